@@ -72,7 +72,7 @@ def self_test():
     cases = [("nothing wrong", "int f(int a);\nint f(int a)\n{\n    return a;\n}\n", False),
              ("a branch that does the same twice",
               "int f(int a);\nint f(int a)\n{\n    if (a)\n        return 1;\n    else\n        return 1;\n}\n", True),
-             ("a forgotten null check", "int f(int *p);\nint f(int *p)\n{\n    if (p)\n        (void)0;\n    return *p;\n}\n"
+             ("a forgotten null check", "int f(const int *p);\nint f(const int *p)\n{\n    if (p)\n        (void)0;\n    return *p;\n}\n"
               "int g(void);\nint g(void)\n{\n    return f(0);\n}\n", True),
              ("a function of 70 lines", "int f(int a);\nint f(int a)\n{\n" + "    a = a * 3 + 1;\n" * 70 + "    return a;\n}\n", True)]
     for what, text, red in cases:
