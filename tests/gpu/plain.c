@@ -14,7 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 96, STREAMS = 3, ROUNDS = 3000 };
+enum {
+    SLOTS = 96,
+    STREAMS = 3,
+    ROUNDS = 3000
+};
 
 struct tensor {
     void *ptr;
@@ -56,7 +60,9 @@ static void bury(struct tensor *t, uint64_t *sum, cudaStream_t *streams)
 /* A free must be a barrier where the program uses it as one: the host reads what a copy wrote before cudaFree. */
 static bool free_is_a_barrier(cudaStream_t stream)
 {
-    enum { WORDS = 1 << 22 };
+    enum {
+        WORDS = 1 << 22
+    };
     uint32_t *host;
     void *device;
     bool same;
