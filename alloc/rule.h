@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rule.h - one liveness hint as data.
+ *
+ * tracker/hintfile.c reads the sidecar file into an array of these, alloc/hint.c decides with them, the tools write and
+ * predict with them. Pure data, no pointers into the parser: an array can be copied and outlives the file.
+ *
+ * Strings are owned by the rule and NUL-terminated. A zero-initialised rule with action ACTION_NONE matches nothing.
+ */
+#ifndef KEDGE_ALLOC_RULE_H
+#define KEDGE_ALLOC_RULE_H
+
+#include "alloc/types.h"
+
+#define RULE_ID_MAX    64  /* bytes with the NUL */
+#define RULE_GLOB_MAX  192 /* bytes with the NUL; globs know * and ?, '/' is no boundary */
+#define RULE_SITES_MAX 8
+
+/* pick: all that is given must hold (ANDed); sites are ORed among themselves. */
+struct rule_pick {
+    uint64_t site[RULE_SITES_MAX];
+    uint32_t site_count;        /* 0 = any site */
+    uint64_t size_lo;           /* inclusive */
+    uint64_t size_hi;           /* inclusive; UINT64_MAX = no bound */
+    uint32_t nth_lo;            /* inclusive */
+    uint32_t nth_hi;            /* inclusive; UINT32_MAX = all */
+    int device;                 /* -1 = any */
+    char inside[RULE_GLOB_MAX]; /* anchor path glob; "" = anywhere */
+};
+
+/* when: the edge that proves that the storage is dead. */
+struct rule_when {
+    char anchor[RULE_GLOB_MAX];
+    enum edge_kind kind;
+};
+
+struct rule {
+    char id[RULE_ID_MAX];
+    enum action action;
+    enum hint_mode
+            mode; /* after file, KEDGE_HINTS_MODE and receipt had their say (preload/config, R87) */
+    struct rule_pick pick;
+    struct rule_when when;
+    uint64_t min_size;     /* smaller blocks are left alone and counted */
+    uint64_t expect_count; /* expect: matches per run or step, 0 = not stated */
+    uint64_t expect_bytes; /* 0 = not stated */
+    uint32_t line, column; /* where in the file, for messages; 1-based */
+};
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * types.h - the words that alloc, tracker and preload share.
+ *
+ * Plain data only: what is known about a request (tag, from tracker), what a hint asks for (plan, from hint.h), what the
+ * program passed (edge, from tracker's anchors) and what the pool did (outcome). Nothing here owns memory.
+ *
+ *     where_am_i ─► struct tag ─► hint_plan ─► struct plan ─► pool_alloc ─► struct outcome ─► capture_alloc
+ *     anchor_*   ─► struct edge ─────────────────────────────► pool_edge ─► struct outcome[] ─► capture_hint
+ *
+ * Units: bytes unless the name says otherwise. Errors everywhere: 0 fine, > 0 the driver's CUresult for the
+ * application, < 0 -errno of ours, upon which the caller makes the real call.
+ */
+#ifndef KEDGE_ALLOC_TYPES_H
+#define KEDGE_ALLOC_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An address on the device, as the driver hands it out (CUdeviceptr). */
+typedef uint64_t devptr_t;
+
+/* The two doors of architecture.md 2. */
+enum entrance {
+    ENTRANCE_SYNC,   /* cuMemAlloc: the streams that use the block are unknown */
+    ENTRANCE_STREAM, /* cuMemAllocAsync: the stream is known */
+    ENTRANCE_COUNT,
+};
+
+/* Who asked for a block, and where in the program that was. Filled by tracker/where, read by hint and capture. */
+struct tag {
+    uint64_t site;    /* native site key: hash of (build-id, offset) frames; 0 = unknown */
+    uint32_t stack;   /* interned native stack, 0 = none */
+    uint32_t pystack; /* interned Python stack, 0 = none */
+    uint32_t
+            anchor; /* innermost open anchor instance of this thread, else the process's phase; 0 = none */
+    uint32_t nth;  /* how many of (anchor instance, site, size) came before this one */
+    uint64_t size; /* bytes that the program requested */
+    const char *
+            path; /* anchor path "outer/inner" of `anchor`, never NULL, valid for the process's life */
+    uint32_t reserved; /* 0 */
+    int device;        /* device ordinal, -1 = unknown */
+};
+
+/* What a passed anchor is. */
+enum edge_kind {
+    EDGE_ENTER,
+    EDGE_EXIT,
+    EDGE_MARK,
+    EDGE_KIND_COUNT,
+};
+
+/* One anchor edge that the program passed. */
+struct edge {
+    enum edge_kind kind;
+    uint32_t anchor;   /* anchor instance id; the same number at enter and at exit */
+    uint32_t instance; /* 0 for the first time that this path was entered, then 1, ... */
+    const char *path;  /* "outer/inner", valid for the process's life */
+};
+
+/* What can be asked for a matched block (liveness.md 6; only RELEASE acts today, the others are refused when read). */
+enum action {
+    ACTION_NONE,
+    ACTION_RELEASE,
+    ACTION_KEEP_META,
+    ACTION_HOLD,
+    ACTION_EVICT,
+    ACTION_RESTORE,
+    ACTION_PIN,
+    ACTION_IGNORE,
+    ACTION_COUNT,
+};
+
+/* The ladder of liveness.md 3; a hint climbs only with a receipt (R87). */
+enum hint_mode {
+    HINT_OFF,
+    HINT_SHADOW, /* does nothing, writes down what would have happened */
+    HINT_TRAP,   /* storage kept, access removed */
+    HINT_LIVE,   /* storage released, the address stays reserved until the program's own free */
+    HINT_MODE_COUNT,
+};
+
+/* What the hints say about one request. `rule` indexes the rule array that hint_plan was given; -1 = no rule matched. */
+struct plan {
+    int rule;
+    enum action action;
+    enum hint_mode mode;
+    uint32_t
+            due_anchor; /* the anchor instance whose edge is meant; 0 = the first edge that matches the rule's `when` */
+};
+
+/* State of the storage behind an address that the program holds (alloc/holder.h). */
+enum holder_state {
+    HOLDER_LIVE, /* storage there */
+    HOLDER_DEAD, /* marked dead, submissions that began before are still between guard and driver (R66) */
+    HOLDER_LIMBO, /* a fence is recorded, the GPU may still be before the last use */
+    HOLDER_HUSK,  /* no storage (live) or no access (trap); the address is reserved */
+    HOLDER_GONE,  /* the program freed it */
+    HOLDER_STATE_COUNT,
+};
+
+#endif
