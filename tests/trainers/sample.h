@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 enum {
-    SAMPLE_WHOLE = 8192,    /* bytes: up to here every word */
-    SAMPLE_PAGE_WORDS = 1024, /* 4 KiB */
+    SAMPLE_WHOLE = 8192,        /* bytes: up to here every word */
+    SAMPLE_PAGE_WORDS = 1024,   /* 4 KiB */
     SAMPLE_STEP_WORDS = 524288, /* 2 MiB */
 };
 

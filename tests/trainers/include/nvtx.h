@@ -274,9 +274,8 @@ static inline void nvtxDomainDestroy(nvtxDomainHandle_t domain)
 static inline nvtxStringHandle_t nvtxDomainRegisterStringA(
         nvtxDomainHandle_t domain, const char *text)
 {
-    nvtxStringHandle_t (*f)(nvtxDomainHandle_t, const char *) =
-            (nvtxStringHandle_t(*)(nvtxDomainHandle_t, const char *))nvtx_core2(
-                    NVTX_CBID_CORE2_DomainRegisterStringA);
+    nvtxStringHandle_t (*f)(nvtxDomainHandle_t, const char *) = (nvtxStringHandle_t(*)(
+            nvtxDomainHandle_t, const char *))nvtx_core2(NVTX_CBID_CORE2_DomainRegisterStringA);
 
     return f ? f(domain, text) : NULL;
 }
@@ -284,9 +283,8 @@ static inline nvtxStringHandle_t nvtxDomainRegisterStringA(
 static inline int nvtxDomainRangePushEx(
         nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
 {
-    int (*f)(nvtxDomainHandle_t, const nvtxEventAttributes_t *) =
-            (int (*)(nvtxDomainHandle_t, const nvtxEventAttributes_t *))nvtx_core2(
-                    NVTX_CBID_CORE2_DomainRangePushEx);
+    int (*f)(nvtxDomainHandle_t, const nvtxEventAttributes_t *) = (int (*)(nvtxDomainHandle_t,
+            const nvtxEventAttributes_t *))nvtx_core2(NVTX_CBID_CORE2_DomainRangePushEx);
 
     return f ? f(domain, attributes) : NVTX_NO_PUSH_POP_TRACKING;
 }
@@ -302,9 +300,8 @@ static inline int nvtxDomainRangePop(nvtxDomainHandle_t domain)
 static inline void nvtxDomainMarkEx(
         nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
 {
-    void (*f)(nvtxDomainHandle_t, const nvtxEventAttributes_t *) =
-            (void (*)(nvtxDomainHandle_t, const nvtxEventAttributes_t *))nvtx_core2(
-                    NVTX_CBID_CORE2_DomainMarkEx);
+    void (*f)(nvtxDomainHandle_t, const nvtxEventAttributes_t *) = (void (*)(nvtxDomainHandle_t,
+            const nvtxEventAttributes_t *))nvtx_core2(NVTX_CBID_CORE2_DomainMarkEx);
 
     if (f)
         f(domain, attributes);
