@@ -52,7 +52,7 @@ def probe():
     cuda.cuDeviceTotalMem_v2(ctypes.byref(total), device)
     cuda.cuDriverGetVersion(ctypes.byref(version))
     text = name.value.decode()
-    if "simulated" in text.lower():
+    if "simulated" in text.lower() and "--allow-simulated" not in sys.argv:
         return None, "the CUDA driver on the library path is the simulated one"
     soname, folder = find_runtime(version.value)
     kernel_driver = "unknown"
