@@ -136,17 +136,13 @@ __attribute__((weak, visibility("hidden"))) struct nvtx_state nvtx_state = {
 static inline int nvtx_module_table(
         int module, NvtxFunctionTable *ret_table, unsigned int *ret_size)
 {
-    if (module == NVTX_CB_MODULE_CORE) {
-        *ret_table = nvtx_state.core_table;
-        *ret_size = NVTX_CBID_CORE_SIZE;
-        return 1;
-    }
-    if (module == NVTX_CB_MODULE_CORE2) {
-        *ret_table = nvtx_state.core2_table;
-        *ret_size = NVTX_CBID_CORE2_SIZE;
-        return 1;
-    }
-    return 0;
+    if (module != NVTX_CB_MODULE_CORE && module != NVTX_CB_MODULE_CORE2)
+        return 0;
+    if (ret_table)
+        *ret_table = module == NVTX_CB_MODULE_CORE ? nvtx_state.core_table : nvtx_state.core2_table;
+    if (ret_size)
+        *ret_size = module == NVTX_CB_MODULE_CORE ? NVTX_CBID_CORE_SIZE : NVTX_CBID_CORE2_SIZE;
+    return 1;
 }
 
 static inline void nvtx_set_injection_version(uint32_t version)
