@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/numtable.h"
+#include "tracker/site.h"
 
 #include "alloc/meta.h"
 
@@ -13,7 +14,7 @@ struct numtable_slots {
     _Atomic uint64_t slot[]; /* hash << 32 | number, 0 = empty */
 };
 
-/* The upper half carries the position: intern_hash mixes all bits, and the lower half alone decides about equality of
+/* The upper half carries the position: site_hash mixes all bits, and the lower half alone decides about equality of
  * memos elsewhere. */
 static uint32_t fold(uint64_t hash)
 {

@@ -49,8 +49,8 @@ struct thread {
     uint32_t range_overflow; /* pushes beyond THREAD_RANGES */
     uint32_t range_real;     /* entries with a range */
 
-    uint32_t chunk; /* caplog.c: index of the chunk that it writes to, 0 = none */
-    uint32_t chunk_next;
+    uint32_t chunk;       /* caplog.c: index of the chunk that it writes to, 0 = none */
+    uint32_t chunk_epoch; /* of the log that it belongs to */
 
     struct thread *next_free;
 };

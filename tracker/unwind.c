@@ -16,11 +16,11 @@
 #define CACHE_GLOBAL 1
 
 #if defined(__x86_64__)
-#define UNW_PREFIX "_ULx86_64_"
+#    define UNW_PREFIX "_ULx86_64_"
 #elif defined(__aarch64__)
-#define UNW_PREFIX "_ULaarch64_"
+#    define UNW_PREFIX "_ULaarch64_"
 #else
-#define UNW_PREFIX "_UL_none_"
+#    define UNW_PREFIX "_UL_none_"
 #endif
 
 typedef int (*walk_fn)(void **buffer, int size);
