@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/resolve.h"
 
+#include "preload/doors.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 
@@ -12,7 +13,8 @@
 
 typedef void *(*dlsym_fn)(void *, const char *);
 
-void *resolve_real[SLOT_COUNT];
+/* Never NULL, so that a hook that is entered while we bind has something to call. */
+void *resolve_real[SLOT_COUNT] = {[0 ... SLOT_COUNT - 1] = (void *)resolve_missing};
 
 static const char *const slot_symbol[SLOT_COUNT] = {
 #define HOOK(symbol, name, from, to, per_thread, family) [SLOT_##symbol] = #symbol,
@@ -33,7 +35,9 @@ static _Atomic(uintptr_t) driver_base; /* load address of the libcuda that is se
 static atomic_bool bound;
 static char driver_path[PATH_MAX];
 
-static atomic_uint coverage[SLOT_HOOKS];
+static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED + 1];
+static _Atomic(uint64_t) door_counts[DOOR_COUNT];
+static atomic_bool coverage_news;
 static atomic_bool warned_second;
 
 CUresult resolve_missing(void)
@@ -109,13 +113,11 @@ static void *driver_handle(const void *hint, char path[PATH_MAX])
 
 /* ---- binding -------------------------------------------------------------------------------- */
 
-static void set_real(int slot, void *fn)
+/* Several threads may bind at once; they find the same, and what is there stays. */
+static void set_real(enum resolve_slot slot, void *fn)
 {
-    void *missing = (void *)resolve_missing;
-
-    /* Several threads may bind at once; they find the same, and what is there stays. */
-    if (!__atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED))
-        __atomic_store_n(&resolve_real[slot], fn ? fn : missing, __ATOMIC_RELAXED);
+    if (fn && !resolve_has(slot))
+        __atomic_store_n(&resolve_real[slot], fn, __ATOMIC_RELAXED);
 }
 
 /* Another preload that has the symbol too stands between us and the driver and is called in its place. */
@@ -146,8 +148,8 @@ static bool bind_driver(const void *hint)
         void *fn = real_dlsym(handle, slot_symbol[slot]);
 
         if (slot < SLOT_HOOKS)
-            own[slot] = fn;
-        set_real(slot, next_in_line(slot, fn, base));
+            __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
+        set_real((enum resolve_slot)slot, next_in_line(slot, fn, base));
     }
     (void)dlerror(); /* our failed look-ups are not the program's */
     atomic_store_explicit(&bound, true, memory_order_release);
@@ -169,9 +171,7 @@ bool resolve_ready(void)
 
 bool resolve_has(enum resolve_slot slot)
 {
-    void *fn = __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED);
-
-    return fn && fn != (void *)resolve_missing;
+    return __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != (void *)resolve_missing;
 }
 
 /* ---- what is handed out --------------------------------------------------------------------- */
@@ -183,13 +183,49 @@ const struct hook_row *resolve_row(enum resolve_slot slot)
 
 void resolve_note(enum resolve_slot slot, enum resolve_route route)
 {
-    if (!(atomic_load_explicit(&coverage[slot], memory_order_relaxed) & (unsigned)route))
-        atomic_fetch_or_explicit(&coverage[slot], (unsigned)route, memory_order_relaxed);
+    _Atomic(uint64_t) *count = &counts[slot][route];
+    uint64_t before = atomic_load_explicit(count, memory_order_relaxed);
+
+    if (route == ROUTE_CALLED && before > 0)
+        return;
+    if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) == 0)
+        atomic_store(&coverage_news, true);
 }
 
-unsigned resolve_coverage(enum resolve_slot slot)
+void resolve_note_door(enum resolve_door door)
 {
-    return atomic_load_explicit(&coverage[slot], memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&door_counts[door], 1, memory_order_relaxed) == 0)
+        atomic_store(&coverage_news, true);
+}
+
+uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route)
+{
+    if (route != ROUTE_LINKED)
+        return atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
+    return resolve_count(slot, ROUTE_DLSYM) + resolve_count(slot, ROUTE_GPA) == 0
+                   ? resolve_count(slot, ROUTE_CALLED)
+                   : 0;
+}
+
+uint64_t resolve_door_count(enum resolve_door door)
+{
+    return atomic_load_explicit(&door_counts[door], memory_order_relaxed);
+}
+
+const char *resolve_door_name(enum resolve_door door)
+{
+    static const char *const names[] = {
+#define DOOR(symbol) #symbol,
+#include "preload/hooks.def"
+    };
+
+    return names[door];
+}
+
+bool resolve_coverage_news(void)
+{
+    return atomic_load_explicit(&coverage_news, memory_order_relaxed) &&
+           atomic_exchange(&coverage_news, false);
 }
 
 const char *resolve_driver_path(void)
@@ -234,7 +270,8 @@ static int slot_of_pointer(const void *fn, const char *name)
     int found = -1;
 
     for (int slot = 0; slot < SLOT_HOOKS; slot++) {
-        if (own[slot] != fn && __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn)
+        if (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) != fn &&
+                __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn)
             continue;
         if (strcmp(hook_rows[slot].name, name) == 0)
             return slot;
@@ -288,7 +325,8 @@ void *resolve_dlsym(void *handle, const char *name)
         (void)bind_driver(fn);
         guard_pop();
     }
-    if (fn != own[slot] && fn != __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED)) {
+    if (fn != __atomic_load_n(&own[slot], __ATOMIC_RELAXED) &&
+            fn != __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED)) {
         warn_second_driver(fn);
         return NULL;
     }
@@ -300,6 +338,6 @@ void *resolve_dlsym(void *handle, const char *name)
 bool resolve_hides(const char *name)
 {
     if (strncmp(name, "cuda", 4) == 0)
-        return !real_dlsym(RTLD_NEXT, name) && !door_runtime_find(name);
+        return !real_dlsym(RTLD_NEXT, name) && !door_find(name);
     return slot_of_symbol(name) >= 0 && !resolve_ready();
 }

@@ -58,12 +58,20 @@ enum hook_family {
     HOOK_FAMILY_COUNT,
 };
 
-/* How the program reached a hook (bits of resolve_coverage). */
+/* How the program reached a hook. */
 enum resolve_route {
-    ROUTE_LINKED = 1,   /* called through our exported symbol before any look-up gave it out */
-    ROUTE_DLSYM = 2,    /* given out by dlsym */
-    ROUTE_GPA = 4,      /* given out by cuGetProcAddress */
-    ROUTE_RUNTIME = 8,  /* the program came through an exported cuda* door */
+    ROUTE_DLSYM,  /* given out by dlsym */
+    ROUTE_GPA,    /* given out by cuGetProcAddress */
+    ROUTE_CALLED, /* entered (hooks that only look at arguments do not say so) */
+    ROUTE_LINKED, /* entered, and never given out: through our exported symbol */
+    ROUTE_COUNT,
+};
+
+/* Doors of the runtime, counted like hooks. */
+enum resolve_door {
+#define DOOR(symbol) DOOR_##symbol,
+#include "preload/hooks.def"
+    DOOR_COUNT,
 };
 
 /* One row of hooks.def. */
@@ -116,11 +124,17 @@ void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn);
 /* Row of a hook; slot < SLOT_HOOKS. */
 const struct hook_row *resolve_row(enum resolve_slot slot);
 
-/* Notes that a hook was reached by `route`; the or of all routes, for the capture. */
+/* Counts. One relaxed load where the route was seen before and is only marked (CALLED). */
 void resolve_note(enum resolve_slot slot, enum resolve_route route);
-unsigned resolve_coverage(enum resolve_slot slot);
+void resolve_note_door(enum resolve_door door);
+uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route);
+uint64_t resolve_door_count(enum resolve_door door);
+const char *resolve_door_name(enum resolve_door door);
 
-/* The handle and path of the driver that is served; NULL/"" before it is bound. */
+/* True once after a hook or door was reached by a new route. */
+bool resolve_coverage_news(void);
+
+/* The file of the driver that is served; "" before it is bound. */
 const char *resolve_driver_path(void);
 
 #endif
