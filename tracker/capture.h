@@ -97,7 +97,6 @@ struct capture_oom_info {
 /* For messages and `kedge` commands that ask the running library. */
 struct capture_stats {
     struct format_lost lost;
-    uint64_t events;
     uint64_t file_bytes;
     bool is_open;
     bool is_degraded; /* something could not be written */
@@ -108,8 +107,8 @@ int capture_init(const struct capture_opts *opts);
 
 /*
  * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID. Writes
- * the ranges that are open now. The first caller does it, others wait for nothing and find it done or lose an event;
- * capture_alloc does it by itself. 0 also when it is open, off, or was tried before; else -errno.
+ * the ranges that are open now. The first caller does it, others wait for it (at most two seconds); capture_alloc and
+ * capture_oom do it by themselves. 0 also when it is open, off, or was tried before; else -errno.
  */
 int capture_open(void);
 

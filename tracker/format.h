@@ -27,6 +27,7 @@
 #define FORMAT_HEAPS_MAX     64u
 #define FORMAT_CHUNK_BYTES   65536u
 #define FORMAT_RECORD_BYTES  64u
+#define FORMAT_DEFS_BLOCK    65536u /* definitions do not cross these */
 #define FORMAT_CHUNK_RECORDS (FORMAT_CHUNK_BYTES / FORMAT_RECORD_BYTES - 1u)
 
 enum format_state {
@@ -98,7 +99,6 @@ struct format_header {
     uint64_t file_bytes;    /* claimed so far */
     uint64_t last_seq;      /* highest sequence number seen */
     uint64_t oom_count;
-    uint64_t event_count; /* events written, recycled ones included */
     struct format_lost lost;
     struct format_totals total;
     struct format_totals device[FORMAT_DEVICES_MAX];

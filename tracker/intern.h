@@ -88,17 +88,6 @@ unsigned intern_frames(uint32_t leaf, struct intern_frame *ret_frames, unsigned 
 
 void intern_counts(struct intern_counts *ret_counts);
 
-/*
- * The site key of a stack: a hash per frame of (module hash, offset), combined over the innermost SITE_FRAMES. The
- * same in every run of the same binaries, whatever the load addresses; 0 only for no frames. Pure (shared with read.c).
- */
-#define SITE_FRAMES 8u
-uint64_t intern_site_frame(uint64_t module_hash, uint64_t offset);
-uint64_t intern_site_combine(const uint64_t *frame_hashes, unsigned count);
-
-/* 64-bit hash of bytes, the one hash function of tracker/. Pure. */
-uint64_t intern_hash(const void *bytes, size_t length, uint64_t seed);
-
 /* In the child of a fork: the lock is new again, entries stay. */
 void intern_fork_child(void);
 

@@ -83,6 +83,7 @@ struct read_event {
     enum format_hint_what what; /* hint */
     enum hint_mode mode;        /* hint */
     int rule;                   /* hint, -1 = none */
+    size_t order;               /* of reading, for equal seq and time */
 };
 
 struct read_rule {
@@ -112,7 +113,7 @@ struct read_coverage {
 
 struct read_note {
     unsigned severity;
-    const char *text;
+    char *text;
 };
 
 struct read_thread {
