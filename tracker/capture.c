@@ -242,15 +242,32 @@ static bool has_log(void)
     return opts.trace == FORMAT_TRACE_RING || opts.trace == FORMAT_TRACE_FULL;
 }
 
+/* fixed when phase is PHASE_OPEN: the ranges whose enter edges were written by write_open_ranges */
+static struct edge open_range[OPEN_RANGES];
+static size_t open_range_count;
+static uint32_t open_range_newest;
+
 static void write_open_ranges(void)
 {
-    static struct edge open[OPEN_RANGES]; /* one thread opens, once */
-    size_t count = anchor_open_ranges(open, OPEN_RANGES);
+    size_t count = anchor_open_ranges(open_range, OPEN_RANGES);
 
-    if (count > OPEN_RANGES)
-        count = OPEN_RANGES;
-    for (size_t i = 0; has_log() && i < count; i++)
-        (void)put_edge(&open[i], 0, 0, true);
+    open_range_count = count < OPEN_RANGES ? count : OPEN_RANGES;
+    for (size_t i = 0; has_log() && i < open_range_count; i++) {
+        if (open_range[i].anchor > open_range_newest)
+            open_range_newest = open_range[i].anchor;
+        (void)put_edge(&open_range[i], 0, 0, true);
+    }
+}
+
+/* A thread that entered a range while another one opened the file: its edge is in there already. */
+static bool is_written(const struct edge *edge)
+{
+    if (edge->kind != EDGE_ENTER || edge->anchor > open_range_newest)
+        return false;
+    for (size_t i = 0; i < open_range_count; i++)
+        if (open_range[i].anchor == edge->anchor)
+            return true;
+    return false;
 }
 
 /* Identity records from before, one by one: capdefs_put may make system calls. */
@@ -565,7 +582,7 @@ int capture_edge(const struct edge *edge, uint64_t seq)
     int r;
 
     header = begin(false, &r);
-    if (!header || !has_log())
+    if (!header || !has_log() || is_written(edge))
         return r;
     announce_thread();
     return put_edge(edge, take_seq(header, seq), event_time(), false);

@@ -91,7 +91,7 @@ static const struct hinttree_node *find_key(const struct hinttree_node *map, con
 static int take_text(struct reading *reading, const struct hinttree_node *value, char *to,
         size_t size, const char *what)
 {
-    if (value->kind != HINTTREE_SCALAR)
+    if (value->kind != HINTTREE_SCALAR && value->kind != HINTTREE_KEY)
         return refuse(reading, value, "%s must be one word or text", what);
     if (value->length >= size)
         return refuse(reading, value, "%s is longer than %zu bytes", what, size - 1);

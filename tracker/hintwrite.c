@@ -72,7 +72,7 @@ static size_t printable_length(const unsigned char *at)
         return 0;
     /* C1 controls, surrogates, line separators, byte order marks and non-characters: legal UTF-8, not plain YAML */
     if (code < 0xa0 || (code >= 0xd800 && code < 0xe000) || code == 0x2028 || code == 0x2029
-            || code >= 0xfff0 || code == 0xfeff)
+            || (code >= 0xfff0 && code < 0x10000) || code == 0xfeff)
         return 0;
     return length;
 }
