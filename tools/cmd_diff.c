@@ -28,7 +28,10 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-/* Blocks of the bad run that were asked for at one place in the source. */
+/*
+ * Blocks of the bad run with one site: the same innermost frames, which is also what a hint picks by. (The name of the
+ * innermost frame alone would throw everything together that a framework allocates through one function of its own.)
+ */
 struct group {
     const char *site;
     uint32_t stack;
@@ -55,21 +58,17 @@ struct diff {
     struct render_ink ink;
 };
 
-static struct group *group_at(
-        struct groups *groups, struct keymap *index, const char *site, uint32_t stack)
+static void group_add(struct diff *diff, struct groups *groups, struct keymap *index,
+        const struct trace_block *block)
 {
-    uint32_t *at = keymap_at(index, keymap_text(site), TRACE_NONE);
+    uint32_t *at = keymap_at(index, (struct key){block->site, 0, 0}, TRACE_NONE);
 
     if (*at == TRACE_NONE) {
         *at = (uint32_t)groups->count;
-        GROW_PUSH(groups->rows, groups->count, groups->room) =
-                (struct group){.site = site, .stack = stack};
+        GROW_PUSH(groups->rows, groups->count, groups->room) = (struct group){
+                .site = symbols_site(diff->symbols, block->stack), .stack = block->stack};
     }
-    return &groups->rows[*at];
-}
-
-static void group_add(struct group *group, const struct trace_block *block)
-{
+    struct group *group = &groups->rows[*at];
     group->count++;
     group->bytes += block->size;
     GROW_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
@@ -97,7 +96,8 @@ static int compare_groups(const void *a, const void *b)
 
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return strcmp(x->site, y->site);
+    int r = strcmp(x->site, y->site);
+    return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
 static void make_distinct(struct group *group)
@@ -134,8 +134,7 @@ static void group_blocks(
 
     for (size_t i = 0; i < count; i++) {
         const struct trace_block *block = &diff->bad.trace->blocks[late[i].bad];
-        const char *site = symbols_site(diff->symbols, block->stack);
-        group_add(group_at(groups, &index, site, block->stack), block);
+        group_add(diff, groups, &index, block);
     }
     keymap_done(&index);
     finish_groups(groups);
@@ -147,8 +146,7 @@ static void group_extra(struct diff *diff)
 
     for (size_t i = 0; i < diff->compare.extra_count; i++) {
         const struct trace_block *block = &diff->bad.trace->blocks[diff->compare.extra[i]];
-        const char *site = symbols_site(diff->symbols, block->stack);
-        group_add(group_at(&diff->extra, &index, site, block->stack), block);
+        group_add(diff, &diff->extra, &index, block);
     }
     keymap_done(&index);
     finish_groups(&diff->extra);
