@@ -67,7 +67,7 @@ static void *open_nothing(const char *file, int flags)
 
 TEST(libunwind_finds_the_callers)
 {
-    REQUIRE_EQ(start(UNWIND_AUTO, dlopen), 0);
+    REQUIRE_EQ(start(UNWIND_AUTO, track_dlopen), 0);
     if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
         SKIP("no libunwind.so.8 here");
     REQUIRE_EQ(unwind_warm(), 0);
@@ -78,7 +78,7 @@ TEST(libunwind_finds_the_callers)
 /* The trap that 0.1 of the design warns of: nothing of libunwind may be visible to the program. */
 TEST(libunwind_stays_out_of_the_global_scope)
 {
-    REQUIRE_EQ(start(UNWIND_AUTO, dlopen), 0);
+    REQUIRE_EQ(start(UNWIND_AUTO, track_dlopen), 0);
     if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
         SKIP("no libunwind.so.8 here");
     CHECK(dlsym(RTLD_DEFAULT, "unw_backtrace") == NULL);
@@ -121,7 +121,7 @@ TEST(off_walks_nothing)
 
 TEST(depth_is_a_bound)
 {
-    struct unwind_opts opts = {.mode = UNWIND_AUTO, .depth = 2, .ops = {dlopen, dlsym}};
+    struct unwind_opts opts = {.mode = UNWIND_AUTO, .depth = 2, .ops = {track_dlopen, dlsym}};
 
     REQUIRE_EQ(unwind_init(&opts), 0);
     CHECK_EQ(unwind_depth(), 2);
@@ -185,7 +185,7 @@ TEST(threads_walk_at_the_same_time)
         pthread_t threads[4];
         size_t wrong[4] = {0};
 
-        REQUIRE_EQ(start(modes[i], dlopen), 0);
+        REQUIRE_EQ(start(modes[i], track_dlopen), 0);
         REQUIRE_EQ(unwind_warm(), 0);
         for (size_t j = 0; j < 4; j++)
             REQUIRE_EQ(pthread_create(&threads[j], NULL, walk_often, &wrong[j]), 0);

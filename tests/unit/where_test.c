@@ -185,7 +185,7 @@ TEST(the_innermost_frame_is_the_caller)
 TEST(frames_of_kedge_do_not_count)
 {
     struct where_opts opts = {
-            .unwind = {.ops = {dlopen, dlsym}}, .self = (const void *)&run_helper};
+            .unwind = {.ops = {track_dlopen, dlsym}}, .self = (const void *)&run_helper};
     struct tag tag;
 
     /* Here kedge is linked into the program: all frames are ours or libc's. */
@@ -197,7 +197,7 @@ TEST(frames_of_kedge_do_not_count)
 
 TEST(small_requests_get_no_stack)
 {
-    struct where_opts opts = {.unwind = {.ops = {dlopen, dlsym}}, .min_size = 1024};
+    struct where_opts opts = {.unwind = {.ops = {track_dlopen, dlsym}}, .min_size = 1024};
     struct tag tag;
 
     REQUIRE_EQ(where_init(&opts), 0);
