@@ -548,8 +548,8 @@ TEST(a_damaged_receipt_is_none)
             "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean -1\ntrap clean 1\n",
             "kedge-receipt 1\nhints 0000000000001234\nprogram p q\nshadow clean 1\ntrap clean 1\n",
             "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1\nx\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 99999999999\n"
-            "trap clean 1\n",
+            ("kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 99999999999\n"
+             "trap clean 1\n"),
     };
     char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
 
