@@ -20,7 +20,7 @@ def check(root, complain):
     seen = {}
     for path in lintkit.files(root):
         name = str(path.relative_to(root))
-        if path.name.startswith(".") or path.name in SAME_ON_PURPOSE or name.startswith("tests/trainers/include"):
+        if path.name.startswith(".") or path.name in SAME_ON_PURPOSE or path.suffix == ".cmake" or name.startswith("tests/trainers/include"):
             continue
         # x.c and x.h are one module and so must lie in one folder.
         module = path.stem if path.suffix in (".c", ".h") else path.name

@@ -7,7 +7,7 @@ are compared as well, with those of the program alone on the simulated device.
 """
 import sys
 
-from regresskit import BUILD, bare, check, checksum, fail, kedge_run, main, same
+from regresskit import BUILD, SOURCE, bare, check, checksum, fail, kedge_run, main, same
 
 SEEDS = range(1, 51)
 FEW = (1, 2, 3)
@@ -18,6 +18,10 @@ SHORT = {
     "sot": [["--form", form, "--graph", "small", "--entrance", "{}", "--streams", streams]
             for form in FORMS for streams in ("1", "3")],
 }
+
+
+# Two of our own traces through kedge-replay, which checks each tensor's pattern as well.
+TRACES = sorted((SOURCE / "tests" / "traces").glob("*.csv"), key=lambda p: p.stat().st_size)[:2]
 
 
 def program(name):
@@ -48,6 +52,19 @@ def short_runs(entrance):
     return [[program(name), *(a.format(entrance) for a in arguments)] for name, runs in SHORT.items() for arguments in runs]
 
 
+def replays(entrance):
+    check(TRACES, "there is no trace of our own in tests/traces")
+    return [[str(BUILD / "kedge-replay"), str(t), "--entrance", entrance, "--streams"] for t in TRACES]
+
+
+def replays_on_the_sync_entrance():
+    compare(replays("sync"), SEEDS)
+
+
+def replays_on_the_stream_entrance():
+    compare(replays("stream"), SEEDS)
+
+
 def short_runs_on_the_sync_entrance():
     compare(short_runs("sync"), SEEDS)
 
@@ -68,5 +85,6 @@ def no_trainer_is_left_out():
 
 
 if __name__ == "__main__":
-    main(short_runs_on_the_sync_entrance, short_runs_on_the_stream_entrance, the_full_graph_on_both_entrances,
+    main(replays_on_the_sync_entrance, replays_on_the_stream_entrance, short_runs_on_the_sync_entrance,
+         short_runs_on_the_stream_entrance, the_full_graph_on_both_entrances,
          no_trainer_is_left_out)

@@ -101,8 +101,8 @@ def tool_json(*arguments, **options):
 
 
 def checksum(output):
-    """The line "checksum 0x...", which every trainer prints."""
-    found = re.findall(r"^checksum (0x[0-9a-f]+)$", output, re.M)
+    """The line "checksum 0x..." (or "checksum: ..."), which every trainer prints."""
+    found = re.findall(r"^checksum:? (?:0x)?([0-9a-f]{16})$", output, re.M)
     if len(found) != 1:
         print(output[-3000:])
         fail(f"{len(found)} checksums were printed")
