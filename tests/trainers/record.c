@@ -34,7 +34,10 @@ static struct {
     FILE *file;
     struct block live[BLOCKS_MOST];
     int count;
-    cudaStream_t streams[STREAMS_MOST];
+    struct {
+        cudaStream_t handle;
+        pthread_t thread; /* of the per-thread handle, which means another stream in each thread */
+    } streams[STREAMS_MOST];
     int streams_count;
     unsigned long next_id;
     struct timespec start;
@@ -70,12 +73,15 @@ static long time_us(void)
 static int stream_number(cudaStream_t stream)
 {
     for (int i = 0; i < record.streams_count; i++) {
-        if (record.streams[i] == stream)
+        if (record.streams[i].handle == stream
+                && (stream != cudaStreamPerThread
+                        || pthread_equal(record.streams[i].thread, pthread_self())))
             return i;
     }
     if (record.streams_count == STREAMS_MOST)
         give_up("too many streams");
-    record.streams[record.streams_count] = stream;
+    record.streams[record.streams_count].handle = stream;
+    record.streams[record.streams_count].thread = pthread_self();
     return record.streams_count++;
 }
 
