@@ -9,8 +9,8 @@
 #include "tools/keymap.h"
 #include "tools/predict.h"
 
-/* Trying each hint alone costs a pass over the events; with more hints than this nobody reads the answers. */
-#define EFFECTS_MAX 128
+/* Trying each hint alone costs two passes over the events: some seconds at most. */
+#define EFFECTS_COST_MAX ((size_t)400 << 20)
 
 void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_MAX])
 {
@@ -445,14 +445,12 @@ static uint64_t max_with(
         const struct work *work, const struct predict_match *matches, const bool *use, uint32_t *at)
 {
     struct model_releases releases = {.at = at};
-    struct model_figures figures;
 
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         bool taken = matches[i].rule != TRACE_NONE && use[matches[i].rule];
         at[i] = taken ? matches[i].at : TRACE_NEVER;
     }
-    model_figure(work->job->trace, work->job->window, &releases, &figures);
-    return figures.hinted.max;
+    return model_max(work->job->trace, work->job->window, &releases);
 }
 
 static void find_effects(struct work *work, const struct predict_match *matches)
@@ -460,12 +458,15 @@ static void find_effects(struct work *work, const struct predict_match *matches)
     struct mine *out = work->out;
     bool *use = grow_array(out->hint_count, sizeof(*use));
     uint32_t *at = grow_array(work->job->trace->block_count, sizeof(*at));
+    size_t tried = out->hint_count;
 
+    if (tried * work->job->trace->event_count > EFFECTS_COST_MAX)
+        tried = 0;
     out->max_before = max_with(work, matches, use, at);
     for (size_t i = 0; i < out->hint_count; i++)
         use[i] = true;
     out->max_after = max_with(work, matches, use, at);
-    for (size_t i = 0; i < out->hint_count && out->hint_count <= EFFECTS_MAX; i++) {
+    for (size_t i = 0; i < tried; i++) {
         use[i] = false;
         uint64_t without = max_with(work, matches, use, at);
         out->hints[i].gain = without - out->max_after;
@@ -474,7 +475,7 @@ static void find_effects(struct work *work, const struct predict_match *matches)
     }
     /* Two hints may each be enough: then neither is missed alone, and still each has an effect. */
     memset(use, 0, out->hint_count * sizeof(*use));
-    for (size_t i = 0; i < out->hint_count && out->hint_count <= EFFECTS_MAX; i++) {
+    for (size_t i = 0; i < tried; i++) {
         if (out->hints[i].effect != MINE_EFFECT_NONE)
             continue;
         use[i] = true;

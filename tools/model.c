@@ -256,6 +256,12 @@ void model_figure(const struct trace *trace, struct model_window window,
     *ret_figures = figures;
 }
 
+uint64_t model_max(const struct trace *trace, struct model_window window,
+        const struct model_releases *releases)
+{
+    return count_window(trace, window, (struct count){.releases = releases}).max;
+}
+
 /* The running sums of one open instance. */
 struct open_anchor {
     uint64_t hinted_now, would_now;

@@ -71,6 +71,10 @@ int model_find_window(const struct trace *trace, const char *from, const char *t
 void model_figure(const struct trace *trace, struct model_window window,
         const struct model_releases *releases, struct model_figures *ret_figures);
 
+/* Max of the window with these releases, nothing else: what figures->hinted.max would be. */
+uint64_t model_max(const struct trace *trace, struct model_window window,
+        const struct model_releases *releases);
+
 /*
  * The figures of every anchor instance of the window, by number: its own blocks and those of the instances nested in it,
  * Freed and Max counted until its exit. The caller frees the array. Peaks are of the process while the instance was open.

@@ -190,8 +190,8 @@ static void set_form(const char *form)
 
 static void describe(void)
 {
-    static const struct rule rules[] = {{.id = "input", .action = ACTION_RELEASE},
-            {.id = "output", .action = ACTION_RELEASE}};
+    static const struct rule rules[] = {
+            {.id = "input", .action = ACTION_RELEASE}, {.id = "output", .action = ACTION_RELEASE}};
 
     (void)capture_setting("KEDGE_MODE", "pool");
     (void)capture_device(0, "Test device", UINT64_C(80) << 30, 13000);
@@ -219,8 +219,7 @@ static void *find_symbol(void *handle, const char *symbol)
 
 int main(int argc, char **argv)
 {
-    struct where_opts where = {
-            .unwind = {.mode = UNWIND_AUTO, .ops = {open_library, find_symbol}}};
+    struct where_opts where = {.unwind = {.mode = UNWIND_AUTO, .ops = {open_library, find_symbol}}};
 
     if (argc != 3)
         return 2;

@@ -1,7 +1,30 @@
 # SPDX-License-Identifier: MIT
-foreach(part align compare launch model render steps args suggest)
+foreach(part align compare launch load model render steps args suggest)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
+
+# An empty program that needs libcudart.so.13, with each of the two ways to say where libraries are.
+add_library(rpath_runtime SHARED rpath_runtime.c)
+set_target_properties(rpath_runtime PROPERTIES
+    PREFIX "" OUTPUT_NAME libcudart SUFFIX .so.13 NO_SONAME OFF
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit/rpath)
+target_compile_options(rpath_runtime PRIVATE -g0)
+target_link_options(rpath_runtime PRIVATE -Wl,-soname,libcudart.so.13)
+foreach(kind rpath runpath)
+    add_executable(${kind}_program rpath_program.c)
+    target_link_libraries(${kind}_program PRIVATE rpath_runtime)
+    set_target_properties(${kind}_program PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit/rpath)
+endforeach()
+target_link_options(rpath_program PRIVATE -Wl,--disable-new-dtags)
+target_link_options(runpath_program PRIVATE -Wl,--enable-new-dtags)
+kedge_unit_test(spawn SOURCES spawn_test.c LIBS kedge_tools
+    DEFINES RPATH_PROGRAM="$<TARGET_FILE:rpath_program>" RUNPATH_PROGRAM="$<TARGET_FILE:runpath_program>")
+add_dependencies(spawn_test rpath_program runpath_program)
+
+# Its own lines are looked up: debug information whatever the preset.
+kedge_unit_test(symbols SOURCES symbols_test.c LIBS kedge_tools DEFINES PLAIN_LIBRARY="$<TARGET_FILE:rpath_runtime>")
+target_compile_options(symbols_test PRIVATE -g)
+add_dependencies(symbols_test rpath_runtime)
 
 # Writes captures without a device, through the capture's own writer.
 add_executable(capture_maker capture_maker.c)

@@ -178,23 +178,27 @@ words)
     [ "$got" = 2 ] || fail "exit $got with /dev/full"
     ;;
 man)
+    # The source of a page as text: dashes plain, quotes gone.
+    text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
+    options() { grep -oE -- '--[a-z-]+' | sort -u; }
     for c in run report diff suggest verify replay hints env; do
         page=$KEDGE_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
-        "$kedge" $c --help >help
-        MANWIDTH=120 man -l "$page" | col -b >text
-        grep -oE -- '--[a-z-]+' help | sort -u >a
-        grep -oE -- '--[a-z-]+' text | sort -u >b
-        # The page may name options of other commands in its text, but must have all of its own.
-        comm -23 a b >missing
-        [ ! -s missing ] || fail "kedge-$c.1 lacks $(tr '\n' ' ' <missing)"
-        sed -n '/^OPTIONS/,/^[A-Z]/p' text | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u >own
-        diff a own >&2 || fail "kedge-$c.1 and --help list different options"
+        "$kedge" $c --help | options >help
+        # The paragraphs of OPTIONS: each option stands in the line after .TP.
+        text "$page" | sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' | grep -A1 '^.TP' | options >page
+        diff help page >&2 || fail "--help and kedge-$c.1 list different options"
+        has "$page" "SPDX-License-Identifier"
+        has "$KEDGE_SOURCE/tools/man/kedge.1" ".BR kedge-$c (1)"
     done
-    MANWIDTH=120 man -l "$KEDGE_SOURCE/tools/man/kedge.1" | col -b >text
-    for c in run report diff suggest verify replay hints env; do has text "kedge-$c(1)"; done
-    "$KEDGE_BUILD/kedge-replay" --help | grep -oE -- '--[a-z-]+' | sort -u >a
-    MANWIDTH=120 man -l "$KEDGE_SOURCE/tools/man/kedge-replay-program.1" >/dev/null 2>&1 || true
+    "$KEDGE_BUILD/kedge-replay" --help | options >help
+    text "$KEDGE_SOURCE/tools/man/kedge-replay.1" | options >page
+    comm -23 help page >missing
+    [ ! -s missing ] || fail "kedge-replay.1 lacks options of kedge-replay: $(cat missing)"
+    ! command -v man >/dev/null || for page in "$KEDGE_SOURCE"/tools/man/*.1; do
+        man --warnings -l "$page" >/dev/null 2>err
+        [ ! -s err ] || fail "$page: $(cat err)"
+    done
     ;;
 *)
     fail "no part $1"
