@@ -22,16 +22,17 @@ static bool load(const char *route)
 {
     if (strcmp(route, "linked") != 0)
         return false;
-#define CLIENT_ROW(symbol, name, version, flags) client.symbol = symbol;
+#    define CLIENT_ROW(symbol, name, version, flags) client.symbol = symbol;
     CLIENT_API(CLIENT_ROW)
-#undef CLIENT_ROW
+#    undef CLIENT_ROW
     return true;
 }
 #else
 static const struct entry entries[] = {
-#define CLIENT_ROW(symbol, name, version, flags) {#symbol, name, version, flags, (void **)&client.symbol},
+#    define CLIENT_ROW(symbol, name, version, flags) \
+        {#symbol, name, version, flags, (void **)&client.symbol},
         CLIENT_API(CLIENT_ROW)
-#undef CLIENT_ROW
+#    undef CLIENT_ROW
 };
 
 static bool load_by_dlsym(void)
@@ -50,13 +51,15 @@ static bool load_by_look_up(void)
     look_up_fn first = (look_up_fn)dlsym(client.libcuda, "cuGetProcAddress_v2");
     look_up_fn look_up = NULL;
     CUdriverProcAddressQueryResult status;
-    bool ok = first && first("cuGetProcAddress", (void **)&look_up, 12000, 0, &status) == CUDA_SUCCESS;
+    bool ok = first
+            && first("cuGetProcAddress", (void **)&look_up, 12000, 0, &status) == CUDA_SUCCESS;
 
     for (size_t i = 0; ok && i < sizeof entries / sizeof *entries; i++) {
         *entries[i].slot = NULL;
         ok = look_up(entries[i].name, entries[i].slot, entries[i].version, entries[i].flags,
-                     &status) == CUDA_SUCCESS &&
-             *entries[i].slot && status == CU_GET_PROC_ADDRESS_SUCCESS;
+                     &status)
+                        == CUDA_SUCCESS
+                && *entries[i].slot && status == CU_GET_PROC_ADDRESS_SUCCESS;
     }
     return ok;
 }
