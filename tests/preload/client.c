@@ -112,3 +112,26 @@ bool client_is_pooled(CUdeviceptr ptr, size_t size)
     REQUIRE_EQ(cu->cuMemGetAddressRange_v2(&base, &length, ptr), CUDA_SUCCESS);
     return length > size;
 }
+
+/* The simulated device runs kernels by the names of their entries. */
+static const char module_text[] = ".version 6.0\n.target sm_70\n.address_size 64\n"
+                                  ".visible .entry kedge_sum(.param .u64 a, .param .u64 b, "
+                                  ".param .u64 c)\n{\n    ret;\n}\n";
+
+CUfunction client_sum_kernel(void)
+{
+    CUfunction sum = NULL;
+    CUmodule module;
+
+    REQUIRE_EQ(cu->cuModuleLoadData(&module, module_text), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuModuleGetFunction(&sum, module, "kedge_sum"), CUDA_SUCCESS);
+    return sum;
+}
+
+CUresult client_sum(CUfunction sum, CUdeviceptr out, CUdeviceptr src, size_t bytes, CUstream stream)
+{
+    uint64_t size = bytes;
+    void *params[] = {&out, &src, &size};
+
+    return cu->cuLaunchKernel(sum, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL);
+}
