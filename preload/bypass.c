@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static const char default_names[] = "libnccl*,libnvshmem*,libucp*,libucs*,libuct*,libucm*,libgdrapi*";
+static const char default_names[] =
+        "libnccl*,libnvshmem*,libucp*,libucs*,libuct*,libucm*,libgdrapi*";
 static const char framework_names[] =
         "libtorch_cuda.so*,libc10_cuda.so*,libpaddle.so*,libphi_gpu.so*,libphi_core.so*,"
         "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";

@@ -76,8 +76,8 @@ static uint64_t texture_alignment(void)
 
     for (int device = 0; device < DEVICES_MAX; device++) {
         align = 0;
-        if (REAL(cuDeviceGetAttribute)(
-                    &align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device) != CUDA_SUCCESS)
+        if (REAL(cuDeviceGetAttribute)(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device)
+                != CUDA_SUCCESS)
             break;
         while ((uint64_t)align > widest)
             widest *= 2;
@@ -101,7 +101,8 @@ static int start_pool(const struct config *config)
     set_size(config, "reserve", &opts.reserve);
     set_size(config, "handle", &opts.handle);
     if (timeout && timeout->set)
-        opts.fence_timeout_ms = timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
+        opts.fence_timeout_ms =
+                timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
     if (trim && trim->set && trim->number != 0)
         msg_warn("KEDGE_POOL: trim=%s is not there yet, using auto", trim->text);
     meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
@@ -133,7 +134,8 @@ static void start_capture(const struct config *config)
     }
     for (int id = 0; id < CONFIG_COUNT; id++)
         if (config_is_set(config, (enum config_id)id))
-            (void)capture_setting(config_name((enum config_id)id), config_text(config, (enum config_id)id));
+            (void)capture_setting(
+                    config_name((enum config_id)id), config_text(config, (enum config_id)id));
     (void)capture_setting("driver", resolve_driver_path());
     (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
 }
@@ -168,7 +170,8 @@ static void tell_coverage(void)
     static const struct {
         enum resolve_route route;
         const char *name;
-    } routes[] = {{ROUTE_LINKED, "symbol"}, {ROUTE_DLSYM, "dlsym"}, {ROUTE_GPA, "cuGetProcAddress"}};
+    } routes[] = {
+            {ROUTE_LINKED, "symbol"}, {ROUTE_DLSYM, "dlsym"}, {ROUTE_GPA, "cuGetProcAddress"}};
 
     for (int slot = 0; slot < SLOT_HOOKS; slot++)
         for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
@@ -200,8 +203,8 @@ static void tell_device(int device)
     size_t total = 0;
     int version = 0;
 
-    if (!bit || (atomic_load_explicit(&devices_told, memory_order_relaxed) & bit) ||
-            (atomic_fetch_or(&devices_told, bit) & bit) || !conduct_may_fence())
+    if (!bit || (atomic_load_explicit(&devices_told, memory_order_relaxed) & bit)
+            || (atomic_fetch_or(&devices_told, bit) & bit) || !conduct_may_fence())
         return;
     if (REAL_HAS(cuDeviceGetName))
         (void)REAL(cuDeviceGetName)(name, sizeof name, device);
@@ -328,14 +331,15 @@ static void record_alloc(const struct conduct_request *request, const struct out
     told(capture_alloc(&info));
     tell_reserved(outcome);
     if (request->plan.rule >= 0)
-        tell_hint(outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
+        tell_hint(
+                outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
 }
 
 int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
 {
     struct outcome outcome;
-    int device = request->entrance == ENTRANCE_STREAM ? request->stream.device
-                                                      : request->context.device;
+    int device =
+            request->entrance == ENTRANCE_STREAM ? request->stream.device : request->context.device;
     int r;
 
     (void)where_am_i(request->size, device, &request->tag);
@@ -370,8 +374,7 @@ bool conduct_make_room(int result, int device)
     return bytes > 0;
 }
 
-void conduct_forwarded(
-        struct conduct_request *request, int result, devptr_t ptr, uint64_t size)
+void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr, uint64_t size)
 {
     struct capture_alloc_info info = {
             .tag = &request->tag,
@@ -395,8 +398,11 @@ void conduct_forwarded(
     info.seq = next_seq();
     told(capture_alloc(&info));
     if (request->plan.rule >= 0 && hint_acts(&request->plan)) {
-        struct outcome outcome = {.ptr = ptr, .size = size, .seq = info.seq,
-                .device = request->tag.device, .rule = request->plan.rule,
+        struct outcome outcome = {.ptr = ptr,
+                .size = size,
+                .seq = info.seq,
+                .device = request->tag.device,
+                .rule = request->plan.rule,
                 .mode = request->plan.mode};
 
         tell_hint(&outcome, FORMAT_HINT_REFUSED, NULL, ENOTSUP); /* served by the driver */
@@ -544,8 +550,8 @@ bool conduct_free_passive(devptr_t ptr)
     struct pool_free_request request = {.entrance = ENTRANCE_SYNC};
     struct outcome outcome;
 
-    return life_is_passive() && pool && guard_depth() == 0 && ptr != 0 &&
-           pool_free(pool, ptr, &request, &outcome) == 0;
+    return life_is_passive() && pool && guard_depth() == 0 && ptr != 0
+            && pool_free(pool, ptr, &request, &outcome) == 0;
 }
 
 /* ---- anchors and uses ----------------------------------------------------------------------- */
@@ -595,8 +601,8 @@ static bool is_first(int rule, uint32_t stack, enum format_hint_what what)
     return first;
 }
 
-static void tell_touch(const struct pool_hit *hit, enum format_hint_what what, devptr_t ptr,
-        const char *call)
+static void tell_touch(
+        const struct pool_hit *hit, enum format_hint_what what, devptr_t ptr, const char *call)
 {
     struct capture_hint_info info = {
             .what = what,
@@ -613,7 +619,8 @@ static void tell_touch(const struct pool_hit *hit, enum format_hint_what what, d
     info.seq = next_seq();
     told(capture_hint(&info));
     if (what == FORMAT_HINT_VIOLATION)
-        msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the call "
+        msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
+                 "call "
                  "is stopped (both stacks are in %s)",
                 hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
                 (unsigned long)hit->size, (void *)(uintptr_t)hit->base, capture_path());
@@ -645,8 +652,8 @@ bool conduct_is_hinted(devptr_t ptr)
 {
     struct block_info info;
 
-    return sidecar.acts && pool_find(pool, ptr, &info) == 0 &&
-           (info.mode == HINT_TRAP || info.mode == HINT_LIVE) && info.state != HOLDER_GONE;
+    return sidecar.acts && pool_find(pool, ptr, &info) == 0
+            && (info.mode == HINT_TRAP || info.mode == HINT_LIVE) && info.state != HOLDER_GONE;
 }
 
 /* ---- the rest of the world ------------------------------------------------------------------ */

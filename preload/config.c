@@ -83,8 +83,8 @@ static int parse_number(const char *text, uint64_t *ret_number)
     if (*text < '0' || *text > '9')
         return -EINVAL;
     for (; *text >= '0' && *text <= '9'; text++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-                __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+        if (__builtin_mul_overflow(value, 10, &value)
+                || __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
             return -ERANGE;
     if (*text)
         return -EINVAL;
@@ -228,7 +228,8 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t l
             nearest = rows[i].name;
         }
     }
-    msg_format(line, sizeof line, "unknown variable %s is ignored; did you mean %s?", name, nearest);
+    msg_format(
+            line, sizeof line, "unknown variable %s is ignored; did you mean %s?", name, nearest);
     say(reader, line);
 }
 
@@ -274,7 +275,8 @@ static void read_part(const struct reader *reader, const struct config_row *row,
     say_bad(reader, row, part);
 }
 
-static void read_variable(const struct reader *reader, const struct config_row *row, const char *text)
+static void read_variable(
+        const struct reader *reader, const struct config_row *row, const char *text)
 {
     struct config *config = reader->config;
     size_t length = strlen(text);

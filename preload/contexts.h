@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 enum {
-    CONTEXTS_MAX = 256, /* alive at one time */
+    CONTEXTS_MAX = 256,    /* alive at one time */
     STREAMS_MAX = 1 << 14, /* seen at one time: half of it */
     DEVICES_MAX = 64,
 };

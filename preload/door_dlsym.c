@@ -14,8 +14,8 @@
  */
 static void *ours(void *handle, const char *name)
 {
-    if (name[0] != 'c' || name[1] != 'u' || guard_depth() > 0 || handle == RTLD_NEXT ||
-            !life_is_wanted())
+    if (name[0] != 'c' || name[1] != 'u' || guard_depth() > 0 || handle == RTLD_NEXT
+            || !life_is_wanted())
         return NULL;
     return handle == RTLD_DEFAULT ? NULL : resolve_dlsym(handle, name);
 }
@@ -23,12 +23,11 @@ static void *ours(void *handle, const char *name)
 /* A name that only we have would make a program believe that there is a driver. */
 static int hidden(const void *handle, const char *name)
 {
-    return handle == RTLD_DEFAULT && name[0] == 'c' && name[1] == 'u' && guard_depth() == 0 &&
-           resolve_hides(name);
+    return handle == RTLD_DEFAULT && name[0] == 'c' && name[1] == 'u' && guard_depth() == 0
+            && resolve_hides(name);
 }
 
-__attribute__((visibility("default"))) void *dlsym(
-        void *restrict handle, const char *restrict name)
+__attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name)
 {
     void *(*real)(void *, const char *) = resolve_real_dlsym();
     void *hook = ours(handle, name);

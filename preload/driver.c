@@ -73,14 +73,14 @@ bool backend_is_sticky(int result)
 /* The driver refuses because a capture is there: never the program's business (R14). */
 static bool is_capture_error(int result)
 {
-    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-           result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
 static bool is_gone(int result)
 {
-    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT ||
-           result == CUDA_ERROR_INVALID_HANDLE;
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT
+            || result == CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* ---- plain segments ------------------------------------------------------------------------- */
@@ -124,8 +124,8 @@ static CUmemAllocationProp handle_prop(int device)
     prop.location.id = device;
     /* A registration later must find memory that can be registered (R80). */
     if (REAL(cuDeviceGetAttribute)(
-                &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device) ==
-            CUDA_SUCCESS)
+                &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
+            == CUDA_SUCCESS)
         prop.allocFlags.gpuDirectRDMACapable = capable ? 1 : 0;
     return prop;
 }
@@ -138,8 +138,7 @@ static int granularity(void *self, int device, uint64_t *ret_size)
     int r;
 
     (void)self;
-    r = (int)REAL(cuMemGetAllocationGranularity)(
-            &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    r = (int)REAL(cuMemGetAllocationGranularity)(&size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (r == 0)
         *ret_size = size;
     return quiet_end(&quiet, r);
@@ -175,8 +174,7 @@ static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_fre
     return quiet_end(&quiet, r);
 }
 
-static int address_reserve(
-        void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
+static int address_reserve(void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     struct quiet quiet = quiet_begin();
     CUdeviceptr ptr = 0;
@@ -385,8 +383,9 @@ struct fence {
 };
 
 static struct lock events_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct event *spare_events;          /* guarded by events_lock */
-static _Atomic(uint64_t) refused_context;   /* cuCtxRecordEvent met a capture there: synchronise instead (R14) */
+static struct event *spare_events; /* guarded by events_lock */
+static _Atomic(uint64_t)
+        refused_context; /* cuCtxRecordEvent met a capture there: synchronise instead (R14) */
 
 static struct event *event_take(uint64_t context)
 {
@@ -636,7 +635,8 @@ static uint64_t now_ms(void)
 
 static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
 {
-    struct timespec pause = {0, 20000}; /* 20 us, then longer: kernels end in micro- to milliseconds */
+    struct timespec pause = {
+            0, 20000}; /* 20 us, then longer: kernels end in micro- to milliseconds */
     uint64_t end = now_ms() + timeout_ms;
     int r = fence_query(self, handle);
 

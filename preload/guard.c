@@ -64,8 +64,8 @@ static struct guard_slot *take_slot_of(struct guard_chunk *chunk)
     for (int i = 0; i < GUARD_CHUNK_SLOTS; i++) {
         bool taken = false;
 
-        if (!atomic_load_explicit(&chunk->slot[i].taken, memory_order_relaxed) &&
-                atomic_compare_exchange_strong(&chunk->slot[i].taken, &taken, true))
+        if (!atomic_load_explicit(&chunk->slot[i].taken, memory_order_relaxed)
+                && atomic_compare_exchange_strong(&chunk->slot[i].taken, &taken, true))
             return &chunk->slot[i];
     }
     return NULL;

@@ -31,9 +31,9 @@
 struct guard_slot;
 
 struct guard_thread {
-    unsigned depth;          /* > 0: inside kedge */
-    unsigned reading;        /* nested reader sections */
-    unsigned callback;       /* inside a host function of a stream: no driver call may be made (R38) */
+    unsigned depth;    /* > 0: inside kedge */
+    unsigned reading;  /* nested reader sections */
+    unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
     struct guard_slot *slot; /* NULL until the first reader section */
 };
 

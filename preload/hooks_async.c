@@ -30,8 +30,8 @@ static struct flavour flavour_of(bool per_thread)
     if (per_thread)
         return (struct flavour){REAL(cuMemAllocAsync_ptsz), REAL(cuMemAllocFromPoolAsync_ptsz),
                 REAL(cuMemFreeAsync_ptsz), true};
-    return (struct flavour){REAL(cuMemAllocAsync), REAL(cuMemAllocFromPoolAsync),
-            REAL(cuMemFreeAsync), false};
+    return (struct flavour){
+            REAL(cuMemAllocAsync), REAL(cuMemAllocFromPoolAsync), REAL(cuMemFreeAsync), false};
 }
 
 /* One call of the program's, with a pool or without. */
@@ -56,8 +56,8 @@ static bool is_capturing(const struct stream *stream)
 
     if (gate_captures() == 0 || !REAL_HAS(cuStreamIsCapturing))
         return false;
-    return REAL(cuStreamIsCapturing)(stream->handle, &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return REAL(cuStreamIsCapturing)(stream->handle, &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /* false: the driver is to answer, nothing is recorded. */
@@ -67,8 +67,8 @@ static bool prepare(
     struct mempool mempool;
     int r;
 
-    *request = (struct conduct_request){
-            .size = size, .entrance = ENTRANCE_STREAM, .caller = caller};
+    *request =
+            (struct conduct_request){.size = size, .entrance = ENTRANCE_STREAM, .caller = caller};
     if (size == 0 || guard_in_callback() || context_here(&request->context) != 0)
         return false;
     r = stream_here(call->stream, call->real.per_thread, &request->stream);
@@ -289,7 +289,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
     return result;
 }
 
-static void mirror_setting(const struct mempool *mempool, CUmemPool_attribute attribute, const void *value)
+static void mirror_setting(
+        const struct mempool *mempool, CUmemPool_attribute attribute, const void *value)
 {
     struct pool_heap_attrs attrs;
     struct pool *pool = conduct_pool();

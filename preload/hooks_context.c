@@ -113,8 +113,8 @@ CUresult cuCtxDetach(CUcontext handle)
     CUresult result = REAL(cuCtxDetach)(handle);
     unsigned version;
 
-    if (entered && result == CUDA_SUCCESS &&
-            REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
+    if (entered && result == CUDA_SUCCESS
+            && REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
         going(handle);
     context_changed();
     if (entered)
@@ -156,8 +156,8 @@ static void released(CUdevice device, CUresult result)
     unsigned flags;
     int active = 1;
 
-    if (result == CUDA_SUCCESS && REAL_HAS(cuDevicePrimaryCtxGetState) &&
-            REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active)
+    if (result == CUDA_SUCCESS && REAL_HAS(cuDevicePrimaryCtxGetState)
+            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active)
         going_device(device);
     context_changed();
 }

@@ -35,8 +35,8 @@ static bool touches(const void *host, size_t size, const char *what)
 
 static bool either(devptr_t a, devptr_t b, size_t size, const char *what)
 {
-    return conduct_touch(a, size, TOUCH_POINTER, what) ||
-           conduct_touch(b, size, TOUCH_POINTER, what);
+    return conduct_touch(a, size, TOUCH_POINTER, what)
+            || conduct_touch(b, size, TOUCH_POINTER, what);
 }
 
 /* From the first byte to the last of `depth` planes of `height` rows of `width` bytes. */
@@ -70,8 +70,7 @@ static bool side_touches(
     if (side->type == CU_MEMORYTYPE_HOST)
         base = (devptr_t)(uintptr_t)side->host;
     base += (side->z * rows + side->y) * pitch + side->x;
-    return conduct_touch(
-            base, extent(pitch, rows, width, height, depth), TOUCH_POINTER, what);
+    return conduct_touch(base, extent(pitch, rows, width, height, depth), TOUCH_POINTER, what);
 }
 
 static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
@@ -84,8 +83,8 @@ static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
             copy->srcY, 0, copy->srcPitch, 0};
     dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
             copy->dstY, 0, copy->dstPitch, 0};
-    return side_touches(&src, copy->WidthInBytes, copy->Height, 1, what) ||
-           side_touches(&dst, copy->WidthInBytes, copy->Height, 1, what);
+    return side_touches(&src, copy->WidthInBytes, copy->Height, 1, what)
+            || side_touches(&dst, copy->WidthInBytes, copy->Height, 1, what);
 }
 
 static bool touches_3d(const CUDA_MEMCPY3D *copy, const char *what)
@@ -98,8 +97,8 @@ static bool touches_3d(const CUDA_MEMCPY3D *copy, const char *what)
             copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
     dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
             copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
-    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what) ||
-           side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
+    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what)
+            || side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
 }
 
 static bool touches_peer(const CUDA_MEMCPY3D_PEER *copy, const char *what)
@@ -112,8 +111,8 @@ static bool touches_peer(const CUDA_MEMCPY3D_PEER *copy, const char *what)
             copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
     dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
             copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
-    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what) ||
-           side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
+    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what)
+            || side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
 }
 
 static bool touches_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
@@ -128,8 +127,8 @@ static bool touches_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, cons
 /* Row length and layer height are in elements whose size only the driver knows: the first byte has to do. */
 static bool operand_touches(const CUmemcpy3DOperand *operand, const char *what)
 {
-    return operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER &&
-           conduct_touch(operand->op.ptr.ptr, 1, TOUCH_POINTER, what);
+    return operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER
+            && conduct_touch(operand->op.ptr.ptr, 1, TOUCH_POINTER, what);
 }
 
 static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, const char *what)

@@ -60,8 +60,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     struct block_info info;
 
-    if (entered && conduct_pool() &&
-            pool_find(conduct_pool(), (devptr_t)(uintptr_t)address, &info) == 0 && info.mapped)
+    if (entered && conduct_pool()
+            && pool_find(conduct_pool(), (devptr_t)(uintptr_t)address, &info) == 0 && info.mapped)
         (void)may_show("cuMemRetainAllocationHandle", (devptr_t)(uintptr_t)address);
     else
         result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);

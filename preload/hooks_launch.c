@@ -70,8 +70,8 @@ static bool extra_touches(const struct layout *layout, void **extra, const char 
     if (!layout) /* every word of it may be a pointer */
         return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
     for (unsigned i = 0; i < layout->count; i++)
-        if (layout->param[i].offset + layout->param[i].size <= size &&
-                bytes_touch(buffer + layout->param[i].offset, layout->param[i].size, what))
+        if (layout->param[i].offset + layout->param[i].size <= size
+                && bytes_touch(buffer + layout->param[i].offset, layout->param[i].size, what))
             return true;
     return false;
 }
@@ -151,23 +151,23 @@ static bool kernel_node_touches(
 LAUNCH(cuGraphExecKernelNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
         (exec, node, params),
-        params && kernel_node_touches(
-                          params->func, NULL, params->kernelParams, params->extra, __func__))
+        params &&kernel_node_touches(
+                params->func, NULL, params->kernelParams, params->extra, __func__))
 
 LAUNCH(cuGraphExecKernelNodeSetParams_v2,
         (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params),
         (exec, node, params),
-        params && kernel_node_touches(params->func, params->kern, params->kernelParams,
-                          params->extra, __func__))
+        params &&kernel_node_touches(
+                params->func, params->kern, params->kernelParams, params->extra, __func__))
 
 static bool memcpy_touches(const CUDA_MEMCPY3D *copy, const char *what)
 {
     if (!copy)
         return false;
-    return (copy->srcMemoryType != CU_MEMORYTYPE_ARRAY &&
-                   conduct_touch(copy->srcDevice, 1, TOUCH_POINTER, what)) ||
-           (copy->dstMemoryType != CU_MEMORYTYPE_ARRAY &&
-                   conduct_touch(copy->dstDevice, 1, TOUCH_POINTER, what));
+    return (copy->srcMemoryType != CU_MEMORYTYPE_ARRAY
+                   && conduct_touch(copy->srcDevice, 1, TOUCH_POINTER, what))
+            || (copy->dstMemoryType != CU_MEMORYTYPE_ARRAY
+                    && conduct_touch(copy->dstDevice, 1, TOUCH_POINTER, what));
 }
 
 LAUNCH(cuGraphExecMemcpyNodeSetParams,
@@ -176,7 +176,7 @@ LAUNCH(cuGraphExecMemcpyNodeSetParams,
 
 LAUNCH(cuGraphExecMemsetNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx),
-        (exec, node, set, ctx), set && conduct_touch(set->dst, 1, TOUCH_POINTER, __func__))
+        (exec, node, set, ctx), set &&conduct_touch(set->dst, 1, TOUCH_POINTER, __func__))
 
 static bool node_touches(const CUgraphNodeParams *params, const char *what)
 {
@@ -195,9 +195,8 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     }
 }
 
-LAUNCH(cuGraphExecNodeSetParams,
-        (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params), (exec, node, params),
-        node_touches(params, __func__))
+LAUNCH(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params),
+        (exec, node, params), node_touches(params, __func__))
 
 /* ---- descriptors that carry addresses ------------------------------------------------------- */
 

@@ -8,8 +8,8 @@ static CUresult routed(
         CUresult result, const char *symbol, void **pfn, int cuda_version, cuuint64_t flags)
 {
     /* "" is a probe of the runtime's; an answer that is not there stays not there */
-    if (result == CUDA_SUCCESS && symbol && *symbol && pfn && *pfn && guard_depth() == 0 &&
-            life_is_wanted())
+    if (result == CUDA_SUCCESS && symbol && *symbol && pfn && *pfn && guard_depth() == 0
+            && life_is_wanted())
         resolve_route(symbol, cuda_version, flags, pfn);
     return result;
 }

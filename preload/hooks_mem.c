@@ -10,8 +10,7 @@
 /* Whether there is anything to do about a request: its context is found out on the way. */
 static bool prepare(struct conduct_request *request, uint64_t size, const void *caller)
 {
-    *request = (struct conduct_request){
-            .size = size, .entrance = ENTRANCE_SYNC, .caller = caller};
+    *request = (struct conduct_request){.size = size, .entrance = ENTRANCE_SYNC, .caller = caller};
     /* A request for nothing, without a context or in a callback is answered by the driver (R17, R38). */
     return size > 0 && !guard_in_callback() && context_here(&request->context) == 0;
 }
@@ -55,8 +54,8 @@ static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
     CUresult result;
     size_t size;
 
-    if (!ret_ptr || !ret_pitch || __builtin_mul_overflow(width, height, &size) ||
-            !prepare(&request, size, caller))
+    if (!ret_ptr || !ret_pitch || __builtin_mul_overflow(width, height, &size)
+            || !prepare(&request, size, caller))
         return REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     request.forward = true;
     (void)conduct_alloc(&request, NULL);
@@ -82,8 +81,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
     return result;
 }
 
-static CUresult alloc_managed(
-        CUdeviceptr *ret_ptr, size_t size, unsigned flags, const void *caller)
+static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags, const void *caller)
 {
     struct conduct_request request;
     CUresult result;

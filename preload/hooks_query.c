@@ -35,8 +35,8 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
     CUresult result = REAL(cuMemGetInfo_v2)(ret_free, ret_total);
     struct context context;
 
-    if (entered && result == CUDA_SUCCESS && ret_free && ret_total && conduct_pool() &&
-            !conduct_meminfo_raw() && !guard_in_callback() && context_here(&context) == 0)
+    if (entered && result == CUDA_SUCCESS && ret_free && ret_total && conduct_pool()
+            && !conduct_meminfo_raw() && !guard_in_callback() && context_here(&context) == 0)
         *ret_free = free_for_program(*ret_free, *ret_total, context.device);
     if (entered)
         life_leave();
@@ -86,8 +86,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdevi
     return result;
 }
 
-CUresult cuMemGetAddressRange(
-        CUdeviceptr_v1 *ret_base, unsigned int *ret_size, CUdeviceptr_v1 ptr)
+CUresult cuMemGetAddressRange(CUdeviceptr_v1 *ret_base, unsigned int *ret_size, CUdeviceptr_v1 ptr)
 {
     if (life_enter(SLOT_cuMemGetAddressRange))
         life_leave();
@@ -95,8 +94,7 @@ CUresult cuMemGetAddressRange(
 }
 
 /* Attributes whose answer is the block's in every state. false: not one of them. */
-static bool answer_block(
-        void *value, CUpointer_attribute attribute, const struct block_info *info)
+static bool answer_block(void *value, CUpointer_attribute attribute, const struct block_info *info)
 {
     struct mempool mempool;
 
@@ -167,8 +165,7 @@ static CUresult attribute_of(
 
     if (!is_held(info))
         return CUDA_ERROR_INVALID_VALUE;
-    if (answer_block(value, attribute, info) ||
-            (husk && answer_husk(value, attribute, info, ptr)))
+    if (answer_block(value, attribute, info) || (husk && answer_husk(value, attribute, info, ptr)))
         return CUDA_SUCCESS;
     return REAL(cuPointerGetAttribute)(value, attribute, ptr);
 }

@@ -35,9 +35,8 @@ static void ended(CUstream stream, bool per_thread)
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUstream named = special(stream, per_thread);
 
-    if (!REAL_HAS(cuStreamIsCapturing) ||
-            REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS ||
-            status == CU_STREAM_CAPTURE_STATUS_NONE)
+    if (!REAL_HAS(cuStreamIsCapturing) || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
+            || status == CU_STREAM_CAPTURE_STATUS_NONE)
         (void)gate_ended((uintptr_t)named);
 }
 
@@ -211,14 +210,14 @@ static bool is_captured(CUstream stream, bool per_thread)
 
     if (gate_captures() == 0)
         return false;
-    return !REAL_HAS(cuStreamIsCapturing) ||
-           REAL(cuStreamIsCapturing)(special(stream, per_thread), &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return !REAL_HAS(cuStreamIsCapturing)
+            || REAL(cuStreamIsCapturing)(special(stream, per_thread), &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /* NULL: the program's own function is to be passed on as it is. */
-static struct host_call *wrap(CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream,
-        bool per_thread)
+static struct host_call *wrap(
+        CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
 {
     struct host_call *call = fn || callback ? meta_get(sizeof *call) : NULL;
 

@@ -11,7 +11,7 @@
 
 enum {
     LAYOUT_SLOTS = 1 << 14,
-    LAYOUT_PROBES = 16,  /* beyond them a kernel is asked about at each launch */
+    LAYOUT_PROBES = 16,   /* beyond them a kernel is asked about at each launch */
     LAYOUT_PARAMS = 4096, /* 4 KiB of parameters, or 32 KiB: never more of them than this */
 };
 
@@ -33,8 +33,8 @@ void layout_forget(void)
 static bool ask_param(CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
 {
     if (as_kernel)
-        return REAL(cuKernelGetParamInfo)((CUkernel)(void *)func, index, offset, size) ==
-               CUDA_SUCCESS;
+        return REAL(cuKernelGetParamInfo)((CUkernel)(void *)func, index, offset, size)
+                == CUDA_SUCCESS;
     return REAL(cuFuncGetParamInfo)(func, index, offset, size) == CUDA_SUCCESS;
 }
 
@@ -111,8 +111,8 @@ static bool keep(uintptr_t func, const struct layout *layout, uint64_t now)
     for (unsigned i = 0; i < LAYOUT_PROBES; i++, at = (at + 1) % LAYOUT_SLOTS) {
         uint64_t was = atomic_load(&slots[at].generation);
 
-        if (was == now || was == LAYOUT_BUSY ||
-                !atomic_compare_exchange_strong(&slots[at].generation, &was, LAYOUT_BUSY))
+        if (was == now || was == LAYOUT_BUSY
+                || !atomic_compare_exchange_strong(&slots[at].generation, &was, LAYOUT_BUSY))
             continue;
         atomic_store_explicit(&slots[at].func, func, memory_order_relaxed);
         atomic_store_explicit(&slots[at].layout, layout, memory_order_relaxed);

@@ -186,8 +186,8 @@ bool life_enter(int slot)
 
 bool life_begin_edge(void)
 {
-    if (guard_depth() > 0 || life_is_child() ||
-            atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON)
+    if (guard_depth() > 0 || life_is_child()
+            || atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON)
         return false;
     guard_push();
     return true;
@@ -219,8 +219,8 @@ void life_driver_said(int result)
             pool_freeze(conduct_pool());
         return;
     }
-    if (!backend_is_sticky(result) ||
-            !atomic_compare_exchange_strong(&life_sticky_code, &none, result))
+    if (!backend_is_sticky(result)
+            || !atomic_compare_exchange_strong(&life_sticky_code, &none, result))
         return;
     msg_warn("the device has failed with error %d; nothing is recycled any more", result);
     (void)capture_note(1, "sticky device error");
@@ -288,8 +288,8 @@ __attribute__((constructor)) static void loaded(void)
     config_read(&early, environ, NULL, NULL);
     if (mode_of(&early) == LIFE_OFF)
         return;
-    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path) &&
-            (config_word(&early, CONFIG_ANCHORS) & 1))
+    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)
+            && (config_word(&early, CONFIG_ANCHORS) & 1))
         nvtx_offer(own_path);
     if (dl_iterate_phdr(is_cuda_object, NULL)) {
         guard_push();

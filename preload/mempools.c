@@ -20,7 +20,8 @@ static struct lock mempools_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 static struct mempool pools[MEMPOOLS_MAX]; /* id 0 = free */
 static struct access pool_access[MEMPOOLS_MAX];
 static uint64_t last_id;
-static uint64_t peers[DEVICES_MAX]; /* bit per device that may access the private heaps of this one */
+static uint64_t
+        peers[DEVICES_MAX]; /* bit per device that may access the private heaps of this one */
 
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
 
@@ -50,11 +51,10 @@ static void add(CUmemoryPool handle, int device, bool served)
 
 void mempool_created(CUmemoryPool handle, const CUmemPoolProps *props)
 {
-    bool served = props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                  props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && props->location.id >= 0 &&
-                  props->location.id < DEVICES_MAX &&
-                  props->handleTypes == CU_MEM_HANDLE_TYPE_NONE && props->maxSize == 0 &&
-                  props->usage == 0;
+    bool served = props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED
+            && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && props->location.id >= 0
+            && props->location.id < DEVICES_MAX && props->handleTypes == CU_MEM_HANDLE_TYPE_NONE
+            && props->maxSize == 0 && props->usage == 0;
 
     add(handle, props->location.id, served);
 }
@@ -146,8 +146,8 @@ void mempool_changed(int device)
 static void set_one_locked(struct access *access, const CUmemAccessDesc *desc)
 {
     for (size_t i = 0; i < access->count; i++) {
-        if (access->desc[i].location.type != desc->location.type ||
-                access->desc[i].location.id != desc->location.id)
+        if (access->desc[i].location.type != desc->location.type
+                || access->desc[i].location.id != desc->location.id)
             continue;
         access->desc[i].flags = desc->flags;
         return;
@@ -195,8 +195,8 @@ static size_t access_of_pool_locked(uint64_t id, int device, CUmemAccessDesc *de
         if (pools[i].id != id)
             continue;
         for (size_t k = 0; k < pool_access[i].count && n < max; k++)
-            if (pool_access[i].desc[k].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                    pool_access[i].desc[k].location.id != device)
+            if (pool_access[i].desc[k].location.type != CU_MEM_LOCATION_TYPE_DEVICE
+                    || pool_access[i].desc[k].location.id != device)
                 descs[n++] = pool_access[i].desc[k];
     }
     return n;

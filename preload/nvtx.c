@@ -310,7 +310,8 @@ static const struct entry core2[] = {
 };
 
 /* An older library has a shorter table. */
-static void fill(const struct callbacks *callbacks, int module, const struct entry *entries, size_t n)
+static void fill(
+        const struct callbacks *callbacks, int module, const struct entry *entries, size_t n)
 {
     function **table = NULL;
     unsigned size = 0;
@@ -330,8 +331,8 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
 {
     const struct callbacks *callbacks = get_table ? get_table(ETID_CALLBACKS) : NULL;
 
-    if (!callbacks || callbacks->size < sizeof *callbacks || !life_is_wanted() ||
-            !(config_word(life_config(), CONFIG_ANCHORS) & 1))
+    if (!callbacks || callbacks->size < sizeof *callbacks || !life_is_wanted()
+            || !(config_word(life_config(), CONFIG_ANCHORS) & 1))
         return 0;
     resolve_note_door(DOOR_InitializeInjectionNvtx2);
     fill(callbacks, MODULE_CORE, core, sizeof core / sizeof *core);

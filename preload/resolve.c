@@ -31,7 +31,8 @@ static const struct hook_row hook_rows[SLOT_HOOKS] = {
 
 /* What the served libcuda itself has, which is not what we call where another preload stands between. */
 static void *own[SLOT_HOOKS];
-static _Atomic(uintptr_t) driver_base; /* load address of the libcuda that is served, 0 = none yet */
+static _Atomic(uintptr_t)
+        driver_base; /* load address of the libcuda that is served, 0 = none yet */
 static atomic_bool bound;
 static char driver_path[PATH_MAX];
 
@@ -53,7 +54,8 @@ dlsym_fn resolve_real_dlsym(void)
     void *fn = atomic_load_explicit(&found, memory_order_relaxed);
 
     for (size_t i = 0; !fn && i < sizeof versions / sizeof *versions; i++)
-        fn = dlvsym(RTLD_NEXT, "dlsym", versions[i]); /* never exported by us: it would find itself */
+        fn = dlvsym(
+                RTLD_NEXT, "dlsym", versions[i]); /* never exported by us: it would find itself */
     atomic_store_explicit(&found, fn, memory_order_relaxed);
     return (dlsym_fn)fn;
 }
@@ -86,8 +88,7 @@ static bool is_driver_name(const char *path)
 static int find_driver_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
-    if (!info->dlpi_name || !is_driver_name(info->dlpi_name) ||
-            strlen(info->dlpi_name) >= PATH_MAX)
+    if (!info->dlpi_name || !is_driver_name(info->dlpi_name) || strlen(info->dlpi_name) >= PATH_MAX)
         return 0;
     memcpy(data, info->dlpi_name, strlen(info->dlpi_name) + 1);
     return 1;
@@ -203,8 +204,8 @@ uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route)
     if (route != ROUTE_LINKED)
         return atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
     return resolve_count(slot, ROUTE_DLSYM) + resolve_count(slot, ROUTE_GPA) == 0
-                   ? resolve_count(slot, ROUTE_CALLED)
-                   : 0;
+            ? resolve_count(slot, ROUTE_CALLED)
+            : 0;
 }
 
 uint64_t resolve_door_count(enum resolve_door door)
@@ -224,8 +225,8 @@ const char *resolve_door_name(enum resolve_door door)
 
 bool resolve_coverage_news(void)
 {
-    return atomic_load_explicit(&coverage_news, memory_order_relaxed) &&
-           atomic_exchange(&coverage_news, false);
+    return atomic_load_explicit(&coverage_news, memory_order_relaxed)
+            && atomic_exchange(&coverage_news, false);
 }
 
 const char *resolve_driver_path(void)
@@ -243,8 +244,8 @@ static int slot_of_symbol(const char *symbol)
 
 static bool row_answers(const struct hook_row *row, const char *name, int version)
 {
-    return strcmp(row->name, name) == 0 && version >= row->from &&
-            (row->to == 0 || version < row->to);
+    return strcmp(row->name, name) == 0 && version >= row->from
+            && (row->to == 0 || version < row->to);
 }
 
 /* The row of (name, version, flags): its per-thread form if that was asked for and exists. */
@@ -270,8 +271,8 @@ static int slot_of_pointer(const void *fn, const char *name)
     int found = -1;
 
     for (int slot = 0; slot < SLOT_HOOKS; slot++) {
-        if (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) != fn &&
-                __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn)
+        if (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) != fn
+                && __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn)
             continue;
         if (strcmp(hook_rows[slot].name, name) == 0)
             return slot;
@@ -325,8 +326,8 @@ void *resolve_dlsym(void *handle, const char *name)
         (void)bind_driver(fn);
         guard_pop();
     }
-    if (fn != __atomic_load_n(&own[slot], __ATOMIC_RELAXED) &&
-            fn != __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED)) {
+    if (fn != __atomic_load_n(&own[slot], __ATOMIC_RELAXED)
+            && fn != __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED)) {
         warn_second_driver(fn);
         return NULL;
     }

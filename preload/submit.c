@@ -7,8 +7,8 @@
 
 bool submit_begin(void)
 {
-    if (guard_depth() > 0 || !resolve_ready() || life_is_passive() ||
-            !(atomic_load(&guard_word) & GUARD_ACTING))
+    if (guard_depth() > 0 || !resolve_ready() || life_is_passive()
+            || !(atomic_load(&guard_word) & GUARD_ACTING))
         return false;
     guard_push();
     guard_read_begin();

@@ -66,7 +66,13 @@
     X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0)                                         \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", 10000, 0)                                       \
     X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0)                                             \
-    X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0)
+    X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0)                                        \
+    X(cuModuleLoadData, "cuModuleLoadData", 2000, 0)                                              \
+    X(cuModuleUnload, "cuModuleUnload", 2000, 0)                                                  \
+    X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0)                                        \
+    X(cuLaunchKernel, "cuLaunchKernel", 4000, 0)                                                  \
+    X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0)                       \
+    X(cuGraphLaunch, "cuGraphLaunch", 10000, 0)
 /* clang-format on */
 
 struct client {
@@ -91,6 +97,10 @@ void *client_sim(const char *symbol);
 
 /* How often the driver was asked for this, below kedge. */
 uint64_t client_calls(const char *call);
+
+/* The sum kernel: adds up `bytes` at src into the eight bytes at out. */
+CUfunction client_sum_kernel(void);
+CUresult client_sum(CUfunction sum, CUdeviceptr out, CUdeviceptr src, size_t bytes, CUstream stream);
 
 /* Memory of the pool's plain heap lies in a segment that is larger than the request. */
 bool client_is_pooled(CUdeviceptr ptr, size_t size);

@@ -100,14 +100,17 @@ TEST(pitched_and_managed_memory_is_the_drivers)
 
 TEST(content_survives_in_neighbours)
 {
-    enum { N = 40 };
+    enum {
+        N = 40
+    };
     CUdeviceptr ptr[N];
     unsigned char back[256];
 
     client_init();
     for (int i = 0; i < N; i++) {
         ptr[i] = alloc((size_t)(i + 1) * 3000);
-        REQUIRE_EQ(cu->cuMemsetD8_v2(ptr[i], (unsigned char)i, (size_t)(i + 1) * 3000), CUDA_SUCCESS);
+        REQUIRE_EQ(
+                cu->cuMemsetD8_v2(ptr[i], (unsigned char)i, (size_t)(i + 1) * 3000), CUDA_SUCCESS);
     }
     for (int i = 0; i < N; i += 2)
         REQUIRE_EQ(cu->cuMemFree_v2(ptr[i]), CUDA_SUCCESS);
@@ -116,7 +119,8 @@ TEST(content_survives_in_neighbours)
         REQUIRE_EQ(cu->cuMemsetD8_v2(ptr[i], 0xee, (size_t)(i + 1) * 2000), CUDA_SUCCESS);
     }
     for (int i = 1; i < N; i += 2) {
-        REQUIRE_EQ(cu->cuMemcpyDtoH_v2(back, ptr[i] + (size_t)(i + 1) * 3000 - sizeof back, sizeof back),
+        REQUIRE_EQ(cu->cuMemcpyDtoH_v2(
+                           back, ptr[i] + (size_t)(i + 1) * 3000 - sizeof back, sizeof back),
                 CUDA_SUCCESS);
         for (size_t k = 0; k < sizeof back; k++)
             REQUIRE_EQ(back[k], i);
@@ -162,7 +166,8 @@ TEST(the_two_flavours_of_stream_0_are_two_streams)
     CHECK_EQ(a, b);
     REQUIRE_EQ(cu->cuMemFreeAsync_ptsz(b, NULL), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemAllocAsync_ptsz(&a, 2 * MB, NULL), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemFreeAsync(a, CU_STREAM_PER_THREAD), CUDA_SUCCESS); /* the same stream by its number */
+    REQUIRE_EQ(cu->cuMemFreeAsync(a, CU_STREAM_PER_THREAD),
+            CUDA_SUCCESS); /* the same stream by its number */
     REQUIRE_EQ(cu->cuMemAllocAsync_ptsz(&b, 2 * MB, NULL), CUDA_SUCCESS);
     CHECK_EQ(a, b);
 }
@@ -213,7 +218,8 @@ TEST(pool_attributes_speak_of_our_heap)
     client_init();
     stream = new_stream();
     REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemPoolSetAttribute(mempool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolSetAttribute(mempool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most),
+            CUDA_SUCCESS);
     CHECK_EQ(attribute(mempool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), UINT64_MAX);
     a = alloc_async(1000, stream);
     b = alloc_async(3 * MB, stream);
@@ -223,7 +229,8 @@ TEST(pool_attributes_speak_of_our_heap)
     REQUIRE_EQ(cu->cuMemFreeAsync(b, stream), CUDA_SUCCESS);
     CHECK_EQ(attribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
     CHECK_EQ(attribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 1024 + 3 * MB);
-    REQUIRE_EQ(cu->cuMemPoolSetAttribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero), CUDA_SUCCESS);
+    REQUIRE_EQ(
+            cu->cuMemPoolSetAttribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero), CUDA_SUCCESS);
     CHECK_EQ(attribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 0);
     REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
     CHECK_GT(attribute(mempool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
@@ -231,35 +238,36 @@ TEST(pool_attributes_speak_of_our_heap)
     CHECK_EQ(attribute(mempool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
 }
 
-static CUmemPoolProps device_pool(CUmemAllocationHandleType handles)
+static CUmemPoolProps device_pool(size_t max_size)
 {
     CUmemPoolProps props;
 
     memset(&props, 0, sizeof props);
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    props.handleTypes = handles;
+    props.maxSize = max_size;
     props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     return props;
 }
 
 /* R77 */
-TEST(a_pool_of_the_programs_is_served_unless_it_can_be_exported)
+TEST(a_pool_of_the_programs_is_served_unless_it_is_limited)
 {
-    CUmemPoolProps plain = device_pool(CU_MEM_HANDLE_TYPE_NONE);
-    CUmemPoolProps shared = device_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    CUmemoryPool mempool, exportable, found = NULL;
+    CUmemPoolProps plain = device_pool(0);
+    CUmemPoolProps small = device_pool(256 * MB);
+    CUmemoryPool mempool, limited, found = NULL;
     CUdeviceptr a, b;
     CUstream stream;
 
     client_init();
     stream = new_stream();
     REQUIRE_EQ(cu->cuMemPoolCreate(&mempool, &plain), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemPoolCreate(&exportable, &shared), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolCreate(&limited, &small), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&a, 1 * MB, mempool, stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemAllocFromPoolAsync"), 0);
-    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a),
+            CUDA_SUCCESS);
     CHECK_EQ(found, mempool);
-    REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&b, 1 * MB, exportable, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&b, 1 * MB, limited, stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemAllocFromPoolAsync"), 1);
     CHECK_EQ(cu->cuMemFreeAsync(b, stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemFreeAsync"), 1);
@@ -267,10 +275,11 @@ TEST(a_pool_of_the_programs_is_served_unless_it_can_be_exported)
     /* what is current on the device is what cuMemAllocAsync uses */
     REQUIRE_EQ(cu->cuDeviceSetMemPool(0, mempool), CUDA_SUCCESS);
     b = alloc_async(1 * MB, stream);
-    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, b), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, b),
+            CUDA_SUCCESS);
     CHECK_EQ(found, mempool);
     CHECK_EQ(attribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 2 * MB);
-    REQUIRE_EQ(cu->cuDeviceSetMemPool(0, exportable), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDeviceSetMemPool(0, limited), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemAllocAsync(&b, 1 * MB, stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
     CHECK_EQ(cu->cuMemFreeAsync(a, stream), CUDA_SUCCESS);
@@ -310,9 +319,9 @@ TEST(free_memory_returns_to_its_starting_value)
 /* R21, R79 */
 TEST(attributes_of_mapped_memory_are_the_blocks)
 {
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-            CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MAPPED,
-            CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            CU_POINTER_ATTRIBUTE_MAPPED, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     CUdeviceptr a, b, start = 0;
     unsigned type = 0;
     size_t size = 0;
@@ -338,7 +347,8 @@ TEST(attributes_of_mapped_memory_are_the_blocks)
     REQUIRE_EQ(cu->cuPointerGetAttribute(&id_b, CU_POINTER_ATTRIBUTE_BUFFER_ID, b), CUDA_SUCCESS);
     CHECK_NE(id_a, id_b);
     REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a),
+            CUDA_SUCCESS);
     CHECK_EQ(found, mempool);
 }
 
@@ -377,11 +387,13 @@ TEST(a_block_that_shares_its_segment_is_not_exported)
     a = alloc(1 * MB);
     b = alloc(1 * MB);
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, b), CUDA_ERROR_NOT_SUPPORTED);
-    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, a), CUDA_ERROR_NOT_SUPPORTED); /* at offset 0, but not alone */
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, a),
+            CUDA_ERROR_NOT_SUPPORTED); /* at offset 0, but not alone */
     CHECK_EQ(client_calls("cuIpcGetMemHandle"), 0);
     async = alloc_async(1 * MB, stream);
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, async), CUDA_ERROR_NOT_SUPPORTED);
-    CHECK_EQ(cu->cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)async), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cu->cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)async),
+            CUDA_ERROR_NOT_SUPPORTED);
 }
 
 /* R24 */

@@ -54,8 +54,9 @@ TEST(defaults_are_those_of_the_table)
 
 TEST(values_and_keys_are_read)
 {
-    const char *env[] = {"KEDGE_MODE=track", "KEDGE_TRACE=full,mb=64", "KEDGE_POOL=cap=3G,chunk=20M,small-chunk=512K",
-            "KEDGE_STACKS=min=1M", "KEDGE_BYPASS=liba*,libb.so", "KEDGE_HINTS=/tmp/a,b.yaml", NULL};
+    const char *env[] = {"KEDGE_MODE=track", "KEDGE_TRACE=full,mb=64",
+            "KEDGE_POOL=cap=3G,chunk=20M,small-chunk=512K", "KEDGE_STACKS=min=1M",
+            "KEDGE_BYPASS=liba*,libb.so", "KEDGE_HINTS=/tmp/a,b.yaml", NULL};
 
     read_env(env);
     CHECK_EQ(lines, 0);
@@ -88,9 +89,9 @@ TEST(several_words_replace_the_default_set)
 
 TEST(a_bad_value_is_named_with_the_form_and_the_default_is_used)
 {
-    static const char *const bad[] = {"KEDGE_MODE=fast", "KEDGE_POOL=cap=many", "KEDGE_POOL=cap=",
-            "KEDGE_POOL=cap=99999999999G", "KEDGE_TRACE=ring,mb=-1", "KEDGE_POOL=budge=1",
-            "KEDGE_POOL=fast", "KEDGE_POOL=cap=1T", "KEDGE_SYNC_FREE=2"};
+    static const char *const bad[] = {"KEDGE_MODE=fast", "KEDGE_POOL=cap=many",
+            "KEDGE_POOL=cap=", "KEDGE_POOL=cap=99999999999G", "KEDGE_TRACE=ring,mb=-1",
+            "KEDGE_POOL=budge=1", "KEDGE_POOL=fast", "KEDGE_POOL=cap=1T", "KEDGE_SYNC_FREE=2"};
     static const char *const forms[] = {"pool|track|off", "size", "size", "size", "MiB",
             "key=value", "key=value", "size", "auto|0|1"};
 
@@ -146,7 +147,8 @@ TEST(any_bytes_give_a_valid_configuration)
     unsigned seed = 1;
 
     for (int round = 0; round < 20000; round++) {
-        static const char *const heads[] = {"KEDGE_POOL=", "KEDGE_TRACE=", "KEDGE_ANCHORS=", "KEDGE_"};
+        static const char *const heads[] = {
+                "KEDGE_POOL=", "KEDGE_TRACE=", "KEDGE_ANCHORS=", "KEDGE_"};
         static const char letters[] = "capmb=,019GKM|\x80 x";
         char entry[96];
         const char *env[] = {entry, NULL};
@@ -167,7 +169,8 @@ TEST(messages_know_their_conversions)
 {
     char text[128];
 
-    msg_format(text, sizeof text, "%s|%d|%u|%x|%zu|%lu|%p|%%", "a", -5, 7u, 255u, (size_t)9, 10ul, (void *)16);
+    msg_format(text, sizeof text, "%s|%d|%u|%x|%zu|%lu|%p|%%", "a", -5, 7u, 255u, (size_t)9, 10ul,
+            (void *)16);
     CHECK_STR_EQ(text, "a|-5|7|ff|9|10|0x10|%");
     CHECK_EQ(msg_format(text, 4, "%s", "abcdef"), 3);
     CHECK_STR_EQ(text, "abc");

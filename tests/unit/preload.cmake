@@ -5,3 +5,38 @@
 kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preload/msg.c)
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
+
+# What a preloaded program finds around it. Captures are left out unless a test is about them.
+set(kedge_preload_environment
+    "LD_PRELOAD=$<TARGET_FILE:kedge>"
+    "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim"
+    "SIMCUDA_MEMORY=2G"
+    "KEDGE_TRACE=off")
+
+# One test program on each route: what is found by look-up must behave like what is linked.
+function(kedge_preload_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 T "" "" "SOURCES;ENVIRONMENT;ROUTES;DEFINES;LIBS")
+    foreach(route IN LISTS T_ROUTES)
+        set(libs ${T_LIBS})
+        set(defines ${T_DEFINES})
+        if(route STREQUAL linked)
+            list(APPEND libs simcuda)
+            list(APPEND defines CLIENT_LINKED)
+        endif()
+        kedge_unit_test(${name}_${route}
+            NAME preload.${name}.${route}
+            SOURCES ${T_SOURCES} ../preload/client.c
+            LIBS ${libs}
+            DEFINES ${defines}
+            LABELS preload
+            ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=${route}" ${T_ENVIRONMENT})
+        if(TARGET ${name}_${route}_test)
+            add_dependencies(${name}_${route}_test kedge simcuda)
+        endif()
+    endforeach()
+endfunction()
+
+if(TARGET simcuda)
+    kedge_preload_test(hooks SOURCES ../preload/hooks_test.c ROUTES linked dlsym gpa)
+    kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
+endif()

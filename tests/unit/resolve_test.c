@@ -63,7 +63,8 @@ TEST(the_suffix_says_the_flag_and_the_name_is_the_symbols_beginning)
         CHECK_EQ(rows[i].per_thread, per_thread ? 2u : 0u);
         CHECK(strncmp(rows[i].symbol, rows[i].name, n) == 0);
         CHECK(rows[i].symbol[n] == '\0' || rows[i].symbol[n] == '_');
-        CHECK(rows[i].name[0] == 'c' && rows[i].name[1] == 'u' && isupper((unsigned char)rows[i].name[2]));
+        CHECK(rows[i].name[0] == 'c' && rows[i].name[1] == 'u'
+                && isupper((unsigned char)rows[i].name[2]));
     }
 }
 
