@@ -111,6 +111,7 @@ static inline int sim_in_child(void (*body)(void))
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
+        (void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would exit instead */
         body();
         _exit(atomic_load(&check_state.failures) ? 1 : 0);
     }
