@@ -277,7 +277,7 @@ static int take_site(struct reading *reading, const struct hinttree_node *item, 
     if (item->text[0] == 's' || item->text[0] == 'p')
         return refuse(reading, item, "%c: sites are not supported yet", item->text[0]);
     for (i = 2; i < 18; i++) {
-        char c = i < item->length ? item->text[i] : '\0';
+        const char c = item->text[i < item->length ? i : item->length]; /* its NUL behind the end */
 
         if (c >= '0' && c <= '9')
             value = value << 4 | (uint64_t)(c - '0');

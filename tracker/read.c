@@ -948,9 +948,9 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
 
     source.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
     if (source.fd < 0)
-        return fail(&teller, -errno, 0, "%s", strerror(errno));
+        return fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     if (fstat(source.fd, &status) != 0) {
-        r = fail(&teller, -errno, 0, "%s", strerror(errno));
+        r = fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     } else if (!S_ISREG(status.st_mode)) {
         r = fail(&teller, -EINVAL, 0, "not a regular file");
     } else {

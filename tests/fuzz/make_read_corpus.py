@@ -109,7 +109,7 @@ SEEDS = {
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     for name, data in SEEDS.items():
-        with open(os.path.join(sys.argv[1], name), "wb") as file:
+        with open(os.path.join(sys.argv[1], name + ".bin"), "wb") as file:
             file.write(data)
 
 
