@@ -217,6 +217,8 @@ static const struct {
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT("{nth: 1}", WHEN, ""),
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
+        {HINT("{size: '>=0KiB', inside: ''}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT("{sizes: 5}", WHEN, ""), "t.yaml:5:12: unknown key 'sizes' in pick"},
         {HINT("{used-by: {call: ncclSend}}", WHEN, ""),
                 "t.yaml:5:12: 'used-by' in pick is not supported yet"},

@@ -39,7 +39,6 @@ static inline const char *track_scratch(void)
     (void)snprintf(
             track_directory, sizeof track_directory, "track-scratch-%d-XXXXXX", (int)getpid());
     REQUIRE(mkdtemp(track_directory) != NULL);
-    (void)atexit(track_sweep);
     return track_directory;
 }
 

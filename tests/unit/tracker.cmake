@@ -28,3 +28,5 @@ endforeach()
 
 kedge_script_test(unit.unwind.cancelled_threads_run_destructors SCRIPT cancel_destructors.sh LABELS unit
     NOT_UNDER address thread undefined)
+kedge_unit_test(read SOURCES read_test.c LIBS ${track_libs}
+    DEFINES "SOURCE_DIRECTORY=\"${CMAKE_SOURCE_DIR}\"")
