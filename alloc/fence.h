@@ -9,16 +9,17 @@
  *     freed ─push─► open ─close─► epoch 1 … epoch n ─passed─► clean (bestfit.h)
  *
  *     points (the stream is known: numbers on that stream's own line)
- *     freed on S ─► "needs point k of S" ─record─► fence of point k ─passed─► S has passed k
+ *     freed on S ─► "needs point k of S" ─begin, record─► fence of point k ─passed─► S has passed k
  *
- * A point is a number per stream that rises by one with each fence recorded on it: a block freed on S after point k was
- * recorded needs point k + 1, whenever that is recorded. So a record covers every block freed before it, merging two
- * sets is a maximum per stream (R70), and a block holds numbers, not fences.
+ * A point is a number per stream that rises by one with each record: the number is taken *before* the driver is asked
+ * (fence_begin), and a block freed from then on needs the next one. So a record covers every block that needs its number
+ * or a smaller one, whatever the order in which several threads reach the driver; the same holds for epochs, whose number
+ * is taken when they are closed. Hence: when one has passed, all before it have passed, even those still being recorded.
+ * Merging two sets is a maximum per stream (R70), and a block holds numbers, not fences.
  *
- * A set of points is of fixed size; a stream too many does not fit, and the block goes through an epoch instead, which
- * covers every stream.
+ * A set of points is of fixed size; when a stream too many comes it says so, and the caller uses a full fence instead.
  *
- * Does not call the driver (pool.c does, with what fence_* tells it) and does not read the clock.
+ * Does not call the driver (reclaim.c does, with what fence_* tells it) and does not read the clock.
  * Threads: none of it is safe alone; the caller holds the pool lock. Memory: meta.h. Rules: R1 R2 R12 R70 R71.
  */
 #ifndef KEDGE_ALLOC_FENCE_H
@@ -29,77 +30,78 @@
 
 #define FENCE_SET_MAX 4 /* streams in a point set */
 
-/* One chain of blocks, by index, linked through a caller-chosen word. */
+/* Blocks by index, linked through a word of theirs that the caller knows. */
 struct fence_chain {
     uint32_t head, tail;
     uint32_t count;
     uint64_t bytes;
 };
 
-/* An epoch: the fence and what waits for it. */
-struct fence_epoch {
-    struct fence_epoch *next;
-    uint64_t number; /* 1, 2, ... in the order of closing */
-    uint64_t fence;  /* of the driver; 0 while it is being recorded */
-    struct fence_chain chain;
-};
-
-/* The epochs of a pool. */
-struct fence_line {
-    struct fence_chain open;
-    struct fence_epoch *first, *last;
-    uint64_t closed;        /* number of the newest epoch */
-    uint32_t epochs;        /* how many wait */
-    uint64_t waiting_bytes; /* in epochs, without `open` */
-};
-
-/* A recorded point of a stream. */
-struct fence_point {
-    struct fence_point *next;
+/* One recorded fence of the driver: an epoch's or a point's. It may be asked by several threads at once with the lock let
+ * go, so it is put only when the last of them is back. */
+struct fence_mark {
+    struct fence_mark *next; /* later ones of the same line */
     uint64_t number;
-    uint64_t fence;
+    uint64_t fence; /* of the driver; valid if `recorded` */
+    uint32_t users; /* threads that ask or wait for it now, and the line itself */
+    bool recorded;
+    struct fence_chain chain; /* what waits; empty for points */
 };
 
-/* The line of one stream. */
-struct fence_stream {
-    uint64_t recorded; /* number of the newest recorded point */
-    uint64_t passed;   /* all points up to here have passed */
-    struct fence_point *first, *last;
+/* The epochs of a pool, or the points of a stream: marks in rising order of number. */
+struct fence_line {
+    struct fence_mark *first, *last;
+    uint64_t begun;    /* number of the newest mark that was begun */
+    uint64_t recorded; /* the greatest number that has a fence */
+    uint64_t passed;   /* all numbers up to here have passed */
+    uint32_t marks;    /* how many wait */
 };
 
-/* {stream -> point}. `stream` are indices of the pool's stream table, ascending; 0 entries = clean. */
+/* {stream -> point}; `stream` are indices of the pool's stream table. 0 entries = clean. */
 struct fence_set {
     uint32_t count;
     uint32_t stream[FENCE_SET_MAX];
     uint64_t point[FENCE_SET_MAX];
 };
 
-/* ── epochs ── */
+/* ── chains ── */
 
-/* Appends to a chain. `next` is the link word of block `index`, `tail_next` the one of the chain's tail (ignored if the
- * chain is empty). */
-void fence_chain_push(struct fence_chain *chain, uint32_t index, uint64_t bytes,
-        uint32_t *tail_next, uint32_t *next);
+/* Appends block `index`, whose link word is `next`; `tail_next` is the link word of the chain's present tail (not used
+ * while the chain is empty). */
+void fence_chain_push(struct fence_chain *chain, uint32_t index, uint64_t bytes, uint32_t *next,
+        uint32_t *tail_next);
 
-/* Takes all open blocks into a new epoch at the end of the line, with no fence yet; NULL if nothing is open or there is
- * no memory. */
-struct fence_epoch *fence_close(struct fence_line *line);
-/* The record for an epoch failed: its blocks are open again, before those freed since. `tail_next` is the link word of
- * the epoch's last block. */
-void fence_reopen(struct fence_line *line, struct fence_epoch *epoch, uint32_t *tail_next);
-/* Takes a passed epoch off the line (it need not be the oldest) and hands out what waited. The epoch is gone then. */
-struct fence_chain fence_pop(struct fence_line *line, struct fence_epoch *epoch);
+/* ── lines ── */
 
-/* ── points ── */
+/* Opens a new mark at the end of the line, not recorded yet, with the chain (moved; may be NULL) waiting for it. NULL if
+ * there is no memory; the chain is untouched then. The caller is one of its users. */
+struct fence_mark *fence_begin(struct fence_line *line, struct fence_chain *chain);
 
-/* The number that a block freed now on this stream needs. */
-uint64_t fence_next_point(const struct fence_stream *stream);
-/* A fence was recorded on the stream: the newest point is its. 0 or -ENOMEM (the caller puts the fence). */
-int fence_recorded(struct fence_stream *stream, uint64_t fence);
-/* The oldest recorded point that has not passed; NULL if none. */
-struct fence_point *fence_oldest(const struct fence_stream *stream);
-/* The oldest point has passed: returns its fence for the caller to put. */
-uint64_t fence_passed(struct fence_stream *stream);
+/* The driver has recorded a fence for this mark. */
+void fence_recorded(struct fence_line *line, struct fence_mark *mark, uint64_t fence);
+
+/* The driver could not: the mark leaves the line, what waited is handed back in *ret_chain (to be pushed again, or put
+ * before what is open). The number stays used: a later mark covers it. */
+void fence_failed(struct fence_line *line, struct fence_mark *mark, struct fence_chain *ret_chain);
+
+/* The oldest recorded mark, NULL if none; and the oldest with at least this number. */
+struct fence_mark *fence_oldest(const struct fence_line *line);
+struct fence_mark *fence_at_least(const struct fence_line *line, uint64_t number);
+
+/* A mark has passed, and so have all before it. Call until it returns NULL: each call takes one such mark off the line;
+ * its chain is the caller's, and so is the line's use of it (fence_drop). */
+struct fence_mark *fence_pass(struct fence_line *line, uint64_t number);
+
+/* Uses are counted so that the fence is put exactly once: fence_drop returns true when the last use is gone; the mark is
+ * then freed, and if *ret_put the fence in *ret_fence is the caller's to put. */
+void fence_use(struct fence_mark *mark);
+bool fence_drop(struct fence_mark *mark, uint64_t *ret_fence, bool *ret_put);
+
+/* The number that something freed now needs. */
+static inline uint64_t fence_next(const struct fence_line *line)
+{
+    return line->begun + 1;
+}
 
 /* ── sets ── */
 

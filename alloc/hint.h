@@ -10,9 +10,9 @@
  *                                                                                         └─► plan
  *     plan + edge {kind, path, instance} ─► due or not
  *
- * Which edge is meant: if the rule's when.anchor matches the path of the anchor instance that the allocation was made
- * inside of, then that very instance's edge (plan.due_anchor); else the first matching edge of any instance that is passed
- * after the allocation (due_anchor 0).
+ * Which edge is meant: if `when` is an exit and its anchor matches the path of the anchor instance that the allocation
+ * was made inside of, then that very instance's exit (plan.due_anchor); else the first matching edge of any instance that
+ * is passed after the allocation (due_anchor 0): the enter of the instance itself lies before it, and a mark is a point.
  *
  * Does not act, count, or know about blocks; keeps no state between calls. The rule array must outlive the index.
  * Threads: built by one, then read-only for any. Memory: meta.h. Rules: R55 R84 (nothing here changes an API answer).

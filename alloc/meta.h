@@ -28,7 +28,7 @@ void meta_unmap(void *ptr, size_t size);
 void *meta_get(size_t size);
 void meta_put(void *ptr, size_t size);
 
-/* Bytes that we hold from the kernel for ourselves (committed, not merely reserved). */
+/* Bytes that we hold from the kernel for ourselves, usable ones; it backs of them what was touched. */
 uint64_t meta_bytes(void);
 
 /* In a forked child: the lock inside starts anew. */
