@@ -14,11 +14,19 @@
 #include "tools/grow.h"
 #include "tools/keymap.h"
 
+/* Code of one compilation unit, addresses as in the DWARF. */
+struct unit_range {
+    Dwarf_Addr lo, hi;
+    Dwarf_Off unit; /* offset of its DIE */
+};
+
 /* A captured module and the file that stands for it now. */
 struct module_file {
     Dwfl *dwfl;
-    Dwfl_Module *module; /* NULL: no file, another build, or not ELF */
-    bool opened;
+    Dwfl_Module *module;       /* NULL: no file, another build, or not ELF */
+    struct unit_range *ranges; /* by lo; only made for files without .debug_aranges */
+    size_t range_count, range_room;
+    bool opened, ranged;
 };
 
 struct named_stack {
@@ -74,6 +82,7 @@ void symbols_free(struct symbols *symbols)
     for (size_t i = 0; i < symbols->trace->module_count; i++) {
         if (symbols->modules[i].dwfl)
             dwfl_end(symbols->modules[i].dwfl);
+        free(symbols->modules[i].ranges);
     }
     for (size_t i = 0; i < symbols->trace->stack_count; i++) {
         free(symbols->stacks[i].lines);
@@ -243,26 +252,104 @@ static int find_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die **ret_scopes
     return count;
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct unit_range *x = a;
+    const struct unit_range *y = b;
+
+    if (x->lo != y->lo)
+        return x->lo < y->lo ? -1 : 1;
+    return (x->hi > y->hi) - (x->hi < y->hi);
+}
+
+/*
+ * Which unit an address lies in is normally read from .debug_aranges. clang does not write that section, and this libdw knows
+ * no other way, so the ranges are then collected from the units themselves, once per file.
+ */
+static void collect_ranges(struct module_file *file)
+{
+    Dwarf_Addr bias;
+    Dwarf_Die *unit = NULL;
+
+    file->ranged = true;
+    while ((unit = dwfl_module_nextcu(file->module, unit, &bias)) != NULL) {
+        Dwarf_Addr base;
+        Dwarf_Addr lo;
+        Dwarf_Addr hi;
+        ptrdiff_t at = 0;
+        while ((at = dwarf_ranges(unit, at, &base, &lo, &hi)) > 0)
+            GROW_PUSH(file->ranges, file->range_count, file->range_room) =
+                    (struct unit_range){lo, hi, dwarf_dieoffset(unit)};
+    }
+    if (file->range_count)
+        qsort(file->ranges, file->range_count, sizeof(*file->ranges), compare_ranges);
+}
+
+/* The unit of an address (as in the DWARF), false if none has it. */
+static bool find_in_ranges(struct module_file *file, Dwarf_Addr address, Dwarf_Die *ret_unit)
+{
+    Dwarf_Addr bias;
+    Dwarf *dwarf = dwfl_module_getdwarf(file->module, &bias);
+    size_t lo = 0;
+    size_t hi;
+
+    if (!dwarf)
+        return false;
+    if (!file->ranged)
+        collect_ranges(file);
+    hi = file->range_count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (file->ranges[mid].lo <= address)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    /* Ranges of one file do not overlap: only the last that begins at or before the address can hold it. */
+    if (lo == 0 || address >= file->ranges[lo - 1].hi)
+        return false;
+    return dwarf_offdie(dwarf, file->ranges[lo - 1].unit, ret_unit) != NULL;
+}
+
+/* The unit that an address of the module lies in, and the address as in the DWARF. */
+static bool find_unit(
+        struct module_file *file, uint64_t offset, Dwarf_Die *ret_unit, Dwarf_Addr *ret_address)
+{
+    Dwarf_Addr address = place(file->module, offset);
+    Dwarf_Addr bias = 0;
+    const Dwarf_Die *unit = dwfl_module_addrdie(file->module, address, &bias);
+
+    if (unit) {
+        *ret_unit = *unit;
+        *ret_address = address - bias;
+        return true;
+    }
+    if (!dwfl_module_getdwarf(file->module, &bias))
+        return false;
+    *ret_address = address - bias;
+    return find_in_ranges(file, *ret_address, ret_unit);
+}
+
 /* Lines from DWARF; false if there is none for this address. */
-static bool name_by_dwarf(struct symbols *symbols, Dwfl_Module *module, uint64_t offset,
+static bool name_by_dwarf(struct symbols *symbols, struct module_file *file, uint64_t offset,
         struct symbols_line line, struct named_frame *frame)
 {
-    Dwarf_Addr address = place(module, offset);
-    Dwarf_Addr bias;
-    Dwarf_Die *cu = dwfl_module_addrdie(module, address, &bias);
+    Dwarf_Die unit;
+    Dwarf_Addr address;
     Dwarf_Die *scopes = NULL;
 
-    if (!cu)
+    if (!find_unit(file, offset, &unit, &address))
         return false;
-    Dwfl_Line *source = dwfl_module_getsrc(module, address);
+    Dwarf_Line *source = dwarf_getsrc_die(&unit, address);
     if (source) {
         int number = 0;
-        const char *name = dwfl_lineinfo(source, NULL, &number, NULL, NULL, NULL);
+        const char *name = dwarf_linesrc(source, NULL, NULL);
         if (name)
             line.file = keep(symbols, grow_text(name));
-        line.line = (unsigned)number;
+        if (dwarf_lineno(source, &number) == 0)
+            line.line = (unsigned)number;
     }
-    int count = find_scopes(cu, address - bias, &scopes);
+    int count = find_scopes(&unit, address, &scopes);
     bool named = false;
     for (int i = 0; i < count; i++) {
         int tag = dwarf_tag(&scopes[i]);
@@ -274,7 +361,7 @@ static bool name_by_dwarf(struct symbols *symbols, Dwfl_Module *module, uint64_t
         named = true;
         if (tag == DW_TAG_subprogram)
             break;
-        call_place(symbols, cu, &scopes[i], &line);
+        call_place(symbols, &unit, &scopes[i], &line);
     }
     free(scopes);
     return named;
@@ -316,7 +403,7 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
             .module = captured ? captured->path : "", .is_ours = is_ours(captured)};
     Dwfl_Module *module = captured ? open_module(symbols, at->module) : NULL;
     if (!module
-            || (!name_by_dwarf(symbols, module, at->offset, line, &frame)
+            || (!name_by_dwarf(symbols, &symbols->modules[at->module], at->offset, line, &frame)
                     && !name_by_symbol(symbols, module, at->offset, line, &frame))) {
         line.function = keep(symbols,
                 grow_format("%s+0x%" PRIx64,

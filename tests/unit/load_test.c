@@ -12,6 +12,8 @@ struct fake {
     struct read_rule rules[2];
 };
 
+static struct read_capture saved; /* the arrays that the reader made */
+
 /* read.c's own functions work on a real capture; strings and stacks of this one are empty. */
 static struct read_capture *wrapped(struct fake *fake)
 {
@@ -32,6 +34,7 @@ static struct read_capture *wrapped(struct fake *fake)
     file.header.trace = FORMAT_TRACE_FULL;
     REQUIRE_EQ(read_open_bytes(&file, sizeof(file), &empty, &error), 0);
     *capture = *empty;
+    saved = *empty;
     free(empty);
     capture->event = fake->events;
     capture->event_count = fake->capture.event_count;
@@ -47,10 +50,10 @@ static struct read_capture *wrapped(struct fake *fake)
 
 static void unwrap(struct load *load)
 {
-    /* The arrays are the test's own. */
-    load->capture->event = NULL;
-    load->capture->live = NULL;
-    load->capture->rule = NULL;
+    /* The arrays in it are the test's own. */
+    load->capture->event = saved.event;
+    load->capture->live = saved.live;
+    load->capture->rule = saved.rule;
     load_close(load);
 }
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
-foreach(part align compare launch load model render steps args suggest)
+foreach(part align compare launch load model render steps args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
+if(TARGET kedge_alloc)
+    kedge_unit_test(suggest SOURCES suggest_test.c LIBS kedge_tools)
+endif()
 
 # An empty program that needs libcudart.so.13, with each of the two ways to say where libraries are.
 add_library(rpath_runtime SHARED rpath_runtime.c)
@@ -25,6 +28,10 @@ add_dependencies(spawn_test rpath_program runpath_program)
 kedge_unit_test(symbols SOURCES symbols_test.c LIBS kedge_tools DEFINES PLAIN_LIBRARY="$<TARGET_FILE:rpath_runtime>")
 target_compile_options(symbols_test PRIVATE -g)
 add_dependencies(symbols_test rpath_runtime)
+
+if(NOT TARGET kedge_cli)
+    return()
+endif()
 
 # Writes captures without a device, through the capture's own writer.
 add_executable(capture_maker capture_maker.c)
