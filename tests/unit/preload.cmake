@@ -38,5 +38,17 @@ endfunction()
 
 if(TARGET simcuda)
     kedge_preload_test(hooks SOURCES ../preload/hooks_test.c ROUTES linked dlsym gpa)
+    add_library(next_first MODULE ../preload/next_lib.c)
+    add_library(next_second SHARED ../preload/next_lib.c)
+    target_compile_definitions(next_first PRIVATE NEXT_FIRST)
+    foreach(library next_first next_second)
+        target_link_libraries(${library} PRIVATE kedge_flags)
+        set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
+            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    endforeach()
+    target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
+    target_link_options(next_first PRIVATE -Wl,--no-as-needed)
+    kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
+        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
 endif()
