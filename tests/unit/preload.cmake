@@ -50,5 +50,12 @@ if(TARGET simcuda)
     target_link_options(next_first PRIVATE -Wl,--no-as-needed)
     kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
         DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
+    kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
+endif()
+
+kedge_script_test(unit.resolve.rows_are_those_of_the_toolkit SCRIPT ../preload/hooks_against_toolkit.py LABELS unit)
+kedge_script_test(preload.life.a_program_without_cuda_costs_nothing SCRIPT ../preload/costs_nothing.sh LABELS preload)
+if(TARGET simcuda)
+    kedge_script_test(preload.life.off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
 endif()
