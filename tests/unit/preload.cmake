@@ -51,6 +51,25 @@ if(TARGET simcuda)
     kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
         DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
     kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
+    kedge_preload_test(race SOURCES ../preload/race_test.c ROUTES dlsym)
+    kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
+    foreach(which RANGE 1 12)
+        if(TARGET errors_gpa_test)
+            add_test(NAME preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+                COMMAND errors_gpa_test no_failure_of_ours_reaches_the_program)
+            kedge_test_properties(preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+                LABELS preload
+                ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=gpa" "TEST_WHICH=${which}")
+        endif()
+    endforeach()
+    add_library(cancel_lib MODULE ../preload/cancel_lib.c)
+    target_link_libraries(cancel_lib PRIVATE kedge_flags)
+    target_compile_options(cancel_lib PRIVATE -fexceptions)
+    target_link_options(cancel_lib PRIVATE -Wl,--no-as-needed -lgcc_s)
+    set_target_properties(cancel_lib PROPERTIES C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    kedge_preload_test(cancel SOURCES ../preload/cancel_test.c ROUTES dlsym
+        DEFINES CANCEL_PATH="$<TARGET_FILE:cancel_lib>")
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
 endif()
 
