@@ -87,8 +87,7 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
         if (device < 0 || device == i)
             add_tally(ret, &pool->devices[i].tally);
     }
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    HASH_ITER(hh, pool->heaps, heap, next) {
         if (device < 0 || heap->device->number == device)
             ret->free += free_bytes(heap);
     }
@@ -107,16 +106,16 @@ struct count {
     bool busy;        /* a block or the heap is in a driver call: storage cannot be counted */
 };
 
-#define BROKEN(condition, text)                                                                    \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            *ret_what = (text);                                                                    \
-            return -EINVAL;                                                                        \
-        }                                                                                          \
+#define BROKEN(condition, text) \
+    do {                        \
+        if (condition) {        \
+            *ret_what = (text); \
+            return -EINVAL;     \
+        }                       \
     } while (0)
 
-static int check_holder(struct pool *pool, uint32_t index, struct count *count,
-        const char **ret_what) POOL_LOCKED
+static int check_holder(
+        struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
     const struct holder *holder = heap_holder(pool, block->holder);
@@ -157,8 +156,7 @@ static bool is_alike(const struct heap *heap, const struct block *a, const struc
     if (a->state == BLOCK_GAP && b->state == BLOCK_GAP)
         return true;
     return a->state == BLOCK_FREE && b->state == BLOCK_FREE
-            && (a->stream == b->stream
-                    || (heap->stream_count <= 1 && (!a->stream || !b->stream)));
+            && (a->stream == b->stream || (heap->stream_count <= 1 && (!a->stream || !b->stream)));
 }
 
 static int check_place(struct pool *pool, uint32_t number, uint32_t index, devptr_t at,
@@ -179,8 +177,8 @@ static int check_place(struct pool *pool, uint32_t number, uint32_t index, devpt
     return 0;
 }
 
-static int check_block(struct pool *pool, uint32_t index, struct count *count,
-        const char **ret_what) POOL_LOCKED
+static int check_block(
+        struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
 
@@ -212,8 +210,8 @@ static int check_block(struct pool *pool, uint32_t index, struct count *count,
     }
 }
 
-static void count_storage(struct pool *pool, const struct segment *segment, struct count *count)
-        POOL_LOCKED
+static void count_storage(
+        struct pool *pool, const struct segment *segment, struct count *count) POOL_LOCKED
 {
     if (segment->kind == SEGMENT_PLAIN)
         count->tally.reserved += segment->raw_size;
@@ -231,8 +229,8 @@ static void count_storage(struct pool *pool, const struct segment *segment, stru
     }
 }
 
-static int check_segment(struct pool *pool, uint32_t number, struct count *count,
-        const char **ret_what) POOL_LOCKED
+static int check_segment(
+        struct pool *pool, uint32_t number, struct count *count, const char **ret_what) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, number);
     devptr_t at = segment->base;
@@ -289,10 +287,10 @@ static int compare(const struct heap *heap, const struct count *count, const cha
     return 0;
 }
 
-static int check_heap(struct pool *pool, struct heap *heap, struct count *sum,
-        const char **ret_what) POOL_LOCKED
+static int check_heap(
+        struct pool *pool, struct heap *heap, struct count *sum, const char **ret_what) POOL_LOCKED
 {
-    struct count count = { .busy = heap->busy > 0 };
+    struct count count = {.busy = heap->busy > 0};
     struct shelf *shelf, *next;
     uint64_t cached = 0;
 
@@ -311,8 +309,8 @@ static int check_heap(struct pool *pool, struct heap *heap, struct count *sum,
     return 0;
 }
 
-static int check_chain(struct pool *pool, const struct fence_chain *chain, const char **ret_what)
-        POOL_LOCKED
+static int check_chain(
+        struct pool *pool, const struct fence_chain *chain, const char **ret_what) POOL_LOCKED
 {
     uint32_t count = 0;
     uint32_t last = 0;
@@ -373,13 +371,12 @@ static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
 
 int census_check(struct pool *pool, const char **ret_what)
 {
-    struct count sum = { .busy = false };
+    struct count sum = {.busy = false};
     uint64_t reserved = 0;
     uint64_t devices = 0;
     struct heap *heap, *next;
 
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    HASH_ITER(hh, pool->heaps, heap, next) {
         if (check_heap(pool, heap, &sum, ret_what) != 0)
             return -EINVAL;
         reserved += heap->tally.reserved;

@@ -8,7 +8,7 @@
 
 struct heap *heap_get(struct pool *pool, enum heap_kind kind, uint64_t owner, int device)
 {
-    struct heap_key key = { (uint64_t)kind, owner };
+    struct heap_key key = {(uint64_t)kind, owner};
     struct heap *heap = pool->last[kind];
 
     if (heap && heap->key.owner == owner)
@@ -234,7 +234,7 @@ static void purge_chain(struct pool *pool, struct fence_chain *chain) POOL_LOCKE
 {
     uint32_t index = chain->head;
 
-    *chain = (struct fence_chain){ 0 };
+    *chain = (struct fence_chain){0};
     while (index) {
         struct block *block = heap_block(pool, index);
         uint32_t next = block->chain;
@@ -484,8 +484,7 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
             bestfit_find(want->small ? &heap->small : &heap->clean, want->size, want->align);
 
     if (!index
-            || (other
-                    && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
+            || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
         index = other;
     if (!index)
         return 0;
@@ -628,10 +627,10 @@ void heap_count_live(struct pool *pool, uint32_t index, int sign)
         heap_count_stored(segment->heap, (int64_t)(by * block->node.size));
 }
 
-#define COUNT(heap, field, by)                                                                     \
-    do {                                                                                           \
-        (heap)->tally.field += (uint64_t)(by);                                                     \
-        (heap)->device->tally.field += (uint64_t)(by);                                             \
+#define COUNT(heap, field, by)                         \
+    do {                                               \
+        (heap)->tally.field += (uint64_t)(by);         \
+        (heap)->device->tally.field += (uint64_t)(by); \
     } while (0)
 
 void heap_count_stored(struct heap *heap, int64_t by)
@@ -839,8 +838,7 @@ void heap_free(struct pool *pool, struct heap *heap)
         heap->streams = at->next;
         meta_put(at, sizeof(*at));
     }
-    HASH_ITER(hh, heap->shelves, shelf, next_shelf)
-    {
+    HASH_ITER(hh, heap->shelves, shelf, next_shelf) {
         HASH_DEL(heap->shelves, shelf);
         meta_put(shelf->handles, shelf->room * sizeof(*shelf->handles));
         meta_put(shelf, sizeof(*shelf));

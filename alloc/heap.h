@@ -60,7 +60,8 @@ enum block_flag {
     BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
     BLOCK_STREAMED = 1 << 1, /* came through the stream entrance */
     BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
-    BLOCK_TRAPPED = 1 << 3,  /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_TRAPPED =
+            1 << 3, /* a trap took the access away: to be unmapped, not to be handed out as it is */
 };
 
 /* 64 bytes, one line. */
@@ -68,14 +69,16 @@ struct block {
     struct bestfit_node node;
     uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
     uint32_t segment;
-    uint32_t stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    uint32_t
+            stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
     uint32_t holder; /* LIVE: index of its holder, 0 = none */
     uint32_t slack;  /* LIVE: size less what was requested */
-    uint64_t seq;    /* LIVE: of the allocation; FREE with a class: the point that must have passed */
-    uint32_t chain;  /* PENDING and those that wait for the driver: next in the chain */
+    uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
+    uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
     uint8_t state;
     uint8_t flags;
-    uint16_t last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    uint16_t
+            last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
 };
 
 enum segment_kind {
@@ -90,8 +93,8 @@ struct segment {
     devptr_t raw_base;
     uint64_t raw_size; /* what the driver gave; base and size lie inside */
     struct heap *heap;
-    uint64_t context;   /* PLAIN: whose memory it is */
-    uint32_t prev, next; /* in the heap's list */
+    uint64_t context;     /* PLAIN: whose memory it is */
+    uint32_t prev, next;  /* in the heap's list */
     uint32_t first, last; /* blocks */
     uint32_t tenants;     /* LIVE blocks */
     uint64_t top;         /* bytes from the base that have blocks; PLAIN: size */
@@ -155,14 +158,14 @@ struct heap {
     UT_hash_handle hh;
     struct device *device;
     struct tally tally;
-    uint32_t segments; /* list */
+    uint32_t segments;    /* list */
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
     uint32_t busy;        /* driver calls under way that will come back to this heap */
     uint32_t stream_count;
     bool no_vmm;   /* the driver has none: plain segments */
     bool no_hints; /* the driver has none: hinted blocks cannot be placed */
-    bool leaving; /* its owner is gone: serves nobody, goes when the last block goes */
-    bool dropped; /* its owner is gone at once: goes when nobody is busy with it */
+    bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
+    bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
     struct bestfit small, clean, gaps, hint_gaps, idle;
     struct heap_stream *streams;
     struct shelf *shelves;
@@ -224,8 +227,9 @@ struct pool {
     struct heap *last[HEAP_KIND_COUNT];
     struct heap *leaving;
     struct stream *stream_table;
-    uint32_t streams_gone;  /* gone and not yet forgotten */
-    uint32_t contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
+    uint32_t streams_gone; /* gone and not yet forgotten */
+    uint32_t
+            contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
     struct fence_line epochs;
@@ -273,7 +277,8 @@ static inline uint64_t heap_round(uint64_t size, uint64_t unit)
 }
 
 /* The heap of this key; made if `device` >= 0 and there is none. NULL: none, or no memory. */
-struct heap *heap_get(struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
+struct heap *heap_get(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
 
 /* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
 uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED;
@@ -322,7 +327,7 @@ void heap_pull(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* What heap_take may use. */
 struct heap_want {
-    uint64_t size;   /* rounded */
+    uint64_t size; /* rounded */
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
@@ -336,8 +341,8 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
 
 /* A run of free neighbours that together fit: of `want->stream` and clean ones (any = false), or of all classes (any).
  * Writes the first and the last block of the shortest such run. 0, or -ENOENT. Walks all blocks of the heap. */
-int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any, uint32_t *ret_first,
-        uint32_t *ret_last) POOL_LOCKED;
+int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any,
+        uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED;
 
 /* Makes one BUSY block of a run. */
 uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last) POOL_LOCKED;

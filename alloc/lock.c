@@ -44,8 +44,8 @@ static void take_slowly(struct lock *lock)
         relax();
         expected = 0;
         if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0
-                && atomic_compare_exchange_strong_explicit(&lock->word, &expected, 1,
-                        memory_order_acquire, memory_order_relaxed))
+                && atomic_compare_exchange_strong_explicit(
+                        &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
             return;
     }
     /* From here on the word says 2: whoever drops it must wake somebody, perhaps in vain. */

@@ -23,19 +23,21 @@ enum frozen {
 void pool_opts_init(struct pool_opts *opts)
 {
     *opts = (struct pool_opts){
-        .quantum = 512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
-        .align_large = GRANULE_SIZE,
-        .large = GRANULE_SIZE,
-        /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
-        .small = UINT64_C(1) << 20,
-        .small_chunk = GRANULE_SIZE, /* the driver's own page: less would hold as much */
-        /* Exact segments: a segment that holds one block can be given back when that dies, which keeps what is held near
+            .quantum =
+                    512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
+            .align_large = GRANULE_SIZE,
+            .large = GRANULE_SIZE,
+            /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
+            .small = UINT64_C(1) << 20,
+            .small_chunk = GRANULE_SIZE, /* the driver's own page: less would hold as much */
+            /* Exact segments: a segment that holds one block can be given back when that dies, which keeps what is held near
          * what is live; larger ones were not better on real traces (0.904 against 0.906). */
-        .chunk = 0,
-        .handle = GRANULE_SIZE,       /* the smallest: what is free can be moved in the smallest pieces */
-        .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
-        .epoch_count = 128,                /* spread over so many frees it disappears */
-        .fence_timeout_ms = 5000,
+            .chunk = 0,
+            .handle =
+                    GRANULE_SIZE, /* the smallest: what is free can be moved in the smallest pieces */
+            .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
+            .epoch_count = 128,                /* spread over so many frees it disappears */
+            .fence_timeout_ms = 5000,
     };
 }
 
@@ -48,8 +50,8 @@ static int check_opts(const struct pool_opts *opts)
 {
     if (!is_power(opts->quantum) || opts->quantum < BESTFIT_QUANTUM || opts->quantum > GRANULE_SIZE
             || !is_power(opts->align_large) || opts->align_large < opts->quantum
-            || opts->align_large > GRANULE_SIZE || opts->small > opts->large || opts->epoch_count == 0
-            || !is_power(opts->handle))
+            || opts->align_large > GRANULE_SIZE || opts->small > opts->large
+            || opts->epoch_count == 0 || !is_power(opts->handle))
         return -EINVAL;
     return 0;
 }
@@ -77,8 +79,10 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     if (r == 0)
         r = granule_init(&pool->granules);
     /* Record 0 of each is read, never written: it must be there. */
-    if (r == 0 && (slab_prepare(&pool->blocks, 1) != 0 || slab_prepare(&pool->segments, 1) != 0
-                || slab_prepare(&pool->holders, 1) != 0 || slab_prepare(&pool->streams, 1) != 0))
+    if (r == 0
+            && (slab_prepare(&pool->blocks, 1) != 0 || slab_prepare(&pool->segments, 1) != 0
+                    || slab_prepare(&pool->holders, 1) != 0
+                    || slab_prepare(&pool->streams, 1) != 0))
         r = -ENOMEM;
     if (r != 0) {
         pool_free_all(pool);
@@ -132,8 +136,7 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
 
     if (!pool)
         return;
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    HASH_ITER(hh, pool->heaps, heap, next) {
         HASH_DEL(pool->heaps, heap);
         trim_whole_heap(pool, heap);
     }
@@ -192,19 +195,19 @@ static void fill_free(struct pool *pool, const struct block *block, struct outco
     const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
 
     *ret = (struct outcome){
-        .kind = OUTCOME_FREE,
-        .heap = (enum heap_kind)heap->key.kind,
-        .ptr = block->node.base,
-        .size = block->node.size - block->slack,
-        .rounded = block->node.size,
-        .seq = heap_seq(pool),
-        .alloc_seq = block->seq,
-        .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-        .reserved = heap->device->tally.reserved,
-        .rule = holder ? holder->rule : -1,
-        .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
-        .device = heap->device->number,
-        .mode = holder ? holder->mode : HINT_OFF,
+            .kind = OUTCOME_FREE,
+            .heap = (enum heap_kind)heap->key.kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .reserved = heap->device->tally.reserved,
+            .rule = holder ? holder->rule : -1,
+            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .device = heap->device->number,
+            .mode = holder ? holder->mode : HINT_OFF,
     };
 }
 
@@ -269,8 +272,8 @@ static uint32_t stream_of_free(struct pool *pool, const struct block *block,
     return stream && heap_prepare_stream(pool, heap, stream) ? stream : 0;
 }
 
-static void put_on_stream(struct pool *pool, uint32_t index, uint32_t number, uint64_t point)
-        POOL_LOCKED
+static void put_on_stream(
+        struct pool *pool, uint32_t index, uint32_t number, uint64_t point) POOL_LOCKED
 {
     struct stream *stream = heap_stream_at(pool, number);
 
@@ -333,7 +336,7 @@ static int free_frozen(struct pool *pool, devptr_t ptr, struct outcome *ret)
 {
     if (!granule_segment(&pool->granules, ptr))
         return -ENOENT;
-    *ret = (struct outcome){ .kind = OUTCOME_FREE, .ptr = ptr, .rule = -1 };
+    *ret = (struct outcome){.kind = OUTCOME_FREE, .ptr = ptr, .rule = -1};
     return 0;
 }
 
@@ -402,13 +405,13 @@ static void fill_info(struct pool *pool, const struct block *block, devptr_t ptr
     const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
 
     *ret = (struct block_info){
-        .heap = (enum heap_kind)heap->key.kind,
-        .owner = heap->key.owner,
-        .base = block->node.base,
-        .rounded = block->node.size,
-        .state = HOLDER_GONE,
-        .rule = -1,
-        .device = heap->device->number,
+            .heap = (enum heap_kind)heap->key.kind,
+            .owner = heap->key.owner,
+            .base = block->node.base,
+            .rounded = block->node.size,
+            .state = HOLDER_GONE,
+            .rule = -1,
+            .device = heap->device->number,
     };
     fill_segment(pool, block, ptr, ret);
     if (block->state != BLOCK_LIVE)
@@ -448,27 +451,27 @@ struct edge_walk {
     uint32_t dead; /* chain of holders marked dead */
 };
 
-static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder)
-        POOL_LOCKED
+static void note_edge(
+        struct pool *pool, struct edge_walk *walk, const struct holder *holder) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, holder->block);
     const struct heap *heap = heap_segment_of(pool, block)->heap;
     struct outcome *ret = &walk->ret[walk->count++];
 
     *ret = (struct outcome){
-        .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
-        .heap = (enum heap_kind)heap->key.kind,
-        .ptr = block->node.base,
-        .size = block->node.size - block->slack,
-        .rounded = block->node.size,
-        .seq = heap_seq(pool),
-        .alloc_seq = block->seq,
-        .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-        .reserved = heap->device->tally.reserved,
-        .rule = holder->rule,
-        .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
-        .device = heap->device->number,
-        .mode = holder->mode,
+            .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
+            .heap = (enum heap_kind)heap->key.kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .reserved = heap->device->tally.reserved,
+            .rule = holder->rule,
+            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .device = heap->device->number,
+            .mode = holder->mode,
     };
 }
 
@@ -516,7 +519,7 @@ static void walk_rule(struct pool *pool, struct edge_walk *walk, size_t rule) PO
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
         size_t *ret_count)
 {
-    struct edge_walk walk = { .edge = edge, .ret = ret, .max = max };
+    struct edge_walk walk = {.edge = edge, .ret = ret, .max = max};
     struct grace *grace = NULL;
     int r = 0;
 
@@ -543,8 +546,8 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
 }
 
 /* The first released block in the range, if any. */
-static int touch_locked(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret)
-        POOL_LOCKED
+static int touch_locked(
+        struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret) POOL_LOCKED
 {
     devptr_t at = lo;
 
@@ -557,16 +560,17 @@ static int touch_locked(struct pool *pool, devptr_t lo, uint64_t len, struct poo
             at = (at | (GRANULE_SIZE - 1)) + 1; /* a segment fills its granules */
             continue;
         }
-        holder = block->holder && block->state == BLOCK_LIVE ? heap_holder(pool, block->holder) : NULL;
+        holder = block->holder && block->state == BLOCK_LIVE ? heap_holder(pool, block->holder)
+                                                             : NULL;
         if (holder && holder_is_released(holder)
                 && at - block->node.base < block->node.size - block->slack) {
             *ret = (struct pool_hit){
-                .base = block->node.base,
-                .size = block->node.size - block->slack,
-                .alloc_seq = block->seq,
-                .rule = holder->rule,
-                .state = holder->state,
-                .mode = holder->mode,
+                    .base = block->node.base,
+                    .size = block->node.size - block->slack,
+                    .alloc_seq = block->seq,
+                    .rule = holder->rule,
+                    .state = holder->state,
+                    .mode = holder->mode,
             };
             return 1;
         }
@@ -591,8 +595,7 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
 
 /* ── progress, trim, ends ── */
 
-int pool_poll(
-        struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
+int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
 {
     struct news *news;
     size_t count = 0;
@@ -661,15 +664,14 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
 }
 
 /* Up to HEAPS_LOOK heaps that a filter takes, each with a hold on it. */
-static size_t hold_heaps(struct pool *pool, int device, bool over_threshold,
-        struct heap *list[HEAPS_LOOK])
+static size_t hold_heaps(
+        struct pool *pool, int device, bool over_threshold, struct heap *list[HEAPS_LOOK])
 {
     struct heap *heap, *next;
     size_t count = 0;
 
     lock_take(&pool->lock);
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    HASH_ITER(hh, pool->heaps, heap, next) {
         if (count == HEAPS_LOOK || (device >= 0 && heap->device->number != device)
                 || (over_threshold
                         && (heap->key.kind != HEAP_MAPPED
@@ -788,8 +790,9 @@ void pool_context_gone(struct pool *pool, uint64_t context)
 
     lock_take(&pool->lock);
     pool->contexts_gone++;
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    for (heap = pool->leaving; heap; heap = heap->next_leaving)
+        kill_segments_of(pool, heap, context);
+    HASH_ITER(hh, pool->heaps, heap, next) {
         if (heap->key.kind == HEAP_MAPPED) {
             kill_segments_of(pool, heap, context);
         } else if (heap->key.owner == context) {
@@ -840,8 +843,7 @@ bool pool_is_frozen(const struct pool *pool)
 
 /* ── figures ── */
 
-int pool_heap_attrs(
-        struct pool *pool, uint64_t owner, int device, struct pool_heap_attrs *ret)
+int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_heap_attrs *ret)
 {
     const struct heap *heap;
 
@@ -873,8 +875,7 @@ void pool_stats(struct pool *pool, int device, struct pool_stats *ret)
     lock_drop(&pool->lock);
 }
 
-int pool_heap_stats(
-        struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
+int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
 {
     const struct heap *heap;
 

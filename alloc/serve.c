@@ -92,20 +92,20 @@ void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
     if (serve->hinted)
         serve->how |= OUTCOME_HINTED;
     *serve->ret = (struct outcome){
-        .kind = OUTCOME_ALLOC,
-        .heap = (enum heap_kind)serve->heap->key.kind,
-        .ptr = block->node.base,
-        .size = request->size,
-        .rounded = block->node.size,
-        .seq = block->seq,
-        .alloc_seq = block->seq,
-        .stream = request->stream,
-        .reserved = tally->reserved,
-        .reserved_delta = (int64_t)(tally->reserved - serve->reserved_before),
-        .rule = request->plan ? request->plan->rule : -1,
-        .how = serve->how,
-        .device = request->device,
-        .mode = block->holder ? mode : HINT_OFF,
+            .kind = OUTCOME_ALLOC,
+            .heap = (enum heap_kind)serve->heap->key.kind,
+            .ptr = block->node.base,
+            .size = request->size,
+            .rounded = block->node.size,
+            .seq = block->seq,
+            .alloc_seq = block->seq,
+            .stream = request->stream,
+            .reserved = tally->reserved,
+            .reserved_delta = (int64_t)(tally->reserved - serve->reserved_before),
+            .rule = request->plan ? request->plan->rule : -1,
+            .how = serve->how,
+            .device = request->device,
+            .mode = block->holder ? mode : HINT_OFF,
     };
 }
 
@@ -329,7 +329,7 @@ static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) 
     const struct heap_want *want = &serve->want;
     uint64_t skip, bytes;
 
-    *ret = (struct borrowed){ .whole = false };
+    *ret = (struct borrowed){.whole = false};
     if (slab_prepare(&pool->blocks, 3) != 0)
         return -ENOMEM;
     if (heap_run(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
@@ -446,7 +446,8 @@ static int wait_for_all(struct pool *pool, const struct serve *serve)
     return r;
 }
 
-static int wait_for_set(struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
+static int wait_for_set(
+        struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
 {
     uint32_t count = borrowed->set.count;
     int r = 0;
@@ -457,8 +458,7 @@ static int wait_for_set(struct pool *pool, const struct serve *serve, const stru
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         if (borrowed->set.stream[i] != serve->stream)
-            r = wait_for_point(
-                    pool, serve, borrowed->set.stream[i], borrowed->set.point[i]);
+            r = wait_for_point(pool, serve, borrowed->set.stream[i], borrowed->set.point[i]);
     }
     return r;
 }
@@ -607,7 +607,7 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
 static int serve_hinted(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     enum heap_kind kind = request->entrance == ENTRANCE_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
-    struct serve serve = { .request = request, .hinted = true, .ret = ret };
+    struct serve serve = {.request = request, .hinted = true, .ret = ret};
     bool prepared;
     int r;
 
@@ -642,7 +642,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
 int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     bool streams = request->entrance == ENTRANCE_STREAM;
-    struct serve serve = { .request = request, .ret = ret, .how = OUTCOME_HIT };
+    struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
     bool due = false;
     int r;
 

@@ -12,8 +12,7 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
     uint64_t size = 0;
 
     lock_take(&pool->lock);
-    HASH_ITER(hh, heap->shelves, shelf, next)
-    {
+    HASH_ITER(hh, heap->shelves, shelf, next) {
         if (!handle && shelf->count && shelf->size <= most) {
             size = shelf->size;
             handle = heap_unshelve(heap, size);
@@ -29,8 +28,8 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
 
 /* Unmaps the slots [base, base + size) of a BUSY block; their handles go to the shelf. Returns false if the driver
  * refused one: from there on nothing was done. */
-static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t base, uint64_t size,
-        uint64_t each)
+static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t base,
+        uint64_t size, uint64_t each)
 {
     for (uint64_t done = 0; done < size; done += each) {
         struct segment *segment = heap_segment(pool, number);
@@ -102,7 +101,7 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
 /* A plain segment that is one clean free block. */
 static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
 {
-    struct segment found = { .raw_size = 0 };
+    struct segment found = {.raw_size = 0};
 
     lock_take(&pool->lock);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
@@ -124,8 +123,8 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
 }
 
 /* The highest clean free block of the arena below *from that has whole slots: these are cut out, BUSY. */
-static uint32_t pick_slots(struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes)
-        POOL_LOCKED
+static uint32_t pick_slots(
+        struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, heap->arena);
     uint32_t index;
@@ -137,13 +136,11 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, devptr_t *from,
         const struct block *block = heap_block(pool, index);
         devptr_t lo = heap_round(block->node.base, segment->slot);
         devptr_t hi = (block->node.base + block->node.size) & ~(segment->slot - 1);
-        uint64_t size;
 
         if (block->state != BLOCK_FREE || block->stream || hi <= lo)
             continue;
-        size = heap_round(bytes, segment->slot);
-        if (size < hi - lo)
-            lo = hi - size; /* from the top down: the top may leave the range then */
+        if (bytes < hi - lo)
+            lo = hi - heap_round(bytes, segment->slot); /* the top may leave the range then */
         heap_pull(pool, index);
         *from = lo;
         if (lo > block->node.base) {
@@ -244,7 +241,7 @@ static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struc
 
 uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
 {
-    struct goal goal = { .bytes = bytes, .strictly = strictly };
+    struct goal goal = {.bytes = bytes, .strictly = strictly};
     uint64_t one = 1;
 
     lock_take(&pool->lock);
@@ -302,6 +299,7 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
 static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number)
 {
     struct segment *segment = heap_segment(pool, number);
+    bool is_empty = true;
 
     if (segment->kind == SEGMENT_PLAIN) {
         if (!heap->dropped && !segment->dead)
@@ -318,18 +316,21 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
 
             if (!handle)
                 continue;
-            (void)drive_unmap(pool, base, each);
-            (void)drive_handle_release(pool, handle);
+            if (drive_unmap(pool, base, each) == 0)
+                (void)drive_handle_release(pool, handle);
+            else
+                is_empty = false;
         }
     }
-    (void)drive_address_free(pool, segment->raw_base, segment->raw_size);
+    if (is_empty)
+        (void)drive_address_free(pool, segment->raw_base, segment->raw_size);
 }
 
 /* Nobody else can see the heap: what is read here without the lock is this thread's alone, and the lock is taken for the
  * structures that are shared. */
 void trim_whole_heap(struct pool *pool, struct heap *heap)
 {
-    struct goal all = { .bytes = UINT64_MAX };
+    struct goal all = {.bytes = UINT64_MAX};
 
     while (heap->segments) {
         uint32_t number = heap->segments;
