@@ -103,9 +103,9 @@ int capfile_create(struct capfile *file, const char *path)
     if (r == 0)
         r = map_range(fd, 0, FORMAT_HEADER_BYTES, &base);
     (void)close(fd);
-    if (r < 0) {
+    if (r < 0 || !base) {
         (void)unlink(file->path); /* ours: O_EXCL made it a moment ago */
-        return r;
+        return r < 0 ? r : -EIO;
     }
     file->header = base;
     file->directory = (struct format_extent *)(void *)((char *)base + FORMAT_DIRECTORY_OFFSET);
