@@ -5,6 +5,7 @@
 #include "tests/sim/sim_device.h"
 #include "tests/sim/sim_memory.h"
 #include "tests/sim/sim_module.h"
+#include "tests/sim/sim_pool.h"
 #include "tests/sim/sim_stream.h"
 
 #include <stdlib.h>
@@ -540,6 +541,7 @@ static int synchronize(CUcontext handle)
         return r;
     sim_stats.synchronizes++;
     sim_queue_demand_context(ctx);
+    sim_pool_synchronized();
     return ctx->alive ? (int)ctx->sticky : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 

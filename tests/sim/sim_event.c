@@ -248,10 +248,8 @@ CUresult cuEventQuery(CUevent event)
 
     if (r == 0)
         r = usable(event);
-    if (r == 0 && !sim_clock_is_done(&event->points)) {
-        sim_queue_not_ready(&event->points);
+    if (r == 0 && !sim_clock_is_done(&event->points) && !sim_queue_not_ready(&event->points))
         r = CUDA_ERROR_NOT_READY;
-    }
     return sim_leave(&call, r);
 }
 

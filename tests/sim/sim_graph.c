@@ -256,9 +256,10 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUg
     struct sim_op *op = NULL;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
-    if (r == 0)
-        r = add_made(
-                ret_node, graph, deps, count, sim_module_make_launch(call.ctx, params, &op), op);
+    if (r == 0) {
+        int made = sim_module_make_launch(call.ctx, params, &op);
+        r = add_made(ret_node, graph, deps, count, made, op);
+    }
     return sim_leave(&call, r);
 }
 

@@ -22,6 +22,7 @@ struct ipc_handle {
     uint64_t bytes; /* of the shared pages */
     uint64_t offset, size;
     int32_t device;
+    int32_t reserved; /* no padding: equal blocks have equal bytes */
 };
 
 _Static_assert(sizeof(struct ipc_handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_QUERIES  128        /* "not ready" answers in a row until the device takes a step */
+#define SPIN_QUERIES  16         /* "not ready" answers in a row until the device goes on */
 #define RANDOM_BURST  6          /* at most so many operations at one call */
 #define HOST_PATIENCE 1000       /* ms that a voluntary host function is waited for */
 #define QUEUE_DEPTH   (1U << 17) /* a submission waits when so many operations are queued */
@@ -484,22 +484,33 @@ void sim_queue_demand_context(struct CUctx_st *ctx)
     sim_clock_clear(&points);
 }
 
-void sim_queue_not_ready(const struct sim_clock *points)
+/* Runs what the queue needs to get there, as far as that goes without waiting. */
+static void go_on(struct sim_queue *queue, uint64_t number)
+{
+    while (queue->done < number) {
+        visit++;
+        struct sim_queue *needed = find_needed(queue);
+        if (!needed)
+            return;
+        run_first(needed, true);
+    }
+}
+
+bool sim_queue_not_ready(const struct sim_clock *points)
 {
     struct sim_thread *me = sim_self();
+    struct sim_clock wanted = {0}; /* a copy: the object may be gone when the lock comes back */
+    bool done;
 
-    if (++me->not_ready % SPIN_QUERIES)
-        return;
-    for (unsigned i = 0; i < points->count; i++) {
-        if (queues[i]->done >= points->at[i])
-            continue;
-        visit++;
-        struct sim_queue *needed = find_needed(queues[i]);
-        if (needed) {
-            run_first(needed, false);
-            return;
-        }
-    }
+    if (++me->not_ready < SPIN_QUERIES)
+        return false;
+    me->not_ready = 0;
+    sim_clock_merge(&wanted, points);
+    for (unsigned i = 0; i < wanted.count; i++)
+        go_on(queues[i], wanted.at[i]);
+    done = sim_clock_is_done(&wanted);
+    sim_clock_clear(&wanted);
+    return done;
 }
 
 void sim_queue_each(void (*see)(struct sim_op *op, void *data), void *data)

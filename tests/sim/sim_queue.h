@@ -125,8 +125,11 @@ void sim_queue_demand(struct sim_queue *queue, uint64_t number);
 void sim_queue_demand_clock(const struct sim_clock *points);
 void sim_queue_demand_context(struct CUctx_st *ctx);
 
-/* A "not ready" answer; a thread that only asks again and again makes the device go on. */
-void sim_queue_not_ready(const struct sim_clock *points);
+/*
+ * The answer would be "not ready". Time passes for a thread that only asks: at its 16th such answer
+ * in a row the device does what is asked about, as far as it can. Returns whether it is done now.
+ */
+bool sim_queue_not_ready(const struct sim_clock *points);
 
 bool sim_queue_is_done(const struct sim_queue *queue, uint64_t number);
 bool sim_clock_is_done(const struct sim_clock *points);

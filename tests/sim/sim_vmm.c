@@ -520,6 +520,14 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
     return sim_leave(&call, r);
 }
 
+static CUmemAccess_flags access_of(const struct sim_block *block, int device)
+{
+    if ((block->writable >> device) & 1)
+        return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return (block->readable >> device) & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
 CUresult cuMemGetAccess(
         unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
@@ -533,9 +541,7 @@ CUresult cuMemGetAccess(
                     || location->id >= sim_config.devices))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_flags = (block->writable >> location->id) & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                : (block->readable >> location->id) & 1    ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        *ret_flags = (unsigned long long)access_of(block, location->id);
     return sim_leave(&call, r);
 }
 

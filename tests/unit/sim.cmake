@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: MIT
-kedge_unit_test(sim_memory SOURCES sim_memory_test.c LIBS simcuda)
+# The simulated driver. Each test wants a process of its own, which is how ctest runs them.
+foreach(part capture context entry memory module oracle pool stream vmm)
+    kedge_unit_test(sim_${part} SOURCES sim_${part}_test.c LIBS simcuda)
+endforeach()

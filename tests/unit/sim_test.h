@@ -28,11 +28,21 @@ static const char sim_ptx[] =
         "    .param .u64 d, .param .u64 e) { ret; }\n"
         ".visible .entry unknown_to_the_device(.param .u64 a) { ret; }\n";
 
-/* A context on device 0. */
+/* A variable for the device. Before the first call of the process only. */
+static inline void sim_env(const char *name, const char *value)
+{
+    REQUIRE(setenv(name, value, 1) == 0);
+}
+
+/* A context on device 0. A test wants a fresh device, so a second test in one process is skipped. */
 static inline CUcontext sim_start(void)
 {
+    static bool started;
     CUcontext ctx;
 
+    if (started)
+        SKIP("the device of this process was used by another test");
+    started = true;
     CU(cuInit(0));
     CU(cuDevicePrimaryCtxRetain(&ctx, 0));
     CU(cuCtxSetCurrent(ctx));
@@ -101,6 +111,7 @@ static inline int sim_in_child(void (*body)(void))
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
+        (void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would exit instead */
         body();
         _exit(atomic_load(&check_state.failures) ? 1 : 0);
     }
