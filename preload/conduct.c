@@ -29,6 +29,7 @@ enum {
 static struct pool *pool;
 static struct sidecar sidecar;
 static bool meminfo_raw;
+static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
 static atomic_bool hints_stopped;
@@ -97,6 +98,7 @@ static int start_pool(const struct config *config)
     set_size(config, "chunk", &opts.chunk);
     set_size(config, "small-chunk", &opts.small_chunk);
     set_size(config, "cap", &opts.cap);
+    capped = opts.cap != 0;
     set_size(config, "budget", &opts.budget);
     set_size(config, "reserve", &opts.reserve);
     set_size(config, "handle", &opts.handle);
@@ -335,6 +337,17 @@ static void record_alloc(const struct conduct_request *request, const struct out
                 outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
 }
 
+/*
+ * Mapped memory is made of calls that the program never made: what they say is not the answer to what it asked. The driver's
+ * own pool has the last word then, unless the device has failed or the user set a limit.
+ */
+static bool is_answer(const struct conduct_request *request, int result)
+{
+    bool mapped = request->entrance == ENTRANCE_STREAM || hint_acts(&request->plan);
+
+    return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
 {
     struct outcome outcome;
@@ -351,6 +364,8 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
         return r;
     if (r > 0) {
         life_driver_said(r);
+        if (!is_answer(request, r))
+            return -EIO;
         if (r == CUDA_ERROR_OUT_OF_MEMORY)
             record_oom(request, r);
         return r;

@@ -14,27 +14,22 @@
  */
 static void *ours(void *handle, const char *name)
 {
-    if (name[0] != 'c' || name[1] != 'u' || guard_depth() > 0 || handle == RTLD_NEXT
-            || !life_is_wanted())
+    if (name[0] != 'c' || name[1] != 'u' || guard_depth() > 0 || handle == RTLD_NEXT)
         return NULL;
-    return handle == RTLD_DEFAULT ? NULL : resolve_dlsym(handle, name);
+    if (handle == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
+        return resolve_hides(name) ? RESOLVE_HIDE : NULL;
+    return life_is_wanted() ? resolve_dlsym(handle, name) : NULL;
 }
 
-/* A name that only we have would make a program believe that there is a driver. */
-static int hidden(const void *handle, const char *name)
-{
-    return handle == RTLD_DEFAULT && name[0] == 'c' && name[1] == 'u' && guard_depth() == 0
-            && resolve_hides(name);
-}
-
+/* No local variable may have its address taken: the compiler would keep the frame, and call. */
 __attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name)
 {
     void *(*real)(void *, const char *) = resolve_real_dlsym();
     void *hook = ours(handle, name);
 
+    if (hook == RESOLVE_HIDE)
+        return resolve_next(name); /* not found, with the message that belongs to it */
     if (hook || !real)
         return hook;
-    if (hidden(handle, name))
-        handle = RTLD_NEXT; /* from our own place: not found, with the message that belongs to it */
     return real(handle, name);
 }

@@ -47,7 +47,7 @@ static void *in_loaded(const struct runtimes *runtimes, const char *symbol)
 void *door_find(const char *symbol)
 {
     struct runtimes runtimes = {.count = 0};
-    void *found = look_up(RTLD_NEXT, symbol);
+    void *found = resolve_next(symbol);
 
     if (found)
         return found;

@@ -60,12 +60,19 @@ dlsym_fn resolve_real_dlsym(void)
     return (dlsym_fn)fn;
 }
 
-/* An ordinary call: right for real handles, and for RTLD_NEXT where "next after kedge" is meant. */
+/* A call from our own place, never a jump: right for real handles, and where "next after kedge" is meant. */
 static void *real_dlsym(void *handle, const char *name)
 {
     dlsym_fn fn = resolve_real_dlsym();
+    void *found = fn ? fn(handle, name) : NULL;
 
-    return fn ? fn(handle, name) : NULL;
+    __asm__ volatile("" : "+r"(found)); /* no sibling call, whatever the compiler thinks of it */
+    return found;
+}
+
+void *resolve_next(const char *name)
+{
+    return real_dlsym(RTLD_NEXT, name);
 }
 
 static uintptr_t object_base(const void *address)
@@ -320,7 +327,7 @@ void *resolve_dlsym(void *handle, const char *name)
     if (!fn)
         return NULL;
     if (fn == hook_rows[slot].ours) /* dlopen(NULL): our own export came first */
-        return resolve_ready() ? fn : real_dlsym(RTLD_NEXT, name);
+        return resolve_ready() ? fn : RESOLVE_HIDE;
     if (!atomic_load_explicit(&bound, memory_order_acquire)) {
         guard_push();
         (void)bind_driver(fn);

@@ -105,12 +105,17 @@ CUresult resolve_missing(void);
 
 /*
  * Answers a dlsym on a real handle for a name of ours, or NULL: then the real dlsym is to be asked by a jump, so that
- * it sees its caller (door_dlsym.c). Never called for the pseudo handles.
+ * it sees its caller (door_dlsym.c). Never called for the pseudo handles. RESOLVE_HIDE: only our own export is there and no
+ * driver, so the name is to be not found.
  */
 void *resolve_dlsym(void *handle, const char *name);
+#define RESOLVE_HIDE ((void *)-1)
 
 /* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
 bool resolve_hides(const char *name);
+
+/* What comes after kedge in the global scope; NULL with the loader's error if nothing does. */
+void *resolve_next(const char *name);
 
 /* The real dlsym, found without GLIBC_PRIVATE; NULL when the C library has none (then nothing works). */
 void *(*resolve_real_dlsym(void))(void *, const char *);

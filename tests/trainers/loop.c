@@ -167,6 +167,7 @@ static int run(const struct options *options)
     status = twin_sums_finish(&l.sums);
     trainer_ledger_free(l.ledger, SLOTS * sizeof(uint64_t));
     trainer_ledger_print(l.ledger, "whole");
+    trainer_ledger_close(l.ledger);
     CUDA_OK(cudaFreeHost(l.pinned));
     CUDA_OK(cudaEventDestroy(l.step_done));
     CUDA_OK(cudaStreamDestroy(l.stream));

@@ -315,6 +315,7 @@ static bool run(const struct options *options)
     run_device(&s, slots);
     trainer_ledger_print(&s.window, "window");
     trainer_ledger_print(s.ledger, "whole");
+    trainer_ledger_close(s.ledger);
     right = trainer_compare(slots, expected, SOT_SLOTS(graph));
     printf("checksum 0x%016" PRIx64 "\n", trainer_checksum(slots, SOT_SLOT_SCRATCH(graph)));
     free(slots);

@@ -148,25 +148,31 @@ uint64_t trainer_checksum(const uint64_t *sums, int count)
 
 /* ---- ledger ---- */
 
-struct trainer_ledger *trainer_ledger_open(const char *path)
+static int ledger_file(const char *path)
 {
-    void *p;
-    int fd;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
-    if (!path) {
-        p = calloc(1, sizeof(struct trainer_ledger));
-        if (!p)
-            trainer_fail(1, "no memory");
-        return p;
-    }
-    fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0 || ftruncate(fd, LEDGER_FILE_BYTES) != 0)
         trainer_fail(1, "cannot write the ledger file");
-    p = mmap(NULL, LEDGER_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void)close(fd);
+    return fd;
+}
+
+struct trainer_ledger *trainer_ledger_open(const char *path)
+{
+    int fd = path ? ledger_file(path) : -1;
+    void *p = mmap(NULL, LEDGER_FILE_BYTES, PROT_READ | PROT_WRITE,
+            path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+
+    if (fd >= 0)
+        (void)close(fd);
     if (p == MAP_FAILED)
-        trainer_fail(1, "cannot map the ledger file");
+        trainer_fail(1, "cannot map the ledger");
     return p;
+}
+
+void trainer_ledger_close(struct trainer_ledger *ledger)
+{
+    (void)munmap(ledger, LEDGER_FILE_BYTES);
 }
 
 void trainer_ledger_alloc(struct trainer_ledger *ledger, uint64_t bytes)

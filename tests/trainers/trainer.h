@@ -81,6 +81,7 @@ struct trainer_ledger {
 
 /* With a path: in a file of 4096 bytes that begins with the struct and is there after a kill -9. NULL: in memory. */
 struct trainer_ledger *trainer_ledger_open(const char *path);
+void trainer_ledger_close(struct trainer_ledger *ledger);
 
 /* After an allocation has succeeded, after a free has returned. Any thread. */
 void trainer_ledger_alloc(struct trainer_ledger *ledger, uint64_t bytes);

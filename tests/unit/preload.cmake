@@ -38,5 +38,57 @@ endfunction()
 
 if(TARGET simcuda)
     kedge_preload_test(hooks SOURCES ../preload/hooks_test.c ROUTES linked dlsym gpa)
+    add_library(next_first MODULE ../preload/next_lib.c)
+    add_library(next_second SHARED ../preload/next_lib.c)
+    target_compile_definitions(next_first PRIVATE NEXT_FIRST)
+    foreach(library next_first next_second)
+        target_link_libraries(${library} PRIVATE kedge_flags)
+        set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
+            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    endforeach()
+    target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
+    target_link_options(next_first PRIVATE -Wl,--no-as-needed)
+    kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
+        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
+    kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
+    kedge_preload_test(race SOURCES ../preload/race_test.c ROUTES dlsym)
+    kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
+    foreach(which RANGE 1 12)
+        if(TARGET errors_gpa_test)
+            add_test(NAME preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+                COMMAND errors_gpa_test no_failure_of_ours_reaches_the_program)
+            kedge_test_properties(preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+                LABELS preload
+                ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=gpa" "TEST_WHICH=${which}")
+        endif()
+    endforeach()
+    add_library(cancel_lib MODULE ../preload/cancel_lib.c)
+    target_link_libraries(cancel_lib PRIVATE kedge_flags)
+    target_compile_options(cancel_lib PRIVATE -fexceptions)
+    target_link_options(cancel_lib PRIVATE -Wl,--no-as-needed -lgcc_s)
+    set_target_properties(cancel_lib PROPERTIES C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    kedge_preload_test(cancel SOURCES ../preload/cancel_test.c ROUTES dlsym
+        DEFINES CANCEL_PATH="$<TARGET_FILE:cancel_lib>")
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
+endif()
+
+kedge_script_test(unit.resolve.rows_are_those_of_the_toolkit SCRIPT ../preload/hooks_against_toolkit.py LABELS unit)
+kedge_script_test(preload.life.a_program_without_cuda_costs_nothing SCRIPT ../preload/costs_nothing.sh LABELS preload)
+if(TARGET simcuda)
+    kedge_script_test(preload.life.off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
+endif()
+
+# The real static runtime, where a toolkit is found.
+if(TARGET simcuda AND NOT KEDGE_SANITIZE)
+    find_library(KEDGE_CUDART_STATIC NAMES libcudart_static.a PATHS $ENV{CUDA_HOME}/lib64 /usr/local/cuda/lib64)
+    if(KEDGE_CUDART_STATIC)
+        add_executable(static_runtime ../preload/static_runtime.c)
+        target_link_libraries(static_runtime PRIVATE
+            kedge_flags kedge_read ${KEDGE_CUDART_STATIC} pthread rt ${CMAKE_DL_LIBS})
+        set_target_properties(static_runtime PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
+        add_dependencies(static_runtime kedge kedge_nodlsym simcuda)
+    endif()
+    kedge_script_test(preload.lookup.static_runtime_gets_our_entries
+        SCRIPT ../preload/static_runtime.sh LABELS preload)
 endif()
