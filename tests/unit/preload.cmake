@@ -78,17 +78,3 @@ kedge_script_test(preload.life.a_program_without_cuda_costs_nothing SCRIPT ../pr
 if(TARGET simcuda)
     kedge_script_test(preload.life.off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
 endif()
-
-# The real static runtime, where a toolkit is found.
-if(TARGET simcuda AND NOT KEDGE_SANITIZE)
-    find_library(KEDGE_CUDART_STATIC NAMES libcudart_static.a PATHS $ENV{CUDA_HOME}/lib64 /usr/local/cuda/lib64)
-    if(KEDGE_CUDART_STATIC)
-        add_executable(static_runtime ../preload/static_runtime.c)
-        target_link_libraries(static_runtime PRIVATE
-            kedge_flags kedge_read ${KEDGE_CUDART_STATIC} pthread rt ${CMAKE_DL_LIBS})
-        set_target_properties(static_runtime PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
-        add_dependencies(static_runtime kedge kedge_nodlsym simcuda)
-    endif()
-    kedge_script_test(preload.lookup.static_runtime_gets_our_entries
-        SCRIPT ../preload/static_runtime.sh LABELS preload)
-endif()
