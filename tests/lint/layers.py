@@ -37,7 +37,7 @@ def complaint(name, quote, target):
     top = name.split("/")[0]
     if target in ONE_USER and not ONE_USER[target].match(name):
         return f"only {ONE_USER[target].pattern} may include it"
-    if top != "tests" and CUDA.search(target) and not target.endswith("cuda_abi.h"):
+    if top != "tests" and target.split("/")[0] not in MAY_USE and CUDA.search(target):
         return "no CUDA header in the products, preload/cuda_abi.h declares what we speak"
     if quote == "<":
         return "alloc/ does without it" if top == "alloc" and ALLOC_NEVER.match(target) else None

@@ -10,6 +10,8 @@ import re
 
 import lintkit
 
+# alloc/driver.h is the table of functions that preload/driver.c fills: one interface on both sides of the border.
+TWO_FOLDERS = {"driver"}
 LIBC = {"time", "log", "str", "mem", "sig", "math", "file", "io", "env", "std", "wait", "signal", "string", "errno",
         "memory", "select", "poll", "sys"}
 # The one name that each folder has. Headers under tests/trainers/include* carry CUDA's public names.
@@ -23,13 +25,13 @@ def check(root, complain):
         if path.name.startswith(".") or path.name in SAME_ON_PURPOSE or path.suffix == ".cmake" or name.startswith("tests/trainers/include"):
             continue
         # x.c and x.h are one module and so must lie in one folder.
-        module = path.stem if path.suffix in (".c", ".h") else path.name
+        module = path.stem if path.suffix in (".c", ".h") and path.stem not in TWO_FOLDERS else path.name
         folder = str(path.parent.relative_to(root))
         if seen.setdefault(module, (folder, name))[0] != folder:
             complain(f"{name}: the name is taken by {seen[module][1]}")
         elif path.suffix in (".c", ".h") and module in LIBC:
             complain(f"{name}: {module}_ is a prefix of libc")
-        elif path.suffix in (".c", ".h") and not re.fullmatch(r"[a-z][a-z0-9_]*(\.ptx)?", module):
+        elif path.suffix in (".c", ".h") and not re.fullmatch(r"[a-z][a-z0-9_]*(\.ptx)?", path.stem):
             complain(f"{name}: file names are lower case words joined by _")
 
 
