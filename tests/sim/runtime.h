@@ -5,7 +5,7 @@
  * The real runtime cannot run on a driver of ours, and programs want a runtime. This one offers the same calls over
  * whatever libcuda.so.1 is found, simulated or real, and reaches it as the real one does: one dlopen, one dlsym of
  * cuGetProcAddress_v2, then look-ups by name and version, going on with the cuGetProcAddress that the look-up itself
- * returned (tests/sim/README.md). So what hooks the driver's resolution hooks this runtime too.
+ * returned. So what hooks the driver's resolution hooks this runtime too.
  *
  *     cudaMalloc ─► runtime_enter: driver there? context bound? ─► DRIVER(cuMemAlloc_v2) ─► runtime_done: last error
  *                                                            └─► witness: this block was born

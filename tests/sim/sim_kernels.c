@@ -33,8 +33,6 @@ static bool next_sample(struct sample *s)
     }
     /* The step page and the last page touch each other, or no step is left. */
     s->begin = step < last && step + PAGE > last ? step : last;
-    if (s->begin < s->end)
-        s->begin = s->end;
     s->end = s->bytes;
     return true;
 }
@@ -169,4 +167,9 @@ const struct sim_kernel *sim_kernels_find(const char *name, size_t length)
         if (strlen(kernels[k].name) == length && memcmp(kernels[k].name, name, length) == 0)
             return &kernels[k];
     return NULL;
+}
+
+const struct sim_kernel *sim_kernels_at(unsigned index)
+{
+    return index < KERNELS ? &kernels[index] : NULL;
 }
