@@ -184,8 +184,8 @@ def needs(*paths):
             sys.exit(1)
 
 
-def main(*tests):
-    names = {t.__name__: t for t in tests}
+def main(*tests, **more):
+    names = {t.__name__: t for t in tests} | more
     wanted = sys.argv[1:]
     if not wanted or any(w not in names for w in wanted):
         sys.exit(f"usage: {sys.argv[0]} {'|'.join(names)}")
