@@ -18,11 +18,11 @@ FORMS = ("pt", "pir")
 SHORT = {
     "sot": [["--form", form, "--graph", "small", "--entrance", "{}", "--streams", streams]
             for form in FORMS for streams in ("1", "3")],
-    "loop": [["--entrance", "{}", "--steps", "8"]],
-    "streams": [["--entrance", "{}", "--rounds", "8"]],
-    "threads": [["--entrance", "{}", "--rounds", "8"]],
-    "graphs": [["--entrance", "{}", "--launches", "4"]],
-    "driverprog": [["--entrance", "{}", "--rounds", "8"], ["--gpa", "--entrance", "{}", "--rounds", "8"]],
+    "loop": [["--steps", "5", "--entrance", "{}"]],
+    "streams": [["--rounds", "20", "--entrance", "{}"]],
+    "threads": [["--rounds", "40", "--entrance", "{}"]],
+    "graphs": [["--launches", "10", "--entrance", "{}"]],
+    "driverprog": [["--entrance", "{}"], ["--gpa", "--entrance", "{}"]],
 }
 # Two of our own traces through kedge-replay, which checks each tensor's pattern as well.
 TRACES = sorted((SOURCE / "tests" / "traces").glob("*.csv"), key=lambda p: p.stat().st_size)[:2]
