@@ -797,3 +797,35 @@ TEST(kill_9_loses_at_most_one_operation)
         read_close(capture);
     }
 }
+
+/* ---- cancellation ---- */
+
+static void *open_while_cancelled(void *argument)
+{
+    (void)argument;
+    (void)pthread_cancel(pthread_self()); /* takes effect at the next point */
+    (void)track_alloc(0x1000, 10, 1);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Opening and growing are full of cancellation points; a thread that ends there must not leave the capture half open. */
+TEST(a_cancelled_thread_ends_after_our_work)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    pthread_t thread;
+    void *result = NULL;
+
+    track_path(file, track_scratch(), "cancel.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    REQUIRE_EQ(pthread_create(&thread, NULL, open_while_cancelled, NULL), 0);
+    (void)pthread_join(thread, &result);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK_EQ(track_alloc(0x2000, 20, 2), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(track_live_bytes(capture), 30);
+    CHECK_EQ(capture->event_count, 2);
+    read_close(capture);
+}
