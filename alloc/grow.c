@@ -28,7 +28,7 @@ uint64_t grow_slot(const struct pool *pool, const struct heap *heap)
 
 static bool is_plain(const struct serve *serve)
 {
-    return serve->heap->key.kind == HEAP_PLAIN || serve->heap->no_vmm;
+    return serve->heap->kind == HEAP_PLAIN || serve->heap->no_vmm;
 }
 
 /* ── ranges ── */
@@ -144,8 +144,7 @@ static int grow_plain(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     like.size = plain_size(pool, serve);
-    like.context =
-            heap->key.kind != HEAP_PLAIN && request->context ? request->context : request->owner;
+    like.context = heap->kind != HEAP_PLAIN && request->context ? request->context : request->owner;
     lock_drop(&pool->lock);
 
     r = get_plain(pool, &like, request->device);
@@ -433,7 +432,6 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 uint64_t grow_need(struct pool *pool, const struct serve *serve)
 {
     const struct heap *heap = serve->heap;
-    const struct shelf *shelf;
     uint64_t need = serve->want.size;
     uint64_t each = serve->want.size;
 
@@ -445,8 +443,7 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
                 ? tail_need(pool, serve, free_tail(pool, serve))
                 : heap_round(need, each);
     }
-    HASH_FIND(hh, heap->shelves, &each, sizeof(each), shelf);
-    return need - least(need, shelf ? shelf->count * each : 0);
+    return need - least(need, heap_shelved(heap, each) * each);
 }
 
 /* Growth that the program's options forbid, or that would eat the reserve: as if the device had said so. */

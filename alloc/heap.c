@@ -6,38 +6,61 @@
 
 /* ── finding ── */
 
+static struct heap *new_heap(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED
+{
+    struct heap *heap = meta_get(sizeof(*heap));
+
+    if (!heap)
+        return NULL;
+    heap->kind = kind;
+    heap->owner = owner;
+    heap->device = &pool->devices[device];
+    heap->device->number = device;
+    heap->attrs.reuse_event_dependencies = true;
+    heap->attrs.reuse_opportunistic = true;
+    heap->attrs.reuse_internal_dependencies = true;
+    bestfit_init(&heap->small, &pool->blocks);
+    bestfit_init(&heap->clean, &pool->blocks);
+    bestfit_init(&heap->gaps, &pool->blocks);
+    bestfit_init(&heap->hint_gaps, &pool->blocks);
+    bestfit_init(&heap->idle, &pool->blocks);
+    if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
+        meta_put(heap, sizeof(*heap));
+        return NULL;
+    }
+    heap->next = pool->heaps;
+    pool->heaps = heap;
+    return heap;
+}
+
 struct heap *heap_get(struct pool *pool, enum heap_kind kind, uint64_t owner, int device)
 {
-    struct heap_key key = {(uint64_t)kind, owner};
     struct heap *heap = pool->last[kind];
 
-    if (heap && heap->key.owner == owner)
+    if (heap && heap->owner == owner)
         return heap;
-    HASH_FIND(hh, pool->heaps, &key, sizeof(key), heap);
-    if (!heap && device >= 0 && device < POOL_DEVICES_MAX) {
-        heap = meta_get(sizeof(*heap));
-        if (!heap)
-            return NULL;
-        heap->key = key;
-        heap->device = &pool->devices[device];
-        heap->device->number = device;
-        heap->attrs.reuse_event_dependencies = true;
-        heap->attrs.reuse_opportunistic = true;
-        heap->attrs.reuse_internal_dependencies = true;
-        bestfit_init(&heap->small, &pool->blocks);
-        bestfit_init(&heap->clean, &pool->blocks);
-        bestfit_init(&heap->gaps, &pool->blocks);
-        bestfit_init(&heap->hint_gaps, &pool->blocks);
-        bestfit_init(&heap->idle, &pool->blocks);
-        HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
-        if (!TABLE_ADDED(heap)) {
-            meta_put(heap, sizeof(*heap));
-            return NULL;
-        }
-    }
+    heap = lookup_find(&pool->heap_of[kind], owner);
+    if (!heap && device >= 0 && device < POOL_DEVICES_MAX)
+        heap = new_heap(pool, kind, owner, device);
     if (heap)
         pool->last[kind] = heap;
     return heap;
+}
+
+void heap_retire(struct pool *pool, struct heap *heap)
+{
+    struct heap **link = &pool->heaps;
+
+    while (*link != heap)
+        link = &(*link)->next;
+    *link = heap->next;
+    lookup_remove(&pool->heap_of[heap->kind], heap->owner);
+    if (pool->last[heap->kind] == heap)
+        pool->last[heap->kind] = NULL;
+    heap->leaving = true;
+    heap->next_leaving = pool->leaving;
+    pool->leaving = heap;
 }
 
 uint32_t heap_stream_index(struct pool *pool, uint64_t key)
@@ -47,20 +70,19 @@ uint32_t heap_stream_index(struct pool *pool, uint64_t key)
 
     if (key == 0)
         return 0;
-    HASH_FIND(hh, pool->stream_table, &key, sizeof(key), stream);
+    stream = lookup_find(&pool->stream_of, key);
     if (stream)
         return stream->index;
     index = slab_take(&pool->streams);
     if (!index)
         return 0;
     stream = heap_stream_at(pool, index);
-    stream->key = key;
-    stream->index = index;
-    HASH_ADD(hh, pool->stream_table, key, sizeof(stream->key), stream);
-    if (!TABLE_ADDED(stream)) {
+    if (lookup_add(&pool->stream_of, key, stream) != 0) {
         slab_put(&pool->streams, index);
         return 0;
     }
+    stream->key = key;
+    stream->index = index;
     return index;
 }
 
@@ -693,7 +715,7 @@ static void drop_heap_stream(struct heap *heap, uint32_t stream)
 
 void heap_forget_streams(struct pool *pool)
 {
-    struct heap *heap, *next_heap;
+    struct heap *heap;
 
     if (!pool->streams_gone)
         return;
@@ -702,7 +724,7 @@ void heap_forget_streams(struct pool *pool)
 
         if (stream->index != i || !stream->gone || stream->refs || stream->line.first)
             continue;
-        HASH_ITER(hh, pool->heaps, heap, next_heap)
+        for (heap = pool->heaps; heap; heap = heap->next)
             drop_heap_stream(heap, i);
         for (heap = pool->leaving; heap; heap = heap->next_leaving)
             drop_heap_stream(heap, i);
@@ -714,22 +736,42 @@ void heap_forget_streams(struct pool *pool)
 
 /* ── shelves ── */
 
+static struct shelf *shelf_of(const struct heap *heap, uint64_t size)
+{
+    return lookup_find(&heap->shelf_of, size);
+}
+
+static struct shelf *new_shelf(struct heap *heap, uint64_t size)
+{
+    struct shelf *shelf = meta_get(sizeof(*shelf));
+
+    if (!shelf)
+        return NULL;
+    if (lookup_add(&heap->shelf_of, size, shelf) != 0) {
+        meta_put(shelf, sizeof(*shelf));
+        return NULL;
+    }
+    shelf->size = size;
+    shelf->next = heap->shelves;
+    heap->shelves = shelf;
+    return shelf;
+}
+
+uint32_t heap_shelved(const struct heap *heap, uint64_t size)
+{
+    const struct shelf *shelf = shelf_of(heap, size);
+
+    return shelf ? shelf->count : 0;
+}
+
 int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle)
 {
-    struct shelf *shelf;
+    struct shelf *shelf = shelf_of(heap, size);
 
-    HASH_FIND(hh, heap->shelves, &size, sizeof(size), shelf);
-    if (!shelf) {
-        shelf = meta_get(sizeof(*shelf));
-        if (!shelf)
-            return -ENOMEM;
-        shelf->size = size;
-        HASH_ADD(hh, heap->shelves, size, sizeof(shelf->size), shelf);
-        if (!TABLE_ADDED(shelf)) {
-            meta_put(shelf, sizeof(*shelf));
-            return -ENOMEM;
-        }
-    }
+    if (!shelf)
+        shelf = new_shelf(heap, size);
+    if (!shelf)
+        return -ENOMEM;
     if (shelf->count == shelf->room) {
         uint32_t room = shelf->room ? shelf->room * 2 : 8;
         uint64_t *handles = meta_get(room * sizeof(*handles));
@@ -749,9 +791,8 @@ int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle)
 
 uint64_t heap_unshelve(struct heap *heap, uint64_t size)
 {
-    struct shelf *shelf;
+    struct shelf *shelf = shelf_of(heap, size);
 
-    HASH_FIND(hh, heap->shelves, &size, sizeof(size), shelf);
     if (!shelf || !shelf->count)
         return 0;
     COUNT(heap, cached, -size);
@@ -827,21 +868,21 @@ void heap_drop_holder(struct pool *pool, struct block *block)
 
 /* ── ends ── */
 
-void heap_free(struct pool *pool, struct heap *heap)
+void heap_free(struct heap *heap)
 {
-    struct shelf *shelf, *next_shelf;
-
-    (void)pool;
     while (heap->streams) {
         struct heap_stream *at = heap->streams;
 
         heap->streams = at->next;
         meta_put(at, sizeof(*at));
     }
-    HASH_ITER(hh, heap->shelves, shelf, next_shelf) {
-        HASH_DEL(heap->shelves, shelf);
+    while (heap->shelves) {
+        struct shelf *shelf = heap->shelves;
+
+        heap->shelves = shelf->next;
         meta_put(shelf->handles, shelf->room * sizeof(*shelf->handles));
         meta_put(shelf, sizeof(*shelf));
     }
+    lookup_done(&heap->shelf_of);
     meta_put(heap, sizeof(*heap));
 }

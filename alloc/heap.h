@@ -34,9 +34,9 @@
 #include "alloc/granule.h"
 #include "alloc/holder.h"
 #include "alloc/lock.h"
+#include "alloc/lookup.h"
 #include "alloc/pool.h"
 #include "alloc/starts.h"
-#include "alloc/table.h"
 
 #define POOL_DEVICES_MAX 64
 #define BLOCKS_MAX       (1u << 27)
@@ -120,7 +120,7 @@ struct shelf {
     uint64_t size;
     uint64_t *handles;
     uint32_t count, room;
-    UT_hash_handle hh;
+    struct shelf *next;
 };
 
 /* Sums that are kept for each heap and each device. */
@@ -148,15 +148,13 @@ struct device {
     int number;
 };
 
-struct heap_key {
-    uint64_t kind;
-    uint64_t owner;
-};
-
 struct heap {
-    struct heap_key key;
-    UT_hash_handle hh;
+    /* fixed at creation */
+    enum heap_kind kind;
+    uint64_t owner;
     struct device *device;
+    /* guarded by the pool's lock: */
+    struct heap *next; /* of all heaps that have not left */
     struct tally tally;
     uint32_t segments;    /* list */
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
@@ -169,6 +167,7 @@ struct heap {
     struct bestfit small, clean, gaps, hint_gaps, idle;
     struct heap_stream *streams;
     struct shelf *shelves;
+    struct lookup shelf_of; /* by size */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, hits, grows;
     struct heap *next_leaving;
@@ -182,7 +181,6 @@ struct stream {
     uint64_t newest; /* the greatest point that any block needs of it */
     bool gone;
     struct fence_line line;
-    UT_hash_handle hh;
 };
 
 /* Ranges that were marked dead together and wait for the submissions under way (R66). */
@@ -223,11 +221,12 @@ struct pool {
     struct slab segments;
     struct slab holders;
     struct slab streams;
-    struct heap *heaps; /* table by key */
-    struct heap *last[HEAP_KIND_COUNT];
+    struct heap *heaps;                     /* list */
+    struct lookup heap_of[HEAP_KIND_COUNT]; /* by owner */
+    struct heap *last[HEAP_KIND_COUNT];     /* the one that was asked for last */
     struct heap *leaving;
-    struct stream *stream_table;
-    uint32_t streams_gone; /* gone and not yet forgotten */
+    struct lookup stream_of; /* by identity */
+    uint32_t streams_gone;   /* gone and not yet forgotten */
     uint32_t
             contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
     struct device devices[POOL_DEVICES_MAX];
@@ -294,14 +293,14 @@ int heap_add_segment(struct pool *pool, struct heap *heap, const struct segment 
 
 /* Takes a segment out of every structure: blocks, look-up, lists. No block of it may be LIVE or in a chain. The driver's
  * part is the caller's. */
-void heap_remove_segment(struct pool *pool, uint32_t segment) POOL_LOCKED;
+void heap_remove_segment(struct pool *pool, uint32_t number) POOL_LOCKED;
 
 /* A segment's owner is gone: look-ups do not know it any more, its blocks are counted as freed and leave all chains and
  * indices (KEPT), but the records stay, for threads that are busy with them, until heap_remove_segment. */
-void heap_kill_segment(struct pool *pool, uint32_t segment) POOL_LOCKED;
+void heap_kill_segment(struct pool *pool, uint32_t number) POOL_LOCKED;
 
 /* Extends the blocks of a range by `size` bytes at its top: a BUSY block. 0 = no memory or no addresses left. */
-uint32_t heap_extend(struct pool *pool, uint32_t segment, uint64_t size) POOL_LOCKED;
+uint32_t heap_extend(struct pool *pool, uint32_t number, uint64_t size) POOL_LOCKED;
 
 /* ── blocks ── */
 
@@ -366,6 +365,8 @@ void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream) P
 /* Forgets streams that are gone and that nobody names. */
 void heap_forget_streams(struct pool *pool) POOL_LOCKED;
 
+/* How many handles of this size are on the shelf. */
+uint32_t heap_shelved(const struct heap *heap, uint64_t size);
 /* Puts a handle on the shelf of its size, counted as held; or takes one, 0 = none. -ENOMEM: not taken in. */
 int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle);
 uint64_t heap_unshelve(struct heap *heap, uint64_t size);
@@ -375,8 +376,8 @@ void heap_chain(struct pool *pool, struct fence_chain *chain, uint32_t index) PO
 void heap_push_open(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* Holders: the list of those that wait for an edge. */
-void heap_expect(struct pool *pool, uint32_t holder) POOL_LOCKED;
-void heap_unexpect(struct pool *pool, uint32_t holder) POOL_LOCKED;
+void heap_expect(struct pool *pool, uint32_t index) POOL_LOCKED;
+void heap_unexpect(struct pool *pool, uint32_t index) POOL_LOCKED;
 /* The address is quiet, or the block unknown: the holder goes. */
 void heap_drop_holder(struct pool *pool, struct block *block) POOL_LOCKED;
 /* Marks the range of a holder's block as released for pool_touch, or not any more. */
@@ -388,7 +389,10 @@ static inline uint64_t heap_seq(struct pool *pool)
     return atomic_fetch_add_explicit(&pool->seq, 1, memory_order_relaxed) + 1;
 }
 
-/* Removes a heap whose segments are all gone: shelves, streams, the record. */
-void heap_free(struct pool *pool, struct heap *heap) POOL_LOCKED;
+/* Takes a heap out of the table; it goes when nothing holds it any more (pool->leaving). */
+void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;
+
+/* The record of a heap whose segments are all gone and that no list names any more. */
+void heap_free(struct heap *heap);
 
 #endif

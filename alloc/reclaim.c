@@ -285,7 +285,7 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
         return; /* the report lacks one line; the storage is gone all the same */
     news->outcome = (struct outcome){
             .kind = OUTCOME_HUSK,
-            .heap = (enum heap_kind)heap->key.kind,
+            .heap = heap->kind,
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
             .rounded = block->node.size,
@@ -335,8 +335,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
         return handle;
     }
     heap_count_limbo(removal->heap, -(int64_t)removal->size);
-    (void)holder_step(holder, HOLDER_EVENT_REMOVED);
-    if (holder->state == HOLDER_HUSK) {
+    if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
         heap_count_husk(removal->heap, (int64_t)removal->size);
         tell_husk(pool, removal->index);
         return handle;
@@ -533,9 +532,9 @@ static void lose_in_heap(
 void reclaim_lose_stream(struct pool *pool, uint32_t index)
 {
     struct stream *stream = heap_stream_at(pool, index);
-    struct heap *heap, *next_heap;
+    struct heap *heap;
 
-    HASH_ITER(hh, pool->heaps, heap, next_heap)
+    for (heap = pool->heaps; heap; heap = heap->next)
         lose_in_heap(pool, heap, stream);
     for (heap = pool->leaving; heap; heap = heap->next_leaving)
         lose_in_heap(pool, heap, stream);

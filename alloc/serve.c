@@ -93,7 +93,7 @@ void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
         serve->how |= OUTCOME_HINTED;
     *serve->ret = (struct outcome){
             .kind = OUTCOME_ALLOC,
-            .heap = (enum heap_kind)serve->heap->key.kind,
+            .heap = serve->heap->kind,
             .ptr = block->node.base,
             .size = request->size,
             .rounded = block->node.size,
@@ -561,8 +561,8 @@ static int measure(const struct pool *pool, struct serve *serve)
         return -EOVERFLOW;
     serve->want.align = size >= opts->large ? opts->align_large : opts->quantum;
     serve->want.stream = serve->stream;
-    serve->want.small = serve->heap->key.kind == HEAP_PLAIN && !serve->hinted
-            && serve->want.size <= opts->small;
+    serve->want.small =
+            serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     return 0;
 }
 
