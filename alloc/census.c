@@ -27,7 +27,7 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
 
 static uint64_t free_bytes(const struct heap *heap)
 {
-    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->idle.bytes;
+    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->idle.bytes + heap->recent_bytes;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
         bytes += at->fit.bytes;
@@ -78,18 +78,35 @@ void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *
     ret->grows = heap->grows;
 }
 
+/* What has marks of its own on the device: the highest of a sum is not the sum of the highest. */
+static void set_device(struct pool_stats *to, const struct device *from)
+{
+    to->live_requested_high += from->live_requested_high;
+    to->stored_high += from->stored_high;
+    to->reserved_high += from->reserved_high;
+}
+
+static void add_heap(struct pool_stats *to, const struct heap *heap, int device)
+{
+    if (device >= 0 && heap->device->number != device)
+        return;
+    add_tally(to, &heap->tally);
+    to->free += free_bytes(heap);
+}
+
 void census_device(struct pool *pool, int device, struct pool_stats *ret)
 {
-    struct heap *heap;
-
     memset(ret, 0, sizeof(*ret));
+    for (const struct heap *heap = pool->heaps; heap; heap = heap->next)
+        add_heap(ret, heap, device);
+    for (const struct heap *heap = pool->leaving; heap; heap = heap->next_leaving)
+        add_heap(ret, heap, device);
+    ret->live_requested_high = 0;
+    ret->stored_high = 0;
+    ret->reserved_high = 0;
     for (int i = 0; i < POOL_DEVICES_MAX; i++) {
         if (device < 0 || device == i)
-            add_tally(ret, &pool->devices[i].tally);
-    }
-    for (heap = pool->heaps; heap; heap = heap->next) {
-        if (device < 0 || heap->device->number == device)
-            ret->free += free_bytes(heap);
+            set_device(ret, &pool->devices[i]);
     }
     add_counters(pool, ret);
 }
@@ -162,6 +179,7 @@ static bool is_alike(const struct heap *heap, const struct block *a, const struc
     if (a->state == BLOCK_GAP && b->state == BLOCK_GAP)
         return true;
     return a->state == BLOCK_FREE && b->state == BLOCK_FREE
+            && !((a->flags | b->flags) & BLOCK_RECENT)
             && (a->stream == b->stream || (heap->stream_count <= 1 && (!a->stream || !b->stream)));
 }
 
@@ -276,10 +294,40 @@ static int check_segment(
     return 0;
 }
 
+/* Blocks in recent slots: flagged, FREE, of the class. Returns how many, UINT32_MAX if one is wrong. */
+static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t stream) POOL_LOCKED
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < RECENT_SLOTS; i++) {
+        const struct block *block = heap_block(pool, slots[i]);
+
+        if (!slots[i])
+            continue;
+        if (block->state != BLOCK_FREE || !(block->flags & BLOCK_RECENT) || block->stream != stream)
+            return UINT32_MAX;
+        count++;
+    }
+    return count;
+}
+
+static int check_recent(
+        struct pool *pool, const struct heap *heap, const char **ret_what) POOL_LOCKED
+{
+    uint64_t count = count_recent(pool, heap->recent_small, 0);
+
+    count += count_recent(pool, heap->recent_clean, 0);
+    for (const struct heap_stream *at = heap->streams; at; at = at->next)
+        count += count_recent(pool, at->recent, at->stream);
+    if (broken(count != heap->recent_count, "recent blocks are miscounted", ret_what))
+        return -EINVAL;
+    return 0;
+}
+
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
     uint32_t blocks = heap->small.count + heap->clean.count + heap->gaps.count
-            + heap->hint_gaps.count + heap->idle.count;
+            + heap->hint_gaps.count + heap->idle.count + heap->recent_count;
 
     if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
                         || bestfit_check(&heap->gaps) != 0 || bestfit_check(&heap->hint_gaps) != 0
@@ -337,7 +385,8 @@ static int check_heap(
         cached += shelf->size * shelf->count;
     if (broken(cached != heap->tally.cached, "the shelf is miscounted", ret_what))
         return -EINVAL;
-    if (check_fits(heap, &count, ret_what) != 0 || compare(heap, &count, ret_what) != 0)
+    if (check_fits(heap, &count, ret_what) != 0 || check_recent(pool, heap, ret_what) != 0
+            || compare(heap, &count, ret_what) != 0)
         return -EINVAL;
     sum->holders += count.holders;
     sum->released += count.released;
@@ -432,7 +481,7 @@ int census_check(struct pool *pool, const char **ret_what)
         sum.busy = sum.busy || heap->busy;
     }
     for (int i = 0; i < POOL_DEVICES_MAX; i++)
-        devices += pool->devices[i].tally.reserved;
+        devices += pool->devices[i].reserved;
     if (broken(!sum.busy && devices != reserved, "a device's held bytes are not those of its heaps",
                 ret_what))
         return -EINVAL;

@@ -99,14 +99,14 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 
 static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    const struct tally *tally = &serve->heap->device->tally;
+    const struct device *device = serve->heap->device;
     uint64_t exact = heap_round(serve->want.size, GRANULE_SIZE);
-    uint64_t high = most(tally->stored_high, tally->stored + serve->want.size);
+    uint64_t high = most(device->stored_high, device->stored + serve->want.size);
     uint64_t chunk =
             heap_round(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
     /* A chunk only as long as what it holds too much is small beside what is live anyway. */
-    if (chunk > exact && tally->reserved + chunk <= high + high / 20)
+    if (chunk > exact && device->reserved + chunk <= high + high / 20)
         return chunk;
     return exact;
 }
@@ -457,7 +457,7 @@ static int may_grow(struct pool *pool, const struct serve *serve)
         return 0;
     lock_take(&pool->lock);
     need = grow_need(pool, serve);
-    reserved = serve->heap->device->tally.reserved;
+    reserved = serve->heap->device->reserved;
     lock_drop(&pool->lock);
     if (need == 0)
         return 0;

@@ -200,7 +200,7 @@ static void fill_free(struct pool *pool, const struct block *block, struct outco
             .seq = heap_seq(pool),
             .alloc_seq = block->seq,
             .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-            .reserved = heap->device->tally.reserved,
+            .reserved = heap->device->reserved,
             .rule = holder ? holder->rule : -1,
             .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
             .device = heap->device->number,
@@ -237,7 +237,7 @@ static void let_go(struct pool *pool, uint32_t index, struct outcome *ret) POOL_
     struct heap *heap = heap_segment_of(pool, block)->heap;
 
     fill_free(pool, block, ret);
-    heap_count_live(pool, index, -1);
+    heap_count_death(pool, block);
     pool->counters.frees++;
     heap->frees++;
 }
@@ -276,7 +276,7 @@ static void put_on_stream(
 
     if (point > stream->newest)
         stream->newest = point;
-    (void)heap_put(pool, index, number, point);
+    heap_put_recent(pool, index, number, point);
 }
 
 /* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. */
@@ -464,7 +464,7 @@ static void note_edge(
             .seq = heap_seq(pool),
             .alloc_seq = block->seq,
             .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-            .reserved = heap->device->tally.reserved,
+            .reserved = heap->device->reserved,
             .rule = holder->rule,
             .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
             .device = heap->device->number,
@@ -744,6 +744,7 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key)
         if (r != 0)
             reclaim_lose_stream(pool, index);
         lookup_remove(&pool->stream_of, stream_key);
+        pool->last_stream = NULL;
         stream->gone = true;
         pool->streams_gone++;
         heap_forget_streams(pool);

@@ -103,6 +103,7 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
     struct segment found = {.raw_size = 0};
 
     lock_take(&pool->lock);
+    heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
         const struct block *block = heap_block(pool, segment->first);
@@ -130,6 +131,7 @@ static uint32_t pick_slots(
 
     if (!heap->arena || slab_prepare(&pool->blocks, 2) != 0)
         return 0;
+    heap_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
     for (; index; index = heap_block(pool, index)->prev) {
         const struct block *block = heap_block(pool, index);
