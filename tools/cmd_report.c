@@ -21,7 +21,7 @@ static const struct args_option options[] = {
                 offsetof(struct fields, by)},
         {"view", "NAME", "only this: live, hwm, libraries, hints, oom or anchors", ARGS_TEXT,
                 offsetof(struct fields, view)},
-        {"top", "N", "how many stacks to list (default 10)", ARGS_UINT,
+        {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
                 offsetof(struct fields, top)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };

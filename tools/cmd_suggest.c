@@ -36,6 +36,8 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
+#define HINTS_SHOWN 20 /* of the table; the file has all */
+
 struct suggestion {
     const struct fields *fields;
     struct load good, bad;
@@ -229,7 +231,7 @@ static void print_text(struct suggestion *s)
     const struct mine *mine = &s->mine;
     char text[2][RENDER_BYTES_MAX];
 
-    for (size_t i = 0; i < mine->hint_count; i++) {
+    for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
         const struct mine_hint *hint = &mine->hints[i];
         const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
         printf("%-28s %6" PRIu64 "  %10s  %s  ", hint->rule.id, hint->count,
@@ -237,6 +239,8 @@ static void print_text(struct suggestion *s)
         render_text(stdout, symbols_site(s->symbols, block->stack));
         putchar('\n');
     }
+    if (mine->hint_count > HINTS_SHOWN)
+        printf("... %zu more\n", mine->hint_count - HINTS_SHOWN);
     printf("%zu hints for %" PRIu64 " of %zu late frees (%s of %s)\n", mine->hint_count,
             mine->covered.count, s->compare.late_count, render_bytes(text[0], mine->covered.bytes),
             render_bytes(text[1], s->compare.late_bytes));

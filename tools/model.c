@@ -192,7 +192,7 @@ static struct model_second count_window(
 /* What every event adds to the figures that know nothing of hints. */
 struct plain {
     struct model_figures *figures;
-    uint64_t live, live_512, reserved; /* of the process */
+    uint64_t live, live_512, stored_512, reserved; /* of the process */
 };
 
 static uint64_t round_512(uint64_t size)
@@ -209,9 +209,13 @@ static void plain_event(
 
     if (event->kind == TRACE_RESERVED)
         plain->reserved = event->value;
+    /* A block is released once, and never freed before: from then on it is only an address. */
+    if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE && event->value == HINT_LIVE)
+        plain->stored_512 -= round_512(trace->blocks[event->block].size);
     if (event->kind == TRACE_ALLOC) {
         plain->live += event->value;
         plain->live_512 += round_512(event->value);
+        plain->stored_512 += round_512(event->value);
         if (inside) {
             f->allocated += event->value;
             f->allocated_count++;
@@ -225,6 +229,8 @@ static void plain_event(
     if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
         plain->live -= event->value;
         plain->live_512 -= round_512(event->value);
+        if (trace->blocks[event->block].mode != HINT_LIVE)
+            plain->stored_512 -= round_512(event->value);
         if (inside && trace->blocks[event->block].born >= window.first) {
             f->freed += event->value;
             f->freed_count++;
@@ -238,6 +244,7 @@ static void plain_event(
     if (inside || at + 1 == window.first) {
         raise_to(&f->peak_live, plain->live);
         raise_to(&f->peak_live_512, plain->live_512);
+        raise_to(&f->peak_stored_512, plain->stored_512);
         raise_to(&f->peak_reserved, plain->reserved);
     }
 }

@@ -44,9 +44,10 @@ struct model_figures {
     uint64_t allocated, allocated_count;
     uint64_t freed, freed_count;
     uint64_t outside_freed, outside_freed_count;
-    uint64_t peak_live;     /* of the process, in the window */
-    uint64_t peak_live_512; /* the same with each block rounded up to 512 */
-    uint64_t peak_reserved; /* held from the driver, in the window */
+    uint64_t peak_live;       /* of the process, in the window */
+    uint64_t peak_live_512;   /* the same with each block rounded up to 512 */
+    uint64_t peak_stored_512; /* and without what hints released: what needed storage, for E */
+    uint64_t peak_reserved;   /* held from the driver, in the window */
     uint32_t
             max_at; /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
     struct model_second hinted; /* releases that were made (live) */

@@ -201,6 +201,9 @@ void report_json_print(const struct report *report)
     json_quality(&json, report);
     figures_json(&json, &report->figures);
     json_uint(&json, "peak_live_512_bytes", report->figures.peak_live_512);
+    if (report->figures.peak_reserved)
+        json_real(&json, "e",
+                (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
     json_hints(&json, report);
     json_ooms(&json, report);
     json_live(&json, report);

@@ -93,7 +93,7 @@ static void print_header(const struct report *report)
     print_field("capture", report->load.path);
     print_program(capture);
     print_devices(capture);
-    print_field("mode", setting(capture, "KEDGE_MODE"));
+    print_field("mode", setting(capture, "mode"));
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
         render_text(stdout, capture->hints_path);
@@ -122,8 +122,8 @@ static void print_peaks(const struct report *report)
 
     printf("\nPeak live: %s   Peak reserved: %s", render_bytes(live, f->peak_live),
             render_bytes(reserved, f->peak_reserved));
-    if (f->peak_reserved && f->peak_live_512)
-        printf("   E %.3f", (double)f->peak_live_512 / (double)f->peak_reserved);
+    if (f->peak_reserved && f->peak_stored_512)
+        printf("   E %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
     putchar('\n');
     if (f->outside_freed_count)
         printf("Freed from before the window: %" PRIu64 " blocks, %s (not counted above)\n",
@@ -148,10 +148,36 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
 }
 
+static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
+{
+    bool live = hint->mode == HINT_LIVE;
+    char text[RENDER_BYTES_MAX];
+
+    printf("  %-28s %-7s %8" PRIu64, id, mode, hint->planned);
+    printf(" %10s", render_bytes(text, live ? hint->released_bytes : 0));
+    printf(" %10s", render_bytes(text, hint->would_bytes + (live ? 0 : hint->released_bytes)));
+    printf(" %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", hint->skipped, hint->refused,
+            hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
+}
+
+static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
+{
+    sum->mode = hint->mode;
+    sum->planned += hint->planned;
+    sum->released_bytes += hint->released_bytes;
+    sum->would_bytes += hint->would_bytes;
+    sum->skipped += hint->skipped;
+    sum->refused += hint->refused;
+    sum->late_touches += hint->late_touches;
+    sum->violations += hint->violations;
+    if (hint->limbo_max_ns > sum->limbo_max_ns)
+        sum->limbo_max_ns = hint->limbo_max_ns;
+}
+
 static void print_hints(const struct report *report)
 {
     const struct load *load = &report->load;
-    char text[RENDER_BYTES_MAX];
+    struct load_hint sum = {0};
 
     if (load->hint_count == 0) {
         if (report->view)
@@ -163,14 +189,14 @@ static void print_hints(const struct report *report)
             "would save", "skipped", "refused", "late", "limbo ms");
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct load_hint *hint = &load->hints[i];
-        printf("  %-28s %-7s %8" PRIu64, hint->id, report_mode_name(hint->mode), hint->planned);
-        printf(" %10s", render_bytes(text, hint->mode == HINT_LIVE ? hint->released_bytes : 0));
-        printf(" %10s",
-                render_bytes(text,
-                        hint->would_bytes + (hint->mode == HINT_LIVE ? 0 : hint->released_bytes)));
-        printf(" %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", hint->skipped, hint->refused,
-                hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
+        add_to_sum(&sum, hint);
+        if (i < report->top)
+            print_hint_row(hint, hint->id, report_mode_name(hint->mode));
     }
+    if (load->hint_count > report->top)
+        printf("  ... %zu more hints (--top)\n", load->hint_count - (size_t)report->top);
+    if (load->hint_count > 1)
+        print_hint_row(&sum, "all", "");
     for (size_t i = 0; i < load->hint_count; i++) {
         if (load->hints[i].late_touches + load->hints[i].violations)
             print_hint_touch(report, &load->hints[i]);

@@ -217,8 +217,10 @@ uint32_t trace_add_release(
     if (id == TRACE_NONE)
         return id;
     struct trace_block *block = &trace->blocks[id];
-    if (block->released != TRACE_NEVER)
+    if (block->released != TRACE_NEVER) {
+        trace->events[at].kind = TRACE_OTHER; /* told twice, released once */
         return id;
+    }
     uint32_t exit = trace->anchors[anchor].exit;
     block->released = exit == TRACE_NEVER ? at : exit;
     block->mode = mode;

@@ -193,7 +193,7 @@ static void describe(void)
     static const struct rule rules[] = {
             {.id = "input", .action = ACTION_RELEASE}, {.id = "output", .action = ACTION_RELEASE}};
 
-    (void)capture_setting("KEDGE_MODE", "pool");
+    (void)capture_setting("mode", "pool");
     (void)capture_device(0, "Test device", UINT64_C(80) << 30, 13000);
     (void)capture_coverage("cuMemAllocAsync", "cuGetProcAddress", 1);
     (void)capture_note(0, "made by a test");

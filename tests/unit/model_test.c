@@ -275,6 +275,36 @@ TEST(peak_live_is_also_counted_in_blocks_of_512)
     story_free(&s, x);
     CHECK_EQ(whole(&s).peak_live, 513);
     CHECK_EQ(whole(&s).peak_live_512, 1024);
+    CHECK_EQ(whole(&s).peak_stored_512, 1024);
+    story_end(&s);
+}
+
+TEST(released_storage_needs_no_room_and_is_not_subtracted_twice)
+{
+    struct story s = story_begin();
+    uint32_t anchor = story_enter(&s, "A");
+    uint32_t x = story_alloc(&s, 1, 512);
+    uint32_t y = story_alloc(&s, 1, 1024);
+    story_exit(&s);
+    story_release(&s, x, anchor, HINT_LIVE);
+    story_release(&s, x, anchor, HINT_LIVE);
+    story_release(&s, y, anchor, HINT_SHADOW);
+    story_free(&s, x);
+    (void)story_alloc(&s, 1, 2048);
+    CHECK_EQ(whole(&s).peak_live_512, 3072);
+    CHECK_EQ(whole(&s).peak_stored_512, 3072);
+    (void)y;
+    story_end(&s);
+
+    s = story_begin();
+    anchor = story_enter(&s, "A");
+    x = story_alloc(&s, 1, 512);
+    story_exit(&s);
+    story_release(&s, x, anchor, HINT_LIVE);
+    (void)story_alloc(&s, 1, 2048);
+    CHECK_EQ(whole(&s).peak_live_512, 2560);
+    CHECK_EQ(whole(&s).peak_stored_512, 2048);
+    CHECK_EQ(whole(&s).hinted.released_count, 1);
     story_end(&s);
 }
 

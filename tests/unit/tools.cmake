@@ -29,6 +29,13 @@ kedge_unit_test(symbols SOURCES symbols_test.c LIBS kedge_tools DEFINES PLAIN_LI
 target_compile_options(symbols_test PRIVATE -g)
 add_dependencies(symbols_test rpath_runtime)
 
+# kedge-replay against a runtime that is wrong on purpose.
+add_library(broken_runtime SHARED broken_runtime.c)
+target_link_libraries(broken_runtime PRIVATE kedge_flags)
+set_target_properties(broken_runtime PROPERTIES
+    PREFIX "" OUTPUT_NAME libcudart SUFFIX .so.13 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit/broken)
+kedge_script_test(unit.replay.wrong_patterns_and_bad_traces_are_told SCRIPT replay_cli.sh LABELS unit)
+
 if(NOT TARGET kedge_cli)
     return()
 endif()
@@ -51,4 +58,16 @@ foreach(case
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})
     kedge_script_test(unit.cli.${name} SCRIPT tools_cli.sh ARGS ${part} LABELS unit)
+endforeach()
+
+foreach(case
+        "run:run_passes_on_words_exit_codes_and_signals"
+        "rpath:run_finds_the_simulated_runtime_past_a_dt_rpath"
+        "small:hints_make_the_bad_subgraph_equal_the_good_one"
+        "verify:verify_names_the_hint_that_fails"
+        "replay:replay_records_every_allocation"
+        "traces:replay_of_real_traces_has_their_peaks")
+    string(REGEX MATCH "^[^:]*" part ${case})
+    string(REGEX REPLACE "^[^:]*:" "" name ${case})
+    kedge_script_test(preload.cli.${name} SCRIPT tools_run.sh ARGS ${part} LABELS preload TIMEOUT 300)
 endforeach()
