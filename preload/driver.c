@@ -598,7 +598,8 @@ static int query_event(struct event *event)
     }
     if (r == CUDA_ERROR_NOT_READY)
         return -EAGAIN;
-    return r > 0 && !backend_is_sticky(r) ? -EBUSY : r; /* it cannot be asked now; the program did not ask */
+    return r > 0 && !backend_is_sticky(r) ? -EBUSY
+                                          : r; /* it cannot be asked now; the program did not ask */
 }
 
 static int query_events(const struct fence *fence)

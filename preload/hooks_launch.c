@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Launches: the parameters are looked at like the arguments of a copy (R86). Where each parameter lies and how large it is,
- * the driver knows since 12.4; asked once per kernel and kept (layout.h). A parameter of eight bytes is a pointer or looks
+ * the driver knows since 12.4; asked once per kernel and kept (params.h). A parameter of eight bytes is a pointer or looks
  * like one; larger ones are looked through in steps of eight.
  *
  * A graph launch has no arguments to look at, and what a graph was built from may be released later: as long as such
  * blocks cannot be pinned (R80), hints release nothing more once a program launches graphs.
  */
 #include "preload/conduct.h"
-#include "preload/layout.h"
 #include "preload/life.h"
+#include "preload/params.h"
 #include "preload/submit.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bool bytes_touch(const char *bytes, size_t size, const char *what)
     return false;
 }
 
-static bool params_touch(const struct layout *layout, void **params, const char *what)
+static bool params_touch(const struct params *layout, void **params, const char *what)
 {
     for (unsigned i = 0; i < layout->count; i++)
         if (params[i] && bytes_touch(params[i], layout->param[i].size, what))
@@ -60,7 +60,7 @@ static const char *extra_buffer(void **extra, size_t *ret_size)
     return buffer;
 }
 
-static bool extra_touches(const struct layout *layout, void **extra, const char *what)
+static bool extra_touches(const struct params *layout, void **extra, const char *what)
 {
     size_t size;
     const char *buffer = extra_buffer(extra, &size);
@@ -78,7 +78,7 @@ static bool extra_touches(const struct layout *layout, void **extra, const char 
 
 static bool touches(CUfunction func, void **params, void **extra, const char *what)
 {
-    const struct layout *layout = params || extra ? layout_of(func) : NULL;
+    const struct params *layout = params || extra ? params_of(func) : NULL;
 
     if (params && layout && params_touch(layout, params, what))
         return true;
@@ -270,7 +270,7 @@ CUresult cuModuleUnload(CUmodule module)
 {
     if (life_enter(SLOT_cuModuleUnload))
         life_leave();
-    layout_forget(); /* before: the handles may be another kernel's right after */
+    params_forget(); /* before: the handles may be another kernel's right after */
     return REAL(cuModuleUnload)(module);
 }
 
@@ -278,6 +278,6 @@ CUresult cuLibraryUnload(CUlibrary library)
 {
     if (life_enter(SLOT_cuLibraryUnload))
         life_leave();
-    layout_forget();
+    params_forget();
     return REAL(cuLibraryUnload)(library);
 }

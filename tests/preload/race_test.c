@@ -23,7 +23,8 @@ static void write_hints(void)
 {
     static const char text[] = "kedge-hints: 1\n"
                                "hints:\n"
-                               "  - {id: race, do: release, pick: {size: 8388608}, when: {anchor: \"P\", edge: exit}}\n";
+                               "  - {id: race, do: release, pick: {size: 8388608}, when: {anchor: "
+                               "\"P\", edge: exit}}\n";
     char path[128];
     int fd;
 
@@ -92,7 +93,8 @@ TEST(a_release_waits_for_submissions_on_their_way)
         (void)alloc(512);
     }
     CHECK_EQ(client_calls("cuMemSetAccess"), access_before); /* its storage is still there */
-    CHECK_EQ(cu->cuMemcpyDtoH_v2(host, tensor, sizeof host), CUDA_ERROR_INVALID_VALUE); /* a new one is stopped */
+    CHECK_EQ(cu->cuMemcpyDtoH_v2(host, tensor, sizeof host),
+            CUDA_ERROR_INVALID_VALUE); /* a new one is stopped */
     atomic_store(&parked, 2);
     REQUIRE(pthread_join(thread, NULL) == 0);
     CHECK_EQ(copy_result, CUDA_SUCCESS);
@@ -142,7 +144,8 @@ TEST(ten_thousand_captures_are_not_spoilt)
     for (int i = 0; i < 10000; i++) {
         CUgraph graph = NULL;
 
-        REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+        REQUIRE_EQ(
+                cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
         REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
         if (i % 8 == 0)
             (void)sched_yield();
@@ -211,7 +214,8 @@ static void *tenants(void *data)
 
         if (ptr[i]) {
             death(ptr[i], async[i] ? on : SIMCUDA_NO_STREAM);
-            CHECK_EQ(async[i] ? cu->cuMemFreeAsync(ptr[i], on) : cu->cuMemFree_v2(ptr[i]), CUDA_SUCCESS);
+            CHECK_EQ(async[i] ? cu->cuMemFreeAsync(ptr[i], on) : cu->cuMemFree_v2(ptr[i]),
+                    CUDA_SUCCESS);
             ptr[i] = 0;
             continue;
         }
@@ -220,7 +224,8 @@ static void *tenants(void *data)
             CHECK_EQ(cu->cuMemAllocAsync(&ptr[i], 700000, on), CUDA_SUCCESS);
             birth(ptr[i], 700000, on);
             CHECK_EQ(cu->cuMemsetD8Async(ptr[i], (unsigned char)round, 700000, on), CUDA_SUCCESS);
-            CHECK_EQ(cu->cuStreamSynchronize(on), CUDA_SUCCESS); /* freed on either stream: the program's duty */
+            CHECK_EQ(cu->cuStreamSynchronize(on),
+                    CUDA_SUCCESS); /* freed on either stream: the program's duty */
             continue;
         }
         CHECK_EQ(cu->cuMemAlloc_v2(&ptr[i], 700000), CUDA_SUCCESS);

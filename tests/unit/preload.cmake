@@ -83,12 +83,12 @@ endif()
 if(TARGET simcuda AND NOT KEDGE_SANITIZE)
     find_library(KEDGE_CUDART_STATIC NAMES libcudart_static.a PATHS $ENV{CUDA_HOME}/lib64 /usr/local/cuda/lib64)
     if(KEDGE_CUDART_STATIC)
-        add_executable(static_runtime ../preload/static_runtime.c)
-        target_link_libraries(static_runtime PRIVATE
+        add_executable(fetched_entries ../preload/fetched_entries.c)
+        target_link_libraries(fetched_entries PRIVATE
             kedge_flags kedge_read ${KEDGE_CUDART_STATIC} pthread rt ${CMAKE_DL_LIBS})
-        set_target_properties(static_runtime PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
-        add_dependencies(static_runtime kedge kedge_nodlsym simcuda)
+        set_target_properties(fetched_entries PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
+        add_dependencies(fetched_entries kedge kedge_nodlsym simcuda)
     endif()
     kedge_script_test(preload.lookup.static_runtime_gets_our_entries
-        SCRIPT ../preload/static_runtime.sh LABELS preload)
+        SCRIPT ../preload/fetched_entries.sh LABELS preload)
 endif()

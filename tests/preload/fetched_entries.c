@@ -18,16 +18,18 @@ static int use_driver(void)
 {
     void *handle = dlopen("libcuda.so.1", RTLD_NOW);
     __typeof__(&cuInit) init = handle ? (__typeof__(&cuInit))dlsym(handle, "cuInit") : NULL;
-    __typeof__(&cuCtxCreate_v2) create = handle ? (__typeof__(&cuCtxCreate_v2))dlsym(handle, "cuCtxCreate_v2") : NULL;
+    __typeof__(&cuCtxCreate_v2) create =
+            handle ? (__typeof__(&cuCtxCreate_v2))dlsym(handle, "cuCtxCreate_v2") : NULL;
     __typeof__(&cuMemAllocManaged) alloc =
             handle ? (__typeof__(&cuMemAllocManaged))dlsym(handle, "cuMemAllocManaged") : NULL;
     CUcontext context;
     CUdeviceptr ptr;
 
-    return init && create && alloc && init(0) == CUDA_SUCCESS && create(&context, 0, 0) == CUDA_SUCCESS &&
-                           alloc(&ptr, 4096, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS
-                   ? 0
-                   : 1;
+    return init && create && alloc && init(0) == CUDA_SUCCESS
+                    && create(&context, 0, 0) == CUDA_SUCCESS
+                    && alloc(&ptr, 4096, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS
+            ? 0
+            : 1;
 }
 
 int main(void)

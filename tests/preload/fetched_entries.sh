@@ -4,7 +4,7 @@
 # A program with the real libcudart_static.a: our hooks are in place for the four entries before the runtime gives up on the
 # simulated driver (R42); without the dlsym hook interception drops to zero (R59).
 set -u
-prog=$TEST_BUILD/tests/unit/static_runtime
+prog=$TEST_BUILD/tests/unit/fetched_entries
 [ -x "$prog" ] || { echo "SKIP: no libcudart_static.a"; exit 77; }
 export LD_LIBRARY_PATH=$TEST_BUILD/sim KEDGE_CAPTURE=static.kcap
 fail=0
