@@ -723,9 +723,15 @@ const struct driver backend_driver = {
 
 int backend_synchronise(uint64_t context)
 {
-    struct quiet quiet = quiet_begin();
+    struct quiet quiet;
+    int r;
 
-    return quiet_end(&quiet, synchronise_in(context));
+    if (!gate_fence_enter()) /* waiting for a context is no less a fence than an event in it */
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = quiet_end(&quiet, synchronise_in(context));
+    gate_fence_leave();
+    return r;
 }
 
 void backend_context_gone(uint64_t context)
