@@ -17,6 +17,11 @@ FORMS = ("pt", "pir")
 SHORT = {
     "sot": [["--form", form, "--graph", "small", "--entrance", "{}", "--streams", streams]
             for form in FORMS for streams in ("1", "3")],
+    "loop": [["--steps", "5", "--entrance", "{}"]],
+    "streams": [["--rounds", "20", "--entrance", "{}"]],
+    "threads": [["--rounds", "40", "--entrance", "{}"]],
+    "graphs": [["--launches", "10", "--entrance", "{}"]],
+    "driverprog": [["--entrance", "{}"], ["--gpa", "--entrance", "{}"]],
 }
 
 

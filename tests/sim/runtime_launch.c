@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Libraries, kernels, launches. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 /* ---- libraries ---- */
 
@@ -80,7 +80,7 @@ static int kernel_attribute(CUkernel kernel, CUfunction_attribute attribute)
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *ret_attributes, const void *func)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     if (error != cudaSuccess)
@@ -104,7 +104,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *ret_attributes, con
 
 cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attribute, int value)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess
@@ -115,7 +115,7 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attrib
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *ret_function, const void *func)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess ? error
@@ -124,8 +124,8 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t *ret_function, const void *func)
 
 cudaError_t cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache config)
 {
-    CUfunction function;
-    CUkernel kernel;
+    CUfunction function = NULL;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     if (error == cudaSuccess)
@@ -137,7 +137,7 @@ cudaError_t cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache config)
 
 cudaError_t cudaFuncGetName(const char **ret_name, const void *func)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess ? error : runtime_done(DRIVER(cuKernelGetName, (ret_name, kernel)));
@@ -146,7 +146,7 @@ cudaError_t cudaFuncGetName(const char **ret_name, const void *func)
 cudaError_t cudaFuncGetParamInfo(
         const void *func, size_t index, size_t *ret_offset, size_t *ret_size)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess
@@ -164,7 +164,7 @@ cudaError_t cudaFuncGetParamInfo(
 cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args,
         size_t shared_bytes, cudaStream_t stream)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess ? error : runtime_done(LAUNCH(cuLaunchKernel, kernel));
@@ -173,7 +173,7 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **arg
 cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args,
         size_t shared_bytes, cudaStream_t stream)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess ? error : runtime_done(LAUNCH(cuLaunchKernel_ptsz, kernel));
@@ -187,7 +187,7 @@ cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void 
 cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args,
         size_t shared_bytes, cudaStream_t stream)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess
@@ -198,7 +198,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block,
 cudaError_t cudaLaunchCooperativeKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args,
         size_t shared_bytes, cudaStream_t stream)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess
@@ -228,8 +228,8 @@ static cudaError_t launch_config(const cudaLaunchConfig_t *config, const void *f
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
-    CUlaunchConfig raw;
-    CUkernel kernel;
+    CUlaunchConfig raw = {0};
+    CUkernel kernel = NULL;
     cudaError_t error = launch_config(config, func, &raw, &kernel);
 
     return error != cudaSuccess
@@ -240,8 +240,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 cudaError_t cudaLaunchKernelExC_ptsz(
         const cudaLaunchConfig_t *config, const void *func, void **args)
 {
-    CUlaunchConfig raw;
-    CUkernel kernel;
+    CUlaunchConfig raw = {0};
+    CUkernel kernel = NULL;
     cudaError_t error = launch_config(config, func, &raw, &kernel);
 
     return error != cudaSuccess
@@ -267,7 +267,7 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t func, dim3 grid, dim3 block, vo
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         int *ret_blocks, const void *func, int block_size, size_t shared_bytes)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess
@@ -279,7 +279,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         int *ret_blocks, const void *func, int block_size, size_t shared_bytes, unsigned int flags)
 {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
     return error != cudaSuccess

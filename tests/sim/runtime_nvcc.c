@@ -3,7 +3,7 @@
  * What nvcc's host code registers and calls: device code, kernels and variables by their host symbols. All of it is
  * registered before main runs, when there may be no driver yet, so images are loaded with the first use.
  */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -309,8 +309,11 @@ static cudaError_t symbol_range(const void *symbol, CUdeviceptr *ret_ptr, size_t
     (void)pthread_mutex_lock(&registry.lock);
     for (v = registry.variables; v && v->host != symbol; v = v->next)
         ;
-    error = v ? load_binary(v->binary) : runtime_fail(cudaErrorInvalidSymbol);
-    if (error == cudaSuccess)
+    if (!v)
+        error = runtime_fail(cudaErrorInvalidSymbol);
+    else
+        error = load_binary(v->binary);
+    if (v && error == cudaSuccess)
         error = runtime_done(
                 DRIVER(cuLibraryGetGlobal, (ret_ptr, ret_bytes, v->binary->library, v->name)));
     (void)pthread_mutex_unlock(&registry.lock);
@@ -319,8 +322,8 @@ static cudaError_t symbol_range(const void *symbol, CUdeviceptr *ret_ptr, size_t
 
 cudaError_t cudaGetSymbolAddress(void **ret_ptr, const void *symbol)
 {
-    CUdeviceptr ptr;
-    size_t bytes;
+    CUdeviceptr ptr = 0;
+    size_t bytes = 0;
     cudaError_t error = symbol_range(symbol, &ptr, &bytes);
 
     if (error == cudaSuccess)
@@ -330,7 +333,7 @@ cudaError_t cudaGetSymbolAddress(void **ret_ptr, const void *symbol)
 
 cudaError_t cudaGetSymbolSize(size_t *ret_bytes, const void *symbol)
 {
-    CUdeviceptr ptr;
+    CUdeviceptr ptr = 0;
 
     return symbol_range(symbol, &ptr, ret_bytes);
 }
@@ -338,8 +341,8 @@ cudaError_t cudaGetSymbolSize(size_t *ret_bytes, const void *symbol)
 /* The part of a variable that a copy names, as a device pointer. */
 static cudaError_t symbol_part(const void *symbol, size_t bytes, size_t offset, void **ret_ptr)
 {
-    CUdeviceptr ptr;
-    size_t size;
+    CUdeviceptr ptr = 0;
+    size_t size = 0;
     cudaError_t error = symbol_range(symbol, &ptr, &size);
 
     if (error != cudaSuccess)
@@ -353,7 +356,7 @@ static cudaError_t symbol_part(const void *symbol, size_t bytes, size_t offset, 
 cudaError_t cudaMemcpyToSymbol(
         const void *symbol, const void *src, size_t bytes, size_t offset, enum cudaMemcpyKind kind)
 {
-    void *ptr;
+    void *ptr = NULL;
     cudaError_t error = symbol_part(symbol, bytes, offset, &ptr);
 
     return error != cudaSuccess ? error : cudaMemcpy(ptr, src, bytes, kind);
@@ -362,7 +365,7 @@ cudaError_t cudaMemcpyToSymbol(
 cudaError_t cudaMemcpyFromSymbol(
         void *dst, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind)
 {
-    void *ptr;
+    void *ptr = NULL;
     cudaError_t error = symbol_part(symbol, bytes, offset, &ptr);
 
     return error != cudaSuccess ? error : cudaMemcpy(dst, ptr, bytes, kind);
@@ -371,7 +374,7 @@ cudaError_t cudaMemcpyFromSymbol(
 cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t bytes,
         size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    void *ptr;
+    void *ptr = NULL;
     cudaError_t error = symbol_part(symbol, bytes, offset, &ptr);
 
     return error != cudaSuccess ? error : cudaMemcpyAsync(ptr, src, bytes, kind, stream);
@@ -380,7 +383,7 @@ cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t 
 cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t bytes, size_t offset,
         enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    void *ptr;
+    void *ptr = NULL;
     cudaError_t error = symbol_part(symbol, bytes, offset, &ptr);
 
     return error != cudaSuccess ? error : cudaMemcpyAsync(dst, ptr, bytes, kind, stream);

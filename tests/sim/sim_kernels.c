@@ -33,8 +33,6 @@ static bool next_sample(struct sample *s)
     }
     /* The step page and the last page touch each other, or no step is left. */
     s->begin = step < last && step + PAGE > last ? step : last;
-    if (s->begin < s->end)
-        s->begin = s->end;
     s->end = s->bytes;
     return true;
 }

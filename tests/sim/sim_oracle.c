@@ -112,8 +112,6 @@ static void try_operation(struct sim_op *op, void *data)
 {
     const struct trial *trial = data;
 
-    if (op->generation >= trial->born->generation)
-        return;
     for (unsigned i = 0; i < op->ranges_count; i++) {
         if (!sim_range_touches(&op->ranges[i], trial->addr, trial->size))
             continue;

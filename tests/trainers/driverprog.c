@@ -120,15 +120,24 @@ static void *find(void *library, bool by_look_up, const char *name, int version,
 /* The header may rename a function; the look-up wants the plain name, which is the symbol without its version. */
 static void find_all(void *library, bool by_look_up)
 {
-    char plain[64];
+    static const struct {
+        const char *symbol;
+        int version;
+        void *field;
+    } rows[] = {
+#define ROW(name_, version_, symbol_) {symbol_, version_, &driver.name_},
+            DRIVER_CALLS(ROW)
+#undef ROW
+    };
 
-#define FIND(name_, version_, symbol_)                                      \
-    (void)snprintf(plain, sizeof(plain), "%s", symbol_);                    \
-    if (strlen(plain) > 3 && strcmp(plain + strlen(plain) - 3, "_v2") == 0) \
-        plain[strlen(plain) - 3] = '\0';                                    \
-    set(&driver.name_, find(library, by_look_up, plain, version_, symbol_));
-    DRIVER_CALLS(FIND)
-#undef FIND
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char plain[64];
+        size_t length = (size_t)snprintf(plain, sizeof(plain), "%s", rows[i].symbol);
+
+        if (length > 3 && strcmp(plain + length - 3, "_v2") == 0)
+            plain[length - 3] = '\0';
+        set(rows[i].field, find(library, by_look_up, plain, rows[i].version, rows[i].symbol));
+    }
 }
 
 static void open_driver(bool by_look_up)
@@ -314,7 +323,7 @@ int main(int argc, char **argv)
             p.async = strcmp(optarg, "stream") == 0;
             wrong_use |= !p.async && strcmp(optarg, "sync") != 0;
         } else if (option == 'n') {
-            p.rounds = atoi(optarg);
+            p.rounds = (int)strtol(optarg, NULL, 10);
         } else if (option == 'g') {
             by_look_up = true;
         } else {

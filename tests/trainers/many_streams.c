@@ -31,9 +31,9 @@ struct options {
 struct lane {
     const struct options *options;
     const struct twin_sums *sums;
-    int slot;
     cudaStream_t stream;
     struct twin kept[KEPT];
+    int slot;
     uint32_t random;
 };
 

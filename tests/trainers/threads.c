@@ -28,11 +28,11 @@ struct worker {
     enum trainer_entrance entrance;
     int rounds;
     int number;
+    uint32_t random;
     struct worker *next_worker;
     const struct twin_sums *sums;
     cudaStream_t stream;
     pthread_t thread;
-    uint32_t random;
     struct twin held[HELD];
     pthread_barrier_t *all_sent;
     pthread_mutex_t lock;

@@ -25,3 +25,18 @@ kedge_unit_test(runtime_nvtx NAME unit.nvtx SOURCES runtime_nvtx_test.c
 target_include_directories(runtime_nvtx_test PRIVATE ../trainers/include)
 add_dependencies(runtime_nvtx_test runtime_nvtx_injection)
 kedge_script_test(unit.nvtx.layout_is_that_of_the_toolkit SCRIPT runtime_nvtx_layout.sh LABELS unit)
+
+# Both libraries together. Lazy: nothing is done before somebody waits for it.
+if(TARGET simcuda)
+    kedge_unit_test(runtime_device NAME unit.runtime_device SOURCES runtime_device_test.c LIBS simcudart13 trainer_kernels
+        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim" SIMCUDA_DEVICES=2 SIMCUDA_SCHED=lazy SIMCUDA_MEMORY=4G)
+    target_include_directories(runtime_device_test PRIVATE ../trainers/include)
+    kedge_unit_test(runtime_twelve NAME unit.runtime_twelve SOURCES runtime_twelve_test.c LIBS simcudart12
+        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim")
+    target_include_directories(runtime_twelve_test PRIVATE ../trainers/include)
+    foreach(test runtime_device_test runtime_twelve_test)
+        if(TARGET ${test})
+            add_dependencies(${test} simcuda)
+        endif()
+    endforeach()
+endif()

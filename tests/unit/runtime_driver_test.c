@@ -221,7 +221,7 @@ TEST(rectangles_and_cuboids_arrive_as_they_were_meant)
 
 TEST(a_cuboid_is_set_slice_by_slice)
 {
-    char memory[3 * 4 * 8];
+    char memory[96]; /* 3 slices of 4 rows of 8 */
     struct cudaPitchedPtr ptr = {memory, 8, 6, 4};
     struct cudaExtent extent = {6, 2, 3};
     int ones = 0;
@@ -232,8 +232,8 @@ TEST(a_cuboid_is_set_slice_by_slice)
     for (size_t i = 0; i < sizeof(memory); i++)
         ones += memory[i];
     CHECK_EQ(ones, 6 * 2 * 3);
-    CHECK_EQ(memory[2 * 4 * 8 + 8 + 5], 1); /* the last one */
-    CHECK_EQ(memory[2 * 8], 0);             /* a row beyond the extent's height */
+    CHECK_EQ(memory[77], 1); /* the last one: slice 2, row 1, column 5 */
+    CHECK_EQ(memory[16], 0); /* slice 0, row 2: beyond the extent's height */
 }
 
 TEST(pointers_that_the_driver_does_not_know_are_no_error)

@@ -463,3 +463,24 @@ TEST(graphs_can_be_built_node_by_node)
     CHECK_EQ(out[3], 5);
     CHECK_EQ(cuGraphExecKernelNodeSetParams_v2(exec, n[1], &kernel), CUDA_ERROR_INVALID_VALUE);
 }
+
+TEST(launches_of_one_instance_run_one_after_the_other)
+{
+    CUstream first, second;
+    CUgraphExec exec;
+    CUdeviceptr a;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    first = sim_stream(CU_STREAM_NON_BLOCKING);
+    second = sim_stream(CU_STREAM_NON_BLOCKING);
+    a = sim_alloc(512);
+    CU(cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU(sim_launch3("kedge_mix", a, a, 4, first));
+    exec = instance(end(first));
+    CU(cuMemsetD32Async(a, 1, 1, first));
+    CU(cuGraphLaunch(exec, first));
+    CU(cuGraphLaunch(exec, second));
+    CU(cuStreamSynchronize(second)); /* has to run what is on the first stream */
+    CHECK_EQ(cuStreamQuery(first), CUDA_SUCCESS);
+}

@@ -247,7 +247,7 @@ static void exporter(void)
     CU(cuMemsetD8_v2(small, 44, 1));
     CU(cuCtxSynchronize());
     CU(cuIpcGetMemHandle(&offer.base, a));
-    CU(cuIpcGetMemHandle(&offer.interior, a + MIB));
+    CU(cuIpcGetMemHandle(&offer.interior, a + 3 * MIB));
     CU(cuIpcGetMemHandle(&offer.small, small));
     CHECK(memcmp(&offer.base, &offer.interior, sizeof(offer.base)) == 0);
     CHECK_EQ(*(volatile char *)(a + MIB), 42);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runtime.h - the simulated CUDA runtime (libcudart.so.13 and .12), inside.
+ * runtime_core.h - the simulated CUDA runtime (libcudart.so.13 and .12), inside.
  *
  * The real runtime cannot run on a driver of ours, and programs want a runtime. This one offers the same calls over
  * whatever libcuda.so.1 is found, simulated or real, and reaches it as the real one does: one dlopen, one dlsym of
  * cuGetProcAddress_v2, then look-ups by name and version, going on with the cuGetProcAddress that the look-up itself
- * returned (tests/sim/README.md). So what hooks the driver's resolution hooks this runtime too.
+ * returned. So what hooks the driver's resolution hooks this runtime too.
  *
  *     cudaMalloc ─► runtime_enter: driver there? context bound? ─► DRIVER(cuMemAlloc_v2) ─► runtime_done: last error
  *                                                            └─► witness: this block was born
@@ -19,8 +19,8 @@
  * Threads: any. The last error, the device and its binding belong to the thread; primary contexts and kernels are
  * shared, each under a mutex of its own. RUNTIME_MAJOR (13 or 12) is set by the build.
  */
-#ifndef KEDGE_TESTS_SIM_RUNTIME_H
-#define KEDGE_TESTS_SIM_RUNTIME_H
+#ifndef KEDGE_TESTS_SIM_RUNTIME_CORE_H
+#define KEDGE_TESTS_SIM_RUNTIME_CORE_H
 
 #include "preload/cuda_abi.h"
 
