@@ -85,6 +85,7 @@ static bool touches(CUfunction func, void **params, void **extra, const char *wh
     return extra && extra_touches(layout, extra, what);
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define LAUNCH(symbol, params, args, check)                                        \
     CUresult symbol params                                                         \
@@ -99,6 +100,7 @@ static bool touches(CUfunction func, void **params, void **extra, const char *wh
     }
 #define LAUNCH_PTSZ(symbol, params, args, check)                                   \
     LAUNCH(symbol, params, args, check) LAUNCH(symbol##_ptsz, params, args, check)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 LAUNCH_PTSZ(cuLaunchKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
@@ -242,23 +244,23 @@ LAUNCH(cuTensorMapEncodeTiled,
         describes((devptr_t)(uintptr_t)address, __func__))
 LAUNCH(cuTensorMapEncodeIm2col,
         (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                const cuuint64_t *dim, const cuuint64_t *strides, const int *lower,
-                const int *upper, cuuint32_t channels, cuuint32_t columns,
+                const cuuint64_t *dim, const cuuint64_t *strides, const int *lower_corner,
+                const int *upper_corner, cuuint32_t channels, cuuint32_t column,
                 const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
                 CUtensorMapFloatOOBfill oob),
-        (map, type, rank, address, dim, strides, lower, upper, channels, columns, element_strides,
-                interleave, swizzle, l2, oob),
+        (map, type, rank, address, dim, strides, lower_corner, upper_corner, channels, column,
+                element_strides, interleave, swizzle, l2, oob),
         describes((devptr_t)(uintptr_t)address, __func__))
 LAUNCH(cuTensorMapEncodeIm2colWide,
         (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                const cuuint64_t *dim, const cuuint64_t *strides, int lower, int upper,
-                cuuint32_t channels, cuuint32_t columns, const cuuint32_t *element_strides,
+                const cuuint64_t *dim, const cuuint64_t *strides, int lower_corner_width,
+                int upper_corner_width, cuuint32_t channels, cuuint32_t column, const cuuint32_t *element_strides,
                 CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
                 CUtensorMapFloatOOBfill oob),
-        (map, type, rank, address, dim, strides, lower, upper, channels, columns, element_strides,
-                interleave, mode, swizzle, l2, oob),
+        (map, type, rank, address, dim, strides, lower_corner_width, upper_corner_width, channels, column,
+                element_strides, interleave, mode, swizzle, l2, oob),
         describes((devptr_t)(uintptr_t)address, __func__))
 LAUNCH(cuTensorMapReplaceAddress, (CUtensorMap *map, void *address), (map, address),
         describes((devptr_t)(uintptr_t)address, __func__))
