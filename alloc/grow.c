@@ -28,7 +28,7 @@ uint64_t grow_slot(const struct pool *pool, const struct heap *heap)
 
 static bool is_plain(const struct serve *serve)
 {
-    return serve->heap->key.kind == HEAP_PLAIN || serve->heap->no_vmm;
+    return serve->heap->kind == HEAP_PLAIN || serve->heap->no_vmm;
 }
 
 /* ── ranges ── */
@@ -99,14 +99,14 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 
 static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    const struct tally *tally = &serve->heap->device->tally;
+    const struct device *device = serve->heap->device;
     uint64_t exact = heap_round(serve->want.size, GRANULE_SIZE);
-    uint64_t high = most(tally->stored_high, tally->stored + serve->want.size);
+    uint64_t high = most(device->stored_high, device->stored + serve->want.size);
     uint64_t chunk =
             heap_round(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
     /* A chunk only as long as what it holds too much is small beside what is live anyway. */
-    if (chunk > exact && tally->reserved + chunk <= high + high / 20)
+    if (chunk > exact && device->reserved + chunk <= high + high / 20)
         return chunk;
     return exact;
 }
@@ -144,8 +144,7 @@ static int grow_plain(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     like.size = plain_size(pool, serve);
-    like.context =
-            heap->key.kind != HEAP_PLAIN && request->context ? request->context : request->owner;
+    like.context = heap->kind != HEAP_PLAIN && request->context ? request->context : request->owner;
     lock_drop(&pool->lock);
 
     r = get_plain(pool, &like, request->device);
@@ -433,7 +432,6 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 uint64_t grow_need(struct pool *pool, const struct serve *serve)
 {
     const struct heap *heap = serve->heap;
-    const struct shelf *shelf;
     uint64_t need = serve->want.size;
     uint64_t each = serve->want.size;
 
@@ -445,8 +443,7 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
                 ? tail_need(pool, serve, free_tail(pool, serve))
                 : heap_round(need, each);
     }
-    HASH_FIND(hh, heap->shelves, &each, sizeof(each), shelf);
-    return need - least(need, shelf ? shelf->count * each : 0);
+    return need - least(need, heap_shelved(heap, each) * each);
 }
 
 /* Growth that the program's options forbid, or that would eat the reserve: as if the device had said so. */
@@ -460,7 +457,7 @@ static int may_grow(struct pool *pool, const struct serve *serve)
         return 0;
     lock_take(&pool->lock);
     need = grow_need(pool, serve);
-    reserved = serve->heap->device->tally.reserved;
+    reserved = serve->heap->device->reserved;
     lock_drop(&pool->lock);
     if (need == 0)
         return 0;

@@ -106,10 +106,6 @@ static void free_line(struct pool *pool, struct fence_line *line)
 
 static void free_lists(struct pool *pool)
 {
-    struct stream *stream, *next;
-
-    HASH_ITER(hh, pool->stream_table, stream, next)
-        HASH_DEL(pool->stream_table, stream);
     for (uint32_t i = 1; i < pool->streams.top; i++)
         free_line(pool, &((struct stream *)heap_stream_at(pool, i))->line);
     free_line(pool, &pool->epochs);
@@ -125,6 +121,9 @@ static void free_lists(struct pool *pool)
         pool->news_first = news->next;
         meta_put(news, sizeof(*news));
     }
+    lookup_done(&pool->stream_of);
+    for (int i = 0; i < HEAP_KIND_COUNT; i++)
+        lookup_done(&pool->heap_of[i]);
     if (pool->due)
         meta_put(pool->due, (hint_count(pool->hints) + 1) * sizeof(*pool->due));
 }
@@ -132,14 +131,12 @@ static void free_lists(struct pool *pool)
 /* Alone inside, so what is shared is read without the lock. */
 void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
 {
-    struct heap *heap, *next;
+    struct heap *heap;
 
     if (!pool)
         return;
-    HASH_ITER(hh, pool->heaps, heap, next) {
-        HASH_DEL(pool->heaps, heap);
-        trim_whole_heap(pool, heap);
-    }
+    while (pool->heaps)
+        heap_retire(pool, pool->heaps);
     while (pool->leaving) {
         heap = pool->leaving;
         pool->leaving = heap->next_leaving;
@@ -196,14 +193,14 @@ static void fill_free(struct pool *pool, const struct block *block, struct outco
 
     *ret = (struct outcome){
             .kind = OUTCOME_FREE,
-            .heap = (enum heap_kind)heap->key.kind,
+            .heap = heap->kind,
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
             .rounded = block->node.size,
             .seq = heap_seq(pool),
             .alloc_seq = block->seq,
             .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-            .reserved = heap->device->tally.reserved,
+            .reserved = heap->device->reserved,
             .rule = holder ? holder->rule : -1,
             .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
             .device = heap->device->number,
@@ -240,7 +237,7 @@ static void let_go(struct pool *pool, uint32_t index, struct outcome *ret) POOL_
     struct heap *heap = heap_segment_of(pool, block)->heap;
 
     fill_free(pool, block, ret);
-    heap_count_live(pool, index, -1);
+    heap_count_death(pool, block);
     pool->counters.frees++;
     heap->frees++;
 }
@@ -265,8 +262,8 @@ static uint32_t stream_of_free(struct pool *pool, const struct block *block,
     struct heap *heap = heap_segment_of(pool, block)->heap;
     uint32_t stream;
 
-    if (request->entrance != ENTRANCE_STREAM || request->stream == 0
-            || heap->key.kind != HEAP_MAPPED || block->flags & BLOCK_HINTED)
+    if (request->entrance != ENTRANCE_STREAM || request->stream == 0 || heap->kind != HEAP_MAPPED
+            || block->flags & BLOCK_HINTED)
         return 0;
     stream = heap_stream_index(pool, request->stream);
     return stream && heap_prepare_stream(pool, heap, stream) ? stream : 0;
@@ -279,7 +276,7 @@ static void put_on_stream(
 
     if (point > stream->newest)
         stream->newest = point;
-    (void)heap_put(pool, index, number, point);
+    heap_put_recent(pool, index, number, point);
 }
 
 /* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. */
@@ -405,8 +402,8 @@ static void fill_info(struct pool *pool, const struct block *block, devptr_t ptr
     const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
 
     *ret = (struct block_info){
-            .heap = (enum heap_kind)heap->key.kind,
-            .owner = heap->key.owner,
+            .heap = heap->kind,
+            .owner = heap->owner,
             .base = block->node.base,
             .rounded = block->node.size,
             .state = HOLDER_GONE,
@@ -460,14 +457,14 @@ static void note_edge(
 
     *ret = (struct outcome){
             .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
-            .heap = (enum heap_kind)heap->key.kind,
+            .heap = heap->kind,
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
             .rounded = block->node.size,
             .seq = heap_seq(pool),
             .alloc_seq = block->seq,
             .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-            .reserved = heap->device->tally.reserved,
+            .reserved = heap->device->reserved,
             .rule = holder->rule,
             .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
             .device = heap->device->number,
@@ -667,14 +664,14 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
 static size_t hold_heaps(
         struct pool *pool, int device, bool over_threshold, struct heap *list[HEAPS_LOOK])
 {
-    struct heap *heap, *next;
+    struct heap *heap;
     size_t count = 0;
 
     lock_take(&pool->lock);
-    HASH_ITER(hh, pool->heaps, heap, next) {
+    for (heap = pool->heaps; heap; heap = heap->next) {
         if (count == HEAPS_LOOK || (device >= 0 && heap->device->number != device)
                 || (over_threshold
-                        && (heap->key.kind != HEAP_MAPPED
+                        && (heap->kind != HEAP_MAPPED
                                 || heap->tally.reserved <= heap->attrs.release_threshold)))
             continue;
         heap->busy++;
@@ -718,12 +715,12 @@ void pool_synchronised(struct pool *pool)
         lock_take(&pool->lock);
         keep_bytes = list[i]->attrs.release_threshold;
         lock_drop(&pool->lock);
-        (void)pool_trim(pool, HEAP_MAPPED, list[i]->key.owner, keep_bytes, &bytes);
+        (void)pool_trim(pool, HEAP_MAPPED, list[i]->owner, keep_bytes, &bytes);
         let_heap_go(pool, list[i]);
     }
 }
 
-void pool_stream_gone(struct pool *pool, uint64_t key)
+void pool_stream_gone(struct pool *pool, uint64_t stream_key)
 {
     struct stream *stream;
     uint64_t number;
@@ -732,38 +729,27 @@ void pool_stream_gone(struct pool *pool, uint64_t key)
     int r = 0;
 
     lock_take(&pool->lock);
-    HASH_FIND(hh, pool->stream_table, &key, sizeof(key), stream);
+    stream = lookup_find(&pool->stream_of, stream_key);
     if (stream) {
         index = stream->index;
         needed = stream->newest > stream->line.begun;
     }
     lock_drop(&pool->lock);
-    if (!index)
+    if (!stream)
         return;
     if (needed)
         r = reclaim_record(pool, index, &number);
     lock_take(&pool->lock);
-    stream = heap_stream_at(pool, index);
-    if (stream->index == index && stream->key == key && !stream->gone) {
+    if (lookup_find(&pool->stream_of, stream_key) == stream) {
         if (r != 0)
             reclaim_lose_stream(pool, index);
-        HASH_DEL(pool->stream_table, stream);
+        lookup_remove(&pool->stream_of, stream_key);
+        pool->last_stream = NULL;
         stream->gone = true;
         pool->streams_gone++;
         heap_forget_streams(pool);
     }
     lock_drop(&pool->lock);
-}
-
-/* Takes a heap out of the table; it goes when nothing holds it any more. */
-static void retire_heap(struct pool *pool, struct heap *heap) POOL_LOCKED
-{
-    HASH_DEL(pool->heaps, heap);
-    if (pool->last[heap->key.kind] == heap)
-        pool->last[heap->key.kind] = NULL;
-    heap->leaving = true;
-    heap->next_leaving = pool->leaving;
-    pool->leaving = heap;
 }
 
 /* A mapped heap without VMM has plain segments of several contexts: those of the dead one go. */
@@ -786,20 +772,20 @@ static void kill_segments_of(struct pool *pool, struct heap *heap, uint64_t cont
 
 void pool_context_gone(struct pool *pool, uint64_t context)
 {
-    struct heap *heap, *next;
+    struct heap *heap;
 
     lock_take(&pool->lock);
     pool->contexts_gone++;
     for (heap = pool->leaving; heap; heap = heap->next_leaving)
         kill_segments_of(pool, heap, context);
-    HASH_ITER(hh, pool->heaps, heap, next) {
-        if (heap->key.kind == HEAP_MAPPED) {
+    for (heap = pool->heaps; heap; heap = heap->next) {
+        if (heap->kind == HEAP_MAPPED) {
             kill_segments_of(pool, heap, context);
-        } else if (heap->key.owner == context) {
+        } else if (heap->owner == context) {
             for (uint32_t at = heap->segments; at; at = heap_segment(pool, at)->next)
                 heap_kill_segment(pool, at);
             heap->dropped = true;
-            retire_heap(pool, heap);
+            heap_retire(pool, heap);
         }
     }
     lock_drop(&pool->lock);
@@ -813,7 +799,7 @@ int pool_heap_gone(struct pool *pool, uint64_t owner)
     lock_take(&pool->lock);
     heap = heap_get(pool, HEAP_MAPPED, owner, -1);
     if (heap)
-        retire_heap(pool, heap);
+        heap_retire(pool, heap);
     lock_drop(&pool->lock);
     if (!heap)
         return -ENOENT;

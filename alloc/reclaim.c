@@ -63,7 +63,7 @@ static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
         bestfit_insert(&heap->idle, index);
         return;
     }
-    (void)heap_put(pool, index, 0, 0);
+    heap_put_recent(pool, index, 0, 0);
 }
 
 /* Takes the marks up to `number` off the line and retires what waited. Returns true when there may be more (the lock has
@@ -285,13 +285,13 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
         return; /* the report lacks one line; the storage is gone all the same */
     news->outcome = (struct outcome){
             .kind = OUTCOME_HUSK,
-            .heap = (enum heap_kind)heap->key.kind,
+            .heap = heap->kind,
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
             .rounded = block->node.size,
             .seq = heap_seq(pool),
             .alloc_seq = block->seq,
-            .reserved = heap->device->tally.reserved,
+            .reserved = heap->device->reserved,
             .rule = holder->rule,
             .how = OUTCOME_HINTED,
             .device = heap->device->number,
@@ -335,8 +335,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
         return handle;
     }
     heap_count_limbo(removal->heap, -(int64_t)removal->size);
-    (void)holder_step(holder, HOLDER_EVENT_REMOVED);
-    if (holder->state == HOLDER_HUSK) {
+    if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
         heap_count_husk(removal->heap, (int64_t)removal->size);
         tell_husk(pool, removal->index);
         return handle;
@@ -509,6 +508,7 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
 static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
+    heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         uint64_t size = 0;
         devptr_t base = 0;
@@ -533,9 +533,9 @@ static void lose_in_heap(
 void reclaim_lose_stream(struct pool *pool, uint32_t index)
 {
     struct stream *stream = heap_stream_at(pool, index);
-    struct heap *heap, *next_heap;
+    struct heap *heap;
 
-    HASH_ITER(hh, pool->heaps, heap, next_heap)
+    for (heap = pool->heaps; heap; heap = heap->next)
         lose_in_heap(pool, heap, stream);
     for (heap = pool->leaving; heap; heap = heap->next_leaving)
         lose_in_heap(pool, heap, stream);
@@ -543,12 +543,12 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index)
 }
 
 /* The streams other than `but` that have free blocks here; how many. */
-static uint32_t list_streams(const struct pool *pool, const struct heap *heap, uint32_t but,
-        uint32_t list[STREAMS_LOOK]) POOL_LOCKED
+static uint32_t list_streams(
+        struct pool *pool, struct heap *heap, uint32_t but, uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
     uint32_t count = 0;
 
-    (void)pool;
+    heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
         if (at->stream != but && at->fit.count > 0)
             list[count++] = at->stream;
@@ -627,7 +627,7 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
 /* ── heaps whose owner is gone ── */
 
 /* True if nothing on the device or in the program can touch the heap's memory any more. */
-static bool is_done(const struct heap *heap)
+static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
     const struct tally *tally = &heap->tally;
 
@@ -635,6 +635,7 @@ static bool is_done(const struct heap *heap)
         return false;
     if (heap->dropped)
         return true;
+    heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         if (at->fit.count)
             return false;
@@ -659,7 +660,7 @@ static struct heap *take_done(struct pool *pool) POOL_LOCKED
     for (struct heap **link = &pool->leaving; *link; link = &(*link)->next_leaving) {
         struct heap *heap = *link;
 
-        if (is_done(heap)) {
+        if (is_done(pool, heap)) {
             *link = heap->next_leaving;
             return heap;
         }

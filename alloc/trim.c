@@ -7,13 +7,12 @@
 
 static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
 {
-    struct shelf *shelf, *next;
     uint64_t handle = 0;
     uint64_t size = 0;
 
     lock_take(&pool->lock);
-    HASH_ITER(hh, heap->shelves, shelf, next) {
-        if (!handle && shelf->count && shelf->size <= most) {
+    for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
+        if (shelf->count && shelf->size <= most) {
             size = shelf->size;
             handle = heap_unshelve(heap, size);
         }
@@ -104,6 +103,7 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
     struct segment found = {.raw_size = 0};
 
     lock_take(&pool->lock);
+    heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
         const struct block *block = heap_block(pool, segment->first);
@@ -131,6 +131,7 @@ static uint32_t pick_slots(
 
     if (!heap->arena || slab_prepare(&pool->blocks, 2) != 0)
         return 0;
+    heap_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
     for (; index; index = heap_block(pool, index)->prev) {
         const struct block *block = heap_block(pool, index);
@@ -266,10 +267,10 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 /* A heap of the device that was not visited in this round; each is visited once. */
 static struct heap *next_heap(struct pool *pool, int device, const struct heap *after) POOL_LOCKED
 {
-    struct heap *heap = after ? after->hh.next : pool->heaps;
+    struct heap *heap = after ? after->next : pool->heaps;
 
     while (heap && heap->device->number != device)
-        heap = heap->hh.next;
+        heap = heap->next;
     return heap;
 }
 
@@ -344,6 +345,6 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
     empty_shelves(pool, heap, &all);
     lock_take(&pool->lock);
     heap_count_reserved(heap, -(int64_t)heap->tally.reserved);
-    heap_free(pool, heap);
+    heap_free(heap);
     lock_drop(&pool->lock);
 }
