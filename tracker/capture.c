@@ -326,12 +326,20 @@ int capture_open(void)
     int expected = PHASE_NEW;
     struct timespec step = {0, WAIT_STEP_NS};
 
-    if (atomic_compare_exchange_strong(&phase, &expected, PHASE_OPENING))
-        return degraded(open_file());
+    if (atomic_compare_exchange_strong(&phase, &expected, PHASE_OPENING)) {
+        int cancel = capfile_begin();
+        int r = degraded(open_file());
+
+        capfile_end(cancel);
+        return r;
+    }
     for (int i = 0; expected == PHASE_OPENING && i < WAIT_STEPS_MAX; i++) {
         (void)nanosleep(&step, NULL);
         expected = atomic_load_explicit(&phase, memory_order_acquire);
     }
+    /* Stuck in a file system that hangs: wait once, not at every allocation. If it ends after all, the file is used. */
+    if (expected == PHASE_OPENING)
+        (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_NEVER);
     return 0;
 }
 

@@ -281,7 +281,7 @@ static int keep_def(struct reader *reader, const unsigned char *at, uint32_t byt
     return 0;
 }
 
-/* One block: records until kind 0 or the block's end. A record that makes no sense ends it. */
+/* One block: records until kind 0 or the block's end. A record without a length that makes sense ends it. */
 static int read_block(struct reader *reader, const unsigned char *block, size_t length)
 {
     size_t at = 0;
@@ -293,11 +293,16 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         memcpy(&def, block + at, sizeof def);
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
-        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes % 8 != 0 || def.bytes > length - at
-                || def.bytes < def_bytes[def.kind]
-                || def.length > def.bytes - def_bytes[def.kind]) {
+        if (def.bytes % 8 != 0 || def.bytes < sizeof def || def.bytes > length - at) {
             reader->capture->bad_records++;
             return 0;
+        }
+        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes < def_bytes[def.kind]
+                || def.length > def.bytes - def_bytes[def.kind]) {
+            reader->capture
+                    ->bad_records++; /* of a later version, perhaps: what follows may make sense */
+            at += def.bytes;
+            continue;
         }
         r = keep_def(reader, block + at, def.bytes, def.kind);
         if (r < 0)

@@ -213,6 +213,30 @@ TEST(a_stack_that_bites_its_tail_ends)
     free(image);
 }
 
+TEST(unknown_kinds_are_passed_over)
+{
+    unsigned char *image = image_new();
+    struct read_error error;
+    struct read_capture *capture;
+    struct {
+        struct format_def unknown;
+        struct format_def_pair setting;
+    } defs = {.unknown = {99, sizeof defs.unknown, 0, 0},
+            .setting.def = {FORMAT_DEF_SETTING, sizeof defs.setting, 0, 0}};
+    struct format_event events[2] = {{.head = 77, .seq = 1}, {.head = FORMAT_EVENT_FREE, .seq = 2}};
+
+    REQUIRE(image != NULL);
+    image_put(image, IMAGE_DEFS, 0, &defs, sizeof defs);
+    image_put(image, IMAGE_EVENTS, 64, events, sizeof events);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->setting_count, 1);
+    CHECK_EQ(capture->event_count, 1);
+    CHECK_EQ(capture->bad_records, 2);
+    read_close(capture);
+    free(image);
+}
+
 TEST(a_pointer_into_a_block_finds_it)
 {
     unsigned char *image = image_new();

@@ -19,7 +19,7 @@
 
 #define TRACK_PATH_MAX 512
 
-static char track_directory[TRACK_PATH_MAX];
+static char track_directory[64];
 
 static inline void track_sweep(void)
 {
@@ -44,7 +44,7 @@ static inline const char *track_scratch(void)
 
 static inline void track_path(char *to, const char *directory, const char *name)
 {
-    (void)snprintf(to, TRACK_PATH_MAX, "%s/%s", directory, name);
+    REQUIRE(snprintf(to, TRACK_PATH_MAX, "%s/%s", directory, name) < TRACK_PATH_MAX);
 }
 
 static inline struct tag track_tag(uint64_t size)

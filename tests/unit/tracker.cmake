@@ -30,3 +30,4 @@ kedge_script_test(unit.unwind.cancelled_threads_run_destructors SCRIPT cancel_de
     NOT_UNDER address thread undefined)
 kedge_unit_test(read SOURCES read_test.c LIBS ${track_libs}
     DEFINES "SOURCE_DIRECTORY=\"${CMAKE_SOURCE_DIR}\"")
+kedge_unit_test(options SOURCES options_test.c)

@@ -163,6 +163,34 @@ TEST(a_walk_on_a_foreign_stack_ends)
     CHECK_EQ(find_levels(), 1); /* back home */
 }
 
+static unsigned char *borrowed; /* part of the main thread's stack */
+
+static void *walk_on_borrowed_stack(void *argument)
+{
+    (void)argument;
+    level_3();
+    if (find_levels() != 1 || getcontext(&there) != 0)
+        return NULL;
+    there.uc_stack.ss_sp = borrowed;
+    there.uc_stack.ss_size = 256u << 10;
+    makecontext(&there, on_other_stack, 0);
+    (void)swapcontext(&here, &there);
+    return NULL;
+}
+
+/* The same with a stack that lies above the thread's own. */
+TEST(a_walk_on_a_foreign_stack_above_ends)
+{
+    unsigned char stack[256u << 10];
+    pthread_t thread;
+
+    borrowed = stack;
+    REQUIRE_EQ(start(UNWIND_FP, NULL), 0);
+    REQUIRE_EQ(pthread_create(&thread, NULL, walk_on_borrowed_stack, NULL), 0);
+    (void)pthread_join(thread, NULL);
+    CHECK_EQ(frame_count, 0);
+}
+
 static void *walk_often(void *argument)
 {
     size_t *wrong = argument;

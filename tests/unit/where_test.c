@@ -87,6 +87,33 @@ TEST(a_rebuilt_library_has_other_sites)
     CHECK_NE(a.elsewhere, b.elsewhere);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    char command[2 * TRACK_PATH_MAX + 16];
+
+    (void)snprintf(command, sizeof command, "cp '%s' '%s'", from, to);
+    REQUIRE_EQ(system(command), 0); // NOLINT(cert-env33-c)
+}
+
+/* It is the build that counts, not the file's name: rebuilt in place, and moved. */
+TEST(a_site_follows_the_build_not_the_path)
+{
+    struct answer a = {0}, in_place = {0}, moved = {0};
+    char path[TRACK_PATH_MAX], quoted[TRACK_PATH_MAX + 16];
+    uint64_t nameless = 0;
+    char program[101];
+
+    track_path(path, track_scratch(), "libsame.so");
+    (void)snprintf(quoted, sizeof quoted, "'./%s'", path);
+    copy_file(BINARY_DIRECTORY "/tests/unit/libwhere_a.so", path);
+    REQUIRE_EQ(run_helper(quoted, &moved, 1, &nameless, program), 1);
+    copy_file(BINARY_DIRECTORY "/tests/unit/libwhere_b.so", path);
+    REQUIRE_EQ(run_helper(quoted, &in_place, 1, &nameless, program), 1);
+    REQUIRE_EQ(run_helper(LIBRARY("a"), &a, 1, &nameless, program), 1);
+    CHECK_EQ(moved.site, a.site);
+    CHECK_NE(in_place.site, moved.site);
+}
+
 /* Closed, and another build opened at the same address: neither the map nor a memo may answer for the old one. */
 TEST(a_library_loaded_in_the_place_of_another_has_its_own_sites)
 {
@@ -120,10 +147,13 @@ TEST(a_library_without_build_id_counts_by_path_and_size)
 
 /* ---- in this process ---- */
 
+static uintptr_t ask_returns_to;
+
 __attribute__((noinline)) static int ask(uint64_t size, struct tag *ret_tag)
 {
     int r = where_am_i(size, 0, ret_tag);
 
+    __atomic_store_n(&ask_returns_to, (uintptr_t)__builtin_return_address(0), __ATOMIC_RELAXED);
     __asm__ volatile("" ::: "memory");
     return r;
 }
@@ -178,6 +208,8 @@ TEST(the_innermost_frame_is_the_caller)
     REQUIRE(module != NULL);
     CHECK(module->is_main);
     CHECK_LT(frames[0].offset + module->bias - (uintptr_t)ask, 200);
+    /* inside the call: what follows a call that never returns may be another function */
+    CHECK_EQ(frames[1].offset + module->bias, ask_returns_to - 1);
     for (unsigned i = 0; i < depth; i++)
         CHECK_EQ(intern_module_at(frames[i].module)->kind, INTERN_MODULE_PROGRAM);
 }
