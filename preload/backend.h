@@ -27,7 +27,7 @@ extern const struct driver backend_driver;
 /* After this error nothing on the device can go on in this process (R34). */
 bool backend_is_sticky(int result);
 
-/* Waits until all work of a context is done (R61). 0, the driver's code, or -errno. */
+/* Waits until all work of a context is done (R61). 0, the driver's code, or -errno (-EBUSY: a capture is there). */
 int backend_synchronise(uint64_t context);
 
 /* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */

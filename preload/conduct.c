@@ -6,6 +6,7 @@
 #include "preload/cuda_abi.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/keymap.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
@@ -14,7 +15,6 @@
 #include "tracker/where.h"
 
 #include "alloc/lock.h"
-#include "alloc/table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -427,49 +427,31 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
 /* ---- free ----------------------------------------------------------------------------------- */
 
 /* Blocks that the program shared with others. */
-struct exported {
-    devptr_t base; /* key */
-    UT_hash_handle hh;
-};
-
 static struct lock exported_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct exported *exported; /* guarded by exported_lock */
+static struct keymap exported; /* guarded by exported_lock; by base, no values */
 static atomic_uint exported_count;
 
 void conduct_exported(devptr_t base)
 {
-    struct exported *fresh = meta_get(sizeof *fresh);
-    struct exported *old = NULL;
-
-    if (!fresh)
-        return;
-    fresh->base = base;
     lock_take(&exported_lock);
-    HASH_FIND(hh, exported, &base, sizeof base, old);
-    if (!old)
-        HASH_ADD(hh, exported, base, sizeof base, fresh);
+    (void)keymap_add(&exported, base);
+    atomic_store(&exported_count, exported.used);
     lock_drop(&exported_lock);
-    if (old)
-        meta_put(fresh, sizeof *fresh);
-    else
-        atomic_fetch_add(&exported_count, 1);
 }
 
 /* True once: the block leaves the list. */
 static bool was_exported(devptr_t base)
 {
-    struct exported *found = NULL;
+    struct keymap_entry *found;
 
     if (atomic_load_explicit(&exported_count, memory_order_relaxed) == 0)
         return false;
     lock_take(&exported_lock);
-    HASH_FIND(hh, exported, &base, sizeof base, found);
+    found = keymap_find(&exported, base);
     if (found)
-        HASH_DEL(exported, found);
+        keymap_remove(&exported, found);
+    atomic_store(&exported_count, exported.used);
     lock_drop(&exported_lock);
-    if (found)
-        atomic_fetch_sub(&exported_count, 1);
-    meta_put(found, sizeof *found);
     return found != NULL;
 }
 

@@ -18,20 +18,20 @@ enum config_kind {
 };
 
 struct config_row {
-    enum config_id id;
     const char *name; /* of the variable, or of the key */
-    enum config_kind kind;
     const char *def;
     const char *form;
+    enum config_id id;
+    enum config_kind kind;
 };
 
 static const struct config_row rows[CONFIG_COUNT] = {
-#define OPTION(id, name, kind, def, form, help) {CONFIG_##id, name, KIND_##kind, def, form},
+#define OPTION(id, name, kind, def, form, help) {name, def, form, CONFIG_##id, KIND_##kind},
 #include "tracker/options.def"
 };
 
 static const struct config_row key_rows[] = {
-#define OPTION_KEY(id, key, kind, def, form, help) {CONFIG_##id, key, KIND_##kind, def, form},
+#define OPTION_KEY(id, key, kind, def, form, help) {key, def, form, CONFIG_##id, KIND_##kind},
 #include "tracker/options.def"
 };
 

@@ -16,7 +16,8 @@ static void *ours(void *handle, const char *name)
 {
     if (name[0] != 'c' || name[1] != 'u' || guard_depth() > 0 || handle == RTLD_NEXT)
         return NULL;
-    if (handle == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
+    if (handle
+            == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
         return resolve_hides(name) ? RESOLVE_HIDE : NULL;
     return life_is_wanted() ? resolve_dlsym(handle, name) : NULL;
 }

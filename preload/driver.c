@@ -4,16 +4,17 @@
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/keymap.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
 #include "preload/resolve.h"
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
-#include "alloc/table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- quiet calls ---------------------------------------------------------------------------- */
@@ -222,47 +223,38 @@ static int handle_release(void *self, uint64_t handle)
     return quiet_end(&quiet, (int)REAL(cuMemRelease)(handle));
 }
 
-/* What is accessible now, so that access that the program gives later reaches it. */
-struct range {
-    devptr_t ptr; /* key */
-    uint64_t size;
-    uint64_t mempool; /* 0 = of a private heap */
-    int device;
-    UT_hash_handle hh;
+/* What is accessible now, so that access that the program gives later reaches it. Values by address: */
+enum range_value {
+    RANGE_SIZE,
+    RANGE_MEMPOOL, /* 0 = of a private heap */
+    RANGE_DEVICE,
 };
 
 static struct lock ranges_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct range *ranges; /* guarded by ranges_lock */
+static struct keymap ranges; /* guarded by ranges_lock */
 
 static void range_forget(devptr_t ptr)
 {
-    struct range *range;
+    struct keymap_entry *range;
 
     lock_take(&ranges_lock);
-    HASH_FIND(hh, ranges, &ptr, sizeof ptr, range);
+    range = keymap_find(&ranges, ptr);
     if (range)
-        HASH_DEL(ranges, range);
+        keymap_remove(&ranges, range);
     lock_drop(&ranges_lock);
-    meta_put(range, sizeof *range);
 }
 
+/* Without memory for it, access that is given later does not reach this range, and the device says so. */
 static void range_note(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
 {
-    struct range *range = meta_get(sizeof *range);
+    struct keymap_entry *range;
 
-    range_forget(ptr);
-    if (!range)
-        return; /* access that is given later does not reach this range: the driver then says so to the program */
-    range->ptr = ptr;
-    range->size = size;
-    range->mempool = mempool;
-    range->device = device;
     lock_take(&ranges_lock);
-    HASH_ADD(hh, ranges, ptr, sizeof range->ptr, range);
-    if (!TABLE_ADDED(range)) {
-        lock_drop(&ranges_lock);
-        meta_put(range, sizeof *range);
-        return;
+    range = keymap_add(&ranges, ptr);
+    if (range) {
+        range->value[RANGE_SIZE] = size;
+        range->value[RANGE_MEMPOOL] = mempool;
+        range->value[RANGE_DEVICE] = (uint64_t)device;
     }
     lock_drop(&ranges_lock);
 }
@@ -307,45 +299,47 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
     return quiet_end(&quiet, r);
 }
 
-/* Up to max ranges of an owner from the `skip`-th on. */
-static size_t ranges_of(
-        uint64_t mempool, int device, size_t skip, struct range *ret_ranges, size_t max)
+/* A copy of all ranges, to be unmapped; NULL if there are none, or no memory. */
+static struct keymap_entry *ranges_copy(uint32_t *ret_capacity)
 {
-    struct range *range;
-    size_t n = 0;
+    struct keymap_entry *copy = NULL;
 
     lock_take(&ranges_lock);
-    for (range = ranges; range && n < max; range = range->hh.next) {
-        if (range->mempool != mempool || (device >= 0 && range->device != device))
-            continue;
-        if (skip > 0)
-            skip--;
-        else
-            ret_ranges[n++] = *range;
-    }
+    if (ranges.used > 0)
+        copy = meta_map(ranges.capacity * sizeof *copy);
+    if (copy)
+        memcpy(copy, ranges.slots, ranges.capacity * sizeof *copy);
+    *ret_capacity = ranges.capacity;
     lock_drop(&ranges_lock);
-    return n;
+    return copy;
 }
 
+static int apply_to(const struct keymap_entry *range, const CUmemAccessDesc *descs, size_t count)
+{
+    struct quiet quiet = quiet_begin();
+    int r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
+
+    r = quiet_end(&quiet, r);
+    return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* unmapped meanwhile */
+}
+
+/* device -1 = of any. */
 static int apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
 {
-    struct range batch[64];
-    size_t done = 0;
-    size_t n;
+    uint32_t capacity;
+    struct keymap_entry *copy = ranges_copy(&capacity);
     int first = 0;
 
-    do {
-        n = ranges_of(mempool, device, done, batch, sizeof batch / sizeof *batch);
-        for (size_t i = 0; i < n; i++) {
-            struct quiet quiet = quiet_begin();
-            int r = (int)REAL(cuMemSetAccess)(batch[i].ptr, batch[i].size, descs, count);
+    for (uint32_t i = 0; copy && i < capacity; i++) {
+        int r = 0;
 
-            r = quiet_end(&quiet, r);
-            if (first == 0 && r != CUDA_ERROR_INVALID_VALUE) /* unmapped meanwhile */
-                first = r;
-        }
-        done += n;
-    } while (n > 0);
+        if (copy[i].key && copy[i].value[RANGE_MEMPOOL] == mempool
+                && (device < 0 || copy[i].value[RANGE_DEVICE] == (uint64_t)device))
+            r = apply_to(&copy[i], descs, count);
+        first = first ? first : r;
+    }
+    if (copy)
+        meta_unmap(copy, capacity * sizeof *copy);
     return first;
 }
 
@@ -598,7 +592,8 @@ static int query_event(struct event *event)
     }
     if (r == CUDA_ERROR_NOT_READY)
         return -EAGAIN;
-    return r > 0 && !backend_is_sticky(r) ? -EBUSY : r; /* it cannot be asked now; the program did not ask */
+    return r > 0 && !backend_is_sticky(r) ? -EBUSY
+                                          : r; /* it cannot be asked now; the program did not ask */
 }
 
 static int query_events(const struct fence *fence)
@@ -722,9 +717,15 @@ const struct driver backend_driver = {
 
 int backend_synchronise(uint64_t context)
 {
-    struct quiet quiet = quiet_begin();
+    struct quiet quiet;
+    int r;
 
-    return quiet_end(&quiet, synchronise_in(context));
+    if (!gate_fence_enter()) /* waiting for a context is no less a fence than an event in it */
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = quiet_end(&quiet, synchronise_in(context));
+    gate_fence_leave();
+    return r;
 }
 
 void backend_context_gone(uint64_t context)

@@ -4,13 +4,14 @@
 #include "alloc/meta.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* One cache line per thread, so that readers do not disturb each other. */
 struct guard_slot {
     _Alignas(64) _Atomic(uint64_t) epoch; /* in which the section began, 0 = outside */
-    atomic_bool taken;
+    atomic_int owner;                     /* thread id, 0 = free */
 };
 
 enum {
@@ -29,9 +30,6 @@ atomic_uint guard_word = GUARD_UNBOUND;
 static _Atomic(uint64_t) guard_epoch = 1;
 static _Atomic(struct guard_chunk *) guard_chunks;
 static atomic_uint guard_crowd; /* open sections of threads without a slot */
-static pthread_once_t guard_key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t guard_key;
-static bool guard_key_made;
 
 void guard_set(enum guard_bit bit)
 {
@@ -45,60 +43,60 @@ void guard_clear(enum guard_bit bit)
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
-static void give_slot_back(void *data)
+/* A thread that ended left its slot outside any section; who it was can still be asked. */
+static bool is_dead(int owner)
 {
-    struct guard_slot *slot = data;
-
-    guard_thread.slot = NULL;
-    atomic_store(&slot->epoch, 0);
-    atomic_store(&slot->taken, false);
+    return syscall(SYS_tgkill, getpid(), owner, 0) < 0 && errno == ESRCH;
 }
 
-static void make_key(void)
-{
-    guard_key_made = pthread_key_create(&guard_key, give_slot_back) == 0;
-}
-
-static struct guard_slot *take_slot_of(struct guard_chunk *chunk)
+static struct guard_slot *take_slot_of(struct guard_chunk *chunk, int tid, bool from_the_dead)
 {
     for (int i = 0; i < GUARD_CHUNK_SLOTS; i++) {
-        bool taken = false;
+        int owner = atomic_load_explicit(&chunk->slot[i].owner, memory_order_relaxed);
 
-        if (!atomic_load_explicit(&chunk->slot[i].taken, memory_order_relaxed)
-                && atomic_compare_exchange_strong(&chunk->slot[i].taken, &taken, true))
+        if (owner != 0 && (!from_the_dead || !is_dead(owner)))
+            continue;
+        if (atomic_compare_exchange_strong(&chunk->slot[i].owner, &owner, tid))
             return &chunk->slot[i];
     }
     return NULL;
 }
 
-static struct guard_slot *take_slot(void)
+static struct guard_slot *take_any(int tid, bool from_the_dead)
 {
-    struct guard_chunk *head = atomic_load(&guard_chunks);
-    struct guard_chunk *fresh;
     struct guard_slot *slot = NULL;
 
-    for (struct guard_chunk *chunk = head; chunk && !slot; chunk = atomic_load(&chunk->next))
-        slot = take_slot_of(chunk);
-    if (slot)
-        return slot;
-    fresh = meta_map(sizeof *fresh);
-    if (!fresh)
-        return NULL;
-    slot = &fresh->slot[0];
-    atomic_store(&slot->taken, true);
-    do {
-        atomic_store(&fresh->next, head);
-    } while (!atomic_compare_exchange_weak(&guard_chunks, &head, fresh));
+    for (struct guard_chunk *c = atomic_load(&guard_chunks); c && !slot; c = atomic_load(&c->next))
+        slot = take_slot_of(c, tid, from_the_dead);
     return slot;
 }
 
-/* Outside the hot path: a thread's first section. */
+static struct guard_slot *take_new(int tid)
+{
+    struct guard_chunk *head = atomic_load(&guard_chunks);
+    struct guard_chunk *fresh = meta_map(sizeof *fresh);
+
+    if (!fresh)
+        return NULL;
+    atomic_store(&fresh->slot[0].owner, tid);
+    do {
+        atomic_store(&fresh->next, head);
+    } while (!atomic_compare_exchange_weak(&guard_chunks, &head, fresh));
+    return &fresh->slot[0];
+}
+
+/* Outside the hot path: a thread's first section. No key with a destructor: setting one may allocate. */
 static struct guard_slot *slot_of_thread(void)
 {
-    (void)pthread_once(&guard_key_once, make_key);
-    guard_thread.slot = take_slot();
-    if (guard_thread.slot && guard_key_made)
-        (void)pthread_setspecific(guard_key, guard_thread.slot);
+    int tid = (int)syscall(SYS_gettid);
+    int saved = errno;
+
+    guard_thread.slot = take_any(tid, false);
+    if (!guard_thread.slot)
+        guard_thread.slot = take_any(tid, true);
+    if (!guard_thread.slot)
+        guard_thread.slot = take_new(tid);
+    errno = saved;
     return guard_thread.slot;
 }
 
@@ -167,6 +165,8 @@ void guard_fork_child(void)
         for (int i = 0; i < GUARD_CHUNK_SLOTS; i++)
             if (&c->slot[i] != guard_thread.slot) {
                 atomic_store(&c->slot[i].epoch, 0);
-                atomic_store(&c->slot[i].taken, false);
+                atomic_store(&c->slot[i].owner, 0);
             }
+    if (guard_thread.slot)
+        atomic_store(&guard_thread.slot->owner, (int)syscall(SYS_gettid));
 }

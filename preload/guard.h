@@ -18,8 +18,9 @@
  * load, one branch and the real call; hints begin to act before the first block that they match is handed out, and a
  * submission that began before that cannot carry the block's address.
  *
- * Takes no lock and never waits. Slots are mapped in chunks and never unmapped; a thread's slot is given to another one
- * when it ends. If there is no memory for a slot, the thread is counted in a shared one, which delays limbo, never breaks it.
+ * Takes no lock and never waits. Slots are mapped in chunks and never unmapped; the slot of a thread that ended is found by
+ * its thread id when a new one is wanted. If there is no memory for a slot, the thread is counted in a shared one, which
+ * delays limbo and never breaks it.
  */
 #ifndef KEDGE_PRELOAD_GUARD_H
 #define KEDGE_PRELOAD_GUARD_H

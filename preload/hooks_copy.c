@@ -9,6 +9,7 @@
 #include "preload/conduct.h"
 #include "preload/submit.h"
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define SUBMIT(symbol, params, args, check)                                        \
     CUresult symbol params                                                         \
@@ -26,6 +27,7 @@
 #define SUBMIT_PTSZ(symbol, params, args, check)                                   \
     SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptsz, params, args, check)
 /* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Host pointers are looked up as well: under unified addressing they may be the device's. */
 static bool touches(const void *host, size_t size, const char *what)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Launches: the parameters are looked at like the arguments of a copy (R86). Where each parameter lies and how large it is,
- * the driver knows since 12.4; asked once per kernel and kept (layout.h). A parameter of eight bytes is a pointer or looks
+ * the driver knows since 12.4; asked once per kernel and kept (params.h). A parameter of eight bytes is a pointer or looks
  * like one; larger ones are looked through in steps of eight.
  *
  * A graph launch has no arguments to look at, and what a graph was built from may be released later: as long as such
  * blocks cannot be pinned (R80), hints release nothing more once a program launches graphs.
  */
 #include "preload/conduct.h"
-#include "preload/layout.h"
 #include "preload/life.h"
+#include "preload/params.h"
 #include "preload/submit.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bool bytes_touch(const char *bytes, size_t size, const char *what)
     return false;
 }
 
-static bool params_touch(const struct layout *layout, void **params, const char *what)
+static bool params_touch(const struct params *layout, void **params, const char *what)
 {
     for (unsigned i = 0; i < layout->count; i++)
         if (params[i] && bytes_touch(params[i], layout->param[i].size, what))
@@ -60,7 +60,7 @@ static const char *extra_buffer(void **extra, size_t *ret_size)
     return buffer;
 }
 
-static bool extra_touches(const struct layout *layout, void **extra, const char *what)
+static bool extra_touches(const struct params *layout, void **extra, const char *what)
 {
     size_t size;
     const char *buffer = extra_buffer(extra, &size);
@@ -78,13 +78,14 @@ static bool extra_touches(const struct layout *layout, void **extra, const char 
 
 static bool touches(CUfunction func, void **params, void **extra, const char *what)
 {
-    const struct layout *layout = params || extra ? layout_of(func) : NULL;
+    const struct params *layout = params || extra ? params_of(func) : NULL;
 
     if (params && layout && params_touch(layout, params, what))
         return true;
     return extra && extra_touches(layout, extra, what);
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define LAUNCH(symbol, params, args, check)                                        \
     CUresult symbol params                                                         \
@@ -99,6 +100,7 @@ static bool touches(CUfunction func, void **params, void **extra, const char *wh
     }
 #define LAUNCH_PTSZ(symbol, params, args, check)                                   \
     LAUNCH(symbol, params, args, check) LAUNCH(symbol##_ptsz, params, args, check)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 LAUNCH_PTSZ(cuLaunchKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
@@ -242,23 +244,23 @@ LAUNCH(cuTensorMapEncodeTiled,
         describes((devptr_t)(uintptr_t)address, __func__))
 LAUNCH(cuTensorMapEncodeIm2col,
         (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                const cuuint64_t *dim, const cuuint64_t *strides, const int *lower,
-                const int *upper, cuuint32_t channels, cuuint32_t columns,
+                const cuuint64_t *dim, const cuuint64_t *strides, const int *lower_corner,
+                const int *upper_corner, cuuint32_t channels, cuuint32_t column,
                 const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
                 CUtensorMapFloatOOBfill oob),
-        (map, type, rank, address, dim, strides, lower, upper, channels, columns, element_strides,
-                interleave, swizzle, l2, oob),
+        (map, type, rank, address, dim, strides, lower_corner, upper_corner, channels, column,
+                element_strides, interleave, swizzle, l2, oob),
         describes((devptr_t)(uintptr_t)address, __func__))
 LAUNCH(cuTensorMapEncodeIm2colWide,
         (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                const cuuint64_t *dim, const cuuint64_t *strides, int lower, int upper,
-                cuuint32_t channels, cuuint32_t columns, const cuuint32_t *element_strides,
+                const cuuint64_t *dim, const cuuint64_t *strides, int lower_corner_width,
+                int upper_corner_width, cuuint32_t channels, cuuint32_t column, const cuuint32_t *element_strides,
                 CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
                 CUtensorMapFloatOOBfill oob),
-        (map, type, rank, address, dim, strides, lower, upper, channels, columns, element_strides,
-                interleave, mode, swizzle, l2, oob),
+        (map, type, rank, address, dim, strides, lower_corner_width, upper_corner_width, channels, column,
+                element_strides, interleave, mode, swizzle, l2, oob),
         describes((devptr_t)(uintptr_t)address, __func__))
 LAUNCH(cuTensorMapReplaceAddress, (CUtensorMap *map, void *address), (map, address),
         describes((devptr_t)(uintptr_t)address, __func__))
@@ -270,7 +272,7 @@ CUresult cuModuleUnload(CUmodule module)
 {
     if (life_enter(SLOT_cuModuleUnload))
         life_leave();
-    layout_forget(); /* before: the handles may be another kernel's right after */
+    params_forget(); /* before: the handles may be another kernel's right after */
     return REAL(cuModuleUnload)(module);
 }
 
@@ -278,6 +280,6 @@ CUresult cuLibraryUnload(CUlibrary library)
 {
     if (life_enter(SLOT_cuLibraryUnload))
         life_leave();
-    layout_forget();
+    params_forget();
     return REAL(cuLibraryUnload)(library);
 }

@@ -68,15 +68,15 @@ static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
     return result;
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t width, size_t height,
+CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *p_pitch, size_t width, size_t height,
         unsigned int element_size)
 {
     CUresult result;
 
     if (!life_enter(SLOT_cuMemAllocPitch_v2))
-        return REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element_size);
-    result = alloc_pitch(
-            ret_ptr, ret_pitch, width, height, element_size, __builtin_return_address(0));
+        return REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
+    result =
+            alloc_pitch(ret_ptr, p_pitch, width, height, element_size, __builtin_return_address(0));
     life_leave();
     return result;
 }
@@ -128,12 +128,12 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *ret_ptr, unsigned int size)
     return REAL(cuMemAlloc)(ret_ptr, size);
 }
 
-CUresult cuMemAllocPitch(CUdeviceptr_v1 *ret_ptr, unsigned int *ret_pitch, unsigned int width,
+CUresult cuMemAllocPitch(CUdeviceptr_v1 *ret_ptr, unsigned int *p_pitch, unsigned int width,
         unsigned int height, unsigned int element_size)
 {
     if (life_enter(SLOT_cuMemAllocPitch))
         life_leave();
-    return REAL(cuMemAllocPitch)(ret_ptr, ret_pitch, width, height, element_size);
+    return REAL(cuMemAllocPitch)(ret_ptr, p_pitch, width, height, element_size);
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 ptr)

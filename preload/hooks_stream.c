@@ -41,6 +41,7 @@ static void ended(CUstream stream, bool per_thread)
 }
 
 /* The entries differ in their arguments only; what is done around them does not. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define BEGIN(symbol, params, args, per_thread)                \
     CUresult symbol params                                     \
@@ -67,6 +68,7 @@ BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode),
 BEGIN(cuStreamBeginCaptureToGraph, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), false)
 BEGIN(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), true)
 /* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
 {
@@ -135,6 +137,7 @@ CUresult cuStreamDestroy(CUstream stream)
 
 /* ---- waits of the program's ----------------------------------------------------------------- */
 
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define WAIT(symbol, params, args)                             \
     CUresult symbol params                                     \
@@ -155,6 +158,7 @@ WAIT(cuEventSynchronize, (CUevent event), (event))
 WAIT(cuStreamSynchronize, (CUstream stream), (stream))
 WAIT(cuStreamSynchronize_ptsz, (CUstream stream), (stream))
 /* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 CUresult cuCtxSynchronize(void)
 {

@@ -4,32 +4,28 @@
  * the last reference and the last mapping are gone. Addresses are not memory and are not counted. Never pooled (R18, L12).
  */
 #include "preload/conduct.h"
+#include "preload/keymap.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/vmm.h"
 
 #include "alloc/lock.h"
-#include "alloc/table.h"
 
-/* A handle that is recorded. */
-struct vmm_handle {
-    uint64_t handle; /* key */
-    uint64_t references;
-    uint64_t mappings;
-    UT_hash_handle hh;
+/* Values by handle. */
+enum handle_value {
+    HANDLE_REFERENCES,
+    HANDLE_MAPPINGS,
 };
 
-/* A mapping of one. */
-struct vmm_mapping {
-    devptr_t ptr; /* key */
-    uint64_t size;
-    uint64_t handle;
-    UT_hash_handle hh;
+/* Values by address of a mapping. */
+enum mapping_value {
+    MAPPING_SIZE,
+    MAPPING_HANDLE,
 };
 
 static struct lock vmm_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct vmm_handle *vmm_handles;   /* guarded by vmm_lock */
-static struct vmm_mapping *vmm_mappings; /* guarded by vmm_lock */
+static struct keymap vmm_handles;  /* guarded by vmm_lock */
+static struct keymap vmm_mappings; /* guarded by vmm_lock */
 
 void vmm_fork_child(void)
 {
@@ -39,49 +35,33 @@ void vmm_fork_child(void)
 /* true: it is in the table, to be recorded. */
 static bool note_handle(uint64_t handle)
 {
-    struct vmm_handle *fresh = meta_get(sizeof *fresh);
-    bool added;
+    struct keymap_entry *known;
 
-    if (!fresh)
-        return false;
-    fresh->handle = handle;
-    fresh->references = 1;
     lock_take(&vmm_lock);
-    HASH_ADD(hh, vmm_handles, handle, sizeof fresh->handle, fresh);
-    added = TABLE_ADDED(fresh);
+    known = keymap_add(&vmm_handles, handle);
+    if (known)
+        known->value[HANDLE_REFERENCES] = 1;
     lock_drop(&vmm_lock);
-    if (!added)
-        meta_put(fresh, sizeof *fresh);
-    return added;
+    return known != NULL;
 }
 
-/* Takes away one reference or mapping; true if nothing holds the memory any more. */
-static bool drop_locked(struct vmm_handle *known, bool mapping)
+/* One reference or mapping less; the record ends when nothing holds the memory any more. */
+static void drop(uint64_t handle, enum handle_value what)
 {
-    uint64_t *count = mapping ? &known->mappings : &known->references;
-
-    if (*count > 0)
-        --*count;
-    if (known->references > 0 || known->mappings > 0)
-        return false;
-    HASH_DEL(vmm_handles, known);
-    return true;
-}
-
-static void drop(uint64_t handle, bool mapping)
-{
-    struct vmm_handle *known = NULL;
+    struct keymap_entry *known;
     bool gone = false;
 
     lock_take(&vmm_lock);
-    HASH_FIND(hh, vmm_handles, &handle, sizeof handle, known);
-    if (known)
-        gone = drop_locked(known, mapping);
+    known = keymap_find(&vmm_handles, handle);
+    if (known && known->value[what] > 0)
+        known->value[what]--;
+    if (known && known->value[HANDLE_REFERENCES] == 0 && known->value[HANDLE_MAPPINGS] == 0) {
+        keymap_remove(&vmm_handles, known);
+        gone = true;
+    }
     lock_drop(&vmm_lock);
-    if (!gone)
-        return;
-    meta_put(known, sizeof *known);
-    conduct_handle_gone(handle);
+    if (gone)
+        conduct_handle_gone(handle);
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t size,
@@ -107,7 +87,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     CUresult result;
 
     if (entered)
-        drop(handle, false);
+        drop(handle, HANDLE_REFERENCES);
     result = REAL(cuMemRelease)(handle);
     if (entered)
         life_leave();
@@ -116,22 +96,15 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 static void note_mapping(devptr_t ptr, uint64_t size, uint64_t handle)
 {
-    struct vmm_mapping *fresh = meta_get(sizeof *fresh);
-    struct vmm_handle *known = NULL;
+    struct keymap_entry *known, *mapping;
 
-    if (!fresh)
-        return;
-    *fresh = (struct vmm_mapping){.ptr = ptr, .size = size, .handle = handle};
     lock_take(&vmm_lock);
-    HASH_FIND(hh, vmm_handles, &handle, sizeof handle, known);
-    if (known) {
-        HASH_ADD(hh, vmm_mappings, ptr, sizeof fresh->ptr, fresh);
-        known->mappings += TABLE_ADDED(fresh) ? 1 : 0;
-    }
-    if (!known || !TABLE_ADDED(fresh)) {
-        lock_drop(&vmm_lock);
-        meta_put(fresh, sizeof *fresh);
-        return;
+    known = keymap_find(&vmm_handles, handle);
+    mapping = known ? keymap_add(&vmm_mappings, ptr) : NULL;
+    if (mapping) {
+        mapping->value[MAPPING_SIZE] = size;
+        mapping->value[MAPPING_HANDLE] = handle;
+        known->value[HANDLE_MAPPINGS]++;
     }
     lock_drop(&vmm_lock);
 }
@@ -149,38 +122,34 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
     return result;
 }
 
-/* One call may take away several mappings: all that lie inside. */
-static bool take_mapping_inside(devptr_t ptr, uint64_t size, struct vmm_mapping *ret_mapping)
+/* One that begins inside [ptr, ptr + size), NULL if none is left: one call may take away several. */
+static struct keymap_entry *inside_locked(devptr_t ptr, uint64_t size)
 {
-    struct vmm_mapping *mapping;
+    struct keymap_entry *exact = keymap_find(&vmm_mappings, ptr);
 
-    lock_take(&vmm_lock);
-    for (mapping = vmm_mappings; mapping; mapping = mapping->hh.next)
-        if (mapping->ptr >= ptr && mapping->ptr - ptr < size)
-            break;
-    if (mapping) {
-        *ret_mapping = *mapping;
-        HASH_DEL(vmm_mappings, mapping);
+    if (exact && exact->value[MAPPING_SIZE] >= size)
+        return exact;
+    for (uint32_t i = 0; i < vmm_mappings.capacity; i++) {
+        struct keymap_entry *mapping = &vmm_mappings.slots[i];
+
+        if (mapping->key && mapping->key >= ptr && mapping->key - ptr < size)
+            return mapping;
     }
-    lock_drop(&vmm_lock);
-    meta_put(mapping, sizeof *mapping);
-    return mapping != NULL;
+    return NULL;
 }
 
-static bool take_mapping_at(devptr_t ptr, uint64_t size, struct vmm_mapping *ret_mapping)
+static bool take_mapping(devptr_t ptr, uint64_t size, uint64_t *ret_handle, bool *ret_last)
 {
-    struct vmm_mapping *mapping = NULL;
+    struct keymap_entry *mapping;
 
     lock_take(&vmm_lock);
-    HASH_FIND(hh, vmm_mappings, &ptr, sizeof ptr, mapping);
-    if (mapping && mapping->size == size) {
-        *ret_mapping = *mapping;
-        HASH_DEL(vmm_mappings, mapping);
-    } else {
-        mapping = NULL;
+    mapping = vmm_mappings.used > 0 ? inside_locked(ptr, size) : NULL;
+    if (mapping) {
+        *ret_handle = mapping->value[MAPPING_HANDLE];
+        *ret_last = mapping->key == ptr && mapping->value[MAPPING_SIZE] >= size;
+        keymap_remove(&vmm_mappings, mapping);
     }
     lock_drop(&vmm_lock);
-    meta_put(mapping, sizeof *mapping);
     return mapping != NULL;
 }
 
@@ -188,15 +157,11 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
     bool entered = life_enter(SLOT_cuMemUnmap);
     CUresult result = REAL(cuMemUnmap)(ptr, size);
-    struct vmm_mapping mapping;
+    uint64_t handle;
+    bool last = false;
 
-    if (entered && result == CUDA_SUCCESS) {
-        if (take_mapping_at(ptr, size, &mapping))
-            drop(mapping.handle, true);
-        else
-            while (take_mapping_inside(ptr, size, &mapping))
-                drop(mapping.handle, true);
-    }
+    while (entered && result == CUDA_SUCCESS && !last && take_mapping(ptr, size, &handle, &last))
+        drop(handle, HANDLE_MAPPINGS);
     if (entered)
         life_leave();
     return result;

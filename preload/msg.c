@@ -95,9 +95,10 @@ static void text_format(struct text *text, const char *format, va_list *args)
 
 size_t msg_format(char *ret_text, size_t size, const char *format, ...)
 {
-    struct text text = {ret_text, size, 0};
+    struct text text = {NULL, size, 0};
     va_list args;
 
+    text.at = ret_text;
     va_start(args, format);
     text_format(&text, format, &args);
     va_end(args);

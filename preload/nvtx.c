@@ -348,6 +348,7 @@ void nvtx_offer(const char *path)
 
     foreign = there && *there && strcmp(there, path) != 0;
     if (!there)
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): in the constructor, before there are threads */
         (void)setenv("NVTX_INJECTION64_PATH", path, 0);
 }
 

@@ -159,6 +159,7 @@ static bool bind_driver(const void *hint)
             __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
         set_real((enum resolve_slot)slot, next_in_line(slot, fn, base));
     }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the message is the thread's own in every glibc that we run on */
     (void)dlerror(); /* our failed look-ups are not the program's */
     atomic_store_explicit(&bound, true, memory_order_release);
     guard_clear(GUARD_UNBOUND);

@@ -15,7 +15,6 @@ void cancel_here(int *cleaned, int depth)
 
     if (depth > 0)
         cancel_here(frame, depth - 1);
-    else
-        for (;;)
-            (void)pause();
+    while (depth == 0)
+        (void)pause(); /* until it is cancelled here */
 }

@@ -100,7 +100,8 @@ uint64_t client_calls(const char *call);
 
 /* The sum kernel: adds up `bytes` at src into the eight bytes at out. */
 CUfunction client_sum_kernel(void);
-CUresult client_sum(CUfunction sum, CUdeviceptr out, CUdeviceptr src, size_t bytes, CUstream stream);
+CUresult client_sum(
+        CUfunction sum, CUdeviceptr out, CUdeviceptr src, size_t bytes, CUstream stream);
 
 /* Memory of the pool's plain heap lies in a segment that is larger than the request. */
 bool client_is_pooled(CUdeviceptr ptr, size_t size);

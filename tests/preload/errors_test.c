@@ -77,7 +77,8 @@ TEST(after_a_sticky_error_nothing_is_recycled)
     REQUIRE_EQ(alloc(&a, 1 * MB), CUDA_SUCCESS);
     REQUIRE_EQ(alloc(&b, 1 * MB), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-    CHECK_EQ(cu->cuMemFree_v2(a), CUDA_ERROR_ILLEGAL_ADDRESS); /* as natively: any further work says so */
+    CHECK_EQ(cu->cuMemFree_v2(a),
+            CUDA_ERROR_ILLEGAL_ADDRESS); /* as natively: any further work says so */
     CHECK_EQ(client_calls("cuMemFree_v2"), 0);
     (void)alloc(&a, 1 * MB);
     CHECK_GE(client_calls("cuMemAlloc_v2"), 2); /* the segment, and the forwarded request */
@@ -100,10 +101,12 @@ TEST(after_the_drivers_end_our_frees_succeed)
 /* R33, R36: no call of ours may fail a program: each of them fails once, and the program notices nothing. */
 TEST(no_failure_of_ours_reaches_the_program)
 {
-    static const char *const ours[] = {"cuCtxRecordEvent:1+:999", "cuEventCreate:1+:999", "cuEventQuery:1+:999",
-            "cuMemAddressReserve:1+:2", "cuMemCreate:1+:2", "cuMemMap:1+:999", "cuMemSetAccess:1+:999",
-            "cuStreamGetId:1+:999", "cuDeviceGetAttribute:1+:999", "cuThreadExchangeStreamCaptureMode:1+:999",
-            "cuDeviceGetMemPool:1+:999", "cuCtxGetId:1+:999", "cuMemGetAllocationGranularity:1+:999"};
+    static const char *const ours[] = {"cuCtxRecordEvent:1+:999", "cuEventCreate:1+:999",
+            "cuEventQuery:1+:999", "cuMemAddressReserve:1+:2", "cuMemCreate:1+:2",
+            "cuMemMap:1+:999", "cuMemSetAccess:1+:999", "cuStreamGetId:1+:999",
+            "cuDeviceGetAttribute:1+:999", "cuThreadExchangeStreamCaptureMode:1+:999",
+            "cuDeviceGetMemPool:1+:999", "cuCtxGetId:1+:999",
+            "cuMemGetAllocationGranularity:1+:999"};
     const char *which = getenv("TEST_WHICH");
     CUstream stream;
 

@@ -166,7 +166,8 @@ TEST(the_two_flavours_of_stream_0_are_two_streams)
     CHECK_EQ(a, b);
     CHECK_EQ(client_calls("cuEventRecord"), 0); /* one stream so far */
     REQUIRE_EQ(cu->cuMemFreeAsync_ptsz(b, NULL), CUDA_SUCCESS);
-    CHECK_EQ(client_calls("cuEventRecord"), 1); /* freed on another stream than it was made for (R71) */
+    CHECK_EQ(client_calls("cuEventRecord"),
+            1); /* freed on another stream than it was made for (R71) */
     REQUIRE_EQ(cu->cuMemAllocAsync_ptsz(&a, 2 * MB, NULL), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemFreeAsync(a, CU_STREAM_PER_THREAD),
             CUDA_SUCCESS); /* the same stream by its number */

@@ -89,11 +89,13 @@ TEST(version_and_flag_choose_the_symbol)
     CHECK_EQ(asked(fn, "cuMemAllocAsync", 12000, 1), dlsym(handle, "cuMemAllocAsync"));
     CHECK_EQ(asked(fn, "cuMemAllocAsync", 12000, 2), dlsym(handle, "cuMemAllocAsync_ptsz"));
     CHECK_EQ(asked(fn, "cuMemcpy", 12000, 2), dlsym(handle, "cuMemcpy_ptds"));
-    CHECK_EQ(asked(fn, "cuMemFree", 12000, 2), dlsym(handle, "cuMemFree_v2")); /* has one form only */
+    CHECK_EQ(asked(fn, "cuMemFree", 12000, 2),
+            dlsym(handle, "cuMemFree_v2")); /* has one form only */
     CHECK_EQ(asked(fn, "cuCtxSynchronize", 12000, 0), dlsym(handle, "cuCtxSynchronize"));
     CHECK_EQ(asked(fn, "cuCtxSynchronize", 13000, 0), dlsym(handle, "cuCtxSynchronize_v2"));
     CHECK_EQ(asked(fn, "cuStreamBeginCapture", 10000, 0), dlsym(handle, "cuStreamBeginCapture"));
-    CHECK_EQ(asked(fn, "cuStreamBeginCapture", 12000, 2), dlsym(handle, "cuStreamBeginCapture_v2_ptsz"));
+    CHECK_EQ(asked(fn, "cuStreamBeginCapture", 12000, 2),
+            dlsym(handle, "cuStreamBeginCapture_v2_ptsz"));
 }
 
 /* Results, status and outputs of look-ups that find nothing are the driver's, argument by argument. */
@@ -102,8 +104,8 @@ TEST(empty_and_unknown_names_are_answered_by_the_driver)
     static const struct {
         const char *name;
         int version;
-    } odd[] = {{"", 0}, {"cuNoSuchThing", 12000}, {"cuMemAlloc_v2", 12000}, {"cuMemAllocAsync", 10000},
-            {"cuda", 12000}, {"MemAlloc", 12000}};
+    } odd[] = {{"", 0}, {"cuNoSuchThing", 12000}, {"cuMemAlloc_v2", 12000},
+            {"cuMemAllocAsync", 10000}, {"cuda", 12000}, {"MemAlloc", 12000}};
     void *handle = driver();
     five_fn ours = look_up(handle);
     /* a second copy of the driver, in a namespace of its own: not watched, and handed out as it is */
@@ -116,7 +118,8 @@ TEST(empty_and_unknown_names_are_answered_by_the_driver)
         CUdriverProcAddressQueryResult a = 77, b = 77;
         void *pa = handle, *pb = handle;
 
-        CHECK_EQ(ours(odd[i].name, &pa, odd[i].version, 0, &a), real(odd[i].name, &pb, odd[i].version, 0, &b));
+        CHECK_EQ(ours(odd[i].name, &pa, odd[i].version, 0, &a),
+                real(odd[i].name, &pb, odd[i].version, 0, &b));
         CHECK_EQ(a, b);
         CHECK_EQ(pa, pb);
     }

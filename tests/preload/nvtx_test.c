@@ -87,17 +87,18 @@ static struct attributes message(int type, const void *text)
 }
 
 /* Callback ids of NVTX. */
-#define MARK_A(l, name)        ((void (*)(const char *))(l)->core[2])(name)
-#define START_A(l, name)       ((uint64_t (*)(const char *))(l)->core[5])(name)
-#define END(l, id)             ((void (*)(uint64_t))(l)->core[7])(id)
-#define PUSH_EX(l, a)          ((int (*)(const struct attributes *))(l)->core[8])(a)
-#define PUSH_A(l, name)        ((int (*)(const char *))(l)->core[9])(name)
-#define PUSH_W(l, name)        ((int (*)(const wchar_t *))(l)->core[10])(name)
-#define POP(l)                 ((int (*)(void))(l)->core[11])()
-#define DOMAIN_PUSH_EX(l, d, a) ((int (*)(const void *, const struct attributes *))(l)->core2[4])(d, a)
-#define DOMAIN_POP(l, d)       ((int (*)(const void *))(l)->core2[5])(d)
-#define STRING_A(l, d, s)      ((const void *(*)(const void *, const char *))(l)->core2[10])(d, s)
-#define DOMAIN_A(l, name)      ((const void *(*)(const char *))(l)->core2[12])(name)
+#define MARK_A(l, name)  ((void (*)(const char *))(l)->core[2])(name)
+#define START_A(l, name) ((uint64_t(*)(const char *))(l)->core[5])(name)
+#define END(l, id)       ((void (*)(uint64_t))(l)->core[7])(id)
+#define PUSH_EX(l, a)    ((int (*)(const struct attributes *))(l)->core[8])(a)
+#define PUSH_A(l, name)  ((int (*)(const char *))(l)->core[9])(name)
+#define PUSH_W(l, name)  ((int (*)(const wchar_t *))(l)->core[10])(name)
+#define POP(l)           ((int (*)(void))(l)->core[11])()
+#define DOMAIN_PUSH_EX(l, d, a) \
+    ((int (*)(const void *, const struct attributes *))(l)->core2[4])(d, a)
+#define DOMAIN_POP(l, d)  ((int (*)(const void *))(l)->core2[5])(d)
+#define STRING_A(l, d, s) ((const void *(*)(const void *, const char *))(l)->core2[10])(d, s)
+#define DOMAIN_A(l, name) ((const void *(*)(const char *))(l)->core2[12])(name)
 
 static char capture_file[256];
 

@@ -4,6 +4,7 @@
 
 kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preload/msg.c)
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
+kedge_unit_test(keymap SOURCES keymap_test.c ../../preload/keymap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
 
 # What a preloaded program finds around it. Captures are left out unless a test is about them.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/layout.h"
+#include "preload/params.h"
 
 #include "preload/resolve.h"
 
@@ -10,22 +10,22 @@
 #include <stddef.h>
 
 enum {
-    LAYOUT_SLOTS = 1 << 14,
-    LAYOUT_PROBES = 16,   /* beyond them a kernel is asked about at each launch */
-    LAYOUT_PARAMS = 4096, /* 4 KiB of parameters, or 32 KiB: never more of them than this */
+    PARAMS_SLOTS = 1 << 14,
+    PARAMS_PROBES = 16, /* beyond them a kernel is asked about at each launch */
+    PARAMS_MAX = 4096,  /* 4 KiB of parameters, or 32 KiB: never more of them than this */
 };
 
 /* One kernel. `generation` is stored last and read first, so that a slot is whole or not there. */
-struct layout_slot {
+struct params_slot {
     _Atomic(uint64_t) generation; /* 0 = free; of another generation = free too */
     _Atomic(uintptr_t) func;
-    _Atomic(const struct layout *) layout;
+    _Atomic(const struct params *) layout;
 };
 
-static struct layout_slot slots[LAYOUT_SLOTS];
+static struct params_slot slots[PARAMS_SLOTS];
 static _Atomic(uint64_t) generation = 1;
 
-void layout_forget(void)
+void params_forget(void)
 {
     atomic_fetch_add(&generation, 1);
 }
@@ -43,16 +43,16 @@ static unsigned count_params(CUfunction func, bool as_kernel)
     size_t offset, size;
     unsigned n = 0;
 
-    while (n < LAYOUT_PARAMS && ask_param(func, as_kernel, n, &offset, &size))
+    while (n < PARAMS_MAX && ask_param(func, as_kernel, n, &offset, &size))
         n++;
     return n;
 }
 
 /* A kernel without parameters cannot be told from a handle of the other kind; it has nothing to look at either way. */
-static struct layout *ask(CUfunction func)
+static struct params *ask(CUfunction func)
 {
     bool as_kernel = false;
-    struct layout *layout;
+    struct params *layout;
     unsigned count = 0;
 
     if (REAL_HAS(cuFuncGetParamInfo))
@@ -78,15 +78,15 @@ static struct layout *ask(CUfunction func)
 
 static unsigned start_of(uintptr_t func)
 {
-    return (unsigned)(((uint64_t)func * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % LAYOUT_SLOTS;
+    return (unsigned)(((uint64_t)func * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % PARAMS_SLOTS;
 }
 
-static const struct layout *find(uintptr_t func, uint64_t now)
+static const struct params *find(uintptr_t func, uint64_t now)
 {
     unsigned at = start_of(func);
 
-    for (unsigned i = 0; i < LAYOUT_PROBES; i++, at = (at + 1) % LAYOUT_SLOTS) {
-        const struct layout *layout;
+    for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
+        const struct params *layout;
 
         if (atomic_load_explicit(&slots[at].generation, memory_order_acquire) != now)
             continue;
@@ -102,17 +102,17 @@ static const struct layout *find(uintptr_t func, uint64_t now)
 }
 
 /* Marks a slot as being written, so that one writer has it. */
-#define LAYOUT_BUSY UINT64_MAX
+#define PARAMS_BUSY UINT64_MAX
 
-static bool keep(uintptr_t func, const struct layout *layout, uint64_t now)
+static bool keep(uintptr_t func, const struct params *layout, uint64_t now)
 {
     unsigned at = start_of(func);
 
-    for (unsigned i = 0; i < LAYOUT_PROBES; i++, at = (at + 1) % LAYOUT_SLOTS) {
+    for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
         uint64_t was = atomic_load(&slots[at].generation);
 
-        if (was == now || was == LAYOUT_BUSY
-                || !atomic_compare_exchange_strong(&slots[at].generation, &was, LAYOUT_BUSY))
+        if (was == now || was == PARAMS_BUSY
+                || !atomic_compare_exchange_strong(&slots[at].generation, &was, PARAMS_BUSY))
             continue;
         atomic_store_explicit(&slots[at].func, func, memory_order_relaxed);
         atomic_store_explicit(&slots[at].layout, layout, memory_order_relaxed);
@@ -123,20 +123,20 @@ static bool keep(uintptr_t func, const struct layout *layout, uint64_t now)
 }
 
 /* For a kernel without a slot: the thread's, until its next launch of such a kernel. */
-static __thread struct layout *passing __attribute__((tls_model("initial-exec")));
+static __thread struct params *passing __attribute__((tls_model("initial-exec")));
 
-static void hold(struct layout *layout)
+static void hold(struct params *layout)
 {
     if (passing)
         meta_put(passing, sizeof *passing + passing->count * sizeof passing->param[0]);
     passing = layout;
 }
 
-const struct layout *layout_of(CUfunction func)
+const struct params *params_of(CUfunction func)
 {
     uint64_t now = atomic_load(&generation);
-    const struct layout *known = find((uintptr_t)func, now);
-    struct layout *layout;
+    const struct params *known = find((uintptr_t)func, now);
+    struct params *layout;
 
     if (known || !func)
         return known;
