@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""lint.docs: what the documents say exists, and what exists is in the documents.
+
+Guards the two drifts that users report: a variable that the README promises and the library calls unknown, and a
+change of output that nobody wrote down. Compared: the environment table of README.md with tracker/options.def, the
+paths that README.md names with the tree, the version and the capture format with CHANGELOG.md.
+"""
+import os
+import re
+
+import lintkit
+
+# Read by the tests, not by the library, and so not in its table.
+FOR_TESTS = {"KEDGE_TEST_TRACES", "KEDGE_SIM"}
+
+
+def options(root):
+    """{variable: set of keys in its value}, from the rows OPTION(id, "name", ...) and OPTION_KEY(id, "key", ...)."""
+    path = root / "tracker" / "options.def"
+    if not path.exists():
+        return None
+    text = re.sub(r"/\*.*?\*/", "", lintkit.read(path), flags=re.S)
+    names = dict(re.findall(r'^OPTION\((\w+), "(KEDGE_\w+)"', text, re.M))
+    found = {name: set() for name in names.values()}
+    for row, key in re.findall(r'^OPTION_KEY\((\w+), "([\w-]+)"', text, re.M):
+        found[names[row]].add(key)
+    return found
+
+
+def table_rows(readme):
+    """{variable: its row} of the section 'Environment'."""
+    section = re.search(r"^## Environment\n(.*?)(?=^## |\Z)", readme, re.M | re.S)
+    return {name: row for row in (section.group(1).splitlines() if section else [])
+            for name in re.findall(r"^\| `(KEDGE_[A-Z_]+)`", row)}
+
+
+def check_environment(root, readme, complain):
+    known = options(root)
+    if known is None:
+        return
+    if not known:
+        complain("tracker/options.def: no KEDGE_ variable found in it")
+    rows = table_rows(readme)
+    listed = set(rows)
+    for name, keys in sorted(known.items()):
+        if name not in listed:
+            complain(f"README.md: the environment table lacks {name}")
+            continue
+        for key in sorted(keys):
+            if f"{key}=" not in rows[name]:
+                complain(f"README.md: the row of {name} lacks {key}=")
+    for name in sorted(listed - set(known) - FOR_TESTS):
+        complain(f"README.md: the environment table has {name}, which tracker/options.def does not know")
+    for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed - FOR_TESTS):
+        complain(f"README.md: {name} is used and not in the environment table")
+
+
+def check_paths(root, readme, complain):
+    for name in sorted(set(re.findall(r"`((?:alloc|preload|tracker|tools|tests)/[\w./-]*\w)`", readme))):
+        if not (root / name).exists():
+            complain(f"README.md: there is no {name}")
+
+
+def check_changelog(root, complain):
+    path = root / "CHANGELOG.md"
+    log = lintkit.read(path) if path.exists() else ""
+    headings = re.findall(r"^## (.*)$", log, re.M)
+    if not headings or not headings[0].startswith("Unreleased"):
+        complain("CHANGELOG.md: the first section is not Unreleased")
+    form = root / "tracker" / "format.h"
+    version = re.search(r"#define\s+\w*FORMAT_VERSION\w*\s+(\d+)", lintkit.read(form)) if form.exists() else None
+    if version and not re.search(rf"capture format {version.group(1)}\b", log, re.I):
+        complain(f"CHANGELOG.md: capture format {version.group(1)} is not mentioned")
+
+
+def check(root, complain):
+    path = root / "README.md"
+    readme = lintkit.read(path) if path.exists() else ""
+    if not readme:
+        complain("README.md is missing")
+    check_environment(root, readme, complain)
+    check_paths(root, readme, complain)
+    check_changelog(root, complain)
+
+
+README = "See `tracker/options.def`.\n\n## Environment\n\n| variable | |\n|---|---|\n| `KEDGE_MODE` | pool |\n\n## End\n"
+
+
+def clean(root):
+    lintkit.write(root, "README.md", README)
+    lintkit.write(root, "tracker/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
+    lintkit.write(root, "tracker/format.h", "#define CAPTURE_FORMAT_VERSION 3\n")
+    lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 3\n")
+
+
+def seed(name, text):
+    return lambda root: lintkit.write(root, name, text)
+
+
+lintkit.main(check, clean, [
+    ("a variable that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION(LOG, "KEDGE_LOG", B)\n')),
+    ("a key that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION_KEY(MODE, "mb", B)\n')),
+    ("a variable that does not exist", seed("README.md", README.replace("## End", "| `KEDGE_FAST` | |\n\n## End"))),
+    ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
+    ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),
+    ("no README", lambda root: os.unlink(os.path.join(root, "README.md"))),
+    ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 3\n")),
+    ("a format version that nobody wrote down", seed("tracker/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")),
+])
