@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "alloc/hint.h"
-#include "tools/grow.h"
 #include "tools/keymap.h"
 #include "tools/predict.h"
+#include "tools/vec.h"
 
 /* Trying each hint alone costs two passes over the events: some seconds at most. */
 #define EFFECTS_COST_MAX ((size_t)400 << 20)
@@ -126,7 +126,7 @@ static void cover(struct work *work, const struct shape *shape, const struct fie
         if (id < hint.first_block)
             hint.first_block = id;
     }
-    GROW_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
+    VEC_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
 }
 
 static struct rule_pick pick_all(const struct work *work, const struct field *field)
@@ -322,7 +322,7 @@ static int compare_blocks(const void *a, const void *b)
 static struct field list_blocks(const struct work *work)
 {
     const struct trace *trace = work->job->trace;
-    struct field field = {.blocks = grow_array(trace->block_count, sizeof(uint32_t))};
+    struct field field = {.blocks = vec_new(trace->block_count, sizeof(uint32_t))};
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
@@ -374,7 +374,7 @@ static void sort_out_late(struct work *work)
 
 static struct rule *copy_rules(const struct mine *mine)
 {
-    struct rule *rules = grow_array(mine->hint_count, sizeof(*rules));
+    struct rule *rules = vec_new(mine->hint_count, sizeof(*rules));
 
     for (size_t i = 0; i < mine->hint_count; i++)
         rules[i] = mine->hints[i].rule;
@@ -456,8 +456,8 @@ static uint64_t max_with(
 static void find_effects(struct work *work, const struct predict_match *matches)
 {
     struct mine *out = work->out;
-    bool *use = grow_array(out->hint_count, sizeof(*use));
-    uint32_t *at = grow_array(work->job->trace->block_count, sizeof(*at));
+    bool *use = vec_new(out->hint_count, sizeof(*use));
+    uint32_t *at = vec_new(work->job->trace->block_count, sizeof(*at));
     size_t tried = out->hint_count;
 
     if (tried * work->job->trace->event_count > EFFECTS_COST_MAX)
@@ -492,11 +492,11 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     size_t blocks = job->trace->block_count;
     struct mine out = {0};
     struct work work = {.job = job, .out = &out};
-    struct predict_match *matches = grow_array(blocks, sizeof(*matches));
+    struct predict_match *matches = vec_new(blocks, sizeof(*matches));
 
-    work.late_exit = grow_array(blocks, sizeof(*work.late_exit));
-    work.late_anchor = grow_array(blocks, sizeof(*work.late_anchor));
-    work.covered = grow_array(blocks, sizeof(*work.covered));
+    work.late_exit = vec_new(blocks, sizeof(*work.late_exit));
+    work.late_anchor = vec_new(blocks, sizeof(*work.late_anchor));
+    work.covered = vec_new(blocks, sizeof(*work.covered));
     for (size_t i = 0; i < blocks; i++)
         work.late_exit[i] = TRACE_NEVER;
     sort_out_late(&work);

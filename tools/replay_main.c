@@ -18,8 +18,8 @@
 
 #include "tools/args.h"
 #include "tools/cmd.h"
-#include "tools/grow.h"
 #include "tools/render.h"
+#include "tools/vec.h"
 
 #define PAGE       4096u
 #define STEP       (2u << 20)
@@ -253,7 +253,7 @@ static int run_pass(struct replay *replay)
 
 static int make_streams(struct replay *replay, bool wanted)
 {
-    replay->streams = grow_array(replay->steps.stream_count, sizeof(*replay->streams));
+    replay->streams = vec_new(replay->steps.stream_count, sizeof(*replay->streams));
     for (size_t i = 0; wanted && i < replay->steps.stream_count; i++) {
         /* Number 0 is the default stream in the recording, too. */
         int error = replay->steps.streams[i] == 0
@@ -294,8 +294,8 @@ static int replay_all(struct replay *replay, const struct fields *fields)
         return r;
     if (error)
         return fail(replay, "cudaHostAlloc", error);
-    replay->slots = grow_array(SLOT_COUNT, sizeof(*replay->slots));
-    replay->ptrs = grow_array(replay->steps.block_count, sizeof(*replay->ptrs));
+    replay->slots = vec_new(SLOT_COUNT, sizeof(*replay->slots));
+    replay->ptrs = vec_new(replay->steps.block_count, sizeof(*replay->ptrs));
     replay->checksum = 0xcbf29ce484222325u;
     uint64_t passes = fields->passes ? fields->passes : 1;
     for (uint64_t pass = 0; pass < passes && r == CMD_DONE; pass++) {
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
     struct args_spec spec = {
             .command = "kedge-replay", .options = options, .option_count = CMD_COUNT(options)};
     struct fields fields = {0};
-    char **words = grow_array((size_t)argc, sizeof(*words));
+    char **words = vec_new((size_t)argc, sizeof(*words));
     int count = 0;
     int r = CMD_BAD;
 

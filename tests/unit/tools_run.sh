@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Drives `kedge` with libkedge.so and the simulated device. $1 says which part.
 set -eu
-build=$KEDGE_BUILD
-unset KEDGE_BUILD KEDGE_SOURCE KEDGE_SANITIZE # no variables of kedge's
+build=$TEST_BUILD
 kedge=$build/kedge
 sot=$build/trainers/sot
 fail() { echo "FAILED: $*" >&2; exit 1; }
