@@ -108,9 +108,10 @@ struct segment {
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
-/* Free blocks of some sizes are kept as they are for a moment, since the next request of the size is often near: one block
- * per slot, by a hash of its size. They are FREE, flagged BLOCK_RECENT, in no bestfit and joined with no neighbour;
- * heap_settle puts them where they belong, and every walk over free blocks begins with it. */
+/* Small free blocks are kept as they are for a moment, since the next request of their size is often near: chains of
+ * blocks of one size, by a hash of it, linked through node.left. They are FREE, flagged BLOCK_RECENT, in no bestfit and
+ * joined with no neighbour. heap_settle puts them where they belong: before anything is called a miss, and at the
+ * beginning of every walk over free blocks. */
 #define RECENT_SLOTS 32u
 #define RECENT_MAX   (UINT64_C(1) << 20) /* larger ones are always where best fit sees them */
 
@@ -211,7 +212,8 @@ struct news {
 
 /* What the whole pool counts. */
 struct counters {
-    uint64_t allocs, frees, hits, misses, grows, bad_frees;
+    uint64_t allocs, frees, hits; /* of heaps that are gone; the others keep their own */
+    uint64_t grows, bad_frees;
     uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
     uint64_t trims, trimmed_bytes, ooms, remaps;
     uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
@@ -262,7 +264,8 @@ struct pool {
 
 static inline struct block *heap_block(const struct pool *pool, uint32_t index)
 {
-    return slab_at(&pool->blocks, index);
+    /* as slab_at, with a record size that the compiler knows */
+    return (struct block *)(void *)pool->blocks.span.base + index;
 }
 
 static inline struct segment *heap_segment(const struct pool *pool, uint32_t index)
@@ -290,12 +293,27 @@ static inline uint64_t heap_round(uint64_t size, uint64_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
+static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
+{
+    struct heap_stream *at = heap->streams;
+
+    while (at && at->stream != stream)
+        at = at->next;
+    return at;
+}
+
 /* The heap of this key; made if `device` >= 0 and there is none. NULL: none, or no memory. */
 struct heap *heap_get(
         struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
 
 /* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
-uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED;
+uint32_t heap_find_stream(struct pool *pool, uint64_t key) POOL_LOCKED;
+static inline uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED
+{
+    const struct stream *last = pool->last_stream;
+
+    return last && last->key == key ? last->index : heap_find_stream(pool, key);
+}
 
 /* The block that contains `ptr`, whatever its state; 0 = none. */
 uint32_t heap_find(const struct pool *pool, devptr_t ptr) POOL_LOCKED;
@@ -327,7 +345,13 @@ uint32_t heap_cut(struct pool *pool, uint32_t index, uint64_t size) POOL_LOCKED;
 void heap_join(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* Makes sure that blocks can have this class in this heap; false: no memory. */
-bool heap_prepare_stream(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED;
+struct heap_stream *heap_new_class(
+        struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED;
+static inline bool heap_prepare_stream(
+        struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
+{
+    return heap_class(heap, stream) || heap_new_class(pool, heap, stream);
+}
 
 /* Puts a block that is in no index into state FREE with class `stream` and `point`, joined with the free neighbours of
  * its class, and into its index. Returns the block that it is now part of. */
@@ -336,6 +360,9 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
 /* The same, but the block may stay by itself for a moment (`recent`). */
 void heap_put_recent(
         struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+/* Takes a block of exactly this size that is recent, BUSY; 0 = none. */
+uint32_t heap_take_recent(struct pool *pool, struct heap *heap, uint32_t stream, bool small,
+        uint64_t size) POOL_LOCKED;
 /* No block of the heap is `recent` any more. */
 void heap_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
@@ -481,6 +508,6 @@ static inline uint64_t heap_seq(struct pool *pool)
 void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 /* The record of a heap whose segments are all gone and that no list names any more. */
-void heap_free(struct heap *heap);
+void heap_free(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 #endif

@@ -186,11 +186,10 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct out
 
 /* ── free ── */
 
-static void fill_free(struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
+/* The block is not the program's any more: told and counted. Where it goes now is the caller's. */
+static inline void tell_death(struct pool *pool, struct heap *heap, const struct block *block,
+        uint64_t stream, struct outcome *ret) POOL_LOCKED
 {
-    const struct heap *heap = heap_segment_of(pool, block)->heap;
-    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
-
     *ret = (struct outcome){
             .kind = OUTCOME_FREE,
             .heap = heap->kind,
@@ -199,13 +198,13 @@ static void fill_free(struct pool *pool, const struct block *block, struct outco
             .rounded = block->node.size,
             .seq = heap_seq(pool),
             .alloc_seq = block->seq,
-            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .stream = stream,
             .reserved = heap->device->reserved,
-            .rule = holder ? holder->rule : -1,
-            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .rule = -1,
             .device = heap->device->number,
-            .mode = holder ? holder->mode : HINT_OFF,
     };
+    heap_count_death(pool, block);
+    heap->frees++;
 }
 
 /* The storage of a hinted block is on its way out: the free is noted, the release goes its way (holder.h). */
@@ -230,16 +229,19 @@ static void keep(struct pool *pool, uint32_t index) POOL_LOCKED
     block->state = BLOCK_KEPT;
 }
 
-/* The block belongs to nobody any more; where it goes now is the caller's. */
-static void let_go(struct pool *pool, uint32_t index, struct outcome *ret) POOL_LOCKED
+static void let_go(struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, index);
-    struct heap *heap = heap_segment_of(pool, block)->heap;
+    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    const struct stream *stream = heap_stream_at(pool, block->stream);
 
-    fill_free(pool, block, ret);
-    heap_count_death(pool, block);
-    pool->counters.frees++;
-    heap->frees++;
+    tell_death(
+            pool, heap_segment_of(pool, block)->heap, block, block->stream ? stream->key : 0, ret);
+    if (holder) {
+        ret->rule = holder->rule;
+        ret->mode = holder->mode;
+    }
+    if (block->flags & BLOCK_HINTED)
+        ret->how = OUTCOME_HINTED;
 }
 
 /* A block that its holder lets go: the program's free came before the edge, or after everything was gone. */
@@ -306,7 +308,7 @@ static uint32_t free_locked(struct pool *pool, uint32_t index,
     struct heap *heap = heap_segment_of(pool, block)->heap;
     uint32_t stream;
 
-    let_go(pool, index, ret);
+    let_go(pool, block, ret);
     if (is_on_its_way(pool, block))
         return 0;
     if (block->holder)
@@ -327,6 +329,30 @@ static uint32_t free_locked(struct pool *pool, uint32_t index,
     }
     put_on_stream(pool, index, stream, fence_next(&heap_stream_at(pool, stream)->line));
     return 0;
+}
+
+/* The common cases, without a look at anything that they do not need: an ordinary block that goes to the open epoch, or
+ * back to the stream that allocated it. False: nothing has happened, go the long way. */
+static inline bool free_quickly(struct pool *pool, struct heap *heap, uint32_t index,
+        const struct pool_free_request *request, struct outcome *ret) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+    struct stream *stream = pool->last_stream;
+
+    if (block->holder || request->quarantine || block->flags & BLOCK_HINTED)
+        return false;
+    if (heap->kind == HEAP_PLAIN) {
+        tell_death(pool, heap, block, 0, ret);
+        heap_push_open(pool, index);
+        return true;
+    }
+    if (!stream || stream->index != block->stream || stream->key != request->stream
+            || request->entrance != ENTRANCE_STREAM || request->record_now
+            || !heap_prepare_stream(pool, heap, stream->index))
+        return false;
+    tell_death(pool, heap, block, stream->key, ret);
+    put_on_stream(pool, index, stream->index, fence_next(&stream->line));
+    return true;
 }
 
 static int free_frozen(struct pool *pool, devptr_t ptr, struct outcome *ret)
@@ -358,7 +384,8 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
     index = starts_at(&segment->starts, ptr - segment->base);
     if (index && heap_block(pool, index)->state == BLOCK_LIVE) {
         heap = segment->heap;
-        stream = free_locked(pool, index, request, ret);
+        if (!free_quickly(pool, heap, index, request, ret))
+            stream = free_locked(pool, index, request, ret);
     } else {
         pool->counters.bad_frees++;
         r = -EINVAL;

@@ -143,11 +143,6 @@ static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool
 
 /* ── epochs ── */
 
-bool reclaim_is_due(const struct pool *pool)
-{
-    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->opts.epoch_bytes;
-}
-
 /* The blocks of an epoch that could not be recorded are open again, before those freed since. */
 static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
 {

@@ -22,7 +22,10 @@
 int reclaim_poll(struct pool *pool, bool close);
 
 /* True if so much was freed that an epoch should be closed. */
-bool reclaim_is_due(const struct pool *pool) POOL_LOCKED;
+static inline bool reclaim_is_due(const struct pool *pool)
+{
+    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->opts.epoch_bytes;
+}
 
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
