@@ -60,7 +60,9 @@ static void make_id(const char *site, size_t number, char ret_id[static RULE_ID_
     size_t n = 0;
 
     for (const char *s = site; *s && *s != ' ' && *s != '+' && n + 1 < sizeof(name); s++) {
-        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
+        char c = *s;
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
         if (is_id_char(c))
             name[n++] = c;
         else if (n && name[n - 1] != '-')
@@ -111,7 +113,7 @@ static void add_builds(struct hintfile *file, const struct trace *trace, uint32_
             continue;
         struct hintfile_build *build = &file->build[file->build_count++];
         memcpy(build->soname, name, strlen(name) + 1);
-        for (unsigned b = 0; b < module->build_id_length; b++)
+        for (size_t b = 0; b < module->build_id_length; b++)
             (void)snprintf(build->id + 2 * b, 3, "%02x", module->build_id[b]);
     }
 }

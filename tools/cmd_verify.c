@@ -185,10 +185,6 @@ static void judge_captures(struct verify *verify, const struct step *step)
     }
     if (directory)
         (void)closedir(directory);
-    if (verify->capture_count == 0)
-        fail(verify, NULL,
-                vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
-                        step->name));
     free(prefix);
 }
 
@@ -228,6 +224,10 @@ static int run_step(struct verify *verify, const struct step *step, char **words
         fail(verify, NULL, vec_format("%s: the program %s", step->name, text));
         free(text);
     }
+    if (verify->capture_count == 0)
+        fail(verify, NULL,
+                vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
+                        step->name));
     return 0;
 }
 

@@ -22,8 +22,10 @@ void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_
             ret_glob[n++] = '*';
             break;
         }
-        ret_glob[n++] = !digits ? *path : per_digit ? '?' : '*';
-        path++;
+        ret_glob[n] = *path++;
+        if (digits)
+            ret_glob[n] = per_digit ? '?' : '*';
+        n++;
         while (digits && !per_digit && *path >= '0' && *path <= '9')
             path++;
     }
@@ -384,6 +386,8 @@ static struct rule *copy_rules(const struct mine *mine)
 /* Drops hint `at`: a check found that it would release what must stay. */
 static void drop_hint(struct mine *mine, size_t at)
 {
+    if (at >= mine->hint_count)
+        return;
     memmove(&mine->hints[at], &mine->hints[at + 1],
             (mine->hint_count - at - 1) * sizeof(*mine->hints));
     mine->hint_count--;
@@ -423,7 +427,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         const struct trace_block *block = &work->job->trace->blocks[i];
         uint64_t size = block->size;
-        if (matches[i].rule != TRACE_NONE && !matches[i].small && !block->native) {
+        if (matches[i].rule < out->hint_count && !matches[i].small && !block->native) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;

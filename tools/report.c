@@ -45,9 +45,9 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
 {
     const struct trace *trace = report->load.trace;
     struct keymap index = {0};
-    struct report_owner *owners = NULL;
+    size_t room = 16;
+    struct report_owner *owners = vec_new(room, sizeof(*owners));
     size_t count = 0;
-    size_t room = 0;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];

@@ -16,8 +16,6 @@
 #include "tools/symbols.h"
 #include "tools/vec.h"
 
-extern char **environ;
-
 static char *own_directory(void)
 {
     char path[4096];

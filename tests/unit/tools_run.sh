@@ -129,7 +129,7 @@ for n in range(3000):
         peak = max(peak, total)
         rows.append(f"a,{n},{size},{stream},{n}")
 open("t.csv", "w").write("\n".join(rows) + "\n")
-open("peak", "w").write(f"{peak} {sum(r[0] == 'a' for r in rows[1:])}")
+open("peak", "w").write(f"{peak} {sum(r[0] == 'a' for r in rows[1:])}\n")
 PY
     read -r peak count <peak
     for entrance in sync stream; do
