@@ -39,7 +39,7 @@ struct tag {
     uint64_t size; /* bytes that the program requested */
     const char *
             path; /* anchor path "outer/inner" of `anchor`, never NULL, valid for the process's life */
-    uint32_t reserved; /* 0 */
+    uint32_t instance; /* which time `path` was entered when `anchor` was, 0 = the first */
     int device;        /* device ordinal, -1 = unknown */
 };
 
@@ -88,6 +88,7 @@ struct plan {
     enum hint_mode mode;
     uint32_t
             due_anchor; /* the anchor instance whose edge is meant; 0 = the first edge that matches the rule's `when` */
+    bool small; /* matched, but below the rule's min_size: left alone and counted */
 };
 
 /* State of the storage behind an address that the program holds (alloc/holder.h). */
@@ -98,6 +99,55 @@ enum holder_state {
     HOLDER_HUSK,  /* no storage (live) or no access (trap); the address is reserved */
     HOLDER_GONE,  /* the program freed it */
     HOLDER_STATE_COUNT,
+};
+
+/* The kinds of heap of hard-parts.md R76. */
+enum heap_kind {
+    HEAP_PLAIN, /* one per context: segments from cuMemAlloc, serves the sync entrance */
+    HEAP_MAPPED, /* one per memory pool: a reserved range with physical handles, serves the stream entrance */
+    HEAP_PRIVATE, /* one per context: mapped, serves hint-matched sync requests */
+    HEAP_KIND_COUNT,
+};
+
+/* What an outcome tells of. */
+enum outcome_kind {
+    OUTCOME_NONE,
+    OUTCOME_ALLOC,
+    OUTCOME_FREE,   /* the program's own free */
+    OUTCOME_SHADOW, /* an edge passed; a hint in shadow would have released the storage here */
+    OUTCOME_RELEASE, /* an edge passed; the range is marked dead, the storage goes when the device is past it */
+    OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone */
+    OUTCOME_KIND_COUNT,
+};
+
+/* How an outcome came about; bits of outcome.how. */
+enum outcome_how {
+    OUTCOME_HIT = 1u << 0,     /* served without a driver call */
+    OUTCOME_GROWN = 1u << 1,   /* the driver was asked for memory */
+    OUTCOME_WAITED = 1u << 2,  /* the host waited for the device */
+    OUTCOME_TRIMMED = 1u << 3, /* idle memory was given back to make room */
+    OUTCOME_ORDERED = 1u << 4, /* a stream was made to wait for another one */
+    OUTCOME_HINTED = 1u << 5,  /* the block stands on a physical handle of its own */
+    OUTCOME_SMALL = 1u << 6,   /* a hint matched but the block is below its min_size */
+};
+
+/* What the pool did, for the recorder. Filled under the pool's lock, so `seq` orders outcomes as they happened. */
+struct outcome {
+    enum outcome_kind kind;
+    enum heap_kind heap;
+    devptr_t ptr;
+    uint64_t size;      /* bytes that the program requested */
+    uint64_t rounded;   /* bytes that the block takes */
+    uint64_t seq;       /* of this event; strictly rising over the process */
+    uint64_t alloc_seq; /* of the block's allocation (= seq for OUTCOME_ALLOC) */
+    uint64_t stream;    /* identity of the allocating stream, 0 = unknown */
+    uint64_t
+            reserved; /* bytes held from the driver afterwards, all heaps of the device, caches included */
+    int64_t reserved_delta; /* what this call changed in it */
+    int rule;               /* index of the hint, -1 = none */
+    uint32_t how;           /* enum outcome_how */
+    int device;
+    enum hint_mode mode; /* HINT_OFF without a hint */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,9 +89,10 @@ static void *work(void *arg)
         exit(EXIT_FAILURE);
     for (;;) {
         uint64_t i = next_random(w) % SLOTS;
+        bool was_free = held[i] != NULL;
         int r;
 
-        if (held[i]) {
+        if (was_free) {
             r = release(w, held[i], size[i]);
             held[i] = NULL;
         } else {
@@ -98,7 +100,8 @@ static void *work(void *arg)
             r = allocate(w, size[i], &held[i]);
         }
         if (r) {
-            fprintf(stderr, "books: %s\n", cudaGetErrorString(cudaGetLastError()));
+            fprintf(stderr, "books: %s of %zu bytes: %s\n", was_free ? "free" : "allocation",
+                    size[i], cudaGetErrorString(cudaGetLastError()));
             exit(EXIT_FAILURE);
         }
         atomic_fetch_add(&w->books->operations, 1);

@@ -5,6 +5,7 @@
 The trainers check their own sums against the host's, so a wrong byte fails a run by itself; here the printed checksums
 are compared as well, with those of the program alone on the simulated device.
 """
+import functools
 import sys
 
 from regresskit import BUILD, SOURCE, bare, check, checksum, fail, kedge_run, main, same
@@ -13,7 +14,7 @@ SEEDS = range(1, 51)
 FEW = (1, 2, 3)
 MODES = ("off", "track", "pool")
 FORMS = ("pt", "pir")
-# Every program of tests/trainers, with the arguments of a short run; {} is the entrance.
+# Every program of tests/trainers, with the arguments of short runs; {} is the entrance.
 SHORT = {
     "sot": [["--form", form, "--graph", "small", "--entrance", "{}", "--streams", streams]
             for form in FORMS for streams in ("1", "3")],
@@ -23,8 +24,6 @@ SHORT = {
     "graphs": [["--launches", "10", "--entrance", "{}"]],
     "driverprog": [["--entrance", "{}"], ["--gpa", "--entrance", "{}"]],
 }
-
-
 # Two of our own traces through kedge-replay, which checks each tensor's pattern as well.
 TRACES = sorted((SOURCE / "tests" / "traces").glob("*.csv"), key=lambda p: p.stat().st_size)[:2]
 
@@ -53,29 +52,13 @@ def compare(commands, seeds):
     check(runs >= len(MODES) * len(seeds), "too few runs were compared")
 
 
-def short_runs(entrance):
-    return [[program(name), *(a.format(entrance) for a in arguments)] for name, runs in SHORT.items() for arguments in runs]
+def short_runs(trainer, entrance):
+    compare([[program(trainer), *(a.format(entrance) for a in arguments)] for arguments in SHORT[trainer]], SEEDS)
 
 
 def replays(entrance):
     check(TRACES, "there is no trace of our own in tests/traces")
-    return [[str(BUILD / "kedge-replay"), str(t), "--entrance", entrance, "--streams"] for t in TRACES]
-
-
-def replays_on_the_sync_entrance():
-    compare(replays("sync"), SEEDS)
-
-
-def replays_on_the_stream_entrance():
-    compare(replays("stream"), SEEDS)
-
-
-def short_runs_on_the_sync_entrance():
-    compare(short_runs("sync"), SEEDS)
-
-
-def short_runs_on_the_stream_entrance():
-    compare(short_runs("stream"), SEEDS)
+    compare([[str(BUILD / "kedge-replay"), str(t), "--entrance", entrance, "--streams"] for t in TRACES], SEEDS)
 
 
 def the_full_graph_on_both_entrances():
@@ -86,10 +69,12 @@ def the_full_graph_on_both_entrances():
 def no_trainer_is_left_out():
     """A program that is built into trainers/ and not in the list above would never be compared."""
     built = {p.name for p in (BUILD / "trainers").iterdir() if p.is_file() and p.suffix == "" and p.stat().st_mode & 0o100}
-    same("programs in trainers/", {b.removesuffix("-real") for b in built}, set(SHORT))
+    same("programs in trainers/", built, set(SHORT))
 
+
+# One test for each trainer and entrance: "sot_sync", "replay_stream".
+CASES = {f"{t}_{e}": functools.partial(short_runs, t, e) for t in SHORT for e in ("sync", "stream")}
+CASES.update({f"replay_{e}": functools.partial(replays, e) for e in ("sync", "stream")})
 
 if __name__ == "__main__":
-    main(replays_on_the_sync_entrance, replays_on_the_stream_entrance, short_runs_on_the_sync_entrance,
-         short_runs_on_the_stream_entrance, the_full_graph_on_both_entrances,
-         no_trainer_is_left_out)
+    main(the_full_graph_on_both_entrances, no_trainer_is_left_out, **CASES)

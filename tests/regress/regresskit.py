@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -53,12 +54,21 @@ def environment(**changes):
     return env
 
 
-def run(*command, rc=0, timeout=300, stdin=None, **changes):
+def run(*command, rc=0, timeout=300, **changes):
     """Runs a command to its end; rc=None accepts any status. Output is stdout and stderr together."""
-    done = subprocess.run([str(c) for c in command], env=environment(**changes), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, stdin=stdin, timeout=timeout, text=True, errors="replace",
-                          check=False)
     line = " ".join(map(str, command))
+    # A session of its own: what a command that hangs has started must not outlive the test.
+    with subprocess.Popen([str(c) for c in command], env=environment(**changes), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True) as family:
+        try:
+            output, _ = family.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(family.pid, signal.SIGKILL)
+            print(family.communicate()[0][-3000:])
+            fail(f"{line}: not at its end after {timeout} s")
+            sys.exit(1)
+    done = subprocess.CompletedProcess(command, family.returncode, output)
     if rc is not None and done.returncode != rc:
         print(done.stdout[-6000:])
         fail(f"{line}: exit {done.returncode}, wanted {rc}")
@@ -174,8 +184,8 @@ def needs(*paths):
             sys.exit(1)
 
 
-def main(*tests):
-    names = {t.__name__: t for t in tests}
+def main(*tests, **more):
+    names = {t.__name__: t for t in tests} | more
     wanted = sys.argv[1:]
     if not wanted or any(w not in names for w in wanted):
         sys.exit(f"usage: {sys.argv[0]} {'|'.join(names)}")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 /* Whatever the arguments are, they are not looked at. */
 #define RUNTIME_ABSENT(name_)                                       \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies and sets. The direction that the program states chooses the driver's call, as in the real runtime. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 static CUdeviceptr address(const void *ptr)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Versions, errors, devices, limits, peers. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 #include <string.h>
 

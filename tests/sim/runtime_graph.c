@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Capture, and graphs as a capture makes them. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 RUNTIME_PTSZ(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
         cuStreamBeginCapture_v2, (stream, (CUstreamCaptureMode)mode))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Libraries, kernels, launches. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 /* ---- libraries ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory: both entrances, pools, host memory, pointers, other processes. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 #include "tests/sim/simcuda.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * What nvcc's host code registers and calls: device code, kernels and variables by their host symbols. All of it is
  * registered before main runs, when there may be no driver yet, so images are loaded with the first use.
  */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams, events, host functions. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls whose form depends on the version of the runtime. */
-#include "tests/sim/runtime.h"
+#include "tests/sim/runtime_core.h"
 
 #include <string.h>
 

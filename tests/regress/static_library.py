@@ -9,7 +9,7 @@ import re
 
 from regresskit import BUILD, LIBRARY, SIM, check, main, needs, run, skip
 
-PROGRAM = BUILD / "tests" / "regress" / "static_runtime"
+PROGRAM = BUILD / "tests" / "regress" / "static_witness"
 NAMES = ("cuMemAlloc", "cuMemFree", "cuMemAllocAsync", "cuMemFreeAsync")
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runtime.h - the simulated CUDA runtime (libcudart.so.13 and .12), inside.
+ * runtime_core.h - the simulated CUDA runtime (libcudart.so.13 and .12), inside.
  *
  * The real runtime cannot run on a driver of ours, and programs want a runtime. This one offers the same calls over
  * whatever libcuda.so.1 is found, simulated or real, and reaches it as the real one does: one dlopen, one dlsym of
@@ -19,8 +19,8 @@
  * Threads: any. The last error, the device and its binding belong to the thread; primary contexts and kernels are
  * shared, each under a mutex of its own. RUNTIME_MAJOR (13 or 12) is set by the build.
  */
-#ifndef KEDGE_TESTS_SIM_RUNTIME_H
-#define KEDGE_TESTS_SIM_RUNTIME_H
+#ifndef KEDGE_TESTS_SIM_RUNTIME_CORE_H
+#define KEDGE_TESTS_SIM_RUNTIME_CORE_H
 
 #include "preload/cuda_abi.h"
 

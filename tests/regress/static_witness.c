@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * static_runtime.c - what the real CUDA runtime, linked statically, gets from the driver for each name it asks for.
+ * static_witness.c - what the real CUDA runtime, linked statically, gets from the driver for each name it asks for.
  *
  * The runtime asks dlsym for cuGetProcAddress_v2 and then that function for everything, itself included, before it
  * makes its first call. Symbol preloading never sees a static runtime; dlsym is the only door. This program stands

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/fence.h"
+
+#include <errno.h>
+
+void fence_chain_push(struct fence_chain *chain, uint32_t index, uint64_t bytes, uint32_t *next,
+        uint32_t *tail_next)
+{
+    *next = 0;
+    if (chain->head)
+        *tail_next = index;
+    else
+        chain->head = index;
+    chain->tail = index;
+    chain->count++;
+    chain->bytes += bytes;
+}
+
+struct fence_mark *fence_begin(struct fence_line *line, struct fence_chain *chain)
+{
+    struct fence_mark *mark = meta_get(sizeof(*mark));
+
+    if (!mark)
+        return NULL;
+    mark->number = ++line->begun;
+    mark->users = 2; /* the line and the caller */
+    if (chain) {
+        mark->chain = *chain;
+        *chain = (struct fence_chain){0};
+    }
+    if (line->last)
+        line->last->next = mark;
+    else
+        line->first = mark;
+    line->last = mark;
+    line->marks++;
+    return mark;
+}
+
+void fence_recorded(struct fence_line *line, struct fence_mark *mark, uint64_t fence)
+{
+    mark->fence = fence;
+    mark->recorded = true;
+    if (mark->number > line->recorded)
+        line->recorded = mark->number;
+}
+
+/* Unlinks a mark that may stand anywhere; false if it is not there any more (a later one has passed). */
+static bool unlink_mark(struct fence_line *line, struct fence_mark *mark)
+{
+    struct fence_mark *before = NULL;
+    struct fence_mark *at = line->first;
+
+    while (at && at != mark) {
+        before = at;
+        at = at->next;
+    }
+    if (!at)
+        return false;
+    if (before)
+        before->next = at->next;
+    else
+        line->first = at->next;
+    if (line->last == at)
+        line->last = before;
+    at->next = NULL;
+    line->marks--;
+    return true;
+}
+
+void fence_failed(struct fence_line *line, struct fence_mark *mark, struct fence_chain *ret_chain)
+{
+    *ret_chain = (struct fence_chain){0};
+    if (!unlink_mark(line, mark))
+        return; /* covered by a later mark that has passed: nothing waits for it */
+    *ret_chain = mark->chain;
+    mark->chain = (struct fence_chain){0};
+    mark->users--; /* the line's; the caller still has its own */
+}
+
+struct fence_mark *fence_oldest(const struct fence_line *line)
+{
+    return fence_at_least(line, 0);
+}
+
+struct fence_mark *fence_at_least(const struct fence_line *line, uint64_t number)
+{
+    struct fence_mark *mark = line->first;
+
+    while (mark && (!mark->recorded || mark->number < number))
+        mark = mark->next;
+    return mark;
+}
+
+struct fence_mark *fence_pass(struct fence_line *line, uint64_t number)
+{
+    struct fence_mark *mark = line->first;
+
+    if (number > line->passed)
+        line->passed = number;
+    if (!mark || mark->number > line->passed)
+        return NULL;
+    (void)unlink_mark(line, mark);
+    return mark;
+}
+
+void fence_use(struct fence_mark *mark)
+{
+    mark->users++;
+}
+
+bool fence_drop(struct fence_mark *mark, uint64_t *ret_fence, bool *ret_put)
+{
+    *ret_put = false;
+    if (--mark->users > 0)
+        return false;
+    *ret_put = mark->recorded;
+    *ret_fence = mark->fence;
+    meta_put(mark, sizeof(*mark));
+    return true;
+}
+
+int fence_set_add(struct fence_set *set, uint32_t stream, uint64_t point)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->stream[i] == stream) {
+            if (point > set->point[i])
+                set->point[i] = point;
+            return 0;
+        }
+    }
+    if (set->count == FENCE_SET_MAX)
+        return -ENOSPC;
+    set->stream[set->count] = stream;
+    set->point[set->count] = point;
+    set->count++;
+    return 0;
+}
+
+int fence_set_merge(struct fence_set *set, const struct fence_set *other)
+{
+    struct fence_set merged = *set;
+
+    for (uint32_t i = 0; i < other->count; i++) {
+        if (fence_set_add(&merged, other->stream[i], other->point[i]) != 0)
+            return -ENOSPC;
+    }
+    *set = merged;
+    return 0;
+}
+
+uint64_t fence_set_point(const struct fence_set *set, uint32_t stream)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->stream[i] == stream)
+            return set->point[i];
+    }
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * grow.h - asking the driver for memory: segments, slots of an arena, a handle for a hinted block.
+ *
+ * Each function adds what it got and takes the request's piece in one hold of the lock, so that no other thread can take
+ * it in between; if anything fails midway, what was done is undone and the block that stood for it is gone or a gap.
+ * Threads: any, with no lock held; several may grow at once, each its own block. Rules: R15 R19 R36 R76.
+ */
+#ifndef KEDGE_ALLOC_GROW_H
+#define KEDGE_ALLOC_GROW_H
+
+#include "alloc/serve.h"
+
+/* How many bytes more would be held from the driver if the request were served by growth now. */
+uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
+
+/* Grows the heap of the request and hands out the piece: 0, the driver's code, or -errno (-ENOTSUP: hinted, and there is
+ * no VMM). */
+int grow_serve(struct pool *pool, struct serve *serve);
+
+/* Asks what a heap needs to know of its device before it can serve: granularity, address ranges. 0, the driver's code or
+ * -errno. A mapped heap of a device without VMM becomes one of plain segments. */
+int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
+
+/* The size of a physical handle: of the arena's slots; and what sizes of hinted blocks are multiples of. */
+uint64_t grow_slot(const struct pool *pool, const struct heap *heap);
+uint64_t grow_unit(const struct heap *heap);
+
+#endif

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap.h - the inside of the pool: blocks, segments, heaps, and the books that are kept on them.
+ *
+ * Only alloc/ includes this. What is here works on memory of ours alone: nothing calls the driver, so everything may be
+ * done in one hold of the pool's lock, and none of it can wait.
+ *
+ *     struct pool ─► struct heap (kind, owner) ─► segments ─► blocks in address order, without gaps between them
+ *                       │
+ *                       └─► free blocks by (size, address), one struct bestfit per class of free block:
+ *                             small, clean   may be handed to anybody
+ *                             per stream     freed on that stream: its own at once, others' when the point has passed
+ *                             gaps           addresses of a mapped range that have no storage
+ *                             idle           hinted blocks that were freed and still stand on their handle
+ *
+ * Segments. PLAIN: one cuMemAlloc. ARENA: the reserved range of a mapped heap, storage by handles of one size from the
+ * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own. All begin and end on 2 MiB.
+ *
+ * States of a block (who holds it, what it waits for):
+ *
+ *     FREE ─take─► LIVE ─free─► PENDING (in an epoch) ─► FREE            sync, or unknown stream
+ *                       ─free─► FREE in the class of the stream          stream
+ *                       ─free─► PENDING ─► IDLE ─take─► LIVE             hinted, freed before it was due
+ *                       ─due──► LIVE with a holder on its way ─► ... ─► GAP when freed and quiet
+ *     BUSY: a driver call about it is under way in some thread; nobody else touches it.
+ *
+ * Threads: everything here needs the pool's lock, unless it says otherwise. Memory: meta.h.
+ */
+#ifndef KEDGE_ALLOC_HEAP_H
+#define KEDGE_ALLOC_HEAP_H
+
+#include "alloc/bestfit.h"
+#include "alloc/fence.h"
+#include "alloc/granule.h"
+#include "alloc/holder.h"
+#include "alloc/lock.h"
+#include "alloc/lookup.h"
+#include "alloc/pool.h"
+#include "alloc/starts.h"
+
+#define POOL_DEVICES_MAX 64
+#define BLOCKS_MAX       (1u << 27)
+#define SEGMENTS_MAX     (1u << 22)
+#define STREAMS_MAX      (1u << 20)
+#define HOLDERS_MAX      (1u << 24)
+
+enum block_state {
+    BLOCK_NONE,
+    BLOCK_FREE,    /* in a bestfit of its class */
+    BLOCK_LIVE,    /* the program holds it (its storage may be on its way out: see the holder) */
+    BLOCK_PENDING, /* freed; in the open chain or an epoch */
+    BLOCK_BUSY,
+    BLOCK_GAP,  /* no storage; in `gaps` */
+    BLOCK_IDLE, /* HINT: freed, storage there; in `idle` */
+    BLOCK_KEPT, /* freed during a capture, or stuck: never handed out again */
+    BLOCK_STATE_COUNT,
+};
+
+enum block_flag {
+    BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
+    BLOCK_STREAMED = 1 << 1, /* came through the stream entrance */
+    BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
+    BLOCK_TRAPPED =
+            1 << 3, /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
+};
+
+/* 64 bytes, one line. */
+struct block {
+    struct bestfit_node node;
+    uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
+    uint32_t segment;
+    uint32_t
+            stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    uint32_t holder; /* LIVE: index of its holder, 0 = none */
+    uint32_t slack;  /* LIVE: size less what was requested */
+    uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
+    uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
+    uint8_t state;
+    uint8_t flags;
+    uint16_t
+            last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+};
+
+enum segment_kind {
+    SEGMENT_PLAIN,
+    SEGMENT_ARENA,
+    SEGMENT_HINT,
+};
+
+struct segment {
+    devptr_t base; /* of what is used: a multiple of the granule */
+    uint64_t size; /* PLAIN: usable bytes; else reserved bytes of address space */
+    devptr_t raw_base;
+    uint64_t raw_size; /* what the driver gave; base and size lie inside */
+    struct heap *heap;
+    uint64_t context;     /* PLAIN: whose memory it is */
+    uint32_t prev, next;  /* in the heap's list */
+    uint32_t first, last; /* blocks */
+    uint32_t tenants;     /* LIVE blocks */
+    uint64_t top;         /* bytes from the base that have blocks; PLAIN: size */
+    uint64_t slot;        /* bytes per entry of `handles` */
+    uint64_t *handles;    /* ARENA: per slot, 0 = none; HINT: at a block's first slot */
+    struct span handle_span;
+    struct starts starts;
+    enum segment_kind kind;
+    bool small;
+    bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
+};
+
+/* Free blocks of some sizes are kept as they are for a moment, since the next request of the size is often near: one block
+ * per slot, by a hash of its size. They are FREE, flagged BLOCK_RECENT, in no bestfit and joined with no neighbour;
+ * heap_settle puts them where they belong, and every walk over free blocks begins with it. */
+#define RECENT_SLOTS 32u
+#define RECENT_MAX   (UINT64_C(1) << 20) /* larger ones are always where best fit sees them */
+
+/* Free blocks of one stream in one heap. */
+struct heap_stream {
+    struct heap_stream *next;
+    uint32_t stream;
+    uint64_t swept; /* up to this point blocks were made clean */
+    uint32_t recent[RECENT_SLOTS];
+    struct bestfit fit;
+};
+
+/* Physical handles without a mapping, by size. */
+struct shelf {
+    uint64_t size;
+    uint64_t *handles;
+    uint32_t count, room;
+    struct shelf *next;
+};
+
+/* Sums that are kept for each heap. */
+struct tally {
+    uint64_t live_count;
+    uint64_t live_requested;
+    uint64_t live_rounded;
+    uint64_t used;
+    uint64_t stored;
+    uint64_t reserved;
+    uint64_t pending;
+    uint64_t kept;
+    uint64_t limbo;
+    uint64_t husk;
+    uint64_t cached;
+    uint64_t live_requested_high;
+    uint64_t used_high;
+    uint64_t stored_high;
+    uint64_t reserved_high;
+};
+
+/* Sums over the heaps of a device; those that need marks of their own. */
+struct device {
+    uint64_t live_requested, live_requested_high;
+    uint64_t stored, stored_high;
+    uint64_t reserved, reserved_high;
+    uint64_t granularity; /* 0 = not asked yet */
+    int number;
+};
+
+struct heap {
+    /* fixed at creation */
+    enum heap_kind kind;
+    uint64_t owner;
+    struct device *device;
+    /* guarded by the pool's lock: */
+    struct heap *next; /* of all heaps that have not left */
+    struct tally tally;
+    uint32_t segments;    /* list */
+    uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
+    uint32_t busy;        /* driver calls under way that will come back to this heap */
+    uint32_t stream_count;
+    bool no_vmm;   /* the driver has none: plain segments */
+    bool no_hints; /* the driver has none: hinted blocks cannot be placed */
+    bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
+    bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
+    struct bestfit small, clean, gaps, hint_gaps, idle;
+    uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
+    uint32_t recent_count; /* in all of them, those of streams included */
+    uint64_t recent_bytes;
+    struct heap_stream *streams;
+    struct shelf *shelves;
+    struct lookup shelf_of; /* by size */
+    struct pool_heap_attrs attrs;
+    uint64_t allocs, frees, hits, grows;
+    struct heap *next_leaving;
+};
+
+/* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */
+struct stream {
+    uint64_t key;
+    uint32_t index;
+    uint32_t refs;   /* LIVE and FREE blocks that name it */
+    uint64_t newest; /* the greatest point that any block needs of it */
+    bool gone;
+    struct fence_line line;
+};
+
+/* Ranges that were marked dead together and wait for the submissions under way (R66). */
+struct grace {
+    struct grace *next;
+    uint64_t snapshot;
+    uint32_t holders; /* chain through holder.next */
+};
+
+struct news {
+    struct news *next;
+    struct outcome outcome;
+};
+
+/* What the whole pool counts. */
+struct counters {
+    uint64_t allocs, frees, hits, misses, grows, bad_frees;
+    uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
+    uint64_t trims, trimmed_bytes, ooms, remaps;
+    uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
+    uint64_t fence_errors;
+};
+
+struct pool {
+    struct pool_gate gate; /* first: the inline checks of pool.h read it */
+    /* fixed at creation */
+    struct driver driver;
+    struct pool_opts opts;
+    /* any thread */
+    _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
+    _Atomic uint64_t seq;
+    _Atomic uint64_t driver_calls;
+    struct granules granules; /* look-ups without the lock */
+    struct lock lock;
+    /* guarded by lock: */
+    const struct hints *hints;
+    struct slab blocks;
+    struct slab segments;
+    struct slab holders;
+    struct slab streams;
+    struct heap *heaps;                     /* list */
+    struct lookup heap_of[HEAP_KIND_COUNT]; /* by owner */
+    struct heap *last[HEAP_KIND_COUNT];     /* the one that was asked for last */
+    struct heap *leaving;
+    struct lookup stream_of; /* by identity */
+    struct stream *last_stream;
+    uint32_t streams_gone; /* gone and not yet forgotten */
+    uint32_t
+            contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
+    struct device devices[POOL_DEVICES_MAX];
+    struct fence_chain open;
+    struct fence_line epochs;
+    uint64_t waiting_bytes; /* in epochs */
+    struct grace *grace_first, *grace_last;
+    struct fence_chain removals; /* hinted blocks whose storage can go now */
+    bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
+    struct news *news_first, *news_last;
+    uint32_t *due; /* per rule: head of the list of holders that wait for an edge */
+    struct counters counters;
+};
+
+#define POOL_LOCKED TSA(requires_capability(pool->lock))
+
+/* ── finding ── */
+
+static inline struct block *heap_block(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->blocks, index);
+}
+
+static inline struct segment *heap_segment(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->segments, index);
+}
+
+static inline struct holder *heap_holder(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->holders, index);
+}
+
+static inline struct stream *heap_stream_at(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->streams, index);
+}
+
+static inline struct segment *heap_segment_of(const struct pool *pool, const struct block *block)
+{
+    return heap_segment(pool, block->segment);
+}
+
+static inline uint64_t heap_round(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* The heap of this key; made if `device` >= 0 and there is none. NULL: none, or no memory. */
+struct heap *heap_get(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
+
+/* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
+uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED;
+
+/* The block that contains `ptr`, whatever its state; 0 = none. */
+uint32_t heap_find(const struct pool *pool, devptr_t ptr) POOL_LOCKED;
+
+/* ── segments ── */
+
+/* Adds what the driver gave, as one BUSY block over all of it (PLAIN), or as a range with no blocks yet. 0, -ENOMEM. */
+int heap_add_segment(struct pool *pool, struct heap *heap, const struct segment *like,
+        uint32_t *ret_segment) POOL_LOCKED;
+
+/* Takes a segment out of every structure: blocks, look-up, lists. No block of it may be LIVE or in a chain. The driver's
+ * part is the caller's. */
+void heap_remove_segment(struct pool *pool, uint32_t number) POOL_LOCKED;
+
+/* A segment's owner is gone: look-ups do not know it any more, its blocks are counted as freed and leave all chains and
+ * indices (KEPT), but the records stay, for threads that are busy with them, until heap_remove_segment. */
+void heap_kill_segment(struct pool *pool, uint32_t number) POOL_LOCKED;
+
+/* Extends the blocks of a range by `size` bytes at its top: a BUSY block. 0 = no memory or no addresses left. */
+uint32_t heap_extend(struct pool *pool, uint32_t number, uint64_t size) POOL_LOCKED;
+
+/* ── blocks ── */
+
+/* Cuts a block that is in no index: it keeps `size` bytes, the rest becomes a new block in the same state and class,
+ * whose index is returned. Needs one record (slab_prepare). */
+uint32_t heap_cut(struct pool *pool, uint32_t index, uint64_t size) POOL_LOCKED;
+
+/* Joins a block with the one after it, neither in an index: sizes add up, the greater point stays. */
+void heap_join(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* Makes sure that blocks can have this class in this heap; false: no memory. */
+bool heap_prepare_stream(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED;
+
+/* Puts a block that is in no index into state FREE with class `stream` and `point`, joined with the free neighbours of
+ * its class, and into its index. Returns the block that it is now part of. */
+uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+
+/* The same, but the block may stay by itself for a moment (`recent`). */
+void heap_put_recent(
+        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+/* No block of the heap is `recent` any more. */
+void heap_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
+
+/* The same for GAP; a gap at the top of its range leaves the range. */
+void heap_put_gap(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* Takes a FREE, GAP or IDLE block out of its index; it is BUSY then. */
+void heap_pull(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* What heap_take may use. */
+struct heap_want {
+    uint64_t size; /* rounded */
+    uint64_t align;
+    uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
+    bool small;      /* from the small segments of a plain heap */
+};
+
+/* A best-fit block of exactly want->size, BUSY, cut free of what is around it; 0 = none. Needs two records. */
+uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want *want) POOL_LOCKED;
+
+/* Cuts a BUSY block down to the wanted piece; what is left over goes back as FREE of its class. Needs two records. */
+uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *want) POOL_LOCKED;
+
+/* A run of free neighbours that together fit: of `want->stream` and clean ones (any = false), or of all classes (any).
+ * Writes the first and the last block of the shortest such run. 0, or -ENOENT. Walks all blocks of the heap. */
+int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any,
+        uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED;
+
+/* Makes one BUSY block of a run. */
+uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last) POOL_LOCKED;
+
+/* Free blocks whose points have passed become clean. Returns how many did. */
+uint32_t heap_sweep(struct pool *pool, struct heap *heap) POOL_LOCKED;
+
+/* ── books ── */
+
+/* Adds to a sum of the heap, and of its device where that has it. */
+void heap_count_reserved(struct heap *heap, int64_t by);
+void heap_count_stored(struct heap *heap, int64_t by);
+void heap_count_pending(struct heap *heap, int64_t by);
+void heap_count_kept(struct heap *heap, int64_t by);
+void heap_count_limbo(struct heap *heap, int64_t by);
+void heap_count_husk(struct heap *heap, int64_t by);
+
+static inline void heap_raise(uint64_t *high, uint64_t value)
+{
+    if (value > *high)
+        *high = value;
+}
+
+/* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
+static inline bool heap_is_stored(const struct pool *pool, const struct block *block)
+{
+    const struct holder *holder = heap_holder(pool, block->holder);
+
+    return !block->holder || holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE;
+}
+
+/* A block becomes the program's, or ceases to be. */
+static inline void heap_count_birth(struct pool *pool, const struct block *block)
+{
+    struct segment *segment = heap_segment(pool, block->segment);
+    struct tally *tally = &segment->heap->tally;
+    struct device *device = segment->heap->device;
+    uint64_t size = block->node.size;
+    uint64_t requested = size - block->slack;
+
+    segment->tenants++;
+    tally->live_count++;
+    tally->live_rounded += size;
+    tally->live_requested += requested;
+    tally->used += heap_round(requested, 512);
+    tally->stored += size;
+    device->live_requested += requested;
+    device->stored += size;
+    heap_raise(&tally->live_requested_high, tally->live_requested);
+    heap_raise(&tally->used_high, tally->used);
+    heap_raise(&tally->stored_high, tally->stored);
+    heap_raise(&device->live_requested_high, device->live_requested);
+    heap_raise(&device->stored_high, device->stored);
+}
+
+static inline void heap_count_death(struct pool *pool, const struct block *block)
+{
+    struct segment *segment = heap_segment(pool, block->segment);
+    struct tally *tally = &segment->heap->tally;
+    struct device *device = segment->heap->device;
+    uint64_t size = block->node.size;
+    uint64_t requested = size - block->slack;
+
+    segment->tenants--;
+    tally->live_count--;
+    tally->live_rounded -= size;
+    tally->live_requested -= requested;
+    tally->used -= heap_round(requested, 512);
+    device->live_requested -= requested;
+    if (heap_is_stored(pool, block)) {
+        tally->stored -= size;
+        device->stored -= size;
+    }
+}
+
+/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
+static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
+{
+    if (block->stream == stream)
+        return;
+    if (block->stream)
+        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
+    if (stream)
+        ((struct stream *)heap_stream_at(pool, stream))->refs++;
+    block->stream = stream;
+}
+
+/* Forgets streams that are gone and that nobody names. */
+void heap_forget_streams(struct pool *pool) POOL_LOCKED;
+
+/* How many handles of this size are on the shelf. */
+uint32_t heap_shelved(const struct heap *heap, uint64_t size);
+/* Puts a handle on the shelf of its size, counted as held; or takes one, 0 = none. -ENOMEM: not taken in. */
+int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle);
+uint64_t heap_unshelve(struct heap *heap, uint64_t size);
+
+/* Appends a block to a chain; to the open one: PENDING from now on. */
+void heap_chain(struct pool *pool, struct fence_chain *chain, uint32_t index) POOL_LOCKED;
+void heap_push_open(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* Holders: the list of those that wait for an edge. */
+void heap_expect(struct pool *pool, uint32_t index) POOL_LOCKED;
+void heap_unexpect(struct pool *pool, uint32_t index) POOL_LOCKED;
+/* The address is quiet, or the block unknown: the holder goes. */
+void heap_drop_holder(struct pool *pool, struct block *block) POOL_LOCKED;
+/* Marks the range of a holder's block as released for pool_touch, or not any more. */
+void heap_mark_released(struct pool *pool, const struct block *block, int by) POOL_LOCKED;
+
+/* The next number of the order. */
+static inline uint64_t heap_seq(struct pool *pool)
+{
+    return atomic_fetch_add_explicit(&pool->seq, 1, memory_order_relaxed) + 1;
+}
+
+/* Takes a heap out of the table; it goes when nothing holds it any more (pool->leaving). */
+void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;
+
+/* The record of a heap whose segments are all gone and that no list names any more. */
+void heap_free(struct heap *heap);
+
+#endif

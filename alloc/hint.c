@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/hint.h"
+
+#include "alloc/meta.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What of its pick a rule states exactly, so that it can be hashed. A shape is a set of these. */
+enum hint_part {
+    PART_SITE = 1 << 0,
+    PART_SIZE = 1 << 1,
+    PART_NTH = 1 << 2,
+    PART_PATH = 1 << 3,
+    SHAPE_COUNT = 1 << 4,
+};
+
+struct entry {
+    uint64_t hash;
+    uint32_t rule;
+    uint32_t next; /* in its bucket, rising rule; 0 = none */
+};
+
+struct hints {
+    const struct rule *rules;
+    size_t count;
+    uint32_t shapes; /* bit per shape in use */
+    uint32_t mask;   /* buckets - 1 */
+    uint32_t *buckets;
+    struct entry *entries; /* [0] is not used */
+    uint32_t entry_count;
+    uint32_t entry_room;
+};
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
+    return hash ^ hash >> 32;
+}
+
+static uint64_t hash_path(const char *path)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *path; path++)
+        hash = (hash ^ (unsigned char)*path) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static bool is_literal(const char *glob)
+{
+    return strchr(glob, '*') == NULL && strchr(glob, '?') == NULL;
+}
+
+bool hint_glob(const char *glob, const char *text)
+{
+    const char *star = NULL; /* behind the last * that was passed */
+    const char *from = NULL; /* where in the text it stops for now */
+
+    while (*text) {
+        if (*glob == '*') {
+            star = ++glob;
+            from = text;
+        } else if (*glob != '\0' && (*glob == '?' || *glob == *text)) {
+            glob++;
+            text++;
+        } else if (star) {
+            glob = star;
+            text = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*glob == '*')
+        glob++;
+    return *glob == '\0';
+}
+
+static uint32_t shape_of(const struct rule *rule)
+{
+    const struct rule_pick *pick = &rule->pick;
+    uint32_t shape = 0;
+
+    if (pick->site_count > 0)
+        shape |= PART_SITE;
+    if (pick->size_lo == pick->size_hi)
+        shape |= PART_SIZE;
+    if (pick->nth_lo == pick->nth_hi)
+        shape |= PART_NTH;
+    if (pick->inside[0] != '\0' && is_literal(pick->inside))
+        shape |= PART_PATH;
+    return shape;
+}
+
+static uint64_t hash_of(uint32_t shape, uint64_t site, uint64_t size, uint32_t nth, uint64_t path)
+{
+    uint64_t hash = shape;
+
+    if (shape & PART_SITE)
+        hash = mix(hash, site);
+    if (shape & PART_SIZE)
+        hash = mix(hash, size);
+    if (shape & PART_NTH)
+        hash = mix(hash, nth);
+    if (shape & PART_PATH)
+        hash = mix(hash, path);
+    return mix(hash, shape);
+}
+
+static bool is_whole(const struct rule *rule)
+{
+    return strnlen(rule->id, sizeof(rule->id)) < sizeof(rule->id)
+            && strnlen(rule->pick.inside, sizeof(rule->pick.inside)) < sizeof(rule->pick.inside)
+            && strnlen(rule->when.anchor, sizeof(rule->when.anchor)) < sizeof(rule->when.anchor)
+            && rule->pick.site_count <= RULE_SITES_MAX;
+}
+
+static bool can_match(const struct rule *rule)
+{
+    return rule->action != ACTION_NONE && rule->mode != HINT_OFF;
+}
+
+static void add_entry(struct hints *hints, uint32_t index, uint64_t site)
+{
+    const struct rule *rule = &hints->rules[index];
+    struct entry *entry = &hints->entries[++hints->entry_count];
+    uint32_t shape = shape_of(rule);
+    uint64_t path = shape & PART_PATH ? hash_path(rule->pick.inside) : 0;
+    uint32_t *bucket;
+
+    hints->shapes |= 1u << shape;
+    entry->hash = hash_of(shape, site, rule->pick.size_lo, rule->pick.nth_lo, path);
+    entry->rule = index;
+    bucket = &hints->buckets[entry->hash & hints->mask];
+    entry->next = *bucket;
+    *bucket = hints->entry_count;
+}
+
+/* Backwards, so that each bucket begins with the first rule of the file. */
+static void add_all(struct hints *hints)
+{
+    for (size_t i = hints->count; i-- > 0;) {
+        const struct rule *rule = &hints->rules[i];
+
+        if (!can_match(rule))
+            continue;
+        for (uint32_t s = 0; s < rule->pick.site_count; s++)
+            add_entry(hints, (uint32_t)i, rule->pick.site[s]);
+        if (rule->pick.site_count == 0)
+            add_entry(hints, (uint32_t)i, 0);
+    }
+}
+
+int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
+{
+    struct hints *hints;
+    uint32_t buckets = 16;
+    uint32_t entries = 1;
+
+    if (n > INT32_MAX / (RULE_SITES_MAX * 4))
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_whole(&rules[i]))
+            return -EINVAL;
+        entries += rules[i].pick.site_count ? rules[i].pick.site_count : 1;
+    }
+    while (buckets < entries * 2)
+        buckets *= 2;
+    hints = meta_get(sizeof(*hints));
+    if (!hints)
+        return -ENOMEM;
+    hints->rules = rules;
+    hints->count = n;
+    hints->mask = buckets - 1;
+    hints->entry_room = entries;
+    hints->buckets = meta_get(buckets * sizeof(*hints->buckets));
+    hints->entries = meta_get(entries * sizeof(*hints->entries));
+    if (!hints->buckets || !hints->entries) {
+        hint_free(hints);
+        return -ENOMEM;
+    }
+    add_all(hints);
+    *ret_hints = hints;
+    return 0;
+}
+
+void hint_free(struct hints *hints)
+{
+    if (!hints)
+        return;
+    if (hints->buckets)
+        meta_put(hints->buckets, (hints->mask + (size_t)1) * sizeof(*hints->buckets));
+    if (hints->entries)
+        meta_put(hints->entries, hints->entry_room * sizeof(*hints->entries));
+    meta_put(hints, sizeof(*hints));
+}
+
+size_t hint_count(const struct hints *hints)
+{
+    return hints->count;
+}
+
+const struct rule *hint_rule(const struct hints *hints, int rule)
+{
+    return rule >= 0 && (size_t)rule < hints->count ? &hints->rules[rule] : NULL;
+}
+
+static bool has_site(const struct rule_pick *pick, uint64_t site)
+{
+    for (uint32_t i = 0; i < pick->site_count; i++) {
+        if (pick->site[i] == site)
+            return true;
+    }
+    return pick->site_count == 0;
+}
+
+/* Numbers first: a glob is looked at only when all of them fit. */
+static bool matches(const struct rule_pick *pick, const struct tag *tag)
+{
+    return tag->size >= pick->size_lo && tag->size <= pick->size_hi && tag->nth >= pick->nth_lo
+            && tag->nth <= pick->nth_hi && has_site(pick, tag->site)
+            && (pick->device < 0 || pick->device == tag->device)
+            && (pick->inside[0] == '\0' || hint_glob(pick->inside, tag->path));
+}
+
+/* The first rule of this shape that matches, `best` if none is before it. */
+static uint32_t probe(
+        const struct hints *hints, uint64_t hash, const struct tag *tag, uint32_t best)
+{
+    uint32_t at = hints->buckets[hash & hints->mask];
+
+    for (; at; at = hints->entries[at].next) {
+        const struct entry *entry = &hints->entries[at];
+
+        if (entry->rule >= best)
+            return best;
+        if (entry->hash == hash && matches(&hints->rules[entry->rule].pick, tag))
+            return entry->rule;
+    }
+    return best;
+}
+
+void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan)
+{
+    uint32_t best = UINT32_MAX;
+    uint64_t path = 0;
+    bool hashed = false;
+    const struct rule *rule;
+
+    *ret_plan = (struct plan){.rule = -1};
+    for (uint32_t shapes = hints->shapes; shapes; shapes &= shapes - 1) {
+        uint32_t shape = (uint32_t)__builtin_ctz(shapes);
+
+        if (shape & PART_PATH && !hashed) {
+            path = hash_path(tag->path);
+            hashed = true;
+        }
+        best = probe(hints, hash_of(shape, tag->site, tag->size, tag->nth, path), tag, best);
+    }
+    if (best == UINT32_MAX)
+        return;
+    rule = &hints->rules[best];
+    ret_plan->rule = (int)best;
+    ret_plan->action = rule->action;
+    ret_plan->mode = rule->mode;
+    ret_plan->small = tag->size < rule->min_size;
+    if (tag->anchor && rule->when.kind == EDGE_EXIT && hint_glob(rule->when.anchor, tag->path))
+        ret_plan->due_anchor = tag->anchor;
+}
+
+bool hint_edge_matches(const struct rule *rule, const struct edge *edge)
+{
+    return rule->when.kind == edge->kind && hint_glob(rule->when.anchor, edge->path);
+}
+
+bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge)
+{
+    const struct rule *rule = hint_rule(hints, plan->rule);
+
+    if (!rule || rule->when.kind != edge->kind)
+        return false;
+    if (plan->due_anchor)
+        return plan->due_anchor == edge->anchor;
+    return hint_glob(rule->when.anchor, edge->path);
+}
+
+bool hint_acts(const struct plan *plan)
+{
+    return plan->rule >= 0 && plan->action == ACTION_RELEASE && !plan->small
+            && (plan->mode == HINT_TRAP || plan->mode == HINT_LIVE);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hint.h - what the hints say: tag to plan, edge to due.
+ *
+ * Pure decisions over struct rule: the same code acts in the run, predicts in `kedge suggest` and checks in tests. The
+ * index is built once; rules are keyed by whichever of site, size, nth and literal anchor path they state exactly, so that
+ * an allocation costs a handful of probes whether there are ten rules or ten thousand.
+ *
+ *     tag {site, size, nth, path, device} ─► probes, one per shape of key in use ─► first matching rule in file order
+ *                                                                                         └─► plan
+ *     plan + edge {kind, path, instance} ─► due or not
+ *
+ * Which edge is meant: if `when` is an exit and its anchor matches the path of the anchor instance that the allocation
+ * was made inside of, then that very instance's exit (plan.due_anchor); else the first matching edge of any instance that
+ * is passed after the allocation (due_anchor 0): the enter of the instance itself lies before it, and a mark is a point.
+ *
+ * Does not act, count, or know about blocks; keeps no state between calls. The rule array must outlive the index.
+ * Threads: built by one, then read-only for any. Memory: meta.h. Rules: R55 R84 (nothing here changes an API answer).
+ */
+#ifndef KEDGE_ALLOC_HINT_H
+#define KEDGE_ALLOC_HINT_H
+
+#include "alloc/rule.h"
+
+struct hints;
+
+/* Builds the index over n rules (n may be 0). 0, -ENOMEM, or -EINVAL if a string has no end or n is absurd. */
+int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints);
+void hint_free(struct hints *hints);
+
+/* The rules, as given. */
+size_t hint_count(const struct hints *hints);
+const struct rule *hint_rule(const struct hints *hints, int rule);
+
+/* The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. */
+void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan);
+
+/* True if this edge is the one that proves the storage dead. */
+bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge);
+
+/* True if the edge can be the `when` of a rule at all, whatever the instance. */
+bool hint_edge_matches(const struct rule *rule, const struct edge *edge);
+
+/* True if the plan changes where the block is placed: trap or live, an action that acts, not below min_size. */
+bool hint_acts(const struct plan *plan);
+
+/* `*` any run of characters, `?` any one; all else literal. Linear in practice, never worse than |glob| x |text|. */
+bool hint_glob(const char *glob, const char *text);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * holder.h - the state machine behind an address that a hint speaks of.
+ *
+ * A hinted allocation has a holder from birth until its address is quiet after the program's free. The holder knows which
+ * rule, which edge, and how far the storage has gone. Shadow holders take the same path on paper only, in one go.
+ *
+ *            edge is due          readers ended,        fence passed,
+ *                                 waits for a fence     storage or access removed
+ *     LIVE ───────────────► DEAD ───────────────► LIMBO ───────────────► HUSK
+ *       │                     │                     │                     │
+ *       └──── program's free ─┴─────────────────────┴─────────────────────┴──► GONE
+ *
+ * The program's free succeeds exactly once in every state (R58). In DEAD and LIMBO it is only noted: the release goes its
+ * way, and GONE comes with the removal. The address is handed out again only after GONE and a fence that was recorded
+ * after the free.
+ *
+ * Pure: no driver, no lock, no memory of its own; reclaim.c makes the calls that a step needs.
+ * Threads: the caller holds the pool lock. Rules: R57 R58 R66.
+ */
+#ifndef KEDGE_ALLOC_HOLDER_H
+#define KEDGE_ALLOC_HOLDER_H
+
+#include "alloc/types.h"
+
+/* What happens to a holder. */
+enum holder_event {
+    HOLDER_EVENT_DUE,   /* its edge passed */
+    HOLDER_EVENT_QUIET, /* the grace period is over: a fence recorded from now on covers every use */
+    HOLDER_EVENT_REMOVED, /* that fence has passed, storage or access is gone */
+    HOLDER_EVENT_FREE,    /* the program's own free */
+    HOLDER_EVENT_COUNT,
+};
+
+struct holder {
+    uint32_t block; /* index of the block record */
+    int rule;
+    uint32_t due_anchor;
+    uint32_t prev,
+            next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
+    enum holder_state state;
+    enum hint_mode mode;
+    bool freed; /* the program's free has come */
+};
+
+/* Moves the holder by one event: 0, or -EINVAL if the event cannot happen in this state (a second free, an edge after the
+ * free, ...); the holder is unchanged then. */
+int holder_step(struct holder *holder, enum holder_event event);
+
+/* True if the program holds the address and new work must not touch it: DEAD, LIMBO or HUSK, not freed. */
+bool holder_is_released(const struct holder *holder);
+
+#endif

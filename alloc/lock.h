@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock.h - the one kind of mutex: a word, a rank, and a count of what the thread holds.
+ *
+ * A lock of a program that we are a guest in must be small, must not call malloc, must work before main and after exit,
+ * and must be able to start anew in a forked child. So: a futex word that spins a little first, with a rank for the
+ * order (a thread takes locks in rising rank) and a per-thread count, so that every call that can block can say
+ * lock_assert_none("what").
+ *
+ *     0 free ─take─► 1 taken ─contended─► 2 taken, somebody sleeps ─drop─► 0, wake one
+ *
+ * A broken rule (wrong order, a lock held at a blocking call, a drop of what is not held) is counted, never fatal: the
+ * program goes on, tests require lock_violations() == 0.
+ * Not recursive, no condition variables, no try-lock. Does not allocate.
+ * Threads: any. Not to be used in signal handlers.
+ */
+#ifndef KEDGE_ALLOC_LOCK_H
+#define KEDGE_ALLOC_LOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Annotations for clang's -Wthread-safety; nothing elsewhere. */
+#if defined(__clang__)
+#    define TSA(x) __attribute__((x))
+#else
+#    define TSA(x)
+#endif
+
+/* The order: a lock may be taken while locks of smaller rank are held, never of the same or a greater one. */
+enum lock_rank {
+    LOCK_RANK_PRELOAD, /* preload's own tables */
+    LOCK_RANK_POOL,    /* pool.c: heaps, blocks, epochs */
+    LOCK_RANK_TRACKER, /* tracker: anchors, interning */
+    LOCK_RANK_CAPTURE, /* tracker: the capture file */
+    LOCK_RANK_META,    /* meta.c: memory for our own structs; innermost */
+    LOCK_RANK_COUNT,
+};
+
+struct TSA(capability("mutex")) lock {
+    _Atomic uint32_t word;
+    uint32_t rank; /* fixed at creation */
+};
+
+#define LOCK_INIT(r)           \
+    {                          \
+        .word = 0, .rank = (r) \
+    }
+
+/* Also starts a lock anew in a forked child, whoever held it in the parent (see lock_forget_thread). */
+void lock_init(struct lock *lock, enum lock_rank rank);
+
+void lock_take(struct lock *lock) TSA(acquire_capability(*lock));
+void lock_drop(struct lock *lock) TSA(release_capability(*lock));
+
+/* In a forked child, before anything else: this thread holds nothing. */
+void lock_forget_thread(void);
+
+/* Counts a violation if this thread holds any lock; `what` is the call that would have blocked. Returns how many are
+ * held. */
+unsigned lock_assert_none(const char *what);
+
+/* How many rules were broken in this process, and by what (the last one; "" if none). */
+uint64_t lock_violations(void);
+const char *lock_last_violation(void);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.h - the door of alloc/: device memory for requests, from heaps that are grown from the driver.
+ *
+ * One pool per process. It holds the heaps of hard-parts.md R76, finds them by (kind, owner key), and makes every driver
+ * call through driver.h in the shape "ask - drop the lock - call - take it - put".
+ *
+ *     pool_alloc ─► hint acts? ─ yes ─► hint range: a physical handle of its own ───────────────────────┐
+ *          │            no                                                                              │
+ *          ├─ sync ──► plain heap of the context ──┐                                                    ├─► outcome
+ *          └─ stream ► mapped heap of the pool ────┴─ clean or own stream's free block (bestfit.h) ─────┤
+ *                                     miss: poll fences · wait above the budget · trim · grow · wait · OOM
+ *     pool_free  ─► sync: open epoch (fence.h), no driver call ·  stream: point set, reusable there at once
+ *     pool_edge  ─► due hints: dead ─► readers ─► fence ─► unmapped: husk (holder.h)
+ *
+ * What it does not do: look at the environment, log, know CUDA, decide what a hint means (hint.h), write anything down
+ * (the outcomes say what to record). Nothing here runs by itself: progress is made inside these calls, or by pool_poll.
+ *
+ * Results: 0, or the driver's CUresult (> 0) for the application, or -errno (< 0): the caller makes the real call.
+ * Threads: every function, any thread, unless it says otherwise; functions marked [driver] may call the driver and may be
+ * slow, so no lock may be held around them. One lock inside (LOCK_RANK_POOL), never held across a driver call.
+ * Memory: meta.h. Rules: R1 R2 R9 R15 R22 R31 R34 R35 R39 R40 R55 R57 R58 R64 R66 R70-R74 R76 R78 R81 R84 R88.
+ */
+#ifndef KEDGE_ALLOC_POOL_H
+#define KEDGE_ALLOC_POOL_H
+
+#include "alloc/driver.h"
+#include "alloc/hint.h"
+
+#include <stdatomic.h>
+
+struct pool;
+
+/* ── making one ── */
+
+/* Things that tests switch off to prove that they matter. All 0 in every program: preload never sets them. */
+enum pool_mutation {
+    POOL_MUTATE_NO_FENCE = 1u << 0, /* freed blocks count as passed without asking a fence */
+    POOL_MUTATE_NO_GRACE = 1u << 1, /* a dead range does not wait for submissions under way (R66) */
+    POOL_MUTATE_DROP_POINT =
+            1u << 2, /* merges and waits forget the last entry of a point set (R70) */
+};
+
+struct pool_opts {
+    uint64_t
+            quantum; /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
+    uint64_t align_large; /* requests of at least `large` start on a multiple of this (R15) */
+    uint64_t large;
+    uint64_t small;       /* requests up to this go to small segments of a plain heap */
+    uint64_t small_chunk; /* smallest segment there */
+    uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
+    uint64_t
+            budget; /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that
+                             was live with storage at once */
+    uint64_t
+            cap; /* bytes held that growth never goes beyond: a request above it ends as if the device were
+                             full; 0 = none */
+    uint64_t
+            reserve; /* bytes of the device that growth leaves free as long as trimming can (R46); 0 = none */
+    uint64_t
+            handle; /* physical handles of the mapped heap; growth of 16 times as much takes larger ones */
+    uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
+    uint32_t epoch_count;      /* or so many blocks */
+    uint32_t fence_timeout_ms; /* the longest wait for one fence */
+    uint32_t mutate;           /* enum pool_mutation; tests only */
+};
+
+/* Fills in the defaults; pool.c says why each is what it is. */
+void pool_opts_init(struct pool_opts *opts);
+
+/* The driver table and the options are copied; the functions in the table must outlive the pool. 0, -ENOMEM, -EINVAL. */
+int pool_new(const struct driver *driver, const struct pool_opts *opts, struct pool **ret_pool);
+
+/* [driver] Gives everything back, live blocks included, and frees the pool. For tests and tools: a real process lets the
+ * pool be at exit (R40). No other thread may be inside. NULL is fine. */
+void pool_free_all(struct pool *pool);
+
+/* The hints that plans and edges speak of; once, before the first request that carries a plan. `hints` stays the
+ * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
+int pool_set_hints(struct pool *pool, const struct hints *hints);
+
+/* ── allocation and free ── */
+
+struct pool_request {
+    uint64_t size;  /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
+    uint64_t owner; /* sync: context generation; stream: memory pool id; not 0 */
+    uint64_t
+            context; /* generation of the calling thread's context; where a stream heap has no VMM, its segments come
+                         from here; 0 = as owner */
+    uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
+    const struct plan *plan; /* what hint_plan said, NULL = nothing */
+    enum entrance entrance;
+    int device;
+    bool may_call; /* driver calls are allowed. false (a capture is active somewhere: R82): serve from what is there or
+                       say -EAGAIN */
+    bool may_fence; /* fence and event calls are allowed (R10) */
+    bool may_wait;  /* the host may wait for the device */
+};
+
+/*
+ * [driver] A block for a request; ret->kind is OUTCOME_ALLOC.
+ * 0: ret->ptr is the program's, aligned to the quantum, and to 2 MiB if the request is that large.
+ * > 0: the driver's own code after everything was tried (R31), for the application.
+ * -EAGAIN: not ours now (frozen, forked, or a driver call would be needed and may_call is false).
+ * -ENOSPC: the device is full at our granularity; the driver may still serve the exact size itself.
+ * -ENOMEM, -EOVERFLOW, -EINVAL: kedge could not go on. In all negative cases nothing has happened; make the real call.
+ */
+int pool_alloc(struct pool *pool, const struct pool_request *request, struct outcome *ret);
+
+struct pool_free_request {
+    enum entrance entrance;
+    uint64_t stream; /* of a free on the stream entrance; 0 = unknown: as a sync free */
+    bool record_now; /* a per-thread default stream: nobody else can record on it later (R69) */
+    bool may_fence;  /* event calls are allowed; a sync free never makes one */
+    bool quarantine; /* a capture is active in the block's context: never hand it out again (R12) */
+};
+
+/*
+ * The program frees a pointer. ret->kind is OUTCOME_FREE.
+ * Sync entrance, or stream 0: no driver call, ever (R2); safe in captures, host callbacks, after the driver is gone.
+ * Stream entrance: [driver] one event record if the stream is not the allocating one or record_now is set (R71).
+ * 0 · -ENOENT: not ours, make the real call · -EINVAL: ours, but interior or already free (R35).
+ */
+int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
+        struct outcome *ret);
+
+/* What is known about an address. */
+struct block_info {
+    enum heap_kind heap;
+    uint64_t owner;   /* key of the heap */
+    uint64_t context; /* context generation that the segment belongs to, 0 = none (mapped) */
+    devptr_t base;    /* of the block */
+    uint64_t size;    /* requested bytes; 0 if the block is not live */
+    uint64_t rounded; /* bytes that it takes */
+    devptr_t
+            segment_base; /* what was got from the driver in one piece; for mapped memory: the handle under `ptr` */
+    uint64_t segment_size;
+    uint32_t segment_tenants; /* blocks in the segment that the program holds */
+    enum holder_state state;  /* HOLDER_GONE = the program does not hold this address */
+    enum hint_mode mode;      /* HINT_OFF without a hint */
+    int rule;                 /* -1 = none */
+    int device;
+    uint64_t stream; /* of the allocation */
+    uint64_t alloc_seq;
+    bool mapped; /* VMM memory */
+};
+
+/* Looks an address up, interior ones too. 0, or -ENOENT: not inside anything that we hold. */
+int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
+
+/* ── hints ── */
+
+/*
+ * [driver] An anchor edge was passed: finds the hinted blocks that are due by it and, in trap and live, marks them dead and
+ * lets the release go on as far as it can without waiting. Writes one outcome per due block, OUTCOME_SHADOW or
+ * OUTCOME_RELEASE, at most `max` of them: *ret_count == max means that there may be more, call again with the same edge.
+ * 0, or -errno (then nothing was released that is not in the outcomes).
+ */
+int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
+        size_t *ret_count);
+
+/* A released range that something touches. */
+struct pool_hit {
+    devptr_t base; /* of the block */
+    uint64_t size; /* requested bytes */
+    uint64_t alloc_seq;
+    int rule;
+    enum holder_state state; /* DEAD, LIMBO or HUSK */
+    enum hint_mode mode;     /* SHADOW: nothing was done to it, only noted */
+};
+
+/* What the inline checks below read; the first member of struct pool. */
+struct pool_gate {
+    _Atomic uint32_t armed;    /* a hinted block exists or has existed */
+    _Atomic uint32_t released; /* ranges that are released now, on paper (shadow) ones too */
+    _Atomic uint32_t news;     /* outcomes that pool_poll has to tell */
+};
+
+/*
+ * True once a hinted block was handed out; never goes back. A hooked submission must run inside a reader section (R66)
+ * from the moment when this is true: one load and a branch before that. A submission that saw false cannot name a block
+ * that was handed out later, so it needs none.
+ */
+static inline bool pool_is_armed(const struct pool *pool)
+{
+    const struct pool_gate *gate = (const struct pool_gate *)(const void *)pool;
+
+    return atomic_load_explicit(&gate->armed, memory_order_relaxed) != 0;
+}
+
+int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret);
+
+/*
+ * Does [lo, lo + len) touch a released range? 1 and *ret (the lowest such block), or 0. For the guard of R86.
+ * One load and a branch while nothing is released; lock-free for readers in trap and live; for ranges released on paper
+ * only (shadow) it takes the pool's lock for a moment. Call it inside a reader section, after the full barrier that
+ * begins one, else a range that is being marked may be missed.
+ */
+static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret)
+{
+    const struct pool_gate *gate = (const struct pool_gate *)(const void *)pool;
+
+    if (atomic_load_explicit(&gate->released, memory_order_acquire) == 0)
+        return 0;
+    return pool_touch_slow(pool, lo, len, ret);
+}
+
+/* ── progress, trim, ends ── */
+
+/*
+ * [driver] Moves everything that can move without waiting: closes an epoch if due, asks fences, removes storage whose
+ * limbo is over. Tells (at most `max`) OUTCOME_HUSKs: storage that has really gone since the last call, wherever that
+ * happened. may_fence as in pool_request. Cheap when pool_has_news and the lines are empty.
+ */
+int pool_poll(
+        struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count);
+
+static inline bool pool_has_news(const struct pool *pool)
+{
+    const struct pool_gate *gate = (const struct pool_gate *)(const void *)pool;
+
+    return atomic_load_explicit(&gate->news, memory_order_relaxed) != 0;
+}
+
+/* [driver] Gives back what is free in one heap until it holds no more than `keep` bytes; asks fences, does not wait.
+ * *ret_bytes = what was given back. 0, or -ENOENT: no such heap. For cuMemPoolTrimTo (R78). */
+int pool_trim(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep, uint64_t *ret_bytes);
+
+/* [driver] Gives back all that is free on a device: idle segments and granules of all heaps, cached handles. With
+ * may_wait it first waits for pending frees and limbo (R31, R81). Returns the bytes given back. Call after an OOM of a
+ * forwarded call, then retry that once. */
+uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait);
+
+/* [driver] The program has waited for the device (any synchronise): heaps that hold more than their release threshold
+ * are trimmed to it (R78). Cheap if none does. */
+void pool_synchronised(struct pool *pool);
+
+/* Before a stream is destroyed, [driver] so that its line is recorded in time (R5); its number may come back as another
+ * stream's only after this call. */
+void pool_stream_gone(struct pool *pool, uint64_t stream_key);
+
+/* A context is dead (destroyed, reset). Its plain heap is forgotten without a driver call, its private heap is given back
+ * [driver], pending blocks and fences of it count as done. Blocks of it that the program still holds become unknown. */
+void pool_context_gone(struct pool *pool, uint64_t context);
+
+/* [driver] A memory pool is destroyed: its heap is given back. Blocks that are still live keep it until the last of them
+ * is freed, as documented for cuMemPoolDestroy. 0, or -ENOENT. */
+int pool_heap_gone(struct pool *pool, uint64_t owner);
+
+/* In a forked child, before anything else: frees of our pointers succeed, requests get -EAGAIN, the driver is never called
+ * again (R39). Only thread-safe in that there is one thread then. */
+void pool_forget(struct pool *pool);
+
+/* A sticky error, or the driver is shut down (R34, R40): as pool_forget, for the whole process, from any thread. */
+void pool_freeze(struct pool *pool);
+bool pool_is_frozen(const struct pool *pool);
+
+/* ── figures ── */
+
+/* Attributes of a mapped heap as the program sees and sets them (R72, R78). Defaults: threshold 0, reuse all on. */
+struct pool_heap_attrs {
+    uint64_t release_threshold;
+    bool reuse_event_dependencies;    /* FOLLOW_EVENT_DEPENDENCIES */
+    bool reuse_opportunistic;         /* ALLOW_OPPORTUNISTIC: blocks whose points have passed */
+    bool reuse_internal_dependencies; /* ALLOW_INTERNAL_DEPENDENCIES: a wait may be inserted */
+};
+
+/* Both create the heap if it is new. 0 or -ENOMEM. */
+int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_heap_attrs *ret);
+int pool_set_heap_attrs(
+        struct pool *pool, uint64_t owner, int device, const struct pool_heap_attrs *attrs);
+
+/* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
+struct pool_stats {
+    uint64_t live_count;
+    uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
+    uint64_t live_rounded;
+    uint64_t used;        /* live_requested with each block rounded to 512: USED of R78 */
+    uint64_t stored;      /* live_rounded less what hints marked dead: what needs storage */
+    uint64_t reserved;    /* held from the driver, cached handles and limbo included */
+    uint64_t pending;     /* freed, waiting for an epoch or a point */
+    uint64_t quarantined; /* freed during a capture, kept for good */
+    uint64_t limbo;       /* marked dead by a hint, storage not gone yet */
+    uint64_t husk;        /* address held, storage gone */
+    uint64_t free;        /* ready to be handed out */
+    uint64_t cached;      /* handles without a mapping */
+    /* marks; reset by pool_reset_high */
+    uint64_t live_requested_high;
+    uint64_t used_high;
+    uint64_t stored_high;
+    uint64_t reserved_high;
+    /* counters over the pool's life; for one heap, those of that heap where it makes sense, else 0 */
+    uint64_t allocs, frees, hits, misses, grows;
+    uint64_t bad_frees;    /* interior or double */
+    uint64_t driver_calls; /* all calls through the table, fence calls included */
+    uint64_t epochs;       /* closed */
+    uint64_t points;       /* recorded */
+    uint64_t cross_reuses; /* a block went from one stream to another */
+    uint64_t point_merges; /* two sets of different streams became one */
+    uint64_t inserted_waits;
+    uint64_t host_waits;
+    uint64_t timeouts;
+    uint64_t trims, trimmed_bytes;
+    uint64_t ooms;                           /* given to the application */
+    uint64_t remaps;                         /* cached handles that were mapped again */
+    uint64_t released_count, released_bytes; /* storage that hints released, trap included */
+    uint64_t shadow_count, shadow_bytes;     /* on paper */
+    uint64_t small_count, small_bytes;       /* matched below min_size */
+    uint64_t fence_errors;                   /* fence calls that failed or were refused */
+};
+
+/* All heaps (device -1) or those of one device. */
+void pool_stats(struct pool *pool, int device, struct pool_stats *ret);
+/* One heap; 0 or -ENOENT. */
+int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret);
+/* High marks fall to the current values: those of one heap. 0 or -ENOENT. */
+int pool_reset_high(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, bool used, bool reserved);
+
+/* The next number of the order that outcomes carry, for events that do not go through the pool. */
+uint64_t pool_seq_next(struct pool *pool);
+
+/* Walks every invariant of every structure; 0, or -EINVAL and *ret_what names the first that is broken. Slow; tests. */
+int pool_check(struct pool *pool, const char **ret_what);
+
+#endif

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/reclaim.h"
+
+#include "alloc/drive.h"
+#include "alloc/trim.h"
+
+#include <sched.h>
+
+#define PUTS_MAX       16   /* fences that one hold of the lock lets go */
+#define STREAMS_LOOK   64   /* streams of a heap that one call looks at */
+#define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
+
+/* Fences to be given back once the lock is dropped. */
+struct puts {
+    uint64_t fence[PUTS_MAX];
+    uint32_t count;
+};
+
+static void unuse(struct fence_mark *mark, struct puts *puts)
+{
+    uint64_t fence = 0;
+    bool put = false;
+
+    if (fence_drop(mark, &fence, &put) && put)
+        puts->fence[puts->count++] = fence;
+}
+
+static void put_all(struct pool *pool, struct puts *puts)
+{
+    for (uint32_t i = 0; i < puts->count; i++)
+        drive_fence_put(pool, puts->fence[i]);
+    puts->count = 0;
+}
+
+/* ── what has passed ── */
+
+/* One block whose epoch has passed. */
+static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+    struct heap *heap = heap_segment_of(pool, block)->heap;
+    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+
+    if (holder && holder->state == HOLDER_LIMBO) {
+        heap_chain(pool, &pool->removals, index);
+        return;
+    }
+    if (block->flags & BLOCK_GONE) {
+        heap_drop_holder(pool, block);
+        heap_put_gap(pool, index);
+        return;
+    }
+    if (block->flags & BLOCK_TRAPPED) {
+        heap_chain(pool, &pool->removals, index);
+        return;
+    }
+    heap_count_pending(heap, -(int64_t)block->node.size);
+    heap_drop_holder(pool, block);
+    if (block->flags & BLOCK_HINTED) {
+        block->state = BLOCK_IDLE;
+        block->slack = 0;
+        heap_name_stream(pool, block, 0);
+        bestfit_insert(&heap->idle, index);
+        return;
+    }
+    heap_put_recent(pool, index, 0, 0);
+}
+
+/* Takes the marks up to `number` off the line and retires what waited. Returns true when there may be more (the lock has
+ * to be let go to put the fences). */
+static bool pass(
+        struct pool *pool, struct fence_line *line, uint64_t number, struct puts *puts) POOL_LOCKED
+{
+    struct fence_mark *mark;
+
+    while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(line, number)) != NULL) {
+        uint32_t index = mark->chain.head;
+
+        if (line == &pool->epochs)
+            pool->waiting_bytes -= mark->chain.bytes;
+        while (index) {
+            uint32_t next = heap_block(pool, index)->chain;
+
+            retire(pool, index);
+            index = next;
+        }
+        unuse(mark, puts);
+    }
+    return puts->count >= PUTS_MAX - 1;
+}
+
+static void pass_all(struct pool *pool, struct fence_line *line, uint64_t number)
+{
+    struct puts puts = {.count = 0};
+    bool more;
+
+    do {
+        lock_take(&pool->lock);
+        more = pass(pool, line, number, &puts);
+        lock_drop(&pool->lock);
+        put_all(pool, &puts);
+    } while (more);
+}
+
+/* Asks (or waits for) a mark of a line with at least this number. 0 = passed, -ENOENT = there is none. */
+static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool wait)
+{
+    struct puts puts = {.count = 0};
+    struct fence_mark *mark;
+    uint64_t fence = 0;
+    int r;
+
+    lock_take(&pool->lock);
+    mark = fence_at_least(line, number);
+    if (mark) {
+        fence_use(mark);
+        fence = mark->fence;
+        number = mark->number;
+        if (wait)
+            pool->counters.host_waits++;
+    }
+    lock_drop(&pool->lock);
+    if (!mark)
+        return -ENOENT;
+
+    if (pool->opts.mutate & POOL_MUTATE_NO_FENCE)
+        r = 0;
+    else
+        r = wait ? drive_fence_wait(pool, fence) : drive_fence_query(pool, fence);
+
+    if (r == 0)
+        pass_all(pool, line, number);
+    lock_take(&pool->lock);
+    unuse(mark, &puts);
+    if (r > 0 || r == -EBUSY)
+        pool->counters.fence_errors++;
+    if (r == -EAGAIN && wait)
+        pool->counters.timeouts++;
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+/* ── epochs ── */
+
+bool reclaim_is_due(const struct pool *pool)
+{
+    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->opts.epoch_bytes;
+}
+
+/* The blocks of an epoch that could not be recorded are open again, before those freed since. */
+static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
+{
+    if (!chain.head)
+        return;
+    heap_block(pool, chain.tail)->chain = pool->open.head;
+    if (!pool->open.head)
+        pool->open.tail = chain.tail;
+    pool->open.head = chain.head;
+    pool->open.count += chain.count;
+    pool->open.bytes += chain.bytes;
+}
+
+static int close_epoch(struct pool *pool, bool always)
+{
+    struct puts puts = {.count = 0};
+    struct fence_mark *mark = NULL;
+    struct fence_chain chain;
+    uint64_t fence = 0;
+    uint64_t bytes;
+    int r;
+
+    lock_take(&pool->lock);
+    bytes = pool->open.bytes;
+    if (pool->open.head && (always || pool->eager || reclaim_is_due(pool)))
+        mark = fence_begin(&pool->epochs, &pool->open);
+    if (mark)
+        pool->waiting_bytes += bytes;
+    lock_drop(&pool->lock);
+    if (!mark)
+        return -ENOENT;
+
+    r = drive_fence_record(pool, &fence);
+
+    lock_take(&pool->lock);
+    if (r == 0) {
+        fence_recorded(&pool->epochs, mark, fence);
+        pool->counters.epochs++;
+        if (!pool->open.head)
+            pool->eager = false;
+    } else {
+        pool->counters.fence_errors++;
+        fence_failed(&pool->epochs, mark, &chain);
+        pool->waiting_bytes -= chain.bytes;
+        reopen(pool, chain);
+    }
+    unuse(mark, &puts);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+/* ── limbo ── */
+
+void reclaim_grace(struct pool *pool, struct grace *grace, uint32_t holders)
+{
+    grace->snapshot = drive_readers_snapshot(pool);
+    grace->holders = holders;
+    grace->next = NULL;
+    lock_take(&pool->lock);
+    if (pool->grace_last)
+        pool->grace_last->next = grace;
+    else
+        pool->grace_first = grace;
+    pool->grace_last = grace;
+    lock_drop(&pool->lock);
+}
+
+/* The readers of the first grace have ended: its holders wait for a fence from now on. */
+static void end_grace(struct pool *pool, const struct grace *which, uint64_t snapshot)
+{
+    struct grace *grace;
+    uint32_t index;
+
+    lock_take(&pool->lock);
+    grace = pool->grace_first;
+    if (!grace || grace != which || grace->snapshot != snapshot) {
+        lock_drop(&pool->lock);
+        return; /* another thread was here first */
+    }
+    pool->grace_first = grace->next;
+    if (!grace->next)
+        pool->grace_last = NULL;
+    index = grace->holders;
+    while (index) {
+        struct holder *holder = heap_holder(pool, index);
+        uint32_t next = holder->next;
+
+        holder->next = 0;
+        (void)holder_step(holder, HOLDER_EVENT_QUIET);
+        heap_chain(pool, &pool->open, holder->block);
+        pool->eager = true; /* a release is wanted as soon as can be */
+        index = next;
+    }
+    lock_drop(&pool->lock);
+    meta_put(grace, sizeof(*grace));
+}
+
+/* 0 = a grace has ended, -ENOENT = there is none, -EAGAIN = not yet. */
+static int poll_grace(struct pool *pool)
+{
+    const struct grace *grace;
+    uint64_t snapshot = 0;
+
+    lock_take(&pool->lock);
+    grace = pool->grace_first;
+    if (grace)
+        snapshot = grace->snapshot;
+    lock_drop(&pool->lock);
+    if (!grace)
+        return -ENOENT;
+    if (!(pool->opts.mutate & POOL_MUTATE_NO_GRACE) && drive_readers_passed(pool, snapshot) != 0)
+        return -EAGAIN;
+    end_grace(pool, grace, snapshot);
+    return 0;
+}
+
+/* One hinted block on its way out. */
+struct removal {
+    uint32_t index;
+    struct heap *heap;
+    devptr_t base;
+    uint64_t size;
+    bool unmap; /* else only the access goes */
+};
+
+static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct heap *heap = heap_segment_of(pool, block)->heap;
+    const struct holder *holder = heap_holder(pool, block->holder);
+    struct news *news = meta_get(sizeof(*news));
+
+    if (!news)
+        return; /* the report lacks one line; the storage is gone all the same */
+    news->outcome = (struct outcome){
+            .kind = OUTCOME_HUSK,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .reserved = heap->device->reserved,
+            .rule = holder->rule,
+            .how = OUTCOME_HINTED,
+            .device = heap->device->number,
+            .mode = holder->mode,
+    };
+    if (pool->news_last)
+        pool->news_last->next = news;
+    else
+        pool->news_first = news;
+    pool->news_last = news;
+    atomic_fetch_add_explicit(&pool->gate.news, 1, memory_order_relaxed);
+}
+
+/* The driver has done it: the books and the states. Returns a handle that found no place on the shelf, 0 = none. */
+static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, removal->index);
+    struct segment *segment = heap_segment_of(pool, block);
+    struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    bool was_trapped = block->flags & BLOCK_TRAPPED;
+    uint64_t handle = 0;
+
+    if (removal->unmap) {
+        uint64_t *at = &segment->handles[(block->node.base - segment->base) / segment->slot];
+
+        handle = *at;
+        *at = 0;
+        if (heap_shelve(removal->heap, removal->size, handle) == 0)
+            handle = 0;
+        else
+            heap_count_reserved(removal->heap, -(int64_t)removal->size);
+    } else {
+        block->flags |= BLOCK_TRAPPED;
+    }
+    if (segment->dead)
+        return handle; /* its books are closed */
+    if (was_trapped) {
+        heap_count_pending(removal->heap, -(int64_t)removal->size);
+        heap_drop_holder(pool, block);
+        heap_put_gap(pool, removal->index);
+        return handle;
+    }
+    heap_count_limbo(removal->heap, -(int64_t)removal->size);
+    if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
+        heap_count_husk(removal->heap, (int64_t)removal->size);
+        tell_husk(pool, removal->index);
+        return handle;
+    }
+    /* The program freed it meanwhile. Work that was submitted since the fence may still name the address, so that waits
+     * for one more epoch. */
+    heap_drop_holder(pool, block);
+    if (removal->unmap)
+        block->flags |= BLOCK_GONE;
+    heap_push_open(pool, removal->index);
+    return handle;
+}
+
+/* The driver refused: the block stays as it is for good. */
+static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, removal->index);
+
+    if (heap_segment_of(pool, block)->dead || block->state != BLOCK_PENDING)
+        return;
+    if (block->flags & BLOCK_TRAPPED)
+        heap_count_pending(removal->heap, -(int64_t)removal->size);
+    else
+        heap_count_limbo(removal->heap, -(int64_t)removal->size);
+    heap_drop_holder(pool, block);
+    block->state = BLOCK_KEPT;
+    heap_count_kept(removal->heap, (int64_t)removal->size);
+}
+
+/* 0 = one was removed or given up, -ENOENT = there is none. */
+static int remove_one(struct pool *pool)
+{
+    struct removal removal;
+    const struct block *block;
+    const struct holder *holder;
+    uint64_t handle = 0;
+    int r;
+
+    lock_take(&pool->lock);
+    removal.index = pool->removals.head;
+    if (!removal.index) {
+        lock_drop(&pool->lock);
+        return -ENOENT;
+    }
+    block = heap_block(pool, removal.index);
+    holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    pool->removals.head = block->chain;
+    if (!block->chain)
+        pool->removals.tail = 0;
+    pool->removals.count--;
+    pool->removals.bytes -= block->node.size;
+    removal.heap = heap_segment_of(pool, block)->heap;
+    removal.base = block->node.base;
+    removal.size = block->node.size;
+    removal.unmap = !holder || holder->mode == HINT_LIVE || block->flags & BLOCK_TRAPPED;
+    removal.heap->busy++;
+    lock_drop(&pool->lock);
+
+    if (removal.unmap)
+        r = drive_unmap(pool, removal.base, removal.size);
+    else
+        r = drive_set_access(pool, removal.heap, removal.base, removal.size, DRIVER_ACCESS_NONE);
+
+    lock_take(&pool->lock);
+    removal.heap->busy--;
+    if (r == 0)
+        handle = removed(pool, &removal);
+    else
+        stuck(pool, &removal);
+    lock_drop(&pool->lock);
+    if (handle)
+        (void)drive_handle_release(pool, handle);
+    return 0;
+}
+
+static void remove_all(struct pool *pool)
+{
+    while (remove_one(pool) == 0)
+        ;
+}
+
+/* ── the two ways on ── */
+
+int reclaim_poll(struct pool *pool, bool close)
+{
+    int r = 0;
+
+    while (poll_grace(pool) == 0)
+        ;
+    (void)close_epoch(pool, close);
+    while (r == 0)
+        r = ask(pool, &pool->epochs, 0, false);
+    remove_all(pool);
+    reclaim_leaving(pool);
+    return r > 0 ? r : 0;
+}
+
+/* Submissions under way end soon, but not by waiting for the device. */
+static int wait_grace(struct pool *pool)
+{
+    int r = -EAGAIN;
+
+    for (int i = 0; i < GRACE_PATIENCE && r == -EAGAIN; i++) {
+        r = poll_grace(pool);
+        if (r == -EAGAIN)
+            (void)sched_yield();
+    }
+    return r;
+}
+
+int reclaim_wait(struct pool *pool)
+{
+    bool waited_grace = wait_grace(pool) == 0;
+    int r;
+
+    r = close_epoch(pool, true);
+    if (r == -ECANCELED)
+        return -ETIMEDOUT;
+    r = ask(pool, &pool->epochs, 0, true);
+    remove_all(pool);
+    if (r == -ENOENT)
+        return waited_grace ? 0 : -ENOENT;
+    if (r < 0)
+        return -ETIMEDOUT;
+    return r;
+}
+
+/* ── points ── */
+
+int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
+{
+    struct puts puts = {.count = 0};
+    struct stream *stream;
+    struct fence_mark *mark;
+    uint64_t fence = 0;
+    uint64_t key;
+    int r;
+
+    lock_take(&pool->lock);
+    stream = heap_stream_at(pool, index);
+    key = stream->key;
+    stream->refs++; /* not to be forgotten meanwhile */
+    mark = fence_begin(&stream->line, NULL);
+    lock_drop(&pool->lock);
+
+    r = mark ? drive_stream_record(pool, key, &fence) : -ENOMEM;
+
+    lock_take(&pool->lock);
+    stream->refs--;
+    if (mark) {
+        struct fence_chain none;
+
+        *ret_number = mark->number;
+        if (r == 0) {
+            fence_recorded(&stream->line, mark, fence);
+            pool->counters.points++;
+        } else {
+            fence_failed(&stream->line, mark, &none);
+            stream->newest =
+                    fence_next(&stream->line); /* what needed this number needs a later one */
+            pool->counters.fence_errors++;
+        }
+        unuse(mark, &puts);
+    }
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+static void lose_in_heap(
+        struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
+{
+    heap_settle(pool, heap);
+    for (struct heap_stream *at = heap->streams; at; at = at->next) {
+        uint64_t size = 0;
+        devptr_t base = 0;
+        uint32_t index;
+
+        if (at->stream != stream->index)
+            continue;
+        while ((index = bestfit_lower_bound(&at->fit, size, base)) != 0) {
+            struct block *block = heap_block(pool, index);
+
+            size = block->node.size;
+            base = block->node.base + 1;
+            if (block->seq <= stream->line.recorded)
+                continue;
+            heap_pull(pool, index);
+            heap_name_stream(pool, block, 0);
+            heap_push_open(pool, index);
+        }
+    }
+}
+
+void reclaim_lose_stream(struct pool *pool, uint32_t index)
+{
+    struct stream *stream = heap_stream_at(pool, index);
+    struct heap *heap;
+
+    for (heap = pool->heaps; heap; heap = heap->next)
+        lose_in_heap(pool, heap, stream);
+    for (heap = pool->leaving; heap; heap = heap->next_leaving)
+        lose_in_heap(pool, heap, stream);
+    stream->newest = stream->line.recorded;
+}
+
+/* The streams other than `but` that have free blocks here; how many. */
+static uint32_t list_streams(
+        struct pool *pool, struct heap *heap, uint32_t but, uint32_t list[STREAMS_LOOK]) POOL_LOCKED
+{
+    uint32_t count = 0;
+
+    heap_settle(pool, heap);
+    for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
+        if (at->stream != but && at->fit.count > 0)
+            list[count++] = at->stream;
+    }
+    return count;
+}
+
+/* Makes sure that a fence covers all that was freed on this stream. */
+static void cover(struct pool *pool, uint32_t index)
+{
+    const struct stream *stream = heap_stream_at(pool, index);
+    uint64_t number = 0;
+    bool needed;
+    int r;
+
+    lock_take(&pool->lock);
+    needed = stream->index == index && stream->newest > stream->line.begun;
+    lock_drop(&pool->lock);
+    if (!needed)
+        return;
+    r = reclaim_record(pool, index, &number);
+    if (r == 0 || r == -EBUSY || r == -ENOMEM || r == -ECANCELED)
+        return;
+    lock_take(&pool->lock);
+    reclaim_lose_stream(pool, index);
+    lock_drop(&pool->lock);
+}
+
+int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
+{
+    uint32_t list[STREAMS_LOOK];
+    uint32_t count;
+    int r = 0;
+
+    lock_take(&pool->lock);
+    heap->busy++;
+    count = list_streams(pool, heap, but, list);
+    lock_drop(&pool->lock);
+    for (uint32_t i = 0; i < count && r <= 0; i++) {
+        struct stream *stream = heap_stream_at(pool, list[i]);
+
+        cover(pool, list[i]);
+        do
+            r = ask(pool, &stream->line, 0, false);
+        while (r == 0);
+    }
+    lock_take(&pool->lock);
+    heap->busy--;
+    (void)heap_sweep(pool, heap);
+    heap_forget_streams(pool);
+    lock_drop(&pool->lock);
+    return r > 0 ? r : 0;
+}
+
+int reclaim_wait_point(struct pool *pool, struct heap *heap)
+{
+    uint32_t list[STREAMS_LOOK];
+    uint32_t count;
+    int r = -ENOENT;
+
+    lock_take(&pool->lock);
+    heap->busy++;
+    count = list_streams(pool, heap, 0, list);
+    lock_drop(&pool->lock);
+    for (uint32_t i = 0; i < count && r == -ENOENT; i++) {
+        cover(pool, list[i]);
+        r = ask(pool, &heap_stream_at(pool, list[i])->line, 0, true);
+    }
+    lock_take(&pool->lock);
+    heap->busy--;
+    (void)heap_sweep(pool, heap);
+    lock_drop(&pool->lock);
+    return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
+}
+
+/* ── heaps whose owner is gone ── */
+
+/* True if nothing on the device or in the program can touch the heap's memory any more. */
+static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
+{
+    const struct tally *tally = &heap->tally;
+
+    if (heap->busy)
+        return false;
+    if (heap->dropped)
+        return true;
+    heap_settle(pool, heap);
+    for (const struct heap_stream *at = heap->streams; at; at = at->next) {
+        if (at->fit.count)
+            return false;
+    }
+    return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0;
+}
+
+/* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */
+static struct heap *next_leaving(struct pool *pool, const struct heap *after) POOL_LOCKED
+{
+    struct heap *heap = after ? after->next_leaving : pool->leaving;
+
+    while (heap && (heap->busy || heap->dropped || heap->tally.live_count))
+        heap = heap->next_leaving;
+    if (heap)
+        heap->busy++;
+    return heap;
+}
+
+static struct heap *take_done(struct pool *pool) POOL_LOCKED
+{
+    for (struct heap **link = &pool->leaving; *link; link = &(*link)->next_leaving) {
+        struct heap *heap = *link;
+
+        if (is_done(pool, heap)) {
+            *link = heap->next_leaving;
+            return heap;
+        }
+    }
+    return NULL;
+}
+
+void reclaim_leaving(struct pool *pool)
+{
+    struct heap *heap, *next;
+
+    lock_take(&pool->lock);
+    heap = pool->leaving ? next_leaving(pool, NULL) : NULL;
+    lock_drop(&pool->lock);
+    while (heap) {
+        (void)reclaim_points(pool, heap, 0);
+        lock_take(&pool->lock);
+        heap->busy--;
+        next = next_leaving(pool, heap);
+        lock_drop(&pool->lock);
+        heap = next;
+    }
+    do {
+        lock_take(&pool->lock);
+        heap = pool->leaving ? take_done(pool) : NULL;
+        lock_drop(&pool->lock);
+        if (heap)
+            trim_whole_heap(pool, heap);
+    } while (heap);
+}

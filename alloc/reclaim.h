@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reclaim.h - getting freed and released memory back: fences asked, points recorded, storage removed.
+ *
+ * The driver half of fence.h and holder.h. Each function here works in the shape "ask under the lock, drop it, call the
+ * driver, take it, put the result", and several threads may be in each of them at once.
+ *
+ *     grace ─readers ended─► open ─close─► epoch ─passed─┬─► clean            (freed blocks)
+ *                                                        ├─► removals ─unmap─► husk, handle to the shelf
+ *                                                        └─► gap              (address of what was freed and is gone)
+ *     points of streams ─passed─► sweep: blocks become clean
+ *
+ * Threads: any, with no lock held, unless it says locked. Rules: R1 R2 R36 R57 R66 R70 R71 R73 R74.
+ */
+#ifndef KEDGE_ALLOC_RECLAIM_H
+#define KEDGE_ALLOC_RECLAIM_H
+
+#include "alloc/heap.h"
+
+/* Everything that moves without waiting, except points. `close`: an epoch is closed even if it is not due. 0, or the
+ * device's own error (> 0). */
+int reclaim_poll(struct pool *pool, bool close);
+
+/* True if so much was freed that an epoch should be closed. */
+bool reclaim_is_due(const struct pool *pool) POOL_LOCKED;
+
+/* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
+ * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
+ * device's own error. */
+int reclaim_wait(struct pool *pool);
+
+/* Records the streams whose free blocks in this heap have points that no fence covers yet, asks the fences, makes clean
+ * what has passed. Not those of stream `but` (0 = of all). 0 or > 0. */
+int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
+
+/* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as reclaim_wait. */
+int reclaim_wait_point(struct pool *pool, struct heap *heap);
+
+/* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
+ * driver's or -errno: nothing recorded, a later point covers it. */
+int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number);
+
+/* The blocks of a stream that cannot be recorded any more go to the open chain, in all heaps. */
+void reclaim_lose_stream(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* Puts marked holders (chained through holder.next) under grace. `grace` is the caller's from meta_get. */
+void reclaim_grace(struct pool *pool, struct grace *grace, uint32_t holders);
+
+/* Heaps whose owner is gone: gives back those that nothing holds any more. */
+void reclaim_leaving(struct pool *pool);
+
+#endif

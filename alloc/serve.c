@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/serve.h"
+
+#include "alloc/drive.h"
+#include "alloc/grow.h"
+#include "alloc/reclaim.h"
+#include "alloc/trim.h"
+
+/* A result between a stage and the next: nothing found here, go on. */
+#define NEXT (-EAGAIN)
+
+/* ── handing out ── */
+
+/* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */
+static enum hint_mode mode_of(const struct serve *serve)
+{
+    const struct plan *plan = serve->request->plan;
+
+    if (!plan || plan->rule < 0 || plan->action != ACTION_RELEASE || plan->small)
+        return HINT_OFF;
+    if (plan->mode == HINT_SHADOW || (hint_acts(plan) && !serve->hinted))
+        return HINT_SHADOW;
+    return plan->mode;
+}
+
+static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
+        enum hint_mode mode) POOL_LOCKED
+{
+    const struct plan *plan = serve->request->plan;
+    struct holder *holder;
+    uint32_t index;
+
+    if (!pool->due || (size_t)plan->rule >= hint_count(pool->hints))
+        return;
+    index = slab_take(&pool->holders);
+    if (!index)
+        return; /* the hint does not act on this block */
+    holder = heap_holder(pool, index);
+    holder->block = block;
+    holder->rule = plan->rule;
+    holder->due_anchor = plan->due_anchor;
+    holder->mode = mode;
+    holder->state = HOLDER_LIVE;
+    heap_block(pool, block)->holder = index;
+    heap_expect(pool, index);
+    /* Sticky, and before the program can have the address: see pool_is_armed. */
+    atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
+}
+
+static void count_hand_out(struct pool *pool, struct serve *serve, const struct block *block,
+        uint16_t last) POOL_LOCKED
+{
+    const struct plan *plan = serve->request->plan;
+
+    pool->counters.allocs++;
+    serve->heap->allocs++;
+    if (serve->how & OUTCOME_HIT) {
+        pool->counters.hits++;
+        serve->heap->hits++;
+    } else {
+        pool->counters.misses++;
+    }
+    if (last && last != (uint16_t)serve->stream)
+        pool->counters.cross_reuses++;
+    if (plan && plan->rule >= 0 && plan->small) {
+        serve->how |= OUTCOME_SMALL;
+        pool->counters.small_count++;
+        pool->counters.small_bytes += block->node.size - block->slack;
+    }
+}
+
+void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
+{
+    const struct pool_request *request = serve->request;
+    struct block *block = heap_block(pool, index);
+    const struct device *device = serve->heap->device;
+    enum hint_mode mode = mode_of(serve);
+    uint16_t last = block->stream ? (uint16_t)block->stream : block->last;
+
+    block->state = BLOCK_LIVE;
+    block->flags = (uint8_t)((serve->hinted ? BLOCK_HINTED : 0)
+            | (request->entrance == ENTRANCE_STREAM ? BLOCK_STREAMED : 0));
+    block->last = 0;
+    block->holder = 0;
+    block->slack = (uint32_t)(block->node.size - request->size);
+    block->seq = heap_seq(pool);
+    heap_name_stream(pool, block, serve->stream);
+    if (mode != HINT_OFF)
+        expect(pool, serve, index, mode);
+    heap_count_birth(pool, block);
+    count_hand_out(pool, serve, block, last);
+    if (serve->hinted)
+        serve->how |= OUTCOME_HINTED;
+    *serve->ret = (struct outcome){
+            .kind = OUTCOME_ALLOC,
+            .heap = serve->heap->kind,
+            .ptr = block->node.base,
+            .size = request->size,
+            .rounded = block->node.size,
+            .seq = block->seq,
+            .alloc_seq = block->seq,
+            .stream = request->stream,
+            .reserved = device->reserved,
+            .reserved_delta = (int64_t)(device->reserved - serve->reserved_before),
+            .rule = request->plan ? request->plan->rule : -1,
+            .how = serve->how,
+            .device = request->device,
+            .mode = block->holder ? mode : HINT_OFF,
+    };
+}
+
+/* ── hits ── */
+
+static uint32_t take_idle(struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    uint32_t index = bestfit_lower_bound(&serve->heap->idle, serve->want.size, 0);
+
+    /* Only the very size: what a block is larger would be held for nothing. */
+    if (!index || heap_block(pool, index)->node.size != serve->want.size)
+        return 0;
+    heap_pull(pool, index);
+    return index;
+}
+
+/* 0, NEXT, or -ENOMEM. */
+static int hit_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
+{
+    uint32_t index;
+
+    if (slab_prepare(&pool->blocks, 3) != 0)
+        return -ENOMEM;
+    index = serve->hinted ? take_idle(pool, serve) : heap_take(pool, serve->heap, &serve->want);
+    if (!index)
+        return NEXT;
+    serve_hand_out(pool, serve, index);
+    return 0;
+}
+
+static int hit(struct pool *pool, struct serve *serve)
+{
+    int r;
+
+    lock_take(&pool->lock);
+    r = hit_locked(pool, serve);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* Free neighbours that fit together although they are of different classes, all of them this stream's or clean. */
+static int hit_run(struct pool *pool, struct serve *serve)
+{
+    uint32_t first, last;
+    int r = NEXT;
+
+    lock_take(&pool->lock);
+    if (slab_prepare(&pool->blocks, 3) != 0) {
+        r = -ENOMEM;
+    } else if (heap_run(pool, serve->heap, &serve->want, false, &first, &last) == 0) {
+        first = heap_join_run(pool, first, last);
+        serve_hand_out(pool, serve, heap_carve(pool, first, &serve->want));
+        r = 0;
+    }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* The remainders of large segments that are too small for any large request serve small ones, but only when the
+ * alternative is to hold more: a small block there keeps the whole segment from being given back. With `any`, on a full
+ * device, any free block does. */
+static int hit_other(struct pool *pool, struct serve *serve, bool any)
+{
+    int r = NEXT;
+    uint32_t index;
+
+    if (!serve->want.small)
+        return NEXT;
+    lock_take(&pool->lock);
+    index = bestfit_lower_bound(&serve->heap->clean, serve->want.size, 0);
+    if (index && (any || heap_block(pool, index)->node.size < pool->opts.large)) {
+        serve->want.small = false;
+        r = hit_locked(pool, serve);
+        serve->want.small = true;
+    }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* ── the budget ── */
+
+/* By how much growth now would pass the budget; 0 = it would not. */
+static uint64_t excess(struct pool *pool, const struct serve *serve)
+{
+    const struct device *device = serve->heap->device;
+    uint64_t budget = pool->opts.budget;
+    uint64_t high, after;
+
+    lock_take(&pool->lock);
+    if (!budget) {
+        high = device->stored + serve->want.size;
+        if (device->stored_high > high)
+            high = device->stored_high;
+        budget = high + high / 20 + GRANULE_SIZE;
+    }
+    after = device->reserved + grow_need(pool, serve);
+    lock_drop(&pool->lock);
+    return after > budget ? after - budget : 0;
+}
+
+/* ── a full device (R31) ── */
+
+static int wait_and_hit(struct pool *pool, struct serve *serve)
+{
+    bool streams = serve->request->entrance == ENTRANCE_STREAM && !serve->hinted;
+    int r = 0;
+
+    if (!serve->request->may_wait || !serve->request->may_fence)
+        return NEXT;
+    while (r == 0) {
+        r = reclaim_wait(pool);
+        if (r == -ENOENT && streams)
+            r = reclaim_wait_point(pool, serve->heap);
+        if (r != 0)
+            break;
+        serve->how |= OUTCOME_WAITED;
+        r = hit(pool, serve);
+        if (r == NEXT && streams)
+            r = hit_run(pool, serve);
+        if (r != NEXT)
+            return r;
+        r = 0;
+    }
+    return r > 0 ? r : NEXT;
+}
+
+static int serve_full(struct pool *pool, struct serve *serve, int code)
+{
+    int r = wait_and_hit(pool, serve);
+
+    if (r != NEXT)
+        return r;
+    r = hit_other(pool, serve, true);
+    if (r != NEXT)
+        return r;
+    serve->last = true;
+    if (serve->request->may_fence) {
+        /* what is free behind points of streams can only be trimmed when it is clean */
+        r = reclaim_points(pool, serve->heap, 0);
+        if (r > 0)
+            return r;
+        if (trim_device(pool, serve->request->device, UINT64_MAX) > 0)
+            serve->how |= OUTCOME_TRIMMED;
+    }
+    r = grow_serve(pool, serve);
+    return r == NEXT ? code : r;
+}
+
+/* ── the ladders ── */
+
+static int grow_or_full(struct pool *pool, struct serve *serve)
+{
+    int r = grow_serve(pool, serve);
+
+    if (r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC)
+        return serve_full(pool, serve, DRIVER_OUT_OF_MEMORY);
+    return r;
+}
+
+/* Above the budget: wait for the oldest epoch before holding more (R74). */
+static int wait_in_budget(struct pool *pool, struct serve *serve)
+{
+    int r;
+
+    while (excess(pool, serve) > 0) {
+        if (!serve->request->may_wait || !serve->request->may_fence)
+            return NEXT;
+        r = reclaim_wait(pool);
+        if (r != 0)
+            return r > 0 ? r : NEXT;
+        serve->how |= OUTCOME_WAITED;
+        r = hit(pool, serve);
+        if (r != NEXT)
+            return r;
+    }
+    return NEXT;
+}
+
+static int trim_to_budget(struct pool *pool, struct serve *serve)
+{
+    uint64_t over = excess(pool, serve);
+
+    if (!over || !serve->request->may_fence)
+        return NEXT;
+    if (trim_device(pool, serve->request->device, over) > 0)
+        serve->how |= OUTCOME_TRIMMED;
+    return excess(pool, serve) ? hit_other(pool, serve, false) : NEXT;
+}
+
+static int serve_sync(struct pool *pool, struct serve *serve)
+{
+    int r = NEXT;
+
+    if (serve->request->may_fence) {
+        r = reclaim_poll(pool, true);
+        if (r > 0)
+            return r;
+        r = hit(pool, serve);
+    }
+    if (r == NEXT)
+        r = wait_in_budget(pool, serve);
+    if (r == NEXT)
+        r = trim_to_budget(pool, serve);
+    if (r == NEXT)
+        r = grow_or_full(pool, serve);
+    return r;
+}
+
+/* ── other streams' memory behind an inserted wait ── */
+
+/* Blocks that were taken for a stream, before it is known that it can wait for them. */
+struct borrowed {
+    uint32_t first, last;
+    struct fence_set set;
+    bool whole; /* too many streams: a full fence instead of points */
+};
+
+/* Takes the shortest run of any class that fits, cut to the request, every block BUSY and by itself. */
+static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) POOL_LOCKED
+{
+    const struct heap_want *want = &serve->want;
+    uint64_t skip, bytes;
+
+    *ret = (struct borrowed){.whole = false};
+    if (slab_prepare(&pool->blocks, 3) != 0)
+        return -ENOMEM;
+    if (heap_run(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
+        return NEXT;
+    for (uint32_t at = ret->first;; at = heap_block(pool, at)->next) {
+        heap_pull(pool, at);
+        if (at == ret->last)
+            break;
+    }
+    skip = -heap_block(pool, ret->first)->node.base & (want->align - 1);
+    if (skip) {
+        struct block *block = heap_block(pool, ret->first);
+        uint32_t rest = heap_cut(pool, ret->first, skip);
+
+        (void)heap_put(pool, ret->first, block->stream, block->seq);
+        if (ret->last == ret->first)
+            ret->last = rest;
+        ret->first = rest;
+    }
+    bytes = 0;
+    for (uint32_t at = ret->first;; at = heap_block(pool, at)->next) {
+        struct block *block = heap_block(pool, at);
+
+        if (block->stream && fence_set_add(&ret->set, block->stream, block->seq) != 0)
+            ret->whole = true;
+        if (bytes + block->node.size > want->size) {
+            uint32_t rest = heap_cut(pool, at, want->size - bytes);
+
+            (void)heap_put(pool, rest, block->stream, block->seq);
+            ret->last = at;
+        }
+        if (at == ret->last)
+            return 0;
+        bytes += block->node.size;
+    }
+}
+
+static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed) POOL_LOCKED
+{
+    uint32_t at = borrowed->first;
+    uint32_t last = borrowed->last;
+
+    for (;;) {
+        struct block *block = heap_block(pool, at);
+        uint32_t next = block->next;
+        bool is_last = at == last;
+
+        (void)heap_put(pool, at, block->stream, block->seq);
+        if (is_last)
+            return;
+        at = next;
+    }
+}
+
+/* The mark that covers a point, in use by the caller; NULL if it has passed or there is none. */
+static struct fence_mark *use_mark(
+        struct pool *pool, uint32_t index, uint64_t point, bool *ret_passed)
+{
+    const struct fence_line *line = &heap_stream_at(pool, index)->line;
+    struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    *ret_passed = line->passed >= point;
+    mark = *ret_passed ? NULL : fence_at_least(line, point);
+    if (mark)
+        fence_use(mark);
+    lock_drop(&pool->lock);
+    return mark;
+}
+
+/* Makes the request's stream wait for one point of another. 0, or why not. */
+static int wait_for_point(
+        struct pool *pool, const struct serve *serve, uint32_t index, uint64_t point)
+{
+    bool passed, put;
+    struct fence_mark *mark = use_mark(pool, index, point, &passed);
+    uint64_t number, fence;
+    int r = 0;
+
+    if (!mark && !passed) {
+        r = reclaim_record(pool, index, &number);
+        if (r != 0)
+            return r;
+        mark = use_mark(pool, index, point, &passed);
+    }
+    if (!mark)
+        return passed ? 0 : -EAGAIN;
+    r = drive_stream_wait_fence(pool, serve->request->stream, mark->fence);
+    lock_take(&pool->lock);
+    put = fence_drop(mark, &fence, &put) && put;
+    if (r == 0)
+        pool->counters.inserted_waits++;
+    lock_drop(&pool->lock);
+    if (put)
+        drive_fence_put(pool, fence);
+    return r;
+}
+
+/* Makes the request's stream wait for everything submitted so far: for a run of more streams than a set holds. */
+static int wait_for_all(struct pool *pool, const struct serve *serve)
+{
+    uint64_t fence;
+    int r = drive_fence_record(pool, &fence);
+
+    if (r != 0)
+        return r;
+    r = drive_stream_wait_fence(pool, serve->request->stream, fence);
+    drive_fence_put(pool, fence);
+    if (r == 0) {
+        lock_take(&pool->lock);
+        pool->counters.inserted_waits++;
+        lock_drop(&pool->lock);
+    }
+    return r;
+}
+
+static int wait_for_set(
+        struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
+{
+    uint32_t count = borrowed->set.count;
+    int r = 0;
+
+    if (borrowed->whole)
+        return wait_for_all(pool, serve);
+    if (pool->opts.mutate & POOL_MUTATE_DROP_POINT && count > 0)
+        count--;
+    for (uint32_t i = 0; i < count && r == 0; i++) {
+        if (borrowed->set.stream[i] != serve->stream)
+            r = wait_for_point(pool, serve, borrowed->set.stream[i], borrowed->set.point[i]);
+    }
+    return r;
+}
+
+/* Memory of other streams, used by this one only after them, without the host waiting. */
+static int hit_ordered(struct pool *pool, struct serve *serve)
+{
+    struct borrowed borrowed;
+    struct heap *heap = serve->heap;
+    int r;
+
+    if (!serve->stream)
+        return NEXT;
+    lock_take(&pool->lock);
+    r = heap->attrs.reuse_internal_dependencies ? borrow(pool, serve, &borrowed) : NEXT;
+    if (r == 0)
+        heap->busy++;
+    lock_drop(&pool->lock);
+    if (r != 0)
+        return r;
+
+    r = wait_for_set(pool, serve, &borrowed);
+
+    lock_take(&pool->lock);
+    heap->busy--;
+    if (heap_segment_of(pool, heap_block(pool, borrowed.first))->dead) {
+        r = NEXT;
+    } else if (r == 0) {
+        serve->how |= OUTCOME_ORDERED;
+        serve_hand_out(pool, serve, heap_join_run(pool, borrowed.first, borrowed.last));
+    } else {
+        give_up_borrowed(pool, &borrowed);
+        r = NEXT;
+    }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* Points of other streams that have passed make their blocks anybody's. */
+static int poll_streams(struct pool *pool, struct serve *serve)
+{
+    struct heap *heap = serve->heap;
+    bool others;
+    int r;
+
+    lock_take(&pool->lock);
+    others = heap->attrs.reuse_opportunistic && heap->stream_count > 0;
+    lock_drop(&pool->lock);
+    r = reclaim_poll(pool, true);
+    if (r == 0 && others)
+        r = reclaim_points(pool, heap, serve->stream);
+    return r;
+}
+
+static int serve_stream(struct pool *pool, struct serve *serve)
+{
+    int r = NEXT;
+    uint64_t over;
+
+    if (serve->request->may_fence) {
+        r = poll_streams(pool, serve);
+        if (r > 0)
+            return r;
+        r = hit(pool, serve);
+    }
+    if (r == NEXT)
+        r = hit_run(pool, serve);
+    if (r != NEXT)
+        return r;
+    over = serve->request->may_fence ? excess(pool, serve) : 0;
+    if (over) {
+        r = hit_ordered(pool, serve);
+        if (r != NEXT)
+            return r;
+        lock_take(&pool->lock);
+        over = grow_need(pool, serve);
+        lock_drop(&pool->lock);
+        /* Storage of free slots moves to where the request needs it; then growth holds nothing more. */
+        (void)trim_harvest(pool, serve->heap, over);
+        over = excess(pool, serve);
+    }
+    if (over && trim_device(pool, serve->request->device, over) > 0)
+        serve->how |= OUTCOME_TRIMMED;
+    return grow_or_full(pool, serve);
+}
+
+/* ── one request ── */
+
+/* What is rounded how: R15. */
+static int measure(const struct pool *pool, struct serve *serve)
+{
+    const struct pool_opts *opts = &pool->opts;
+    uint64_t size = serve->request->size;
+    uint64_t unit = serve->hinted ? grow_unit(serve->heap) : opts->quantum;
+
+    if (size > UINT64_MAX / 4)
+        return -EOVERFLOW;
+    serve->want.size = heap_round(size, unit);
+    if (serve->want.size - size > UINT32_MAX)
+        return -EOVERFLOW;
+    serve->want.align = size >= opts->large ? opts->align_large : opts->quantum;
+    serve->want.stream = serve->stream;
+    serve->want.small =
+            serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
+    return 0;
+}
+
+static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) POOL_LOCKED
+{
+    const struct pool_request *request = serve->request;
+
+    serve->heap = heap_get(pool, kind, request->owner, request->device);
+    if (!serve->heap)
+        return -ENOMEM;
+    if (serve->heap->device->number != request->device)
+        return -EINVAL; /* a key means one device */
+    serve->stream = kind == HEAP_MAPPED ? heap_stream_index(pool, request->stream) : 0;
+    serve->reserved_before = serve->heap->device->reserved;
+    serve->contexts_gone = pool->contexts_gone;
+    return measure(pool, serve);
+}
+
+/* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */
+static int climb(struct pool *pool, struct serve *serve, bool streams)
+{
+    int r;
+
+    if (!serve->request->may_call)
+        r = -EAGAIN;
+    else
+        r = streams ? serve_stream(pool, serve) : serve_sync(pool, serve);
+    lock_take(&pool->lock);
+    serve->heap->busy--;
+    if (r == DRIVER_OUT_OF_MEMORY)
+        pool->counters.ooms++;
+    lock_drop(&pool->lock);
+    if (r == -ECANCELED)
+        return -EAGAIN;
+    /* Less than a granule may still be found in a page that the driver has begun. */
+    if (r == DRIVER_OUT_OF_MEMORY && !streams && !serve->hinted && !pool->opts.cap
+            && serve->want.size < GRANULE_SIZE)
+        return -ENOSPC;
+    return r;
+}
+
+static int serve_hinted(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+{
+    enum heap_kind kind = request->entrance == ENTRANCE_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
+    struct serve serve = {.request = request, .hinted = true, .ret = ret};
+    bool prepared;
+    int r;
+
+    lock_take(&pool->lock);
+    r = begin(pool, &serve, kind);
+    prepared = r == 0 && (serve.heap->hint || serve.heap->no_hints);
+    if (r == 0)
+        serve.heap->busy++;
+    lock_drop(&pool->lock);
+    if (r != 0)
+        return r;
+    /* The granularity decides how the size is rounded, so it comes first. */
+    if (!prepared && request->may_call) {
+        (void)grow_prepare(pool, serve.heap, true);
+        lock_take(&pool->lock);
+        r = measure(pool, &serve);
+        lock_drop(&pool->lock);
+    }
+    if (r == 0) {
+        serve.how = OUTCOME_HIT;
+        r = hit(pool, &serve);
+        serve.how &= ~(uint32_t)OUTCOME_HIT;
+    }
+    if (r == NEXT)
+        return climb(pool, &serve, false);
+    lock_take(&pool->lock);
+    serve.heap->busy--;
+    lock_drop(&pool->lock);
+    return r;
+}
+
+int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+{
+    bool streams = request->entrance == ENTRANCE_STREAM;
+    struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
+    bool due = false;
+    int r;
+
+    if (request->plan && hint_acts(request->plan)) {
+        r = serve_hinted(pool, request, ret);
+        if (r == 0)
+            return 0;
+        /* not placed as it asks: served as if the hint were in shadow */
+    }
+    lock_take(&pool->lock);
+    r = begin(pool, &serve, streams ? HEAP_MAPPED : HEAP_PLAIN);
+    if (r == 0) {
+        r = hit_locked(pool, &serve);
+        due = reclaim_is_due(pool);
+        if (r == NEXT)
+            serve.heap->busy++;
+    }
+    lock_drop(&pool->lock);
+    if (r == 0 && due && request->may_call && request->may_fence)
+        (void)reclaim_poll(pool, true); /* the request is served; an error shows at the next miss */
+    if (r != NEXT)
+        return r;
+    serve.how = 0;
+    return climb(pool, &serve, streams);
+}

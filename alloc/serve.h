@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serve.h - one request on its way: the ladder from a hit to the driver's refusal.
+ *
+ *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim ─► grow ─► full device
+ *     stream         hit ─► points ─► join neighbours ─► in the budget: grow
+ *                    ─► above: make the stream wait for another ─► remap free slots, trim ─► grow ─► full device
+ *     full device    wait for what is pending and in limbo, hit again ─► trim everything ─► grow ─► the driver's code
+ *
+ * A hint that cannot be placed as it asks (no VMM, no room for a handle of its own) is served as an ordinary request and
+ * acts on paper only.
+ * Threads: any, with no lock held. Rules: R6 R15 R31 R72 R73 R74 R82.
+ */
+#ifndef KEDGE_ALLOC_SERVE_H
+#define KEDGE_ALLOC_SERVE_H
+
+#include "alloc/heap.h"
+
+struct serve {
+    const struct pool_request *request;
+    struct heap *heap;
+    struct heap_want want;
+    uint32_t stream; /* index of the request's stream */
+    bool hinted;     /* a handle of its own */
+    bool last;       /* the last attempt: the reserve is not spared any more */
+    uint32_t how;    /* enum outcome_how */
+    uint64_t reserved_before;
+    uint32_t contexts_gone; /* as the request began */
+    struct outcome *ret;
+};
+
+/* The whole ladder; see pool_alloc for the results. */
+int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret);
+
+/* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
+void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
+
+#endif

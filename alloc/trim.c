@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/trim.h"
+
+#include "alloc/drive.h"
+
+/* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
+
+static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    uint64_t handle = 0;
+    uint64_t size = 0;
+
+    lock_take(&pool->lock);
+    for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
+        if (shelf->count && shelf->size <= most) {
+            size = shelf->size;
+            handle = heap_unshelve(heap, size);
+        }
+    }
+    if (handle)
+        heap_count_reserved(heap, -(int64_t)size);
+    lock_drop(&pool->lock);
+    if (handle)
+        (void)drive_handle_release(pool, handle);
+    return size;
+}
+
+/* Unmaps the slots [base, base + size) of a BUSY block; their handles go to the shelf. Returns false if the driver
+ * refused one: from there on nothing was done. */
+static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t base,
+        uint64_t size, uint64_t each)
+{
+    for (uint64_t done = 0; done < size; done += each) {
+        struct segment *segment = heap_segment(pool, number);
+        uint64_t handle = 0;
+        uint64_t *at;
+
+        if (drive_unmap(pool, base + done, each) != 0)
+            return false;
+        lock_take(&pool->lock);
+        at = &segment->handles[(base + done - segment->base) / segment->slot];
+        if (heap_shelve(heap, each, *at) != 0) {
+            handle = *at;
+            heap_count_reserved(heap, -(int64_t)each);
+        }
+        *at = 0;
+        lock_drop(&pool->lock);
+        if (handle)
+            (void)drive_handle_release(pool, handle);
+    }
+    return true;
+}
+
+/* What a BUSY block becomes when its storage was taken away, or could not be. */
+static void settle(struct pool *pool, struct heap *heap, uint32_t index, bool unmapped)
+{
+    struct block *block = heap_block(pool, index);
+
+    lock_take(&pool->lock);
+    heap->busy--;
+    if (heap_segment_of(pool, block)->dead) {
+        block->state = BLOCK_KEPT;
+    } else if (unmapped) {
+        heap_put_gap(pool, index);
+    } else {
+        block->state = BLOCK_KEPT;
+        heap_count_kept(heap, (int64_t)block->node.size);
+    }
+    lock_drop(&pool->lock);
+}
+
+/* An idle hinted block: its handle goes to the shelf. */
+static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    struct bestfit_node node;
+    uint32_t number = 0;
+    uint32_t index;
+    bool unmapped;
+
+    lock_take(&pool->lock);
+    index = bestfit_largest(&heap->idle);
+    if (index && heap_block(pool, index)->node.size > most)
+        index = bestfit_lower_bound(&heap->idle, 0, 0); /* the smallest, if any fits */
+    if (index && heap_block(pool, index)->node.size > most)
+        index = 0;
+    if (index) {
+        heap_pull(pool, index);
+        node = heap_block(pool, index)->node;
+        number = heap_block(pool, index)->segment;
+        heap->busy++;
+    }
+    lock_drop(&pool->lock);
+    if (!index)
+        return 0;
+    unmapped = unmap_slots(pool, heap, number, node.base, node.size, node.size);
+    settle(pool, heap, index, unmapped);
+    return unmapped ? node.size : 0;
+}
+
+/* A plain segment that is one clean free block. */
+static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    struct segment found = {.raw_size = 0};
+
+    lock_take(&pool->lock);
+    heap_settle(pool, heap);
+    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
+        const struct segment *segment = heap_segment(pool, number);
+        const struct block *block = heap_block(pool, segment->first);
+
+        if (segment->kind != SEGMENT_PLAIN || segment->dead || block->state != BLOCK_FREE
+                || block->stream || block->node.size != segment->size || segment->raw_size > most)
+            continue;
+        found = *segment;
+        heap_remove_segment(pool, number);
+        heap_count_reserved(heap, -(int64_t)found.raw_size);
+        break;
+    }
+    lock_drop(&pool->lock);
+    if (found.raw_size)
+        (void)drive_mem_free(pool, found.context, found.raw_base);
+    return found.raw_size;
+}
+
+/* The highest clean free block of the arena below *from that has whole slots: these are cut out, BUSY. */
+static uint32_t pick_slots(
+        struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes) POOL_LOCKED
+{
+    const struct segment *segment = heap_segment(pool, heap->arena);
+    uint32_t index;
+
+    if (!heap->arena || slab_prepare(&pool->blocks, 2) != 0)
+        return 0;
+    heap_settle(pool, heap);
+    index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
+    for (; index; index = heap_block(pool, index)->prev) {
+        const struct block *block = heap_block(pool, index);
+        devptr_t lo = heap_round(block->node.base, segment->slot);
+        devptr_t hi = (block->node.base + block->node.size) & ~(segment->slot - 1);
+
+        if (block->state != BLOCK_FREE || block->stream || hi <= lo)
+            continue;
+        if (bytes < hi - lo)
+            lo = hi - heap_round(bytes, segment->slot); /* the top may leave the range then */
+        heap_pull(pool, index);
+        *from = lo;
+        if (lo > block->node.base) {
+            uint32_t rest = heap_cut(pool, index, lo - block->node.base);
+
+            (void)heap_put(pool, index, 0, 0);
+            index = rest;
+            block = heap_block(pool, index);
+        }
+        if (block->node.size > hi - lo)
+            (void)heap_put(pool, heap_cut(pool, index, hi - lo), 0, 0);
+        return index;
+    }
+    return 0;
+}
+
+uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
+{
+    devptr_t from = UINT64_MAX;
+    uint64_t moved = 0;
+
+    while (moved < bytes) {
+        struct bestfit_node node;
+        uint32_t number;
+        uint64_t slot;
+        uint32_t index;
+        bool unmapped;
+
+        lock_take(&pool->lock);
+        number = heap->arena;
+        slot = number ? heap_segment(pool, number)->slot : 0;
+        index = pick_slots(pool, heap, &from, bytes - moved);
+        if (index) {
+            node = heap_block(pool, index)->node;
+            heap->busy++;
+        }
+        lock_drop(&pool->lock);
+        if (!index)
+            break;
+        unmapped = unmap_slots(pool, heap, number, node.base, node.size, slot);
+        settle(pool, heap, index, unmapped);
+        if (!unmapped)
+            break;
+        moved += node.size;
+    }
+    return moved;
+}
+
+/* ── heaps and devices ── */
+
+static void note_trim(struct pool *pool, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    lock_take(&pool->lock);
+    pool->counters.trims++;
+    pool->counters.trimmed_bytes += bytes;
+    lock_drop(&pool->lock);
+}
+
+/* What is still to go, and how large a piece may be. */
+struct goal {
+    uint64_t bytes;
+    uint64_t given;
+    bool strictly;
+};
+
+static uint64_t left(const struct goal *goal)
+{
+    return goal->bytes > goal->given ? goal->bytes - goal->given : 0;
+}
+
+static uint64_t most(const struct goal *goal)
+{
+    return goal->strictly ? left(goal) : UINT64_MAX;
+}
+
+static void empty_shelves(struct pool *pool, struct heap *heap, struct goal *goal)
+{
+    uint64_t one = 1;
+
+    while (left(goal) && one) {
+        one = shelf_one(pool, heap, most(goal));
+        goal->given += one;
+    }
+}
+
+/* Slots of the arena: so many as are needed, or strictly not one more. */
+static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struct goal *goal)
+{
+    uint64_t slot;
+
+    lock_take(&pool->lock);
+    slot = heap->arena ? heap_segment(pool, heap->arena)->slot : 0;
+    lock_drop(&pool->lock);
+    return goal->strictly && slot ? left(goal) & ~(slot - 1) : left(goal);
+}
+
+uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
+{
+    struct goal goal = {.bytes = bytes, .strictly = strictly};
+    uint64_t one = 1;
+
+    lock_take(&pool->lock);
+    heap->busy++;
+    lock_drop(&pool->lock);
+    empty_shelves(pool, heap, &goal);
+    while (left(&goal) && one) {
+        one = segment_one(pool, heap, most(&goal));
+        goal.given += one;
+    }
+    while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
+        empty_shelves(pool, heap, &goal);
+    while (left(&goal) && trim_harvest(pool, heap, slots_of(pool, heap, &goal)) != 0)
+        empty_shelves(pool, heap, &goal);
+    lock_take(&pool->lock);
+    heap->busy--;
+    lock_drop(&pool->lock);
+    note_trim(pool, goal.given);
+    return goal.given;
+}
+
+/* A heap of the device that was not visited in this round; each is visited once. */
+static struct heap *next_heap(struct pool *pool, int device, const struct heap *after) POOL_LOCKED
+{
+    struct heap *heap = after ? after->next : pool->heaps;
+
+    while (heap && heap->device->number != device)
+        heap = heap->next;
+    return heap;
+}
+
+uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
+{
+    struct heap *heap;
+    struct heap *before = NULL;
+    uint64_t given = 0;
+
+    if (device < 0 || device >= POOL_DEVICES_MAX)
+        return 0;
+    lock_take(&pool->lock);
+    heap = next_heap(pool, device, NULL);
+    while (heap && given < bytes) {
+        heap->busy++; /* stays in the table or at least in memory */
+        lock_drop(&pool->lock);
+        given += trim_heap(pool, heap, bytes - given, false);
+        lock_take(&pool->lock);
+        heap->busy--;
+        before = heap;
+        heap = heap->leaving || heap->dropped ? NULL : next_heap(pool, device, before);
+    }
+    lock_drop(&pool->lock);
+    return given;
+}
+
+static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number)
+{
+    struct segment *segment = heap_segment(pool, number);
+    bool is_empty = true;
+
+    if (segment->kind == SEGMENT_PLAIN) {
+        if (!heap->dropped && !segment->dead)
+            (void)drive_mem_free(pool, segment->context, segment->raw_base);
+        return;
+    }
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        const struct block *block = heap_block(pool, at);
+        uint64_t each = segment->kind == SEGMENT_HINT ? block->node.size : segment->slot;
+        devptr_t base = heap_round(block->node.base, segment->slot);
+
+        for (; base < block->node.base + block->node.size; base += each) {
+            uint64_t handle = segment->handles[(base - segment->base) / segment->slot];
+
+            if (!handle)
+                continue;
+            if (drive_unmap(pool, base, each) == 0)
+                (void)drive_handle_release(pool, handle);
+            else
+                is_empty = false;
+        }
+    }
+    if (is_empty)
+        (void)drive_address_free(pool, segment->raw_base, segment->raw_size);
+}
+
+/* Nobody else can see the heap: what is read here without the lock is this thread's alone, and the lock is taken for the
+ * structures that are shared. */
+void trim_whole_heap(struct pool *pool, struct heap *heap)
+{
+    struct goal all = {.bytes = UINT64_MAX};
+
+    while (heap->segments) {
+        uint32_t number = heap->segments;
+
+        give_back_segment(pool, heap, number);
+        lock_take(&pool->lock);
+        heap_kill_segment(pool, number);
+        heap_remove_segment(pool, number);
+        lock_drop(&pool->lock);
+    }
+    empty_shelves(pool, heap, &all);
+    lock_take(&pool->lock);
+    heap_count_reserved(heap, -(int64_t)heap->tally.reserved);
+    heap_free(heap);
+    lock_drop(&pool->lock);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trim.h - giving memory back to the driver, or to the shelf of its heap.
+ *
+ * What can go without touching a block that somebody needs, cheapest first: handles on the shelf, hinted blocks that are
+ * idle, plain segments that are wholly free, whole slots of the arena inside clean free blocks (from the top down). Only
+ * what is clean goes: what waits for a fence is the business of reclaim.h.
+ *
+ * Never called by a free. Threads: any, with no lock held; makes driver calls. Rules: R31 R36 R78 R81.
+ */
+#ifndef KEDGE_ALLOC_TRIM_H
+#define KEDGE_ALLOC_TRIM_H
+
+#include "alloc/heap.h"
+
+/* Gives back at least `bytes` of one heap if there is so much, or (strictly) at most `bytes`. Returns what was given
+ * back. */
+uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly);
+
+/* The same over all heaps of a device. */
+uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
+
+/* Moves up to `bytes` of storage from free slots of the arena to the shelf, where growth finds it: with that, growth is a
+ * remap and holds nothing more from the driver. Returns the bytes moved. */
+uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes);
+
+/* Gives back a heap that no table names any more, live blocks or not, and forgets it. */
+void trim_whole_heap(struct pool *pool, struct heap *heap);
+
+#endif
