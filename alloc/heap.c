@@ -436,83 +436,20 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
     return index;
 }
 
-/* The slot where a free block of this class and size may stay by itself. */
-static uint32_t *recent_slot(struct heap *heap, uint32_t stream, bool small, uint64_t size)
-{
-    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
-    struct heap_stream *class;
-
-    if (stream) {
-        class = heap_class(heap, stream);
-        if (!class)
-            return NULL;
-        slots = class->recent;
-    }
-    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
-}
-
-/* The first block of a slot leaves it. */
-static uint32_t pop_recent(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
-{
-    uint32_t index = *slot;
-    struct block *block = heap_block(pool, index);
-
-    *slot = block->node.left;
-    block->flags = 0;
-    heap->recent_count--;
-    heap->recent_bytes -= block->node.size;
-    return index;
-}
-
-static void settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
+void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 {
     while (*slot) {
-        uint32_t index = pop_recent(pool, heap, slot);
+        uint32_t index = heap_pop_recent(pool, heap, slot);
         const struct block *block = heap_block(pool, index);
 
         (void)heap_put(pool, index, block->stream, block->seq);
     }
 }
 
-void heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
-{
-    struct block *block = heap_block(pool, index);
-    struct segment *segment = heap_segment_of(pool, block);
-    struct heap *heap = segment->heap;
-    uint32_t *slot;
-
-    if (block->node.size > RECENT_MAX) {
-        (void)heap_put(pool, index, stream, point);
-        return;
-    }
-    slot = recent_slot(heap, stream, segment->small, block->node.size);
-    if (*slot && heap_block(pool, *slot)->node.size != block->node.size)
-        settle_slot(pool, heap, slot);
-    block->state = BLOCK_FREE;
-    block->flags = BLOCK_RECENT;
-    block->seq = stream ? point : 0;
-    heap_name_stream(pool, block, stream);
-    block->node.left = *slot;
-    *slot = index;
-    heap->recent_count++;
-    heap->recent_bytes += block->node.size;
-}
-
-uint32_t heap_take_recent(
-        struct pool *pool, struct heap *heap, uint32_t stream, bool small, uint64_t size)
-{
-    uint32_t *slot = recent_slot(heap, stream, small, size);
-
-    if (!slot || !*slot || heap_block(pool, *slot)->node.size != size)
-        return 0;
-    heap_block(pool, *slot)->state = BLOCK_BUSY;
-    return pop_recent(pool, heap, slot);
-}
-
 static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
 {
     for (uint32_t i = 0; i < RECENT_SLOTS && heap->recent_count; i++)
-        settle_slot(pool, heap, &slots[i]);
+        heap_settle_slot(pool, heap, &slots[i]);
 }
 
 void heap_settle(struct pool *pool, struct heap *heap)
@@ -557,12 +494,12 @@ void heap_put_gap(struct pool *pool, uint32_t index)
 static void pull_recent(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
-    uint32_t *link =
-            recent_slot(heap, block->stream, heap_segment_of(pool, block)->small, block->node.size);
+    uint32_t *link = heap_recent_slot(
+            heap, block->stream, heap_segment_of(pool, block)->small, block->node.size);
 
     while (*link != index)
         link = &heap_block(pool, *link)->node.left;
-    (void)pop_recent(pool, heap, link);
+    (void)heap_pop_recent(pool, heap, link);
 }
 
 void heap_pull(struct pool *pool, uint32_t index)

@@ -270,7 +270,7 @@ static inline struct block *heap_block(const struct pool *pool, uint32_t index)
 
 static inline struct segment *heap_segment(const struct pool *pool, uint32_t index)
 {
-    return slab_at(&pool->segments, index);
+    return (struct segment *)(void *)pool->segments.span.base + index;
 }
 
 static inline struct holder *heap_holder(const struct pool *pool, uint32_t index)
@@ -357,12 +357,92 @@ static inline bool heap_prepare_stream(
  * its class, and into its index. Returns the block that it is now part of. */
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
 
-/* The same, but the block may stay by itself for a moment (`recent`). */
-void heap_put_recent(
-        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
+static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
+{
+    if (block->stream == stream)
+        return;
+    if (block->stream)
+        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
+    if (stream)
+        ((struct stream *)heap_stream_at(pool, stream))->refs++;
+    block->stream = stream;
+}
+
+/* ── recent blocks: inline, since they are the hot path ── */
+
+/* Puts the blocks of one slot where they belong. */
+void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED;
+
+/* The slot of a class and size; NULL if there is no such class. */
+static inline uint32_t *heap_recent_slot(
+        struct heap *heap, uint32_t stream, bool small, uint64_t size)
+{
+    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
+    struct heap_stream *class;
+
+    if (stream) {
+        class = heap_class(heap, stream);
+        if (!class)
+            return NULL;
+        slots = class->recent;
+    }
+    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
+}
+
+/* The first block of a slot leaves it. */
+static inline uint32_t heap_pop_recent(
+        struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
+{
+    uint32_t index = *slot;
+    struct block *block = heap_block(pool, index);
+
+    *slot = block->node.left;
+    block->flags = 0;
+    heap->recent_count--;
+    heap->recent_bytes -= block->node.size;
+    return index;
+}
+
+/* As heap_put, but a small block may stay by itself for a moment. */
+static inline void heap_put_recent(
+        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+    const struct segment *segment = heap_segment_of(pool, block);
+    struct heap *heap = segment->heap;
+    uint64_t size = block->node.size;
+    uint32_t *slot;
+
+    if (size > RECENT_MAX) {
+        (void)heap_put(pool, index, stream, point);
+        return;
+    }
+    slot = heap_recent_slot(heap, stream, segment->small, size);
+    if (*slot && heap_block(pool, *slot)->node.size != size)
+        heap_settle_slot(pool, heap, slot);
+    block->state = BLOCK_FREE;
+    block->flags = BLOCK_RECENT;
+    block->seq = stream ? point : 0;
+    heap_name_stream(pool, block, stream);
+    block->node.left = *slot;
+    *slot = index;
+    heap->recent_count++;
+    heap->recent_bytes += size;
+}
+
 /* Takes a block of exactly this size that is recent, BUSY; 0 = none. */
-uint32_t heap_take_recent(struct pool *pool, struct heap *heap, uint32_t stream, bool small,
-        uint64_t size) POOL_LOCKED;
+static inline uint32_t heap_take_recent(struct pool *pool, struct heap *heap, uint32_t stream,
+        bool small, uint64_t size) POOL_LOCKED
+{
+    uint32_t *slot = heap_recent_slot(heap, stream, small, size);
+
+    if (!slot || !*slot || heap_block(pool, *slot)->node.size != size)
+        return 0;
+    heap_block(pool, *slot)->state = BLOCK_BUSY;
+    return heap_pop_recent(pool, heap, slot);
+}
+
 /* No block of the heap is `recent` any more. */
 void heap_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
@@ -463,18 +543,6 @@ static inline void heap_count_death(struct pool *pool, const struct block *block
         tally->stored -= size;
         device->stored -= size;
     }
-}
-
-/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
-static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
-{
-    if (block->stream == stream)
-        return;
-    if (block->stream)
-        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
-    if (stream)
-        ((struct stream *)heap_stream_at(pool, stream))->refs++;
-    block->stream = stream;
 }
 
 /* Forgets streams that are gone and that nobody names. */

@@ -282,7 +282,8 @@ static void put_on_stream(
 }
 
 /* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. */
-static void record_and_put(struct pool *pool, struct heap *heap, uint32_t index, uint32_t stream)
+static __attribute__((noinline)) void record_and_put(
+        struct pool *pool, struct heap *heap, uint32_t index, uint32_t stream)
 {
     uint64_t number = 0;
     int r = reclaim_record(pool, stream, &number);
@@ -301,7 +302,7 @@ static void record_and_put(struct pool *pool, struct heap *heap, uint32_t index,
 }
 
 /* What a free does under the lock; returns the stream on which an event must be recorded now, 0 = all is done. */
-static uint32_t free_locked(struct pool *pool, uint32_t index,
+static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_t index,
         const struct pool_free_request *request, struct outcome *ret) POOL_LOCKED
 {
     struct block *block = heap_block(pool, index);
@@ -355,7 +356,8 @@ static inline bool free_quickly(struct pool *pool, struct heap *heap, uint32_t i
     return true;
 }
 
-static int free_frozen(struct pool *pool, devptr_t ptr, struct outcome *ret)
+static __attribute__((noinline)) int free_frozen(
+        struct pool *pool, devptr_t ptr, struct outcome *ret)
 {
     if (!granule_segment(&pool->granules, ptr))
         return -ENOENT;

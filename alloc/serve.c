@@ -677,7 +677,8 @@ static bool serve_quickly(
     return true;
 }
 
-static int serve_fully(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+static __attribute__((noinline)) int serve_fully(
+        struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     bool streams = request->entrance == ENTRANCE_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
