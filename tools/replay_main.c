@@ -71,7 +71,8 @@ static int fail(const struct replay *replay, const char *call, int error)
 /* The byte that piece `piece` of the page at `offset` of a block holds in a pass. */
 static unsigned char pattern(uint64_t id, uint32_t pass, uint64_t offset, uint32_t piece)
 {
-    uint64_t x = (id + 1) * 0x9e3779b97f4a7c15u + offset * 0xd6e8feb86659fd93u + (uint64_t)pass * 31 + piece;
+    uint64_t x = (id + 1) * 0x9e3779b97f4a7c15u + offset * 0xd6e8feb86659fd93u + (uint64_t)pass * 31
+            + piece;
 
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93u;
