@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define EXACT      64u /* classes that hold one size each */
-#define SUB_BITS   5u  /* 32 classes per power of two above */
-#define ALIGN_LOOK 8   /* candidates that an aligned search looks at before it takes a surely large one */
+#define EXACT    64u /* classes that hold one size each */
+#define SUB_BITS 5u  /* 32 classes per power of two above */
+#define ALIGN_LOOK \
+    8 /* candidates that an aligned search looks at before it takes a surely large one */
 
 static struct bestfit_node *node_at(const struct bestfit *fit, uint32_t index)
 {
@@ -249,9 +250,9 @@ static int check_treap(struct walk *walk, uint32_t at)
 
 int bestfit_check(const struct bestfit *fit)
 {
-    struct walk walk = { .fit = fit };
+    struct walk walk = {.fit = fit};
 
-    for (uint32_t class = 0; class < BESTFIT_CLASSES; class++) {
+    for (uint32_t class = 0; class < BESTFIT_CLASSES; class ++) {
         bool marked = fit->map[class / 64] >> class % 64 & 1;
 
         if (marked != (fit->root[class] != 0) || (marked && !(fit->summary >> class / 64 & 1)))

@@ -27,7 +27,7 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
 
 static uint64_t free_bytes(const struct heap *heap)
 {
-    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->idle.bytes;
+    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->idle.bytes + heap->recent_bytes;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
         bytes += at->fit.bytes;
@@ -78,19 +78,35 @@ void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *
     ret->grows = heap->grows;
 }
 
+/* What has marks of its own on the device: the highest of a sum is not the sum of the highest. */
+static void set_device(struct pool_stats *to, const struct device *from)
+{
+    to->live_requested_high += from->live_requested_high;
+    to->stored_high += from->stored_high;
+    to->reserved_high += from->reserved_high;
+}
+
+static void add_heap(struct pool_stats *to, const struct heap *heap, int device)
+{
+    if (device >= 0 && heap->device->number != device)
+        return;
+    add_tally(to, &heap->tally);
+    to->free += free_bytes(heap);
+}
+
 void census_device(struct pool *pool, int device, struct pool_stats *ret)
 {
-    struct heap *heap, *next;
-
     memset(ret, 0, sizeof(*ret));
+    for (const struct heap *heap = pool->heaps; heap; heap = heap->next)
+        add_heap(ret, heap, device);
+    for (const struct heap *heap = pool->leaving; heap; heap = heap->next_leaving)
+        add_heap(ret, heap, device);
+    ret->live_requested_high = 0;
+    ret->stored_high = 0;
+    ret->reserved_high = 0;
     for (int i = 0; i < POOL_DEVICES_MAX; i++) {
         if (device < 0 || device == i)
-            add_tally(ret, &pool->devices[i].tally);
-    }
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
-        if (device < 0 || heap->device->number == device)
-            ret->free += free_bytes(heap);
+            set_device(ret, &pool->devices[i]);
     }
     add_counters(pool, ret);
 }
@@ -107,27 +123,33 @@ struct count {
     bool busy;        /* a block or the heap is in a driver call: storage cannot be counted */
 };
 
-#define BROKEN(condition, text)                                                                    \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            *ret_what = (text);                                                                    \
-            return -EINVAL;                                                                        \
-        }                                                                                          \
-    } while (0)
+/* The first broken thing is the one that is told. */
+static bool broken(bool is_broken, const char *text, const char **ret_what)
+{
+    if (is_broken)
+        *ret_what = text;
+    return is_broken;
+}
 
-static int check_holder(struct pool *pool, uint32_t index, struct count *count,
-        const char **ret_what) POOL_LOCKED
+static int check_holder(
+        struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
     const struct holder *holder = heap_holder(pool, block->holder);
     bool on_way = holder->state == HOLDER_DEAD || holder->state == HOLDER_LIMBO;
 
     count->holders++;
-    BROKEN(holder->block != index, "a holder names another block");
-    BROKEN(holder->state == HOLDER_GONE && !holder->freed, "a holder is gone without a free");
-    BROKEN(block->state == BLOCK_LIVE && holder->freed, "a live block is freed in its holder");
-    BROKEN(holder->mode != HINT_SHADOW && !(block->flags & BLOCK_HINTED),
-            "a hint acts on a block that has no handle of its own");
+    if (broken(holder->block != index, "a holder names another block", ret_what))
+        return -EINVAL;
+    if (broken(holder->state == HOLDER_GONE && !holder->freed, "a holder is gone without a free",
+                ret_what))
+        return -EINVAL;
+    if (broken(block->state == BLOCK_LIVE && holder->freed, "a live block is freed in its holder",
+                ret_what))
+        return -EINVAL;
+    if (broken(holder->mode != HINT_SHADOW && !(block->flags & BLOCK_HINTED),
+                "a hint acts on a block that has no handle of its own", ret_what))
+        return -EINVAL;
     if (holder_is_released(holder))
         count->released++;
     if (holder->mode != HINT_SHADOW && on_way)
@@ -157,8 +179,8 @@ static bool is_alike(const struct heap *heap, const struct block *a, const struc
     if (a->state == BLOCK_GAP && b->state == BLOCK_GAP)
         return true;
     return a->state == BLOCK_FREE && b->state == BLOCK_FREE
-            && (a->stream == b->stream
-                    || (heap->stream_count <= 1 && (!a->stream || !b->stream)));
+            && !((a->flags | b->flags) & BLOCK_RECENT)
+            && (a->stream == b->stream || (heap->stream_count <= 1 && (!a->stream || !b->stream)));
 }
 
 static int check_place(struct pool *pool, uint32_t number, uint32_t index, devptr_t at,
@@ -168,19 +190,32 @@ static int check_place(struct pool *pool, uint32_t number, uint32_t index, devpt
     const struct block *block = heap_block(pool, index);
     const struct block *next = heap_block(pool, block->next);
 
-    BROKEN(block->segment != number, "a block names another segment");
-    BROKEN(block->node.base != at, "blocks do not follow each other");
-    BROKEN(block->node.size == 0 || block->node.size % BESTFIT_QUANTUM, "a block has an odd size");
-    BROKEN(starts_at(&segment->starts, at - segment->base) != index, "a block cannot be looked up");
-    BROKEN(heap_find(pool, at + block->node.size - 1) != index, "an interior look-up fails");
-    BROKEN(block->next && next->prev != index, "neighbours do not agree");
-    BROKEN(!block->next && segment->last != index, "the last block is another");
-    BROKEN(block->next && is_alike(segment->heap, block, next), "free neighbours are not one");
+    if (broken(block->segment != number, "a block names another segment", ret_what))
+        return -EINVAL;
+    if (broken(block->node.base != at, "blocks do not follow each other", ret_what))
+        return -EINVAL;
+    if (broken(block->node.size == 0 || block->node.size % BESTFIT_QUANTUM,
+                "a block has an odd size", ret_what))
+        return -EINVAL;
+    if (broken(starts_at(&segment->starts, at - segment->base) != index,
+                "a block cannot be looked up", ret_what))
+        return -EINVAL;
+    if (broken(heap_find(pool, at + block->node.size - 1) != index, "an interior look-up fails",
+                ret_what))
+        return -EINVAL;
+    if (!block->next) {
+        if (broken(segment->last != index, "the last block is another", ret_what))
+            return -EINVAL;
+        return 0;
+    }
+    if (broken(next->prev != index || is_alike(segment->heap, block, next),
+                "neighbours do not agree, or are free and not one", ret_what))
+        return -EINVAL;
     return 0;
 }
 
-static int check_block(struct pool *pool, uint32_t index, struct count *count,
-        const char **ret_what) POOL_LOCKED
+static int check_block(
+        struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
 
@@ -212,8 +247,8 @@ static int check_block(struct pool *pool, uint32_t index, struct count *count,
     }
 }
 
-static void count_storage(struct pool *pool, const struct segment *segment, struct count *count)
-        POOL_LOCKED
+static void count_storage(
+        struct pool *pool, const struct segment *segment, struct count *count) POOL_LOCKED
 {
     if (segment->kind == SEGMENT_PLAIN)
         count->tally.reserved += segment->raw_size;
@@ -231,43 +266,81 @@ static void count_storage(struct pool *pool, const struct segment *segment, stru
     }
 }
 
-static int check_segment(struct pool *pool, uint32_t number, struct count *count,
-        const char **ret_what) POOL_LOCKED
+static int check_segment(
+        struct pool *pool, uint32_t number, struct count *count, const char **ret_what) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, number);
     devptr_t at = segment->base;
     uint64_t live = count->tally.live_count;
 
-    BROKEN(segment->base % GRANULE_SIZE || segment->top % GRANULE_SIZE,
-            "a segment does not lie on granules");
+    if (broken(segment->base % GRANULE_SIZE || segment->top % GRANULE_SIZE,
+                "a segment does not lie on granules", ret_what))
+        return -EINVAL;
     for (uint32_t index = segment->first; index; index = heap_block(pool, index)->next) {
         if (check_place(pool, number, index, at, ret_what) != 0
                 || check_block(pool, index, count, ret_what) != 0)
             return -EINVAL;
         at += heap_block(pool, index)->node.size;
     }
-    BROKEN(at != segment->base + segment->top, "blocks do not fill their segment");
-    BROKEN(segment->tenants != count->tally.live_count - live, "tenants are miscounted");
-    BROKEN(segment->top && granule_segment(&pool->granules, at - 1) != number,
-            "a segment cannot be looked up");
+    if (broken(at != segment->base + segment->top, "blocks do not fill their segment", ret_what))
+        return -EINVAL;
+    if (broken(segment->tenants != count->tally.live_count - live, "tenants are miscounted",
+                ret_what))
+        return -EINVAL;
+    if (broken(segment->top && granule_segment(&pool->granules, at - 1) != number,
+                "a segment cannot be looked up", ret_what))
+        return -EINVAL;
     count_storage(pool, segment, count);
+    return 0;
+}
+
+/* Blocks in recent slots: flagged, FREE, of the class. Returns how many, UINT32_MAX if one is wrong. */
+static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t stream) POOL_LOCKED
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < RECENT_SLOTS; i++) {
+        const struct block *block = heap_block(pool, slots[i]);
+
+        if (!slots[i])
+            continue;
+        if (block->state != BLOCK_FREE || !(block->flags & BLOCK_RECENT) || block->stream != stream)
+            return UINT32_MAX;
+        count++;
+    }
+    return count;
+}
+
+static int check_recent(
+        struct pool *pool, const struct heap *heap, const char **ret_what) POOL_LOCKED
+{
+    uint64_t count = count_recent(pool, heap->recent_small, 0);
+
+    count += count_recent(pool, heap->recent_clean, 0);
+    for (const struct heap_stream *at = heap->streams; at; at = at->next)
+        count += count_recent(pool, at->recent, at->stream);
+    if (broken(count != heap->recent_count, "recent blocks are miscounted", ret_what))
+        return -EINVAL;
     return 0;
 }
 
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
     uint32_t blocks = heap->small.count + heap->clean.count + heap->gaps.count
-            + heap->hint_gaps.count + heap->idle.count;
+            + heap->hint_gaps.count + heap->idle.count + heap->recent_count;
 
-    BROKEN(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
-                    || bestfit_check(&heap->gaps) != 0 || bestfit_check(&heap->hint_gaps) != 0
-                    || bestfit_check(&heap->idle) != 0,
-            "an index of free blocks is broken");
+    if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
+                        || bestfit_check(&heap->gaps) != 0 || bestfit_check(&heap->hint_gaps) != 0
+                        || bestfit_check(&heap->idle) != 0,
+                "an index of free blocks is broken", ret_what))
+        return -EINVAL;
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        BROKEN(bestfit_check(&at->fit) != 0, "an index of a stream is broken");
+        if (broken(bestfit_check(&at->fit) != 0, "an index of a stream is broken", ret_what))
+            return -EINVAL;
         blocks += at->fit.count;
     }
-    BROKEN(blocks != count->free_blocks, "free blocks are missing from their index");
+    if (broken(blocks != count->free_blocks, "free blocks are missing from their index", ret_what))
+        return -EINVAL;
     return 0;
 }
 
@@ -276,34 +349,44 @@ static int compare(const struct heap *heap, const struct count *count, const cha
     const struct tally *is = &heap->tally;
     const struct tally *should = &count->tally;
 
-    BROKEN(is->live_count != should->live_count || is->live_requested != should->live_requested
-                    || is->live_rounded != should->live_rounded || is->used != should->used,
-            "live blocks are miscounted");
-    BROKEN(is->stored != should->stored, "stored bytes are miscounted");
-    BROKEN(is->limbo != should->limbo, "limbo bytes are miscounted");
-    BROKEN(is->husk != should->husk, "husk bytes are miscounted");
-    BROKEN(!count->busy && is->pending != should->pending, "pending bytes are miscounted");
-    BROKEN(!count->busy && is->kept != should->kept, "quarantined bytes are miscounted");
-    BROKEN(!count->busy && is->reserved != should->reserved + is->cached,
-            "held bytes are miscounted");
+    if (broken(is->live_count != should->live_count || is->live_requested != should->live_requested
+                        || is->live_rounded != should->live_rounded || is->used != should->used,
+                "live blocks are miscounted", ret_what))
+        return -EINVAL;
+    if (broken(is->stored != should->stored, "stored bytes are miscounted", ret_what))
+        return -EINVAL;
+    if (broken(is->limbo != should->limbo, "limbo bytes are miscounted", ret_what))
+        return -EINVAL;
+    if (broken(is->husk != should->husk, "husk bytes are miscounted", ret_what))
+        return -EINVAL;
+    if (broken(!count->busy && is->pending != should->pending, "pending bytes are miscounted",
+                ret_what))
+        return -EINVAL;
+    if (broken(!count->busy && is->kept != should->kept, "quarantined bytes are miscounted",
+                ret_what))
+        return -EINVAL;
+    if (broken(!count->busy && is->reserved != should->reserved + is->cached,
+                "held bytes are miscounted", ret_what))
+        return -EINVAL;
     return 0;
 }
 
-static int check_heap(struct pool *pool, struct heap *heap, struct count *sum,
-        const char **ret_what) POOL_LOCKED
+static int check_heap(
+        struct pool *pool, struct heap *heap, struct count *sum, const char **ret_what) POOL_LOCKED
 {
-    struct count count = { .busy = heap->busy > 0 };
-    struct shelf *shelf, *next;
+    struct count count = {.busy = heap->busy > 0};
     uint64_t cached = 0;
 
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         if (!heap_segment(pool, number)->dead && check_segment(pool, number, &count, ret_what) != 0)
             return -EINVAL;
     }
-    HASH_ITER(hh, heap->shelves, shelf, next)
+    for (const struct shelf *shelf = heap->shelves; shelf; shelf = shelf->next)
         cached += shelf->size * shelf->count;
-    BROKEN(cached != heap->tally.cached, "the shelf is miscounted");
-    if (check_fits(heap, &count, ret_what) != 0 || compare(heap, &count, ret_what) != 0)
+    if (broken(cached != heap->tally.cached, "the shelf is miscounted", ret_what))
+        return -EINVAL;
+    if (check_fits(heap, &count, ret_what) != 0 || check_recent(pool, heap, ret_what) != 0
+            || compare(heap, &count, ret_what) != 0)
         return -EINVAL;
     sum->holders += count.holders;
     sum->released += count.released;
@@ -311,8 +394,8 @@ static int check_heap(struct pool *pool, struct heap *heap, struct count *sum,
     return 0;
 }
 
-static int check_chain(struct pool *pool, const struct fence_chain *chain, const char **ret_what)
-        POOL_LOCKED
+static int check_chain(
+        struct pool *pool, const struct fence_chain *chain, const char **ret_what) POOL_LOCKED
 {
     uint32_t count = 0;
     uint32_t last = 0;
@@ -321,13 +404,17 @@ static int check_chain(struct pool *pool, const struct fence_chain *chain, const
     for (uint32_t at = chain->head; at; at = heap_block(pool, at)->chain) {
         const struct block *block = heap_block(pool, at);
 
-        BROKEN(count++ > chain->count, "a chain has a ring");
-        BROKEN(block->state != BLOCK_PENDING && !block->holder, "a chain holds what is not freed");
+        if (broken(count++ > chain->count, "a chain has a ring", ret_what))
+            return -EINVAL;
+        if (broken(block->state != BLOCK_PENDING && !block->holder,
+                    "a chain holds what is not freed", ret_what))
+            return -EINVAL;
         bytes += block->node.size;
         last = at;
     }
-    BROKEN(count != chain->count || bytes != chain->bytes || last != chain->tail,
-            "a chain is miscounted");
+    if (broken(count != chain->count || bytes != chain->bytes || last != chain->tail,
+                "a chain is miscounted", ret_what))
+        return -EINVAL;
     return 0;
 }
 
@@ -341,14 +428,17 @@ static int check_lines(struct pool *pool, const char **ret_what) POOL_LOCKED
             || check_chain(pool, &pool->removals, ret_what) != 0)
         return -EINVAL;
     for (const struct fence_mark *mark = pool->epochs.first; mark; mark = mark->next) {
-        BROKEN(mark->number <= number, "epochs are out of order");
+        if (broken(mark->number <= number, "epochs are out of order", ret_what))
+            return -EINVAL;
         number = mark->number;
         bytes += mark->chain.bytes;
         marks++;
         if (check_chain(pool, &mark->chain, ret_what) != 0)
             return -EINVAL;
     }
-    BROKEN(bytes != pool->waiting_bytes || marks != pool->epochs.marks, "epochs are miscounted");
+    if (broken(bytes != pool->waiting_bytes || marks != pool->epochs.marks, "epochs are miscounted",
+                ret_what))
+        return -EINVAL;
     return 0;
 }
 
@@ -362,9 +452,10 @@ static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
         for (uint32_t at = pool->due[rule]; at; at = heap_holder(pool, at)->next) {
             const struct holder *holder = heap_holder(pool, at);
 
-            BROKEN(holder->rule != (int)rule || holder->prev != before
-                            || holder->state != HOLDER_LIVE,
-                    "a list of expected edges is broken");
+            if (broken(holder->rule != (int)rule || holder->prev != before
+                                || holder->state != HOLDER_LIVE,
+                        "a list of expected edges is broken", ret_what))
+                return -EINVAL;
             before = at;
         }
     }
@@ -373,13 +464,12 @@ static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
 
 int census_check(struct pool *pool, const char **ret_what)
 {
-    struct count sum = { .busy = false };
+    struct count sum = {.busy = false};
     uint64_t reserved = 0;
     uint64_t devices = 0;
-    struct heap *heap, *next;
+    struct heap *heap;
 
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    for (heap = pool->heaps; heap; heap = heap->next) {
         if (check_heap(pool, heap, &sum, ret_what) != 0)
             return -EINVAL;
         reserved += heap->tally.reserved;
@@ -391,10 +481,14 @@ int census_check(struct pool *pool, const char **ret_what)
         sum.busy = sum.busy || heap->busy;
     }
     for (int i = 0; i < POOL_DEVICES_MAX; i++)
-        devices += pool->devices[i].tally.reserved;
-    BROKEN(!sum.busy && devices != reserved, "a device's held bytes are not those of its heaps");
-    BROKEN(!sum.busy && sum.holders != pool->holders.used, "a holder has no block");
-    BROKEN(sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
-            "released ranges are miscounted");
+        devices += pool->devices[i].reserved;
+    if (broken(!sum.busy && devices != reserved, "a device's held bytes are not those of its heaps",
+                ret_what))
+        return -EINVAL;
+    if (broken(!sum.busy && sum.holders != pool->holders.used, "a holder has no block", ret_what))
+        return -EINVAL;
+    if (broken(sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
+                "released ranges are miscounted", ret_what))
+        return -EINVAL;
     return check_lines(pool, ret_what) != 0 ? -EINVAL : check_due(pool, ret_what);
 }

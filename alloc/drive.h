@@ -23,7 +23,7 @@ static inline int drive_begin(struct pool *pool, const char *what)
     return 0;
 }
 
-#define DRIVE(name, ...)                                                                           \
+#define DRIVE(name, ...) \
     (drive_begin(pool, #name) != 0 ? -ECANCELED : pool->driver.name(pool->driver.self, __VA_ARGS__))
 
 static inline int drive_mem_alloc(
@@ -83,8 +83,7 @@ static inline int drive_unmap(struct pool *pool, devptr_t ptr, uint64_t size)
 static inline int drive_set_access(struct pool *pool, const struct heap *heap, devptr_t ptr,
         uint64_t size, enum driver_access access)
 {
-    return DRIVE(set_access, (enum heap_kind)heap->key.kind, heap->key.owner,
-            heap->device->number, ptr, size, access);
+    return DRIVE(set_access, heap->kind, heap->owner, heap->device->number, ptr, size, access);
 }
 
 static inline int drive_fence_record(struct pool *pool, uint64_t *ret_fence)

@@ -26,7 +26,7 @@ struct fence_mark *fence_begin(struct fence_line *line, struct fence_chain *chai
     mark->users = 2; /* the line and the caller */
     if (chain) {
         mark->chain = *chain;
-        *chain = (struct fence_chain){ 0 };
+        *chain = (struct fence_chain){0};
     }
     if (line->last)
         line->last->next = mark;
@@ -70,11 +70,11 @@ static bool unlink_mark(struct fence_line *line, struct fence_mark *mark)
 
 void fence_failed(struct fence_line *line, struct fence_mark *mark, struct fence_chain *ret_chain)
 {
-    *ret_chain = (struct fence_chain){ 0 };
+    *ret_chain = (struct fence_chain){0};
     if (!unlink_mark(line, mark))
         return; /* covered by a later mark that has passed: nothing waits for it */
     *ret_chain = mark->chain;
-    mark->chain = (struct fence_chain){ 0 };
+    mark->chain = (struct fence_chain){0};
     mark->users--; /* the line's; the caller still has its own */
 }
 

@@ -56,8 +56,7 @@ static inline struct granule *granule_at(const struct granules *granules, devptr
     if (number >> (GRANULE_LEAF_SHIFT + GRANULE_TOP_SHIFT))
         return NULL;
     /* pairs with the release in granule_prepare */
-    leaf = atomic_load_explicit(
-            &granules->top[number >> GRANULE_LEAF_SHIFT], memory_order_acquire);
+    leaf = atomic_load_explicit(&granules->top[number >> GRANULE_LEAF_SHIFT], memory_order_acquire);
     return leaf ? &leaf[number & ((1u << GRANULE_LEAF_SHIFT) - 1)] : NULL;
 }
 

@@ -28,7 +28,7 @@ uint64_t grow_slot(const struct pool *pool, const struct heap *heap)
 
 static bool is_plain(const struct serve *serve)
 {
-    return serve->heap->key.kind == HEAP_PLAIN || serve->heap->no_vmm;
+    return serve->heap->kind == HEAP_PLAIN || serve->heap->no_vmm;
 }
 
 /* ── ranges ── */
@@ -58,7 +58,7 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
 
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 {
-    struct segment like = { .kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA };
+    struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
     uint64_t granularity = heap->device->granularity;
     uint32_t number = 0;
     uint32_t *slot;
@@ -99,14 +99,14 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 
 static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    const struct tally *tally = &serve->heap->device->tally;
+    const struct device *device = serve->heap->device;
     uint64_t exact = heap_round(serve->want.size, GRANULE_SIZE);
-    uint64_t high = most(tally->stored_high, tally->stored + serve->want.size);
-    uint64_t chunk = heap_round(
-            serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
+    uint64_t high = most(device->stored_high, device->stored + serve->want.size);
+    uint64_t chunk =
+            heap_round(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
     /* A chunk only as long as what it holds too much is small beside what is live anyway. */
-    if (chunk > exact && tally->reserved + chunk <= high + high / 20)
+    if (chunk > exact && device->reserved + chunk <= high + high / 20)
         return chunk;
     return exact;
 }
@@ -137,14 +137,14 @@ static int get_plain(struct pool *pool, struct segment *like, int device)
 static int grow_plain(struct pool *pool, struct serve *serve)
 {
     const struct pool_request *request = serve->request;
-    struct segment like = { .kind = SEGMENT_PLAIN, .small = serve->want.small };
+    struct segment like = {.kind = SEGMENT_PLAIN, .small = serve->want.small};
     struct heap *heap = serve->heap;
     uint32_t number;
     int r;
 
     lock_take(&pool->lock);
     like.size = plain_size(pool, serve);
-    like.context = request->context ? request->context : request->owner;
+    like.context = heap->kind != HEAP_PLAIN && request->context ? request->context : request->owner;
     lock_drop(&pool->lock);
 
     r = get_plain(pool, &like, request->device);
@@ -267,15 +267,14 @@ static uint32_t free_tail(const struct pool *pool, const struct serve *serve) PO
     uint32_t index = heap_segment(pool, serve->heap->arena)->last;
     const struct block *block = heap_block(pool, index);
 
-    if (!index || block->state != BLOCK_FREE
-            || (block->stream && block->stream != serve->stream))
+    if (!index || block->state != BLOCK_FREE || (block->stream && block->stream != serve->stream))
         return 0;
     return index;
 }
 
 /* Bytes that must be added behind `tail` (or at the top) so that the request fits. */
-static uint64_t tail_need(const struct pool *pool, const struct serve *serve, uint32_t tail)
-        POOL_LOCKED
+static uint64_t tail_need(
+        const struct pool *pool, const struct serve *serve, uint32_t tail) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, serve->heap->arena);
     devptr_t top = segment->base + segment->top;
@@ -289,8 +288,8 @@ static uint32_t fitting_gap(const struct pool *pool, const struct serve *serve) 
 {
     uint64_t slot = heap_segment(pool, serve->heap->arena)->slot;
 
-    return bestfit_find(&serve->heap->gaps, heap_round(serve->want.size, slot),
-            most(serve->want.align, slot));
+    return bestfit_find(
+            &serve->heap->gaps, heap_round(serve->want.size, slot), most(serve->want.align, slot));
 }
 
 /* The addresses for growth: a BUSY block to be mapped, and in *ret_tail the free block before it that it will be joined
@@ -433,7 +432,6 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 uint64_t grow_need(struct pool *pool, const struct serve *serve)
 {
     const struct heap *heap = serve->heap;
-    const struct shelf *shelf;
     uint64_t need = serve->want.size;
     uint64_t each = serve->want.size;
 
@@ -445,8 +443,7 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
                 ? tail_need(pool, serve, free_tail(pool, serve))
                 : heap_round(need, each);
     }
-    HASH_FIND(hh, heap->shelves, &each, sizeof(each), shelf);
-    return need - least(need, shelf ? shelf->count * each : 0);
+    return need - least(need, heap_shelved(heap, each) * each);
 }
 
 /* Growth that the program's options forbid, or that would eat the reserve: as if the device had said so. */
@@ -460,7 +457,7 @@ static int may_grow(struct pool *pool, const struct serve *serve)
         return 0;
     lock_take(&pool->lock);
     need = grow_need(pool, serve);
-    reserved = serve->heap->device->tally.reserved;
+    reserved = serve->heap->device->reserved;
     lock_drop(&pool->lock);
     if (need == 0)
         return 0;

@@ -6,38 +6,61 @@
 
 /* ── finding ── */
 
+static struct heap *new_heap(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED
+{
+    struct heap *heap = meta_get(sizeof(*heap));
+
+    if (!heap)
+        return NULL;
+    heap->kind = kind;
+    heap->owner = owner;
+    heap->device = &pool->devices[device];
+    heap->device->number = device;
+    heap->attrs.reuse_event_dependencies = true;
+    heap->attrs.reuse_opportunistic = true;
+    heap->attrs.reuse_internal_dependencies = true;
+    bestfit_init(&heap->small, &pool->blocks);
+    bestfit_init(&heap->clean, &pool->blocks);
+    bestfit_init(&heap->gaps, &pool->blocks);
+    bestfit_init(&heap->hint_gaps, &pool->blocks);
+    bestfit_init(&heap->idle, &pool->blocks);
+    if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
+        meta_put(heap, sizeof(*heap));
+        return NULL;
+    }
+    heap->next = pool->heaps;
+    pool->heaps = heap;
+    return heap;
+}
+
 struct heap *heap_get(struct pool *pool, enum heap_kind kind, uint64_t owner, int device)
 {
-    struct heap_key key = { (uint64_t)kind, owner };
     struct heap *heap = pool->last[kind];
 
-    if (heap && heap->key.owner == owner)
+    if (heap && heap->owner == owner)
         return heap;
-    HASH_FIND(hh, pool->heaps, &key, sizeof(key), heap);
-    if (!heap && device >= 0 && device < POOL_DEVICES_MAX) {
-        heap = meta_get(sizeof(*heap));
-        if (!heap)
-            return NULL;
-        heap->key = key;
-        heap->device = &pool->devices[device];
-        heap->device->number = device;
-        heap->attrs.reuse_event_dependencies = true;
-        heap->attrs.reuse_opportunistic = true;
-        heap->attrs.reuse_internal_dependencies = true;
-        bestfit_init(&heap->small, &pool->blocks);
-        bestfit_init(&heap->clean, &pool->blocks);
-        bestfit_init(&heap->gaps, &pool->blocks);
-        bestfit_init(&heap->hint_gaps, &pool->blocks);
-        bestfit_init(&heap->idle, &pool->blocks);
-        HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
-        if (!TABLE_ADDED(heap)) {
-            meta_put(heap, sizeof(*heap));
-            return NULL;
-        }
-    }
+    heap = lookup_find(&pool->heap_of[kind], owner);
+    if (!heap && device >= 0 && device < POOL_DEVICES_MAX)
+        heap = new_heap(pool, kind, owner, device);
     if (heap)
         pool->last[kind] = heap;
     return heap;
+}
+
+void heap_retire(struct pool *pool, struct heap *heap)
+{
+    struct heap **link = &pool->heaps;
+
+    while (*link != heap)
+        link = &(*link)->next;
+    *link = heap->next;
+    lookup_remove(&pool->heap_of[heap->kind], heap->owner);
+    if (pool->last[heap->kind] == heap)
+        pool->last[heap->kind] = NULL;
+    heap->leaving = true;
+    heap->next_leaving = pool->leaving;
+    pool->leaving = heap;
 }
 
 uint32_t heap_stream_index(struct pool *pool, uint64_t key)
@@ -47,20 +70,24 @@ uint32_t heap_stream_index(struct pool *pool, uint64_t key)
 
     if (key == 0)
         return 0;
-    HASH_FIND(hh, pool->stream_table, &key, sizeof(key), stream);
-    if (stream)
+    stream = pool->last_stream;
+    if (stream && stream->key == key)
         return stream->index;
+    stream = lookup_find(&pool->stream_of, key);
+    if (stream) {
+        pool->last_stream = stream;
+        return stream->index;
+    }
     index = slab_take(&pool->streams);
     if (!index)
         return 0;
     stream = heap_stream_at(pool, index);
-    stream->key = key;
-    stream->index = index;
-    HASH_ADD(hh, pool->stream_table, key, sizeof(stream->key), stream);
-    if (!TABLE_ADDED(stream)) {
+    if (lookup_add(&pool->stream_of, key, stream) != 0) {
         slab_put(&pool->streams, index);
         return 0;
     }
+    stream->key = key;
+    stream->index = index;
     return index;
 }
 
@@ -234,7 +261,7 @@ static void purge_chain(struct pool *pool, struct fence_chain *chain) POOL_LOCKE
 {
     uint32_t index = chain->head;
 
-    *chain = (struct fence_chain){ 0 };
+    *chain = (struct fence_chain){0};
     while (index) {
         struct block *block = heap_block(pool, index);
         uint32_t next = block->chain;
@@ -286,7 +313,7 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
     if (husk && !holder->freed)
         heap_count_husk(heap, -(int64_t)block->node.size);
     if (block->state == BLOCK_LIVE && !(holder && holder->freed))
-        heap_count_live(pool, index, -1);
+        heap_count_death(pool, block);
     heap_drop_holder(pool, block);
     if (block->state != BLOCK_BUSY)
         block->state = BLOCK_KEPT;
@@ -315,20 +342,20 @@ void heap_kill_segment(struct pool *pool, uint32_t number)
 
 /* ── blocks ── */
 
-static struct bestfit *stream_fit(const struct heap *heap, uint32_t stream)
+static struct heap_stream *class_of(const struct heap *heap, uint32_t stream)
 {
     struct heap_stream *at = heap->streams;
 
     while (at && at->stream != stream)
         at = at->next;
-    return at ? &at->fit : NULL;
+    return at;
 }
 
 bool heap_prepare_stream(struct pool *pool, struct heap *heap, uint32_t stream)
 {
     struct heap_stream *at;
 
-    if (stream_fit(heap, stream))
+    if (class_of(heap, stream))
         return true;
     at = meta_get(sizeof(*at));
     if (!at)
@@ -352,7 +379,7 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
     if (block->stream)
-        return stream_fit(heap, block->stream);
+        return &class_of(heap, block->stream)->fit;
     return segment->small ? &heap->small : &heap->clean;
 }
 
@@ -388,11 +415,14 @@ void heap_join(struct pool *pool, uint32_t index)
     delete_block(pool, block->next);
 }
 
-/* May these neighbours be one free block? Where only one stream ever freed, clean memory joins its class: there is nobody
+/* May a free block be one with this neighbour? Where only one stream ever freed, clean memory joins its class: there is nobody
  * else to whom it would be lost. */
-static bool are_alike(const struct heap *heap, const struct block *a, const struct block *b)
+static bool can_join(const struct heap *heap, const struct block *block, const struct block *other)
 {
-    return a->stream == b->stream || (heap->stream_count <= 1 && (!a->stream || !b->stream));
+    if (other->state != BLOCK_FREE || other->flags & BLOCK_RECENT)
+        return false;
+    return block->stream == other->stream
+            || (heap->stream_count <= 1 && (!block->stream || !other->stream));
 }
 
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
@@ -406,19 +436,95 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
     block->seq = stream ? point : 0;
     heap_name_stream(pool, block, stream);
     other = heap_block(pool, block->prev);
-    if (block->prev && other->state == BLOCK_FREE && are_alike(heap, other, block)) {
+    if (block->prev && can_join(heap, block, other)) {
         index = block->prev;
         bestfit_remove(fit_of(pool, other), index);
         heap_join(pool, index);
         block = heap_block(pool, index);
     }
     other = heap_block(pool, block->next);
-    if (block->next && other->state == BLOCK_FREE && are_alike(heap, other, block)) {
+    if (block->next && can_join(heap, block, other)) {
         bestfit_remove(fit_of(pool, other), block->next);
         heap_join(pool, index);
     }
     bestfit_insert(fit_of(pool, block), index);
     return index;
+}
+
+/* The slot where a free block of this class and size may stay by itself. */
+static uint32_t *recent_slot(struct heap *heap, uint32_t stream, bool small, uint64_t size)
+{
+    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
+    struct heap_stream *class;
+
+    if (stream) {
+        class = class_of(heap, stream);
+        if (!class)
+            return NULL;
+        slots = class->recent;
+    }
+    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
+}
+
+/* A recent block leaves its slot. */
+static void leave_recent(struct heap *heap, uint32_t *slot, struct block *block)
+{
+    *slot = 0;
+    block->flags = 0;
+    heap->recent_count--;
+    heap->recent_bytes -= block->node.size;
+}
+
+void heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
+{
+    struct block *block = heap_block(pool, index);
+    struct segment *segment = heap_segment_of(pool, block);
+    struct heap *heap = segment->heap;
+    uint32_t *slot;
+    uint32_t before;
+
+    if (block->node.size > RECENT_MAX) {
+        (void)heap_put(pool, index, stream, point);
+        return;
+    }
+    slot = recent_slot(heap, stream, segment->small, block->node.size);
+    before = *slot;
+    block->state = BLOCK_FREE;
+    block->flags = BLOCK_RECENT;
+    block->seq = stream ? point : 0;
+    heap_name_stream(pool, block, stream);
+    if (before) {
+        struct block *other = heap_block(pool, before);
+
+        leave_recent(heap, slot, other);
+        (void)heap_put(pool, before, other->stream, other->seq);
+    }
+    *slot = index;
+    heap->recent_count++;
+    heap->recent_bytes += block->node.size;
+}
+
+static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
+{
+    for (uint32_t i = 0; i < RECENT_SLOTS && heap->recent_count; i++) {
+        uint32_t index = slots[i];
+        struct block *block = heap_block(pool, index);
+
+        if (!index)
+            continue;
+        leave_recent(heap, &slots[i], block);
+        (void)heap_put(pool, index, block->stream, block->seq);
+    }
+}
+
+void heap_settle(struct pool *pool, struct heap *heap)
+{
+    if (!heap->recent_count)
+        return;
+    settle_slots(pool, heap, heap->recent_small);
+    settle_slots(pool, heap, heap->recent_clean);
+    for (struct heap_stream *at = heap->streams; at; at = at->next)
+        settle_slots(pool, heap, at->recent);
 }
 
 void heap_put_gap(struct pool *pool, uint32_t index)
@@ -452,8 +558,13 @@ void heap_put_gap(struct pool *pool, uint32_t index)
 void heap_pull(struct pool *pool, uint32_t index)
 {
     struct block *block = heap_block(pool, index);
+    const struct segment *segment = heap_segment_of(pool, block);
 
-    bestfit_remove(fit_of(pool, block), index);
+    if (block->flags & BLOCK_RECENT)
+        leave_recent(segment->heap,
+                recent_slot(segment->heap, block->stream, segment->small, block->node.size), block);
+    else
+        bestfit_remove(fit_of(pool, block), index);
     block->state = BLOCK_BUSY;
 }
 
@@ -476,17 +587,53 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     return index;
 }
 
-uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want *want)
+/* A block of the very size that was freed a moment ago. */
+static uint32_t take_recent(struct pool *pool, struct heap *heap, const struct heap_want *want,
+        uint32_t stream) POOL_LOCKED
 {
-    struct bestfit *fit = want->stream ? stream_fit(heap, want->stream) : NULL;
-    uint32_t index = fit ? bestfit_find(fit, want->size, want->align) : 0;
+    uint32_t *slot = recent_slot(heap, stream, want->small, want->size);
+    uint32_t index = slot ? *slot : 0;
+    struct block *block = heap_block(pool, index);
+
+    if (!index || block->node.size != want->size)
+        return 0;
+    leave_recent(heap, slot, block);
+    block->state = BLOCK_BUSY;
+    return index;
+}
+
+static uint32_t find_free(
+        const struct pool *pool, struct heap *heap, const struct heap_want *want) POOL_LOCKED
+{
+    const struct heap_stream *class = want->stream ? class_of(heap, want->stream) : NULL;
+    uint32_t index = class ? bestfit_find(&class->fit, want->size, want->align) : 0;
     uint32_t other =
             bestfit_find(want->small ? &heap->small : &heap->clean, want->size, want->align);
 
     if (!index
-            || (other
-                    && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
-        index = other;
+            || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
+        return other;
+    return index;
+}
+
+uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want *want)
+{
+    uint32_t index = 0;
+
+    /* What is recent is at most RECENT_MAX, so it is never asked for with a large alignment. */
+    if (heap->recent_count && want->size <= RECENT_MAX) {
+        if (want->stream)
+            index = take_recent(pool, heap, want, want->stream);
+        if (!index)
+            index = take_recent(pool, heap, want, 0);
+        if (index)
+            return index;
+    }
+    index = find_free(pool, heap, want);
+    if (!index && heap->recent_count) {
+        heap_settle(pool, heap);
+        index = find_free(pool, heap, want);
+    }
     if (!index)
         return 0;
     heap_pull(pool, index);
@@ -505,6 +652,7 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
 {
     uint64_t best = UINT64_MAX;
 
+    heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
         uint32_t first = 0;
@@ -568,6 +716,7 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap)
 {
     uint32_t swept = 0;
 
+    heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         uint64_t passed = heap_stream_at(pool, at->stream)->line.passed;
         uint64_t size = 0;
@@ -595,88 +744,38 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap)
 
 /* ── books ── */
 
-static void raise_to(uint64_t *high, uint64_t value)
-{
-    if (value > *high)
-        *high = value;
-}
-
-static void add_live(struct tally *tally, const struct block *block, uint64_t sign)
-{
-    uint64_t requested = block->node.size - block->slack;
-
-    tally->live_count += sign;
-    tally->live_requested += sign * requested;
-    tally->live_rounded += sign * block->node.size;
-    tally->used += sign * heap_round(requested, 512);
-    raise_to(&tally->live_requested_high, tally->live_requested);
-    raise_to(&tally->used_high, tally->used);
-}
-
-void heap_count_live(struct pool *pool, uint32_t index, int sign)
-{
-    const struct block *block = heap_block(pool, index);
-    struct segment *segment = heap_segment_of(pool, block);
-    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
-    uint64_t by = (uint64_t)(int64_t)sign;
-
-    segment->tenants += (uint32_t)sign;
-    add_live(&segment->heap->tally, block, by);
-    add_live(&segment->heap->device->tally, block, by);
-    /* what a hint has marked dead left `stored` then */
-    if (!holder || holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE)
-        heap_count_stored(segment->heap, (int64_t)(by * block->node.size));
-}
-
-#define COUNT(heap, field, by)                                                                     \
-    do {                                                                                           \
-        (heap)->tally.field += (uint64_t)(by);                                                     \
-        (heap)->device->tally.field += (uint64_t)(by);                                             \
-    } while (0)
-
 void heap_count_stored(struct heap *heap, int64_t by)
 {
-    COUNT(heap, stored, by);
-    raise_to(&heap->tally.stored_high, heap->tally.stored);
-    raise_to(&heap->device->tally.stored_high, heap->device->tally.stored);
+    heap->tally.stored += (uint64_t)by;
+    heap->device->stored += (uint64_t)by;
 }
 
 void heap_count_reserved(struct heap *heap, int64_t by)
 {
-    COUNT(heap, reserved, by);
-    raise_to(&heap->tally.reserved_high, heap->tally.reserved);
-    raise_to(&heap->device->tally.reserved_high, heap->device->tally.reserved);
+    heap->tally.reserved += (uint64_t)by;
+    heap->device->reserved += (uint64_t)by;
+    heap_raise(&heap->tally.reserved_high, heap->tally.reserved);
+    heap_raise(&heap->device->reserved_high, heap->device->reserved);
 }
 
 void heap_count_pending(struct heap *heap, int64_t by)
 {
-    COUNT(heap, pending, by);
+    heap->tally.pending += (uint64_t)by;
 }
 
 void heap_count_kept(struct heap *heap, int64_t by)
 {
-    COUNT(heap, kept, by);
+    heap->tally.kept += (uint64_t)by;
 }
 
 void heap_count_limbo(struct heap *heap, int64_t by)
 {
-    COUNT(heap, limbo, by);
+    heap->tally.limbo += (uint64_t)by;
 }
 
 void heap_count_husk(struct heap *heap, int64_t by)
 {
-    COUNT(heap, husk, by);
-}
-
-void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
-{
-    if (block->stream == stream)
-        return;
-    if (block->stream)
-        heap_stream_at(pool, block->stream)->refs--;
-    if (stream)
-        heap_stream_at(pool, stream)->refs++;
-    block->stream = stream;
+    heap->tally.husk += (uint64_t)by;
 }
 
 static void drop_heap_stream(struct heap *heap, uint32_t stream)
@@ -694,7 +793,7 @@ static void drop_heap_stream(struct heap *heap, uint32_t stream)
 
 void heap_forget_streams(struct pool *pool)
 {
-    struct heap *heap, *next_heap;
+    struct heap *heap;
 
     if (!pool->streams_gone)
         return;
@@ -703,7 +802,7 @@ void heap_forget_streams(struct pool *pool)
 
         if (stream->index != i || !stream->gone || stream->refs || stream->line.first)
             continue;
-        HASH_ITER(hh, pool->heaps, heap, next_heap)
+        for (heap = pool->heaps; heap; heap = heap->next)
             drop_heap_stream(heap, i);
         for (heap = pool->leaving; heap; heap = heap->next_leaving)
             drop_heap_stream(heap, i);
@@ -715,22 +814,42 @@ void heap_forget_streams(struct pool *pool)
 
 /* ── shelves ── */
 
+static struct shelf *shelf_of(const struct heap *heap, uint64_t size)
+{
+    return lookup_find(&heap->shelf_of, size);
+}
+
+static struct shelf *new_shelf(struct heap *heap, uint64_t size)
+{
+    struct shelf *shelf = meta_get(sizeof(*shelf));
+
+    if (!shelf)
+        return NULL;
+    if (lookup_add(&heap->shelf_of, size, shelf) != 0) {
+        meta_put(shelf, sizeof(*shelf));
+        return NULL;
+    }
+    shelf->size = size;
+    shelf->next = heap->shelves;
+    heap->shelves = shelf;
+    return shelf;
+}
+
+uint32_t heap_shelved(const struct heap *heap, uint64_t size)
+{
+    const struct shelf *shelf = shelf_of(heap, size);
+
+    return shelf ? shelf->count : 0;
+}
+
 int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle)
 {
-    struct shelf *shelf;
+    struct shelf *shelf = shelf_of(heap, size);
 
-    HASH_FIND(hh, heap->shelves, &size, sizeof(size), shelf);
-    if (!shelf) {
-        shelf = meta_get(sizeof(*shelf));
-        if (!shelf)
-            return -ENOMEM;
-        shelf->size = size;
-        HASH_ADD(hh, heap->shelves, size, sizeof(shelf->size), shelf);
-        if (!TABLE_ADDED(shelf)) {
-            meta_put(shelf, sizeof(*shelf));
-            return -ENOMEM;
-        }
-    }
+    if (!shelf)
+        shelf = new_shelf(heap, size);
+    if (!shelf)
+        return -ENOMEM;
     if (shelf->count == shelf->room) {
         uint32_t room = shelf->room ? shelf->room * 2 : 8;
         uint64_t *handles = meta_get(room * sizeof(*handles));
@@ -744,18 +863,17 @@ int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle)
         shelf->room = room;
     }
     shelf->handles[shelf->count++] = handle;
-    COUNT(heap, cached, size);
+    heap->tally.cached += size;
     return 0;
 }
 
 uint64_t heap_unshelve(struct heap *heap, uint64_t size)
 {
-    struct shelf *shelf;
+    struct shelf *shelf = shelf_of(heap, size);
 
-    HASH_FIND(hh, heap->shelves, &size, sizeof(size), shelf);
     if (!shelf || !shelf->count)
         return 0;
-    COUNT(heap, cached, -size);
+    heap->tally.cached -= size;
     return shelf->handles[--shelf->count];
 }
 
@@ -828,22 +946,21 @@ void heap_drop_holder(struct pool *pool, struct block *block)
 
 /* ── ends ── */
 
-void heap_free(struct pool *pool, struct heap *heap)
+void heap_free(struct heap *heap)
 {
-    struct shelf *shelf, *next_shelf;
-
-    (void)pool;
     while (heap->streams) {
         struct heap_stream *at = heap->streams;
 
         heap->streams = at->next;
         meta_put(at, sizeof(*at));
     }
-    HASH_ITER(hh, heap->shelves, shelf, next_shelf)
-    {
-        HASH_DEL(heap->shelves, shelf);
+    while (heap->shelves) {
+        struct shelf *shelf = heap->shelves;
+
+        heap->shelves = shelf->next;
         meta_put(shelf->handles, shelf->room * sizeof(*shelf->handles));
         meta_put(shelf, sizeof(*shelf));
     }
+    lookup_done(&heap->shelf_of);
     meta_put(heap, sizeof(*heap));
 }

@@ -34,9 +34,9 @@
 #include "alloc/granule.h"
 #include "alloc/holder.h"
 #include "alloc/lock.h"
+#include "alloc/lookup.h"
 #include "alloc/pool.h"
 #include "alloc/starts.h"
-#include "alloc/table.h"
 
 #define POOL_DEVICES_MAX 64
 #define BLOCKS_MAX       (1u << 27)
@@ -60,7 +60,9 @@ enum block_flag {
     BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
     BLOCK_STREAMED = 1 << 1, /* came through the stream entrance */
     BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
-    BLOCK_TRAPPED = 1 << 3,  /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_TRAPPED =
+            1 << 3, /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
 };
 
 /* 64 bytes, one line. */
@@ -68,14 +70,16 @@ struct block {
     struct bestfit_node node;
     uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
     uint32_t segment;
-    uint32_t stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    uint32_t
+            stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
     uint32_t holder; /* LIVE: index of its holder, 0 = none */
     uint32_t slack;  /* LIVE: size less what was requested */
-    uint64_t seq;    /* LIVE: of the allocation; FREE with a class: the point that must have passed */
-    uint32_t chain;  /* PENDING and those that wait for the driver: next in the chain */
+    uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
+    uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
     uint8_t state;
     uint8_t flags;
-    uint16_t last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    uint16_t
+            last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
 };
 
 enum segment_kind {
@@ -90,8 +94,8 @@ struct segment {
     devptr_t raw_base;
     uint64_t raw_size; /* what the driver gave; base and size lie inside */
     struct heap *heap;
-    uint64_t context;   /* PLAIN: whose memory it is */
-    uint32_t prev, next; /* in the heap's list */
+    uint64_t context;     /* PLAIN: whose memory it is */
+    uint32_t prev, next;  /* in the heap's list */
     uint32_t first, last; /* blocks */
     uint32_t tenants;     /* LIVE blocks */
     uint64_t top;         /* bytes from the base that have blocks; PLAIN: size */
@@ -104,11 +108,18 @@ struct segment {
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
+/* Free blocks of some sizes are kept as they are for a moment, since the next request of the size is often near: one block
+ * per slot, by a hash of its size. They are FREE, flagged BLOCK_RECENT, in no bestfit and joined with no neighbour;
+ * heap_settle puts them where they belong, and every walk over free blocks begins with it. */
+#define RECENT_SLOTS 32u
+#define RECENT_MAX   (UINT64_C(1) << 20) /* larger ones are always where best fit sees them */
+
 /* Free blocks of one stream in one heap. */
 struct heap_stream {
     struct heap_stream *next;
     uint32_t stream;
     uint64_t swept; /* up to this point blocks were made clean */
+    uint32_t recent[RECENT_SLOTS];
     struct bestfit fit;
 };
 
@@ -117,10 +128,10 @@ struct shelf {
     uint64_t size;
     uint64_t *handles;
     uint32_t count, room;
-    UT_hash_handle hh;
+    struct shelf *next;
 };
 
-/* Sums that are kept for each heap and each device. */
+/* Sums that are kept for each heap. */
 struct tally {
     uint64_t live_count;
     uint64_t live_requested;
@@ -139,33 +150,38 @@ struct tally {
     uint64_t reserved_high;
 };
 
+/* Sums over the heaps of a device; those that need marks of their own. */
 struct device {
-    struct tally tally;
+    uint64_t live_requested, live_requested_high;
+    uint64_t stored, stored_high;
+    uint64_t reserved, reserved_high;
     uint64_t granularity; /* 0 = not asked yet */
     int number;
 };
 
-struct heap_key {
-    uint64_t kind;
-    uint64_t owner;
-};
-
 struct heap {
-    struct heap_key key;
-    UT_hash_handle hh;
+    /* fixed at creation */
+    enum heap_kind kind;
+    uint64_t owner;
     struct device *device;
+    /* guarded by the pool's lock: */
+    struct heap *next; /* of all heaps that have not left */
     struct tally tally;
-    uint32_t segments; /* list */
+    uint32_t segments;    /* list */
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
     uint32_t busy;        /* driver calls under way that will come back to this heap */
     uint32_t stream_count;
     bool no_vmm;   /* the driver has none: plain segments */
     bool no_hints; /* the driver has none: hinted blocks cannot be placed */
-    bool leaving; /* its owner is gone: serves nobody, goes when the last block goes */
-    bool dropped; /* its owner is gone at once: goes when nobody is busy with it */
+    bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
+    bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
     struct bestfit small, clean, gaps, hint_gaps, idle;
+    uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
+    uint32_t recent_count; /* in all of them, those of streams included */
+    uint64_t recent_bytes;
     struct heap_stream *streams;
     struct shelf *shelves;
+    struct lookup shelf_of; /* by size */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, hits, grows;
     struct heap *next_leaving;
@@ -179,7 +195,6 @@ struct stream {
     uint64_t newest; /* the greatest point that any block needs of it */
     bool gone;
     struct fence_line line;
-    UT_hash_handle hh;
 };
 
 /* Ranges that were marked dead together and wait for the submissions under way (R66). */
@@ -220,12 +235,15 @@ struct pool {
     struct slab segments;
     struct slab holders;
     struct slab streams;
-    struct heap *heaps; /* table by key */
-    struct heap *last[HEAP_KIND_COUNT];
+    struct heap *heaps;                     /* list */
+    struct lookup heap_of[HEAP_KIND_COUNT]; /* by owner */
+    struct heap *last[HEAP_KIND_COUNT];     /* the one that was asked for last */
     struct heap *leaving;
-    struct stream *stream_table;
-    uint32_t streams_gone;  /* gone and not yet forgotten */
-    uint32_t contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
+    struct lookup stream_of; /* by identity */
+    struct stream *last_stream;
+    uint32_t streams_gone; /* gone and not yet forgotten */
+    uint32_t
+            contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
     struct fence_line epochs;
@@ -273,7 +291,8 @@ static inline uint64_t heap_round(uint64_t size, uint64_t unit)
 }
 
 /* The heap of this key; made if `device` >= 0 and there is none. NULL: none, or no memory. */
-struct heap *heap_get(struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
+struct heap *heap_get(
+        struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
 
 /* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
 uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED;
@@ -289,14 +308,14 @@ int heap_add_segment(struct pool *pool, struct heap *heap, const struct segment 
 
 /* Takes a segment out of every structure: blocks, look-up, lists. No block of it may be LIVE or in a chain. The driver's
  * part is the caller's. */
-void heap_remove_segment(struct pool *pool, uint32_t segment) POOL_LOCKED;
+void heap_remove_segment(struct pool *pool, uint32_t number) POOL_LOCKED;
 
 /* A segment's owner is gone: look-ups do not know it any more, its blocks are counted as freed and leave all chains and
  * indices (KEPT), but the records stay, for threads that are busy with them, until heap_remove_segment. */
-void heap_kill_segment(struct pool *pool, uint32_t segment) POOL_LOCKED;
+void heap_kill_segment(struct pool *pool, uint32_t number) POOL_LOCKED;
 
 /* Extends the blocks of a range by `size` bytes at its top: a BUSY block. 0 = no memory or no addresses left. */
-uint32_t heap_extend(struct pool *pool, uint32_t segment, uint64_t size) POOL_LOCKED;
+uint32_t heap_extend(struct pool *pool, uint32_t number, uint64_t size) POOL_LOCKED;
 
 /* ── blocks ── */
 
@@ -314,6 +333,12 @@ bool heap_prepare_stream(struct pool *pool, struct heap *heap, uint32_t stream) 
  * its class, and into its index. Returns the block that it is now part of. */
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
 
+/* The same, but the block may stay by itself for a moment (`recent`). */
+void heap_put_recent(
+        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+/* No block of the heap is `recent` any more. */
+void heap_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
+
 /* The same for GAP; a gap at the top of its range leaves the range. */
 void heap_put_gap(struct pool *pool, uint32_t index) POOL_LOCKED;
 
@@ -322,7 +347,7 @@ void heap_pull(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* What heap_take may use. */
 struct heap_want {
-    uint64_t size;   /* rounded */
+    uint64_t size; /* rounded */
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
@@ -336,8 +361,8 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
 
 /* A run of free neighbours that together fit: of `want->stream` and clean ones (any = false), or of all classes (any).
  * Writes the first and the last block of the shortest such run. 0, or -ENOENT. Walks all blocks of the heap. */
-int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any, uint32_t *ret_first,
-        uint32_t *ret_last) POOL_LOCKED;
+int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any,
+        uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED;
 
 /* Makes one BUSY block of a run. */
 uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last) POOL_LOCKED;
@@ -347,20 +372,89 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 /* ── books ── */
 
-/* Adds to a sum of the heap and of its device; by may be negative in two's complement. */
+/* Adds to a sum of the heap, and of its device where that has it. */
 void heap_count_reserved(struct heap *heap, int64_t by);
-void heap_count_live(struct pool *pool, uint32_t index, int sign) POOL_LOCKED;
 void heap_count_stored(struct heap *heap, int64_t by);
 void heap_count_pending(struct heap *heap, int64_t by);
 void heap_count_kept(struct heap *heap, int64_t by);
 void heap_count_limbo(struct heap *heap, int64_t by);
 void heap_count_husk(struct heap *heap, int64_t by);
 
+static inline void heap_raise(uint64_t *high, uint64_t value)
+{
+    if (value > *high)
+        *high = value;
+}
+
+/* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
+static inline bool heap_is_stored(const struct pool *pool, const struct block *block)
+{
+    const struct holder *holder = heap_holder(pool, block->holder);
+
+    return !block->holder || holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE;
+}
+
+/* A block becomes the program's, or ceases to be. */
+static inline void heap_count_birth(struct pool *pool, const struct block *block)
+{
+    struct segment *segment = heap_segment(pool, block->segment);
+    struct tally *tally = &segment->heap->tally;
+    struct device *device = segment->heap->device;
+    uint64_t size = block->node.size;
+    uint64_t requested = size - block->slack;
+
+    segment->tenants++;
+    tally->live_count++;
+    tally->live_rounded += size;
+    tally->live_requested += requested;
+    tally->used += heap_round(requested, 512);
+    tally->stored += size;
+    device->live_requested += requested;
+    device->stored += size;
+    heap_raise(&tally->live_requested_high, tally->live_requested);
+    heap_raise(&tally->used_high, tally->used);
+    heap_raise(&tally->stored_high, tally->stored);
+    heap_raise(&device->live_requested_high, device->live_requested);
+    heap_raise(&device->stored_high, device->stored);
+}
+
+static inline void heap_count_death(struct pool *pool, const struct block *block)
+{
+    struct segment *segment = heap_segment(pool, block->segment);
+    struct tally *tally = &segment->heap->tally;
+    struct device *device = segment->heap->device;
+    uint64_t size = block->node.size;
+    uint64_t requested = size - block->slack;
+
+    segment->tenants--;
+    tally->live_count--;
+    tally->live_rounded -= size;
+    tally->live_requested -= requested;
+    tally->used -= heap_round(requested, 512);
+    device->live_requested -= requested;
+    if (heap_is_stored(pool, block)) {
+        tally->stored -= size;
+        device->stored -= size;
+    }
+}
+
 /* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
-void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream) POOL_LOCKED;
+static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
+{
+    if (block->stream == stream)
+        return;
+    if (block->stream)
+        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
+    if (stream)
+        ((struct stream *)heap_stream_at(pool, stream))->refs++;
+    block->stream = stream;
+}
+
 /* Forgets streams that are gone and that nobody names. */
 void heap_forget_streams(struct pool *pool) POOL_LOCKED;
 
+/* How many handles of this size are on the shelf. */
+uint32_t heap_shelved(const struct heap *heap, uint64_t size);
 /* Puts a handle on the shelf of its size, counted as held; or takes one, 0 = none. -ENOMEM: not taken in. */
 int heap_shelve(struct heap *heap, uint64_t size, uint64_t handle);
 uint64_t heap_unshelve(struct heap *heap, uint64_t size);
@@ -370,8 +464,8 @@ void heap_chain(struct pool *pool, struct fence_chain *chain, uint32_t index) PO
 void heap_push_open(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* Holders: the list of those that wait for an edge. */
-void heap_expect(struct pool *pool, uint32_t holder) POOL_LOCKED;
-void heap_unexpect(struct pool *pool, uint32_t holder) POOL_LOCKED;
+void heap_expect(struct pool *pool, uint32_t index) POOL_LOCKED;
+void heap_unexpect(struct pool *pool, uint32_t index) POOL_LOCKED;
 /* The address is quiet, or the block unknown: the holder goes. */
 void heap_drop_holder(struct pool *pool, struct block *block) POOL_LOCKED;
 /* Marks the range of a holder's block as released for pool_touch, or not any more. */
@@ -383,7 +477,10 @@ static inline uint64_t heap_seq(struct pool *pool)
     return atomic_fetch_add_explicit(&pool->seq, 1, memory_order_relaxed) + 1;
 }
 
-/* Removes a heap whose segments are all gone: shelves, streams, the record. */
-void heap_free(struct pool *pool, struct heap *heap) POOL_LOCKED;
+/* Takes a heap out of the table; it goes when nothing holds it any more (pool->leaving). */
+void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;
+
+/* The record of a heap whose segments are all gone and that no list names any more. */
+void heap_free(struct heap *heap);
 
 #endif

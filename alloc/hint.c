@@ -247,7 +247,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     bool hashed = false;
     const struct rule *rule;
 
-    *ret_plan = (struct plan){ .rule = -1 };
+    *ret_plan = (struct plan){.rule = -1};
     for (uint32_t shapes = hints->shapes; shapes; shapes &= shapes - 1) {
         uint32_t shape = (uint32_t)__builtin_ctz(shapes);
 

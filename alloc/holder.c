@@ -17,11 +17,11 @@ int holder_step(struct holder *holder, enum holder_event event)
 {
     /* What follows a state without the program's free; GONE = the event cannot happen. */
     static const enum holder_state next[HOLDER_STATE_COUNT][HOLDER_EVENT_COUNT] = {
-        [HOLDER_LIVE] = { HOLDER_DEAD, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE },
-        [HOLDER_DEAD] = { HOLDER_GONE, HOLDER_LIMBO, HOLDER_GONE, HOLDER_GONE },
-        [HOLDER_LIMBO] = { HOLDER_GONE, HOLDER_GONE, HOLDER_HUSK, HOLDER_GONE },
-        [HOLDER_HUSK] = { HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE },
-        [HOLDER_GONE] = { HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE },
+            [HOLDER_LIVE] = {HOLDER_DEAD, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
+            [HOLDER_DEAD] = {HOLDER_GONE, HOLDER_LIMBO, HOLDER_GONE, HOLDER_GONE},
+            [HOLDER_LIMBO] = {HOLDER_GONE, HOLDER_GONE, HOLDER_HUSK, HOLDER_GONE},
+            [HOLDER_HUSK] = {HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
+            [HOLDER_GONE] = {HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
     };
     enum holder_state to;
 

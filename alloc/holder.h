@@ -25,8 +25,8 @@
 
 /* What happens to a holder. */
 enum holder_event {
-    HOLDER_EVENT_DUE,     /* its edge passed */
-    HOLDER_EVENT_QUIET,   /* the grace period is over: a fence recorded from now on covers every use */
+    HOLDER_EVENT_DUE,   /* its edge passed */
+    HOLDER_EVENT_QUIET, /* the grace period is over: a fence recorded from now on covers every use */
     HOLDER_EVENT_REMOVED, /* that fence has passed, storage or access is gone */
     HOLDER_EVENT_FREE,    /* the program's own free */
     HOLDER_EVENT_COUNT,
@@ -36,7 +36,8 @@ struct holder {
     uint32_t block; /* index of the block record */
     int rule;
     uint32_t due_anchor;
-    uint32_t prev, next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
+    uint32_t prev,
+            next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
     enum holder_state state;
     enum hint_mode mode;
     bool freed; /* the program's free has come */

@@ -44,8 +44,8 @@ static void take_slowly(struct lock *lock)
         relax();
         expected = 0;
         if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0
-                && atomic_compare_exchange_strong_explicit(&lock->word, &expected, 1,
-                        memory_order_acquire, memory_order_relaxed))
+                && atomic_compare_exchange_strong_explicit(
+                        &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
             return;
     }
     /* From here on the word says 2: whoever drops it must wake somebody, perhaps in vain. */
@@ -84,10 +84,14 @@ void lock_forget_thread(void)
 
 unsigned lock_assert_none(const char *what)
 {
+    unsigned count = 0;
+
     if (held == 0)
         return 0;
     violation(what);
-    return (unsigned)__builtin_popcount(held);
+    for (uint32_t bits = held; bits; bits &= bits - 1)
+        count++;
+    return count;
 }
 
 uint64_t lock_violations(void)

@@ -43,8 +43,7 @@ void *meta_map(size_t size)
         return NULL;
     ptr = map(round_up(size, META_PAGE), PROT_READ | PROT_WRITE);
     if (ptr)
-        atomic_fetch_add_explicit(
-                &held_bytes, round_up(size, META_PAGE), memory_order_relaxed);
+        atomic_fetch_add_explicit(&held_bytes, round_up(size, META_PAGE), memory_order_relaxed);
     return ptr;
 }
 

@@ -23,19 +23,21 @@ enum frozen {
 void pool_opts_init(struct pool_opts *opts)
 {
     *opts = (struct pool_opts){
-        .quantum = 512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
-        .align_large = GRANULE_SIZE,
-        .large = GRANULE_SIZE,
-        /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
-        .small = UINT64_C(1) << 20,
-        .small_chunk = GRANULE_SIZE, /* the driver's own page: less would hold as much */
-        /* Exact segments: a segment that holds one block can be given back when that dies, which keeps what is held near
+            .quantum =
+                    512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
+            .align_large = GRANULE_SIZE,
+            .large = GRANULE_SIZE,
+            /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
+            .small = UINT64_C(1) << 20,
+            .small_chunk = GRANULE_SIZE, /* the driver's own page: less would hold as much */
+            /* Exact segments: a segment that holds one block can be given back when that dies, which keeps what is held near
          * what is live; larger ones were not better on real traces (0.904 against 0.906). */
-        .chunk = 0,
-        .handle = GRANULE_SIZE,       /* the smallest: what is free can be moved in the smallest pieces */
-        .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
-        .epoch_count = 128,                /* spread over so many frees it disappears */
-        .fence_timeout_ms = 5000,
+            .chunk = 0,
+            .handle =
+                    GRANULE_SIZE, /* the smallest: what is free can be moved in the smallest pieces */
+            .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
+            .epoch_count = 128,                /* spread over so many frees it disappears */
+            .fence_timeout_ms = 5000,
     };
 }
 
@@ -48,8 +50,8 @@ static int check_opts(const struct pool_opts *opts)
 {
     if (!is_power(opts->quantum) || opts->quantum < BESTFIT_QUANTUM || opts->quantum > GRANULE_SIZE
             || !is_power(opts->align_large) || opts->align_large < opts->quantum
-            || opts->align_large > GRANULE_SIZE || opts->small > opts->large || opts->epoch_count == 0
-            || !is_power(opts->handle))
+            || opts->align_large > GRANULE_SIZE || opts->small > opts->large
+            || opts->epoch_count == 0 || !is_power(opts->handle))
         return -EINVAL;
     return 0;
 }
@@ -77,8 +79,10 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     if (r == 0)
         r = granule_init(&pool->granules);
     /* Record 0 of each is read, never written: it must be there. */
-    if (r == 0 && (slab_prepare(&pool->blocks, 1) != 0 || slab_prepare(&pool->segments, 1) != 0
-                || slab_prepare(&pool->holders, 1) != 0 || slab_prepare(&pool->streams, 1) != 0))
+    if (r == 0
+            && (slab_prepare(&pool->blocks, 1) != 0 || slab_prepare(&pool->segments, 1) != 0
+                    || slab_prepare(&pool->holders, 1) != 0
+                    || slab_prepare(&pool->streams, 1) != 0))
         r = -ENOMEM;
     if (r != 0) {
         pool_free_all(pool);
@@ -102,10 +106,6 @@ static void free_line(struct pool *pool, struct fence_line *line)
 
 static void free_lists(struct pool *pool)
 {
-    struct stream *stream, *next;
-
-    HASH_ITER(hh, pool->stream_table, stream, next)
-        HASH_DEL(pool->stream_table, stream);
     for (uint32_t i = 1; i < pool->streams.top; i++)
         free_line(pool, &((struct stream *)heap_stream_at(pool, i))->line);
     free_line(pool, &pool->epochs);
@@ -121,6 +121,9 @@ static void free_lists(struct pool *pool)
         pool->news_first = news->next;
         meta_put(news, sizeof(*news));
     }
+    lookup_done(&pool->stream_of);
+    for (int i = 0; i < HEAP_KIND_COUNT; i++)
+        lookup_done(&pool->heap_of[i]);
     if (pool->due)
         meta_put(pool->due, (hint_count(pool->hints) + 1) * sizeof(*pool->due));
 }
@@ -128,15 +131,12 @@ static void free_lists(struct pool *pool)
 /* Alone inside, so what is shared is read without the lock. */
 void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
 {
-    struct heap *heap, *next;
+    struct heap *heap;
 
     if (!pool)
         return;
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
-        HASH_DEL(pool->heaps, heap);
-        trim_whole_heap(pool, heap);
-    }
+    while (pool->heaps)
+        heap_retire(pool, pool->heaps);
     while (pool->leaving) {
         heap = pool->leaving;
         pool->leaving = heap->next_leaving;
@@ -192,19 +192,19 @@ static void fill_free(struct pool *pool, const struct block *block, struct outco
     const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
 
     *ret = (struct outcome){
-        .kind = OUTCOME_FREE,
-        .heap = (enum heap_kind)heap->key.kind,
-        .ptr = block->node.base,
-        .size = block->node.size - block->slack,
-        .rounded = block->node.size,
-        .seq = heap_seq(pool),
-        .alloc_seq = block->seq,
-        .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-        .reserved = heap->device->tally.reserved,
-        .rule = holder ? holder->rule : -1,
-        .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
-        .device = heap->device->number,
-        .mode = holder ? holder->mode : HINT_OFF,
+            .kind = OUTCOME_FREE,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .reserved = heap->device->reserved,
+            .rule = holder ? holder->rule : -1,
+            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .device = heap->device->number,
+            .mode = holder ? holder->mode : HINT_OFF,
     };
 }
 
@@ -237,7 +237,7 @@ static void let_go(struct pool *pool, uint32_t index, struct outcome *ret) POOL_
     struct heap *heap = heap_segment_of(pool, block)->heap;
 
     fill_free(pool, block, ret);
-    heap_count_live(pool, index, -1);
+    heap_count_death(pool, block);
     pool->counters.frees++;
     heap->frees++;
 }
@@ -262,21 +262,21 @@ static uint32_t stream_of_free(struct pool *pool, const struct block *block,
     struct heap *heap = heap_segment_of(pool, block)->heap;
     uint32_t stream;
 
-    if (request->entrance != ENTRANCE_STREAM || request->stream == 0
-            || heap->key.kind != HEAP_MAPPED || block->flags & BLOCK_HINTED)
+    if (request->entrance != ENTRANCE_STREAM || request->stream == 0 || heap->kind != HEAP_MAPPED
+            || block->flags & BLOCK_HINTED)
         return 0;
     stream = heap_stream_index(pool, request->stream);
     return stream && heap_prepare_stream(pool, heap, stream) ? stream : 0;
 }
 
-static void put_on_stream(struct pool *pool, uint32_t index, uint32_t number, uint64_t point)
-        POOL_LOCKED
+static void put_on_stream(
+        struct pool *pool, uint32_t index, uint32_t number, uint64_t point) POOL_LOCKED
 {
     struct stream *stream = heap_stream_at(pool, number);
 
     if (point > stream->newest)
         stream->newest = point;
-    (void)heap_put(pool, index, number, point);
+    heap_put_recent(pool, index, number, point);
 }
 
 /* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. */
@@ -333,7 +333,7 @@ static int free_frozen(struct pool *pool, devptr_t ptr, struct outcome *ret)
 {
     if (!granule_segment(&pool->granules, ptr))
         return -ENOENT;
-    *ret = (struct outcome){ .kind = OUTCOME_FREE, .ptr = ptr, .rule = -1 };
+    *ret = (struct outcome){.kind = OUTCOME_FREE, .ptr = ptr, .rule = -1};
     return 0;
 }
 
@@ -402,13 +402,13 @@ static void fill_info(struct pool *pool, const struct block *block, devptr_t ptr
     const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
 
     *ret = (struct block_info){
-        .heap = (enum heap_kind)heap->key.kind,
-        .owner = heap->key.owner,
-        .base = block->node.base,
-        .rounded = block->node.size,
-        .state = HOLDER_GONE,
-        .rule = -1,
-        .device = heap->device->number,
+            .heap = heap->kind,
+            .owner = heap->owner,
+            .base = block->node.base,
+            .rounded = block->node.size,
+            .state = HOLDER_GONE,
+            .rule = -1,
+            .device = heap->device->number,
     };
     fill_segment(pool, block, ptr, ret);
     if (block->state != BLOCK_LIVE)
@@ -448,27 +448,27 @@ struct edge_walk {
     uint32_t dead; /* chain of holders marked dead */
 };
 
-static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder)
-        POOL_LOCKED
+static void note_edge(
+        struct pool *pool, struct edge_walk *walk, const struct holder *holder) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, holder->block);
     const struct heap *heap = heap_segment_of(pool, block)->heap;
     struct outcome *ret = &walk->ret[walk->count++];
 
     *ret = (struct outcome){
-        .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
-        .heap = (enum heap_kind)heap->key.kind,
-        .ptr = block->node.base,
-        .size = block->node.size - block->slack,
-        .rounded = block->node.size,
-        .seq = heap_seq(pool),
-        .alloc_seq = block->seq,
-        .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
-        .reserved = heap->device->tally.reserved,
-        .rule = holder->rule,
-        .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
-        .device = heap->device->number,
-        .mode = holder->mode,
+            .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .reserved = heap->device->reserved,
+            .rule = holder->rule,
+            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .device = heap->device->number,
+            .mode = holder->mode,
     };
 }
 
@@ -516,7 +516,7 @@ static void walk_rule(struct pool *pool, struct edge_walk *walk, size_t rule) PO
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
         size_t *ret_count)
 {
-    struct edge_walk walk = { .edge = edge, .ret = ret, .max = max };
+    struct edge_walk walk = {.edge = edge, .ret = ret, .max = max};
     struct grace *grace = NULL;
     int r = 0;
 
@@ -543,8 +543,8 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
 }
 
 /* The first released block in the range, if any. */
-static int touch_locked(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret)
-        POOL_LOCKED
+static int touch_locked(
+        struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret) POOL_LOCKED
 {
     devptr_t at = lo;
 
@@ -557,16 +557,17 @@ static int touch_locked(struct pool *pool, devptr_t lo, uint64_t len, struct poo
             at = (at | (GRANULE_SIZE - 1)) + 1; /* a segment fills its granules */
             continue;
         }
-        holder = block->holder && block->state == BLOCK_LIVE ? heap_holder(pool, block->holder) : NULL;
+        holder = block->holder && block->state == BLOCK_LIVE ? heap_holder(pool, block->holder)
+                                                             : NULL;
         if (holder && holder_is_released(holder)
                 && at - block->node.base < block->node.size - block->slack) {
             *ret = (struct pool_hit){
-                .base = block->node.base,
-                .size = block->node.size - block->slack,
-                .alloc_seq = block->seq,
-                .rule = holder->rule,
-                .state = holder->state,
-                .mode = holder->mode,
+                    .base = block->node.base,
+                    .size = block->node.size - block->slack,
+                    .alloc_seq = block->seq,
+                    .rule = holder->rule,
+                    .state = holder->state,
+                    .mode = holder->mode,
             };
             return 1;
         }
@@ -591,8 +592,7 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
 
 /* ── progress, trim, ends ── */
 
-int pool_poll(
-        struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
+int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
 {
     struct news *news;
     size_t count = 0;
@@ -661,18 +661,17 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
 }
 
 /* Up to HEAPS_LOOK heaps that a filter takes, each with a hold on it. */
-static size_t hold_heaps(struct pool *pool, int device, bool over_threshold,
-        struct heap *list[HEAPS_LOOK])
+static size_t hold_heaps(
+        struct pool *pool, int device, bool over_threshold, struct heap *list[HEAPS_LOOK])
 {
-    struct heap *heap, *next;
+    struct heap *heap;
     size_t count = 0;
 
     lock_take(&pool->lock);
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
+    for (heap = pool->heaps; heap; heap = heap->next) {
         if (count == HEAPS_LOOK || (device >= 0 && heap->device->number != device)
                 || (over_threshold
-                        && (heap->key.kind != HEAP_MAPPED
+                        && (heap->kind != HEAP_MAPPED
                                 || heap->tally.reserved <= heap->attrs.release_threshold)))
             continue;
         heap->busy++;
@@ -716,12 +715,12 @@ void pool_synchronised(struct pool *pool)
         lock_take(&pool->lock);
         keep_bytes = list[i]->attrs.release_threshold;
         lock_drop(&pool->lock);
-        (void)pool_trim(pool, HEAP_MAPPED, list[i]->key.owner, keep_bytes, &bytes);
+        (void)pool_trim(pool, HEAP_MAPPED, list[i]->owner, keep_bytes, &bytes);
         let_heap_go(pool, list[i]);
     }
 }
 
-void pool_stream_gone(struct pool *pool, uint64_t key)
+void pool_stream_gone(struct pool *pool, uint64_t stream_key)
 {
     struct stream *stream;
     uint64_t number;
@@ -730,38 +729,27 @@ void pool_stream_gone(struct pool *pool, uint64_t key)
     int r = 0;
 
     lock_take(&pool->lock);
-    HASH_FIND(hh, pool->stream_table, &key, sizeof(key), stream);
+    stream = lookup_find(&pool->stream_of, stream_key);
     if (stream) {
         index = stream->index;
         needed = stream->newest > stream->line.begun;
     }
     lock_drop(&pool->lock);
-    if (!index)
+    if (!stream)
         return;
     if (needed)
         r = reclaim_record(pool, index, &number);
     lock_take(&pool->lock);
-    stream = heap_stream_at(pool, index);
-    if (stream->index == index && stream->key == key && !stream->gone) {
+    if (lookup_find(&pool->stream_of, stream_key) == stream) {
         if (r != 0)
             reclaim_lose_stream(pool, index);
-        HASH_DEL(pool->stream_table, stream);
+        lookup_remove(&pool->stream_of, stream_key);
+        pool->last_stream = NULL;
         stream->gone = true;
         pool->streams_gone++;
         heap_forget_streams(pool);
     }
     lock_drop(&pool->lock);
-}
-
-/* Takes a heap out of the table; it goes when nothing holds it any more. */
-static void retire_heap(struct pool *pool, struct heap *heap) POOL_LOCKED
-{
-    HASH_DEL(pool->heaps, heap);
-    if (pool->last[heap->key.kind] == heap)
-        pool->last[heap->key.kind] = NULL;
-    heap->leaving = true;
-    heap->next_leaving = pool->leaving;
-    pool->leaving = heap;
 }
 
 /* A mapped heap without VMM has plain segments of several contexts: those of the dead one go. */
@@ -784,19 +772,20 @@ static void kill_segments_of(struct pool *pool, struct heap *heap, uint64_t cont
 
 void pool_context_gone(struct pool *pool, uint64_t context)
 {
-    struct heap *heap, *next;
+    struct heap *heap;
 
     lock_take(&pool->lock);
     pool->contexts_gone++;
-    HASH_ITER(hh, pool->heaps, heap, next)
-    {
-        if (heap->key.kind == HEAP_MAPPED) {
+    for (heap = pool->leaving; heap; heap = heap->next_leaving)
+        kill_segments_of(pool, heap, context);
+    for (heap = pool->heaps; heap; heap = heap->next) {
+        if (heap->kind == HEAP_MAPPED) {
             kill_segments_of(pool, heap, context);
-        } else if (heap->key.owner == context) {
+        } else if (heap->owner == context) {
             for (uint32_t at = heap->segments; at; at = heap_segment(pool, at)->next)
                 heap_kill_segment(pool, at);
             heap->dropped = true;
-            retire_heap(pool, heap);
+            heap_retire(pool, heap);
         }
     }
     lock_drop(&pool->lock);
@@ -810,7 +799,7 @@ int pool_heap_gone(struct pool *pool, uint64_t owner)
     lock_take(&pool->lock);
     heap = heap_get(pool, HEAP_MAPPED, owner, -1);
     if (heap)
-        retire_heap(pool, heap);
+        heap_retire(pool, heap);
     lock_drop(&pool->lock);
     if (!heap)
         return -ENOENT;
@@ -840,8 +829,7 @@ bool pool_is_frozen(const struct pool *pool)
 
 /* ── figures ── */
 
-int pool_heap_attrs(
-        struct pool *pool, uint64_t owner, int device, struct pool_heap_attrs *ret)
+int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_heap_attrs *ret)
 {
     const struct heap *heap;
 
@@ -873,8 +861,7 @@ void pool_stats(struct pool *pool, int device, struct pool_stats *ret)
     lock_drop(&pool->lock);
 }
 
-int pool_heap_stats(
-        struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
+int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
 {
     const struct heap *heap;
 

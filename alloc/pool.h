@@ -238,7 +238,7 @@ void pool_synchronised(struct pool *pool);
 
 /* Before a stream is destroyed, [driver] so that its line is recorded in time (R5); its number may come back as another
  * stream's only after this call. */
-void pool_stream_gone(struct pool *pool, uint64_t stream);
+void pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
 /* A context is dead (destroyed, reset). Its plain heap is forgotten without a driver call, its private heap is given back
  * [driver], pending blocks and fences of it count as done. Blocks of it that the program still holds become unknown. */

@@ -6,8 +6,8 @@
 
 #include <sched.h>
 
-#define PUTS_MAX      16   /* fences that one hold of the lock lets go */
-#define STREAMS_LOOK  64   /* streams of a heap that one call looks at */
+#define PUTS_MAX       16   /* fences that one hold of the lock lets go */
+#define STREAMS_LOOK   64   /* streams of a heap that one call looks at */
 #define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
 
 /* Fences to be given back once the lock is dropped. */
@@ -63,13 +63,13 @@ static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
         bestfit_insert(&heap->idle, index);
         return;
     }
-    (void)heap_put(pool, index, 0, 0);
+    heap_put_recent(pool, index, 0, 0);
 }
 
 /* Takes the marks up to `number` off the line and retires what waited. Returns true when there may be more (the lock has
  * to be let go to put the fences). */
-static bool pass(struct pool *pool, struct fence_line *line, uint64_t number, struct puts *puts)
-        POOL_LOCKED
+static bool pass(
+        struct pool *pool, struct fence_line *line, uint64_t number, struct puts *puts) POOL_LOCKED
 {
     struct fence_mark *mark;
 
@@ -91,7 +91,7 @@ static bool pass(struct pool *pool, struct fence_line *line, uint64_t number, st
 
 static void pass_all(struct pool *pool, struct fence_line *line, uint64_t number)
 {
-    struct puts puts = { .count = 0 };
+    struct puts puts = {.count = 0};
     bool more;
 
     do {
@@ -105,7 +105,7 @@ static void pass_all(struct pool *pool, struct fence_line *line, uint64_t number
 /* Asks (or waits for) a mark of a line with at least this number. 0 = passed, -ENOENT = there is none. */
 static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool wait)
 {
-    struct puts puts = { .count = 0 };
+    struct puts puts = {.count = 0};
     struct fence_mark *mark;
     uint64_t fence = 0;
     int r;
@@ -163,7 +163,7 @@ static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
 
 static int close_epoch(struct pool *pool, bool always)
 {
-    struct puts puts = { .count = 0 };
+    struct puts puts = {.count = 0};
     struct fence_mark *mark = NULL;
     struct fence_chain chain;
     uint64_t fence = 0;
@@ -259,8 +259,7 @@ static int poll_grace(struct pool *pool)
     lock_drop(&pool->lock);
     if (!grace)
         return -ENOENT;
-    if (!(pool->opts.mutate & POOL_MUTATE_NO_GRACE)
-            && drive_readers_passed(pool, snapshot) != 0)
+    if (!(pool->opts.mutate & POOL_MUTATE_NO_GRACE) && drive_readers_passed(pool, snapshot) != 0)
         return -EAGAIN;
     end_grace(pool, grace, snapshot);
     return 0;
@@ -285,18 +284,18 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
     if (!news)
         return; /* the report lacks one line; the storage is gone all the same */
     news->outcome = (struct outcome){
-        .kind = OUTCOME_HUSK,
-        .heap = (enum heap_kind)heap->key.kind,
-        .ptr = block->node.base,
-        .size = block->node.size - block->slack,
-        .rounded = block->node.size,
-        .seq = heap_seq(pool),
-        .alloc_seq = block->seq,
-        .reserved = heap->device->tally.reserved,
-        .rule = holder->rule,
-        .how = OUTCOME_HINTED,
-        .device = heap->device->number,
-        .mode = holder->mode,
+            .kind = OUTCOME_HUSK,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .reserved = heap->device->reserved,
+            .rule = holder->rule,
+            .how = OUTCOME_HINTED,
+            .device = heap->device->number,
+            .mode = holder->mode,
     };
     if (pool->news_last)
         pool->news_last->next = news;
@@ -336,14 +335,14 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
         return handle;
     }
     heap_count_limbo(removal->heap, -(int64_t)removal->size);
-    (void)holder_step(holder, HOLDER_EVENT_REMOVED);
-    if (holder->state == HOLDER_HUSK) {
+    if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
         heap_count_husk(removal->heap, (int64_t)removal->size);
         tell_husk(pool, removal->index);
         return handle;
     }
     /* The program freed it meanwhile. Work that was submitted since the fence may still name the address, so that waits
      * for one more epoch. */
+    heap_drop_holder(pool, block);
     if (removal->unmap)
         block->flags |= BLOCK_GONE;
     heap_push_open(pool, removal->index);
@@ -384,6 +383,8 @@ static int remove_one(struct pool *pool)
     block = heap_block(pool, removal.index);
     holder = block->holder ? heap_holder(pool, block->holder) : NULL;
     pool->removals.head = block->chain;
+    if (!block->chain)
+        pool->removals.tail = 0;
     pool->removals.count--;
     pool->removals.bytes -= block->node.size;
     removal.heap = heap_segment_of(pool, block)->heap;
@@ -396,8 +397,7 @@ static int remove_one(struct pool *pool)
     if (removal.unmap)
         r = drive_unmap(pool, removal.base, removal.size);
     else
-        r = drive_set_access(
-                pool, removal.heap, removal.base, removal.size, DRIVER_ACCESS_NONE);
+        r = drive_set_access(pool, removal.heap, removal.base, removal.size, DRIVER_ACCESS_NONE);
 
     lock_take(&pool->lock);
     removal.heap->busy--;
@@ -467,7 +467,7 @@ int reclaim_wait(struct pool *pool)
 
 int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
 {
-    struct puts puts = { .count = 0 };
+    struct puts puts = {.count = 0};
     struct stream *stream;
     struct fence_mark *mark;
     uint64_t fence = 0;
@@ -494,7 +494,8 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
             pool->counters.points++;
         } else {
             fence_failed(&stream->line, mark, &none);
-            stream->newest = fence_next(&stream->line); /* what needed this number needs a later one */
+            stream->newest =
+                    fence_next(&stream->line); /* what needed this number needs a later one */
             pool->counters.fence_errors++;
         }
         unuse(mark, &puts);
@@ -504,9 +505,10 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     return r;
 }
 
-static void lose_in_heap(struct pool *pool, struct heap *heap, const struct stream *stream)
-        POOL_LOCKED
+static void lose_in_heap(
+        struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
+    heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         uint64_t size = 0;
         devptr_t base = 0;
@@ -531,9 +533,9 @@ static void lose_in_heap(struct pool *pool, struct heap *heap, const struct stre
 void reclaim_lose_stream(struct pool *pool, uint32_t index)
 {
     struct stream *stream = heap_stream_at(pool, index);
-    struct heap *heap, *next_heap;
+    struct heap *heap;
 
-    HASH_ITER(hh, pool->heaps, heap, next_heap)
+    for (heap = pool->heaps; heap; heap = heap->next)
         lose_in_heap(pool, heap, stream);
     for (heap = pool->leaving; heap; heap = heap->next_leaving)
         lose_in_heap(pool, heap, stream);
@@ -541,12 +543,12 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index)
 }
 
 /* The streams other than `but` that have free blocks here; how many. */
-static uint32_t list_streams(const struct pool *pool, const struct heap *heap, uint32_t but,
-        uint32_t list[STREAMS_LOOK]) POOL_LOCKED
+static uint32_t list_streams(
+        struct pool *pool, struct heap *heap, uint32_t but, uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
     uint32_t count = 0;
 
-    (void)pool;
+    heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
         if (at->stream != but && at->fit.count > 0)
             list[count++] = at->stream;
@@ -625,7 +627,7 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
 /* ── heaps whose owner is gone ── */
 
 /* True if nothing on the device or in the program can touch the heap's memory any more. */
-static bool is_done(const struct heap *heap)
+static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
     const struct tally *tally = &heap->tally;
 
@@ -633,6 +635,7 @@ static bool is_done(const struct heap *heap)
         return false;
     if (heap->dropped)
         return true;
+    heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         if (at->fit.count)
             return false;
@@ -657,7 +660,7 @@ static struct heap *take_done(struct pool *pool) POOL_LOCKED
     for (struct heap **link = &pool->leaving; *link; link = &(*link)->next_leaving) {
         struct heap *heap = *link;
 
-        if (is_done(heap)) {
+        if (is_done(pool, heap)) {
             *link = heap->next_leaving;
             return heap;
         }

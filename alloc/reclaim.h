@@ -30,7 +30,7 @@ bool reclaim_is_due(const struct pool *pool) POOL_LOCKED;
 int reclaim_wait(struct pool *pool);
 
 /* Records the streams whose free blocks in this heap have points that no fence covers yet, asks the fences, makes clean
- * what has passed. Not those of stream `but` (0 = of all). `sweep` false: only asks. 0 or > 0. */
+ * what has passed. Not those of stream `but` (0 = of all). 0 or > 0. */
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
 
 /* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as reclaim_wait. */
@@ -38,10 +38,10 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap);
 
 /* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
  * driver's or -errno: nothing recorded, a later point covers it. */
-int reclaim_record(struct pool *pool, uint32_t stream, uint64_t *ret_number);
+int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number);
 
 /* The blocks of a stream that cannot be recorded any more go to the open chain, in all heaps. */
-void reclaim_lose_stream(struct pool *pool, uint32_t stream) POOL_LOCKED;
+void reclaim_lose_stream(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* Puts marked holders (chained through holder.next) under grace. `grace` is the caller's from meta_get. */
 void reclaim_grace(struct pool *pool, struct grace *grace, uint32_t holders);

@@ -73,7 +73,7 @@ void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
 {
     const struct pool_request *request = serve->request;
     struct block *block = heap_block(pool, index);
-    const struct tally *tally = &serve->heap->device->tally;
+    const struct device *device = serve->heap->device;
     enum hint_mode mode = mode_of(serve);
     uint16_t last = block->stream ? (uint16_t)block->stream : block->last;
 
@@ -87,25 +87,25 @@ void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
     heap_name_stream(pool, block, serve->stream);
     if (mode != HINT_OFF)
         expect(pool, serve, index, mode);
-    heap_count_live(pool, index, 1);
+    heap_count_birth(pool, block);
     count_hand_out(pool, serve, block, last);
     if (serve->hinted)
         serve->how |= OUTCOME_HINTED;
     *serve->ret = (struct outcome){
-        .kind = OUTCOME_ALLOC,
-        .heap = (enum heap_kind)serve->heap->key.kind,
-        .ptr = block->node.base,
-        .size = request->size,
-        .rounded = block->node.size,
-        .seq = block->seq,
-        .alloc_seq = block->seq,
-        .stream = request->stream,
-        .reserved = tally->reserved,
-        .reserved_delta = (int64_t)(tally->reserved - serve->reserved_before),
-        .rule = request->plan ? request->plan->rule : -1,
-        .how = serve->how,
-        .device = request->device,
-        .mode = block->holder ? mode : HINT_OFF,
+            .kind = OUTCOME_ALLOC,
+            .heap = serve->heap->kind,
+            .ptr = block->node.base,
+            .size = request->size,
+            .rounded = block->node.size,
+            .seq = block->seq,
+            .alloc_seq = block->seq,
+            .stream = request->stream,
+            .reserved = device->reserved,
+            .reserved_delta = (int64_t)(device->reserved - serve->reserved_before),
+            .rule = request->plan ? request->plan->rule : -1,
+            .how = serve->how,
+            .device = request->device,
+            .mode = block->holder ? mode : HINT_OFF,
     };
 }
 
@@ -190,18 +190,18 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
 /* By how much growth now would pass the budget; 0 = it would not. */
 static uint64_t excess(struct pool *pool, const struct serve *serve)
 {
-    const struct tally *tally = &serve->heap->device->tally;
+    const struct device *device = serve->heap->device;
     uint64_t budget = pool->opts.budget;
     uint64_t high, after;
 
     lock_take(&pool->lock);
     if (!budget) {
-        high = tally->stored + serve->want.size;
-        if (tally->stored_high > high)
-            high = tally->stored_high;
+        high = device->stored + serve->want.size;
+        if (device->stored_high > high)
+            high = device->stored_high;
         budget = high + high / 20 + GRANULE_SIZE;
     }
-    after = tally->reserved + grow_need(pool, serve);
+    after = device->reserved + grow_need(pool, serve);
     lock_drop(&pool->lock);
     return after > budget ? after - budget : 0;
 }
@@ -329,7 +329,7 @@ static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) 
     const struct heap_want *want = &serve->want;
     uint64_t skip, bytes;
 
-    *ret = (struct borrowed){ .whole = false };
+    *ret = (struct borrowed){.whole = false};
     if (slab_prepare(&pool->blocks, 3) != 0)
         return -ENOMEM;
     if (heap_run(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
@@ -446,7 +446,8 @@ static int wait_for_all(struct pool *pool, const struct serve *serve)
     return r;
 }
 
-static int wait_for_set(struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
+static int wait_for_set(
+        struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
 {
     uint32_t count = borrowed->set.count;
     int r = 0;
@@ -457,8 +458,7 @@ static int wait_for_set(struct pool *pool, const struct serve *serve, const stru
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         if (borrowed->set.stream[i] != serve->stream)
-            r = wait_for_point(
-                    pool, serve, borrowed->set.stream[i], borrowed->set.point[i]);
+            r = wait_for_point(pool, serve, borrowed->set.stream[i], borrowed->set.point[i]);
     }
     return r;
 }
@@ -561,8 +561,8 @@ static int measure(const struct pool *pool, struct serve *serve)
         return -EOVERFLOW;
     serve->want.align = size >= opts->large ? opts->align_large : opts->quantum;
     serve->want.stream = serve->stream;
-    serve->want.small = serve->heap->key.kind == HEAP_PLAIN && !serve->hinted
-            && serve->want.size <= opts->small;
+    serve->want.small =
+            serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     return 0;
 }
 
@@ -576,7 +576,7 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     if (serve->heap->device->number != request->device)
         return -EINVAL; /* a key means one device */
     serve->stream = kind == HEAP_MAPPED ? heap_stream_index(pool, request->stream) : 0;
-    serve->reserved_before = serve->heap->device->tally.reserved;
+    serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
     return measure(pool, serve);
 }
@@ -607,7 +607,7 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
 static int serve_hinted(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     enum heap_kind kind = request->entrance == ENTRANCE_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
-    struct serve serve = { .request = request, .hinted = true, .ret = ret };
+    struct serve serve = {.request = request, .hinted = true, .ret = ret};
     bool prepared;
     int r;
 
@@ -642,7 +642,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
 int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     bool streams = request->entrance == ENTRANCE_STREAM;
-    struct serve serve = { .request = request, .ret = ret, .how = OUTCOME_HIT };
+    struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
     bool due = false;
     int r;
 

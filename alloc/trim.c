@@ -7,14 +7,12 @@
 
 static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
 {
-    struct shelf *shelf, *next;
     uint64_t handle = 0;
     uint64_t size = 0;
 
     lock_take(&pool->lock);
-    HASH_ITER(hh, heap->shelves, shelf, next)
-    {
-        if (!handle && shelf->count && shelf->size <= most) {
+    for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
+        if (shelf->count && shelf->size <= most) {
             size = shelf->size;
             handle = heap_unshelve(heap, size);
         }
@@ -29,8 +27,8 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
 
 /* Unmaps the slots [base, base + size) of a BUSY block; their handles go to the shelf. Returns false if the driver
  * refused one: from there on nothing was done. */
-static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t base, uint64_t size,
-        uint64_t each)
+static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t base,
+        uint64_t size, uint64_t each)
 {
     for (uint64_t done = 0; done < size; done += each) {
         struct segment *segment = heap_segment(pool, number);
@@ -102,9 +100,10 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
 /* A plain segment that is one clean free block. */
 static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
 {
-    struct segment found = { .raw_size = 0 };
+    struct segment found = {.raw_size = 0};
 
     lock_take(&pool->lock);
+    heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
         const struct block *block = heap_block(pool, segment->first);
@@ -124,26 +123,25 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
 }
 
 /* The highest clean free block of the arena below *from that has whole slots: these are cut out, BUSY. */
-static uint32_t pick_slots(struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes)
-        POOL_LOCKED
+static uint32_t pick_slots(
+        struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, heap->arena);
     uint32_t index;
 
     if (!heap->arena || slab_prepare(&pool->blocks, 2) != 0)
         return 0;
+    heap_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
     for (; index; index = heap_block(pool, index)->prev) {
         const struct block *block = heap_block(pool, index);
         devptr_t lo = heap_round(block->node.base, segment->slot);
         devptr_t hi = (block->node.base + block->node.size) & ~(segment->slot - 1);
-        uint64_t size;
 
         if (block->state != BLOCK_FREE || block->stream || hi <= lo)
             continue;
-        size = heap_round(bytes, segment->slot);
-        if (size < hi - lo)
-            lo = hi - size; /* from the top down: the top may leave the range then */
+        if (bytes < hi - lo)
+            lo = hi - heap_round(bytes, segment->slot); /* the top may leave the range then */
         heap_pull(pool, index);
         *from = lo;
         if (lo > block->node.base) {
@@ -244,7 +242,7 @@ static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struc
 
 uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
 {
-    struct goal goal = { .bytes = bytes, .strictly = strictly };
+    struct goal goal = {.bytes = bytes, .strictly = strictly};
     uint64_t one = 1;
 
     lock_take(&pool->lock);
@@ -269,10 +267,10 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 /* A heap of the device that was not visited in this round; each is visited once. */
 static struct heap *next_heap(struct pool *pool, int device, const struct heap *after) POOL_LOCKED
 {
-    struct heap *heap = after ? after->hh.next : pool->heaps;
+    struct heap *heap = after ? after->next : pool->heaps;
 
     while (heap && heap->device->number != device)
-        heap = heap->hh.next;
+        heap = heap->next;
     return heap;
 }
 
@@ -302,6 +300,7 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
 static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number)
 {
     struct segment *segment = heap_segment(pool, number);
+    bool is_empty = true;
 
     if (segment->kind == SEGMENT_PLAIN) {
         if (!heap->dropped && !segment->dead)
@@ -318,18 +317,21 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
 
             if (!handle)
                 continue;
-            (void)drive_unmap(pool, base, each);
-            (void)drive_handle_release(pool, handle);
+            if (drive_unmap(pool, base, each) == 0)
+                (void)drive_handle_release(pool, handle);
+            else
+                is_empty = false;
         }
     }
-    (void)drive_address_free(pool, segment->raw_base, segment->raw_size);
+    if (is_empty)
+        (void)drive_address_free(pool, segment->raw_base, segment->raw_size);
 }
 
 /* Nobody else can see the heap: what is read here without the lock is this thread's alone, and the lock is taken for the
  * structures that are shared. */
 void trim_whole_heap(struct pool *pool, struct heap *heap)
 {
-    struct goal all = { .bytes = UINT64_MAX };
+    struct goal all = {.bytes = UINT64_MAX};
 
     while (heap->segments) {
         uint32_t number = heap->segments;
@@ -343,6 +345,6 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
     empty_shelves(pool, heap, &all);
     lock_take(&pool->lock);
     heap_count_reserved(heap, -(int64_t)heap->tally.reserved);
-    heap_free(pool, heap);
+    heap_free(heap);
     lock_drop(&pool->lock);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,19 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+int capfile_begin(void)
+{
+    int state = PTHREAD_CANCEL_ENABLE;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+void capfile_end(int cancel_state)
+{
+    (void)pthread_setcancelstate(cancel_state, NULL);
+}
 
 /* Zeroes where the file system has no fallocate: written blocks exist, too. */
 static int write_zeroes(int fd, uint64_t offset, uint64_t bytes)
@@ -103,9 +117,9 @@ int capfile_create(struct capfile *file, const char *path)
     if (r == 0)
         r = map_range(fd, 0, FORMAT_HEADER_BYTES, &base);
     (void)close(fd);
-    if (r < 0) {
+    if (r < 0 || !base) {
         (void)unlink(file->path); /* ours: O_EXCL made it a moment ago */
-        return r;
+        return r < 0 ? r : -EIO;
     }
     file->header = base;
     file->directory = (struct format_extent *)(void *)((char *)base + FORMAT_DIRECTORY_OFFSET);
@@ -200,6 +214,7 @@ static int grow(struct cappool *pool, uint64_t total)
 {
     uint64_t bytes = total / 4;
     void *base = NULL;
+    int cancel = capfile_begin();
     int r;
 
     if (bytes < pool->first)
@@ -208,6 +223,7 @@ static int grow(struct cappool *pool, uint64_t total)
         bytes = CAPFILE_EXTENT_MAX;
     bytes = bytes / pool->unit * pool->unit;
     r = capfile_grow(pool->file, pool->kind, bytes, &base);
+    capfile_end(cancel);
 
     lock_take(&pool->lock);
     if (r == 0 && pool->extents == FORMAT_EXTENTS_MAX)

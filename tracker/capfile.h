@@ -28,6 +28,13 @@ struct capfile {
 };
 
 /*
+ * Around file work: its calls are points where a cancelled thread of the program would end, in the middle of ours.
+ * capfile_end wants what capfile_begin returned.
+ */
+int capfile_begin(void);
+void capfile_end(int cancel_state);
+
+/*
  * Creates `path` (made absolute) with header and directory, all zero but magic, version and state. 0, -EEXIST, -ENOSPC
  * or what the kernel says; then no file is left.
  */

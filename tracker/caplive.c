@@ -144,8 +144,8 @@ static void add_spares_locked(struct shard *shard, struct format_live *slots, ui
 /* state is 0 while the slot is half written: a kill in between loses this one operation. */
 static void write_slot(struct format_live *to, const struct format_live *from)
 {
-    __atomic_store_n(&to->state, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    /* an exchange, since its acquire half keeps the stores below it */
+    (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
     memcpy((char *)to + sizeof to->state, (const char *)from + sizeof from->state,
             sizeof *to - sizeof to->state);
     __atomic_store_n(&to->state, from->state, __ATOMIC_RELEASE);

@@ -2,13 +2,14 @@
 #include "tracker/caplog.h"
 
 #include "alloc/meta.h"
+#include "tracker/counter.h"
 #include "tracker/thread.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#define FIRST_EXTENT (4u * FORMAT_CHUNK_BYTES)
+#define FIRST_EXTENT (UINT64_C(4) * FORMAT_CHUNK_BYTES)
 #define CHUNKS_MAX   (1u << 22)
 
 /* What we know of a chunk besides the file: nothing in the file is trusted back. */
@@ -88,23 +89,13 @@ static uint32_t take_half_full_locked(void)
     return number;
 }
 
-static void raise_to(uint64_t *word, uint64_t value)
-{
-    uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED);
-
-    while (now < value
-            && !__atomic_compare_exchange_n(
-                    word, &now, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
-
 /* Empties a chunk for its next use. Number 0 meanwhile: a reader leaves it alone. */
 static void recycle(struct chunk *chunk, uint64_t number)
 {
     struct format_event *event = events_of(chunk);
 
-    raise_to(&header->lost.recycled_seq, chunk->newest_seq);
-    __atomic_fetch_add(&header->lost.events_recycled, chunk->events, __ATOMIC_RELAXED);
+    counter_raise(&header->lost.recycled_seq, chunk->newest_seq);
+    counter_add(&header->lost.events_recycled, chunk->events);
     __atomic_store_n(&chunk->base->number, 0, __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < FORMAT_CHUNK_RECORDS; i++)
         __atomic_store_n(&event[i].head, 0, __ATOMIC_RELAXED);
@@ -202,7 +193,7 @@ int caplog_append(const struct format_event *event)
     if (thread)
         place = next_place(thread, &r);
     if (!place) {
-        __atomic_fetch_add(&header->lost.events_dropped, 1, __ATOMIC_RELAXED);
+        counter_add(&header->lost.events_dropped, 1);
         return r;
     }
     memcpy((char *)place + sizeof place->head, (const char *)event + sizeof event->head,

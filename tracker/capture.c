@@ -7,6 +7,7 @@
 #include "tracker/capfile.h"
 #include "tracker/caplive.h"
 #include "tracker/caplog.h"
+#include "tracker/counter.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
 
@@ -141,14 +142,15 @@ static bool is_rank(const char *rank)
     return true;
 }
 
-int capture_init(const struct capture_opts *wanted)
+int capture_init(const struct capture_opts *init_opts)
 {
-    const char *name = wanted->file && wanted->file[0] ? wanted->file : CAPTURE_DEFAULT_NAME;
-    const char *rank = wanted->rank && is_rank(wanted->rank) ? wanted->rank : "";
+    const char *name =
+            init_opts->file && init_opts->file[0] ? init_opts->file : CAPTURE_DEFAULT_NAME;
+    const char *rank = init_opts->rank && is_rank(init_opts->rank) ? init_opts->rank : "";
     char expanded[CAPTURE_PATH_MAX];
     int r;
 
-    if (wanted->trace >= FORMAT_TRACE_COUNT || strlen(name) >= sizeof opts.file)
+    if (init_opts->trace >= FORMAT_TRACE_COUNT || strlen(name) >= sizeof opts.file)
         return -EINVAL;
     r = expand(name, rank, expanded,
             sizeof expanded); /* a bad pattern is known now, not at the first allocation */
@@ -157,9 +159,10 @@ int capture_init(const struct capture_opts *wanted)
     memset(&opts, 0, sizeof opts);
     (void)snprintf(opts.file, sizeof opts.file, "%s", name);
     (void)snprintf(opts.rank, sizeof opts.rank, "%s", rank);
-    (void)snprintf(opts.program, sizeof opts.program, "%s", wanted->program ? wanted->program : "");
-    opts.trace = wanted->trace;
-    opts.ring_bytes = wanted->ring_bytes ? wanted->ring_bytes : RING_DEFAULT;
+    (void)snprintf(
+            opts.program, sizeof opts.program, "%s", init_opts->program ? init_opts->program : "");
+    opts.trace = init_opts->trace;
+    opts.ring_bytes = init_opts->ring_bytes ? init_opts->ring_bytes : RING_DEFAULT;
     if (opts.ring_bytes < RING_LEAST)
         opts.ring_bytes = RING_LEAST;
     atomic_store(&phase, opts.trace == FORMAT_TRACE_OFF ? PHASE_NEVER : PHASE_NEW);
@@ -323,12 +326,20 @@ int capture_open(void)
     int expected = PHASE_NEW;
     struct timespec step = {0, WAIT_STEP_NS};
 
-    if (atomic_compare_exchange_strong(&phase, &expected, PHASE_OPENING))
-        return degraded(open_file());
+    if (atomic_compare_exchange_strong(&phase, &expected, PHASE_OPENING)) {
+        int cancel = capfile_begin();
+        int r = degraded(open_file());
+
+        capfile_end(cancel);
+        return r;
+    }
     for (int i = 0; expected == PHASE_OPENING && i < WAIT_STEPS_MAX; i++) {
         (void)nanosleep(&step, NULL);
         expected = atomic_load_explicit(&phase, memory_order_acquire);
     }
+    /* Stuck in a file system that hangs: wait once, not at every allocation. If it ends after all, the file is used. */
+    if (expected == PHASE_OPENING)
+        (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_NEVER);
     return 0;
 }
 
@@ -354,30 +365,6 @@ const char *capture_path(void)
 
 /* ---- totals ---- */
 
-static void add(uint64_t *word, uint64_t value)
-{
-    __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
-}
-
-static void raise_to(uint64_t *word, uint64_t value)
-{
-    uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED);
-
-    while (now < value
-            && !__atomic_compare_exchange_n(
-                    word, &now, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
-
-/* Adds to a level and lifts its peak. A level may pass below 0 for a moment when a free is written first. */
-static void lift(uint64_t *level, uint64_t *peak, uint64_t size)
-{
-    uint64_t now = __atomic_add_fetch(level, size, __ATOMIC_RELAXED);
-
-    if (now <= INT64_MAX)
-        raise_to(peak, now);
-}
-
 static struct format_totals *device_totals(struct format_header *header, int device)
 {
     return device >= 0 && device < (int)FORMAT_DEVICES_MAX ? &header->device[device] : NULL;
@@ -387,29 +374,29 @@ static void total_alloc(struct format_totals *totals, uint64_t size)
 {
     if (!totals)
         return;
-    add(&totals->allocated_bytes, size);
-    add(&totals->allocated_count, 1);
-    lift(&totals->live_bytes, &totals->peak_bytes, size);
-    lift(&totals->live_hinted_bytes, &totals->peak_hinted_bytes, size);
+    counter_add(&totals->allocated_bytes, size);
+    counter_add(&totals->allocated_count, 1);
+    counter_lift(&totals->live_bytes, &totals->peak_bytes, size);
+    counter_lift(&totals->live_hinted_bytes, &totals->peak_hinted_bytes, size);
 }
 
 static void total_free(struct format_totals *totals, uint64_t size, uint64_t hinted)
 {
     if (!totals)
         return;
-    add(&totals->freed_bytes, size);
-    add(&totals->freed_count, 1);
-    add(&totals->live_bytes, 0 - size);
-    add(&totals->live_hinted_bytes, 0 - (size - hinted));
+    counter_add(&totals->freed_bytes, size);
+    counter_add(&totals->freed_count, 1);
+    counter_add(&totals->live_bytes, 0 - size);
+    counter_add(&totals->live_hinted_bytes, 0 - (size - hinted));
 }
 
 static void total_release(struct format_totals *totals, uint64_t size)
 {
     if (!totals)
         return;
-    add(&totals->hinted_freed_bytes, size);
-    add(&totals->hinted_freed_count, 1);
-    add(&totals->live_hinted_bytes, 0 - size);
+    counter_add(&totals->hinted_freed_bytes, size);
+    counter_add(&totals->hinted_freed_count, 1);
+    counter_add(&totals->live_hinted_bytes, 0 - size);
 }
 
 /* ---- events ---- */
@@ -418,7 +405,7 @@ static uint64_t take_seq(struct format_header *header, uint64_t seq)
 {
     if (seq == 0)
         return __atomic_load_n(&header->last_seq, __ATOMIC_RELAXED);
-    raise_to(&header->last_seq, seq);
+    counter_raise(&header->last_seq, seq);
     return seq;
 }
 
@@ -485,7 +472,7 @@ static void count_alloc(
     if (change->is_implied) {
         total_free(&header->total, change->gone_size, change->gone_hinted);
         total_free(gone, change->gone_size, change->gone_hinted);
-        add(&header->lost.implied_frees, 1);
+        counter_add(&header->lost.implied_frees, 1);
     }
     if (change->is_new) {
         total_alloc(&header->total, tag->size);
@@ -494,7 +481,7 @@ static void count_alloc(
     if (change->is_over) {
         total_free(&header->total, change->gone_size, 0);
         total_free(gone, change->gone_size, 0);
-        add(&header->lost.unknown_frees, UINT64_MAX);
+        counter_add(&header->lost.unknown_frees, UINT64_MAX);
     }
 }
 
@@ -560,7 +547,7 @@ int capture_free(const struct capture_free_info *info)
         total_free(device_totals(header, change.gone_device), change.gone_size, change.gone_hinted);
         device = change.gone_device;
     } else if (!change.is_counted) {
-        add(&header->lost.unknown_frees, 1);
+        counter_add(&header->lost.unknown_frees, 1);
     }
     anchor_here(&place);
     event.head = make_head(FORMAT_EVENT_FREE,
@@ -635,7 +622,7 @@ int capture_oom(const struct capture_oom_info *info)
             .time_ns = event_time(),
     };
 
-    add(&header->oom_count, 1);
+    counter_add(&header->oom_count, 1);
     capture_state(FORMAT_STATE_OOM, 0);
     event.u.oom.size = tag->size;
     event.u.oom.free_bytes = info->free_bytes;
@@ -674,12 +661,12 @@ static void set_reserved_locked(struct format_header *header, int device)
     uint64_t all = reserved_on_locked(device, true);
 
     __atomic_store_n(&header->total.reserved_bytes, all, __ATOMIC_RELAXED);
-    raise_to(&header->total.peak_reserved_bytes, all);
+    counter_raise(&header->total.peak_reserved_bytes, all);
     if (totals) {
         uint64_t here = reserved_on_locked(device, false);
 
         __atomic_store_n(&totals->reserved_bytes, here, __ATOMIC_RELAXED);
-        raise_to(&totals->peak_reserved_bytes, here);
+        counter_raise(&totals->peak_reserved_bytes, here);
     }
 }
 

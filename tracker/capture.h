@@ -103,7 +103,7 @@ struct capture_stats {
 };
 
 /* Remembers the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
-int capture_init(const struct capture_opts *opts);
+int capture_init(const struct capture_opts *init_opts);
 
 /*
  * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID. Writes

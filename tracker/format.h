@@ -19,16 +19,18 @@
 
 #include <stdint.h>
 
-#define FORMAT_MAGIC         "KEDGECAP" /* 8 bytes, no NUL */
-#define FORMAT_VERSION       1u
-#define FORMAT_PAGE          4096u
-#define FORMAT_EXTENTS_MAX   1024u
-#define FORMAT_DEVICES_MAX   16u /* totals of the devices 0..15; the others count in `total` only */
-#define FORMAT_HEAPS_MAX     64u
-#define FORMAT_CHUNK_BYTES   65536u
-#define FORMAT_RECORD_BYTES  64u
-#define FORMAT_DEFS_BLOCK    65536u /* definitions do not cross these */
-#define FORMAT_CHUNK_RECORDS (FORMAT_CHUNK_BYTES / FORMAT_RECORD_BYTES - 1u)
+#define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
+#define FORMAT_VERSION          1u
+#define FORMAT_PAGE             4096u
+#define FORMAT_EXTENTS_MAX      1024u
+#define FORMAT_DIRECTORY_OFFSET 8192u  /* as this version writes it; readers look into the header */
+#define FORMAT_HEADER_BYTES     32768u /* header and directory */
+#define FORMAT_DEVICES_MAX      16u /* totals of the devices 0..15; the others count in `total` only */
+#define FORMAT_HEAPS_MAX        64u
+#define FORMAT_CHUNK_BYTES      65536u
+#define FORMAT_RECORD_BYTES     64u
+#define FORMAT_DEFS_BLOCK       65536u /* definitions do not cross these */
+#define FORMAT_CHUNK_RECORDS    (FORMAT_CHUNK_BYTES / FORMAT_RECORD_BYTES - 1u)
 
 enum format_state {
     FORMAT_STATE_OPEN = 1,   /* running, or killed */
@@ -293,10 +295,11 @@ _Static_assert(sizeof(struct format_event) == FORMAT_RECORD_BYTES, "a record is 
 _Static_assert(sizeof(struct format_chunk) == FORMAT_RECORD_BYTES, "a chunk's head is one record");
 _Static_assert(sizeof(struct format_extent) == 24, "directory entry");
 _Static_assert(sizeof(struct format_header) % 8 == 0, "header");
-_Static_assert(sizeof(struct format_header) <= 2 * FORMAT_PAGE, "header and directory: 9 pages");
+_Static_assert(
+        sizeof(struct format_header) <= FORMAT_DIRECTORY_OFFSET, "header and directory: 8 pages");
 
-#define FORMAT_DIRECTORY_OFFSET (2u * FORMAT_PAGE)
-#define FORMAT_HEADER_BYTES     (FORMAT_DIRECTORY_OFFSET + 6u * FORMAT_PAGE)
-_Static_assert(sizeof(struct format_extent) * FORMAT_EXTENTS_MAX <= 6u * FORMAT_PAGE, "directory");
+_Static_assert(FORMAT_DIRECTORY_OFFSET + sizeof(struct format_extent) * FORMAT_EXTENTS_MAX
+                <= FORMAT_HEADER_BYTES,
+        "directory");
 
 #endif

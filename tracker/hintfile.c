@@ -277,7 +277,7 @@ static int take_site(struct reading *reading, const struct hinttree_node *item, 
     if (item->text[0] == 's' || item->text[0] == 'p')
         return refuse(reading, item, "%c: sites are not supported yet", item->text[0]);
     for (i = 2; i < 18; i++) {
-        char c = i < item->length ? item->text[i] : '\0';
+        const char c = item->text[i < item->length ? i : item->length]; /* its NUL behind the end */
 
         if (c >= '0' && c <= '9')
             value = value << 4 | (uint64_t)(c - '0');
@@ -403,10 +403,12 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value,
             {"stream", NULL},
             {"thread", NULL},
     };
+    const struct rule_pick *pick = &((struct rule *)into)->pick;
     int r = take_map(reading, value, "pick", keys, sizeof keys / sizeof keys[0], into);
 
-    if (r == 0 && !find_key(value, "site") && !find_key(value, "size")
-            && !find_key(value, "inside"))
+    /* `size: ">=0"` and `inside: ""` name nothing either. */
+    if (r == 0 && pick->site_count == 0 && pick->size_lo == 0 && pick->size_hi == UINT64_MAX
+            && pick->inside[0] == '\0')
         return refuse(reading, value,
                 "pick names no site, size or anchor: it would match every allocation");
     return r;

@@ -30,6 +30,7 @@ struct level {
     struct hinttree_node *last; /* child, NULL = none yet */
     struct hinttree_node *key;  /* map: waits for its value */
     uint32_t keys;
+    bool is_map;
 };
 
 struct builder {
@@ -151,7 +152,7 @@ static void attach(struct builder *builder, struct hinttree_node *node)
         return;
     }
     level = &builder->level[builder->depth - 1];
-    if (level->node->kind == HINTTREE_MAP) {
+    if (level->key) { /* a map; lists have none */
         level->key->child = node;
         level->key = NULL;
     } else {
@@ -161,11 +162,11 @@ static void attach(struct builder *builder, struct hinttree_node *node)
 
 static int add_value(struct builder *builder, const yaml_event_t *event, enum hinttree_kind kind)
 {
-    struct level *level = builder->depth ? &builder->level[builder->depth - 1] : NULL;
+    struct level *level = builder->depth > 0 ? &builder->level[builder->depth - 1] : NULL;
     struct hinttree_node *node = NULL;
     int r;
 
-    if (level && level->node->kind == HINTTREE_MAP && !level->key)
+    if (level && level->is_map && !level->key)
         return add_key(builder, level, event);
     r = new_node(builder, kind, event, &node);
     if (r == 0 && kind == HINTTREE_SCALAR)
@@ -176,7 +177,8 @@ static int add_value(struct builder *builder, const yaml_event_t *event, enum hi
         return refuse(builder, &event->start_mark, "nested deeper than 6 levels");
     attach(builder, node);
     if (kind != HINTTREE_SCALAR)
-        builder->level[builder->depth++] = (struct level){.node = node};
+        builder->level[builder->depth++] =
+                (struct level){.node = node, .is_map = kind == HINTTREE_MAP};
     return 0;
 }
 

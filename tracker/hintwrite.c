@@ -52,29 +52,48 @@ __attribute__((format(printf, 2, 3))) static void put(struct out *out, const cha
     out->used += (size_t)length;
 }
 
+/* Length of the sequence that a first byte announces, and its bits of the code. 0 = none may begin so. */
+static size_t sequence_length(unsigned char first, uint32_t *ret_bits)
+{
+    if (first >= 0xc2 && first < 0xe0) {
+        *ret_bits = first & 31u;
+        return 2;
+    }
+    if (first >= 0xe0 && first < 0xf0) {
+        *ret_bits = first & 15u;
+        return 3;
+    }
+    if (first >= 0xf0 && first < 0xf5) {
+        *ret_bits = first & 7u;
+        return 4;
+    }
+    return 0;
+}
+
+/* C1 controls, surrogates, line separators, byte order marks and non-characters are no plain YAML. */
+static bool is_printable_code(uint32_t code)
+{
+    return code >= 0xa0 && (code < 0xd800 || code >= 0xe000) && code != 0x2028 && code != 0x2029
+            && code != 0xfeff && (code < 0xfff0 || code >= 0x10000) && code <= 0x10ffff;
+}
+
 /* How many bytes of valid UTF-8 that YAML may print begin here; 0 = none. */
 static size_t printable_length(const unsigned char *at)
 {
-    size_t length = at[0] >= 0xf0 && at[0] < 0xf5 ? 4
-            : at[0] >= 0xe0 && at[0] < 0xf0       ? 3
-            : at[0] >= 0xc2 && at[0] < 0xe0       ? 2
-                                                  : 1;
-    uint32_t code = length == 4 ? at[0] & 7u : length == 3 ? at[0] & 15u : at[0] & 31u;
+    uint32_t code = 0;
+    size_t length;
 
-    if (length == 1)
-        return at[0] >= 0x20 && at[0] < 0x7f ? 1 : 0;
+    if (at[0] >= 0x20 && at[0] < 0x7f)
+        return 1;
+    length = sequence_length(at[0], &code);
     for (size_t i = 1; i < length; i++) {
         if ((at[i] & 0xc0) != 0x80)
-            return 0;
+            return 0; /* its NUL ends it here, too */
         code = code << 6 | (at[i] & 63u);
     }
-    if ((length == 3 && code < 0x800) || (length == 4 && (code < 0x10000 || code > 0x10ffff)))
-        return 0;
-    /* C1 controls, surrogates, line separators, byte order marks and non-characters: legal UTF-8, not plain YAML */
-    if (code < 0xa0 || (code >= 0xd800 && code < 0xe000) || code == 0x2028 || code == 0x2029
-            || (code >= 0xfff0 && code < 0x10000) || code == 0xfeff)
-        return 0;
-    return length;
+    if ((length == 3 && code < 0x800) || (length == 4 && code < 0x10000))
+        return 0; /* longer than it need be */
+    return is_printable_code(code) ? length : 0;
 }
 
 /* In double quotes. What cannot be shown: escaped if it is a control character, else `?` in a glob. */

@@ -8,9 +8,12 @@
 #include "tracker/site.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define FIRST_SLOTS 4096u
+#define RETRY_AFTER \
+    4096u /* anchors that must pass before a table that cannot grow is searched again */
 
 struct slot {
     uint64_t site;
@@ -34,6 +37,7 @@ static struct slot *slots;
 static uint32_t slot_count; /* a power of two */
 static uint32_t used;
 static uint32_t newest_anchor;
+static uint32_t retry_at; /* no rebuild before this anchor; 0 = any time */
 static uint64_t rebuilds;
 
 static _Atomic uint64_t lost;
@@ -74,11 +78,21 @@ static void ask_open(struct open_anchors *open)
 /* Anchors that were opened after we asked are newer than all that were open then; they are kept, too. */
 static bool is_kept(const struct open_anchors *open, uint32_t anchor, uint32_t newest_asked)
 {
+    size_t low = 0;
+    size_t high = open->count;
+
     if (!open->is_known || anchor == 0 || anchor > newest_asked)
         return true;
-    for (size_t i = 0; i < open->count; i++)
-        if (open->edge[i].anchor == anchor)
+    while (low < high) { /* in the order of entering, so their numbers rise */
+        size_t middle = low + (high - low) / 2;
+
+        if (open->edge[middle].anchor == anchor)
             return true;
+        if (open->edge[middle].anchor < anchor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
     return false;
 }
 
@@ -122,6 +136,8 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
         kept = survivors_locked(&open, newest_asked);
         while (wanted < NTH_SLOTS_MAX && kept >= wanted / 2)
             wanted *= 2;
+        /* At its largest a search of the whole table is worth it only after many anchors. */
+        retry_at = wanted == NTH_SLOTS_MAX ? newest_asked + RETRY_AFTER : 0;
         to = kept < wanted / 4 * 3 ? meta_map(wanted * sizeof *to) : NULL;
     }
     if (to) {
@@ -148,12 +164,14 @@ uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
         struct slot *slot;
         uint32_t newest;
         uint64_t seen;
+        bool may_rebuild;
 
         lock_take(&lock);
         if (anchor > newest_anchor)
             newest_anchor = anchor;
         newest = newest_anchor;
         seen = rebuilds;
+        may_rebuild = attempt == 0 && newest >= retry_at;
         slot = slot_count ? find_locked(slots, slot_count, &key) : NULL;
         if (slot && slot->count != 0) {
             before = slot->count;
@@ -166,8 +184,9 @@ uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
         lock_drop(&lock);
         if (before != NTH_UNKNOWN)
             return before;
-        if (attempt == 0)
-            rebuild(newest, seen);
+        if (!may_rebuild)
+            break;
+        rebuild(newest, seen);
     }
     atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     return NTH_UNKNOWN;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,7 +281,7 @@ static int keep_def(struct reader *reader, const unsigned char *at, uint32_t byt
     return 0;
 }
 
-/* One block: records until kind 0 or the block's end. A record that makes no sense ends it. */
+/* One block: records until kind 0 or the block's end. A record without a length that makes sense ends it. */
 static int read_block(struct reader *reader, const unsigned char *block, size_t length)
 {
     size_t at = 0;
@@ -292,11 +293,16 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         memcpy(&def, block + at, sizeof def);
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
-        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes % 8 != 0 || def.bytes > length - at
-                || def.bytes < def_bytes[def.kind]
-                || def.length > def.bytes - def_bytes[def.kind]) {
+        if (def.bytes % 8 != 0 || def.bytes < sizeof def || def.bytes > length - at) {
             reader->capture->bad_records++;
             return 0;
+        }
+        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes < def_bytes[def.kind]
+                || def.length > def.bytes - def_bytes[def.kind]) {
+            reader->capture
+                    ->bad_records++; /* of a later version, perhaps: what follows may make sense */
+            at += def.bytes;
+            continue;
         }
         r = keep_def(reader, block + at, def.bytes, def.kind);
         if (r < 0)
@@ -627,12 +633,38 @@ static int take_live(struct reader *reader, const struct format_live *slot)
     return 0;
 }
 
+/*
+ * A record may change while its bytes are copied, if the process runs. Its first 8 bytes (a slot's state, a chunk's
+ * number) never come back to an earlier value other than 0, so a record whose first 8 bytes are the same in a second copy
+ * was whole in the first one. Others are emptied.
+ */
+static void drop_torn(unsigned char *bytes, const unsigned char *again, size_t length, size_t unit)
+{
+    for (size_t at = 0; at < length; at += unit)
+        if (memcmp(bytes + at, again + at, sizeof(uint64_t)) != 0)
+            memset(bytes + at, 0, sizeof(uint64_t));
+}
+
+/* `bytes` has room for two copies of `length`. */
+static bool fetch_records(
+        struct reader *reader, uint64_t offset, unsigned char *bytes, size_t length, size_t unit)
+{
+    if (!fetch(&reader->source, offset, bytes, length))
+        return false;
+    if (reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN) {
+        if (!fetch(&reader->source, offset, bytes + length, length))
+            return false;
+        drop_torn(bytes, bytes + length, length, unit);
+    }
+    return true;
+}
+
 /* Calls `take` for each record of `unit` bytes in extents of a kind. */
 static int each_part(struct reader *reader, enum format_extent_kind kind, size_t unit,
         int (*take)(struct reader *reader, const unsigned char *at))
 {
     size_t part = PART_BYTES / unit * unit;
-    unsigned char *bytes = malloc(part);
+    unsigned char *bytes = malloc(2 * part);
     int r = 0;
 
     if (!bytes)
@@ -646,7 +678,7 @@ static int each_part(struct reader *reader, enum format_extent_kind kind, size_t
             uint64_t left = extent->length - at;
             size_t length = left < part ? (size_t)left / unit * unit : part;
 
-            if (length == 0 || !fetch(&reader->source, extent->offset + at, bytes, length))
+            if (length == 0 || !fetch_records(reader, extent->offset + at, bytes, length, unit))
                 break;
             for (size_t j = 0; r == 0 && j < length; j += unit)
                 r = take(reader, bytes + j);
@@ -845,6 +877,10 @@ static int read_events(struct reader *reader)
     struct read_capture *capture = reader->capture;
     int r = each_part(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES, take_chunk);
 
+    /* Chunks that were recycled meanwhile are lost to us, too. */
+    (void)fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
+            sizeof capture->lost);
+
     for (size_t i = 0; i < capture->event_count; i++)
         capture->event[i].order = i;
     if (capture->event_count > 0)
@@ -917,9 +953,9 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
 
     source.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
     if (source.fd < 0)
-        return fail(&teller, -errno, 0, "%s", strerror(errno));
+        return fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     if (fstat(source.fd, &status) != 0) {
-        r = fail(&teller, -errno, 0, "%s", strerror(errno));
+        r = fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     } else if (!S_ISREG(status.st_mode)) {
         r = fail(&teller, -EINVAL, 0, "not a regular file");
     } else {

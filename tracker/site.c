@@ -37,7 +37,7 @@ uint64_t site_hash(const void *bytes, size_t length, uint64_t seed)
 
 uint64_t site_frame(uint64_t module_hash, uint64_t offset)
 {
-    return mix(mix(module_hash) ^ offset);
+    return mix(mix(module_hash + UINT64_C(0x9e3779b97f4a7c15)) ^ offset);
 }
 
 uint64_t site_combine(const uint64_t *frame_hashes, unsigned count)

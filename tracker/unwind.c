@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define DEPTH_DEFAULT 48u
+#define OWN_FRAMES    4u /* of the walker and of this file */
 
 /* libunwind's values (its enum is part of its ABI). */
 #define CACHE_GLOBAL 1
@@ -144,21 +145,32 @@ __attribute__((no_sanitize("address"))) static unsigned walk_frame_pointers(
     return count;
 }
 
+/* The walkers begin with frames of their own choice; ours begins with the caller of unwind_frames. */
+static unsigned walk_from(uintptr_t caller, uintptr_t *ret_ips, unsigned max)
+{
+    void *buffer[UNWIND_DEPTH_MAX + OWN_FRAMES];
+    int found = unwinder.walk(buffer, (int)(max + OWN_FRAMES));
+    int first = 0;
+    unsigned count = 0;
+
+    while (first < found && (uintptr_t)buffer[first] != caller)
+        first++;
+    if (first == found)
+        first = 0;
+    while (first < found && count < max)
+        ret_ips[count++] = (uintptr_t)buffer[first++];
+    return count;
+}
+
 __attribute__((noinline)) unsigned unwind_frames(uintptr_t *ret_ips, unsigned max)
 {
-    void *buffer[UNWIND_DEPTH_MAX];
-    int found = 0;
-
     if (max > unwinder.depth)
         max = unwinder.depth;
     if (unwinder.engine == UNWIND_ENGINE_FP)
         return walk_frame_pointers(ret_ips, max, (uintptr_t)__builtin_frame_address(0));
     if (unwinder.engine == UNWIND_ENGINE_NONE)
         return 0;
-    found = unwinder.walk(buffer, (int)max);
-    for (int i = 0; i < found; i++)
-        ret_ips[i] = (uintptr_t)buffer[i];
-    return found > 0 ? (unsigned)found : 0;
+    return walk_from((uintptr_t)__builtin_return_address(0), ret_ips, max);
 }
 
 int unwind_warm(void)

@@ -164,11 +164,23 @@ static void resolve(const uintptr_t *ips, unsigned count, struct known *known)
     known->generation = modules_generation();
 }
 
+/* Within this run only, so it may be quicker than site_hash: one multiplication for each address. */
+static uint64_t walk_hash(const uintptr_t *ips, unsigned count)
+{
+    uint64_t hash = count;
+
+    for (unsigned i = 0; i < count; i++) {
+        hash = (hash ^ ips[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return site_hash(&hash, sizeof hash, 4);
+}
+
 /* Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. */
 static void look_up(
         struct thread *thread, const uintptr_t *ips, unsigned count, struct known *ret_known)
 {
-    uint64_t hash = site_hash(ips, count * sizeof ips[0], 4);
+    uint64_t hash = walk_hash(ips, count);
     struct known_key key = {hash ? hash : 1, modules_generation()};
     struct thread_memo *memo = &thread->memo[key.hash & (THREAD_MEMO - 1)];
     uint32_t number;

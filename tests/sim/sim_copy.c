@@ -164,6 +164,31 @@ static int copy_linear(const char *name, struct CUstream_st *stream, uint64_t ds
     return submit_copy(name, stream, linear(stream, dst, src, size), waiting);
 }
 
+/*
+ * Without a stream it comes behind all that both contexts and the current one have pending, and
+ * all that they submit later comes behind it.
+ */
+static int copy_between_contexts(struct CUstream_st *stream, const struct copy *copy,
+        struct CUctx_st *to, struct CUctx_st *from)
+{
+    struct sim_clock after = {0}, known = {0};
+    int r;
+
+    sim_stats.copies++;
+    sim_queue_context_points(to, &after, &known);
+    sim_queue_context_points(from, &after, &known);
+    sim_queue_context_points(stream->ctx, &after, &known);
+    r = sim_stream_submit_after(stream, make_copy("cuMemcpyPeer", copy, false), &after, &known);
+    if (r == 0) {
+        sim_clock_merge(&to->waits, &stream->queue->clock);
+        sim_clock_merge(&from->waits, &stream->queue->clock);
+        sim_clock_merge(&stream->ctx->waits, &stream->queue->clock);
+    }
+    sim_clock_clear(&after);
+    sim_clock_clear(&known);
+    return r;
+}
+
 static int copy_peer(struct CUstream_st *stream, uint64_t dst, CUcontext dst_ctx, uint64_t src,
         CUcontext src_ctx, size_t size, enum waiting waiting)
 {
@@ -179,7 +204,9 @@ static int copy_peer(struct CUstream_st *stream, uint64_t dst, CUcontext dst_ctx
         return CUDA_ERROR_INVALID_VALUE;
     copy.dst.device = to->device;
     copy.src.device = from->device;
-    return submit_copy("cuMemcpyPeer", stream, copy, waiting);
+    if (size && waiting == WAIT_AS_HOST)
+        return copy_between_contexts(stream, &copy, to, from);
+    return submit_copy("cuMemcpyPeerAsync", stream, copy, waiting);
 }
 
 #define LINEAR(name, dst, dst_device, src, src_device, waiting)                                   \

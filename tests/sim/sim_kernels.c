@@ -168,3 +168,8 @@ const struct sim_kernel *sim_kernels_find(const char *name, size_t length)
             return &kernels[k];
     return NULL;
 }
+
+const struct sim_kernel *sim_kernels_at(unsigned index)
+{
+    return index < KERNELS ? &kernels[index] : NULL;
+}

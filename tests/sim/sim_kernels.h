@@ -25,4 +25,7 @@ struct sim_kernel {
 /* The kernel of that name (not NUL-terminated), or NULL. */
 const struct sim_kernel *sim_kernels_find(const char *name, size_t length);
 
+/* The kernels one by one, NULL behind the last. */
+const struct sim_kernel *sim_kernels_at(unsigned index);
+
 #endif

@@ -16,7 +16,6 @@
 struct image {
     const struct sim_kernel *kernels[MODULE_ENTRIES];
     unsigned count;
-    bool unread; /* nvcc's wrapper of a fat binary, which is not looked into: every kernel that we have is in it */
 };
 
 struct CUfunc_st {
@@ -99,7 +98,10 @@ static int read_image(const void *data, struct image *ret_image)
     int r;
 
     if (data && memcmp(data, wrapper, sizeof(wrapper)) == 0) {
-        *ret_image = (struct image){.unread = true};
+        *ret_image = (struct image){0}; /* not looked into: it may hold every kernel we have */
+        while (ret_image->count < MODULE_ENTRIES
+                && (ret_image->kernels[ret_image->count] = sim_kernels_at(ret_image->count)))
+            ret_image->count++;
         return 0;
     }
     r = check_image(data);
@@ -125,8 +127,6 @@ static int read_image(const void *data, struct image *ret_image)
 
 static const struct sim_kernel *find_entry(const struct image *image, const char *name)
 {
-    if (image->unread)
-        return sim_kernels_find(name, strlen(name));
     for (unsigned i = 0; i < image->count; i++)
         if (strcmp(image->kernels[i]->name, name) == 0)
             return image->kernels[i];

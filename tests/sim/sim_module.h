@@ -3,8 +3,9 @@
  * sim_module.h - modules and libraries of PTX text, their functions, and launches.
  *
  * A module is PTX text. Its .entry names that kernels.def knows can be looked up and launched;
- * all other names are CUDA_ERROR_NOT_FOUND. Cubins and fat binaries are refused with
- * CUDA_ERROR_NO_BINARY_FOR_GPU: there is nothing here that could run them.
+ * all other names are CUDA_ERROR_NOT_FOUND. nvcc's wrapper around a fat binary is taken on trust:
+ * it is not looked into, and every kernel of kernels.def can be looked up in it. Cubins and bare
+ * fat binaries are refused with CUDA_ERROR_NO_BINARY_FOR_GPU: nothing here could run them.
  *
  * A launch takes a CUfunction or a CUkernel, parameters one by one or as one buffer.
  * Threads: under the lock.

@@ -347,6 +347,30 @@ TEST(nothing_is_written_before_the_first_allocation)
     CHECK_EQ(access(file, F_OK), 0);
 }
 
+/* Another thread opened the file between this thread's push and its record of it. */
+TEST(a_range_entered_while_the_file_opens_is_written_once)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    struct edge before, after;
+
+    track_path(file, track_scratch(), "once.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    REQUIRE_EQ(anchor_push(NULL, "a", &before), 0);
+    REQUIRE_EQ(capture_open(), 0);
+    CHECK_EQ(capture_edge(&before, 1), 0);
+    REQUIRE_EQ(anchor_push(NULL, "b", &after), 0);
+    CHECK_EQ(capture_edge(&after, 2), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    REQUIRE_EQ(capture->event_count, 2);
+    CHECK_EQ(capture->event[0].anchor, before.anchor);
+    CHECK_EQ(capture->event[0].before_start, true);
+    CHECK_EQ(capture->event[1].anchor, after.anchor);
+    CHECK_EQ(capture->event[1].before_start, false);
+    read_close(capture);
+}
+
 TEST(an_existing_file_is_never_opened)
 {
     char file[TRACK_PATH_MAX], link[TRACK_PATH_MAX], other[TRACK_PATH_MAX + 16];
@@ -772,4 +796,36 @@ TEST(kill_9_loses_at_most_one_operation)
         CHECK_GE(read_bytes - said, -2 * 1077);
         read_close(capture);
     }
+}
+
+/* ---- cancellation ---- */
+
+static void *open_while_cancelled(void *argument)
+{
+    (void)argument;
+    (void)pthread_cancel(pthread_self()); /* takes effect at the next point */
+    (void)track_alloc(0x1000, 10, 1);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Opening and growing are full of cancellation points; a thread that ends there must not leave the capture half open. */
+TEST(a_cancelled_thread_ends_after_our_work)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    pthread_t thread;
+    void *result = NULL;
+
+    track_path(file, track_scratch(), "cancel.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    REQUIRE_EQ(pthread_create(&thread, NULL, open_while_cancelled, NULL), 0);
+    (void)pthread_join(thread, &result);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK_EQ(track_alloc(0x2000, 20, 2), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(track_live_bytes(capture), 30);
+    CHECK_EQ(capture->event_count, 2);
+    read_close(capture);
 }

@@ -217,6 +217,8 @@ static const struct {
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT("{nth: 1}", WHEN, ""),
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
+        {HINT("{size: '>=0KiB', inside: ''}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT("{sizes: 5}", WHEN, ""), "t.yaml:5:12: unknown key 'sizes' in pick"},
         {HINT("{used-by: {call: ncclSend}}", WHEN, ""),
                 "t.yaml:5:12: 'used-by' in pick is not supported yet"},
@@ -548,8 +550,8 @@ TEST(a_damaged_receipt_is_none)
             "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean -1\ntrap clean 1\n",
             "kedge-receipt 1\nhints 0000000000001234\nprogram p q\nshadow clean 1\ntrap clean 1\n",
             "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1\nx\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 99999999999\n"
-            "trap clean 1\n",
+            ("kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 99999999999\n"
+             "trap clean 1\n"),
     };
     char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
 

@@ -154,6 +154,30 @@ TEST(peers_need_access_for_kernels_and_not_for_copies)
     CU(cuCtxSynchronize());
 }
 
+TEST(a_peer_copy_without_a_stream_is_in_order_with_both_contexts)
+{
+    CUcontext first, second;
+    CUdeviceptr a, b;
+    CUstream s;
+    uint32_t word = 0;
+
+    sim_env("SIMCUDA_DEVICES", "2");
+    sim_env("SIMCUDA_SCHED", "lazy");
+    first = sim_start();
+    a = sim_alloc(512);
+    second = retain(1);
+    b = sim_alloc(512);
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuMemsetD32Async(b, 5, 1, s));
+    CU(cuCtxSetCurrent(first));
+    CU(cuMemcpyPeer(a, first, b, second, 4));
+    CU(cuCtxSetCurrent(second));
+    CU(cuMemsetD32Async(b, 6, 1, s));
+    CU(cuCtxSetCurrent(first));
+    CU(cuMemcpyDtoHAsync_v2(&word, a, 4, CU_STREAM_PER_THREAD));
+    CHECK_EQ(word, 5);
+}
+
 TEST(mapped_memory_needs_access_even_for_copies)
 {
     CUmemAllocationProp prop = {

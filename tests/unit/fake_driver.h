@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fake_driver.h - a struct driver without a device, for the tests of alloc/.
+ *
+ * Keeps the books that a driver keeps (segments, ranges, handles, mappings, bytes of the device) and refuses or notes what
+ * a driver would refuse; runs streams as queues that only move when the test says so; knows for any two points whether one
+ * is ordered before the other. It counts every call, fails the n-th on request, and notes a call that comes with one of
+ * our locks held.
+ *
+ *     program ─fake_submit(stream, range)─► queue ─fake_step─► done: the range must be accessible now, else a fault
+ *     pool ─stream_record─► fence = positions of the queues ─► passed when all queues are past them
+ *
+ * Stream keys are 1 .. FAKE_STREAMS - 1. Threads: any.
+ */
+#ifndef KEDGE_TESTS_UNIT_FAKE_DRIVER_H
+#define KEDGE_TESTS_UNIT_FAKE_DRIVER_H
+
+#include "alloc/driver.h"
+
+#include <pthread.h>
+
+#define FAKE_STREAMS   12
+#define FAKE_READERS   32
+#define FAKE_PIECES    8192
+#define FAKE_FENCES    65536
+#define FAKE_SNAPSHOTS 4096
+#define FAKE_FAILURE   719 /* what an injected failure returns unless told otherwise */
+
+/* Positions of all streams' queues. */
+struct fake_clock {
+    uint64_t at[FAKE_STREAMS];
+};
+
+enum fake_piece_kind {
+    FAKE_NOTHING,
+    FAKE_PLAIN,
+    FAKE_RANGE,
+    FAKE_HANDLE,
+    FAKE_MAPPING,
+};
+
+struct fake_piece {
+    enum fake_piece_kind kind;
+    devptr_t base;
+    uint64_t size;
+    uint64_t owner; /* PLAIN: context; MAPPING: handle */
+    bool flag;      /* HANDLE: mapped; MAPPING: accessible */
+};
+
+struct fake_item {
+    devptr_t base;
+    uint64_t size;
+    uint64_t fence; /* not 0: a wait */
+};
+
+struct fake_stream {
+    struct fake_item *items;
+    uint64_t submitted, done, room;
+    struct fake_clock
+            before; /* what of the other queues is ordered before whatever is submitted next */
+    bool gone;
+};
+
+struct fake_driver {
+    struct driver driver; /* to be given to pool_new */
+    pthread_mutex_t mutex;
+
+    /* set by the test, before or between calls */
+    uint64_t memory;       /* of the device */
+    uint64_t skew;         /* added to the base of plain segments, to be misaligned */
+    int fail_at;           /* the n-th call from now fails (1 = the next); 0 = none */
+    int fail_code;         /* with this */
+    const char *fail_name; /* only calls of this name count; NULL = all */
+    bool no_vmm;
+    bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
+    bool hangs;       /* the device makes no progress by itself: waits time out */
+    int query_result; /* what fence_query says if not 0 */
+
+    /* to be read by the test */
+    uint64_t calls;
+    uint64_t misuses;   /* what a driver would have refused */
+    const char *misuse; /* the last one */
+    uint64_t faults;    /* device work on what was not accessible */
+    uint64_t forbidden;
+    uint64_t locked;                              /* calls that came with a lock held */
+    uint64_t held, held_high;                     /* bytes of the device */
+    uint64_t segments, handles, ranges, mappings; /* that exist */
+    uint64_t fences;                              /* recorded and not put */
+    bool fired;                                   /* the failure has happened */
+    uint64_t lost; /* calls that give something back and were made to fail: what they name stays */
+    uint64_t waits, records, stream_records, stream_waits, creates, maps, unmaps;
+
+    /* inside */
+    struct fake_piece pieces[FAKE_PIECES];
+    int piece_top; /* those at or above were never used */
+    struct fake_stream streams[FAKE_STREAMS];
+    struct fake_clock fence_clocks[FAKE_FENCES];
+    uint8_t fence_state[FAKE_FENCES];
+    uint64_t next_fence, next_handle;
+    devptr_t next_address;
+    uint64_t readers[FAKE_READERS]; /* odd: inside a section */
+    uint64_t snapshots[FAKE_SNAPSHOTS][FAKE_READERS];
+    uint64_t next_snapshot;
+};
+
+/* On the heap (it is large); fake_free checks nothing by itself. */
+struct fake_driver *fake_new(uint64_t memory);
+void fake_free(struct fake_driver *fake);
+
+/* The program submits work on a stream that uses a range (size 0: none). Returns its position. */
+uint64_t fake_submit(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t size);
+/* Positions now. */
+struct fake_clock fake_clock(struct fake_driver *fake);
+/* One item of one stream, if it is not blocked; false if there was none. */
+bool fake_step(struct fake_driver *fake, uint64_t stream);
+/* Everything that can run runs. */
+void fake_drain(struct fake_driver *fake);
+/* Is position `at` of stream `from` done, or ordered before whatever stream `to` is given next? `to` that is no stream: is
+ * it done? */
+bool fake_is_ordered(struct fake_driver *fake, uint64_t from, uint64_t at, uint64_t to);
+/* Has the device done everything up to these positions? */
+bool fake_is_done(struct fake_driver *fake, const struct fake_clock *clock);
+/* Can the device use this range now? */
+bool fake_is_accessible(struct fake_driver *fake, devptr_t base, uint64_t size);
+
+void fake_reader_enter(struct fake_driver *fake, unsigned reader);
+void fake_reader_leave(struct fake_driver *fake, unsigned reader);
+
+/* A context dies: its segments are gone. */
+void fake_context_gone(struct fake_driver *fake, uint64_t context);
+
+#endif
