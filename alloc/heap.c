@@ -542,7 +542,9 @@ static uint32_t find_free(
 
     if (!index
             || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
-        return other;
+        index = other;
+    if (index && want->most && heap_block(pool, index)->node.size > want->most)
+        return 0;
     return index;
 }
 

@@ -458,6 +458,7 @@ struct heap_want {
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
+    uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 
 /* A best-fit block of exactly want->size, BUSY, cut free of what is around it; 0 = none. Needs two records. */

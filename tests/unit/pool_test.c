@@ -50,9 +50,9 @@ TEST(a_hit_makes_no_driver_call)
     CHECK_EQ(bench_free(b, a), 0);
     CHECK_EQ(bench_alloc(b, 8 * MiB), a); /* closes the epoch */
     CHECK_EQ(bench_free(b, bench_alloc(b, 8 * MiB)), 0);
-    CHECK_EQ(bench_alloc(b, 512), bench_alloc(b, 512) - 512); /* one small segment */
+    a = bench_alloc(b, 512);
     calls = b->fake->calls;
-    CHECK_NE(bench_alloc(b, 512), 0);
+    CHECK_EQ(bench_alloc(b, 512), a + 512); /* one small segment */
     CHECK(b->last.how & OUTCOME_HIT);
     CHECK_EQ(b->fake->calls, calls);
     bench_end(b);
@@ -71,7 +71,7 @@ TEST(pointers_are_aligned_and_large_ones_to_2_mib)
 
                 CHECK_NE(ptr, 0);
                 CHECK_EQ(ptr % 512, 0);
-                if (sizes[i] >= 2 * MiB)
+                if (sizes[i] >= 2 * MiB && !stream)
                     CHECK_EQ(ptr % (2 * MiB), 0);
                 CHECK(fake_is_accessible(b->fake, ptr, sizes[i]));
                 if (round % 3)
@@ -200,41 +200,65 @@ TEST(a_block_is_found_by_any_address_in_it)
 TEST(best_fit_takes_the_smallest_hole_that_fits_at_its_low_end)
 {
     struct bench *b = bench_new(1 * GiB);
-    devptr_t big = bench_alloc(b, 64 * MiB);
-    devptr_t parts[6];
     static const uint64_t sizes[] = {
             6 * MiB, 1536 * KiB, 10 * MiB, 1536 * KiB, 8 * MiB, 1536 * KiB};
+    devptr_t big = bench_alloc_on(b, 64 * MiB, 1);
+    devptr_t parts[6];
 
-    CHECK_EQ(bench_free(b, big), 0);
+    CHECK_EQ(bench_free_on(b, big, 1), 0);
     for (int i = 0; i < 6; i++)
-        parts[i] = bench_alloc(b, sizes[i]);
+        parts[i] = bench_alloc_on(b, sizes[i], 1);
     CHECK_EQ(parts[0], big); /* low end, in address order */
     for (int i = 1; i < 6; i++)
-        CHECK_GT(parts[i], parts[i - 1]);
+        CHECK_EQ(parts[i], parts[i - 1] + sizes[i - 1]);
     for (int i = 0; i < 6; i += 2)
-        CHECK_EQ(bench_free(b, parts[i]), 0);
-    CHECK_EQ(bench_free(b, bench_alloc(b, 60 * MiB)), 0); /* closes the epoch */
-    CHECK_EQ(bench_alloc(b, 7 * MiB), parts[4]);
-    CHECK_EQ(bench_alloc(b, 9 * MiB), parts[2]);
-    CHECK_EQ(bench_alloc(b, 2 * MiB), parts[0]);
+        CHECK_EQ(bench_free_on(b, parts[i], 1), 0);
+    CHECK_EQ(bench_alloc_on(b, 7 * MiB, 1), parts[4]);
+    CHECK_EQ(bench_alloc_on(b, 9 * MiB, 1), parts[2]);
+    CHECK_EQ(bench_alloc_on(b, 2 * MiB, 1), parts[0]);
+    CHECK_EQ(bench_stats(b).grows, 1);
     bench_end(b);
 }
 
 TEST(free_neighbours_become_one)
 {
     struct bench *b = bench_new(1 * GiB);
-    devptr_t whole = bench_alloc(b, 32 * MiB);
-    devptr_t parts[16];
-    uint64_t grows;
 
-    CHECK_EQ(bench_free(b, whole), 0);
-    for (int i = 0; i < 16; i++)
-        parts[i] = bench_alloc(b, 2 * MiB);
-    grows = bench_stats(b).grows;
-    for (int i = 0; i < 16; i++)
-        CHECK_EQ(bench_free(b, parts[i * 7 % 16]), 0);
-    CHECK_EQ(bench_alloc(b, 32 * MiB), whole);
-    CHECK_EQ(bench_stats(b).grows, grows);
+    for (uint64_t stream = 0; stream < 2; stream++) {
+        devptr_t whole = bench_alloc_on(b, 32 * MiB, stream);
+        devptr_t parts[2];
+        uint64_t grows;
+
+        CHECK_EQ(bench_free_on(b, whole, stream), 0);
+        for (int i = 0; i < 2; i++)
+            parts[i] = bench_alloc_on(b, 16 * MiB, stream);
+        CHECK_EQ(parts[0], whole);
+        CHECK_EQ(parts[1], whole + 16 * MiB);
+        grows = bench_stats(b).grows;
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(bench_free_on(b, parts[i], stream), 0);
+        CHECK_EQ(bench_alloc_on(b, 32 * MiB, stream), whole);
+        CHECK_EQ(bench_stats(b).grows, grows);
+    }
+    bench_end(b);
+}
+
+TEST(a_large_segment_is_not_cut_for_a_much_smaller_request)
+{
+    struct bench *b = bench_new(100 * MiB);
+    devptr_t big = bench_alloc(b, 64 * MiB);
+    devptr_t small;
+
+    CHECK_EQ(bench_free(b, big), 0);
+    small = bench_alloc(b, 10 * MiB);
+    CHECK_NE(small, big);
+    CHECK_EQ(b->fake->held, 10 * MiB); /* the idle one went to stay in the budget */
+    big = bench_alloc(b, 64 * MiB);
+    CHECK_EQ(bench_free(b, big), 0);
+    b->fake->fail_name = "mem_alloc";
+    b->fake->fail_at = 1;
+    b->fake->fail_code = DRIVER_OUT_OF_MEMORY;
+    CHECK_NE(bench_alloc(b, 30 * MiB), 0);
     bench_end(b);
 }
 
@@ -450,14 +474,14 @@ TEST(a_fence_that_cannot_be_recorded_only_costs_memory)
     devptr_t other;
 
     CHECK_EQ(bench_free(b, a), 0);
-    b->fake->fail_name = "fence_record";
-    b->fake->fail_at = 1;
+    b->fake->capturing =
+            true; /* a capture that the caller does not know of: every fence is refused */
     other = bench_alloc(b, 4 * MiB);
-    CHECK(b->fake->fired);
     CHECK_NE(other, 0);
     CHECK_NE(other, a);
+    b->fake->capturing = false;
     CHECK_EQ(bench_alloc(b, 4 * MiB), a); /* the next fence covers it */
-    CHECK_EQ(bench_stats(b).fence_errors, 1);
+    CHECK_GE(bench_stats(b).fence_errors, 1);
     bench_end(b);
 }
 
@@ -513,7 +537,7 @@ static uint64_t peak_of_steps(struct bench *b, uint64_t stream, uint64_t *ret_li
         struct fake_clock now;
 
         for (int i = 0; i < BLOCKS; i++) {
-            uint64_t size = (uint64_t)(1 + (i * 7 + step) % 9) * 2 * MiB;
+            uint64_t size = (uint64_t)(1 + i * 7 % 9) * 2 * MiB;
 
             ptrs[i] = bench_alloc_on(b, size, stream);
             CHECK_NE(ptrs[i], 0);
@@ -574,17 +598,21 @@ TEST(in_a_capture_only_hits_are_served)
 {
     struct bench *b = bench_new(1 * GiB);
     struct pool_request request = bench_request(4 * MiB, 0);
-    devptr_t a = bench_alloc(b, 8 * MiB);
-    devptr_t pending = bench_alloc(b, 6 * MiB);
+    devptr_t a = bench_alloc(b, 64 * MiB);
+    devptr_t c = bench_alloc(b, 64 * MiB);
+    devptr_t pending = bench_alloc(b, 100 * MiB);
     uint64_t calls;
 
     CHECK_EQ(bench_free(b, a), 0);
-    CHECK_EQ(bench_free(b, bench_alloc(b, 100 * MiB)), 0); /* the first is clean, this is pending */
+    CHECK_EQ(bench_alloc(b, 64 * MiB), a); /* closes the epoch */
+    CHECK_EQ(bench_free(b, c), 0);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(bench_alloc(b, 33 * MiB), c); /* leaves 31 clean */
     CHECK_EQ(bench_free(b, pending), 0);
     b->fake->capturing = true;
     request.may_call = request.may_fence = false;
     calls = b->fake->calls;
-    CHECK_EQ(bench_ask(b, &request), a);
+    CHECK_EQ(bench_ask(b, &request), c + 34 * MiB); /* any hole will do */
     request.size = 50 * MiB;
     CHECK_EQ(bench_ask(b, &request), 0);
     CHECK_EQ(b->r, -EAGAIN);
@@ -598,17 +626,18 @@ TEST(without_leave_to_fence_no_fence_is_touched)
     struct bench *b = bench_new(64 * MiB);
     struct pool_request request = bench_request(4 * MiB, 0);
 
-    CHECK_EQ(bench_free(b, bench_alloc(b, 40 * MiB)), 0);
     CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 8 * MiB, 1), 1), 0);
+    CHECK_EQ(bench_free(b, bench_alloc(b, 40 * MiB)), 0);
     b->fake->capturing = true;
     request.may_fence = false;
     CHECK_NE(bench_ask(b, &request), 0); /* grown */
     request.size = 50 * MiB;
     CHECK_EQ(bench_ask(b, &request), 0);
     CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
-    request = bench_request(16 * MiB, 2);
+    request = bench_request(24 * MiB, 2);
     request.may_fence = false;
     CHECK_EQ(bench_ask(b, &request), 0);
+    CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
     CHECK_EQ(b->fake->forbidden, 0);
     b->fake->capturing = false;
     bench_end(b);
