@@ -687,19 +687,16 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
     return 0;
 }
 
-/* Up to HEAPS_LOOK heaps that a filter takes, each with a hold on it. */
-static size_t hold_heaps(
-        struct pool *pool, int device, bool over_threshold, struct heap *list[HEAPS_LOOK])
+/* Up to HEAPS_LOOK heaps that hold more than they are to keep, each with a hold on it. */
+static size_t hold_heaps(struct pool *pool, struct heap *list[HEAPS_LOOK])
 {
     struct heap *heap;
     size_t count = 0;
 
     lock_take(&pool->lock);
     for (heap = pool->heaps; heap; heap = heap->next) {
-        if (count == HEAPS_LOOK || (device >= 0 && heap->device->number != device)
-                || (over_threshold
-                        && (heap->kind != HEAP_MAPPED
-                                || heap->tally.reserved <= heap->attrs.release_threshold)))
+        if (count == HEAPS_LOOK || heap->kind != HEAP_MAPPED
+                || heap->tally.reserved <= heap->attrs.release_threshold)
             continue;
         heap->busy++;
         list[count++] = heap;
@@ -710,21 +707,12 @@ static size_t hold_heaps(
 
 uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
 {
-    struct heap *list[HEAPS_LOOK];
-    size_t count;
-
     if (device < 0 || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return 0;
     (void)reclaim_poll(pool, true);
     while (may_wait && reclaim_wait(pool) == 0)
         ;
-    count = hold_heaps(pool, device, false, list);
-    for (size_t i = 0; i < count; i++) {
-        while (may_wait && reclaim_wait_point(pool, list[i]) == 0)
-            ;
-        (void)reclaim_points(pool, list[i], 0);
-        let_heap_go(pool, list[i]);
-    }
+    (void)reclaim_device(pool, device, may_wait);
     return trim_device(pool, device, UINT64_MAX);
 }
 
@@ -735,7 +723,7 @@ void pool_synchronised(struct pool *pool)
 
     if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return;
-    count = hold_heaps(pool, -1, true, list);
+    count = hold_heaps(pool, list);
     for (size_t i = 0; i < count; i++) {
         uint64_t keep_bytes, bytes;
 

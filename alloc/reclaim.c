@@ -619,6 +619,45 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
 
+/* The next heap of the device after this one (NULL: the first), busy for the caller. */
+static struct heap *next_of_device(
+        struct pool *pool, const struct heap *after, int device) POOL_LOCKED
+{
+    struct heap *heap = after ? after->next : pool->heaps;
+
+    while (heap && heap->device->number != device)
+        heap = heap->next;
+    if (heap)
+        heap->busy++;
+    return heap;
+}
+
+int reclaim_device(struct pool *pool, int device, bool wait)
+{
+    struct heap *heap;
+    int r = 0;
+
+    lock_take(&pool->lock);
+    heap = next_of_device(pool, NULL, device);
+    lock_drop(&pool->lock);
+    while (heap) {
+        struct heap *next;
+
+        while (wait && r == 0)
+            r = reclaim_wait_point(pool, heap);
+        if (r == -ETIMEDOUT)
+            wait = false;
+        if (r <= 0)
+            r = reclaim_points(pool, heap, 0);
+        lock_take(&pool->lock);
+        heap->busy--;
+        next = r > 0 || heap->leaving ? NULL : next_of_device(pool, heap, device);
+        lock_drop(&pool->lock);
+        heap = next;
+    }
+    return r;
+}
+
 /* ── heaps whose owner is gone ── */
 
 /* True if nothing on the device or in the program can touch the heap's memory any more. */

@@ -39,6 +39,10 @@ int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
 /* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as reclaim_wait. */
 int reclaim_wait_point(struct pool *pool, struct heap *heap);
 
+/* [driver] reclaim_points for all heaps of a device; with `wait` the host first waits for the points, until one takes
+ * longer than the timeout. 0, or a code > 0 of the device. */
+int reclaim_device(struct pool *pool, int device, bool wait);
+
 /* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
  * driver's or -errno: nothing recorded, a later point covers it. */
 int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number);

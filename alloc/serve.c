@@ -248,8 +248,8 @@ static int serve_full(struct pool *pool, struct serve *serve, int code)
         return r;
     serve->last = true;
     if (serve->request->may_fence) {
-        /* what is free behind points of streams can only be trimmed when it is clean */
-        r = reclaim_points(pool, serve->heap, 0);
+        /* what is free behind points of streams, in any heap, can only be trimmed when it is clean */
+        r = reclaim_device(pool, serve->request->device, serve->request->may_wait);
         if (r > 0)
             return r;
         if (trim_device(pool, serve->request->device, UINT64_MAX) > 0)

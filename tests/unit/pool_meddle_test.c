@@ -72,3 +72,31 @@ TEST(a_larger_tail_needs_no_growth)
     CHECK_EQ(b->last.how & (OUTCOME_TRIMMED | OUTCOME_WAITED), 0);
     bench_end(b);
 }
+
+/* R31: what another heap holds behind a stream that is done is no reason to be out of memory. */
+TEST(a_full_device_gets_what_other_heaps_hold_behind_streams)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t first = bench_alloc_on(b, 900 * MiB, 1);
+
+    fake_submit(b->fake, 1, first, 900 * MiB);
+    CHECK_EQ(bench_free_on(b, first, 1), 0);
+    CHECK_NE(bench_alloc(b, 500 * MiB), 0); /* on the sync entrance */
+    CHECK_EQ(b->r, 0);
+    bench_end(b);
+}
+
+/* The same between two memory pools. */
+TEST(a_full_device_gets_what_other_memory_pools_hold)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t first = bench_alloc_on(b, 900 * MiB, 1);
+    struct pool_request request = bench_request(500 * MiB, 2);
+
+    fake_submit(b->fake, 1, first, 900 * MiB);
+    CHECK_EQ(bench_free_on(b, first, 1), 0);
+    request.owner = BENCH_POOL + 1;
+    CHECK_NE(bench_ask(b, &request), 0);
+    CHECK_EQ(b->r, 0);
+    bench_end(b);
+}
