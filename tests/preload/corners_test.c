@@ -75,3 +75,35 @@ TEST(memory_of_a_pool_lies_on_the_pools_device)
     CHECK_EQ(device, 1);
     CHECK_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
 }
+
+/* R77: access that is given later reaches every granule that is still there, also where a trim has taken the first. */
+TEST(access_reaches_what_a_trim_has_left)
+{
+    CUmemAccessDesc peer = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemoryPool mempool;
+    CUdeviceptr first, second;
+    CUcontext context = NULL;
+    CUstream stream;
+
+    client_init();
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
+    /* eight granules at once, of which the first is freed and trimmed */
+    first = alloc_async(16 * MB, stream);
+    REQUIRE_EQ(cu->cuMemFreeAsync(first, stream), CUDA_SUCCESS);
+    CHECK_EQ(alloc_async(2 * MB, stream), first);
+    second = alloc_async(14 * MB, stream);
+    CHECK_EQ(second, first + 2 * MB);
+    REQUIRE_EQ(cu->cuMemFreeAsync(first, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, 0), CUDA_SUCCESS);
+    CHECK_GT(client_calls("cuMemUnmap"), 0);
+
+    peer.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    peer.location.id = 1;
+    CHECK_EQ(cu->cuMemPoolSetAccess(mempool, &peer, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(second, 1, 14 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
