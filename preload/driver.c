@@ -572,14 +572,15 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
     struct stream stream;
     struct fence *fence;
     struct quiet quiet;
-    bool usable;
     int r;
 
     (void)self;
-    if (!stream_of_identity(identity, &stream, &usable) || !usable)
+    if (!stream_enter(identity, &stream))
         return -ENOENT;
-    if (!gate_fence_enter())
+    if (!gate_fence_enter()) {
+        stream_leave(identity);
         return -EBUSY;
+    }
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
     r = fence ? record_on(&stream, fence) : -ENOMEM;
@@ -589,6 +590,7 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
         r = -ENOENT;
     r = quiet_end(&quiet, r);
     gate_fence_leave();
+    stream_leave(identity);
     if (r != 0 && fence)
         fence_free(fence);
     if (r == 0)
@@ -682,18 +684,20 @@ static int stream_wait_fence(void *self, uint64_t identity, uint64_t handle)
 {
     struct stream stream;
     struct quiet quiet;
-    bool usable;
     int r;
 
     (void)self;
-    if (!stream_of_identity(identity, &stream, &usable) || !usable)
+    if (!stream_enter(identity, &stream))
         return -ENOENT;
-    if (!gate_fence_enter())
+    if (!gate_fence_enter()) {
+        stream_leave(identity);
         return -EBUSY;
+    }
     quiet = quiet_begin();
     r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
     r = quiet_end(&quiet, is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
+    stream_leave(identity);
     return r;
 }
 

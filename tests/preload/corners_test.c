@@ -3,6 +3,9 @@
 #include "tests/preload/client.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #define MB ((size_t)1 << 20)
 
@@ -106,4 +109,55 @@ TEST(access_reaches_what_a_trim_has_left)
     REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemsetD8_v2(second, 1, 14 * MB), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* ---- a stream ends while another thread records on it ---------------------------------------- */
+
+static CUstream ending;
+static atomic_int ended, early;
+static pthread_t ender;
+
+static void *end_stream(void *data)
+{
+    (void)data;
+    CHECK_EQ(cu->cuStreamDestroy_v2(ending), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* At the first record on it, another thread destroys the stream, and is given time to get there. */
+static void end_in_record(const char *call)
+{
+    static atomic_int seen;
+    struct timespec pause = {0, 1000000};
+
+    if (strncmp(call, "cuStreamDestroy", 15) == 0)
+        atomic_store(&ended, 1);
+    if (strcmp(call, "cuEventRecord") != 0 || atomic_exchange(&seen, 1))
+        return;
+    REQUIRE(pthread_create(&ender, NULL, end_stream, NULL) == 0);
+    for (int i = 0; i < 100 && !atomic_load(&ended); i++)
+        (void)nanosleep(&pause, NULL);
+    atomic_store(&early, atomic_load(&ended));
+}
+
+/* The driver must not be given a handle of a stream that is gone. */
+TEST(a_stream_does_not_end_in_the_middle_of_our_record)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    CUdeviceptr ptr;
+    CUstream other;
+
+    client_init();
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    ending = new_stream();
+    other = new_stream();
+    ptr = alloc_async(2 * MB, ending);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, ending), CUDA_SUCCESS);
+    set_hook(end_in_record);
+    (void)alloc_async(2 * MB, other); /* looks whether the other stream's memory can be had */
+    REQUIRE(pthread_join(ender, NULL) == 0);
+    set_hook(NULL);
+    CHECK(atomic_load(&ended) == 1);
+    CHECK(atomic_load(&early) == 0);
 }
