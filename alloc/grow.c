@@ -272,7 +272,7 @@ static uint32_t free_tail(const struct pool *pool, const struct serve *serve) PO
     return index;
 }
 
-/* Bytes that must be added behind `tail` (or at the top) so that the request fits. */
+/* Bytes that must be added behind `tail` (or at the top) so that the request fits; 0 = it fits as it is. */
 static uint64_t tail_need(
         const struct pool *pool, const struct serve *serve, uint32_t tail) POOL_LOCKED
 {
@@ -281,7 +281,7 @@ static uint64_t tail_need(
     devptr_t from = tail ? heap_block(pool, tail)->node.base : top;
     devptr_t end = heap_round(from, serve->want.align) + serve->want.size;
 
-    return heap_round(end - top, segment->slot);
+    return end > top ? heap_round(end - top, segment->slot) : 0;
 }
 
 static uint32_t fitting_gap(const struct pool *pool, const struct serve *serve) POOL_LOCKED
@@ -290,6 +290,20 @@ static uint32_t fitting_gap(const struct pool *pool, const struct serve *serve) 
 
     return bestfit_find(
             &serve->heap->gaps, heap_round(serve->want.size, slot), most(serve->want.align, slot));
+}
+
+/* The free tail is large enough: another thread freed it since the look for a block, or the look passed over it for its
+ * alignment. */
+static bool tail_fits(struct pool *pool, struct serve *serve) POOL_LOCKED
+{
+    uint32_t tail = free_tail(pool, serve);
+
+    if (!tail || tail_need(pool, serve, tail) > 0 || slab_prepare(&pool->blocks, 3) != 0)
+        return false;
+    heap_pull(pool, tail);
+    serve->how &= ~(uint32_t)OUTCOME_GROWN;
+    serve_hand_out(pool, serve, heap_carve(pool, tail, &serve->want));
+    return true;
 }
 
 /* The addresses for growth: a BUSY block to be mapped, and in *ret_tail the free block before it that it will be joined
@@ -338,6 +352,10 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     int r;
 
     lock_take(&pool->lock);
+    if (tail_fits(pool, serve)) {
+        lock_drop(&pool->lock);
+        return 0;
+    }
     index = place_growth(pool, serve, &tail);
     if (!index) {
         lock_drop(&pool->lock);

@@ -508,12 +508,16 @@ static void record_foreign_free(devptr_t ptr, enum entrance entrance, uint64_t s
 static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct stream *stream)
 {
     bool may = conduct_may_fence();
+    /* In stream order a later event covers as much, except on a stream that only this thread can record on (R69): that
+     * free goes through an epoch when no event may be recorded now. */
+    bool ordered = stream && (may || !stream->per_thread);
     struct pool_free_request request = {
             .entrance = entrance,
-            .stream = stream && may ? stream->identity : 0,
+            .stream = ordered ? stream->identity : 0,
             .record_now = stream && stream->per_thread,
             .may_fence = may,
-            .quarantine = gate_captures() > 0 || was_exported(ptr),
+            /* R12 is for frees without a stream (R82). */
+            .quarantine = (entrance == ENTRANCE_SYNC && gate_captures() > 0) || was_exported(ptr),
     };
     uint64_t barrier = barrier_of(ptr, entrance);
     struct outcome outcome;

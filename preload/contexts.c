@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/contexts.h"
 
-#include "preload/guard.h"
 #include "preload/resolve.h"
 
 #include "alloc/lock.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 static struct lock contexts_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
@@ -30,8 +30,10 @@ struct stream_entry {
     uint64_t identity; /* 0 = free */
     CUstream handle;
     uint64_t context;
-    const void *owner; /* of a per-thread stream: the thread's guard_thread */
+    uint64_t owner; /* of a per-thread stream: the thread's number, else 0 */
     int device;
+    unsigned uses; /* calls of ours that name the handle now */
+    bool going;    /* about to be destroyed: no new ones */
 };
 
 /* guarded by contexts_lock: */
@@ -312,6 +314,17 @@ static void forget_streams_locked(uint64_t context)
     }
 }
 
+/* Of the calling thread; unlike an address of its own it never comes back as another thread's. */
+static uint64_t thread_number(void)
+{
+    static _Atomic(uint64_t) threads;
+    static __thread uint64_t number __attribute__((tls_model("initial-exec")));
+
+    if (number == 0)
+        number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    return number;
+}
+
 static CUstream normalised(CUstream handle, bool per_thread_call)
 {
     if (handle)
@@ -333,7 +346,7 @@ static int ask_identity(CUstream handle, uint64_t context, uint64_t *ret_identit
     }
     seed = (uint64_t)(uintptr_t)handle ^ context << 40;
     if (handle == CU_STREAM_PER_THREAD)
-        seed ^= (uint64_t)(uintptr_t)&guard_thread << 8;
+        seed ^= thread_number() << 8;
     *ret_identity = seed * 2 + 1;
     return 0;
 }
@@ -358,7 +371,7 @@ static void fill(const struct stream_entry *entry, struct stream *ret_stream)
     ret_stream->handle = entry->handle;
     ret_stream->context = entry->context;
     ret_stream->device = entry->device;
-    ret_stream->per_thread = entry->owner != NULL;
+    ret_stream->per_thread = entry->owner != 0;
 }
 
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
@@ -389,28 +402,43 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     entry = stream_count < STREAMS_MAX / 2 ? stream_locked(identity) : NULL;
     if (entry) {
         stream_count += entry->identity ? 0 : 1;
-        *entry = (struct stream_entry){identity, handle, owner.generation,
-                handle == CU_STREAM_PER_THREAD ? &guard_thread : NULL, owner.device};
+        *entry = (struct stream_entry){.identity = identity,
+                .handle = handle,
+                .context = owner.generation,
+                .owner = handle == CU_STREAM_PER_THREAD ? thread_number() : 0,
+                .device = owner.device};
         fill(entry, ret_stream);
     }
     lock_drop(&contexts_lock);
     return entry ? 0 : -ENOSPC;
 }
 
-bool stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable)
+bool stream_enter(uint64_t identity, struct stream *ret_stream)
 {
-    const struct stream_entry *entry;
-    bool found;
+    struct stream_entry *entry;
+    bool usable;
 
     lock_take(&contexts_lock);
     entry = stream_locked(identity);
-    found = entry && entry->identity && identity;
-    if (found) {
+    usable = entry && entry->identity && identity && !entry->going
+            && (!entry->owner || entry->owner == thread_number());
+    if (usable) {
+        entry->uses++;
         fill(entry, ret_stream);
-        *ret_usable = !entry->owner || entry->owner == &guard_thread;
     }
     lock_drop(&contexts_lock);
-    return found;
+    return usable;
+}
+
+void stream_leave(uint64_t identity)
+{
+    struct stream_entry *entry;
+
+    lock_take(&contexts_lock);
+    entry = stream_locked(identity);
+    if (entry && entry->identity && entry->uses > 0) /* its context may have died meanwhile */
+        entry->uses--;
+    lock_drop(&contexts_lock);
 }
 
 uint64_t stream_identity(CUstream handle)
@@ -420,8 +448,9 @@ uint64_t stream_identity(CUstream handle)
 
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return 0;
+    /* Without a current context the driver does not say; then the handle is looked for, as below 12.0. */
     if (REAL_HAS(cuStreamGetId) && ask_identity(handle, 0, &identity) != 0)
-        return 0;
+        identity = 0;
     lock_take(&contexts_lock);
     if (identity)
         entry = stream_locked(identity);
@@ -436,14 +465,20 @@ uint64_t stream_identity(CUstream handle)
 void stream_forget(uint64_t identity)
 {
     struct stream_entry *entry;
+    bool used = identity != 0;
 
-    if (!identity)
-        return;
-    lock_take(&contexts_lock);
-    entry = stream_locked(identity);
-    if (entry && entry->identity)
-        stream_remove_locked(entry);
-    lock_drop(&contexts_lock);
+    while (used) {
+        lock_take(&contexts_lock);
+        entry = stream_locked(identity);
+        used = entry && entry->identity && entry->uses > 0;
+        if (used)
+            entry->going = true;
+        else if (entry && entry->identity)
+            stream_remove_locked(entry);
+        lock_drop(&contexts_lock);
+        if (used)
+            (void)sched_yield(); /* one short call into the driver */
+    }
 }
 
 void context_fork_child(void)

@@ -79,13 +79,15 @@ struct stream {
 /* Finds out which stream that is; `per_thread_call` = the entry was a _ptsz one. 0, or the driver's code, or -errno. */
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
 
-/* What an identity stands for. false: gone, or it is another thread's own stream (`usable` tells which matters). */
-bool stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable);
+/* What an identity stands for, for one call of ours that names its handle: until stream_leave the stream is not destroyed.
+ * false: gone, or another thread's own stream; then there is nothing to leave. */
+bool stream_enter(uint64_t identity, struct stream *ret_stream);
+void stream_leave(uint64_t identity);
 
 /* The identity of a real handle if it was seen, else 0. */
 uint64_t stream_identity(CUstream handle);
 
-/* The stream is about to be destroyed: it is known no more. */
+/* The stream is about to be destroyed: it is known no more. Waits for calls of ours that name it. */
 void stream_forget(uint64_t identity);
 
 /* In the child of a fork. */

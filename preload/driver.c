@@ -223,12 +223,14 @@ static int handle_release(void *self, uint64_t handle)
     return quiet_end(&quiet, (int)REAL(cuMemRelease)(handle));
 }
 
-/* What is accessible now, so that access that the program gives later reaches it. Values by address: */
+/* What is mapped now, one mapping each, so that access that the program gives later reaches it. Values by address: */
 enum range_value {
     RANGE_SIZE,
     RANGE_MEMPOOL, /* 0 = of a private heap */
     RANGE_DEVICE,
 };
+
+#define RANGE_NOBODY UINT64_MAX /* RANGE_MEMPOOL of what is not accessible */
 
 static struct lock ranges_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 static struct keymap ranges; /* guarded by ranges_lock */
@@ -245,7 +247,7 @@ static void range_forget(devptr_t ptr)
 }
 
 /* Without memory for it, access that is given later does not reach this range, and the device says so. */
-static void range_note(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
+static void range_note(devptr_t ptr, uint64_t size)
 {
     struct keymap_entry *range;
 
@@ -253,8 +255,25 @@ static void range_note(devptr_t ptr, uint64_t size, uint64_t mempool, int device
     range = keymap_add(&ranges, ptr);
     if (range) {
         range->value[RANGE_SIZE] = size;
+        range->value[RANGE_MEMPOOL] = RANGE_NOBODY;
+    }
+    lock_drop(&ranges_lock);
+}
+
+/* Whose the mappings in [ptr, ptr + size) are from now on. */
+static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
+{
+    uint64_t done = 0;
+
+    lock_take(&ranges_lock);
+    while (done < size) {
+        struct keymap_entry *range = keymap_find(&ranges, ptr + done);
+
+        if (!range)
+            break;
         range->value[RANGE_MEMPOOL] = mempool;
         range->value[RANGE_DEVICE] = (uint64_t)device;
+        done += range->value[RANGE_SIZE];
     }
     lock_drop(&ranges_lock);
 }
@@ -262,9 +281,12 @@ static void range_note(devptr_t ptr, uint64_t size, uint64_t mempool, int device
 static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
 {
     struct quiet quiet = quiet_begin();
+    int r = (int)REAL(cuMemMap)(ptr, size, 0, handle, 0);
 
     (void)self;
-    return quiet_end(&quiet, (int)REAL(cuMemMap)(ptr, size, 0, handle, 0));
+    if (r == 0)
+        range_note(ptr, size);
+    return quiet_end(&quiet, r);
 }
 
 static int unmap(void *self, devptr_t ptr, uint64_t size)
@@ -287,10 +309,7 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
 
     (void)self;
     /* Noted before the call: access given meanwhile is applied to it, or is in the list already. */
-    if (access == DRIVER_ACCESS_RW)
-        range_note(ptr, size, mempool, device);
-    else
-        range_forget(ptr);
+    range_own(ptr, size, access == DRIVER_ACCESS_RW ? mempool : RANGE_NOBODY, device);
     n = mempool_access(mempool, device, descs, MEMPOOL_ACCESS_MAX + 1);
     for (size_t i = 0; i < n && access == DRIVER_ACCESS_NONE; i++)
         descs[i].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -553,14 +572,15 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
     struct stream stream;
     struct fence *fence;
     struct quiet quiet;
-    bool usable;
     int r;
 
     (void)self;
-    if (!stream_of_identity(identity, &stream, &usable) || !usable)
+    if (!stream_enter(identity, &stream))
         return -ENOENT;
-    if (!gate_fence_enter())
+    if (!gate_fence_enter()) {
+        stream_leave(identity);
         return -EBUSY;
+    }
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
     r = fence ? record_on(&stream, fence) : -ENOMEM;
@@ -570,6 +590,7 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
         r = -ENOENT;
     r = quiet_end(&quiet, r);
     gate_fence_leave();
+    stream_leave(identity);
     if (r != 0 && fence)
         fence_free(fence);
     if (r == 0)
@@ -663,18 +684,20 @@ static int stream_wait_fence(void *self, uint64_t identity, uint64_t handle)
 {
     struct stream stream;
     struct quiet quiet;
-    bool usable;
     int r;
 
     (void)self;
-    if (!stream_of_identity(identity, &stream, &usable) || !usable)
+    if (!stream_enter(identity, &stream))
         return -ENOENT;
-    if (!gate_fence_enter())
+    if (!gate_fence_enter()) {
+        stream_leave(identity);
         return -EBUSY;
+    }
     quiet = quiet_begin();
     r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
     r = quiet_end(&quiet, is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
+    stream_leave(identity);
     return r;
 }
 

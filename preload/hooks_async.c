@@ -80,8 +80,10 @@ static bool prepare(
     request->capturing = r == 0 && is_capturing(&request->stream);
     if (request->forward || request->capturing)
         return true;
-    if (call->from_pool)
-        r = mempool_find(call->mempool, &mempool) ? 0 : -ENOENT;
+    if (call->from_pool) /* a heap serves the streams of its own device */
+        r = mempool_find(call->mempool, &mempool) && mempool.device == request->stream.device
+                ? 0
+                : -ENOENT;
     else
         r = mempool_current(request->stream.device, &mempool);
     request->mempool = r == 0 ? mempool.id : 0;

@@ -546,7 +546,9 @@ int capture_free(const struct capture_free_info *info)
         total_free(&header->total, change.gone_size, change.gone_hinted);
         total_free(device_totals(header, change.gone_device), change.gone_size, change.gone_hinted);
         device = change.gone_device;
-    } else if (!change.is_counted) {
+    } else if (change.is_counted) {
+        counter_add(&header->lost.implied_frees, UINT64_MAX); /* it was only late */
+    } else {
         counter_add(&header->lost.unknown_frees, 1);
     }
     anchor_here(&place);

@@ -160,7 +160,26 @@ TEST(order_of_writing_does_not_matter)
     CHECK_EQ(capture->total.freed_count, 2);
     CHECK_EQ(capture->total.freed_bytes, 7100);
     CHECK_EQ(capture->lost.unknown_frees, 0);
-    CHECK_EQ(capture->event[1].seq, 2); /* read in order all the same */
+    CHECK_EQ(capture->lost.implied_frees, 0); /* the free came after all */
+    CHECK_EQ(capture->event[1].seq, 2);       /* read in order all the same */
+    read_close(capture);
+}
+
+/* Only a free that never comes is missing. */
+TEST(a_free_that_is_not_on_record_is_told)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+
+    track_path(file, track_scratch(), "m.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(0x1000, 100, 1), 0);
+    CHECK_EQ(track_alloc(0x1000, 300, 3), 0);
+
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->lost.implied_frees, 1);
+    CHECK_EQ(capture->total.live_bytes, 300);
     read_close(capture);
 }
 

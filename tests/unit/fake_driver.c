@@ -308,8 +308,8 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
 
     (void)heap;
     (void)device;
-    if (owner == 0)
-        misuse(fake, "set_access for nobody");
+    if (owner == 0 || size == 0)
+        misuse(fake, "set_access for nobody or to nothing");
     for (int i = 0; r == 0 && i < fake->piece_top; i++) {
         struct fake_piece *piece = &fake->pieces[i];
 

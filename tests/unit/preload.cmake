@@ -52,6 +52,8 @@ if(TARGET simcuda)
     kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
         DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
     kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
+    kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
+        ENVIRONMENT "SIMCUDA_DEVICES=2")
     kedge_preload_test(race SOURCES ../preload/race_test.c ROUTES dlsym)
     kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
     foreach(which RANGE 1 12)

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* Where two rules meet: captures beside the stream entrance, pools and streams of different devices, access after a trim. */
+#include "tests/preload/client.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define MB ((size_t)1 << 20)
+
+static CUstream new_stream(void)
+{
+    CUstream stream = NULL;
+
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    return stream;
+}
+
+static CUdeviceptr alloc_async(size_t size, CUstream stream)
+{
+    CUdeviceptr ptr = 0;
+
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, size, stream), CUDA_SUCCESS);
+    return ptr;
+}
+
+/* R82: the quarantine of R12 is the sync entrance's. In stream order a free beside a capture is a free like any other. */
+TEST(a_free_in_stream_order_beside_a_capture_is_not_lost)
+{
+    CUstream captured, other;
+    CUdeviceptr first, second;
+    CUgraph graph = NULL;
+
+    client_init();
+    captured = new_stream();
+    other = new_stream();
+    first = alloc_async(2 * MB, other);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFreeAsync(first, other), CUDA_SUCCESS);
+    second = alloc_async(2 * MB, other);
+    CHECK_EQ(second, first);
+    CHECK_EQ(cu->cuMemFreeAsync(second, other), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
+    CHECK_EQ(alloc_async(2 * MB, other), first);
+    CHECK_EQ(client_calls("cuEventRecord") + client_calls("cuCtxRecordEvent"), 0);
+}
+
+static CUmemPoolProps pool_on(int device)
+{
+    CUmemPoolProps props;
+
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.location.id = device;
+    return props;
+}
+
+/* The device of the pool says where the memory is, not that of the stream. */
+TEST(memory_of_a_pool_lies_on_the_pools_device)
+{
+    CUmemPoolProps props = pool_on(1);
+    CUmemoryPool mempool = NULL;
+    CUdeviceptr ptr = 0;
+    CUstream stream;
+    int device = -1;
+    CUresult result;
+
+    client_init();
+    stream = new_stream(); /* of device 0 */
+    REQUIRE_EQ(cu->cuMemPoolCreate(&mempool, &props), CUDA_SUCCESS);
+    result = cu->cuMemAllocFromPoolAsync(&ptr, 1 * MB, mempool, stream);
+    if (result != CUDA_SUCCESS)
+        SKIP("the simulated driver does not allow it");
+    REQUIRE_EQ(cu->cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr),
+            CUDA_SUCCESS);
+    CHECK_EQ(device, 1);
+    CHECK_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+}
+
+/* R77: access that is given later reaches every granule that is still there, also where a trim has taken the first. */
+TEST(access_reaches_what_a_trim_has_left)
+{
+    CUmemAccessDesc peer = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemoryPool mempool;
+    CUdeviceptr first, second;
+    CUcontext context = NULL;
+    CUstream stream;
+
+    client_init();
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
+    /* eight granules at once, of which the first is freed and trimmed */
+    first = alloc_async(16 * MB, stream);
+    REQUIRE_EQ(cu->cuMemFreeAsync(first, stream), CUDA_SUCCESS);
+    CHECK_EQ(alloc_async(2 * MB, stream), first);
+    second = alloc_async(14 * MB, stream);
+    CHECK_EQ(second, first + 2 * MB);
+    REQUIRE_EQ(cu->cuMemFreeAsync(first, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, 0), CUDA_SUCCESS);
+    CHECK_GT(client_calls("cuMemUnmap"), 0);
+
+    peer.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    peer.location.id = 1;
+    CHECK_EQ(cu->cuMemPoolSetAccess(mempool, &peer, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(second, 1, 14 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* ---- a stream ends while another thread records on it ---------------------------------------- */
+
+static CUstream ending;
+static atomic_int ended, early;
+static pthread_t ender;
+
+static void *end_stream(void *data)
+{
+    (void)data;
+    CHECK_EQ(cu->cuStreamDestroy_v2(ending), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* At the first record on it, another thread destroys the stream, and is given time to get there. */
+static void end_in_record(const char *call)
+{
+    static atomic_int seen;
+    struct timespec pause = {0, 1000000};
+
+    if (strncmp(call, "cuStreamDestroy", 15) == 0)
+        atomic_store(&ended, 1);
+    if (strcmp(call, "cuEventRecord") != 0 || atomic_exchange(&seen, 1))
+        return;
+    REQUIRE(pthread_create(&ender, NULL, end_stream, NULL) == 0);
+    for (int i = 0; i < 100 && !atomic_load(&ended); i++)
+        (void)nanosleep(&pause, NULL);
+    atomic_store(&early, atomic_load(&ended));
+}
+
+/* The driver must not be given a handle of a stream that is gone. */
+TEST(a_stream_does_not_end_in_the_middle_of_our_record)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    CUdeviceptr ptr;
+    CUstream other;
+
+    client_init();
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    ending = new_stream();
+    other = new_stream();
+    ptr = alloc_async(2 * MB, ending);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, ending), CUDA_SUCCESS);
+    set_hook(end_in_record);
+    (void)alloc_async(2 * MB, other); /* looks whether the other stream's memory can be had */
+    REQUIRE(pthread_join(ender, NULL) == 0);
+    set_hook(NULL);
+    CHECK(atomic_load(&ended) == 1);
+    CHECK(atomic_load(&early) == 0);
+}
