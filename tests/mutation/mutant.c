@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/mutation/mutant.h"
-
+/*
+ * mutant.c - libkedge_mutant.so: the library that ships, with single safety devices switched off.
+ *
+ * Every fence, dependency and gate must be seen to matter: without it, the oracle of the simulated device has to fire. The
+ * mutant is linked from the very objects of libkedge.so; the linker (--wrap) puts the functions below between two of them, so
+ * nothing of this is in the library that ships.
+ *
+ *     conduct.o ─ pool_new ──► mutant.c: the driver's table with holes, options with mutations ──► pool.o
+ *     conduct.o ─ pool_free ─► mutant.c: a request that says less than is true ─────────────────► pool.o
+ *
+ * TEST_KEDGE_MUTATE is a list of the words of mutant.def, by comma; an unknown one ends the program, since a test of a
+ * mutation that does not exist must not pass. Without words the library does what libkedge.so does. TEST_KEDGE_FIGURES names a
+ * file that gets, when the program ends, what the run has exercised, a line "name number" each (R92).
+ *
+ * Threads: the words are fixed before the program's first call.
+ */
 #include "alloc/pool.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
@@ -16,14 +30,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MUTANT_NAME(name_, word_) MUTANT_##name_,
-#define MUTANT_WORD(name_, word_) word_,
-
 enum mutant {
-    MUTATIONS(MUTANT_NAME) MUTANT_COUNT
+#define MUTATION(name_, word_) MUTANT_##name_,
+#include "tests/mutation/mutant.def"
+#undef MUTATION
+    MUTANT_COUNT
 };
 
-static const char *const words[MUTANT_COUNT] = {MUTATIONS(MUTANT_WORD)};
+static const char *const words[MUTANT_COUNT] = {
+#define MUTATION(name_, word_) word_,
+#include "tests/mutation/mutant.def"
+#undef MUTATION
+};
 static bool is_off[MUTANT_COUNT];
 static struct pool *the_pool;
 static char figures_path[256];
@@ -181,6 +199,8 @@ int __wrap_pool_new(
     changed.mutate |= is_off[MUTANT_FENCE] ? POOL_MUTATE_NO_FENCE : 0;
     changed.mutate |= is_off[MUTANT_GRACE] ? POOL_MUTATE_NO_GRACE : 0;
     changed.mutate |= is_off[MUTANT_DROP] ? POOL_MUTATE_DROP_POINT : 0;
+    changed.mutate |= is_off[MUTANT_LEAST] ? POOL_MUTATE_LEAST_POINT : 0;
+    changed.mutate |= is_off[MUTANT_CUT] ? POOL_MUTATE_CUT_POINT : 0;
     r = __real_pool_new(&table, &changed, ret_pool);
     if (r == 0)
         the_pool = *ret_pool;
