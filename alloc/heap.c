@@ -379,7 +379,7 @@ uint32_t heap_cut(struct pool *pool, uint32_t index, uint64_t size)
     other->state = block->state;
     other->flags = block->flags;
     other->last = block->last;
-    other->seq = block->seq;
+    other->seq = pool->opts.mutate & POOL_MUTATE_CUT_POINT ? 0 : block->seq;
     heap_name_stream(pool, other, block->stream);
     return rest;
 }
@@ -393,7 +393,7 @@ void heap_join(struct pool *pool, uint32_t index)
     if (other->stream) {
         if (!block->stream)
             block->seq = 0;
-        if (other->seq > block->seq)
+        if ((other->seq > block->seq) != (bool)(pool->opts.mutate & POOL_MUTATE_LEAST_POINT))
             block->seq = other->seq;
         heap_name_stream(pool, block, other->stream);
     }

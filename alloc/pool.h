@@ -39,6 +39,9 @@ enum pool_mutation {
     POOL_MUTATE_NO_GRACE = 1u << 1, /* a dead range does not wait for submissions under way (R66) */
     POOL_MUTATE_DROP_POINT =
             1u << 2, /* merges and waits forget the last entry of a point set (R70) */
+    POOL_MUTATE_LEAST_POINT =
+            1u << 3, /* two blocks of a stream, joined, keep the lesser point (R70) */
+    POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
 };
 
 struct pool_opts {

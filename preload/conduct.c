@@ -621,10 +621,10 @@ static void tell_touch(
     told(capture_hint(&info));
     if (what == FORMAT_HINT_VIOLATION)
         msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
-                 "call "
-                 "is stopped (both stacks are in %s)",
+                 "call is stopped%s%s",
                 hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
-                (unsigned long)hit->size, (void *)(uintptr_t)hit->base, capture_path());
+                (unsigned long)hit->size, (void *)(uintptr_t)hit->base,
+                *capture_path() ? "; both stacks are in " : "", capture_path());
 }
 
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
