@@ -38,10 +38,9 @@ static void add_counters(const struct pool *pool, struct pool_stats *to)
 {
     const struct counters *from = &pool->counters;
 
-    to->allocs = from->allocs;
-    to->frees = from->frees;
-    to->hits = from->hits;
-    to->misses = from->misses;
+    to->allocs += from->allocs;
+    to->frees += from->frees;
+    to->hits += from->hits;
     to->grows = from->grows;
     to->bad_frees = from->bad_frees;
     to->driver_calls = atomic_load_explicit(&pool->driver_calls, memory_order_relaxed);
@@ -92,6 +91,9 @@ static void add_heap(struct pool_stats *to, const struct heap *heap, int device)
         return;
     add_tally(to, &heap->tally);
     to->free += free_bytes(heap);
+    to->allocs += heap->allocs;
+    to->frees += heap->frees;
+    to->hits += heap->hits;
 }
 
 void census_device(struct pool *pool, int device, struct pool_stats *ret)
@@ -109,6 +111,7 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
             set_device(ret, &pool->devices[i]);
     }
     add_counters(pool, ret);
+    ret->misses = ret->allocs - ret->hits;
 }
 
 /* ── invariants ── */
@@ -300,13 +303,15 @@ static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t 
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < RECENT_SLOTS; i++) {
-        const struct block *block = heap_block(pool, slots[i]);
+        for (uint32_t at = slots[i]; at; at = heap_block(pool, at)->node.left) {
+            const struct block *block = heap_block(pool, at);
 
-        if (!slots[i])
-            continue;
-        if (block->state != BLOCK_FREE || !(block->flags & BLOCK_RECENT) || block->stream != stream)
-            return UINT32_MAX;
-        count++;
+            if (block->state != BLOCK_FREE || !(block->flags & BLOCK_RECENT)
+                    || block->stream != stream
+                    || block->node.size != heap_block(pool, slots[i])->node.size)
+                return UINT32_MAX;
+            count++;
+        }
     }
     return count;
 }

@@ -63,16 +63,13 @@ void heap_retire(struct pool *pool, struct heap *heap)
     pool->leaving = heap;
 }
 
-uint32_t heap_stream_index(struct pool *pool, uint64_t key)
+uint32_t heap_find_stream(struct pool *pool, uint64_t key)
 {
     struct stream *stream;
     uint32_t index;
 
     if (key == 0)
         return 0;
-    stream = pool->last_stream;
-    if (stream && stream->key == key)
-        return stream->index;
     stream = lookup_find(&pool->stream_of, key);
     if (stream) {
         pool->last_stream = stream;
@@ -342,30 +339,18 @@ void heap_kill_segment(struct pool *pool, uint32_t number)
 
 /* ── blocks ── */
 
-static struct heap_stream *class_of(const struct heap *heap, uint32_t stream)
+struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_t stream)
 {
-    struct heap_stream *at = heap->streams;
+    struct heap_stream *at = meta_get(sizeof(*at));
 
-    while (at && at->stream != stream)
-        at = at->next;
-    return at;
-}
-
-bool heap_prepare_stream(struct pool *pool, struct heap *heap, uint32_t stream)
-{
-    struct heap_stream *at;
-
-    if (class_of(heap, stream))
-        return true;
-    at = meta_get(sizeof(*at));
     if (!at)
-        return false;
+        return NULL;
     at->stream = stream;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
     heap->streams = at;
     heap->stream_count++;
-    return true;
+    return at;
 }
 
 /* The index that a FREE, GAP or IDLE block stands in. */
@@ -379,7 +364,7 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
     if (block->stream)
-        return &class_of(heap, block->stream)->fit;
+        return &heap_class(heap, block->stream)->fit;
     return segment->small ? &heap->small : &heap->clean;
 }
 
@@ -451,70 +436,20 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
     return index;
 }
 
-/* The slot where a free block of this class and size may stay by itself. */
-static uint32_t *recent_slot(struct heap *heap, uint32_t stream, bool small, uint64_t size)
+void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 {
-    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
-    struct heap_stream *class;
+    while (*slot) {
+        uint32_t index = heap_pop_recent(pool, heap, slot);
+        const struct block *block = heap_block(pool, index);
 
-    if (stream) {
-        class = class_of(heap, stream);
-        if (!class)
-            return NULL;
-        slots = class->recent;
+        (void)heap_put(pool, index, block->stream, block->seq);
     }
-    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
-}
-
-/* A recent block leaves its slot. */
-static void leave_recent(struct heap *heap, uint32_t *slot, struct block *block)
-{
-    *slot = 0;
-    block->flags = 0;
-    heap->recent_count--;
-    heap->recent_bytes -= block->node.size;
-}
-
-void heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
-{
-    struct block *block = heap_block(pool, index);
-    struct segment *segment = heap_segment_of(pool, block);
-    struct heap *heap = segment->heap;
-    uint32_t *slot;
-    uint32_t before;
-
-    if (block->node.size > RECENT_MAX) {
-        (void)heap_put(pool, index, stream, point);
-        return;
-    }
-    slot = recent_slot(heap, stream, segment->small, block->node.size);
-    before = *slot;
-    block->state = BLOCK_FREE;
-    block->flags = BLOCK_RECENT;
-    block->seq = stream ? point : 0;
-    heap_name_stream(pool, block, stream);
-    if (before) {
-        struct block *other = heap_block(pool, before);
-
-        leave_recent(heap, slot, other);
-        (void)heap_put(pool, before, other->stream, other->seq);
-    }
-    *slot = index;
-    heap->recent_count++;
-    heap->recent_bytes += block->node.size;
 }
 
 static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
 {
-    for (uint32_t i = 0; i < RECENT_SLOTS && heap->recent_count; i++) {
-        uint32_t index = slots[i];
-        struct block *block = heap_block(pool, index);
-
-        if (!index)
-            continue;
-        leave_recent(heap, &slots[i], block);
-        (void)heap_put(pool, index, block->stream, block->seq);
-    }
+    for (uint32_t i = 0; i < RECENT_SLOTS && heap->recent_count; i++)
+        heap_settle_slot(pool, heap, &slots[i]);
 }
 
 void heap_settle(struct pool *pool, struct heap *heap)
@@ -555,14 +490,24 @@ void heap_put_gap(struct pool *pool, uint32_t index)
     delete_block(pool, index);
 }
 
+/* A recent block that is not the first of its slot. */
+static void pull_recent(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    uint32_t *link = heap_recent_slot(
+            heap, block->stream, heap_segment_of(pool, block)->small, block->node.size);
+
+    while (*link != index)
+        link = &heap_block(pool, *link)->node.left;
+    (void)heap_pop_recent(pool, heap, link);
+}
+
 void heap_pull(struct pool *pool, uint32_t index)
 {
     struct block *block = heap_block(pool, index);
-    const struct segment *segment = heap_segment_of(pool, block);
 
     if (block->flags & BLOCK_RECENT)
-        leave_recent(segment->heap,
-                recent_slot(segment->heap, block->stream, segment->small, block->node.size), block);
+        pull_recent(pool, heap_segment_of(pool, block)->heap, index);
     else
         bestfit_remove(fit_of(pool, block), index);
     block->state = BLOCK_BUSY;
@@ -587,32 +532,19 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     return index;
 }
 
-/* A block of the very size that was freed a moment ago. */
-static uint32_t take_recent(struct pool *pool, struct heap *heap, const struct heap_want *want,
-        uint32_t stream) POOL_LOCKED
-{
-    uint32_t *slot = recent_slot(heap, stream, want->small, want->size);
-    uint32_t index = slot ? *slot : 0;
-    struct block *block = heap_block(pool, index);
-
-    if (!index || block->node.size != want->size)
-        return 0;
-    leave_recent(heap, slot, block);
-    block->state = BLOCK_BUSY;
-    return index;
-}
-
 static uint32_t find_free(
         const struct pool *pool, struct heap *heap, const struct heap_want *want) POOL_LOCKED
 {
-    const struct heap_stream *class = want->stream ? class_of(heap, want->stream) : NULL;
+    const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
     uint32_t index = class ? bestfit_find(&class->fit, want->size, want->align) : 0;
     uint32_t other =
             bestfit_find(want->small ? &heap->small : &heap->clean, want->size, want->align);
 
     if (!index
             || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
-        return other;
+        index = other;
+    if (index && want->most && heap_block(pool, index)->node.size > want->most)
+        return 0;
     return index;
 }
 
@@ -623,9 +555,9 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
     /* What is recent is at most RECENT_MAX, so it is never asked for with a large alignment. */
     if (heap->recent_count && want->size <= RECENT_MAX) {
         if (want->stream)
-            index = take_recent(pool, heap, want, want->stream);
+            index = heap_take_recent(pool, heap, want->stream, want->small, want->size);
         if (!index)
-            index = take_recent(pool, heap, want, 0);
+            index = heap_take_recent(pool, heap, 0, want->small, want->size);
         if (index)
             return index;
     }
@@ -946,8 +878,11 @@ void heap_drop_holder(struct pool *pool, struct block *block)
 
 /* ── ends ── */
 
-void heap_free(struct heap *heap)
+void heap_free(struct pool *pool, struct heap *heap)
 {
+    pool->counters.allocs += heap->allocs;
+    pool->counters.frees += heap->frees;
+    pool->counters.hits += heap->hits;
     while (heap->streams) {
         struct heap_stream *at = heap->streams;
 

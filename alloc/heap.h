@@ -108,9 +108,10 @@ struct segment {
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
-/* Free blocks of some sizes are kept as they are for a moment, since the next request of the size is often near: one block
- * per slot, by a hash of its size. They are FREE, flagged BLOCK_RECENT, in no bestfit and joined with no neighbour;
- * heap_settle puts them where they belong, and every walk over free blocks begins with it. */
+/* Small free blocks are kept as they are for a moment, since the next request of their size is often near: chains of
+ * blocks of one size, by a hash of it, linked through node.left. They are FREE, flagged BLOCK_RECENT, in no bestfit and
+ * joined with no neighbour. heap_settle puts them where they belong: before anything is called a miss, and at the
+ * beginning of every walk over free blocks. */
 #define RECENT_SLOTS 32u
 #define RECENT_MAX   (UINT64_C(1) << 20) /* larger ones are always where best fit sees them */
 
@@ -211,7 +212,8 @@ struct news {
 
 /* What the whole pool counts. */
 struct counters {
-    uint64_t allocs, frees, hits, misses, grows, bad_frees;
+    uint64_t allocs, frees, hits; /* of heaps that are gone; the others keep their own */
+    uint64_t grows, bad_frees;
     uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
     uint64_t trims, trimmed_bytes, ooms, remaps;
     uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
@@ -262,12 +264,13 @@ struct pool {
 
 static inline struct block *heap_block(const struct pool *pool, uint32_t index)
 {
-    return slab_at(&pool->blocks, index);
+    /* as slab_at, with a record size that the compiler knows */
+    return (struct block *)(void *)pool->blocks.span.base + index;
 }
 
 static inline struct segment *heap_segment(const struct pool *pool, uint32_t index)
 {
-    return slab_at(&pool->segments, index);
+    return (struct segment *)(void *)pool->segments.span.base + index;
 }
 
 static inline struct holder *heap_holder(const struct pool *pool, uint32_t index)
@@ -290,12 +293,27 @@ static inline uint64_t heap_round(uint64_t size, uint64_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
+static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
+{
+    struct heap_stream *at = heap->streams;
+
+    while (at && at->stream != stream)
+        at = at->next;
+    return at;
+}
+
 /* The heap of this key; made if `device` >= 0 and there is none. NULL: none, or no memory. */
 struct heap *heap_get(
         struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
 
 /* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
-uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED;
+uint32_t heap_find_stream(struct pool *pool, uint64_t key) POOL_LOCKED;
+static inline uint32_t heap_stream_index(struct pool *pool, uint64_t key) POOL_LOCKED
+{
+    const struct stream *last = pool->last_stream;
+
+    return last && last->key == key ? last->index : heap_find_stream(pool, key);
+}
 
 /* The block that contains `ptr`, whatever its state; 0 = none. */
 uint32_t heap_find(const struct pool *pool, devptr_t ptr) POOL_LOCKED;
@@ -327,15 +345,104 @@ uint32_t heap_cut(struct pool *pool, uint32_t index, uint64_t size) POOL_LOCKED;
 void heap_join(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* Makes sure that blocks can have this class in this heap; false: no memory. */
-bool heap_prepare_stream(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED;
+struct heap_stream *heap_new_class(
+        struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED;
+static inline bool heap_prepare_stream(
+        struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
+{
+    return heap_class(heap, stream) || heap_new_class(pool, heap, stream);
+}
 
 /* Puts a block that is in no index into state FREE with class `stream` and `point`, joined with the free neighbours of
  * its class, and into its index. Returns the block that it is now part of. */
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
 
-/* The same, but the block may stay by itself for a moment (`recent`). */
-void heap_put_recent(
-        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
+static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
+{
+    if (block->stream == stream)
+        return;
+    if (block->stream)
+        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
+    if (stream)
+        ((struct stream *)heap_stream_at(pool, stream))->refs++;
+    block->stream = stream;
+}
+
+/* ── recent blocks: inline, since they are the hot path ── */
+
+/* Puts the blocks of one slot where they belong. */
+void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED;
+
+/* The slot of a class and size; NULL if there is no such class. */
+static inline uint32_t *heap_recent_slot(
+        struct heap *heap, uint32_t stream, bool small, uint64_t size)
+{
+    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
+    struct heap_stream *class;
+
+    if (stream) {
+        class = heap_class(heap, stream);
+        if (!class)
+            return NULL;
+        slots = class->recent;
+    }
+    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
+}
+
+/* The first block of a slot leaves it. */
+static inline uint32_t heap_pop_recent(
+        struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
+{
+    uint32_t index = *slot;
+    struct block *block = heap_block(pool, index);
+
+    *slot = block->node.left;
+    block->flags = 0;
+    heap->recent_count--;
+    heap->recent_bytes -= block->node.size;
+    return index;
+}
+
+/* As heap_put, but a small block may stay by itself for a moment. */
+static inline void heap_put_recent(
+        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+    const struct segment *segment = heap_segment_of(pool, block);
+    struct heap *heap = segment->heap;
+    uint64_t size = block->node.size;
+    uint32_t *slot;
+
+    if (size > RECENT_MAX) {
+        (void)heap_put(pool, index, stream, point);
+        return;
+    }
+    slot = heap_recent_slot(heap, stream, segment->small, size);
+    if (*slot && heap_block(pool, *slot)->node.size != size)
+        heap_settle_slot(pool, heap, slot);
+    block->state = BLOCK_FREE;
+    block->flags = BLOCK_RECENT;
+    block->seq = stream ? point : 0;
+    heap_name_stream(pool, block, stream);
+    block->node.left = *slot;
+    *slot = index;
+    heap->recent_count++;
+    heap->recent_bytes += size;
+}
+
+/* Takes a block of exactly this size that is recent, BUSY; 0 = none. */
+static inline uint32_t heap_take_recent(struct pool *pool, struct heap *heap, uint32_t stream,
+        bool small, uint64_t size) POOL_LOCKED
+{
+    uint32_t *slot = heap_recent_slot(heap, stream, small, size);
+
+    if (!slot || !*slot || heap_block(pool, *slot)->node.size != size)
+        return 0;
+    heap_block(pool, *slot)->state = BLOCK_BUSY;
+    return heap_pop_recent(pool, heap, slot);
+}
+
 /* No block of the heap is `recent` any more. */
 void heap_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
@@ -351,6 +458,7 @@ struct heap_want {
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
+    uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 
 /* A best-fit block of exactly want->size, BUSY, cut free of what is around it; 0 = none. Needs two records. */
@@ -438,18 +546,6 @@ static inline void heap_count_death(struct pool *pool, const struct block *block
     }
 }
 
-/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
-static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
-{
-    if (block->stream == stream)
-        return;
-    if (block->stream)
-        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
-    if (stream)
-        ((struct stream *)heap_stream_at(pool, stream))->refs++;
-    block->stream = stream;
-}
-
 /* Forgets streams that are gone and that nobody names. */
 void heap_forget_streams(struct pool *pool) POOL_LOCKED;
 
@@ -481,6 +577,6 @@ static inline uint64_t heap_seq(struct pool *pool)
 void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 /* The record of a heap whose segments are all gone and that no list names any more. */
-void heap_free(struct heap *heap);
+void heap_free(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 #endif

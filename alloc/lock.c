@@ -2,6 +2,7 @@
 #include "alloc/lock.h"
 
 #include <linux/futex.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,8 +10,7 @@
 /* How long a thread looks before it sleeps: the pool's critical sections are some hundred instructions. */
 #define LOCK_SPINS 100
 
-/* What this thread holds: a bit per rank. */
-static _Thread_local uint32_t held __attribute__((tls_model("initial-exec")));
+_Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
 static _Atomic uint64_t violations;
 static _Atomic(const char *) last_violation = "";
@@ -33,63 +33,53 @@ static void relax(void)
 void lock_init(struct lock *lock, enum lock_rank rank)
 {
     atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
-    lock->rank = (uint32_t)rank;
+    lock->bit = 1u << rank;
 }
 
-static void take_slowly(struct lock *lock)
+static bool try(struct lock *lock)
 {
-    uint32_t expected;
+    uint32_t expected = 0;
 
+    return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0
+            && atomic_compare_exchange_strong_explicit(
+                    &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+void lock_take_slowly(struct lock *lock, uint32_t held)
+{
+    if (held >= lock->bit)
+        violation("a lock was taken out of order");
     for (int i = 0; i < LOCK_SPINS; i++) {
-        relax();
-        expected = 0;
-        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0
-                && atomic_compare_exchange_strong_explicit(
-                        &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
+        if (try(lock))
             return;
+        relax();
     }
     /* From here on the word says 2: whoever drops it must wake somebody, perhaps in vain. */
     while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
         (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 }
 
-void lock_take(struct lock *lock) TSA(no_thread_safety_analysis)
+void lock_drop_slowly(struct lock *lock, uint32_t held, uint32_t word)
 {
-    uint32_t bit = 1u << lock->rank;
-    uint32_t expected = 0;
-
-    if (held >= bit)
-        violation("a lock was taken out of order");
-    if (!atomic_compare_exchange_strong_explicit(
-                &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
-        take_slowly(lock);
-    held |= bit;
-}
-
-void lock_drop(struct lock *lock) TSA(no_thread_safety_analysis)
-{
-    uint32_t bit = 1u << lock->rank;
-
-    if (!(held & bit))
+    if (!(held & lock->bit) || word == 0)
         violation("a lock was dropped that is not held");
-    held &= ~bit;
-    if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
+    if (word == 2)
         (void)syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 void lock_forget_thread(void)
 {
-    held = 0;
+    lock_held = 0;
 }
 
 unsigned lock_assert_none(const char *what)
 {
     unsigned count = 0;
 
-    if (held == 0)
+    if (lock_held == 0)
         return 0;
     violation(what);
-    for (uint32_t bits = held; bits; bits &= bits - 1)
+    for (uint32_t bits = lock_held; bits; bits &= bits - 1)
         count++;
     return count;
 }

@@ -39,19 +39,47 @@ enum lock_rank {
 
 struct TSA(capability("mutex")) lock {
     _Atomic uint32_t word;
-    uint32_t rank; /* fixed at creation */
+    uint32_t bit; /* of its rank; fixed at creation */
 };
 
-#define LOCK_INIT(r)           \
-    {                          \
-        .word = 0, .rank = (r) \
+#define LOCK_INIT(rank)                \
+    {                                  \
+        .word = 0, .bit = 1u << (rank) \
     }
 
 /* Also starts a lock anew in a forked child, whoever held it in the parent (see lock_forget_thread). */
 void lock_init(struct lock *lock, enum lock_rank rank);
 
-void lock_take(struct lock *lock) TSA(acquire_capability(*lock));
-void lock_drop(struct lock *lock) TSA(release_capability(*lock));
+/* What this thread holds: a bit per rank. Only for the two functions below. */
+extern _Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
+
+/* The slow halves: somebody else has it, somebody sleeps, a rule is broken. */
+void lock_take_slowly(struct lock *lock, uint32_t held) __attribute__((cold));
+void lock_drop_slowly(struct lock *lock, uint32_t held, uint32_t word) __attribute__((cold));
+
+static inline void lock_take(struct lock *lock) TSA(acquire_capability(*lock))
+        TSA(no_thread_safety_analysis)
+{
+    uint32_t expected = 0;
+
+    if (lock_held >= lock->bit
+            || !atomic_compare_exchange_strong_explicit(
+                    &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
+        lock_take_slowly(lock, lock_held);
+    lock_held |= lock->bit;
+}
+
+static inline void lock_drop(struct lock *lock) TSA(release_capability(*lock))
+        TSA(no_thread_safety_analysis)
+{
+    uint32_t held = lock_held;
+    uint32_t word;
+
+    lock_held = held & ~lock->bit;
+    word = atomic_exchange_explicit(&lock->word, 0, memory_order_release);
+    if (word != 1 || lock_held == held)
+        lock_drop_slowly(lock, held, word);
+}
 
 /* In a forked child, before anything else: this thread holds nothing. */
 void lock_forget_thread(void);

@@ -44,8 +44,14 @@ enum pool_mutation {
 struct pool_opts {
     uint64_t
             quantum; /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
-    uint64_t align_large; /* requests of at least `large` start on a multiple of this (R15) */
     uint64_t large;
+    uint64_t
+            align_large; /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); */
+    uint64_t
+            align_stream; /* stream requests on this: cuMemAllocAsync promises no more than the quantum */
+    uint64_t
+            cut; /* a large sync request takes no block that is more than so many times its size, unless the device is full: cutting
+                     large segments for it would keep them from being given back whole */
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
@@ -99,7 +105,7 @@ struct pool_request {
 
 /*
  * [driver] A block for a request; ret->kind is OUTCOME_ALLOC.
- * 0: ret->ptr is the program's, aligned to the quantum, and to 2 MiB if the request is that large.
+ * 0: ret->ptr is the program's, aligned to the quantum, and by default to 2 MiB if it is a sync request that large.
  * > 0: the driver's own code after everything was tried (R31), for the application.
  * -EAGAIN: not ours now (frozen, forked, or a driver call would be needed and may_call is false).
  * -ENOSPC: the device is full at our granularity; the driver may still serve the exact size itself.

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #define PUTS_MAX       16   /* fences that one hold of the lock lets go */
+#define HEAPS_LOOK     64   /* heaps of a device that one call looks at */
 #define STREAMS_LOOK   64   /* streams of a heap that one call looks at */
 #define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
 
@@ -142,11 +143,6 @@ static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool
 }
 
 /* ── epochs ── */
-
-bool reclaim_is_due(const struct pool *pool)
-{
-    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->opts.epoch_bytes;
-}
 
 /* The blocks of an epoch that could not be recorded are open again, before those freed since. */
 static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
@@ -622,6 +618,55 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
     (void)heap_sweep(pool, heap);
     lock_drop(&pool->lock);
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
+}
+
+/* Up to HEAPS_LOOK heaps of a device that have blocks of streams, busy for the caller. */
+static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAPS_LOOK])
+{
+    uint32_t count = 0;
+
+    lock_take(&pool->lock);
+    for (struct heap *heap = pool->heaps; heap && count < HEAPS_LOOK; heap = heap->next) {
+        if (heap->device->number != device || !heap->streams)
+            continue;
+        heap->busy++;
+        list[count++] = heap;
+    }
+    lock_drop(&pool->lock);
+    return count;
+}
+
+static void let_heap_go(struct pool *pool, struct heap *heap)
+{
+    lock_take(&pool->lock);
+    heap->busy--;
+    lock_drop(&pool->lock);
+}
+
+int reclaim_device_points(struct pool *pool, int device)
+{
+    struct heap *list[HEAPS_LOOK];
+    uint32_t count = hold_heaps(pool, device, list);
+    int r = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (r == 0)
+            r = reclaim_points(pool, list[i], 0);
+        let_heap_go(pool, list[i]);
+    }
+    return r;
+}
+
+void reclaim_wait_device_points(struct pool *pool, int device)
+{
+    struct heap *list[HEAPS_LOOK];
+    uint32_t count = hold_heaps(pool, device, list);
+
+    for (uint32_t i = 0; i < count; i++) {
+        while (reclaim_wait_point(pool, list[i]) == 0)
+            ;
+        let_heap_go(pool, list[i]);
+    }
 }
 
 /* ── heaps whose owner is gone ── */

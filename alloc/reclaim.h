@@ -22,7 +22,10 @@
 int reclaim_poll(struct pool *pool, bool close);
 
 /* True if so much was freed that an epoch should be closed. */
-bool reclaim_is_due(const struct pool *pool) POOL_LOCKED;
+static inline bool reclaim_is_due(const struct pool *pool)
+{
+    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->opts.epoch_bytes;
+}
 
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
@@ -35,6 +38,10 @@ int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
 
 /* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as reclaim_wait. */
 int reclaim_wait_point(struct pool *pool, struct heap *heap);
+
+/* The same two over all heaps of a device: what other heaps hold can be given back only when it is clean. */
+int reclaim_device_points(struct pool *pool, int device);
+void reclaim_wait_device_points(struct pool *pool, int device);
 
 /* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
  * driver's or -errno: nothing recorded, a later point covers it. */

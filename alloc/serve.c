@@ -47,66 +47,71 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
     atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
 }
 
-static void count_hand_out(struct pool *pool, struct serve *serve, const struct block *block,
-        uint16_t last) POOL_LOCKED
+/* The block is the program's from here on. */
+static inline void give_birth(struct pool *pool, struct heap *heap,
+        const struct pool_request *request, struct block *block, uint32_t stream) POOL_LOCKED
 {
-    const struct plan *plan = serve->request->plan;
-
-    pool->counters.allocs++;
-    serve->heap->allocs++;
-    if (serve->how & OUTCOME_HIT) {
-        pool->counters.hits++;
-        serve->heap->hits++;
-    } else {
-        pool->counters.misses++;
-    }
-    if (last && last != (uint16_t)serve->stream)
-        pool->counters.cross_reuses++;
-    if (plan && plan->rule >= 0 && plan->small) {
-        serve->how |= OUTCOME_SMALL;
-        pool->counters.small_count++;
-        pool->counters.small_bytes += block->node.size - block->slack;
-    }
-}
-
-void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
-{
-    const struct pool_request *request = serve->request;
-    struct block *block = heap_block(pool, index);
-    const struct device *device = serve->heap->device;
-    enum hint_mode mode = mode_of(serve);
     uint16_t last = block->stream ? (uint16_t)block->stream : block->last;
 
     block->state = BLOCK_LIVE;
-    block->flags = (uint8_t)((serve->hinted ? BLOCK_HINTED : 0)
-            | (request->entrance == ENTRANCE_STREAM ? BLOCK_STREAMED : 0));
+    block->flags = request->entrance == ENTRANCE_STREAM ? BLOCK_STREAMED : 0;
     block->last = 0;
     block->holder = 0;
     block->slack = (uint32_t)(block->node.size - request->size);
     block->seq = heap_seq(pool);
-    heap_name_stream(pool, block, serve->stream);
-    if (mode != HINT_OFF)
-        expect(pool, serve, index, mode);
-    heap_count_birth(pool, block);
-    count_hand_out(pool, serve, block, last);
-    if (serve->hinted)
-        serve->how |= OUTCOME_HINTED;
-    *serve->ret = (struct outcome){
+    heap_name_stream(pool, block, stream);
+    heap->allocs++;
+    if (last && last != (uint16_t)stream)
+        pool->counters.cross_reuses++;
+}
+
+static inline void tell_birth(const struct heap *heap, const struct pool_request *request,
+        const struct block *block, struct outcome *ret)
+{
+    *ret = (struct outcome){
             .kind = OUTCOME_ALLOC,
-            .heap = serve->heap->kind,
+            .heap = heap->kind,
             .ptr = block->node.base,
             .size = request->size,
             .rounded = block->node.size,
             .seq = block->seq,
             .alloc_seq = block->seq,
             .stream = request->stream,
-            .reserved = device->reserved,
-            .reserved_delta = (int64_t)(device->reserved - serve->reserved_before),
-            .rule = request->plan ? request->plan->rule : -1,
-            .how = serve->how,
+            .reserved = heap->device->reserved,
+            .rule = -1,
+            .how = OUTCOME_HIT,
             .device = request->device,
-            .mode = block->holder ? mode : HINT_OFF,
     };
+}
+
+void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
+{
+    const struct pool_request *request = serve->request;
+    const struct plan *plan = request->plan;
+    struct block *block = heap_block(pool, index);
+    struct heap *heap = serve->heap;
+    enum hint_mode mode = mode_of(serve);
+
+    give_birth(pool, heap, request, block, serve->stream);
+    if (serve->hinted) {
+        block->flags |= BLOCK_HINTED;
+        serve->how |= OUTCOME_HINTED;
+    }
+    if (mode != HINT_OFF)
+        expect(pool, serve, index, mode);
+    heap_count_birth(pool, block);
+    if (serve->how & OUTCOME_HIT)
+        heap->hits++;
+    if (plan && plan->rule >= 0 && plan->small) {
+        serve->how |= OUTCOME_SMALL;
+        pool->counters.small_count++;
+        pool->counters.small_bytes += request->size;
+    }
+    tell_birth(heap, request, block, serve->ret);
+    serve->ret->reserved_delta = (int64_t)(heap->device->reserved - serve->reserved_before);
+    serve->ret->rule = plan ? plan->rule : -1;
+    serve->ret->how = serve->how;
+    serve->ret->mode = block->holder ? mode : HINT_OFF;
 }
 
 /* ── hits ── */
@@ -232,26 +237,37 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
     return r > 0 ? r : NEXT;
 }
 
-static int serve_full(struct pool *pool, struct serve *serve, int code)
+/* What is free behind points of streams, in any heap, can only be given back when it is clean. */
+static int clean_device(struct pool *pool, struct serve *serve)
+{
+    int r;
+
+    if (serve->request->may_wait)
+        reclaim_wait_device_points(pool, serve->request->device);
+    r = reclaim_device_points(pool, serve->request->device);
+    if (r != 0)
+        return r;
+    return serve->stream && !serve->hinted ? hit_run(pool, serve) : NEXT;
+}
+
+static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r = wait_and_hit(pool, serve);
 
-    if (r != NEXT)
-        return r;
-    r = hit_other(pool, serve, true);
+    serve->want.most = 0;
+    if (r == NEXT)
+        r = hit(pool, serve);
+    if (r == NEXT)
+        r = hit_other(pool, serve, true);
+    if (r == NEXT && serve->request->may_fence) {
+        r = clean_device(pool, serve);
+        if (r == NEXT && trim_device(pool, serve->request->device, UINT64_MAX) > 0)
+            serve->how |= OUTCOME_TRIMMED;
+    }
     if (r != NEXT)
         return r;
     serve->last = true;
-    if (serve->request->may_fence) {
-        /* what is free behind points of streams can only be trimmed when it is clean */
-        r = reclaim_points(pool, serve->heap, 0);
-        if (r > 0)
-            return r;
-        if (trim_device(pool, serve->request->device, UINT64_MAX) > 0)
-            serve->how |= OUTCOME_TRIMMED;
-    }
-    r = grow_serve(pool, serve);
-    return r == NEXT ? code : r;
+    return grow_serve(pool, serve);
 }
 
 /* ── the ladders ── */
@@ -261,7 +277,7 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     int r = grow_serve(pool, serve);
 
     if (r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC)
-        return serve_full(pool, serve, DRIVER_OUT_OF_MEMORY);
+        return serve_full(pool, serve);
     return r;
 }
 
@@ -287,9 +303,13 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 static int trim_to_budget(struct pool *pool, struct serve *serve)
 {
     uint64_t over = excess(pool, serve);
+    int r;
 
     if (!over || !serve->request->may_fence)
         return NEXT;
+    r = reclaim_device_points(pool, serve->request->device);
+    if (r > 0)
+        return r;
     if (trim_device(pool, serve->request->device, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
     return excess(pool, serve) ? hit_other(pool, serve, false) : NEXT;
@@ -513,6 +533,25 @@ static int poll_streams(struct pool *pool, struct serve *serve)
     return r;
 }
 
+/* Storage of free slots moves to where the request needs it: then growth holds nothing more. What can be moved must be
+ * over on the device, the stream's own memory too. */
+static int move_storage(struct pool *pool, struct serve *serve)
+{
+    uint64_t need;
+    int r = reclaim_points(pool, serve->heap, 0);
+
+    if (r > 0)
+        return r;
+    r = hit_run(pool, serve);
+    if (r != NEXT)
+        return r;
+    lock_take(&pool->lock);
+    need = grow_need(pool, serve);
+    lock_drop(&pool->lock);
+    (void)trim_harvest(pool, serve->heap, need);
+    return NEXT;
+}
+
 static int serve_stream(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
@@ -531,13 +570,10 @@ static int serve_stream(struct pool *pool, struct serve *serve)
     over = serve->request->may_fence ? excess(pool, serve) : 0;
     if (over) {
         r = hit_ordered(pool, serve);
+        if (r == NEXT)
+            r = move_storage(pool, serve);
         if (r != NEXT)
             return r;
-        lock_take(&pool->lock);
-        over = grow_need(pool, serve);
-        lock_drop(&pool->lock);
-        /* Storage of free slots moves to where the request needs it; then growth holds nothing more. */
-        (void)trim_harvest(pool, serve->heap, over);
         over = excess(pool, serve);
     }
     if (over && trim_device(pool, serve->request->device, over) > 0)
@@ -559,10 +595,16 @@ static int measure(const struct pool *pool, struct serve *serve)
     serve->want.size = heap_round(size, unit);
     if (serve->want.size - size > UINT32_MAX)
         return -EOVERFLOW;
-    serve->want.align = size >= opts->large ? opts->align_large : opts->quantum;
+    serve->want.align = opts->quantum;
+    if (size >= opts->large)
+        serve->want.align =
+                serve->heap->kind == HEAP_MAPPED ? opts->align_stream : opts->align_large;
     serve->want.stream = serve->stream;
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
+    serve->want.most = 0;
+    if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
+        serve->want.most = serve->want.size * opts->cut;
     return 0;
 }
 
@@ -639,7 +681,41 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     return r;
 }
 
-int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+/* The shortest way: the heap and the stream that were asked for last, and a block of the very size that was freed a
+ * moment ago. False: nothing has happened, go the long way. */
+static bool serve_quickly(
+        struct pool *pool, const struct pool_request *request, struct outcome *ret) POOL_LOCKED
+{
+    bool streams = request->entrance == ENTRANCE_STREAM;
+    struct heap *heap = pool->last[streams ? HEAP_MAPPED : HEAP_PLAIN];
+    uint64_t size = heap_round(request->size, pool->opts.quantum);
+    const struct stream *stream = pool->last_stream;
+    uint32_t number = 0;
+    struct block *block;
+    uint32_t index;
+
+    if (!heap || !heap->recent_count || heap->owner != request->owner
+            || heap->device->number != request->device || size > RECENT_MAX
+            || (request->plan && request->plan->rule >= 0))
+        return false;
+    if (streams) {
+        if (!stream || stream->key != request->stream)
+            return false;
+        number = stream->index;
+    }
+    index = heap_take_recent(pool, heap, number, !streams && size <= pool->opts.small, size);
+    if (!index)
+        return false;
+    block = heap_block(pool, index);
+    give_birth(pool, heap, request, block, number);
+    heap_count_birth(pool, block);
+    heap->hits++;
+    tell_birth(heap, request, block, ret);
+    return true;
+}
+
+static __attribute__((noinline)) int serve_fully(
+        struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     bool streams = request->entrance == ENTRANCE_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
@@ -656,10 +732,10 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
     r = begin(pool, &serve, streams ? HEAP_MAPPED : HEAP_PLAIN);
     if (r == 0) {
         r = hit_locked(pool, &serve);
-        due = reclaim_is_due(pool);
         if (r == NEXT)
             serve.heap->busy++;
     }
+    due = reclaim_is_due(pool);
     lock_drop(&pool->lock);
     if (r == 0 && due && request->may_call && request->may_fence)
         (void)reclaim_poll(pool, true); /* the request is served; an error shows at the next miss */
@@ -667,4 +743,19 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
         return r;
     serve.how = 0;
     return climb(pool, &serve, streams);
+}
+
+int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+{
+    bool served, due;
+
+    lock_take(&pool->lock);
+    served = serve_quickly(pool, request, ret);
+    due = reclaim_is_due(pool);
+    lock_drop(&pool->lock);
+    if (!served)
+        return serve_fully(pool, request, ret);
+    if (due && request->may_call && request->may_fence)
+        (void)reclaim_poll(pool, true);
+    return 0;
 }

@@ -345,6 +345,6 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
     empty_shelves(pool, heap, &all);
     lock_take(&pool->lock);
     heap_count_reserved(heap, -(int64_t)heap->tally.reserved);
-    heap_free(heap);
+    heap_free(pool, heap);
     lock_drop(&pool->lock);
 }

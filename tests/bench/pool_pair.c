@@ -2,10 +2,11 @@
 /*
  * pool_pair.c - allocation and free in a steady state, for pool_pair.sh, which counts the instructions.
  *
- *     pool_pair sync|stream LIVE PAIRS
+ *     pool_pair sync|stream LIVE SIZE PAIRS
  *
- * LIVE blocks of mixed sizes stay; PAIRS times one of four sizes is allocated and freed. The driver passes every fence at
- * once, so what is counted is the pool: the hit, the free, and the share of closing epochs.
+ * LIVE blocks of mixed sizes stay; PAIRS times a block of SIZE bytes is allocated and freed, and there are enough of them
+ * for every allocation to be a hit. The driver passes every fence at once, so what is counted is the pool: the hit, the
+ * free, and the share of closing epochs.
  */
 #include "alloc/pool.h"
 
@@ -203,22 +204,39 @@ static void fill(long live)
     free(ptrs);
 }
 
+static void spare(uint64_t size)
+{
+    devptr_t ptrs[300];
+
+    for (int i = 0; i < 300; i++)
+        ptrs[i] = take(size);
+    for (int i = 0; i < 300; i++)
+        give(ptrs[i]);
+}
+
 int main(int argc, char **argv)
 {
-    static const uint64_t sizes[] = { 1024, 70000, 400000, 3 << 20 };
     struct pool_opts opts;
+    struct pool_stats stats;
+    uint64_t size, misses;
     long pairs;
 
-    if (argc != 4)
+    if (argc != 5)
         return 2;
     on_stream = strcmp(argv[1], "stream") == 0;
     pool_opts_init(&opts);
     if (pool_new(&driver, &opts, &pool) != 0)
         return 1;
     fill(strtol(argv[2], NULL, 10));
-    pairs = strtol(argv[3], NULL, 10);
+    size = strtoull(argv[3], NULL, 10);
+    spare(size);
+    pairs = strtol(argv[4], NULL, 10);
+    give(take(size));
+    pool_stats(pool, -1, &stats);
+    misses = stats.misses;
     for (long i = 0; i < pairs; i++)
-        give(take(sizes[i % 4]));
-    printf("%ld pairs\n", pairs);
-    return 0;
+        give(take(size));
+    pool_stats(pool, -1, &stats);
+    printf("%ld pairs, %llu misses\n", pairs, (unsigned long long)(stats.misses - misses));
+    return stats.misses != misses;
 }
