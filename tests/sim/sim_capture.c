@@ -360,7 +360,7 @@ SIM_STREAM_CALL(cuStreamEndCapture, SIM_NEED_CONTEXT, (CUstream handle, CUgraph 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
     if (r == 0 && (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED))
         r = CUDA_ERROR_INVALID_VALUE;

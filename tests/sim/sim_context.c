@@ -331,7 +331,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext handle)
 {
     struct sim_call call;
     struct CUctx_st *ctx;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
     if (r == 0)
         r = handle ? sim_context_get(handle, &ctx) : CUDA_ERROR_INVALID_CONTEXT;
@@ -344,7 +344,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ret_ctx)
 {
     struct sim_call call;
     struct sim_thread *me = sim_self();
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
     if (r == 0 && me->depth == 0)
         r = CUDA_ERROR_INVALID_CONTEXT;
@@ -361,7 +361,7 @@ CUresult cuCtxSetCurrent(CUcontext handle)
     struct sim_call call;
     struct sim_thread *me = sim_self();
     struct CUctx_st *ctx = NULL;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
     if (r == 0 && handle)
         r = sim_context_get(handle, &ctx);
@@ -377,7 +377,7 @@ CUresult cuCtxSetCurrent(CUcontext handle)
 CUresult cuCtxGetCurrent(CUcontext *ret_ctx)
 {
     struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
     if (r == 0 && !ret_ctx)
         r = CUDA_ERROR_INVALID_VALUE;
@@ -524,6 +524,37 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 
     if (r == 0)
         call.ctx->cache_config = (int)config;
+    return sim_leave(&call, r);
+}
+
+/* Banks and persisting cache lines are nothing here: settings are kept or forgotten. */
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && !ret_config)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
     return sim_leave(&call, r);
 }
 

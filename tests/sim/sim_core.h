@@ -63,7 +63,7 @@ enum sim_need {
     SIM_NEED_CONTEXT =
             3,         /* a current context that is alive and has no sticky error; implies INIT */
     SIM_NEED_SAFE = 4, /* a call that stream capture calls potentially unsafe */
-    SIM_IS_QUERY = 8   /* asks whether the device is done */
+    SIM_IS_QUERY = 8   /* asks whether the device is done, or is what a thread does around asking */
 };
 
 struct sim_call {

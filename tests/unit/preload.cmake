@@ -109,17 +109,3 @@ kedge_script_test(preload.life.a_program_without_cuda_costs_nothing SCRIPT ../pr
 if(TARGET simcuda)
     kedge_script_test(preload.life.off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
 endif()
-
-# The real static runtime, where a toolkit is found.
-if(TARGET simcuda AND NOT KEDGE_SANITIZE)
-    find_library(KEDGE_CUDART_STATIC NAMES libcudart_static.a PATHS $ENV{CUDA_HOME}/lib64 /usr/local/cuda/lib64)
-    if(KEDGE_CUDART_STATIC)
-        add_executable(fetched_entries ../preload/fetched_entries.c)
-        target_link_libraries(fetched_entries PRIVATE
-            kedge_flags kedge_read ${KEDGE_CUDART_STATIC} pthread rt ${CMAKE_DL_LIBS})
-        set_target_properties(fetched_entries PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
-        add_dependencies(fetched_entries kedge kedge_nodlsym simcuda)
-    endif()
-    kedge_script_test(preload.lookup.static_runtime_gets_our_entries
-        SCRIPT ../preload/fetched_entries.sh LABELS preload)
-endif()
