@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 /* One box of the edit graph still to be solved: a[a_lo..a_hi) against b[b_lo..b_hi). */
 struct box {
@@ -151,7 +151,7 @@ static void solve(struct align *al, uint32_t a_count, uint32_t b_count)
     size_t depth = 0;
     size_t room = 0;
 
-    GROW_PUSH(stack, depth, room) = (struct box){0, a_count, 0, b_count};
+    VEC_PUSH(stack, depth, room) = (struct box){0, a_count, 0, b_count};
     while (depth) {
         struct box box = stack[--depth];
         trim(al, &box);
@@ -164,8 +164,8 @@ static void solve(struct align *al, uint32_t a_count, uint32_t b_count)
             continue;
         int64_t a_mid = box.a_lo + cut.x;
         int64_t b_mid = box.b_lo + cut.y;
-        GROW_PUSH(stack, depth, room) = (struct box){box.a_lo, a_mid, box.b_lo, b_mid};
-        GROW_PUSH(stack, depth, room) = (struct box){a_mid, box.a_hi, b_mid, box.b_hi};
+        VEC_PUSH(stack, depth, room) = (struct box){box.a_lo, a_mid, box.b_lo, b_mid};
+        VEC_PUSH(stack, depth, room) = (struct box){a_mid, box.a_hi, b_mid, box.b_hi};
     }
     free(stack);
 }
@@ -180,7 +180,7 @@ void align_sequences(
     if (a_count == 0 || b_count == 0)
         return;
     for (int dir = 0; dir < DIRECTIONS; dir++)
-        al.reach[dir] = grow_array(DIAGONALS, sizeof(*al.reach[dir]));
+        al.reach[dir] = vec_new(DIAGONALS, sizeof(*al.reach[dir]));
     solve(&al, a_count, b_count);
     for (int dir = 0; dir < DIRECTIONS; dir++)
         free(al.reach[dir]);

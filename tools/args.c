@@ -83,7 +83,9 @@ static char letter_of(const struct args_option *option)
 {
     const char *bar = strchr(option->name, '|');
 
-    return bar ? bar[1] : '\0';
+    if (!bar)
+        return '\0';
+    return bar[1];
 }
 
 static const struct args_option *find_option(

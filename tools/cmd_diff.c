@@ -7,8 +7,8 @@
 
 #include "tools/compare.h"
 #include "tools/figures.h"
-#include "tools/grow.h"
 #include "tools/keymap.h"
+#include "tools/vec.h"
 
 struct fields {
     const char *from, *to, *fail_on;
@@ -65,14 +65,14 @@ static void group_add(struct diff *diff, struct groups *groups, struct keymap *i
 
     if (*at == TRACE_NONE) {
         *at = (uint32_t)groups->count;
-        GROW_PUSH(groups->rows, groups->count, groups->room) = (struct group){
+        VEC_PUSH(groups->rows, groups->count, groups->room) = (struct group){
                 .site = symbols_site(diff->symbols, block->stack), .stack = block->stack};
     }
     struct group *group = &groups->rows[*at];
     group->count++;
     group->bytes += block->size;
-    GROW_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
-    GROW_PUSH(group->anchors, group->anchor_count, group->anchor_room) = block->anchor;
+    VEC_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
+    VEC_PUSH(group->anchors, group->anchor_count, group->anchor_room) = block->anchor;
 }
 
 static int compare_u64(const void *a, const void *b)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/grow.h"
 #include "tools/spawn.h"
+#include "tools/vec.h"
 
 struct fields {
     struct spawn_options spawn;
@@ -35,19 +35,19 @@ static int run(const void *parsed, char **words, int count)
 {
     struct fields fields = *(const struct fields *)parsed;
     char *program = spawn_beside("kedge-replay");
-    char *passes = grow_format("%" PRIu64, fields.passes ? fields.passes : 1);
+    char *passes = vec_format("%" PRIu64, fields.passes ? fields.passes : 1);
     const char *entrance = fields.spawn.entrance ? fields.spawn.entrance : "stream";
-    char *command[10] = {program, words[0], grow_text("--entrance"), grow_text(entrance),
-            grow_text("--passes"), passes};
+    char *command[10] = {program, words[0], vec_text("--entrance"), vec_text(entrance),
+            vec_text("--passes"), passes};
     struct launch launch;
     size_t n = 6;
     int r = CMD_CANNOT;
 
     (void)count;
     if (fields.streams)
-        command[n++] = grow_text("--streams");
+        command[n++] = vec_text("--streams");
     if (fields.json)
-        command[n++] = grow_text("--json");
+        command[n++] = vec_text("--json");
     /* kedge-replay is no framework: nothing is to be switched in one. */
     fields.spawn.entrance = "framework";
     if (!program)

@@ -12,9 +12,9 @@
 
 #include "tools/compare.h"
 #include "tools/figures.h"
-#include "tools/grow.h"
 #include "tools/mine.h"
 #include "tools/predict.h"
+#include "tools/vec.h"
 #include "tracker/hintfile.h"
 
 struct fields {
@@ -60,7 +60,9 @@ static void make_id(const char *site, size_t number, char ret_id[static RULE_ID_
     size_t n = 0;
 
     for (const char *s = site; *s && *s != ' ' && *s != '+' && n + 1 < sizeof(name); s++) {
-        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
+        char c = *s;
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
         if (is_id_char(c))
             name[n++] = c;
         else if (n && name[n - 1] != '-')
@@ -87,9 +89,9 @@ static char *make_comment(struct suggestion *s, const struct mine_hint *hint)
     const char *site = symbols_site(s->symbols, block->stack);
 
     if (hint->gain)
-        return grow_format("%s: %" PRIu64 " late frees, %s; without it the peak is %s higher", site,
+        return vec_format("%s: %" PRIu64 " late frees, %s; without it the peak is %s higher", site,
                 hint->count, render_bytes(bytes, hint->bytes), render_bytes(gain, hint->gain));
-    return grow_format("%s: %" PRIu64 " late frees, %s; %s", site, hint->count,
+    return vec_format("%s: %" PRIu64 " late frees, %s; %s", site, hint->count,
             render_bytes(bytes, hint->bytes), effect_text(hint->effect));
 }
 
@@ -111,7 +113,7 @@ static void add_builds(struct hintfile *file, const struct trace *trace, uint32_
             continue;
         struct hintfile_build *build = &file->build[file->build_count++];
         memcpy(build->soname, name, strlen(name) + 1);
-        for (unsigned b = 0; b < module->build_id_length; b++)
+        for (size_t b = 0; b < module->build_id_length; b++)
             (void)snprintf(build->id + 2 * b, 3, "%02x", module->build_id[b]);
     }
 }
@@ -141,25 +143,25 @@ static char *today(void)
 
     if (gmtime_r(&now, &parts))
         (void)strftime(text, sizeof(text), "%Y-%m-%d", &parts);
-    return grow_text(text);
+    return vec_text(text);
 }
 
 static struct hintfile *make_file(struct suggestion *s)
 {
-    struct hintfile *file = grow_array(1, sizeof(*file));
+    struct hintfile *file = vec_new(1, sizeof(*file));
 
     make_argv_glob(s->bad.capture, file->argv);
     file->mode = HINT_SHADOW;
     file->min_size = s->fields->min_size;
-    file->made_by = grow_text("kedge suggest " KEDGE_VERSION);
+    file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
     file->made_on = today();
-    file->made_from = grow_array(2, sizeof(*file->made_from));
-    file->made_from[0] = grow_text(symbols_base_name(s->good.path));
-    file->made_from[1] = grow_text(symbols_base_name(s->bad.path));
+    file->made_from = vec_new(2, sizeof(*file->made_from));
+    file->made_from[0] = vec_text(symbols_base_name(s->good.path));
+    file->made_from[1] = vec_text(symbols_base_name(s->bad.path));
     file->made_from_count = 2;
     file->rule_count = s->mine.hint_count;
-    file->rule = grow_array(file->rule_count, sizeof(*file->rule));
-    file->words = grow_array(file->rule_count, sizeof(*file->words));
+    file->rule = vec_new(file->rule_count, sizeof(*file->rule));
+    file->words = vec_new(file->rule_count, sizeof(*file->words));
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         struct mine_hint *hint = &s->mine.hints[i];
         const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
@@ -174,7 +176,7 @@ static struct hintfile *make_file(struct suggestion *s)
 /* Written beside its place and moved there, so that a reader never sees half of it; 0644 whatever the umask. */
 static int write_file(const char *path, const char *text, size_t length)
 {
-    char *draft = grow_format("%s.%ld.new", path, (long)getpid());
+    char *draft = vec_format("%s.%ld.new", path, (long)getpid());
     int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int r = fd < 0 ? -errno : 0;
 
@@ -312,7 +314,7 @@ static void print_json(struct suggestion *s)
 
 static void predict(struct suggestion *s)
 {
-    struct rule *rules = grow_array(s->mine.hint_count, sizeof(*rules));
+    struct rule *rules = vec_new(s->mine.hint_count, sizeof(*rules));
 
     for (size_t i = 0; i < s->mine.hint_count; i++)
         rules[i] = s->mine.hints[i].rule;

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "tools/figures.h"
-#include "tools/grow.h"
 #include "tools/spawn.h"
+#include "tools/vec.h"
 #include "tracker/hintfile.h"
 #include "tracker/receipt.h"
 
@@ -95,11 +95,11 @@ static void judge_hint(
         print_touch(load, hint, symbols);
         symbols_free(symbols);
         fail(verify, id,
-                grow_format("%s: its storage is used after the release was due", step->name));
+                vec_format("%s: its storage is used after the release was due", step->name));
     }
     if (hint->refused)
         fail(verify, id,
-                grow_format(
+                vec_format(
                         "%s: %" PRIu64 " releases could not be made", step->name, hint->refused));
 }
 
@@ -125,14 +125,14 @@ static bool check_force(struct verify *verify, const struct load *load, const st
 
     if (capture->hints_hash != verify->file->hash || load->hint_count != verify->file->rule_count) {
         fail(verify, NULL,
-                grow_format("%s: the hints were not in force (program.argv or rank does not fit?)",
+                vec_format("%s: the hints were not in force (program.argv or rank does not fit?)",
                         step->name));
         return false;
     }
     for (size_t i = 0; i < load->hint_count; i++) {
         if (verify->file->rule[i].mode != HINT_OFF && load->hints[i].mode != step->mode) {
             fail(verify, verify->verdicts[i].id,
-                    grow_format("was not in %s mode in that run", step->name));
+                    vec_format("was not in %s mode in that run", step->name));
             return false;
         }
     }
@@ -144,9 +144,9 @@ static void check_program(struct verify *verify, const struct load *load)
     const char *program = load->capture->program;
 
     if (!verify->program)
-        verify->program = grow_text(program);
+        verify->program = vec_text(program);
     else if (strcmp(verify->program, program) != 0)
-        fail(verify, NULL, grow_text("the runs were of different programs, no receipt fits both"));
+        fail(verify, NULL, vec_text("the runs were of different programs, no receipt fits both"));
 }
 
 static void judge_capture(struct verify *verify, const struct step *step, const char *path)
@@ -154,7 +154,7 @@ static void judge_capture(struct verify *verify, const struct step *step, const 
     struct load load;
 
     if (load_open(path, &load) != 0) {
-        fail(verify, NULL, grow_format("%s: its capture cannot be read", step->name));
+        fail(verify, NULL, vec_format("%s: its capture cannot be read", step->name));
         return;
     }
     verify->capture_count++;
@@ -171,7 +171,7 @@ static void judge_capture(struct verify *verify, const struct step *step, const 
 /* All captures of a step: the program's processes each wrote one. */
 static void judge_captures(struct verify *verify, const struct step *step)
 {
-    char *prefix = grow_format("%s.kcap", step->name);
+    char *prefix = vec_format("%s.kcap", step->name);
     DIR *directory = opendir(verify->directory);
     const struct dirent *entry;
 
@@ -179,31 +179,27 @@ static void judge_captures(struct verify *verify, const struct step *step)
     while (directory && (entry = readdir(directory)) != NULL) {
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
             continue;
-        char *path = grow_format("%s/%s", verify->directory, entry->d_name);
+        char *path = vec_format("%s/%s", verify->directory, entry->d_name);
         judge_capture(verify, step, path);
         free(path);
     }
     if (directory)
         (void)closedir(directory);
-    if (verify->capture_count == 0)
-        fail(verify, NULL,
-                grow_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
-                        step->name));
     free(prefix);
 }
 
 static char *status_text(int status)
 {
     if (WIFSIGNALED(status))
-        return grow_format(
+        return vec_format(
                 "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return grow_format("ended with exit code %d", WEXITSTATUS(status));
+    return vec_format("ended with exit code %d", WEXITSTATUS(status));
 }
 
 static int run_step(struct verify *verify, const struct step *step, char **words)
 {
     struct spawn_options how = verify->fields->spawn;
-    char *capture = grow_format("%s/%s.kcap", verify->directory, step->name);
+    char *capture = vec_format("%s/%s.kcap", verify->directory, step->name);
     struct launch launch;
     int status = 0;
 
@@ -225,9 +221,13 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     judge_captures(verify, step);
     if (status != 0) {
         char *text = status_text(status);
-        fail(verify, NULL, grow_format("%s: the program %s", step->name, text));
+        fail(verify, NULL, vec_format("%s: the program %s", step->name, text));
         free(text);
     }
+    if (verify->capture_count == 0)
+        fail(verify, NULL,
+                vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
+                        step->name));
     return 0;
 }
 
@@ -238,14 +238,14 @@ static void check_expectations(struct verify *verify)
         const struct verdict *v = &verify->verdicts[i];
         if (v->expect_count && v->expect_count != v->matched)
             fail(verify, v->id,
-                    grow_format("matched %" PRIu64 " allocations, %" PRIu64 " expected", v->matched,
+                    vec_format("matched %" PRIu64 " allocations, %" PRIu64 " expected", v->matched,
                             v->expect_count));
         else if (v->expect_bytes && v->expect_bytes != v->matched_bytes)
             fail(verify, v->id,
-                    grow_format("matched %" PRIu64 " bytes, %" PRIu64 " expected", v->matched_bytes,
+                    vec_format("matched %" PRIu64 " bytes, %" PRIu64 " expected", v->matched_bytes,
                             v->expect_bytes));
         else if (v->matched == 0 && verify->file->rule[i].mode != HINT_OFF)
-            fail(verify, v->id, grow_text("matched nothing"));
+            fail(verify, v->id, vec_text("matched nothing"));
     }
 }
 
@@ -255,7 +255,7 @@ static void check_trapped(struct verify *verify)
     for (size_t i = 0; i < verify->file->rule_count; i++) {
         const struct verdict *v = &verify->verdicts[i];
         if (v->due && v->trapped == 0)
-            fail(verify, v->id, grow_text("released nothing in the trap run: nothing is proved"));
+            fail(verify, v->id, vec_text("released nothing in the trap run: nothing is proved"));
     }
 }
 
@@ -366,12 +366,12 @@ static char *make_directory(const char *keep)
 {
     if (keep) {
         if (mkdir(keep, 0777) == 0)
-            return grow_text(keep);
+            return vec_text(keep);
         (void)fprintf(stderr, "kedge verify: %s: %s\n", keep, strerror(errno));
         return NULL;
     }
     const char *base = getenv("TMPDIR");
-    char *path = grow_format("%s/kedge-verify-XXXXXX", base && *base ? base : "/tmp");
+    char *path = vec_format("%s/kedge-verify-XXXXXX", base && *base ? base : "/tmp");
 
     if (mkdtemp(path))
         return path;
@@ -399,7 +399,7 @@ static void make_verdicts(struct verify *verify)
 {
     const struct hintfile *file = verify->file;
 
-    verify->verdicts = grow_array(file->rule_count, sizeof(*verify->verdicts));
+    verify->verdicts = vec_new(file->rule_count, sizeof(*verify->verdicts));
     for (size_t i = 0; i < file->rule_count; i++)
         verify->verdicts[i] = (struct verdict){.id = file->rule[i].id,
                 .expect_count = file->rule[i].expect_count,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
         &cmd_verify, &cmd_replay, &cmd_hints, &cmd_env};
@@ -52,8 +52,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
             .options = cmd->options,
             .option_count = cmd->option_count,
             .tail = cmd->tail};
-    void *fields = grow_array(1, cmd->fields_size);
-    char **words = grow_array((size_t)argc + 1, sizeof(*words));
+    void *fields = vec_new(1, cmd->fields_size);
+    char **words = vec_new((size_t)argc + 1, sizeof(*words));
     int r = CMD_BAD;
 
     switch (args_parse(&spec, argc, argv, fields, words, &count)) {

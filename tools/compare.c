@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tools/align.h"
-#include "tools/grow.h"
 #include "tools/keymap.h"
+#include "tools/vec.h"
 
 /* The blocks of one run, those of one anchor instance side by side and in the order of birth. */
 struct lists {
@@ -32,8 +32,8 @@ static struct lists make_lists(const struct compare_side *side)
 {
     const struct trace *trace = side->trace;
     struct lists lists = {
-            .blocks = grow_array(trace->block_count, sizeof(uint32_t)),
-            .first = grow_array(trace->anchor_count + 2, sizeof(uint32_t)),
+            .blocks = vec_new(trace->block_count, sizeof(uint32_t)),
+            .first = vec_new(trace->anchor_count + 2, sizeof(uint32_t)),
     };
 
     /* Counted one slot further on: the filling below moves each start to its place. */
@@ -71,9 +71,9 @@ struct table {
 
 static void pair_in_order(struct work *work, const struct table *table)
 {
-    uint32_t *a = grow_array(table->good_count, sizeof(*a));
-    uint32_t *b = grow_array(table->bad_count, sizeof(*b));
-    uint32_t *partner = grow_array(table->good_count, sizeof(*partner));
+    uint32_t *a = vec_new(table->good_count, sizeof(*a));
+    uint32_t *b = vec_new(table->bad_count, sizeof(*b));
+    uint32_t *partner = vec_new(table->good_count, sizeof(*partner));
 
     for (uint32_t i = 0; i < table->good_count; i++) {
         const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
@@ -97,7 +97,7 @@ static void pair_in_order(struct work *work, const struct table *table)
 static void pair_leftovers(struct work *work, const struct table *table, bool by_site)
 {
     struct keymap heads = {0}; /* (site, size) -> first waiting good index + 1 */
-    uint32_t *next = grow_array(table->good_count, sizeof(*next));
+    uint32_t *next = vec_new(table->good_count, sizeof(*next));
 
     for (uint32_t i = table->good_count; i > 0; i--) {
         uint32_t id = table->good[i - 1];
@@ -169,7 +169,7 @@ static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
         a = good->anchors[a].parent;
     if (a == 0) {
         if (b->died == TRACE_NEVER && work->bad->ended) {
-            GROW_PUSH(out->never, out->never_count, out->never_room) =
+            VEC_PUSH(out->never, out->never_count, out->never_room) =
                     (struct compare_late){good_id, bad_id, 0};
             out->never_bytes += b->size;
         }
@@ -179,7 +179,7 @@ static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
     if (in_bad == TRACE_NONE || b->died < bad->anchors[in_bad].exit
             || bad->anchors[in_bad].exit == TRACE_NEVER)
         return;
-    GROW_PUSH(out->late, out->late_count, out->late_room) =
+    VEC_PUSH(out->late, out->late_count, out->late_room) =
             (struct compare_late){good_id, bad_id, in_bad};
     out->late_bytes += b->size;
 }
@@ -204,7 +204,7 @@ static void judge_lone(struct work *work, const struct table *table)
             add(&out->harmless_bad, block->size);
             continue;
         }
-        GROW_PUSH(out->extra, out->extra_count, out->extra_room) = id;
+        VEC_PUSH(out->extra, out->extra_count, out->extra_room) = id;
         out->extra_bytes += block->size;
     }
 }
@@ -277,8 +277,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
 
     work.good_lists = make_lists(good);
     work.bad_lists = make_lists(bad);
-    work.partner = grow_array(good->trace->block_count, sizeof(*work.partner));
-    work.taken = grow_array(bad->trace->block_count, sizeof(*work.taken));
+    work.partner = vec_new(good->trace->block_count, sizeof(*work.partner));
+    work.taken = vec_new(bad->trace->block_count, sizeof(*work.taken));
     for (size_t i = 0; i < good->trace->block_count; i++)
         work.partner[i] = ALIGN_NONE;
     compare_anchors(&work);

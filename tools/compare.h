@@ -17,7 +17,7 @@
  * memory inside) proves nothing about its blocks. Frees that never come, where the good run frees outside of all anchors,
  * are listed apart and only if the bad run ended by itself.
  *
- * Does not symbolise or group. Threads: none. Memory: grow.h.
+ * Does not symbolise or group. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_COMPARE_H
 #define KEDGE_TOOLS_COMPARE_H

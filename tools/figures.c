@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "tools/args.h"
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 static const char *nearest_anchor(const struct trace *trace, const char *name)
 {
-    const char **names = grow_array(trace->anchor_count, sizeof(*names));
+    const char **names = vec_new(trace->anchor_count, sizeof(*names));
     size_t count = 0;
 
     for (size_t i = 1; i < trace->anchor_count && count < 4096; i++)

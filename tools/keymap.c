@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 struct keymap_slot {
     struct key key;
@@ -42,7 +42,7 @@ static void grow(struct keymap *map)
     struct keymap old = *map;
 
     map->room = old.room ? old.room * 2 : 64;
-    map->slots = grow_array(map->room, sizeof(*map->slots));
+    map->slots = vec_new(map->room, sizeof(*map->slots));
     for (size_t i = 0; i < old.room; i++) {
         if (old.slots[i].used)
             *find_slot(map, old.slots[i].key) = old.slots[i];

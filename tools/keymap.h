@@ -5,7 +5,7 @@
  * Addresses, (anchor, site, size) triples and hashed names are looked up millions of times when a capture is read, and
  * nothing is ever removed: a caller that wants an entry gone overwrites its value. Open addressing, at most half full.
  *
- * Does not own what the numbers stand for. Threads: none. Memory: grow.h.
+ * Does not own what the numbers stand for. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_KEYMAP_H
 #define KEDGE_TOOLS_KEYMAP_H

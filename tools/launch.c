@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/cmd.h"
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 static const char *const entrance_names[LAUNCH_ENTRANCE_COUNT] = {"stream", "sync", "framework"};
 
@@ -55,7 +55,7 @@ static const char *stated(const struct launch *launch, const char *name)
 static void put(struct launch *launch, const char *name, const char *value)
 {
     size_t i = find(launch, name);
-    char *text = grow_format("%s=%s", name, value);
+    char *text = vec_format("%s=%s", name, value);
 
     if (i < launch->env_count) {
         free(launch->env[i]);
@@ -64,27 +64,27 @@ static void put(struct launch *launch, const char *name, const char *value)
     }
     /* One more slot than counted stays NULL for execve. */
     launch->env =
-            grow_room(launch->env, launch->env_count + 2, sizeof(*launch->env), &launch->env_room);
+            vec_grow(launch->env, launch->env_count + 2, sizeof(*launch->env), &launch->env_room);
     launch->env[launch->env_count++] = text;
     launch->env[launch->env_count] = NULL;
 }
 
 static void say(struct launch *launch, char *line)
 {
-    GROW_PUSH(launch->lines, launch->line_count, launch->line_room) = line;
+    VEC_PUSH(launch->lines, launch->line_count, launch->line_room) = line;
 }
 
 static void copy_words(struct launch *launch, const struct launch_request *request)
 {
     for (char *const *word = request->command; *word; word++)
-        GROW_PUSH(launch->argv, launch->argc, launch->argv_room) = grow_text(*word);
+        VEC_PUSH(launch->argv, launch->argc, launch->argv_room) = vec_text(*word);
     launch->argv =
-            grow_room(launch->argv, launch->argc + 1, sizeof(*launch->argv), &launch->argv_room);
+            vec_grow(launch->argv, launch->argc + 1, sizeof(*launch->argv), &launch->argv_room);
     launch->argv[launch->argc] = NULL;
     for (char *const *var = request->env; *var; var++)
-        GROW_PUSH(launch->env, launch->env_count, launch->env_room) = grow_text(*var);
+        VEC_PUSH(launch->env, launch->env_count, launch->env_room) = vec_text(*var);
     launch->env =
-            grow_room(launch->env, launch->env_count + 1, sizeof(*launch->env), &launch->env_room);
+            vec_grow(launch->env, launch->env_count + 1, sizeof(*launch->env), &launch->env_room);
     launch->env[launch->env_count] = NULL;
 }
 
@@ -109,7 +109,7 @@ static void append_preload(struct launch *launch, const char *object)
 
     if (old && has_word(old, object, ": "))
         return;
-    char *list = old ? grow_format("%s:%s", old, object) : grow_text(object);
+    char *list = old ? vec_format("%s:%s", old, object) : vec_text(object);
     put(launch, "LD_PRELOAD", list);
     free(list);
 }
@@ -118,7 +118,7 @@ static int preload(struct launch *launch, const struct launch_request *request)
 {
     if (strpbrk(request->library, ": ")) {
         say(launch,
-                grow_format("%s: LD_PRELOAD cannot hold a path with a blank or a colon",
+                vec_format("%s: LD_PRELOAD cannot hold a path with a blank or a colon",
                         request->library));
         return -EINVAL;
     }
@@ -127,13 +127,13 @@ static int preload(struct launch *launch, const struct launch_request *request)
         return 0;
     if (strchr(request->sim, ':')
             || (request->sim_runtime && strpbrk(request->sim_runtime, ": "))) {
-        say(launch, grow_format("%s: a library path cannot hold a colon", request->sim));
+        say(launch, vec_format("%s: a library path cannot hold a colon", request->sim));
         return -EINVAL;
     }
     if (request->sim_runtime)
         append_preload(launch, request->sim_runtime);
     const char *old = stated(launch, "LD_LIBRARY_PATH");
-    char *list = old ? grow_format("%s:%s", request->sim, old) : grow_text(request->sim);
+    char *list = old ? vec_format("%s:%s", request->sim, old) : vec_text(request->sim);
     put(launch, "LD_LIBRARY_PATH", list);
     free(list);
     return 0;
@@ -143,23 +143,23 @@ static int preload(struct launch *launch, const struct launch_request *request)
 static char *absolute(const char *directory, const char *file)
 {
     if (*file == '/')
-        return grow_text(file);
-    return grow_format("%s/%s", directory, file);
+        return vec_text(file);
+    return vec_format("%s/%s", directory, file);
 }
 
 /* The same for a capture, where % begins a pattern: those of the directory are meant literally. */
 static char *absolute_pattern(const char *directory, const char *file)
 {
     if (*file == '/')
-        return grow_text(file);
-    char *quoted = grow_array(2 * strlen(directory) + 1, 1);
+        return vec_text(file);
+    char *quoted = vec_new(2 * strlen(directory) + 1, 1);
     size_t n = 0;
     for (const char *s = directory; *s; s++) {
         quoted[n++] = *s;
         if (*s == '%')
             quoted[n++] = '%';
     }
-    char *text = grow_format("%s/%s", quoted, file);
+    char *text = vec_format("%s/%s", quoted, file);
     free(quoted);
     return text;
 }
@@ -176,7 +176,7 @@ static void put_own(struct launch *launch, const struct launch_request *request)
     free(path);
     if (request->hints) {
         bool off = strcmp(request->hints, "off") == 0;
-        path = off ? grow_text("off") : absolute(request->directory, request->hints);
+        path = off ? vec_text("off") : absolute(request->directory, request->hints);
         put(launch, "KEDGE_HINTS", path);
         free(path);
     }
@@ -199,7 +199,7 @@ static void offer(struct launch *launch, const char *name, const char *value, bo
     }
     if (strcmp(old, value) != 0 && speak)
         say(launch,
-                grow_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
+                vec_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
                         name, old));
 }
 
@@ -232,7 +232,7 @@ static bool is_backend_stated(struct launch *launch, const char *own_choice)
         if (!conf || !has_key(conf, "backend"))
             continue;
         if (!strstr(conf, own_choice))
-            say(launch, grow_format("%s=%s names a backend and is kept", names[i], conf));
+            say(launch, vec_format("%s=%s names a backend and is kept", names[i], conf));
         return true;
     }
     return false;
@@ -243,13 +243,13 @@ static void merge_conf(struct launch *launch, const char *name)
     static const char *const ignored[] = {"max_split_size_mb", "roundup_power2_divisions",
             "garbage_collection_threshold", "expandable_segments"};
     const char *old = stated(launch, name);
-    char *conf = old ? grow_format("%s,backend:cudaMallocAsync", old)
-                     : grow_text("backend:cudaMallocAsync");
+    char *conf = old ? vec_format("%s,backend:cudaMallocAsync", old)
+                     : vec_text("backend:cudaMallocAsync");
 
     for (size_t i = 0; i < CMD_COUNT(ignored); i++) {
         if (old && has_key(old, ignored[i]))
             say(launch,
-                    grow_format("%s: PyTorch ignores %s with backend:cudaMallocAsync", name,
+                    vec_format("%s: PyTorch ignores %s with backend:cudaMallocAsync", name,
                             ignored[i]));
     }
     put(launch, name, conf);
@@ -262,7 +262,7 @@ static void pytorch_stream(struct launch *launch, bool speak)
         return;
     /* PyTorch looks whether it is there, not what it says. */
     if (launch_value(launch, PYTORCH_UNCACHED)) {
-        say(launch, grow_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
+        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
         return;
     }
     if (stated(launch, PYTORCH_CONF_NEW))
@@ -270,9 +270,9 @@ static void pytorch_stream(struct launch *launch, bool speak)
     merge_conf(launch, PYTORCH_CONF);
     if (speak)
         say(launch,
-                grow_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
-                          "history, snapshots and pool checkpoints (cudagraph trees); "
-                          "--entrance framework leaves it alone"));
+                vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
+                         "history, snapshots and pool checkpoints (cudagraph trees); "
+                         "--entrance framework leaves it alone"));
 }
 
 static void pytorch_sync(struct launch *launch, bool speak)
@@ -284,8 +284,8 @@ static void pytorch_sync(struct launch *launch, bool speak)
     put(launch, PYTORCH_UNCACHED, "1");
     if (speak)
         say(launch,
-                grow_text("PyTorch runs without its cache (" PYTORCH_UNCACHED "), without CUDA "
-                          "graphs; --entrance framework leaves it alone"));
+                vec_text("PyTorch runs without its cache (" PYTORCH_UNCACHED "), without CUDA "
+                         "graphs; --entrance framework leaves it alone"));
 }
 
 static void framework_switches(struct launch *launch, const struct launch_request *request)
@@ -310,8 +310,8 @@ static void framework_switches(struct launch *launch, const struct launch_reques
     case LAUNCH_FRAMEWORK:
         if (speak)
             say(launch,
-                    grow_text("frameworks keep their own caches: kedge sees segments, not tensors "
-                              "(--entrance stream shows tensors)"));
+                    vec_text("frameworks keep their own caches: kedge sees segments, not tensors "
+                             "(--entrance stream shows tensors)"));
         break;
     case LAUNCH_ENTRANCE_COUNT:
         break;

@@ -24,7 +24,7 @@
  * A setting of the user's own is merged where it can be (PyTorch's list), and where it already names a backend it is left as it
  * is and a line says so (R94). Of these names only PyTorch's are certain on every version.
  *
- * Does not start, read or write anything. Threads: none. Memory: grow.h.
+ * Does not start, read or write anything. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_LAUNCH_H
 #define KEDGE_TOOLS_LAUNCH_H

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/grow.h"
 #include "tools/keymap.h"
 #include "tools/render.h"
+#include "tools/vec.h"
 
 /* The reader's numbers -> ours. */
 struct translation {
@@ -41,7 +41,7 @@ static uint32_t module_of(struct translation *tr, const struct read_frame *frame
     if (*known != TRACE_NONE)
         return *known;
     struct trace_module ours = {.is_program = module->kind == MODULE_PROGRAM};
-    ours.path = grow_text(module->path);
+    ours.path = vec_text(module->path);
     size_t bytes = module->build_id_bytes < sizeof(ours.build_id) ? module->build_id_bytes
                                                                   : sizeof(ours.build_id);
     memcpy(ours.build_id, module->build_id, bytes);
@@ -132,7 +132,7 @@ static void add_reserved(struct translation *tr, const struct read_event *event)
 
     if (*index == TRACE_NONE) {
         *index = (uint32_t)tr->heap_count;
-        GROW_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
+        VEC_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
     }
     tr->held += event->size - tr->heaps[*index];
     tr->heaps[*index] = event->size;
@@ -144,7 +144,7 @@ static void add_oom(struct translation *tr, const struct read_event *event)
     struct load *load = tr->load;
 
     trace_add_other(tr->trace, thread_of(tr, event->thread));
-    GROW_PUSH(load->ooms, load->oom_count, load->oom_room) = (struct load_oom){
+    VEC_PUSH(load->ooms, load->oom_count, load->oom_room) = (struct load_oom){
             .requested = event->size,
             .free_bytes = event->free_bytes,
             .largest_free = event->largest_free,
@@ -170,7 +170,7 @@ static void enter_limbo(struct translation *tr, const struct read_event *event)
 
     if (*index == TRACE_NONE) {
         *index = (uint32_t)tr->limbo_count;
-        GROW_PUSH(tr->limbo, tr->limbo_count, tr->limbo_room) = 0;
+        VEC_PUSH(tr->limbo, tr->limbo_count, tr->limbo_room) = 0;
     }
     tr->limbo[*index] = event->time_ns;
 }
@@ -333,7 +333,7 @@ static void make_hints(struct load *load)
     const struct read_capture *capture = load->capture;
 
     load->hint_count = capture->rule_count;
-    load->hints = grow_array(load->hint_count, sizeof(*load->hints));
+    load->hints = vec_new(load->hint_count, sizeof(*load->hints));
     for (size_t i = 0; i < load->hint_count; i++) {
         load->hints[i].id = capture->rule[i].id;
         load->hints[i].action = capture->rule[i].action;
@@ -364,7 +364,7 @@ static void translate(struct translation *tr)
 
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
 {
-    struct load load = {.path = grow_text(path), .capture = capture, .trace = trace_new()};
+    struct load load = {.path = vec_text(path), .capture = capture, .trace = trace_new()};
     struct translation tr = {.load = &load, .capture = capture, .trace = load.trace};
 
     make_hints(&load);

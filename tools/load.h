@@ -9,7 +9,7 @@
  * table holds, without a birth on record are put at the very beginning, so that live bytes are right from there on;
  * `carried_count` says how many, and figures of a window that begins before `complete_from` are incomplete.
  *
- * Prints one line on stderr when a file cannot be used. Threads: none. Memory: grow.h.
+ * Prints one line on stderr when a file cannot be used. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_LOAD_H
 #define KEDGE_TOOLS_LOAD_H

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "alloc/hint.h"
-#include "tools/grow.h"
 #include "tools/keymap.h"
 #include "tools/predict.h"
+#include "tools/vec.h"
 
 /* Trying each hint alone costs two passes over the events: some seconds at most. */
 #define EFFECTS_COST_MAX ((size_t)400 << 20)
@@ -22,8 +22,10 @@ void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_
             ret_glob[n++] = '*';
             break;
         }
-        ret_glob[n++] = !digits ? *path : per_digit ? '?' : '*';
-        path++;
+        ret_glob[n] = *path++;
+        if (digits)
+            ret_glob[n] = per_digit ? '?' : '*';
+        n++;
         while (digits && !per_digit && *path >= '0' && *path <= '9')
             path++;
     }
@@ -126,7 +128,7 @@ static void cover(struct work *work, const struct shape *shape, const struct fie
         if (id < hint.first_block)
             hint.first_block = id;
     }
-    GROW_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
+    VEC_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
 }
 
 static struct rule_pick pick_all(const struct work *work, const struct field *field)
@@ -322,7 +324,7 @@ static int compare_blocks(const void *a, const void *b)
 static struct field list_blocks(const struct work *work)
 {
     const struct trace *trace = work->job->trace;
-    struct field field = {.blocks = grow_array(trace->block_count, sizeof(uint32_t))};
+    struct field field = {.blocks = vec_new(trace->block_count, sizeof(uint32_t))};
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
@@ -374,7 +376,7 @@ static void sort_out_late(struct work *work)
 
 static struct rule *copy_rules(const struct mine *mine)
 {
-    struct rule *rules = grow_array(mine->hint_count, sizeof(*rules));
+    struct rule *rules = vec_new(mine->hint_count, sizeof(*rules));
 
     for (size_t i = 0; i < mine->hint_count; i++)
         rules[i] = mine->hints[i].rule;
@@ -384,6 +386,8 @@ static struct rule *copy_rules(const struct mine *mine)
 /* Drops hint `at`: a check found that it would release what must stay. */
 static void drop_hint(struct mine *mine, size_t at)
 {
+    if (at >= mine->hint_count)
+        return;
     memmove(&mine->hints[at], &mine->hints[at + 1],
             (mine->hint_count - at - 1) * sizeof(*mine->hints));
     mine->hint_count--;
@@ -423,7 +427,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         const struct trace_block *block = &work->job->trace->blocks[i];
         uint64_t size = block->size;
-        if (matches[i].rule != TRACE_NONE && !matches[i].small && !block->native) {
+        if (matches[i].rule < out->hint_count && !matches[i].small && !block->native) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;
@@ -456,8 +460,8 @@ static uint64_t max_with(
 static void find_effects(struct work *work, const struct predict_match *matches)
 {
     struct mine *out = work->out;
-    bool *use = grow_array(out->hint_count, sizeof(*use));
-    uint32_t *at = grow_array(work->job->trace->block_count, sizeof(*at));
+    bool *use = vec_new(out->hint_count, sizeof(*use));
+    uint32_t *at = vec_new(work->job->trace->block_count, sizeof(*at));
     size_t tried = out->hint_count;
 
     if (tried * work->job->trace->event_count > EFFECTS_COST_MAX)
@@ -492,11 +496,11 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     size_t blocks = job->trace->block_count;
     struct mine out = {0};
     struct work work = {.job = job, .out = &out};
-    struct predict_match *matches = grow_array(blocks, sizeof(*matches));
+    struct predict_match *matches = vec_new(blocks, sizeof(*matches));
 
-    work.late_exit = grow_array(blocks, sizeof(*work.late_exit));
-    work.late_anchor = grow_array(blocks, sizeof(*work.late_anchor));
-    work.covered = grow_array(blocks, sizeof(*work.covered));
+    work.late_exit = vec_new(blocks, sizeof(*work.late_exit));
+    work.late_anchor = vec_new(blocks, sizeof(*work.late_anchor));
+    work.covered = vec_new(blocks, sizeof(*work.covered));
     for (size_t i = 0; i < blocks; i++)
         work.late_exit[i] = TRACE_NEVER;
     sort_out_late(&work);

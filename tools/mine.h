@@ -15,7 +15,7 @@
  * smallest thing that can be released. Every set of hints is checked as a whole with the code that acts in the run
  * (predict.h) before it is returned.
  *
- * Does not read, write or print. Threads: none. Memory: grow.h.
+ * Does not read, write or print. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_MINE_H
 #define KEDGE_TOOLS_MINE_H

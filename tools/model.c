@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 struct model_window model_whole(const struct trace *trace)
 {
@@ -156,7 +156,7 @@ static struct release *sort_releases(const struct trace *trace, struct model_win
         if (at == TRACE_NEVER || at >= block->died || !is_in(window, at)
                 || !is_in(window, block->born))
             continue;
-        GROW_PUSH(list, n, room) = (struct release){at, (uint32_t)i};
+        VEC_PUSH(list, n, room) = (struct release){at, (uint32_t)i};
     }
     if (n)
         qsort(list, n, sizeof(*list), compare_releases);
@@ -357,7 +357,7 @@ static void anchor_release(struct anchor_walk *walk, uint32_t id, uint32_t at)
 static void anchor_peaks(struct anchor_walk *walk)
 {
     const struct trace *trace = walk->trace;
-    uint32_t *open = grow_array(trace->anchor_count, sizeof(*open));
+    uint32_t *open = vec_new(trace->anchor_count, sizeof(*open));
     size_t count = 1; /* the root is always open */
     uint64_t live = 0;
     uint64_t reserved = 0;
@@ -392,8 +392,8 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
     struct release *releases = sort_releases(trace, window, &all, &release_count);
     size_t next = 0;
 
-    walk.figures = grow_array(trace->anchor_count, sizeof(*walk.figures));
-    walk.open = grow_array(trace->anchor_count, sizeof(*walk.open));
+    walk.figures = vec_new(trace->anchor_count, sizeof(*walk.figures));
+    walk.open = vec_new(trace->anchor_count, sizeof(*walk.open));
     for (size_t i = 0; i < trace->anchor_count; i++)
         walk.figures[i].max_at = TRACE_NEVER;
     for (uint32_t at = window.first; at < window.last; at++) {
@@ -428,7 +428,7 @@ static int compare_live(const void *a, const void *b)
 struct model_live *model_live_by_stack(
         const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count)
 {
-    struct model_live *rows = grow_array(trace->stack_count, sizeof(*rows));
+    struct model_live *rows = vec_new(trace->stack_count, sizeof(*rows));
     size_t count = 0;
 
     for (size_t i = 0; i < trace->block_count; i++) {

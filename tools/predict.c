@@ -8,7 +8,7 @@
 #include "alloc/hint.h"
 #include "alloc/pool.h"
 #include "tools/counting.h"
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 static void make_tag(
         const struct trace *trace, const struct trace_block *block, struct tag *ret_tag)
@@ -57,7 +57,7 @@ static struct edges list_edges(const struct trace *trace)
 
     for (size_t i = 0; i < trace->event_count; i++) {
         if (is_edge(&trace->events[i]))
-            GROW_PUSH(edges.at, edges.count, edges.room) = (uint32_t)i;
+            VEC_PUSH(edges.at, edges.count, edges.room) = (uint32_t)i;
     }
     return edges;
 }
@@ -222,7 +222,7 @@ int predict_reserved(
     struct replay replay = {.trace = trace};
     struct counting counting;
     struct driver driver = counting_driver(&counting);
-    struct rule *live = grow_array(count, sizeof(*live));
+    struct rule *live = vec_new(count, sizeof(*live));
     struct pool_opts opts;
     struct pool_stats stats;
 
@@ -237,7 +237,7 @@ int predict_reserved(
     r = pool_new(&driver, &opts, &replay.pool);
     if (r < 0)
         goto free_hints;
-    replay.places = grow_array(trace->block_count, sizeof(*replay.places));
+    replay.places = vec_new(trace->block_count, sizeof(*replay.places));
     r = pool_set_hints(replay.pool, replay.hints);
     if (r == 0)
         r = replay_all(&replay);

@@ -10,7 +10,7 @@
  *                   └──────────── pool_alloc · pool_free · pool_edge ─► reserved_high   (streams never late)
  *
  * The replay knows nothing of streams that run late, so a GPU that lags holds more for a while: the report of the real run
- * says how much (limbo). Threads: none. Memory: grow.h, and the pool's own.
+ * says how much (limbo). Threads: none. Memory: vec.h, and the pool's own.
  */
 #ifndef KEDGE_TOOLS_PREDICT_H
 #define KEDGE_TOOLS_PREDICT_H

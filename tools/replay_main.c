@@ -8,7 +8,7 @@
  *
  * Large tensors are filled and checked in their first and last 4 KiB and one 4 KiB page per 2 MiB.
  */
-#include "tools/runtime.h"
+#include "tools/rtcalls.h"
 #include "tools/steps.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 
 #include "tools/args.h"
 #include "tools/cmd.h"
-#include "tools/grow.h"
 #include "tools/render.h"
+#include "tools/vec.h"
 
 #define PAGE       4096u
 #define STEP       (2u << 20)
@@ -50,7 +50,7 @@ struct slot {
 };
 
 struct replay {
-    struct runtime rt;
+    struct rtcalls rt;
     struct steps steps;
     bool sync;
     void **streams; /* per stream of the trace */
@@ -71,7 +71,8 @@ static int fail(const struct replay *replay, const char *call, int error)
 /* The byte that piece `piece` of the page at `offset` of a block holds in a pass. */
 static unsigned char pattern(uint64_t id, uint32_t pass, uint64_t offset, uint32_t piece)
 {
-    uint64_t x = (id + 1) * 0x9e3779b97f4a7c15u + offset * 0xd6e8feb86659fd93u + pass * 31u + piece;
+    uint64_t x = (id + 1) * 0x9e3779b97f4a7c15u + offset * 0xd6e8feb86659fd93u + (uint64_t)pass * 31
+            + piece;
 
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93u;
@@ -84,7 +85,7 @@ static unsigned char pattern(uint64_t id, uint32_t pass, uint64_t offset, uint32
  */
 static uint32_t page_at(uint64_t size, uint64_t *io_offset)
 {
-    uint64_t last = size >= 2 * PAGE ? size - PAGE : PAGE;
+    uint64_t last = size >= (uint64_t)2 * PAGE ? size - PAGE : PAGE;
 
     if (*io_offset == 0)
         return size < PAGE ? (uint32_t)size : PAGE;
@@ -190,7 +191,7 @@ static int look(struct replay *replay, uint32_t index)
             return r;
         replay->slots[replay->slot_count] = (struct slot){index, replay->pass, offset, length};
         int error = replay->rt.memcpy_async(replay->landing + replay->slot_count * PAGE,
-                ptr + offset, length, RUNTIME_COPY_TO_HOST, stream);
+                ptr + offset, length, RTCALLS_COPY_TO_HOST, stream);
         if (error)
             return fail(replay, "cudaMemcpyAsync", error);
         replay->slot_count++;
@@ -253,12 +254,12 @@ static int run_pass(struct replay *replay)
 
 static int make_streams(struct replay *replay, bool wanted)
 {
-    replay->streams = grow_array(replay->steps.stream_count, sizeof(*replay->streams));
+    replay->streams = vec_new(replay->steps.stream_count, sizeof(*replay->streams));
     for (size_t i = 0; wanted && i < replay->steps.stream_count; i++) {
         /* Number 0 is the default stream in the recording, too. */
         int error = replay->steps.streams[i] == 0
                 ? 0
-                : replay->rt.stream_create(&replay->streams[i], RUNTIME_STREAM_NON_BLOCKING);
+                : replay->rt.stream_create(&replay->streams[i], RTCALLS_STREAM_NON_BLOCKING);
         if (error)
             return fail(replay, "cudaStreamCreateWithFlags", error);
     }
@@ -294,8 +295,8 @@ static int replay_all(struct replay *replay, const struct fields *fields)
         return r;
     if (error)
         return fail(replay, "cudaHostAlloc", error);
-    replay->slots = grow_array(SLOT_COUNT, sizeof(*replay->slots));
-    replay->ptrs = grow_array(replay->steps.block_count, sizeof(*replay->ptrs));
+    replay->slots = vec_new(SLOT_COUNT, sizeof(*replay->slots));
+    replay->ptrs = vec_new(replay->steps.block_count, sizeof(*replay->ptrs));
     replay->checksum = 0xcbf29ce484222325u;
     uint64_t passes = fields->passes ? fields->passes : 1;
     for (uint64_t pass = 0; pass < passes && r == CMD_DONE; pass++) {
@@ -318,7 +319,7 @@ static int open_runtime(struct replay *replay)
 {
     const char *why = "";
     int count = 0;
-    int r = runtime_open(&replay->rt, &why);
+    int r = rtcalls_open(&replay->rt, &why);
 
     if (r < 0) {
         (void)fprintf(stderr, "kedge-replay: %s: %s\n", why,
@@ -362,7 +363,7 @@ int main(int argc, char **argv)
     struct args_spec spec = {
             .command = "kedge-replay", .options = options, .option_count = CMD_COUNT(options)};
     struct fields fields = {0};
-    char **words = grow_array((size_t)argc, sizeof(*words));
+    char **words = vec_new((size_t)argc, sizeof(*words));
     int count = 0;
     int r = CMD_BAD;
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/grow.h"
 #include "tools/keymap.h"
+#include "tools/vec.h"
 
 const char *report_mode_name(enum hint_mode mode)
 {
@@ -17,16 +17,16 @@ char *report_end_text(const struct read_capture *capture)
 {
     switch (capture->state) {
     case FORMAT_STATE_CLEAN:
-        return grow_text(
+        return vec_text(
                 capture->oom_count ? "by itself, after running out of memory" : "by itself");
     case FORMAT_STATE_OOM:
-        return grow_text("out of memory (still running, or ended without a word)");
+        return vec_text("out of memory (still running, or ended without a word)");
     case FORMAT_STATE_SIGNAL:
-        return grow_format("signal %u", capture->state_detail);
+        return vec_format("signal %u", capture->state_detail);
     case FORMAT_STATE_OPEN:
         break;
     }
-    return grow_text("not ended by itself: still running, or killed");
+    return vec_text("not ended by itself: still running, or killed");
 }
 
 static int compare_owners(const void *a, const void *b)
@@ -45,9 +45,9 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
 {
     const struct trace *trace = report->load.trace;
     struct keymap index = {0};
-    struct report_owner *owners = NULL;
+    size_t room = 16;
+    struct report_owner *owners = vec_new(room, sizeof(*owners));
     size_t count = 0;
-    size_t room = 0;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
@@ -57,7 +57,7 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
         uint32_t *at = keymap_at(&index, keymap_text(name), TRACE_NONE);
         if (*at == TRACE_NONE) {
             *at = (uint32_t)count;
-            GROW_PUSH(owners, count, room) =
+            VEC_PUSH(owners, count, room) =
                     (struct report_owner){.name = *name ? name : "(unknown)"};
         }
         struct report_owner *owner = &owners[*at];

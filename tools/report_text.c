@@ -296,15 +296,15 @@ static void print_anchors(const struct report *report)
     free(figures);
 }
 
-void report_text_print(const struct report *given)
+void report_text_print(const struct report *report)
 {
-    struct report inked = *given;
-    const struct report *report = &inked;
+    struct report inked = *report;
     enum view view = report->view;
     uint32_t peak = report->figures.max_at == TRACE_NEVER ? report->window.last
                                                           : report->figures.max_at + 1;
 
     inked.ink = render_ink(stdout);
+    report = &inked;
     if (view == VIEW_ALL) {
         print_header(report);
         figures_print(stdout, &report->figures);

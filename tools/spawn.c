@@ -13,10 +13,8 @@
 #include <unistd.h>
 
 #include "tools/cmd.h"
-#include "tools/grow.h"
 #include "tools/symbols.h"
-
-extern char **environ;
+#include "tools/vec.h"
 
 static char *own_directory(void)
 {
@@ -24,18 +22,18 @@ static char *own_directory(void)
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
     if (n <= 0)
-        return grow_text(".");
+        return vec_text(".");
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     if (slash)
         *slash = '\0';
-    return grow_text(path);
+    return vec_text(path);
 }
 
 char *spawn_beside(const char *name)
 {
     char *directory = own_directory();
-    char *path = grow_format("%s/%s", directory, name);
+    char *path = vec_format("%s/%s", directory, name);
 
     free(directory);
     if (access(path, F_OK) == 0)
@@ -66,7 +64,7 @@ static char *find_sim(const char *who)
     char *directory = named && *named ? realpath(named, NULL) : spawn_beside("sim");
 
     if (directory) {
-        char *driver = grow_format("%s/libcuda.so.1", directory);
+        char *driver = vec_format("%s/libcuda.so.1", directory);
         bool there = access(driver, R_OK) == 0;
         free(driver);
         if (there)
@@ -86,10 +84,10 @@ static char *find_program(const char *name)
     const char *path = getenv("PATH");
 
     if (strchr(name, '/'))
-        return grow_text(name);
+        return vec_text(name);
     for (const char *s = path ? path : "/usr/local/bin:/bin:/usr/bin"; *s;) {
         size_t n = strcspn(s, ":");
-        char *file = grow_format("%.*s/%s", (int)n, n ? s : ".", name);
+        char *file = vec_format("%.*s/%s", (int)n, n ? s : ".", name);
         if (access(file, X_OK) == 0)
             return file;
         free(file);
@@ -163,7 +161,7 @@ static void look_at_command(struct launch_request *request, const char *name, ch
         program = spawn_look_at(path);
     request->may_be_framework = !program.is_elf || is_interpreter(name);
     if (request->sim && program.has_rpath && program.runtime) {
-        *io_runtime = grow_format("%s/libcudart.so.%d", request->sim, program.runtime);
+        *io_runtime = vec_format("%s/libcudart.so.%d", request->sim, program.runtime);
         if (access(*io_runtime, R_OK) == 0)
             request->sim_runtime = *io_runtime;
     }

@@ -9,7 +9,7 @@
  * A program with a DT_RPATH finds its libraries there before LD_LIBRARY_PATH: such a program gets the simulated runtime
  * preloaded, whose soname then satisfies it.
  *
- * Threads: none. Memory: grow.h.
+ * Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_SPAWN_H
 #define KEDGE_TOOLS_SPAWN_H

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/grow.h"
 #include "tools/keymap.h"
+#include "tools/vec.h"
 
 struct reader {
     struct steps *steps;
@@ -60,10 +60,10 @@ static int add_alloc(
     uint32_t next = (uint32_t)steps->stream_count;
     uint32_t index = *keymap_at(&reader->streams, (struct key){stream, 0, 0}, next);
     if (index == next)
-        GROW_PUSH(steps->streams, steps->stream_count, steps->stream_room) = stream;
+        VEC_PUSH(steps->streams, steps->stream_count, steps->stream_room) = stream;
     *known = (uint32_t)steps->block_count;
-    GROW_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){.block = *known};
-    GROW_PUSH(steps->blocks, steps->block_count, steps->block_room) =
+    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){.block = *known};
+    VEC_PUSH(steps->blocks, steps->block_count, steps->block_room) =
             (struct steps_block){.id = id, .size = size, .stream = index};
     steps->alloc_count++;
     steps->before_count += before;
@@ -82,7 +82,7 @@ static int add_free(struct reader *reader, uint64_t id, uint64_t size)
         return fault(reader, "this id is not allocated");
     if (steps->blocks[*known].size != size)
         return fault(reader, "freed with another size than it was allocated with");
-    GROW_PUSH(steps->rows, steps->row_count, steps->row_room) =
+    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) =
             (struct steps_row){.block = *known, .is_free = true};
     *known = NO_BLOCK;
     steps->free_count++;

@@ -10,7 +10,7 @@
  * An id names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
  * that makes no sense gives one message `file:line: what`.
  *
- * Knows nothing of CUDA. Threads: none. Memory: grow.h.
+ * Knows nothing of CUDA. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_STEPS_H
 #define KEDGE_TOOLS_STEPS_H

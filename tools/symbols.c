@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/grow.h"
 #include "tools/keymap.h"
+#include "tools/vec.h"
 
 /* Code of one compilation unit, addresses as in the DWARF. */
 struct unit_range {
@@ -63,11 +63,11 @@ const char *symbols_base_name(const char *path)
 
 struct symbols *symbols_new(const struct trace *trace)
 {
-    struct symbols *symbols = grow_array(1, sizeof(*symbols));
+    struct symbols *symbols = vec_new(1, sizeof(*symbols));
 
     symbols->trace = trace;
-    symbols->modules = grow_array(trace->module_count, sizeof(*symbols->modules));
-    symbols->stacks = grow_array(trace->stack_count, sizeof(*symbols->stacks));
+    symbols->modules = vec_new(trace->module_count, sizeof(*symbols->modules));
+    symbols->stacks = vec_new(trace->stack_count, sizeof(*symbols->stacks));
     /* C++ names are only readable demangled; a C tool must not need the C++ library, so it is asked for politely. */
     void *cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
     if (cxx)
@@ -105,7 +105,7 @@ void symbols_free(struct symbols *symbols)
 
 static const char *keep(struct symbols *symbols, char *text)
 {
-    GROW_PUSH(symbols->texts, symbols->text_count, symbols->text_room) = text;
+    VEC_PUSH(symbols->texts, symbols->text_count, symbols->text_room) = text;
     return text;
 }
 
@@ -116,8 +116,8 @@ const char *symbols_trouble(const struct symbols *symbols, size_t index)
 
 static void add_trouble(struct symbols *symbols, const char *path, const char *what)
 {
-    GROW_PUSH(symbols->trouble, symbols->trouble_count, symbols->trouble_room) =
-            grow_format("%s: %s", path, what);
+    VEC_PUSH(symbols->trouble, symbols->trouble_count, symbols->trouble_room) =
+            vec_format("%s: %s", path, what);
 }
 
 static bool is_same_build(Dwfl_Module *module, const struct trace_module *captured)
@@ -183,7 +183,7 @@ static const char *readable(struct symbols *symbols, const char *name)
     if (plain && status == 0)
         return keep(symbols, plain);
     free(plain);
-    return keep(symbols, grow_text(name));
+    return keep(symbols, vec_text(name));
 }
 
 /* The name of a function or inlined call: the linkage name says more for C++. */
@@ -211,7 +211,7 @@ static Dwarf_Addr place(Dwfl_Module *module, uint64_t offset)
 
 static void push_line(struct named_frame *frame, struct symbols_line line)
 {
-    GROW_PUSH(frame->lines, frame->count, frame->room) = line;
+    VEC_PUSH(frame->lines, frame->count, frame->room) = line;
 }
 
 /* Where an inlined call was written: DW_AT_call_file and DW_AT_call_line. */
@@ -230,7 +230,7 @@ static void call_place(
             && dwarf_getsrcfiles(cu, &files, NULL) == 0) {
         const char *name = dwarf_filesrc(files, value, NULL, NULL);
         if (name)
-            line->file = keep(symbols, grow_text(name));
+            line->file = keep(symbols, vec_text(name));
     }
 }
 
@@ -278,7 +278,7 @@ static void collect_ranges(struct module_file *file)
         Dwarf_Addr hi;
         ptrdiff_t at = 0;
         while ((at = dwarf_ranges(unit, at, &base, &lo, &hi)) > 0)
-            GROW_PUSH(file->ranges, file->range_count, file->range_room) =
+            VEC_PUSH(file->ranges, file->range_count, file->range_room) =
                     (struct unit_range){lo, hi, dwarf_dieoffset(unit)};
     }
     if (file->range_count)
@@ -345,7 +345,7 @@ static bool name_by_dwarf(struct symbols *symbols, struct module_file *file, uin
         int number = 0;
         const char *name = dwarf_linesrc(source, NULL, NULL);
         if (name)
-            line.file = keep(symbols, grow_text(name));
+            line.file = keep(symbols, vec_text(name));
         if (dwarf_lineno(source, &number) == 0)
             line.line = (unsigned)number;
     }
@@ -377,8 +377,8 @@ static bool name_by_symbol(struct symbols *symbols, Dwfl_Module *module, uint64_
 
     if (!name || !*name)
         return false;
-    line.function = keep(
-            symbols, grow_format("%s+0x%" PRIx64, readable(symbols, name), (uint64_t)distance));
+    line.function =
+            keep(symbols, vec_format("%s+0x%" PRIx64, readable(symbols, name), (uint64_t)distance));
     push_line(frame, line);
     return true;
 }
@@ -406,12 +406,12 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
             || (!name_by_dwarf(symbols, &symbols->modules[at->module], at->offset, line, &frame)
                     && !name_by_symbol(symbols, module, at->offset, line, &frame))) {
         line.function = keep(symbols,
-                grow_format("%s+0x%" PRIx64,
+                vec_format("%s+0x%" PRIx64,
                         captured && *captured->path ? symbols_base_name(captured->path) : "?",
                         at->offset));
         push_line(&frame, line);
     }
-    GROW_PUSH(symbols->named, symbols->named_count, symbols->named_room) = frame;
+    VEC_PUSH(symbols->named, symbols->named_count, symbols->named_room) = frame;
     return &symbols->named[index];
 }
 
@@ -428,7 +428,7 @@ static struct named_stack *name_stack(struct symbols *symbols, uint32_t number)
         const struct named_frame *frame =
                 name_frame(symbols, &symbols->trace->frames[stack->first + i]);
         for (size_t k = 0; k < frame->count; k++)
-            GROW_PUSH(named->lines, named->count, room) = frame->lines[k];
+            VEC_PUSH(named->lines, named->count, room) = frame->lines[k];
     }
     return named;
 }
@@ -461,12 +461,12 @@ const char *symbols_site(struct symbols *symbols, uint32_t stack)
         return named->site;
     const struct symbols_line *line = innermost(symbols, stack);
     if (!line)
-        named->site = grow_text("(no stack)");
+        named->site = vec_text("(no stack)");
     else if (line->file)
         named->site =
-                grow_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line);
+                vec_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line);
     else
-        named->site = grow_format("%s %s", line->function, symbols_base_name(line->module));
+        named->site = vec_format("%s %s", line->function, symbols_base_name(line->module));
     return named->site;
 }
 

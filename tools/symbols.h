@@ -8,7 +8,7 @@
  *
  *     frame ─► cache ─► module's file ─ same build-id? ─► DWARF scopes ─► symbol + offset ─► module+0x1234
  *
- * Nothing is ever symbolised inside the watched program. Threads: none. Memory: grow.h; results live as long as the
+ * Nothing is ever symbolised inside the watched program. Threads: none. Memory: vec.h; results live as long as the
  * symbols object. Modules are opened when they are first asked for.
  */
 #ifndef KEDGE_TOOLS_SYMBOLS_H

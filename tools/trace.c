@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/grow.h"
 #include "tools/keymap.h"
+#include "tools/vec.h"
 
 /* The ranges that one thread has open, innermost last. */
 struct open_ranges {
@@ -23,9 +23,9 @@ struct trace_index {
 
 struct trace *trace_new(void)
 {
-    struct trace *trace = grow_array(1, sizeof(*trace));
+    struct trace *trace = vec_new(1, sizeof(*trace));
 
-    trace->index = grow_array(1, sizeof(*trace->index));
+    trace->index = vec_new(1, sizeof(*trace->index));
     (void)trace_add_anchor(trace, "", 0);
     trace->anchors[0].enter = 0;
     (void)trace_add_stack(trace, NULL, 0, false);
@@ -60,8 +60,8 @@ uint32_t trace_add_module(struct trace *trace, const struct trace_module *module
 {
     struct trace_module copy = *module;
 
-    copy.path = grow_text(module->path);
-    GROW_PUSH(trace->modules, trace->module_count, trace->module_room) = copy;
+    copy.path = vec_text(module->path);
+    VEC_PUSH(trace->modules, trace->module_count, trace->module_room) = copy;
     return (uint32_t)(trace->module_count - 1);
 }
 
@@ -71,8 +71,8 @@ uint32_t trace_add_stack(
     struct trace_stack stack = {.first = (uint32_t)trace->frame_count, .count = count, .cut = cut};
 
     for (uint32_t i = 0; i < count; i++)
-        GROW_PUSH(trace->frames, trace->frame_count, trace->frame_room) = frames[i];
-    GROW_PUSH(trace->stacks, trace->stack_count, trace->stack_room) = stack;
+        VEC_PUSH(trace->frames, trace->frame_count, trace->frame_room) = frames[i];
+    VEC_PUSH(trace->stacks, trace->stack_count, trace->stack_room) = stack;
     return (uint32_t)(trace->stack_count - 1);
 }
 
@@ -83,18 +83,18 @@ uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instan
     if (instance == TRACE_NONE)
         instance = *seen;
     *seen = instance + 1;
-    struct trace_anchor anchor = {.path = grow_text(path),
+    struct trace_anchor anchor = {.path = vec_text(path),
             .instance = instance,
             .parent = trace->anchor_count ? 0 : TRACE_NONE,
             .enter = TRACE_NEVER,
             .exit = TRACE_NEVER};
-    GROW_PUSH(trace->anchors, trace->anchor_count, trace->anchor_room) = anchor;
+    VEC_PUSH(trace->anchors, trace->anchor_count, trace->anchor_room) = anchor;
     return (uint32_t)(trace->anchor_count - 1);
 }
 
 static uint32_t add_event(struct trace *trace, struct trace_event event)
 {
-    GROW_PUSH(trace->events, trace->event_count, trace->event_room) = event;
+    VEC_PUSH(trace->events, trace->event_count, trace->event_room) = event;
     return (uint32_t)(trace->event_count - 1);
 }
 
@@ -124,7 +124,7 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
     (*nth)++;
     block.born = add_event(trace,
             (struct trace_event){TRACE_ALLOC, id, birth->anchor, birth->thread, birth->size});
-    GROW_PUSH(trace->blocks, trace->block_count, trace->block_room) = block;
+    VEC_PUSH(trace->blocks, trace->block_count, trace->block_room) = block;
     *keymap_at(&trace->index->live, (struct key){birth->address, 0, 0}, id) = id;
     return id;
 }
@@ -153,8 +153,7 @@ static struct open_ranges *ranges_of(struct trace *trace, uint32_t thread)
     struct trace_index *index = trace->index;
 
     while (index->thread_count <= thread)
-        GROW_PUSH(index->threads, index->thread_count, index->thread_room) =
-                (struct open_ranges){0};
+        VEC_PUSH(index->threads, index->thread_count, index->thread_room) = (struct open_ranges){0};
     return &index->threads[thread];
 }
 
@@ -200,7 +199,7 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
         a->parent = parent_of(trace, ranges, a->path);
     }
     if (kind == TRACE_ENTER)
-        GROW_PUSH(ranges->anchors, ranges->count, ranges->room) = anchor;
+        VEC_PUSH(ranges->anchors, ranges->count, ranges->room) = anchor;
     if (kind == TRACE_EXIT) {
         a->exit = at;
         close_range(ranges, anchor);

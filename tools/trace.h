@@ -13,7 +13,7 @@
  * An event's index in `events` is its time: everything that compares moments compares indices. Block 0 and anchor 0 are real
  * entries; "none" is TRACE_NONE. Anchor 0 is the root: the whole process, never left.
  *
- * Threads: none. Memory: grow.h; trace_free gives all of it back.
+ * Threads: none. Memory: vec.h; trace_free gives all of it back.
  */
 #ifndef KEDGE_TOOLS_TRACE_H
 #define KEDGE_TOOLS_TRACE_H

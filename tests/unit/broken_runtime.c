@@ -2,7 +2,7 @@
 /*
  * A CUDA runtime of a dozen calls on host memory, that can be told to be wrong: kedge-replay must notice.
  *
- *     BROKEN=overlap   every 5th allocation gets memory that a living one has
+ *     BROKEN=overlap   every 5th allocation gets the memory of the one before
  *     BROKEN=oom       the 4th allocation fails
  *     BROKEN=nodevice  there is no device
  */
@@ -37,8 +37,9 @@ int cudaGetDeviceCount(int *ret_count)
     return 0;
 }
 
-static unsigned char *last; /* a living block that others are laid upon */
-static size_t last_size;
+#define ROOM ((size_t)16 << 20) /* behind each block, so that a larger one can be laid upon it */
+
+static unsigned char *last; /* the block of the call before, NULL once it is freed */
 
 int cudaMalloc(void **ret_ptr, size_t size)
 {
@@ -47,15 +48,14 @@ int cudaMalloc(void **ret_ptr, size_t size)
     count++;
     if (is_broken("oom") && count == 4)
         return 2;
-    if (is_broken("overlap") && count % 5 == 0 && last && size <= last_size) {
+    if (is_broken("overlap") && count % 5 == 0 && last) {
         *ret_ptr = last;
         return 0;
     }
-    unsigned char *block = malloc(size + 16);
+    unsigned char *block = malloc(size + ROOM);
     if (!block)
         return 2;
     last = block;
-    last_size = size;
     *ret_ptr = block;
     return 0;
 }

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # kedge-replay on a runtime that can be told to be wrong (broken_runtime.c).
 set -eu
-replay=$KEDGE_BUILD/kedge-replay
-export LD_LIBRARY_PATH=$KEDGE_BUILD/tests/unit/broken
+rm -rf work && mkdir work && cd work # nothing of an earlier run
+replay=$TEST_BUILD/kedge-replay
+export LD_LIBRARY_PATH=$TEST_BUILD/tests/unit/broken
 fail() { echo "FAILED: $*" >&2; exit 1; }
 expect() {
     local want=$1 got=0
@@ -48,8 +49,7 @@ has err "should be 0x"
 BROKEN=oom expect 1 "$replay" t.csv
 has err "out of memory"
 BROKEN=nodevice expect 77 "$replay" t.csv
-LD_LIBRARY_PATH=/nowhere expect 77 "$replay" t.csv
-has err "libcudart.so.13"
+LD_LIBRARY_PATH=/nowhere expect 77 "$replay" t.csv # no runtime, or the machine's own without a device
 expect 2 "$replay" nowhere.csv
 has err "nowhere.csv: No such file"
 printf 'op,id,size,stream,time_us\na,1,x,0,0\n' >bad.csv

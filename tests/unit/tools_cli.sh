@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Drives `kedge` on captures that capture_maker wrote. $1 says which part.
 set -eu
-kedge=$KEDGE_BUILD/kedge
-make=$KEDGE_BUILD/tests/unit/capture_maker
+rm -rf work && mkdir work && cd work # nothing of an earlier run
+kedge=$TEST_BUILD/kedge
+make=$TEST_BUILD/tests/unit/capture_maker
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # expect CODE COMMAND...: its exit code; output in ./out, messages in ./err
 expect() {
@@ -182,20 +183,20 @@ man)
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
     for c in run report diff suggest verify replay hints env; do
-        page=$KEDGE_SOURCE/tools/man/kedge-$c.1
+        page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help
         # The paragraphs of OPTIONS: each option stands in the line after .TP.
         text "$page" | sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' | grep -A1 '^.TP' | options >page
         diff help page >&2 || fail "--help and kedge-$c.1 list different options"
         has "$page" "SPDX-License-Identifier"
-        has "$KEDGE_SOURCE/tools/man/kedge.1" ".BR kedge-$c (1)"
+        has "$TEST_SOURCE/tools/man/kedge.1" ".BR kedge-$c (1)"
     done
-    "$KEDGE_BUILD/kedge-replay" --help | options >help
-    text "$KEDGE_SOURCE/tools/man/kedge-replay.1" | options >page
+    "$TEST_BUILD/kedge-replay" --help | options >help
+    text "$TEST_SOURCE/tools/man/kedge-replay.1" | options >page
     comm -23 help page >missing
     [ ! -s missing ] || fail "kedge-replay.1 lacks options of kedge-replay: $(cat missing)"
-    ! command -v man >/dev/null || for page in "$KEDGE_SOURCE"/tools/man/*.1; do
+    ! command -v man >/dev/null || for page in "$TEST_SOURCE"/tools/man/*.1; do
         man --warnings -l "$page" >/dev/null 2>err
         [ ! -s err ] || fail "$page: $(cat err)"
     done

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Drives `kedge` with libkedge.so and the simulated device. $1 says which part.
 set -eu
-build=$KEDGE_BUILD
-unset KEDGE_BUILD KEDGE_SOURCE KEDGE_SANITIZE # no variables of kedge's
+rm -rf work && mkdir work && cd work # nothing of an earlier run
+build=$TEST_BUILD
 kedge=$build/kedge
 sot=$build/trainers/sot
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -130,7 +130,7 @@ for n in range(3000):
         peak = max(peak, total)
         rows.append(f"a,{n},{size},{stream},{n}")
 open("t.csv", "w").write("\n".join(rows) + "\n")
-open("peak", "w").write(f"{peak} {sum(r[0] == 'a' for r in rows[1:])}")
+open("peak", "w").write(f"{peak} {sum(r[0] == 'a' for r in rows[1:])}\n")
 PY
     read -r peak count <peak
     for entrance in sync stream; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/grow.h"
+#include "tools/vec.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ static _Noreturn void no_memory(void)
     exit(2);
 }
 
-void *grow_room(void *base, size_t need, size_t size, size_t *room)
+void *vec_grow(void *base, size_t need, size_t size, size_t *room)
 {
     if (need <= *room)
         return base;
@@ -28,7 +28,7 @@ void *grow_room(void *base, size_t need, size_t size, size_t *room)
     return moved;
 }
 
-void *grow_array(size_t count, size_t size)
+void *vec_new(size_t count, size_t size)
 {
     void *base = calloc(count ? count : 1, size);
     if (!base)
@@ -36,7 +36,7 @@ void *grow_array(size_t count, size_t size)
     return base;
 }
 
-char *grow_text(const char *text)
+char *vec_text(const char *text)
 {
     char *copy = strdup(text);
     if (!copy)
@@ -44,7 +44,7 @@ char *grow_text(const char *text)
     return copy;
 }
 
-char *grow_format(const char *format, ...)
+char *vec_format(const char *format, ...)
 {
     va_list args;
     char *text = NULL;
