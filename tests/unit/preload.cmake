@@ -96,13 +96,13 @@ if(TARGET simcuda)
     if(TARGET world_linked_test)
         add_dependencies(world_linked_test ${asking_libraries})
         add_dependencies(world_dlsym_test ${asking_libraries})
-        set_tests_properties(preload.world.linked.another_preload_is_called_in_its_turn PROPERTIES ENVIRONMENT
-            "${KEDGE_TEST_ENVIRONMENT};LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>;LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim;KEDGE_TRACE=off;TEST_ROUTE=linked")
         add_test(NAME preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
             COMMAND world_dlsym_test libraries_on_the_bypass_list_get_the_drivers_memory)
         kedge_test_properties(preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
             LABELS preload ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_NO_STACKS=1")
     endif()
+    set(kedge_preloads "LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>")
+    kedge_preload_test(other SOURCES ../preload/other_test.c ROUTES linked ENVIRONMENT ${kedge_preloads})
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
 endif()
 
