@@ -410,12 +410,19 @@ static bool can_join(const struct heap *heap, const struct block *block, const s
             || (heap->stream_count <= 1 && (!block->stream || !other->stream));
 }
 
+/* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
+static uint32_t class_of(const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    return stream && point <= heap_stream_at(pool, stream)->line.passed ? 0 : stream;
+}
+
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
 {
     struct block *block = heap_block(pool, index);
     struct heap *heap = heap_segment_of(pool, block)->heap;
     const struct block *other;
 
+    stream = class_of(pool, stream, point);
     block->state = BLOCK_FREE;
     block->flags = 0;
     block->seq = stream ? point : 0;
@@ -485,6 +492,7 @@ void heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_
         (void)heap_put(pool, index, stream, point);
         return;
     }
+    stream = class_of(pool, stream, point);
     slot = recent_slot(heap, stream, segment->small, block->node.size);
     if (*slot && heap_block(pool, *slot)->node.size != block->node.size)
         settle_slot(pool, heap, slot);

@@ -151,3 +151,50 @@ TEST(a_trim_does_not_wait_for_the_device)
     b->fake->hangs = false;
     bench_end(b);
 }
+
+static struct {
+    struct bench *bench;
+    devptr_t ptr; /* freed on stream 2 in the middle of the next record, 0 = nothing */
+    int (*real)(void *self, uint64_t stream, uint64_t *ret_fence);
+} between;
+
+static int record_and_pass(void *self, uint64_t stream, uint64_t *ret_fence)
+{
+    devptr_t ptr = between.ptr;
+    int r = between.real(self, stream, ret_fence);
+
+    between.ptr = 0;
+    if (ptr) {
+        uint64_t bytes;
+
+        CHECK_EQ(bench_free_on(between.bench, ptr, 2), 0);
+        fake_drain(between.bench->fake);
+        CHECK_EQ(pool_trim(between.bench->pool, HEAP_MAPPED, BENCH_POOL, 0, &bytes), 0);
+    }
+    return r;
+}
+
+/* Another thread's later point has passed before this one's block is put where it waits: nothing comes to fetch it. */
+TEST(a_block_whose_point_has_passed_does_not_wait)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts opts;
+    uint64_t bytes;
+    devptr_t first, second;
+
+    REQUIRE(b != NULL);
+    pool_opts_init(&opts);
+    b->fake = fake_new(1 * GiB);
+    between.bench = b;
+    between.real = b->fake->driver.stream_record;
+    b->fake->driver.stream_record = record_and_pass;
+    REQUIRE_EQ(pool_new(&b->fake->driver, &opts, &b->pool), 0);
+    first = bench_alloc_on(b, 8 * MiB, 1);
+    second = bench_alloc_on(b, 8 * MiB, 1);
+    between.ptr = second;
+    CHECK_EQ(bench_free_on(b, first, 2), 0);
+    CHECK_EQ(between.ptr, 0);
+    CHECK_EQ(pool_trim(b->pool, HEAP_MAPPED, BENCH_POOL, 0, &bytes), 0);
+    CHECK_EQ(bench_stats(b).reserved, 0);
+    bench_end(b);
+}
