@@ -206,3 +206,23 @@ TEST(a_change_of_the_current_pool_is_not_missed)
             CUDA_SUCCESS);
     CHECK(found == next_pool);
 }
+
+/* cuDNN asks for ever less, from all that is free on: a guess that cannot be met must not cost a handle for each granule. */
+TEST(a_guess_that_cannot_be_met_is_quick)
+{
+    size_t available, total, after;
+    CUdeviceptr ptr = 0;
+    uint64_t creates;
+    CUstream stream;
+
+    client_init();
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuMemFreeAsync(alloc_async(64 * MB, stream), stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    creates = client_calls("cuMemCreate");
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, available + 2 * MB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_LT(client_calls("cuMemCreate") - creates, 64);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+    CHECK_EQ(after, available);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, available, stream), CUDA_SUCCESS); /* and this one can */
+}
