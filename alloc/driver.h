@@ -44,8 +44,8 @@ struct driver {
 
     /* Smallest physical handle of the device and the multiple of all sizes, a power of two (usually 2 MiB). */
     int (*granularity)(void *self, int device, uint64_t *ret_size);
-    /* Bytes of memory that the device has, and that the driver says are free. Only asked when a range is reserved, or
-     * on growth when pool_opts.reserve is set. */
+    /* Bytes of memory that the device has, and that the driver says are free. Only asked when a range is reserved,
+     * on growth of mapped memory by many handles, or on any growth when pool_opts.reserve is set. */
     int (*memory)(void *self, int device, uint64_t *ret_total, uint64_t *ret_free);
 
     /* Address ranges, aligned to `align` (a power of two, a multiple of the granularity). DRIVER_NOT_SUPPORTED where

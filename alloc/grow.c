@@ -6,6 +6,9 @@
 /* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
 #define RANGE_UNKNOWN (UINT64_C(64) << 30)
 
+/* From here on it is cheaper to ask how much memory there is than to find out by creating a handle for each granule. */
+#define GUESS_LEAST (UINT64_C(128) << 20)
+
 static uint64_t most(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -464,26 +467,28 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     return need - least(need, heap_shelved(heap, each) * each);
 }
 
-/* Growth that the program's options forbid, or that would eat the reserve: as if the device had said so. */
+/* Growth that the program's options forbid, that would eat the reserve, or that cannot succeed: as if the device had said
+ * so. */
 static int may_grow(struct pool *pool, const struct serve *serve)
 {
+    uint64_t reserve = serve->last ? 0 : pool->opts.reserve;
     uint64_t total = 0;
     uint64_t available = 0;
     uint64_t need, reserved;
+    bool many;
 
-    if (!pool->opts.cap && !pool->opts.reserve)
-        return 0;
     lock_take(&pool->lock);
     need = grow_need(pool, serve);
     reserved = serve->heap->device->reserved;
+    many = !serve->hinted && !is_plain(serve) && need >= GUESS_LEAST;
     lock_drop(&pool->lock);
     if (need == 0)
         return 0;
     if (pool->opts.cap && reserved + need > pool->opts.cap)
         return DRIVER_OUT_OF_MEMORY;
-    if (pool->opts.reserve && !serve->last
+    if ((reserve || many)
             && drive_memory(pool, serve->request->device, &total, &available) == 0
-            && available < need + pool->opts.reserve)
+            && available < need + reserve)
         return DRIVER_OUT_OF_MEMORY;
     return 0;
 }

@@ -416,6 +416,7 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
     struct heap *heap = heap_segment_of(pool, block)->heap;
     const struct block *other;
 
+    stream = heap_class_of(pool, stream, point);
     block->state = BLOCK_FREE;
     block->flags = 0;
     block->seq = stream ? point : 0;

@@ -404,6 +404,13 @@ static inline uint32_t heap_pop_recent(
     return index;
 }
 
+/* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
+static inline uint32_t heap_class_of(
+        const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    return stream && point <= heap_stream_at(pool, stream)->line.passed ? 0 : stream;
+}
+
 /* As heap_put, but a small block may stay by itself for a moment. */
 static inline void heap_put_recent(
         struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED
@@ -418,6 +425,7 @@ static inline void heap_put_recent(
         (void)heap_put(pool, index, stream, point);
         return;
     }
+    stream = heap_class_of(pool, stream, point);
     slot = heap_recent_slot(heap, stream, segment->small, size);
     if (*slot && heap_block(pool, *slot)->node.size != size)
         heap_settle_slot(pool, heap, slot);

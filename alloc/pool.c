@@ -8,9 +8,11 @@
 #include "alloc/serve.h"
 #include "alloc/trim.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define HEAPS_LOOK 64 /* heaps that pool_synchronised looks at in one call */
+#define TRIM_LOOKS 64 /* at fences that a trim has just recorded */
 
 enum frozen {
     FROZEN_NOT,
@@ -675,6 +677,32 @@ static void let_heap_go(struct pool *pool, struct heap *heap)
     lock_drop(&pool->lock);
 }
 
+/* Is something of the heap free but for a fence? */
+static bool is_waiting(struct pool *pool, const struct heap *heap)
+{
+    bool waiting;
+
+    lock_take(&pool->lock);
+    waiting = heap->tally.pending > 0;
+    for (const struct heap_stream *at = heap->streams; at && !waiting; at = at->next)
+        waiting = at->fit.count > 0;
+    lock_drop(&pool->lock);
+    return waiting;
+}
+
+/* A program that trims has mostly synchronised before, but the fences that say so to us are recorded only now, and take
+ * some microseconds to arrive on an idle device. */
+static void look_at_fences(struct pool *pool, struct heap *heap)
+{
+    for (int i = 0; i < TRIM_LOOKS; i++) {
+        (void)reclaim_poll(pool, true);
+        (void)reclaim_points(pool, heap, 0);
+        if (!is_waiting(pool, heap))
+            return;
+        (void)sched_yield();
+    }
+}
+
 int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
         uint64_t *ret_bytes)
 {
@@ -683,8 +711,7 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
 
     if (!heap)
         return -ENOENT;
-    (void)reclaim_poll(pool, true);
-    (void)reclaim_points(pool, heap, 0);
+    look_at_fences(pool, heap);
     lock_take(&pool->lock);
     held = heap->tally.reserved;
     lock_drop(&pool->lock);

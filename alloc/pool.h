@@ -231,8 +231,8 @@ static inline bool pool_has_news(const struct pool *pool)
     return atomic_load_explicit(&gate->news, memory_order_relaxed) != 0;
 }
 
-/* [driver] Gives back what is free in one heap until it holds no more than `keep` bytes; asks fences, does not wait.
- * *ret_bytes = what was given back. 0, or -ENOENT: no such heap. For cuMemPoolTrimTo (R78). */
+/* [driver] Gives back what is free in one heap until it holds no more than `keep` bytes; asks fences a few times, does not
+ * wait for the device. *ret_bytes = what was given back. 0, or -ENOENT: no such heap. For cuMemPoolTrimTo (R78). */
 int pool_trim(
         struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep, uint64_t *ret_bytes);
 

@@ -24,6 +24,7 @@ static uint64_t
         peers[DEVICES_MAX]; /* bit per device that may access the private heaps of this one */
 
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
+static atomic_uint changes;                       /* of what is current anywhere */
 
 static int find_locked(CUmemoryPool handle)
 {
@@ -122,6 +123,7 @@ static int ask_current(int device, struct mempool *ret_pool)
 
 int mempool_current(int device, struct mempool *ret_pool)
 {
+    unsigned before = atomic_load(&changes);
     uint64_t id;
     int r;
 
@@ -132,15 +134,18 @@ int mempool_current(int device, struct mempool *ret_pool)
         return 0;
     r = ask_current(device, ret_pool);
     if (r == 0)
-        atomic_store_explicit(&current_id[device], ret_pool->id, memory_order_release);
+        atomic_store(&current_id[device], ret_pool->id);
+    if (atomic_load(&changes) != before) /* while the driver was asked: the next one asks again */
+        atomic_store(&current_id[device], 0);
     return r;
 }
 
 void mempool_changed(int device)
 {
+    atomic_fetch_add(&changes, 1);
     for (int i = 0; i < DEVICES_MAX; i++)
         if (device < 0 || i == device)
-            atomic_store_explicit(&current_id[i], 0, memory_order_release);
+            atomic_store(&current_id[i], 0);
 }
 
 static void set_one_locked(struct access *access, const CUmemAccessDesc *desc)

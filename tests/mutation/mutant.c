@@ -222,14 +222,6 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     return __real_pool_free(pool, ptr, &changed, ret);
 }
 
-void __real_heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point);
-void __wrap_heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point);
-
-void __wrap_heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
-{
-    __real_heap_put_recent(pool, index, stream, is_off[MUTANT_NUMBER] ? 0 : point);
-}
-
 size_t __real_context_list(struct context *ret_contexts, size_t max);
 size_t __wrap_context_list(struct context *ret_contexts, size_t max);
 
@@ -247,6 +239,12 @@ int __wrap_backend_synchronise(uint64_t context)
 {
     return is_off[MUTANT_BARRIER] ? 0 : __real_backend_synchronise(context);
 }
+
+/* The threads' default streams seen so far, for MUTANT_OWNER. */
+enum {
+    THREAD_STREAMS = 64
+};
+static struct stream thread_streams[THREAD_STREAMS];
 
 int __real_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
 int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
@@ -267,6 +265,8 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     static _Atomic(uint64_t) first_thread_stream;
     int r = __real_stream_here(handle, per_thread_call, ret_stream);
 
+    if (r == 0 && ret_stream->per_thread)
+        thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
     if (r == 0 && is_off[MUTANT_STREAM])
         ret_stream->identity = one_of(&first_stream, ret_stream->identity);
     if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)
@@ -274,16 +274,22 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     return r;
 }
 
-bool __real_stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable);
-bool __wrap_stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable);
+bool __real_stream_enter(uint64_t identity, struct stream *ret_stream);
+bool __wrap_stream_enter(uint64_t identity, struct stream *ret_stream);
 
-bool __wrap_stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable)
+/* Another thread's default stream is taken for this thread's: its handle names the wrong one here. */
+bool __wrap_stream_enter(uint64_t identity, struct stream *ret_stream)
 {
-    bool found = __real_stream_of_identity(identity, ret_stream, ret_usable);
-
-    if (is_off[MUTANT_OWNER])
-        *ret_usable = true;
-    return found;
+    if (__real_stream_enter(identity, ret_stream))
+        return true;
+    if (!is_off[MUTANT_OWNER])
+        return false;
+    for (unsigned i = 0; i < THREAD_STREAMS; i++)
+        if (thread_streams[i].identity == identity && identity) {
+            *ret_stream = thread_streams[i];
+            return true;
+        }
+    return false;
 }
 
 void __real_pool_stream_gone(struct pool *pool, uint64_t stream_key);

@@ -108,7 +108,6 @@ MUTATIONS = {
     "fence": (ORACLE, ["streams_sync", "streams_stream", "threads_sync", "threads_stream"]), # R4: in each multi-stream scenario
     "epoch": (ORACLE, ["streams_sync", "threads_sync"]),
     "point": (ORACLE, ["streams_stream", "threads_stream"]),
-    "number": (ORACLE, ["streams_stream", "threads_stream"]),
     "least": (ORACLE, ["streams_stream", "threads_stream"]),
     "cut": (ORACLE, ["streams_stream"]),
     "drop": (ORACLE, ["streams_stream", "threads_stream"]),

@@ -161,3 +161,68 @@ TEST(a_stream_does_not_end_in_the_middle_of_our_record)
     CHECK(atomic_load(&ended) == 1);
     CHECK(atomic_load(&early) == 0);
 }
+
+/* ---- the current pool changes while it is asked for ------------------------------------------- */
+
+static CUmemoryPool next_pool;
+
+static void *change_pool(void *data)
+{
+    (void)data;
+    CHECK_EQ(cu->cuDeviceSetMemPool(0, next_pool), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* The driver has named the pool that was current, and kedge has not yet heard it. */
+static void change_in_question(const char *call)
+{
+    static atomic_int seen;
+    pthread_t thread;
+
+    if (strcmp(call, "cuDeviceGetDefaultMemPool") != 0 || atomic_exchange(&seen, 1))
+        return;
+    REQUIRE(pthread_create(&thread, NULL, change_pool, NULL) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
+TEST(a_change_of_the_current_pool_is_not_missed)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    CUmemPoolProps props = pool_on(0);
+    CUmemoryPool found = NULL;
+    CUstream stream;
+    CUdeviceptr ptr;
+
+    client_init();
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuMemPoolCreate(&next_pool, &props), CUDA_SUCCESS);
+    set_hook(change_in_question);
+    (void)alloc_async(1 * MB, stream); /* from either of them */
+    set_hook(NULL);
+    ptr = alloc_async(1 * MB, stream);
+    REQUIRE_EQ(cu->cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr),
+            CUDA_SUCCESS);
+    CHECK(found == next_pool);
+}
+
+/* cuDNN asks for ever less, from all that is free on: a guess that cannot be met must not cost a handle for each granule. */
+TEST(a_guess_that_cannot_be_met_is_quick)
+{
+    size_t available, total, after;
+    CUdeviceptr ptr = 0;
+    uint64_t creates;
+    CUstream stream;
+
+    client_init();
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuMemFreeAsync(alloc_async(64 * MB, stream), stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    creates = client_calls("cuMemCreate");
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, available + 2 * MB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_LT(client_calls("cuMemCreate") - creates, 64);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+    CHECK_EQ(after, available);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, available, stream), CUDA_SUCCESS); /* and this one can */
+}

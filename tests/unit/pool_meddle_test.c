@@ -100,3 +100,101 @@ TEST(a_full_device_gets_what_other_memory_pools_hold)
     CHECK_EQ(b->r, 0);
     bench_end(b);
 }
+
+static struct {
+    int late; /* questions that a fence leaves unanswered, as a device does for some microseconds */
+    int (*real)(void *self, uint64_t fence);
+} slow;
+
+static int query_late(void *self, uint64_t fence)
+{
+    return slow.late-- > 0 ? -EAGAIN : slow.real(self, fence);
+}
+
+/* R78: the program has synchronised, so all that is free is free, although our own fence is only just recorded. */
+TEST(a_trim_waits_for_its_own_fences_to_arrive)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts opts;
+    uint64_t bytes = 0;
+    devptr_t first, second;
+
+    REQUIRE(b != NULL);
+    pool_opts_init(&opts);
+    b->fake = fake_new(1 * GiB);
+    slow.real = b->fake->driver.fence_query;
+    b->fake->driver.fence_query = query_late;
+    REQUIRE_EQ(pool_new(&b->fake->driver, &opts, &b->pool), 0);
+    first = bench_alloc_on(b, 8 * MiB, 1);
+    second = bench_alloc_on(b, 8 * MiB, 1);
+    CHECK_EQ(bench_free_on(b, first, 1), 0);
+    CHECK_EQ(bench_free(b, second), 0); /* without a stream */
+    slow.late = 6;
+    CHECK_EQ(pool_trim(b->pool, HEAP_MAPPED, BENCH_POOL, 0, &bytes), 0);
+    CHECK_EQ(bytes, 16 * MiB);
+    CHECK_EQ(b->fake->waits, 0);
+    bench_end(b);
+}
+
+/* A device that is busy is not waited for. */
+TEST(a_trim_does_not_wait_for_the_device)
+{
+    struct bench *b = bench_new(1 * GiB);
+    uint64_t bytes = 7;
+    devptr_t first = bench_alloc_on(b, 8 * MiB, 1);
+
+    fake_submit(b->fake, 1, first, 8 * MiB);
+    CHECK_EQ(bench_free_on(b, first, 1), 0);
+    b->fake->hangs = true;
+    CHECK_EQ(pool_trim(b->pool, HEAP_MAPPED, BENCH_POOL, 0, &bytes), 0);
+    CHECK_EQ(bytes, 0);
+    b->fake->hangs = false;
+    bench_end(b);
+}
+
+static struct {
+    struct bench *bench;
+    devptr_t ptr; /* freed on stream 2 in the middle of the next record, 0 = nothing */
+    int (*real)(void *self, uint64_t stream, uint64_t *ret_fence);
+} between;
+
+static int record_and_pass(void *self, uint64_t stream, uint64_t *ret_fence)
+{
+    devptr_t ptr = between.ptr;
+    int r = between.real(self, stream, ret_fence);
+
+    between.ptr = 0;
+    if (ptr) {
+        uint64_t bytes;
+
+        CHECK_EQ(bench_free_on(between.bench, ptr, 2), 0);
+        fake_drain(between.bench->fake);
+        CHECK_EQ(pool_trim(between.bench->pool, HEAP_MAPPED, BENCH_POOL, 0, &bytes), 0);
+    }
+    return r;
+}
+
+/* Another thread's later point has passed before this one's block is put where it waits: nothing comes to fetch it. */
+TEST(a_block_whose_point_has_passed_does_not_wait)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts opts;
+    uint64_t bytes;
+    devptr_t first, second;
+
+    REQUIRE(b != NULL);
+    pool_opts_init(&opts);
+    b->fake = fake_new(1 * GiB);
+    between.bench = b;
+    between.real = b->fake->driver.stream_record;
+    b->fake->driver.stream_record = record_and_pass;
+    REQUIRE_EQ(pool_new(&b->fake->driver, &opts, &b->pool), 0);
+    first = bench_alloc_on(b, 8 * MiB, 1);
+    second = bench_alloc_on(b, 8 * MiB, 1);
+    between.ptr = second;
+    CHECK_EQ(bench_free_on(b, first, 2), 0);
+    CHECK_EQ(between.ptr, 0);
+    CHECK_EQ(pool_trim(b->pool, HEAP_MAPPED, BENCH_POOL, 0, &bytes), 0);
+    CHECK_EQ(bench_stats(b).reserved, 0);
+    bench_end(b);
+}
