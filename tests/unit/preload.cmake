@@ -4,7 +4,7 @@
 
 kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preload/msg.c)
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
-kedge_unit_test(keymap SOURCES keymap_test.c ../../preload/keymap.c LIBS kedge_alloc)
+kedge_unit_test(addrmap SOURCES addrmap_test.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
 
 # What a preloaded program finds around it. Captures are left out unless a test is about them.
@@ -49,7 +49,7 @@ if(TARGET simcuda)
     endforeach()
     target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
     target_link_options(next_first PRIVATE -Wl,--no-as-needed)
-    kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
+    kedge_preload_test(lookup SOURCES ../preload/handed_test.c ROUTES dlsym
         DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
     kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
