@@ -7,8 +7,9 @@ global scope and silently stops the destructors of cancelled threads; libcuda or
 which of them it gets. exports: a symbol too many (yaml_*, _Unwind_*) takes the place of the program's own; a symbol
 too few is a hook that nobody reaches; a version node on them turns every hook off. textrel: refused under SELinux.
 tls: dynamic TLS allocates on first use, inside the program's malloc. exit: a library that ends the program it watches.
+switches: what tests/mutation switches off cannot be switched off in the library that ships, and nobody but a test asks for it.
 
-    artefact.py needed|exports|textrel|tls|exit [--self-test]
+    artefact.py needed|exports|textrel|tls|exit|switches [--self-test]
 """
 import pathlib
 import re
@@ -97,8 +98,19 @@ def check_exit(path, complain):
                 complain(f"{part.name}: {line.split(':')[-2]} calls {line.split()[-1]}")
 
 
+def check_switches(path, complain):
+    image = path.read_bytes()
+    for trace in (b"TEST_KEDGE_", b"__wrap_", b"mutant"):
+        if trace in image:
+            complain(f"{path.name} has a trace of tests/mutation: {trace.decode()}")
+    for folder in ("preload", "tools", "tracker"):
+        for source in sorted((pathlib.Path(lintkit.SOURCE) / folder).glob("**/*.[ch]")):
+            if re.search(r"\bPOOL_MUTATE_|\bmutate\b", lintkit.read(source)):
+                complain(f"{source.name} speaks of the pool's mutations, which are for tests")
+
+
 CHECKS = {"needed": check_needed, "exports": check_exports, "textrel": check_textrel, "tls": check_tls,
-          "exit": check_exit}
+          "exit": check_exit, "switches": check_switches}
 PLAIN = "int cuInit(unsigned f); int cuInit(unsigned f) { return (int)f; } " \
         "void *dlsym(void *h, const char *n); void *dlsym(void *h, const char *n) { return n ? h : 0; } " \
         "int InitializeInjectionNvtx2(void *g); int InitializeInjectionNvtx2(void *g) { return g != 0; } "
@@ -117,6 +129,9 @@ SEEDED = {
              "int cuInit3(void); int cuInit3(void) { return cuInit2(); }", [])],
     "exit": [(call, PLAIN + f"\n#include <stdlib.h>\n#include <unistd.h>\nvoid f(void); void f(void) {{ {call}; }}", [])
              for call in ("exit(1)", "abort()", "_exit(1)", "quick_exit(2)")],
+    "switches": [("a variable of the mutant", PLAIN + "const char *w(void); const char *w(void) "
+                  "{ return \"TEST_KEDGE_MUTATE\"; }", []),
+                 ("a wrapped function", PLAIN + "int __wrap_pool_new(void); int __wrap_pool_new(void) { return 0; }", [])],
 }
 
 
