@@ -267,7 +267,7 @@ static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
 
     lock_take(&ranges_lock);
     while (done < size) {
-        struct keymap_entry *range = keymap_find(&ranges, ptr + done);
+        struct addrmap_entry *range = addrmap_find(&ranges, ptr + done);
 
         if (!range)
             break;

@@ -84,7 +84,7 @@ WORKLOADS = {
     "graphs_sync": Workload(trainer("graphs", "--entrance", "sync"),
                             ("epochs", "captures", "graph_launches", "quarantined")),
     "graphs_stream": Workload(trainer("graphs", "--entrance", "stream"),
-                              ("hits", "captures", "graph_launches", "quarantined")),
+                              ("hits", "captures", "graph_launches")),
     "sot_live": Workload([str(SOT), "--form", "pir", "--graph", "small", "--entrance", "stream"],
                          ("epochs", "released", "unmaps"), prepare=functools.partial(hint_as_suggested, "stream", "live")),
     "sot_touch": Workload([str(SOT), "--form", "pir", "--graph", "small", "--entrance", "sync", "--touch-released=launch"],
