@@ -39,7 +39,7 @@ struct tag {
     uint64_t size; /* bytes that the program requested */
     const char *
             path; /* anchor path "outer/inner" of `anchor`, never NULL, valid for the process's life */
-    uint32_t reserved; /* 0 */
+    uint32_t instance; /* which time `path` was entered when `anchor` was, 0 = the first */
     int device;        /* device ordinal, -1 = unknown */
 };
 

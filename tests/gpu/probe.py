@@ -22,14 +22,24 @@ def runtime_folders():
         yield from glob.glob(os.path.join(path, "nvidia", "cuda_runtime", "lib"))
 
 
+def mapped_folder(soname):
+    """Where the library that is loaded lies: programs with a RUNPATH of their own must be led to this one."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            path = line.split(maxsplit=5)[-1].strip()
+            if os.path.basename(path).startswith(soname):
+                return os.path.dirname(path)
+    return ""
+
+
 def find_runtime(version):
-    """Returns (soname, folder); folder "" where the loader finds it by itself."""
+    """Returns (soname, folder)."""
     for number in range(version // 1000, 11, -1):
         soname = f"libcudart.so.{number}"
         for folder in runtime_folders():
             try:
                 ctypes.CDLL(os.path.join(folder, soname) if folder else soname)
-                return soname, folder or ""
+                return soname, folder or mapped_folder(soname)
             except OSError:
                 continue
     return None, None
@@ -52,7 +62,7 @@ def probe():
     cuda.cuDeviceTotalMem_v2(ctypes.byref(total), device)
     cuda.cuDriverGetVersion(ctypes.byref(version))
     text = name.value.decode()
-    if "simulated" in text.lower():
+    if "simulated" in text.lower() and "--allow-simulated" not in sys.argv:
         return None, "the CUDA driver on the library path is the simulated one"
     soname, folder = find_runtime(version.value)
     kernel_driver = "unknown"

@@ -16,20 +16,23 @@ FOR_TESTS = {"KEDGE_TEST_TRACES", "KEDGE_SIM"}
 
 
 def options(root):
+    """{variable: set of keys in its value}, from the rows OPTION(id, "name", ...) and OPTION_KEY(id, "key", ...)."""
     path = root / "tracker" / "options.def"
     if not path.exists():
         return None
     text = re.sub(r"/\*.*?\*/", "", lintkit.read(path), flags=re.S)
-    return set(re.findall(r'"?\b(KEDGE_[A-Z_]+)\b"?\s*,', text)) - {"KEDGE_OPTION"}
+    names = dict(re.findall(r'^OPTION\((\w+), "(KEDGE_\w+)"', text, re.M))
+    found = {name: set() for name in names.values()}
+    for row, key in re.findall(r'^OPTION_KEY\((\w+), "([\w-]+)"', text, re.M):
+        found[names[row]].add(key)
+    return found
 
 
-def table_variables(readme):
-    """Variables in the first column of the rows of the section 'Environment'."""
+def table_rows(readme):
+    """{variable: its row} of the section 'Environment'."""
     section = re.search(r"^## Environment\n(.*?)(?=^## |\Z)", readme, re.M | re.S)
-    names = set()
-    for row in re.findall(r"^\|([^|]*)\|", section.group(1), re.M) if section else []:
-        names |= set(re.findall(r"`(KEDGE_[A-Z_]+)`", row))
-    return names
+    return {name: row for row in (section.group(1).splitlines() if section else [])
+            for name in re.findall(r"^\| `(KEDGE_[A-Z_]+)`", row)}
 
 
 def check_environment(root, readme, complain):
@@ -38,10 +41,16 @@ def check_environment(root, readme, complain):
         return
     if not known:
         complain("tracker/options.def: no KEDGE_ variable found in it")
-    listed = table_variables(readme)
-    for name in sorted(known - listed):
-        complain(f"README.md: the environment table lacks {name}")
-    for name in sorted(listed - known - FOR_TESTS):
+    rows = table_rows(readme)
+    listed = set(rows)
+    for name, keys in sorted(known.items()):
+        if name not in listed:
+            complain(f"README.md: the environment table lacks {name}")
+            continue
+        for key in sorted(keys):
+            if f"{key}=" not in rows[name]:
+                complain(f"README.md: the row of {name} lacks {key}=")
+    for name in sorted(listed - set(known) - FOR_TESTS):
         complain(f"README.md: the environment table has {name}, which tracker/options.def does not know")
     for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed - FOR_TESTS):
         complain(f"README.md: {name} is used and not in the environment table")
@@ -80,7 +89,7 @@ README = "See `tracker/options.def`.\n\n## Environment\n\n| variable | |\n|---|-
 
 def clean(root):
     lintkit.write(root, "README.md", README)
-    lintkit.write(root, "tracker/options.def", '/* KEDGE_OLD, */\nOPTION("KEDGE_MODE", ENUM)\n')
+    lintkit.write(root, "tracker/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
     lintkit.write(root, "tracker/format.h", "#define CAPTURE_FORMAT_VERSION 3\n")
     lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 3\n")
 
@@ -90,7 +99,8 @@ def seed(name, text):
 
 
 lintkit.main(check, clean, [
-    ("a variable that nobody documented", seed("tracker/options.def", 'OPTION("KEDGE_MODE", A)\nOPTION("KEDGE_LOG", B)\n')),
+    ("a variable that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION(LOG, "KEDGE_LOG", B)\n')),
+    ("a key that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION_KEY(MODE, "mb", B)\n')),
     ("a variable that does not exist", seed("README.md", README.replace("## End", "| `KEDGE_FAST` | |\n\n## End"))),
     ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
     ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),

@@ -15,7 +15,7 @@ MAY_USE = {
     "alloc": [r"alloc/.*"],
     "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table)\.h"],
     "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!(read|model)).*"],
-    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(format|read|hintfile)[a-z_]*\.h", r"tracker/options\.def"],
+    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(format|read|hintfile|receipt)[a-z_]*\.h", r"tracker/options\.def"],
     "tests": [r".*"],
 }
 # Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/, and in the one CUDA client of tools/.
@@ -26,7 +26,7 @@ ALLOC_NEVER = re.compile(r"^(stdio|stdlib|malloc|time|sys/time|syslog|err|dlfcn|
 # Headers with one user. uthash ends the program on a failed malloc unless told otherwise, so one place tells it.
 ONE_USER = {
     "uthash.h": re.compile(r"^alloc/table\.h$"),
-    "yaml.h": re.compile(r"^tracker/hintfile[a-z_]*\.[ch]$"),
+    "yaml.h": re.compile(r"^tracker/hint(file|tree)\.[ch]$"),
 }
 # A trainer is what a user could have written: it knows CUDA's interface and its own helpers, nothing of kedge.
 TRAINERS = re.compile(r"^(tests/trainers/.*|preload/cuda_abi\.h)$")
@@ -37,7 +37,7 @@ def complaint(name, quote, target):
     top = name.split("/")[0]
     if target in ONE_USER and not ONE_USER[target].match(name):
         return f"only {ONE_USER[target].pattern} may include it"
-    if top != "tests" and CUDA.search(target) and not target.endswith("cuda_abi.h"):
+    if top != "tests" and target.split("/")[0] not in MAY_USE and CUDA.search(target):
         return "no CUDA header in the products, preload/cuda_abi.h declares what we speak"
     if quote == "<":
         return "alloc/ does without it" if top == "alloc" and ALLOC_NEVER.match(target) else None

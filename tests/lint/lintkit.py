@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-SOURCE = pathlib.Path(os.environ.get("KEDGE_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
-BUILD = pathlib.Path(os.environ.get("KEDGE_BUILD", SOURCE / "build" / "release"))
+SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("TEST_BUILD", SOURCE / "build" / "release"))
 CC = os.environ.get("CC", "gcc")
 
 

@@ -10,7 +10,7 @@ TEST(fails) { CHECK_EQ(1, 2); CHECK_STR_EQ("left side", "right side"); puts("wen
 TEST(stops) { REQUIRE(0 > 1); puts("never here"); }
 TEST(skips) { SKIP("no such thing here"); }
 C
-"$CC" -D_GNU_SOURCE -I"$KEDGE_SOURCE" ${KEDGE_SANITIZE:+-fsanitize=$KEDGE_SANITIZE} odd.c -o odd -pthread
+"$CC" -D_GNU_SOURCE -I"$TEST_SOURCE" ${TEST_SANITIZE:+-fsanitize=$TEST_SANITIZE} odd.c -o odd -pthread
 
 expect() { # exit-code pattern args...
     local want=$1 pattern=$2 rc=0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints what layout.def lists, with the toolkit's headers (ABI_TOOLKIT) or with ours. */
+/* Prints what abi_layout.def lists, with the toolkit's headers (ABI_TOOLKIT) or with ours. */
 #ifdef ABI_TOOLKIT
 #    define __CUDA_API_VERSION_INTERNAL
 #    include <cuda.h>
@@ -18,6 +18,6 @@ int main(void)
     printf("field %s.%s at %zu size %zu\n", #type, #field, __builtin_offsetof(type, field), \
             sizeof(((type *)0)->field));
 #define V(name) printf("value %s %lld\n", #name, (long long)(name));
-#include "tests/abi/layout.def"
+#include "tests/abi/abi_layout.def"
     return 0;
 }

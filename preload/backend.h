@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * backend.h - the real driver behind alloc/driver.h, and the questions around it that preload has itself.
+ *
+ *     pool.c ─ struct driver ─► driver.c ─ [relaxed capture mode, right context, capture gate] ─► REAL(...)
+ *
+ * A fence is one cuCtxRecordEvent per context that is alive (driver 12.5 and later), else one cuCtxSynchronize each
+ * (R68). Fence calls pass the capture gate; any other call runs in relaxed capture mode, so that a capture which begins
+ * in another thread is not spoilt (R13). The current context is what it was before (R27). Events are kept for the next
+ * fence and left to the driver at exit (R40).
+ *
+ * A sticky error, or a driver that is shutting down, is told to life.c, which freezes the pool (R34, R40).
+ * Threads: any. No lock across driver calls. Memory: meta.h. Rules: R1 R3 R10 R13 R14 R26 R27 R30 R34 R66-R69 R76 R77.
+ */
+#ifndef KEDGE_PRELOAD_BACKEND_H
+#define KEDGE_PRELOAD_BACKEND_H
+
+#include "alloc/driver.h"
+#include "preload/cuda_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The table for pool_new. */
+extern const struct driver backend_driver;
+
+/* After this error nothing on the device can go on in this process (R34). */
+bool backend_is_sticky(int result);
+
+/* Waits until all work of a context is done (R61). 0, the driver's code, or -errno (-EBUSY: a capture is there). */
+int backend_synchronise(uint64_t context);
+
+/* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */
+int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count);
+
+/* The same for the private heaps of a device (R30). */
+void backend_apply_peer(int device, int accessor, bool enabled);
+
+/* The context is dead: its events are not to be asked any more. */
+void backend_context_gone(uint64_t context);
+
+/* In the child of a fork. */
+void backend_fork_child(void);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/bypass.h"
+
+#include "alloc/hint.h"
+#include "tracker/intern.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static const char default_names[] =
+        "libnccl*,libnvshmem*,libucp*,libucs*,libuct*,libucm*,libgdrapi*";
+static const char framework_names[] =
+        "libtorch_cuda.so*,libc10_cuda.so*,libpaddle.so*,libphi_gpu.so*,libphi_core.so*,"
+        "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";
+
+static const char *more_names = "";
+
+/* Per module number: 0 not asked, 1 no, 2 yes. */
+static atomic_uchar known[INTERN_MODULES_MAX];
+
+void bypass_init(const char *names)
+{
+    more_names = names;
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static bool in_list(const char *list, const char *name)
+{
+    char glob[128];
+
+    while (*list) {
+        size_t n = strcspn(list, ",");
+
+        if (n > 0 && n < sizeof glob) {
+            memcpy(glob, list, n);
+            glob[n] = '\0';
+            if (hint_glob(glob, name))
+                return true;
+        }
+        list += n + (list[n] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+bool bypass_names(const char *base_name)
+{
+    return in_list(default_names, base_name) || in_list(more_names, base_name);
+}
+
+static bool module_wants(uint32_t number)
+{
+    const struct intern_module *module = intern_module_at(number);
+    unsigned char answer;
+
+    if (!module || number >= INTERN_MODULES_MAX)
+        return false;
+    answer = atomic_load_explicit(&known[number], memory_order_relaxed);
+    if (answer == 0) {
+        answer = bypass_names(base_of(intern_text(module->path))) ? 2 : 1;
+        atomic_store_explicit(&known[number], answer, memory_order_relaxed);
+    }
+    return answer == 2;
+}
+
+bool bypass_wants(const struct tag *tag, const void *caller)
+{
+    struct intern_frame frame;
+    Dl_info info;
+
+    if (tag->stack && intern_frames(tag->stack, &frame, 1) == 1)
+        return module_wants(frame.module);
+    if (!dladdr(caller, &info) || !info.dli_fname)
+        return false;
+    return bypass_names(base_of(info.dli_fname));
+}
+
+static int find_framework(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    (void)data;
+    return info->dlpi_name && in_list(framework_names, base_of(info->dlpi_name)) ? 1 : 0;
+}
+
+bool bypass_framework_known(void)
+{
+    static atomic_uchar answer; /* 0 not asked, 1 no, 2 yes */
+    unsigned char known_answer = atomic_load_explicit(&answer, memory_order_relaxed);
+
+    if (known_answer == 0) {
+        known_answer = dl_iterate_phdr(find_framework, NULL) ? 2 : 1;
+        atomic_store_explicit(&answer, known_answer, memory_order_relaxed);
+    }
+    return known_answer == 2;
+}

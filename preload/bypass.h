@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bypass.h - libraries whose memory is left to the driver, and programs whose habits are known.
+ *
+ * NCCL, NVSHMEM, UCX and GDRCopy register or export what they allocate, by base address; a block inside a segment of ours
+ * would be the wrong thing to export. Their requests are forwarded (R20, R83). Who asks is the innermost frame outside
+ * CUDA's libraries, or, without stacks, the module that called the hook.
+ *
+ * The second question is R75's: does the program use cudaFree as a barrier for the host? Frameworks that are known not to
+ * are recognised by their libraries; any other program is served the way the driver does it.
+ *
+ * Threads: any. Takes the loader's lock for an address or a list not seen before. Memory: static. Rules: R20 R75 R83.
+ */
+#ifndef KEDGE_PRELOAD_BYPASS_H
+#define KEDGE_PRELOAD_BYPASS_H
+
+#include "alloc/types.h"
+
+#include <stdbool.h>
+
+/* More names, as KEDGE_BYPASS has them ("libfoo*,libbar.so"). Once, at start; the text must live on. */
+void bypass_init(const char *names);
+
+/* Whether this request is to be forwarded; `caller` is an address inside the hook's caller. */
+bool bypass_wants(const struct tag *tag, const void *caller);
+
+/* Whether a base name of a library is on the list. */
+bool bypass_names(const char *base_name);
+
+/* Whether the process has loaded a framework that does not use cudaFree as a host barrier. Asked once per process. */
+bool bypass_framework_known(void);
+
+#endif

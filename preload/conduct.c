@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/conduct.h"
+
+#include "preload/backend.h"
+#include "preload/bypass.h"
+#include "preload/cuda_abi.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "preload/keymap.h"
+#include "preload/life.h"
+#include "preload/msg.h"
+#include "preload/resolve.h"
+#include "preload/sidecar.h"
+#include "tracker/capture.h"
+#include "tracker/where.h"
+
+#include "alloc/lock.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    OUTCOMES = 32, /* told at a time */
+    SEEN_MAX = 512,
+};
+
+/* fixed by conduct_start: */
+static struct pool *pool;
+static struct sidecar sidecar;
+static bool meminfo_raw;
+static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+
+static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
+static atomic_bool hints_stopped;
+static _Atomic(uint64_t) devices_told; /* bit per device that the capture knows */
+
+struct pool *conduct_pool(void)
+{
+    return pool;
+}
+
+bool conduct_may_fence(void)
+{
+    return gate_captures() == 0 && !guard_in_callback();
+}
+
+static uint64_t next_seq(void)
+{
+    return pool ? pool_seq_next(pool) : atomic_fetch_add(&track_seq, 1) + 1;
+}
+
+/* The capture's own trouble, which it reports once per kind. */
+static void told(int r)
+{
+    const char *path = capture_path();
+
+    if (r < 0)
+        msg_warn("capture %s: %s, going on with less", *path ? path : "file", strerrordesc_np(-r));
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static void set_size(const struct config *config, const char *key, uint64_t *size)
+{
+    const struct config_value *value = config_key(config, CONFIG_POOL, key);
+
+    if (value && (value->set || value->number))
+        *size = value->number;
+}
+
+/* Blocks must suit a linear texture on every device (R15). */
+static uint64_t texture_alignment(void)
+{
+    uint64_t widest = 512;
+    int align;
+
+    for (int device = 0; device < DEVICES_MAX; device++) {
+        align = 0;
+        if (REAL(cuDeviceGetAttribute)(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device)
+                != CUDA_SUCCESS)
+            break;
+        while ((uint64_t)align > widest)
+            widest *= 2;
+    }
+    return widest;
+}
+
+static int start_pool(const struct config *config)
+{
+    const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
+    const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
+    const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.quantum = texture_alignment();
+    set_size(config, "chunk", &opts.chunk);
+    set_size(config, "small-chunk", &opts.small_chunk);
+    set_size(config, "cap", &opts.cap);
+    capped = opts.cap != 0;
+    set_size(config, "budget", &opts.budget);
+    set_size(config, "reserve", &opts.reserve);
+    set_size(config, "handle", &opts.handle);
+    if (timeout && timeout->set)
+        opts.fence_timeout_ms =
+                timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
+    if (trim && trim->set && trim->number != 0)
+        msg_warn("KEDGE_POOL: trim=%s is not there yet, using auto", trim->text);
+    meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
+    return pool_new(&backend_driver, &opts, &pool);
+}
+
+static void start_capture(const struct config *config)
+{
+    static const enum format_trace traces[] = {
+            FORMAT_TRACE_AGG, FORMAT_TRACE_RING, FORMAT_TRACE_FULL, FORMAT_TRACE_OFF};
+    const struct config_value *mb = config_key(config, CONFIG_TRACE, "mb");
+    static const char *const ranks[] = {"RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK"};
+    struct capture_opts opts = {
+            .file = config_text(config, CONFIG_CAPTURE),
+            .program = where_program(),
+            .trace = traces[config_word(config, CONFIG_TRACE) % 4],
+            .ring_bytes = (mb && mb->number ? mb->number : 256) << 20,
+    };
+    int r;
+
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !opts.rank; i++)
+        opts.rank = config_env(ranks[i]);
+    r = capture_init(&opts);
+    if (r < 0) {
+        msg_warn("KEDGE_CAPTURE: '%s': %s, using %s", opts.file, strerrordesc_np(-r),
+                CAPTURE_DEFAULT_NAME);
+        opts.file = NULL;
+        (void)capture_init(&opts);
+    }
+    for (int id = 0; id < CONFIG_COUNT; id++)
+        if (config_is_set(config, (enum config_id)id))
+            (void)capture_setting(
+                    config_name((enum config_id)id), config_text(config, (enum config_id)id));
+    (void)capture_setting("driver", resolve_driver_path());
+    (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
+}
+
+int conduct_start(void)
+{
+    const struct config *config = life_config();
+    bool serves = life_mode() == LIFE_POOL;
+    int r = serves ? start_pool(config) : 0;
+
+    if (r < 0)
+        return r;
+    bypass_init(config_text(config, CONFIG_BYPASS));
+    start_capture(config);
+    sidecar_load(config, serves, &sidecar);
+    if (!sidecar.hints)
+        return 0;
+    r = pool_set_hints(pool, sidecar.hints);
+    if (r < 0) {
+        msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
+        sidecar = (struct sidecar){NULL, false};
+        return 0;
+    }
+    guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66) */
+    return 0;
+}
+
+/* ---- what the capture is told --------------------------------------------------------------- */
+
+static void tell_coverage(void)
+{
+    static const struct {
+        enum resolve_route route;
+        const char *name;
+    } routes[] = {
+            {ROUTE_LINKED, "symbol"}, {ROUTE_DLSYM, "dlsym"}, {ROUTE_GPA, "cuGetProcAddress"}};
+
+    for (int slot = 0; slot < SLOT_HOOKS; slot++)
+        for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+            uint64_t count = resolve_count((enum resolve_slot)slot, routes[i].route);
+
+            if (count > 0)
+                told(capture_coverage(
+                        resolve_row((enum resolve_slot)slot)->symbol, routes[i].name, count));
+        }
+    for (int i = 0; i < DOOR_COUNT; i++) {
+        enum resolve_door door = (enum resolve_door)i;
+
+        if (resolve_door_count(door) > 0)
+            told(capture_coverage(resolve_door_name(door), "symbol", resolve_door_count(door)));
+    }
+}
+
+void conduct_tell_coverage(void)
+{
+    if (resolve_coverage_news())
+        tell_coverage();
+}
+
+/* Once per device: three questions that the driver answers from its tables. */
+static void tell_device(int device)
+{
+    uint64_t bit = device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;
+    char name[96] = "";
+    size_t total = 0;
+    int version = 0;
+
+    if (!bit || (atomic_load_explicit(&devices_told, memory_order_relaxed) & bit)
+            || (atomic_fetch_or(&devices_told, bit) & bit) || !conduct_may_fence())
+        return;
+    if (REAL_HAS(cuDeviceGetName))
+        (void)REAL(cuDeviceGetName)(name, sizeof name, device);
+    if (REAL_HAS(cuDeviceTotalMem_v2))
+        (void)REAL(cuDeviceTotalMem_v2)(&total, device);
+    (void)REAL(cuDriverGetVersion)(&version);
+    told(capture_device(device, name, total, (uint32_t)version));
+}
+
+static void tell_reserved(const struct outcome *outcome)
+{
+    if (outcome->reserved_delta != 0)
+        told(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
+}
+
+void conduct_note_reserved(int device)
+{
+    struct pool_stats stats;
+
+    if (!pool)
+        return;
+    pool_stats(pool, device, &stats);
+    told(capture_reserved(device, 0, stats.reserved, next_seq()));
+}
+
+static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
+        const struct edge *edge, int result)
+{
+    struct capture_hint_info info = {
+            .what = what,
+            .mode = outcome->mode,
+            .rule = outcome->rule,
+            .ptr = outcome->ptr,
+            .size = outcome->size,
+            .seq = outcome->seq,
+            .device = outcome->device,
+            .result = result,
+            .edge = edge,
+    };
+
+    told(capture_hint(&info));
+}
+
+/* Storage that has gone since the last call; limbo moves on the way. */
+static void tell_news(void)
+{
+    struct outcome news[OUTCOMES];
+    size_t n;
+
+    do {
+        n = 0;
+        (void)pool_poll(pool, conduct_may_fence(), news, OUTCOMES, &n);
+        for (size_t i = 0; i < n; i++) {
+            tell_hint(&news[i], FORMAT_HINT_UNMAPPED, NULL, 0);
+            tell_reserved(&news[i]);
+        }
+    } while (n == OUTCOMES);
+}
+
+/* ---- allocation ----------------------------------------------------------------------------- */
+
+static bool is_ours(const struct conduct_request *request)
+{
+    if (!pool || request->forward || request->capturing || pool_is_frozen(pool))
+        return false;
+    if (request->entrance == ENTRANCE_STREAM)
+        return request->mempool != 0;
+    return gate_captures() == 0; /* the program must get the driver's own word (R11) */
+}
+
+static void make_plan(struct conduct_request *request)
+{
+    request->plan = (struct plan){.rule = -1, .action = ACTION_NONE, .mode = HINT_OFF};
+    if (sidecar.hints && !atomic_load_explicit(&hints_stopped, memory_order_relaxed))
+        hint_plan(sidecar.hints, &request->tag, &request->plan);
+}
+
+static int ask_pool(const struct conduct_request *request, struct outcome *ret_outcome)
+{
+    bool sync = request->entrance == ENTRANCE_SYNC;
+    bool may = conduct_may_fence();
+    struct pool_request ask = {
+            .size = request->size,
+            .owner = sync ? request->context.generation : request->mempool,
+            .context = request->context.generation,
+            .stream = sync ? 0 : request->stream.identity,
+            .plan = request->plan.rule >= 0 ? &request->plan : NULL,
+            .entrance = request->entrance,
+            .device = request->tag.device,
+            .may_call = may,
+            .may_fence = may,
+            .may_wait = may,
+    };
+
+    return pool_alloc(pool, &ask, ret_outcome);
+}
+
+static void record_oom(const struct conduct_request *request, int result)
+{
+    struct capture_oom_info info = {
+            .tag = &request->tag,
+            .seq = next_seq(),
+            .free_bytes = UINT64_MAX,
+            .largest_free = UINT64_MAX,
+            .result = result,
+    };
+
+    told(capture_oom(&info));
+}
+
+static void record_alloc(const struct conduct_request *request, const struct outcome *outcome)
+{
+    struct capture_alloc_info info = {
+            .tag = &request->tag,
+            .ptr = outcome->ptr,
+            .seq = outcome->seq,
+            .stream = request->stream.identity,
+            .entrance = request->entrance,
+            .rule = request->plan.rule,
+    };
+
+    conduct_tell_coverage();
+    tell_device(request->tag.device);
+    told(capture_alloc(&info));
+    tell_reserved(outcome);
+    if (request->plan.rule >= 0)
+        tell_hint(
+                outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
+}
+
+/*
+ * Mapped memory is made of calls that the program never made: what they say is not the answer to what it asked. The driver's
+ * own pool has the last word then, unless the device has failed or the user set a limit.
+ */
+static bool is_answer(const struct conduct_request *request, int result)
+{
+    bool mapped = request->entrance == ENTRANCE_STREAM || hint_acts(&request->plan);
+
+    return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
+{
+    struct outcome outcome;
+    int device =
+            request->entrance == ENTRANCE_STREAM ? request->stream.device : request->context.device;
+    int r;
+
+    (void)where_am_i(request->size, device, &request->tag);
+    make_plan(request);
+    if (!is_ours(request) || bypass_wants(&request->tag, request->caller))
+        return -ENOTSUP;
+    r = ask_pool(request, &outcome);
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        life_driver_said(r);
+        if (!is_answer(request, r))
+            return -EIO;
+        if (r == CUDA_ERROR_OUT_OF_MEMORY)
+            record_oom(request, r);
+        return r;
+    }
+    record_alloc(request, &outcome);
+    if (pool_has_news(pool))
+        tell_news();
+    *ret_ptr = outcome.ptr;
+    return 0;
+}
+
+bool conduct_make_room(int result, int device)
+{
+    uint64_t bytes;
+
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !conduct_may_fence() || pool_is_frozen(pool))
+        return false;
+    bytes = pool_trim_device(pool, device, true);
+    if (bytes > 0)
+        conduct_note_reserved(device);
+    return bytes > 0;
+}
+
+void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr, uint64_t size)
+{
+    struct capture_alloc_info info = {
+            .tag = &request->tag,
+            .ptr = ptr,
+            .stream = request->stream.identity,
+            .entrance = request->entrance,
+            .native = true,
+            .stream_capture = request->capturing,
+            .rule = -1,
+    };
+
+    if (result != CUDA_SUCCESS) {
+        life_driver_said(result);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            record_oom(request, result);
+        return;
+    }
+    conduct_tell_coverage();
+    tell_device(request->tag.device);
+    request->tag.size = size;
+    info.seq = next_seq();
+    told(capture_alloc(&info));
+    if (request->plan.rule >= 0 && hint_acts(&request->plan)) {
+        struct outcome outcome = {.ptr = ptr,
+                .size = size,
+                .seq = info.seq,
+                .device = request->tag.device,
+                .rule = request->plan.rule,
+                .mode = request->plan.mode};
+
+        tell_hint(&outcome, FORMAT_HINT_REFUSED, NULL, ENOTSUP); /* served by the driver */
+    }
+}
+
+/* ---- free ----------------------------------------------------------------------------------- */
+
+/* Blocks that the program shared with others. */
+static struct lock exported_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct keymap exported; /* guarded by exported_lock; by base, no values */
+static atomic_uint exported_count;
+
+void conduct_exported(devptr_t base)
+{
+    lock_take(&exported_lock);
+    (void)keymap_add(&exported, base);
+    atomic_store(&exported_count, exported.used);
+    lock_drop(&exported_lock);
+}
+
+/* True once: the block leaves the list. */
+static bool was_exported(devptr_t base)
+{
+    struct keymap_entry *found;
+
+    if (atomic_load_explicit(&exported_count, memory_order_relaxed) == 0)
+        return false;
+    lock_take(&exported_lock);
+    found = keymap_find(&exported, base);
+    if (found)
+        keymap_remove(&exported, found);
+    atomic_store(&exported_count, exported.used);
+    lock_drop(&exported_lock);
+    return found != NULL;
+}
+
+/*
+ * The context whose work a free has to wait for, 0 = none (R61, R75). Stream-ordered memory is not waited for natively
+ * either, and nothing is waited for where the driver may not be called.
+ */
+static uint64_t barrier_of(devptr_t ptr, enum entrance entrance)
+{
+    unsigned wish = config_word(life_config(), CONFIG_SYNC_FREE); /* auto|0|1 */
+    struct block_info info;
+
+    if (entrance != ENTRANCE_SYNC || wish == 1 || !conduct_may_fence() || pool_is_frozen(pool))
+        return 0;
+    if (wish == 0 && bypass_framework_known())
+        return 0;
+    if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
+        return 0;
+    if (info.heap == HEAP_PRIVATE)
+        return info.owner;
+    return info.heap == HEAP_PLAIN ? info.context : 0;
+}
+
+static void record_free(const struct outcome *outcome, enum entrance entrance, uint64_t stream)
+{
+    struct capture_free_info info = {
+            .ptr = outcome->ptr,
+            .seq = outcome->seq,
+            .size = outcome->size,
+            .stream = stream,
+            .device = outcome->device,
+            .entrance = entrance,
+    };
+
+    told(capture_free(&info));
+    tell_reserved(outcome);
+}
+
+static void record_foreign_free(devptr_t ptr, enum entrance entrance, uint64_t stream)
+{
+    struct capture_free_info info = {
+            .ptr = ptr,
+            .seq = next_seq(),
+            .stream = stream,
+            .device = -1,
+            .entrance = entrance,
+            .native = true,
+    };
+
+    told(capture_free(&info));
+}
+
+/* 0, -ENOENT (not ours), or the code for the program. */
+static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct stream *stream)
+{
+    bool may = conduct_may_fence();
+    struct pool_free_request request = {
+            .entrance = entrance,
+            .stream = stream && may ? stream->identity : 0,
+            .record_now = stream && stream->per_thread,
+            .may_fence = may,
+            .quarantine = gate_captures() > 0 || was_exported(ptr),
+    };
+    uint64_t barrier = barrier_of(ptr, entrance);
+    struct outcome outcome;
+    int r = pool_free(pool, ptr, &request, &outcome);
+
+    if (r == -EINVAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (r != 0)
+        return r;
+    if (life_sticky())
+        return life_sticky(); /* as the driver would say it */
+    record_free(&outcome, entrance, request.stream);
+    if (barrier) {
+        r = backend_synchronise(barrier);
+        return r > 0 && backend_is_sticky(r) ? r : 0;
+    }
+    return 0;
+}
+
+int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream)
+{
+    int r = pool ? free_in_pool(ptr, entrance, stream) : -ENOENT;
+
+    if (r == -ENOENT)
+        record_foreign_free(ptr, entrance, stream ? stream->identity : 0);
+    return r;
+}
+
+bool conduct_free_passive(devptr_t ptr)
+{
+    struct pool_free_request request = {.entrance = ENTRANCE_SYNC};
+    struct outcome outcome;
+
+    return life_is_passive() && pool && guard_depth() == 0 && ptr != 0
+            && pool_free(pool, ptr, &request, &outcome) == 0;
+}
+
+/* ---- anchors and uses ----------------------------------------------------------------------- */
+
+void conduct_edge(const struct edge *edge)
+{
+    struct outcome due[OUTCOMES];
+    size_t n;
+    int r;
+
+    told(capture_edge(edge, next_seq()));
+    if (!sidecar.hints || atomic_load_explicit(&hints_stopped, memory_order_relaxed))
+        return;
+    do {
+        n = 0;
+        r = pool_edge(pool, edge, due, OUTCOMES, &n);
+        for (size_t i = 0; i < n; i++)
+            tell_hint(&due[i],
+                    due[i].kind == OUTCOME_SHADOW ? FORMAT_HINT_WOULD_RELEASE : FORMAT_HINT_DEAD,
+                    edge, 0);
+    } while (r == 0 && n == OUTCOMES);
+    tell_news();
+}
+
+/* (rule, stack) pairs that were reported: the same place is not told twice. */
+static struct lock seen_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct {
+    int rule;
+    uint32_t stack;
+    enum format_hint_what what;
+} seen[SEEN_MAX]; /* guarded by seen_lock */
+static unsigned seen_count;
+
+static bool is_first(int rule, uint32_t stack, enum format_hint_what what)
+{
+    bool first = true;
+
+    lock_take(&seen_lock);
+    for (unsigned i = 0; i < seen_count && first; i++)
+        first = seen[i].rule != rule || seen[i].stack != stack || seen[i].what != what;
+    if (first && seen_count < SEEN_MAX) {
+        seen[seen_count].rule = rule;
+        seen[seen_count].stack = stack;
+        seen[seen_count++].what = what;
+    }
+    lock_drop(&seen_lock);
+    return first;
+}
+
+static void tell_touch(
+        const struct pool_hit *hit, enum format_hint_what what, devptr_t ptr, const char *call)
+{
+    struct capture_hint_info info = {
+            .what = what,
+            .mode = hit->mode,
+            .rule = hit->rule,
+            .ptr = hit->base,
+            .size = hit->size,
+            .stack = where_stack(),
+            .device = -1,
+    };
+
+    if (!is_first(hit->rule, info.stack, what))
+        return;
+    info.seq = next_seq();
+    told(capture_hint(&info));
+    if (what == FORMAT_HINT_VIOLATION)
+        msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
+                 "call "
+                 "is stopped (both stacks are in %s)",
+                hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
+                (unsigned long)hit->size, (void *)(uintptr_t)hit->base, capture_path());
+}
+
+bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+{
+    struct pool_hit hit;
+
+    if (!sidecar.hints || size == 0 || !pool_touch(pool, ptr, size, &hit))
+        return false;
+    if (hit.mode == HINT_SHADOW || (how == TOUCH_INSIDE && hit.mode != HINT_TRAP)) {
+        tell_touch(&hit, FORMAT_HINT_LATE_TOUCH, ptr, what);
+        return false;
+    }
+    tell_touch(&hit, FORMAT_HINT_VIOLATION, ptr, what);
+    return true;
+}
+
+void conduct_stop_hints(const char *why)
+{
+    if (!sidecar.acts || atomic_exchange(&hints_stopped, true))
+        return;
+    msg_warn("%s: hints release nothing more in this run", why);
+    told(capture_note(1, why));
+}
+
+bool conduct_is_hinted(devptr_t ptr)
+{
+    struct block_info info;
+
+    return sidecar.acts && pool_find(pool, ptr, &info) == 0
+            && (info.mode == HINT_TRAP || info.mode == HINT_LIVE) && info.state != HOLDER_GONE;
+}
+
+/* ---- the rest of the world ------------------------------------------------------------------ */
+
+void conduct_handle_made(uint64_t handle, uint64_t size, int device, const void *caller)
+{
+    struct conduct_request request = {
+            .size = size, .entrance = ENTRANCE_SYNC, .caller = caller, .forward = true};
+
+    request.context.device = device;
+    (void)where_am_i(size, device, &request.tag);
+    request.plan.rule = -1;
+    conduct_forwarded(&request, CUDA_SUCCESS, handle, size);
+}
+
+void conduct_handle_gone(uint64_t handle)
+{
+    record_foreign_free(handle, ENTRANCE_SYNC, 0);
+}
+
+void conduct_synchronised(void)
+{
+    if (!pool || !conduct_may_fence() || pool_is_frozen(pool))
+        return;
+    pool_synchronised(pool);
+    if (pool_has_news(pool))
+        tell_news();
+}
+
+void conduct_context_gone(uint64_t generation)
+{
+    if (generation == 0)
+        return;
+    gate_context_gone(generation);
+    backend_context_gone(generation);
+    if (pool)
+        pool_context_gone(pool, generation);
+}
+
+bool conduct_meminfo_raw(void)
+{
+    return meminfo_raw;
+}
+
+void conduct_fork_child(void)
+{
+    lock_init(&exported_lock, LOCK_RANK_PRELOAD);
+    lock_init(&seen_lock, LOCK_RANK_PRELOAD);
+    if (pool)
+        pool_forget(pool);
+}

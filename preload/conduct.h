@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conduct.h - the script: what happens when the program asks for memory, gives it back, passes an anchor, or uses it.
+ *
+ *     alloc  where_am_i ─► hint_plan ─► pool_alloc ─► capture_alloc
+ *     free                              pool_free ──► capture_free        (the record comes before the real free)
+ *     edge   anchor_* ────────────────► pool_edge ──► capture_hint        limbo is polled on the way
+ *     touch                             pool_touch ─► capture_hint, and the call is not made
+ *
+ * Deciding is alloc's, knowing is tracker's, combining is done here and nowhere else. The hooks translate CUDA's
+ * arguments into these calls and the results back.
+ *
+ * Results: 0 done; > 0 the driver's CUresult, for the program; < 0 ours: the hook makes the real call, and then tells
+ * conduct_forwarded what came of it. In KEDGE_MODE=track every request is answered < 0.
+ * Threads: any, inside life_enter (conduct_edge too). No lock is held. Rules: R17 R20 R30-R36 R38 R55 R57 R58 R61 R75
+ * R81 R82 R84 R86 R87.
+ */
+#ifndef KEDGE_PRELOAD_CONDUCT_H
+#define KEDGE_PRELOAD_CONDUCT_H
+
+#include "alloc/pool.h"
+#include "alloc/types.h"
+#include "preload/contexts.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Once, when life starts: pool, hints, capture. 0 or -errno (then life degrades). */
+int conduct_start(void);
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* One request, from the hook's arguments to the record. */
+struct conduct_request {
+    uint64_t size;
+    enum entrance entrance;
+    struct context context; /* of the calling thread */
+    struct stream stream;   /* stream entrance */
+    uint64_t mempool;       /* stream entrance: id of the pool that serves it, 0 = forward */
+    const void *caller;     /* return address of the hook */
+    bool forward;           /* never pooled: managed, pitched, imported, exportable ... */
+    bool capturing;         /* its stream is being captured */
+    /* filled by conduct_alloc, read by conduct_forwarded: */
+    struct tag tag;
+    struct plan plan;
+};
+
+/* 0: *ret_ptr is the program's. > 0: the driver's refusal. < 0: make the real call, then conduct_forwarded. */
+int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr);
+
+/* What the real call said: records a success, an OOM after which nothing is left to try. */
+void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr, uint64_t size);
+
+/* An OOM of a call that we forwarded: gives back what the device's heaps can spare. True = try once more (R81). */
+bool conduct_make_room(int result, int device);
+
+/* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours, make the real call (it is recorded). */
+int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
+
+/* In a forked child, or after degrading: whether ptr is a block of ours, whose free then does nothing and succeeds. */
+bool conduct_free_passive(devptr_t ptr);
+
+/* ---- anchors and uses ----------------------------------------------------------------------- */
+
+void conduct_edge(const struct edge *edge);
+
+/* How a range came to be looked at. */
+enum touch {
+    TOUCH_POINTER, /* an argument that is a pointer */
+    TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
+};
+
+/*
+ * Inside a reader section: true if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not
+ * be made. In shadow the use is noted and the answer is false.
+ */
+bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+
+/* Something happened that hints cannot cope with yet (a graph, an export ...): they release nothing more, one line. */
+void conduct_stop_hints(const char *why);
+
+/* Whether [ptr] belongs to a block that a trap or live hint placed. */
+bool conduct_is_hinted(devptr_t ptr);
+
+/* ---- the rest of the world ------------------------------------------------------------------ */
+
+/* The pool; NULL unless KEDGE_MODE=pool. */
+struct pool *conduct_pool(void);
+
+/* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
+bool conduct_may_fence(void);
+
+/* A physical handle of the program's own (cuMemCreate) was made, or the last of it is gone. */
+void conduct_handle_made(uint64_t handle, uint64_t size, int device, const void *caller);
+void conduct_handle_gone(uint64_t handle);
+
+/* The program shared a block with the world; it is never handed out again (R24). */
+void conduct_exported(devptr_t base);
+
+/* The program waited for the device. */
+void conduct_synchronised(void);
+
+/* A context is dead. */
+void conduct_context_gone(uint64_t generation);
+
+/* Bytes held from the driver on a device, after something else than a request changed them. */
+void conduct_note_reserved(int device);
+
+/* KEDGE_POOL=meminfo=driver. */
+bool conduct_meminfo_raw(void);
+
+/* Which hooks were reached, if that changed. */
+void conduct_tell_coverage(void);
+
+/* In the child of a fork. */
+void conduct_fork_child(void);
+
+#endif

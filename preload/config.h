@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.h - what the user asked for: KEDGE_* by the table tracker/options.def, read once.
+ *
+ *     environment ─► config_read ─► struct config ─► config_word / config_number / config_text
+ *                        └─► one line per bad value (names the accepted form) and per unknown KEDGE_* (names the nearest)
+ *
+ * The only place that reads the environment. A bad value never stops the program: its default is used. Values are
+ * copied, since the program may change its environment later. Other people's variables (RANK, NVTX_...) are asked with
+ * config_env.
+ *
+ * Does not print (the caller passes a function that does) and does not act. Under AT_SECURE the caller does not come here
+ * at all (R51). config_read is pure but for its arguments; the process's own config is read by life.c under its once.
+ * Memory: the struct. Rules: R43 R51 R53.
+ */
+#ifndef KEDGE_PRELOAD_CONFIG_H
+#define KEDGE_PRELOAD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum config_id {
+#define OPTION(id, name, kind, def, form, help) CONFIG_##id,
+#include "tracker/options.def"
+    CONFIG_COUNT,
+};
+
+enum {
+    CONFIG_TEXT_MAX = 4096, /* longest value, the NUL included */
+    CONFIG_KEYS_MAX = 32,   /* OPTION_KEY rows */
+};
+
+/* One value, of a variable or of a key inside one. */
+struct config_value {
+    bool set; /* by the environment, and understood */
+    uint64_t
+            number; /* SIZE, COUNT, MS; ENUM: index of the word, or a bit per word where several are allowed */
+    const char *text; /* PATH, TEXT: the value, "" if unset. ENUM: the word */
+};
+
+struct config {
+    struct config_value value[CONFIG_COUNT];
+    struct config_value key[CONFIG_KEYS_MAX];
+    char arena[2 * CONFIG_TEXT_MAX];
+    size_t used;
+};
+
+/* Called with one finished line, without prefix or newline. */
+typedef void (*config_warn)(void *data, const char *line);
+
+/* Fills *ret_config from `env` (NULL-terminated "NAME=value" strings; NULL = nothing is set). warn may be NULL. */
+void config_read(struct config *ret_config, char *const *env, config_warn warn, void *data);
+
+/* The index of the chosen word in the row's form, e.g. 0 for "pool" of "pool|track|off". */
+unsigned config_word(const struct config *config, enum config_id id);
+const char *config_text(const struct config *config, enum config_id id);
+bool config_is_set(const struct config *config, enum config_id id);
+
+/* A key of a variable, NULL if there is no such row. */
+const struct config_value *config_key(
+        const struct config *config, enum config_id id, const char *key);
+
+/* The name of a variable, "KEDGE_MODE". */
+const char *config_name(enum config_id id);
+
+/* Another variable of the process's environment; NULL if unset or under AT_SECURE. */
+const char *config_env(const char *name);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/contexts.h"
+
+#include "preload/guard.h"
+#include "preload/resolve.h"
+
+#include "alloc/lock.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+static struct lock contexts_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+
+/* guarded by contexts_lock: */
+static struct context contexts[CONTEXTS_MAX];
+static CUcontext primaries[DEVICES_MAX];
+static uint64_t own_generations; /* below driver 12.0 */
+
+static atomic_uint context_count;
+/* Rises when a handle may have changed its meaning; a thread's memo is good for one value of it. */
+static atomic_uint context_epoch = 1;
+
+static __thread struct {
+    unsigned epoch;
+    struct context context;
+} context_memo __attribute__((tls_model("initial-exec")));
+
+/* A stream that was seen. The table is open addressing by identity; entries of the dead are used again. */
+struct stream_entry {
+    uint64_t identity; /* 0 = free */
+    CUstream handle;
+    uint64_t context;
+    const void *owner; /* of a per-thread stream: the thread's guard_thread */
+    int device;
+};
+
+/* guarded by contexts_lock: */
+static struct stream_entry streams[STREAMS_MAX];
+static unsigned stream_count;
+
+/* ---- contexts ------------------------------------------------------------------------------- */
+
+static struct context *find_locked(CUcontext handle)
+{
+    for (int i = 0; i < CONTEXTS_MAX; i++)
+        if (contexts[i].generation && contexts[i].handle == handle)
+            return &contexts[i];
+    return NULL;
+}
+
+static struct context *add_locked(const struct context *context)
+{
+    struct context *old = find_locked(context->handle);
+
+    for (int i = 0; i < CONTEXTS_MAX && !old; i++) {
+        if (contexts[i].generation)
+            continue;
+        old = &contexts[i];
+        atomic_fetch_add(&context_count, 1);
+    }
+    if (!old)
+        return NULL;
+    /* The same handle with another number: the old context died where we could not see it. */
+    *old = *context;
+    return old;
+}
+
+bool context_of_handle(CUcontext handle, struct context *ret_context)
+{
+    const struct context *found;
+
+    lock_take(&contexts_lock);
+    found = find_locked(handle);
+    if (found)
+        *ret_context = *found;
+    lock_drop(&contexts_lock);
+    return found != NULL;
+}
+
+bool context_of_generation(uint64_t generation, struct context *ret_context)
+{
+    bool found = false;
+
+    lock_take(&contexts_lock);
+    for (int i = 0; i < CONTEXTS_MAX && !found; i++) {
+        found = contexts[i].generation == generation && generation != 0;
+        if (found)
+            *ret_context = contexts[i];
+    }
+    lock_drop(&contexts_lock);
+    return found;
+}
+
+size_t context_list(struct context *ret_contexts, size_t max)
+{
+    size_t n = 0;
+
+    lock_take(&contexts_lock);
+    for (int i = 0; i < CONTEXTS_MAX && n < max; i++)
+        if (contexts[i].generation)
+            ret_contexts[n++] = contexts[i];
+    lock_drop(&contexts_lock);
+    return n;
+}
+
+bool context_any(void)
+{
+    return atomic_load_explicit(&context_count, memory_order_relaxed) > 0;
+}
+
+void context_changed(void)
+{
+    atomic_fetch_add(&context_epoch, 1);
+}
+
+/* The driver's number for a context, or the next of ours; 0 if the handle is no context. */
+static int generation_of(CUcontext handle, uint64_t *ret_generation)
+{
+    unsigned long long id = 0;
+    struct context known;
+    CUresult result;
+
+    if (REAL_HAS(cuCtxGetId)) {
+        result = REAL(cuCtxGetId)(handle, &id);
+        if (result != CUDA_SUCCESS)
+            return (int)result;
+        *ret_generation = id + 1; /* 0 is nobody's */
+        return 0;
+    }
+    if (context_of_handle(handle, &known)) {
+        *ret_generation = known.generation;
+        return 0;
+    }
+    lock_take(&contexts_lock);
+    *ret_generation = ++own_generations;
+    lock_drop(&contexts_lock);
+    return 0;
+}
+
+/* Asks the driver about a context that is current in this thread, and notes it. */
+static int ask_current(CUcontext handle, struct context *ret_context)
+{
+    struct context context = {.handle = handle};
+    CUdevice device = 0;
+    bool stored;
+    int r = (int)REAL(cuCtxGetDevice)(&device);
+
+    if (r == 0)
+        r = generation_of(handle, &context.generation);
+    if (r != 0)
+        return r;
+    context.device = device;
+    lock_take(&contexts_lock);
+    stored = add_locked(&context) != NULL;
+    lock_drop(&contexts_lock);
+    if (!stored)
+        return -ENOSPC;
+    *ret_context = context;
+    return 0;
+}
+
+int context_here(struct context *ret_context)
+{
+    unsigned epoch = atomic_load(&context_epoch);
+    CUcontext handle = NULL;
+    int r = (int)REAL(cuCtxGetCurrent)(&handle);
+
+    if (r != 0)
+        return r;
+    if (!handle)
+        return -ENOENT;
+    if (context_memo.epoch != epoch || context_memo.context.handle != handle) {
+        r = ask_current(handle, &context_memo.context);
+        context_memo.epoch = r == 0 ? epoch : 0;
+    }
+    if (r == 0)
+        *ret_context = context_memo.context;
+    return r;
+}
+
+void context_note(CUcontext handle)
+{
+    struct context context;
+    CUcontext popped;
+
+    if (!handle || context_of_handle(handle, &context))
+        return;
+    if (REAL(cuCtxPushCurrent_v2)(handle) != CUDA_SUCCESS)
+        return;
+    (void)ask_current(handle, &context);
+    (void)REAL(cuCtxPopCurrent_v2)(&popped);
+}
+
+static void forget_streams_locked(uint64_t context);
+
+uint64_t context_forget(CUcontext handle)
+{
+    struct context *found;
+    uint64_t generation = 0;
+
+    lock_take(&contexts_lock);
+    found = find_locked(handle);
+    if (found) {
+        generation = found->generation;
+        found->generation = 0;
+        atomic_fetch_sub(&context_count, 1);
+        forget_streams_locked(generation);
+    }
+    lock_drop(&contexts_lock);
+    context_changed();
+    return generation;
+}
+
+void context_note_primary(CUdevice device, CUcontext handle)
+{
+    if (device < 0 || device >= DEVICES_MAX)
+        return;
+    lock_take(&contexts_lock);
+    primaries[device] = handle;
+    lock_drop(&contexts_lock);
+}
+
+CUcontext context_primary(CUdevice device)
+{
+    CUcontext handle = NULL;
+
+    if (device < 0 || device >= DEVICES_MAX)
+        return NULL;
+    lock_take(&contexts_lock);
+    handle = primaries[device];
+    lock_drop(&contexts_lock);
+    return handle;
+}
+
+int context_enter(uint64_t generation, bool *ret_pushed)
+{
+    struct context context;
+    CUcontext current = NULL;
+    int r;
+
+    *ret_pushed = false;
+    if (!context_of_generation(generation, &context))
+        return -ENOENT;
+    r = (int)REAL(cuCtxGetCurrent)(&current);
+    if (r != 0 || current == context.handle)
+        return r;
+    r = (int)REAL(cuCtxPushCurrent_v2)(context.handle);
+    *ret_pushed = r == 0;
+    return r;
+}
+
+void context_leave(bool pushed)
+{
+    CUcontext popped;
+
+    if (pushed)
+        (void)REAL(cuCtxPopCurrent_v2)(&popped);
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static unsigned stream_start(uint64_t identity)
+{
+    return (unsigned)((identity * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % STREAMS_MAX;
+}
+
+/* The entry of an identity, or the free one where it belongs; NULL if the table is full. */
+static struct stream_entry *stream_locked(uint64_t identity)
+{
+    unsigned at = stream_start(identity);
+
+    for (unsigned i = 0; i < STREAMS_MAX; i++, at = (at + 1) % STREAMS_MAX)
+        if (!streams[at].identity || streams[at].identity == identity)
+            return &streams[at];
+    return NULL;
+}
+
+/* Closes the hole that an entry leaves, so that probing still finds what lies behind it. */
+static void stream_remove_locked(struct stream_entry *entry)
+{
+    unsigned hole = (unsigned)(entry - streams);
+    unsigned at = hole;
+
+    stream_count--;
+    for (;;) {
+        unsigned home;
+
+        streams[hole].identity = 0;
+        do {
+            at = (at + 1) % STREAMS_MAX;
+            if (!streams[at].identity)
+                return;
+            home = stream_start(streams[at].identity);
+            /* movable if its home does not lie between the hole and itself */
+        } while (hole <= at ? (hole < home && home <= at) : (hole < home || home <= at));
+        streams[hole] = streams[at];
+        hole = at;
+    }
+}
+
+static void forget_streams_locked(uint64_t context)
+{
+    bool again = stream_count > 0;
+
+    while (again) {
+        again = false;
+        for (unsigned i = 0; i < STREAMS_MAX && !again; i++) {
+            again = streams[i].identity && streams[i].context == context;
+            if (again)
+                stream_remove_locked(&streams[i]);
+        }
+    }
+}
+
+static CUstream normalised(CUstream handle, bool per_thread_call)
+{
+    if (handle)
+        return handle;
+    return per_thread_call ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+/* The driver's number of a stream, which is never another one's; below 12.0 the handle and the context's generation. */
+static int ask_identity(CUstream handle, uint64_t context, uint64_t *ret_identity)
+{
+    unsigned long long id = 0;
+    uint64_t seed;
+    int r;
+
+    if (REAL_HAS(cuStreamGetId)) {
+        r = (int)REAL(cuStreamGetId)(handle, &id);
+        *ret_identity = id + 1;
+        return r;
+    }
+    seed = (uint64_t)(uintptr_t)handle ^ context << 40;
+    if (handle == CU_STREAM_PER_THREAD)
+        seed ^= (uint64_t)(uintptr_t)&guard_thread << 8;
+    *ret_identity = seed * 2 + 1;
+    return 0;
+}
+
+/* Whose context a stream belongs to: that of the call for the special ones. */
+static int ask_context(CUstream handle, const struct context *here, struct context *ret_context)
+{
+    CUcontext owner = NULL;
+
+    *ret_context = *here;
+    if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD || !REAL_HAS(cuStreamGetCtx))
+        return 0;
+    if (REAL(cuStreamGetCtx)(handle, &owner) != CUDA_SUCCESS || owner == here->handle || !owner)
+        return 0;
+    context_note(owner);
+    return context_of_handle(owner, ret_context) ? 0 : -ENOENT;
+}
+
+static void fill(const struct stream_entry *entry, struct stream *ret_stream)
+{
+    ret_stream->identity = entry->identity;
+    ret_stream->handle = entry->handle;
+    ret_stream->context = entry->context;
+    ret_stream->device = entry->device;
+    ret_stream->per_thread = entry->owner != NULL;
+}
+
+int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
+{
+    struct stream_entry *entry;
+    struct context here, owner;
+    uint64_t identity;
+    int r = context_here(&here);
+
+    handle = normalised(handle, per_thread_call);
+    if (r == 0)
+        r = ask_identity(handle, here.generation, &identity);
+    if (r != 0)
+        return r;
+    lock_take(&contexts_lock);
+    entry = stream_locked(identity);
+    if (entry && entry->identity) {
+        fill(entry, ret_stream);
+        lock_drop(&contexts_lock);
+        return 0;
+    }
+    lock_drop(&contexts_lock);
+
+    r = ask_context(handle, &here, &owner);
+    if (r != 0)
+        return r;
+    lock_take(&contexts_lock);
+    entry = stream_count < STREAMS_MAX / 2 ? stream_locked(identity) : NULL;
+    if (entry) {
+        stream_count += entry->identity ? 0 : 1;
+        *entry = (struct stream_entry){identity, handle, owner.generation,
+                handle == CU_STREAM_PER_THREAD ? &guard_thread : NULL, owner.device};
+        fill(entry, ret_stream);
+    }
+    lock_drop(&contexts_lock);
+    return entry ? 0 : -ENOSPC;
+}
+
+bool stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable)
+{
+    const struct stream_entry *entry;
+    bool found;
+
+    lock_take(&contexts_lock);
+    entry = stream_locked(identity);
+    found = entry && entry->identity && identity;
+    if (found) {
+        fill(entry, ret_stream);
+        *ret_usable = !entry->owner || entry->owner == &guard_thread;
+    }
+    lock_drop(&contexts_lock);
+    return found;
+}
+
+uint64_t stream_identity(CUstream handle)
+{
+    const struct stream_entry *entry = NULL;
+    uint64_t identity = 0;
+
+    if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+        return 0;
+    if (REAL_HAS(cuStreamGetId) && ask_identity(handle, 0, &identity) != 0)
+        return 0;
+    lock_take(&contexts_lock);
+    if (identity)
+        entry = stream_locked(identity);
+    for (unsigned i = 0; i < STREAMS_MAX && stream_count > 0 && !identity && !entry; i++)
+        if (streams[i].identity && streams[i].handle == handle)
+            entry = &streams[i];
+    identity = entry ? entry->identity : 0;
+    lock_drop(&contexts_lock);
+    return identity;
+}
+
+void stream_forget(uint64_t identity)
+{
+    struct stream_entry *entry;
+
+    if (!identity)
+        return;
+    lock_take(&contexts_lock);
+    entry = stream_locked(identity);
+    if (entry && entry->identity)
+        stream_remove_locked(entry);
+    lock_drop(&contexts_lock);
+}
+
+void context_fork_child(void)
+{
+    lock_init(&contexts_lock, LOCK_RANK_PRELOAD);
+}

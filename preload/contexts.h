@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * contexts.h - CUDA's recycled handles, made into names that are used once.
+ *
+ * A CUcontext and a CUstream may come back with the same value for another object. Everything that outlives a call is
+ * therefore keyed by a generation (of a context) or an identity (of a stream), numbers that are never used twice.
+ *
+ *     CUcontext ─ cuCtxGetId, or a count of our own below 12.0 ─► generation ─► device, events (driver.c)
+ *     CUstream  ─ cuStreamGetId in the calling thread ──────────► identity ───► handle, generation, owner thread
+ *
+ * Handles 0, 1 and 2 are normalised first: 0 is the legacy stream in a plain call and the thread's own in a _ptsz call.
+ * Two threads' per-thread streams are two streams, and only the owner can record on its own (R69).
+ *
+ * Contexts are noted when they are created, retained or allocated from, so that a fence covers them all (R1). Does not
+ * create contexts and does not change which one is current, apart from context_enter/leave, which undo each other (R27).
+ * Threads: any. One lock, not held across driver calls. Memory: static, bounded. Rules: R26 R27 R28 R69 R76.
+ */
+#ifndef KEDGE_PRELOAD_CONTEXTS_H
+#define KEDGE_PRELOAD_CONTEXTS_H
+
+#include "preload/cuda_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CONTEXTS_MAX = 256,    /* alive at one time */
+    STREAMS_MAX = 1 << 14, /* seen at one time: half of it */
+    DEVICES_MAX = 64,
+};
+
+/* A context that is alive. */
+struct context {
+    CUcontext handle;
+    uint64_t generation;
+    int device;
+};
+
+/* The calling thread's current context, noted if it is new. 0, or the driver's code, or -ENOENT if there is none. */
+int context_here(struct context *ret_context);
+
+/* A context that somebody created or retained. No driver call is left undone if it is known already. */
+void context_note(CUcontext handle);
+
+/* The one with this handle or generation, without asking the driver; false if it is not known. */
+bool context_of_handle(CUcontext handle, struct context *ret_context);
+bool context_of_generation(uint64_t generation, struct context *ret_context);
+
+/* All that are alive, at most max; returns how many were written. */
+size_t context_list(struct context *ret_contexts, size_t max);
+
+/* Whether any context is known. No call, no lock. */
+bool context_any(void);
+
+/* A context is dead or about to die: it is known no more, and its streams neither. Returns its generation, 0 = unknown. */
+uint64_t context_forget(CUcontext handle);
+
+/* The primary context of a device, if it is known; which one is primary is learned from cuDevicePrimaryCtxRetain. */
+void context_note_primary(CUdevice device, CUcontext handle);
+CUcontext context_primary(CUdevice device);
+
+/* Handles may mean something else now (a context was detached, reset ...): nothing cached is trusted any more. */
+void context_changed(void);
+
+/* Makes a context current for calls of ours. 0 (then leave it again), or the driver's code. *ret_pushed says whether. */
+int context_enter(uint64_t generation, bool *ret_pushed);
+void context_leave(bool pushed);
+
+/* A stream as the program named it in this call. */
+struct stream {
+    uint64_t identity; /* for the pool; 0 = unknown */
+    CUstream handle;   /* CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a real handle */
+    uint64_t context;  /* generation */
+    int device;
+    bool per_thread; /* nobody else can record on it */
+};
+
+/* Finds out which stream that is; `per_thread_call` = the entry was a _ptsz one. 0, or the driver's code, or -errno. */
+int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
+
+/* What an identity stands for. false: gone, or it is another thread's own stream (`usable` tells which matters). */
+bool stream_of_identity(uint64_t identity, struct stream *ret_stream, bool *ret_usable);
+
+/* The identity of a real handle if it was seen, else 0. */
+uint64_t stream_identity(CUstream handle);
+
+/* The stream is about to be destroyed: it is known no more. */
+void stream_forget(uint64_t identity);
+
+/* In the child of a fork. */
+void context_fork_child(void);
+
+#endif

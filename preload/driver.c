@@ -1,0 +1,753 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/backend.h"
+
+#include "preload/contexts.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "preload/keymap.h"
+#include "preload/life.h"
+#include "preload/mempools.h"
+#include "preload/resolve.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- quiet calls ---------------------------------------------------------------------------- */
+
+/* What a call of ours must put back. */
+struct quiet {
+    CUstreamCaptureMode mode;
+    bool exchanged;
+    bool pushed;
+};
+
+/* Relaxed capture mode for this thread: a capture that begins elsewhere now is not ours to spoil (R13). */
+static struct quiet quiet_begin(void)
+{
+    struct quiet quiet = {CU_STREAM_CAPTURE_MODE_RELAXED, false, false};
+
+    lock_assert_none("driver call");
+    guard_push();
+    if (REAL_HAS(cuThreadExchangeStreamCaptureMode))
+        quiet.exchanged = REAL(cuThreadExchangeStreamCaptureMode)(&quiet.mode) == CUDA_SUCCESS;
+    return quiet;
+}
+
+static int quiet_end(struct quiet *quiet, int result)
+{
+    context_leave(quiet->pushed);
+    if (quiet->exchanged)
+        (void)REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode);
+    guard_pop();
+    if (result > 0)
+        life_driver_said(result);
+    return result;
+}
+
+bool backend_is_sticky(int result)
+{
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The driver refuses because a capture is there: never the program's business (R14). */
+static bool is_capture_error(int result)
+{
+    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+static bool is_gone(int result)
+{
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT
+            || result == CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* ---- plain segments ------------------------------------------------------------------------- */
+
+static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
+{
+    struct quiet quiet = quiet_begin();
+    CUdeviceptr ptr = 0;
+    int r;
+
+    (void)self;
+    (void)device;
+    r = context_enter(context, &quiet.pushed);
+    if (r == 0)
+        r = (int)REAL(cuMemAlloc_v2)(&ptr, size);
+    if (r == 0)
+        *ret_ptr = ptr;
+    return quiet_end(&quiet, r);
+}
+
+static int mem_free(void *self, uint64_t context, devptr_t ptr)
+{
+    struct quiet quiet = quiet_begin();
+    int r;
+
+    (void)self;
+    r = context_enter(context, &quiet.pushed);
+    if (r == 0)
+        r = (int)REAL(cuMemFree_v2)(ptr);
+    return quiet_end(&quiet, r);
+}
+
+/* ---- mapped memory -------------------------------------------------------------------------- */
+
+static CUmemAllocationProp handle_prop(int device)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+    int capable = 0;
+
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = device;
+    /* A registration later must find memory that can be registered (R80). */
+    if (REAL(cuDeviceGetAttribute)(
+                &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
+            == CUDA_SUCCESS)
+        prop.allocFlags.gpuDirectRDMACapable = capable ? 1 : 0;
+    return prop;
+}
+
+static int granularity(void *self, int device, uint64_t *ret_size)
+{
+    struct quiet quiet = quiet_begin();
+    CUmemAllocationProp prop = handle_prop(device);
+    size_t size = 0;
+    int r;
+
+    (void)self;
+    r = (int)REAL(cuMemGetAllocationGranularity)(&size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (r == 0)
+        *ret_size = size;
+    return quiet_end(&quiet, r);
+}
+
+/* Any living context of the device will do for a question about it. */
+static int enter_device(int device, bool *ret_pushed)
+{
+    struct context list[CONTEXTS_MAX];
+    size_t n = context_list(list, CONTEXTS_MAX);
+
+    for (size_t i = 0; i < n; i++)
+        if (list[i].device == device)
+            return context_enter(list[i].generation, ret_pushed);
+    return -ENOENT;
+}
+
+static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
+{
+    struct quiet quiet = quiet_begin();
+    size_t total = 0;
+    size_t available = 0;
+    int r;
+
+    (void)self;
+    r = enter_device(device, &quiet.pushed);
+    if (r == 0)
+        r = (int)REAL(cuMemGetInfo_v2)(&available, &total);
+    if (r == 0) {
+        *ret_total = total;
+        *ret_free = available;
+    }
+    return quiet_end(&quiet, r);
+}
+
+static int address_reserve(void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
+{
+    struct quiet quiet = quiet_begin();
+    CUdeviceptr ptr = 0;
+    int supported = 0;
+    int r;
+
+    (void)self;
+    r = (int)REAL(cuDeviceGetAttribute)(
+            &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    if (r == 0 && (!supported || !REAL_HAS(cuMemAddressReserve)))
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == 0)
+        r = (int)REAL(cuMemAddressReserve)(&ptr, size, align, 0, 0);
+    if (r == 0)
+        *ret_ptr = ptr;
+    return quiet_end(&quiet, r);
+}
+
+static int address_free(void *self, devptr_t ptr, uint64_t size)
+{
+    struct quiet quiet = quiet_begin();
+
+    (void)self;
+    return quiet_end(&quiet, (int)REAL(cuMemAddressFree)(ptr, size));
+}
+
+static int handle_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
+{
+    struct quiet quiet = quiet_begin();
+    CUmemAllocationProp prop = handle_prop(device);
+    CUmemGenericAllocationHandle handle = 0;
+    int r = (int)REAL(cuMemCreate)(&handle, size, &prop, 0);
+
+    (void)self;
+    if (r == 0)
+        *ret_handle = handle;
+    return quiet_end(&quiet, r);
+}
+
+static int handle_release(void *self, uint64_t handle)
+{
+    struct quiet quiet = quiet_begin();
+
+    (void)self;
+    return quiet_end(&quiet, (int)REAL(cuMemRelease)(handle));
+}
+
+/* What is accessible now, so that access that the program gives later reaches it. Values by address: */
+enum range_value {
+    RANGE_SIZE,
+    RANGE_MEMPOOL, /* 0 = of a private heap */
+    RANGE_DEVICE,
+};
+
+static struct lock ranges_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct keymap ranges; /* guarded by ranges_lock */
+
+static void range_forget(devptr_t ptr)
+{
+    struct keymap_entry *range;
+
+    lock_take(&ranges_lock);
+    range = keymap_find(&ranges, ptr);
+    if (range)
+        keymap_remove(&ranges, range);
+    lock_drop(&ranges_lock);
+}
+
+/* Without memory for it, access that is given later does not reach this range, and the device says so. */
+static void range_note(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
+{
+    struct keymap_entry *range;
+
+    lock_take(&ranges_lock);
+    range = keymap_add(&ranges, ptr);
+    if (range) {
+        range->value[RANGE_SIZE] = size;
+        range->value[RANGE_MEMPOOL] = mempool;
+        range->value[RANGE_DEVICE] = (uint64_t)device;
+    }
+    lock_drop(&ranges_lock);
+}
+
+static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
+{
+    struct quiet quiet = quiet_begin();
+
+    (void)self;
+    return quiet_end(&quiet, (int)REAL(cuMemMap)(ptr, size, 0, handle, 0));
+}
+
+static int unmap(void *self, devptr_t ptr, uint64_t size)
+{
+    struct quiet quiet = quiet_begin();
+
+    (void)self;
+    range_forget(ptr);
+    return quiet_end(&quiet, (int)REAL(cuMemUnmap)(ptr, size));
+}
+
+static int set_access(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, enum driver_access access)
+{
+    CUmemAccessDesc descs[MEMPOOL_ACCESS_MAX + 1];
+    uint64_t mempool = heap == HEAP_MAPPED ? owner : 0;
+    struct quiet quiet;
+    size_t n;
+    int r;
+
+    (void)self;
+    /* Noted before the call: access given meanwhile is applied to it, or is in the list already. */
+    if (access == DRIVER_ACCESS_RW)
+        range_note(ptr, size, mempool, device);
+    else
+        range_forget(ptr);
+    n = mempool_access(mempool, device, descs, MEMPOOL_ACCESS_MAX + 1);
+    for (size_t i = 0; i < n && access == DRIVER_ACCESS_NONE; i++)
+        descs[i].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    quiet = quiet_begin();
+    r = (int)REAL(cuMemSetAccess)(ptr, size, descs, n);
+    return quiet_end(&quiet, r);
+}
+
+/* A copy of all ranges, to be unmapped; NULL if there are none, or no memory. */
+static struct keymap_entry *ranges_copy(uint32_t *ret_capacity)
+{
+    struct keymap_entry *copy = NULL;
+
+    lock_take(&ranges_lock);
+    if (ranges.used > 0)
+        copy = meta_map(ranges.capacity * sizeof *copy);
+    if (copy)
+        memcpy(copy, ranges.slots, ranges.capacity * sizeof *copy);
+    *ret_capacity = ranges.capacity;
+    lock_drop(&ranges_lock);
+    return copy;
+}
+
+static int apply_to(const struct keymap_entry *range, const CUmemAccessDesc *descs, size_t count)
+{
+    struct quiet quiet = quiet_begin();
+    int r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
+
+    r = quiet_end(&quiet, r);
+    return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* unmapped meanwhile */
+}
+
+/* device -1 = of any. */
+static int apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
+{
+    uint32_t capacity;
+    struct keymap_entry *copy = ranges_copy(&capacity);
+    int first = 0;
+
+    for (uint32_t i = 0; copy && i < capacity; i++) {
+        int r = 0;
+
+        if (copy[i].key && copy[i].value[RANGE_MEMPOOL] == mempool
+                && (device < 0 || copy[i].value[RANGE_DEVICE] == (uint64_t)device))
+            r = apply_to(&copy[i], descs, count);
+        first = first ? first : r;
+    }
+    if (copy)
+        meta_unmap(copy, capacity * sizeof *copy);
+    return first;
+}
+
+int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count)
+{
+    mempool_set_access(mempool, descs, count);
+    return apply(mempool, -1, descs, count);
+}
+
+void backend_apply_peer(int device, int accessor, bool enabled)
+{
+    CUmemAccessDesc desc = {.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE};
+
+    mempool_set_peer(device, accessor, enabled);
+    desc.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    desc.location.id = accessor;
+    if (enabled)
+        desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (device != accessor)
+        (void)apply(0, device, &desc, 1);
+}
+
+/* ---- fences --------------------------------------------------------------------------------- */
+
+/* An event of ours, in use by a fence or waiting for the next one. */
+struct event {
+    struct event *next;
+    CUevent handle;
+    uint64_t context;
+    atomic_bool passed; /* several threads may ask one fence */
+};
+
+struct fence {
+    struct event *first;
+};
+
+static struct lock events_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct event *spare_events; /* guarded by events_lock */
+static _Atomic(uint64_t)
+        refused_context; /* cuCtxRecordEvent met a capture there: synchronise instead (R14) */
+
+static struct event *event_take(uint64_t context)
+{
+    struct event **at;
+    struct event *event;
+
+    lock_take(&events_lock);
+    for (at = &spare_events; *at && (*at)->context != context; at = &(*at)->next)
+        ;
+    event = *at;
+    if (event)
+        *at = event->next;
+    lock_drop(&events_lock);
+    return event;
+}
+
+static void event_put(struct event *event)
+{
+    lock_take(&events_lock);
+    event->next = spare_events;
+    spare_events = event;
+    lock_drop(&events_lock);
+}
+
+/* An event of this context, which must be current for a new one. */
+static int event_new(uint64_t context, struct event **ret_event)
+{
+    struct event *event = event_take(context);
+    bool pushed;
+    int r;
+
+    if (!event) {
+        event = meta_get(sizeof *event);
+        if (!event)
+            return -ENOMEM;
+        r = context_enter(context, &pushed);
+        if (r == 0)
+            r = (int)REAL(cuEventCreate)(&event->handle, CU_EVENT_DISABLE_TIMING);
+        context_leave(pushed);
+        if (r != 0) {
+            meta_put(event, sizeof *event);
+            return r;
+        }
+        event->context = context;
+    }
+    event->next = NULL;
+    atomic_store_explicit(&event->passed, false, memory_order_relaxed);
+    *ret_event = event;
+    return 0;
+}
+
+static void fence_free(struct fence *fence)
+{
+    while (fence->first) {
+        struct event *event = fence->first;
+
+        fence->first = event->next;
+        event_put(event);
+    }
+    meta_put(fence, sizeof *fence);
+}
+
+static void fence_put(void *self, uint64_t handle)
+{
+    (void)self;
+    fence_free((struct fence *)(uintptr_t)handle);
+}
+
+static int synchronise_in(uint64_t context)
+{
+    bool pushed;
+    int r = context_enter(context, &pushed);
+
+    if (r == 0)
+        r = (int)REAL(cuCtxSynchronize)();
+    context_leave(pushed);
+    return r;
+}
+
+/* One context's part of a fence: an event behind all its work, or the wait itself. */
+static int fence_one(struct fence *fence, const struct context *context)
+{
+    struct event *event;
+    int r;
+
+    if (!REAL_HAS(cuCtxRecordEvent) || atomic_load(&refused_context) == context->generation)
+        return synchronise_in(context->generation);
+    r = event_new(context->generation, &event);
+    if (r != 0)
+        return r;
+    r = (int)REAL(cuCtxRecordEvent)(context->handle, event->handle);
+    if (r != 0) {
+        event_put(event);
+        if (is_capture_error(r))
+            atomic_store(&refused_context, context->generation);
+        return r;
+    }
+    event->next = fence->first;
+    fence->first = event;
+    return 0;
+}
+
+static int fence_all(struct fence *fence)
+{
+    struct context list[CONTEXTS_MAX];
+    size_t n = context_list(list, CONTEXTS_MAX);
+
+    for (size_t i = 0; i < n; i++) {
+        int r = fence_one(fence, &list[i]);
+
+        if (is_capture_error(r))
+            return -EBUSY;
+        if (r != 0 && r != -ENOENT && !is_gone(r)) /* work of a dead context counts as done (R76) */
+            return r;
+    }
+    return 0;
+}
+
+static int fence_record(void *self, uint64_t *ret_fence)
+{
+    struct fence *fence;
+    struct quiet quiet;
+    int r;
+
+    (void)self;
+    if (!gate_fence_enter())
+        return -EBUSY;
+    fence = meta_get(sizeof *fence);
+    quiet = quiet_begin();
+    r = fence ? fence_all(fence) : -ENOMEM;
+    r = quiet_end(&quiet, r);
+    gate_fence_leave();
+    if (r != 0 && fence)
+        fence_free(fence);
+    if (r == 0)
+        *ret_fence = (uint64_t)(uintptr_t)fence;
+    return r;
+}
+
+/* The context of a special stream must be current when it is named. */
+static int enter_stream(const struct stream *stream, bool *ret_pushed)
+{
+    *ret_pushed = false;
+    if (stream->handle != CU_STREAM_LEGACY && stream->handle != CU_STREAM_PER_THREAD)
+        return 0;
+    return context_enter(stream->context, ret_pushed);
+}
+
+static int record_on(const struct stream *stream, struct fence *fence)
+{
+    struct event *event;
+    bool pushed = false;
+    int r = event_new(stream->context, &event);
+
+    if (r != 0)
+        return r;
+    r = enter_stream(stream, &pushed);
+    if (r == 0)
+        r = (int)REAL(cuEventRecord)(event->handle, stream->handle);
+    context_leave(pushed);
+    if (r != 0) {
+        event_put(event);
+        return r;
+    }
+    fence->first = event;
+    return 0;
+}
+
+static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
+{
+    struct stream stream;
+    struct fence *fence;
+    struct quiet quiet;
+    bool usable;
+    int r;
+
+    (void)self;
+    if (!stream_of_identity(identity, &stream, &usable) || !usable)
+        return -ENOENT;
+    if (!gate_fence_enter())
+        return -EBUSY;
+    fence = meta_get(sizeof *fence);
+    quiet = quiet_begin();
+    r = fence ? record_on(&stream, fence) : -ENOMEM;
+    if (is_capture_error(r))
+        r = -EBUSY;
+    else if (is_gone(r))
+        r = -ENOENT;
+    r = quiet_end(&quiet, r);
+    gate_fence_leave();
+    if (r != 0 && fence)
+        fence_free(fence);
+    if (r == 0)
+        *ret_fence = (uint64_t)(uintptr_t)fence;
+    return r;
+}
+
+static int query_event(struct event *event)
+{
+    struct context context;
+    int r = 0;
+
+    if (atomic_load_explicit(&event->passed, memory_order_relaxed))
+        return 0;
+    if (context_of_generation(event->context, &context))
+        r = (int)REAL(cuEventQuery)(event->handle);
+    if (r == 0 || is_gone(r)) {
+        atomic_store_explicit(&event->passed, true, memory_order_relaxed);
+        return 0;
+    }
+    if (r == CUDA_ERROR_NOT_READY)
+        return -EAGAIN;
+    return r > 0 && !backend_is_sticky(r) ? -EBUSY
+                                          : r; /* it cannot be asked now; the program did not ask */
+}
+
+static int query_events(const struct fence *fence)
+{
+    int r = 0;
+
+    for (struct event *event = fence->first; event && r == 0; event = event->next)
+        r = query_event(event);
+    return r;
+}
+
+static int fence_query(void *self, uint64_t handle)
+{
+    const struct fence *fence = (const struct fence *)(uintptr_t)handle;
+    struct quiet quiet;
+    int r;
+
+    (void)self;
+    if (!gate_fence_enter()) /* nothing is asked of an event while a capture runs (R10) */
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = quiet_end(&quiet, query_events(fence));
+    gate_fence_leave();
+    return r;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
+{
+    struct timespec pause = {
+            0, 20000}; /* 20 us, then longer: kernels end in micro- to milliseconds */
+    uint64_t end = now_ms() + timeout_ms;
+    int r = fence_query(self, handle);
+
+    while (r == -EAGAIN && now_ms() < end) {
+        (void)nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 1000000)
+            pause.tv_nsec += pause.tv_nsec / 2;
+        r = fence_query(self, handle);
+    }
+    return r;
+}
+
+static int wait_on(const struct stream *stream, const struct fence *fence)
+{
+    bool pushed = false;
+    int r = enter_stream(stream, &pushed);
+
+    for (const struct event *event = fence->first; event && r == 0; event = event->next) {
+        struct context context;
+
+        if (context_of_generation(event->context, &context))
+            r = (int)REAL(cuStreamWaitEvent)(stream->handle, event->handle, 0);
+    }
+    context_leave(pushed);
+    return r;
+}
+
+static int stream_wait_fence(void *self, uint64_t identity, uint64_t handle)
+{
+    struct stream stream;
+    struct quiet quiet;
+    bool usable;
+    int r;
+
+    (void)self;
+    if (!stream_of_identity(identity, &stream, &usable) || !usable)
+        return -ENOENT;
+    if (!gate_fence_enter())
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
+    r = quiet_end(&quiet, is_capture_error(r) ? -EBUSY : r);
+    gate_fence_leave();
+    return r;
+}
+
+/* ---- readers -------------------------------------------------------------------------------- */
+
+static uint64_t readers_snapshot(void *self)
+{
+    (void)self;
+    return guard_readers_snapshot();
+}
+
+static int readers_passed(void *self, uint64_t snapshot)
+{
+    (void)self;
+    return guard_readers_passed(snapshot);
+}
+
+const struct driver backend_driver = {
+        .self = NULL,
+        .mem_alloc = mem_alloc,
+        .mem_free = mem_free,
+        .granularity = granularity,
+        .memory = memory,
+        .address_reserve = address_reserve,
+        .address_free = address_free,
+        .handle_create = handle_create,
+        .handle_release = handle_release,
+        .map = map,
+        .unmap = unmap,
+        .set_access = set_access,
+        .fence_record = fence_record,
+        .stream_record = stream_record,
+        .fence_query = fence_query,
+        .fence_wait = fence_wait,
+        .stream_wait_fence = stream_wait_fence,
+        .fence_put = fence_put,
+        .readers_snapshot = readers_snapshot,
+        .readers_passed = readers_passed,
+};
+
+int backend_synchronise(uint64_t context)
+{
+    struct quiet quiet;
+    int r;
+
+    if (!gate_fence_enter()) /* waiting for a context is no less a fence than an event in it */
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = quiet_end(&quiet, synchronise_in(context));
+    gate_fence_leave();
+    return r;
+}
+
+void backend_context_gone(uint64_t context)
+{
+    struct event **at = &spare_events;
+
+    lock_take(&events_lock);
+    while (*at) {
+        struct event *event = *at;
+
+        if (event->context != context) {
+            at = &event->next;
+            continue;
+        }
+        *at = event->next;
+        meta_put(event, sizeof *event);
+    }
+    lock_drop(&events_lock);
+}
+
+void backend_fork_child(void)
+{
+    lock_init(&events_lock, LOCK_RANK_PRELOAD);
+    lock_init(&ranges_lock, LOCK_RANK_PRELOAD);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/gate.h"
+
+#include "alloc/lock.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+enum {
+    GATE_CAPTURES =
+            64, /* whose streams are known; one more is counted and ends with its context or never */
+};
+
+/* Low half: fence calls in flight. High half: captures pending or running. */
+#define GATE_CAPTURE (UINT64_C(1) << 32)
+
+static _Atomic(uint64_t) gate_word;
+static _Atomic(uint64_t) gate_count;
+
+static struct lock gate_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct {
+    uintptr_t stream;
+    uint64_t context;
+    bool used;
+} gate_running[GATE_CAPTURES]; /* guarded by gate_lock */
+
+void gate_begin_enter(void)
+{
+    atomic_fetch_add(&gate_word, GATE_CAPTURE);
+    /* A fence call is one short call into the driver; there are rarely any. */
+    while ((uint32_t)atomic_load(&gate_word) != 0)
+        (void)sched_yield();
+}
+
+static void remember(uintptr_t stream, uint64_t context)
+{
+    lock_take(&gate_lock);
+    for (int i = 0; i < GATE_CAPTURES; i++) {
+        if (gate_running[i].used)
+            continue;
+        gate_running[i].used = true;
+        gate_running[i].stream = stream;
+        gate_running[i].context = context;
+        break;
+    }
+    lock_drop(&gate_lock);
+}
+
+void gate_begin_leave(bool began, uintptr_t stream, uint64_t context)
+{
+    if (!began) {
+        atomic_fetch_sub(&gate_word, GATE_CAPTURE);
+        return;
+    }
+    atomic_fetch_add(&gate_count, 1);
+    remember(stream, context);
+}
+
+bool gate_ended(uintptr_t stream)
+{
+    bool found = false;
+
+    lock_take(&gate_lock);
+    for (int i = 0; i < GATE_CAPTURES && !found; i++) {
+        found = gate_running[i].used && gate_running[i].stream == stream;
+        if (found)
+            gate_running[i].used = false;
+    }
+    lock_drop(&gate_lock);
+    if (found)
+        atomic_fetch_sub(&gate_word, GATE_CAPTURE);
+    return found;
+}
+
+void gate_context_gone(uint64_t context)
+{
+    unsigned gone = 0;
+
+    lock_take(&gate_lock);
+    for (int i = 0; i < GATE_CAPTURES; i++) {
+        if (!gate_running[i].used || gate_running[i].context != context)
+            continue;
+        gate_running[i].used = false;
+        gone++;
+    }
+    lock_drop(&gate_lock);
+    if (gone > 0)
+        atomic_fetch_sub(&gate_word, gone * GATE_CAPTURE);
+}
+
+bool gate_fence_enter(void)
+{
+    uint64_t word = atomic_load(&gate_word);
+
+    do {
+        if (word >= GATE_CAPTURE)
+            return false;
+    } while (!atomic_compare_exchange_weak(&gate_word, &word, word + 1));
+    return true;
+}
+
+void gate_fence_leave(void)
+{
+    atomic_fetch_sub(&gate_word, 1);
+}
+
+unsigned gate_captures(void)
+{
+    return (unsigned)(atomic_load(&gate_word) >> 32);
+}
+
+uint64_t gate_began(void)
+{
+    return atomic_load(&gate_count);
+}
+
+void gate_fork_child(void)
+{
+    atomic_store(&gate_word, 0);
+    lock_init(&gate_lock, LOCK_RANK_PRELOAD);
+    for (int i = 0; i < GATE_CAPTURES; i++)
+        gate_running[i].used = false;
+}

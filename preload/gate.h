@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gate.h - stream captures and our own calls that would spoil them, kept apart.
+ *
+ * Recording an event in a context invalidates the captures in progress there, and no documented mode prevents it. So a
+ * fence call and the begin of a capture pass one gate with two sides:
+ *
+ *     begin:  pending++ ── waits until no fence call is in flight ── driver ── running (or pending--)
+ *     fence:  enters only while nothing is pending or running ── driver ── leaves
+ *
+ * A begin waits for calls that take microseconds; a fence never waits, it is put off (R67). This is the one place where
+ * something is held across a driver call. While a capture runs, kedge makes no event, wait or trim call at all (R10).
+ *
+ * Captures are kept by the handle of the stream that they began on. A capture ends when the driver says so after
+ * cuStreamEndCapture, or when its stream or context goes away. Any thread. No memory.
+ */
+#ifndef KEDGE_PRELOAD_GATE_H
+#define KEDGE_PRELOAD_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Before the driver is asked to begin a capture; waits for fence calls in flight. */
+void gate_begin_enter(void);
+
+/* After it: `began` = the capture runs now, on `stream` of context generation `context`. */
+void gate_begin_leave(bool began, uintptr_t stream, uint64_t context);
+
+/* A capture that began on this stream, if any, has ended. True if there was one. */
+bool gate_ended(uintptr_t stream);
+
+/* Those of a context are gone with it. */
+void gate_context_gone(uint64_t context);
+
+/* Around a fence call; false = not now. */
+bool gate_fence_enter(void);
+void gate_fence_leave(void);
+
+/* Captures that run or are about to begin, in the whole process. */
+unsigned gate_captures(void);
+
+/* How many captures ever began; R12 compares. */
+uint64_t gate_began(void);
+
+/* In the child of a fork: no captures, nobody inside. */
+void gate_fork_child(void);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.h - the thread's own notes: how deep it is inside kedge, and whether it is between guard and driver.
+ *
+ * Two things that every hook needs at once, so they live in one small struct of thread-local memory (initial-exec: a TLS
+ * access may not call malloc).
+ *
+ * Depth. kedge calls the driver, the loader and libunwind, which may come back through our own exports. A hook that is
+ * entered with depth > 0 goes straight to the real function (R37).
+ *
+ * Reader sections (R66). A range may be unmapped only when no submission that looked at it before it was marked dead is
+ * still on its way into the driver. A submission is a reader; it publishes the epoch in which it began:
+ *
+ *     reader:  slot = epoch ── fence ── looks at the ranges ── real call ── slot = 0
+ *     writer:  marks dead ── fence ── snapshot: ++epoch ─ ─ ─ passed when no slot holds an older epoch
+ *
+ * Either the reader sees the mark or the writer sees the reader. While no hint acts (guard_word is 0) a submission is one
+ * load, one branch and the real call; hints begin to act before the first block that they match is handed out, and a
+ * submission that began before that cannot carry the block's address.
+ *
+ * Takes no lock and never waits. Slots are mapped in chunks and never unmapped; the slot of a thread that ended is found by
+ * its thread id when a new one is wanted. If there is no memory for a slot, the thread is counted in a shared one, which
+ * delays limbo and never breaks it.
+ */
+#ifndef KEDGE_PRELOAD_GUARD_H
+#define KEDGE_PRELOAD_GUARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct guard_slot;
+
+struct guard_thread {
+    unsigned depth;    /* > 0: inside kedge */
+    unsigned reading;  /* nested reader sections */
+    unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
+    struct guard_slot *slot; /* NULL until the first reader section */
+};
+
+extern __thread struct guard_thread guard_thread __attribute__((tls_model("initial-exec")));
+
+/* Why a submission hook may not simply jump to the driver. */
+enum guard_bit {
+    GUARD_UNBOUND = 1, /* the driver's entries are not known yet */
+    GUARD_ACTING = 2,  /* hints act or watch: arguments are looked at */
+};
+
+extern atomic_uint guard_word;
+
+/* The one load of an idle submission hook. */
+static inline bool guard_is_idle(void)
+{
+    return __builtin_expect(atomic_load_explicit(&guard_word, memory_order_relaxed) == 0, 1);
+}
+
+void guard_set(enum guard_bit bit);
+void guard_clear(enum guard_bit bit);
+
+static inline unsigned guard_depth(void)
+{
+    return guard_thread.depth;
+}
+
+static inline void guard_push(void)
+{
+    guard_thread.depth++;
+}
+
+static inline void guard_pop(void)
+{
+    guard_thread.depth--;
+}
+
+/* True inside a host function that the driver runs for the program (R38, R61). */
+static inline bool guard_in_callback(void)
+{
+    return guard_thread.callback > 0;
+}
+
+/* Around the guard's check and the real call. May nest. */
+void guard_read_begin(void);
+void guard_read_end(void);
+
+/* Names all sections that are open now; a section that begins later sees what was marked before this call. */
+uint64_t guard_readers_snapshot(void);
+
+/* 0 when all sections of the snapshot have ended, else -EAGAIN. */
+int guard_readers_passed(uint64_t snapshot);
+
+/* In the child of a fork: the other threads' sections are gone. */
+void guard_fork_child(void);
+
+#endif

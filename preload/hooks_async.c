@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory in stream order, and the pools that it comes from. The driver's own pool stays in place behind each of ours: it
+ * checks arguments, keeps settings and access, and serves what we cannot, so its figures are added to ours (R77, R78).
+ */
+#include "preload/backend.h"
+#include "preload/conduct.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/mempools.h"
+#include "preload/resolve.h"
+
+#include <errno.h>
+
+typedef CUresult (*alloc_fn)(CUdeviceptr *, size_t, CUstream);
+typedef CUresult (*alloc_from_fn)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+typedef CUresult (*free_fn)(CUdeviceptr, CUstream);
+
+/* The driver's entries of one flavour. */
+struct flavour {
+    alloc_fn alloc;
+    alloc_from_fn alloc_from;
+    free_fn free;
+    bool per_thread;
+};
+
+static struct flavour flavour_of(bool per_thread)
+{
+    if (per_thread)
+        return (struct flavour){REAL(cuMemAllocAsync_ptsz), REAL(cuMemAllocFromPoolAsync_ptsz),
+                REAL(cuMemFreeAsync_ptsz), true};
+    return (struct flavour){
+            REAL(cuMemAllocAsync), REAL(cuMemAllocFromPoolAsync), REAL(cuMemFreeAsync), false};
+}
+
+/* One call of the program's, with a pool or without. */
+struct call {
+    struct flavour real;
+    CUmemoryPool mempool;
+    CUstream stream;
+    bool from_pool;
+};
+
+static CUresult forward(const struct call *call, CUdeviceptr *ret_ptr, size_t size)
+{
+    if (call->from_pool)
+        return call->real.alloc_from(ret_ptr, size, call->mempool, call->stream);
+    return call->real.alloc(ret_ptr, size, call->stream);
+}
+
+/* Asked only while some capture runs. */
+static bool is_capturing(const struct stream *stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (gate_captures() == 0 || !REAL_HAS(cuStreamIsCapturing))
+        return false;
+    return REAL(cuStreamIsCapturing)(stream->handle, &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* false: the driver is to answer, nothing is recorded. */
+static bool prepare(
+        const struct call *call, struct conduct_request *request, size_t size, const void *caller)
+{
+    struct mempool mempool;
+    int r;
+
+    *request =
+            (struct conduct_request){.size = size, .entrance = ENTRANCE_STREAM, .caller = caller};
+    if (size == 0 || guard_in_callback() || context_here(&request->context) != 0)
+        return false;
+    r = stream_here(call->stream, call->real.per_thread, &request->stream);
+    if (r > 0)
+        return false;
+    if (r < 0)
+        request->stream = (struct stream){.device = request->context.device};
+    request->forward = r < 0;
+    request->capturing = r == 0 && is_capturing(&request->stream);
+    if (request->forward || request->capturing)
+        return true;
+    if (call->from_pool)
+        r = mempool_find(call->mempool, &mempool) ? 0 : -ENOENT;
+    else
+        r = mempool_current(request->stream.device, &mempool);
+    request->mempool = r == 0 ? mempool.id : 0;
+    return true;
+}
+
+static CUresult alloc(
+        const struct call *call, CUdeviceptr *ret_ptr, size_t size, const void *caller)
+{
+    struct conduct_request request;
+    CUresult result;
+    devptr_t ptr;
+    int r;
+
+    if (!ret_ptr || !prepare(call, &request, size, caller))
+        return forward(call, ret_ptr, size);
+    r = conduct_alloc(&request, &ptr);
+    if (r == 0)
+        *ret_ptr = ptr;
+    if (r >= 0)
+        return (CUresult)r;
+    result = forward(call, ret_ptr, size);
+    if (!request.capturing && conduct_make_room((int)result, request.stream.device))
+        result = forward(call, ret_ptr, size);
+    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    return result;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
+{
+    bool entered = life_enter(SLOT_cuMemAllocAsync);
+    struct call call = {.real = flavour_of(false), .stream = stream};
+    CUresult result;
+
+    if (!entered)
+        return forward(&call, ret_ptr, size);
+    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
+{
+    bool entered = life_enter(SLOT_cuMemAllocAsync_ptsz);
+    struct call call = {.real = flavour_of(true), .stream = stream};
+    CUresult result;
+
+    if (!entered)
+        return forward(&call, ret_ptr, size);
+    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+CUresult cuMemAllocFromPoolAsync(
+        CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
+{
+    bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync);
+    struct call call = {flavour_of(false), mempool, stream, true};
+    CUresult result;
+
+    if (!entered)
+        return forward(&call, ret_ptr, size);
+    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(
+        CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
+{
+    bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync_ptsz);
+    struct call call = {flavour_of(true), mempool, stream, true};
+    CUresult result;
+
+    if (!entered)
+        return forward(&call, ret_ptr, size);
+    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+/* ---- free ----------------------------------------------------------------------------------- */
+
+/* 0 done, > 0 the program's code, < 0 make the real call. */
+static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
+{
+    struct stream stream;
+    struct block_info info;
+    int r;
+
+    if (ptr == 0)
+        return -ENOENT;
+    if (guard_in_callback())
+        return conduct_free(ptr, ENTRANCE_STREAM, NULL);
+    r = stream_here(handle, per_thread, &stream);
+    if (r > 0)
+        return -EINVAL; /* no such stream: the driver says so */
+    if (r < 0)
+        return conduct_free(ptr, ENTRANCE_STREAM, NULL);
+    /* A block of ours on a capturing stream: the driver's own answer, and the block stays (R82). */
+    if (is_capturing(&stream) && conduct_pool() && pool_find(conduct_pool(), ptr, &info) == 0)
+        return -EINVAL;
+    return conduct_free(ptr, ENTRANCE_STREAM, &stream);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
+{
+    CUresult result;
+    int r;
+
+    if (!life_enter(SLOT_cuMemFreeAsync))
+        return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync)(ptr, stream);
+    r = free_here(ptr, stream, false);
+    result = r < 0 ? REAL(cuMemFreeAsync)(ptr, stream) : (CUresult)r;
+    life_leave();
+    return result;
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
+{
+    CUresult result;
+    int r;
+
+    if (!life_enter(SLOT_cuMemFreeAsync_ptsz))
+        return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync_ptsz)(ptr, stream);
+    r = free_here(ptr, stream, true);
+    result = r < 0 ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : (CUresult)r;
+    life_leave();
+    return result;
+}
+
+/* ---- pools ---------------------------------------------------------------------------------- */
+
+/* The pool behind a handle, if it is one that we serve from a heap. A default pool is got to know here. */
+static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
+{
+    struct context context;
+
+    if (!conduct_pool())
+        return false;
+    if (mempool_find(handle, ret_mempool))
+        return true;
+    if (guard_in_callback() || context_here(&context) != 0)
+        return false;
+    (void)mempool_current(context.device, ret_mempool);
+    return mempool_find(handle, ret_mempool);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *ret_mempool, const CUmemPoolProps *props)
+{
+    bool entered = life_enter(SLOT_cuMemPoolCreate);
+    CUresult result = REAL(cuMemPoolCreate)(ret_mempool, props);
+
+    if (entered && result == CUDA_SUCCESS && conduct_pool() && ret_mempool && props)
+        mempool_created(*ret_mempool, props);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool mempool)
+{
+    bool entered = life_enter(SLOT_cuMemPoolDestroy);
+    struct mempool known;
+    bool served = entered && is_served(mempool, &known);
+    CUresult result = REAL(cuMemPoolDestroy)(mempool);
+
+    if (served && result == CUDA_SUCCESS && mempool_destroyed(mempool)) {
+        (void)pool_heap_gone(conduct_pool(), known.id);
+        conduct_note_reserved(known.device);
+    }
+    if (entered)
+        life_leave();
+    return result;
+}
+
+static uint64_t reserved_of(const struct mempool *mempool)
+{
+    struct pool_stats stats;
+
+    if (pool_heap_stats(conduct_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
+        return 0;
+    return stats.reserved;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
+{
+    bool entered = life_enter(SLOT_cuMemPoolTrimTo);
+    uint64_t native_keep = keep;
+    struct mempool known;
+    CUresult result;
+
+    if (entered && is_served(mempool, &known) && conduct_may_fence()) {
+        uint64_t left, bytes;
+
+        if (pool_trim(conduct_pool(), HEAP_MAPPED, known.id, keep, &bytes) == 0)
+            conduct_note_reserved(known.device);
+        left = reserved_of(&known);
+        native_keep = left < keep ? keep - left : 0; /* together never below what was asked for */
+    }
+    result = REAL(cuMemPoolTrimTo)(mempool, native_keep);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+static void mirror_setting(
+        const struct mempool *mempool, CUmemPool_attribute attribute, const void *value)
+{
+    struct pool_heap_attrs attrs;
+    struct pool *pool = conduct_pool();
+
+    if (pool_heap_attrs(pool, mempool->id, mempool->device, &attrs) != 0)
+        return;
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        attrs.release_threshold = *(const cuuint64_t *)value;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        attrs.reuse_event_dependencies = *(const int *)value != 0;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        attrs.reuse_opportunistic = *(const int *)value != 0;
+        break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        attrs.reuse_internal_dependencies = *(const int *)value != 0;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver took it, so it was 0 */
+        (void)pool_reset_high(pool, HEAP_MAPPED, mempool->id,
+                attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+                attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+        return;
+    default:
+        return;
+    }
+    (void)pool_set_heap_attrs(pool, mempool->id, mempool->device, &attrs);
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool mempool, CUmemPool_attribute attribute, void *value)
+{
+    bool entered = life_enter(SLOT_cuMemPoolSetAttribute);
+    CUresult result = REAL(cuMemPoolSetAttribute)(mempool, attribute, value);
+    struct mempool known;
+
+    if (entered && result == CUDA_SUCCESS && value && is_served(mempool, &known))
+        mirror_setting(&known, attribute, value);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* What the heap has of an attribute; 0 for settings, which the driver's pool keeps. */
+static uint64_t share_of(const struct mempool *mempool, CUmemPool_attribute attribute)
+{
+    struct pool_stats stats;
+
+    if (pool_heap_stats(conduct_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
+        return 0;
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        return stats.reserved;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        return stats.reserved_high;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        return stats.used;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        return stats.used_high;
+    default:
+        return 0;
+    }
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool mempool, CUmemPool_attribute attribute, void *value)
+{
+    bool entered = life_enter(SLOT_cuMemPoolGetAttribute);
+    CUresult result = REAL(cuMemPoolGetAttribute)(mempool, attribute, value);
+    struct mempool known;
+    uint64_t share;
+
+    if (entered && result == CUDA_SUCCESS && value && is_served(mempool, &known)) {
+        share = share_of(&known, attribute);
+        if (share > 0)
+            *(cuuint64_t *)value += share;
+    }
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool mempool, const CUmemAccessDesc *map, size_t count)
+{
+    bool entered = life_enter(SLOT_cuMemPoolSetAccess);
+    CUresult result = REAL(cuMemPoolSetAccess)(mempool, map, count);
+    struct mempool known;
+
+    if (entered && result == CUDA_SUCCESS && map && is_served(mempool, &known)) {
+        int r = backend_apply_access(known.id, map, count);
+
+        result = r > 0 ? (CUresult)r : result;
+    }
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* The driver's pool was given the same access, so its answer is ours. */
+CUresult cuMemPoolGetAccess(
+        CUmemAccess_flags *ret_flags, CUmemoryPool mempool, CUmemLocation *location)
+{
+    if (life_enter(SLOT_cuMemPoolGetAccess))
+        life_leave();
+    return REAL(cuMemPoolGetAccess)(ret_flags, mempool, location);
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool mempool)
+{
+    bool entered = life_enter(SLOT_cuDeviceSetMemPool);
+    CUresult result = REAL(cuDeviceSetMemPool)(device, mempool);
+
+    mempool_changed(device);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool mempool)
+{
+    bool entered = life_enter(SLOT_cuMemSetMemPool);
+    CUresult result = REAL(cuMemSetMemPool)(location, type, mempool);
+
+    mempool_changed(-1);
+    if (entered)
+        life_leave();
+    return result;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts. A new one is noted, so that fences cover it (R1). One that dies takes its plain heap with it: it is struck from
+ * our books before the call, so that nothing of ours names it any more (R26), and its number never comes back.
+ */
+#include "preload/backend.h"
+#include "preload/conduct.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+/* ---- beginnings ----------------------------------------------------------------------------- */
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuDevicePrimaryCtxRetain))
+        return REAL(cuDevicePrimaryCtxRetain)(ret_context, device);
+    result = REAL(cuDevicePrimaryCtxRetain)(ret_context, device);
+    if (result == CUDA_SUCCESS && ret_context) {
+        context_note(*ret_context);
+        context_note_primary(device, *ret_context);
+    }
+    life_leave();
+    return result;
+}
+
+CUresult cuCtxCreate_v2(CUcontext *ret_context, unsigned int flags, CUdevice device)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuCtxCreate_v2))
+        return REAL(cuCtxCreate_v2)(ret_context, flags, device);
+    result = REAL(cuCtxCreate_v2)(ret_context, flags, device);
+    if (result == CUDA_SUCCESS && ret_context)
+        context_note(*ret_context);
+    life_leave();
+    return result;
+}
+
+CUresult cuCtxCreate_v4(
+        CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuCtxCreate_v4))
+        return REAL(cuCtxCreate_v4)(ret_context, params, flags, device);
+    result = REAL(cuCtxCreate_v4)(ret_context, params, flags, device);
+    if (result == CUDA_SUCCESS && ret_context)
+        context_note(*ret_context);
+    life_leave();
+    return result;
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+/*
+ * What a dying context holds in mapped memory is given back while it lives, its plain heap is forgotten. If the driver then
+ * refuses to end it, its blocks are the driver's again: they are freed by address, and nothing new comes from the old heap.
+ */
+static void going(CUcontext handle)
+{
+    struct context context;
+
+    if (!context_of_handle(handle, &context))
+        return;
+    conduct_context_gone(context.generation);
+    (void)context_forget(handle);
+}
+
+static void going_device(CUdevice device)
+{
+    CUcontext handle = context_primary(device);
+
+    if (handle)
+        going(handle);
+    context_note_primary(device, NULL);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext handle)
+{
+    bool entered = life_enter(SLOT_cuCtxDestroy_v2);
+    CUresult result;
+
+    if (entered)
+        going(handle);
+    result = REAL(cuCtxDestroy_v2)(handle);
+    context_changed();
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuCtxDestroy(CUcontext handle)
+{
+    bool entered = life_enter(SLOT_cuCtxDestroy);
+    CUresult result;
+
+    if (entered)
+        going(handle);
+    result = REAL(cuCtxDestroy)(handle);
+    context_changed();
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* The last reference destroys; which one is the last, the driver knows. */
+CUresult cuCtxDetach(CUcontext handle)
+{
+    bool entered = life_enter(SLOT_cuCtxDetach);
+    CUresult result = REAL(cuCtxDetach)(handle);
+    unsigned version;
+
+    if (entered && result == CUDA_SUCCESS
+            && REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
+        going(handle);
+    context_changed();
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset_v2);
+    CUresult result;
+
+    if (entered)
+        going_device(device);
+    result = REAL(cuDevicePrimaryCtxReset_v2)(device);
+    context_changed();
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+    bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset);
+    CUresult result;
+
+    if (entered)
+        going_device(device);
+    result = REAL(cuDevicePrimaryCtxReset)(device);
+    context_changed();
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* A release that was not the last one changes nothing. */
+static void released(CUdevice device, CUresult result)
+{
+    unsigned flags;
+    int active = 1;
+
+    if (result == CUDA_SUCCESS && REAL_HAS(cuDevicePrimaryCtxGetState)
+            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active)
+        going_device(device);
+    context_changed();
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    bool entered = life_enter(SLOT_cuDevicePrimaryCtxRelease_v2);
+    CUresult result = REAL(cuDevicePrimaryCtxRelease_v2)(device);
+
+    if (entered) {
+        released(device, result);
+        life_leave();
+    }
+    return result;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    bool entered = life_enter(SLOT_cuDevicePrimaryCtxRelease);
+    CUresult result = REAL(cuDevicePrimaryCtxRelease)(device);
+
+    if (entered) {
+        released(device, result);
+        life_leave();
+    }
+    return result;
+}
+
+/* ---- peers ---------------------------------------------------------------------------------- */
+
+/* Segments of the plain heap follow by themselves; what is mapped has to be told (R30). */
+static void peer(CUcontext peer_context, bool enabled)
+{
+    struct context here, there;
+
+    if (!conduct_pool() || context_here(&here) != 0)
+        return;
+    context_note(peer_context);
+    if (context_of_handle(peer_context, &there))
+        backend_apply_peer(there.device, here.device, enabled);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer_context, unsigned int flags)
+{
+    bool entered = life_enter(SLOT_cuCtxEnablePeerAccess);
+    CUresult result = REAL(cuCtxEnablePeerAccess)(peer_context, flags);
+
+    if (entered && result == CUDA_SUCCESS)
+        peer(peer_context, true);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peer_context)
+{
+    bool entered = life_enter(SLOT_cuCtxDisablePeerAccess);
+    CUresult result = REAL(cuCtxDisablePeerAccess)(peer_context);
+
+    if (entered && result == CUDA_SUCCESS)
+        peer(peer_context, false);
+    if (entered)
+        life_leave();
+    return result;
+}

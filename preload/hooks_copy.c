@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies and sets: looked at, never changed. While no hint acts each is one load, one branch and the driver (R86). Else the
+ * ranges that it names are looked up inside a reader section (R66), and a call that touches released storage is not made.
+ *
+ * SUBMIT writes one such function for each symbol of the ABI, _ptds and _ptsz forms included: only the names and arguments
+ * differ between them.
+ */
+#include "preload/conduct.h"
+#include "preload/submit.h"
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define SUBMIT(symbol, params, args, check)                                        \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
+        if (guard_is_idle() || !submit_begin())                                    \
+            return REAL(symbol) args;                                              \
+        if (!(check))                                                              \
+            result = REAL(symbol) args;                                            \
+        submit_end();                                                              \
+        return result;                                                             \
+    }
+#define SUBMIT_PTDS(symbol, params, args, check)                                   \
+    SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptds, params, args, check)
+#define SUBMIT_PTSZ(symbol, params, args, check)                                   \
+    SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptsz, params, args, check)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+/* Host pointers are looked up as well: under unified addressing they may be the device's. */
+static bool touches(const void *host, size_t size, const char *what)
+{
+    return conduct_touch((devptr_t)(uintptr_t)host, size, TOUCH_POINTER, what);
+}
+
+static bool either(devptr_t a, devptr_t b, size_t size, const char *what)
+{
+    return conduct_touch(a, size, TOUCH_POINTER, what)
+            || conduct_touch(b, size, TOUCH_POINTER, what);
+}
+
+/* From the first byte to the last of `depth` planes of `height` rows of `width` bytes. */
+static uint64_t extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth)
+{
+    uint64_t rows;
+
+    if (width == 0 || height == 0 || depth == 0)
+        return 0;
+    rows = (uint64_t)(depth - 1) * (plane_rows ? plane_rows : height) + height - 1;
+    return rows * (pitch ? pitch : width) + width;
+}
+
+/* One side of a 2D or 3D copy. */
+struct side {
+    CUmemorytype type;
+    const void *host;
+    devptr_t device;
+    size_t x, y, z, pitch, plane_rows;
+};
+
+static bool side_touches(
+        const struct side *side, size_t width, size_t height, size_t depth, const char *what)
+{
+    size_t pitch = side->pitch ? side->pitch : width;
+    size_t rows = side->plane_rows ? side->plane_rows : height;
+    devptr_t base = side->device;
+
+    if (side->type == CU_MEMORYTYPE_ARRAY)
+        return false;
+    if (side->type == CU_MEMORYTYPE_HOST)
+        base = (devptr_t)(uintptr_t)side->host;
+    base += (side->z * rows + side->y) * pitch + side->x;
+    return conduct_touch(base, extent(pitch, rows, width, height, depth), TOUCH_POINTER, what);
+}
+
+static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
+{
+    struct side src, dst;
+
+    if (!copy)
+        return false;
+    src = (struct side){copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes,
+            copy->srcY, 0, copy->srcPitch, 0};
+    dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
+            copy->dstY, 0, copy->dstPitch, 0};
+    return side_touches(&src, copy->WidthInBytes, copy->Height, 1, what)
+            || side_touches(&dst, copy->WidthInBytes, copy->Height, 1, what);
+}
+
+static bool touches_3d(const CUDA_MEMCPY3D *copy, const char *what)
+{
+    struct side src, dst;
+
+    if (!copy)
+        return false;
+    src = (struct side){copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes,
+            copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
+    dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
+            copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
+    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what)
+            || side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
+}
+
+static bool touches_peer(const CUDA_MEMCPY3D_PEER *copy, const char *what)
+{
+    struct side src, dst;
+
+    if (!copy)
+        return false;
+    src = (struct side){copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes,
+            copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
+    dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
+            copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
+    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what)
+            || side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
+}
+
+static bool touches_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+        size_t count, const char *what)
+{
+    for (size_t i = 0; dsts && srcs && sizes && i < count; i++)
+        if (either(dsts[i], srcs[i], sizes[i], what))
+            return true;
+    return false;
+}
+
+/* Row length and layer height are in elements whose size only the driver knows: the first byte has to do. */
+static bool operand_touches(const CUmemcpy3DOperand *operand, const char *what)
+{
+    return operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER
+            && conduct_touch(operand->op.ptr.ptr, 1, TOUCH_POINTER, what);
+}
+
+static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, const char *what)
+{
+    for (size_t i = 0; ops && i < count; i++)
+        if (operand_touches(&ops[i].src, what) || operand_touches(&ops[i].dst, what))
+            return true;
+    return false;
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+SUBMIT_PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),
+        either(dst, src, size, __func__))
+SUBMIT_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+        (dst, src, size, stream), either(dst, src, size, __func__))
+SUBMIT_PTDS(cuMemcpyPeer,
+        (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size),
+        (dst, dst_ctx, src, src_ctx, size), either(dst, src, size, __func__))
+SUBMIT_PTSZ(cuMemcpyPeerAsync,
+        (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size,
+                CUstream stream),
+        (dst, dst_ctx, src, src_ctx, size, stream), either(dst, src, size, __func__))
+SUBMIT_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size),
+        touches(src, size, __func__) || conduct_touch(dst, size, TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
+        (dst, src, size, stream),
+        touches(src, size, __func__) || conduct_touch(dst, size, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, src, size),
+        touches(dst, size, __func__) || conduct_touch(src, size, TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
+        (dst, src, size, stream),
+        touches(dst, size, __func__) || conduct_touch(src, size, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),
+        either(dst, src, size, __func__))
+SUBMIT_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+        (dst, src, size, stream), either(dst, src, size, __func__))
+SUBMIT_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t size),
+        (dst, dst_offset, src, size), conduct_touch(src, size, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t src_offset, size_t size),
+        (dst, src, src_offset, size), conduct_touch(dst, size, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t dst_offset, const void *src, size_t size),
+        (dst, dst_offset, src, size), touches(src, size, __func__))
+SUBMIT_PTSZ(cuMemcpyHtoAAsync_v2,
+        (CUarray dst, size_t dst_offset, const void *src, size_t size, CUstream stream),
+        (dst, dst_offset, src, size, stream), touches(src, size, __func__))
+SUBMIT_PTDS(cuMemcpyAtoH_v2, (void *dst, CUarray src, size_t src_offset, size_t size),
+        (dst, src, src_offset, size), touches(dst, size, __func__))
+SUBMIT_PTSZ(cuMemcpyAtoHAsync_v2,
+        (void *dst, CUarray src, size_t src_offset, size_t size, CUstream stream),
+        (dst, src, src_offset, size, stream), touches(dst, size, __func__))
+SUBMIT_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), (copy), touches_2d(copy, __func__))
+SUBMIT_PTDS(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), touches_2d(copy, __func__))
+SUBMIT_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream), (copy, stream),
+        touches_2d(copy, __func__))
+SUBMIT_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), (copy), touches_3d(copy, __func__))
+SUBMIT_PTSZ(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream), (copy, stream),
+        touches_3d(copy, __func__))
+SUBMIT_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), (copy), touches_peer(copy, __func__))
+SUBMIT_PTSZ(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream), (copy, stream),
+        touches_peer(copy, __func__))
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+SUBMIT_PTSZ(cuMemcpyBatchAsync,
+        (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                CUmemcpyAttributes *attrs, size_t *attrs_idxs, size_t num_attrs, size_t *fail_idx,
+                CUstream stream),
+        (dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, fail_idx, stream),
+        touches_batch(dsts, srcs, sizes, count, __func__))
+SUBMIT_PTSZ(cuMemcpyBatchAsync_v2,
+        (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                CUmemcpyAttributes *attrs, size_t *attrs_idxs, size_t num_attrs, CUstream stream),
+        (dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, stream),
+        touches_batch(dsts, srcs, sizes, count, __func__))
+SUBMIT_PTSZ(cuMemcpy3DBatchAsync,
+        (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_idx, unsigned long long flags,
+                CUstream stream),
+        (count, ops, fail_idx, flags, stream), touches_3d_batch(ops, count, __func__))
+SUBMIT_PTSZ(cuMemcpy3DBatchAsync_v2,
+        (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream),
+        (count, ops, flags, stream), touches_3d_batch(ops, count, __func__))
+
+/* ---- sets ----------------------------------------------------------------------------------- */
+
+SUBMIT_PTDS(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t count),
+        (dst, value, count), conduct_touch(dst, count, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemsetD16_v2, (CUdeviceptr dst, unsigned short value, size_t count),
+        (dst, value, count), conduct_touch(dst, 2 * count, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemsetD32_v2, (CUdeviceptr dst, unsigned int value, size_t count),
+        (dst, value, count), conduct_touch(dst, 4 * count, TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
+        (dst, value, count, stream), conduct_touch(dst, count, TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemsetD16Async,
+        (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
+        (dst, value, count, stream), conduct_touch(dst, 2 * count, TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
+        (dst, value, count, stream), conduct_touch(dst, 4 * count, TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemsetD2D8_v2,
+        (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height),
+        (dst, pitch, value, width, height),
+        conduct_touch(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemsetD2D16_v2,
+        (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height),
+        (dst, pitch, value, width, height),
+        conduct_touch(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
+SUBMIT_PTDS(cuMemsetD2D32_v2,
+        (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height),
+        (dst, pitch, value, width, height),
+        conduct_touch(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemsetD2D8Async,
+        (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
+                CUstream stream),
+        (dst, pitch, value, width, height, stream),
+        conduct_touch(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemsetD2D16Async,
+        (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height,
+                CUstream stream),
+        (dst, pitch, value, width, height, stream),
+        conduct_touch(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
+SUBMIT_PTSZ(cuMemsetD2D32Async,
+        (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height,
+                CUstream stream),
+        (dst, pitch, value, width, height, stream),
+        conduct_touch(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+/* clang-format on */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory without a stream: cuMemAlloc and cuMemFree are served, pitched and managed memory is forwarded and recorded (R18). */
+#include "preload/conduct.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+#include <errno.h>
+
+/* Whether there is anything to do about a request: its context is found out on the way. */
+static bool prepare(struct conduct_request *request, uint64_t size, const void *caller)
+{
+    *request = (struct conduct_request){.size = size, .entrance = ENTRANCE_SYNC, .caller = caller};
+    /* A request for nothing, without a context or in a callback is answered by the driver (R17, R38). */
+    return size > 0 && !guard_in_callback() && context_here(&request->context) == 0;
+}
+
+static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
+{
+    struct conduct_request request;
+    CUresult result;
+    devptr_t ptr;
+    int r;
+
+    if (!ret_ptr || !prepare(&request, size, caller))
+        return REAL(cuMemAlloc_v2)(ret_ptr, size);
+    r = conduct_alloc(&request, &ptr);
+    if (r == 0)
+        *ret_ptr = ptr;
+    if (r >= 0)
+        return (CUresult)r;
+    result = REAL(cuMemAlloc_v2)(ret_ptr, size);
+    if (conduct_make_room((int)result, request.context.device))
+        result = REAL(cuMemAlloc_v2)(ret_ptr, size);
+    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    return result;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuMemAlloc_v2))
+        return REAL(cuMemAlloc_v2)(ret_ptr, size);
+    result = alloc(ret_ptr, size, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t width, size_t height,
+        unsigned element, const void *caller)
+{
+    struct conduct_request request;
+    CUresult result;
+    size_t size;
+
+    if (!ret_ptr || !ret_pitch || __builtin_mul_overflow(width, height, &size)
+            || !prepare(&request, size, caller))
+        return REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
+    request.forward = true;
+    (void)conduct_alloc(&request, NULL);
+    result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
+    if (conduct_make_room((int)result, request.context.device))
+        result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
+    if (result == CUDA_SUCCESS)
+        size = *ret_pitch * height;
+    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    return result;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *p_pitch, size_t width, size_t height,
+        unsigned int element_size)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuMemAllocPitch_v2))
+        return REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
+    result =
+            alloc_pitch(ret_ptr, p_pitch, width, height, element_size, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags, const void *caller)
+{
+    struct conduct_request request;
+    CUresult result;
+
+    if (!ret_ptr || !prepare(&request, size, caller))
+        return REAL(cuMemAllocManaged)(ret_ptr, size, flags);
+    request.forward = true;
+    (void)conduct_alloc(&request, NULL);
+    result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
+    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    return result;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuMemAllocManaged))
+        return REAL(cuMemAllocManaged)(ret_ptr, size, flags);
+    result = alloc_managed(ret_ptr, size, flags, __builtin_return_address(0));
+    life_leave();
+    return result;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr ptr)
+{
+    CUresult result;
+    int r;
+
+    if (!life_enter(SLOT_cuMemFree_v2))
+        return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
+    r = ptr ? conduct_free(ptr, ENTRANCE_SYNC, NULL) : -ENOENT; /* NULL is the driver's no-op */
+    result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
+    life_leave();
+    return result;
+}
+
+/* ---- 32-bit addresses: seen, not touched ---------------------------------------------------- */
+
+CUresult cuMemAlloc(CUdeviceptr_v1 *ret_ptr, unsigned int size)
+{
+    if (life_enter(SLOT_cuMemAlloc))
+        life_leave();
+    return REAL(cuMemAlloc)(ret_ptr, size);
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr_v1 *ret_ptr, unsigned int *p_pitch, unsigned int width,
+        unsigned int height, unsigned int element_size)
+{
+    if (life_enter(SLOT_cuMemAllocPitch))
+        life_leave();
+    return REAL(cuMemAllocPitch)(ret_ptr, p_pitch, width, height, element_size);
+}
+
+CUresult cuMemFree(CUdeviceptr_v1 ptr)
+{
+    if (life_enter(SLOT_cuMemFree))
+        life_leave();
+    return REAL(cuMemFree)(ptr);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams: captures begin and end (gate.h), streams go away (R5), the program waits (R78), host functions run (R38).
+ */
+#include "preload/conduct.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+#include "alloc/meta.h"
+
+/* ---- capture -------------------------------------------------------------------------------- */
+
+static CUstream special(CUstream stream, bool per_thread)
+{
+    if (stream)
+        return stream;
+    return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+static void began(CUresult result, CUstream stream, bool per_thread)
+{
+    struct context context = {.generation = 0};
+    bool runs = result == CUDA_SUCCESS;
+
+    if (runs)
+        (void)context_here(&context);
+    gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), context.generation);
+}
+
+/* Ended if the driver says that the stream captures no more, whatever the call returned. */
+static void ended(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUstream named = special(stream, per_thread);
+
+    if (!REAL_HAS(cuStreamIsCapturing) || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
+            || status == CU_STREAM_CAPTURE_STATUS_NONE)
+        (void)gate_ended((uintptr_t)named);
+}
+
+/* The entries differ in their arguments only; what is done around them does not. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define BEGIN(symbol, params, args, per_thread)                \
+    CUresult symbol params                                     \
+    {                                                          \
+        bool entered = life_enter(SLOT_##symbol);              \
+        CUresult result;                                       \
+        if (entered)                                           \
+            gate_begin_enter();                                \
+        result = REAL(symbol) args;                            \
+        if (entered) {                                         \
+            began(result, stream, per_thread);                 \
+            life_leave();                                      \
+        }                                                      \
+        return result;                                         \
+    }
+#define BEGIN_TO_GRAPH_PARAMS                                                                 \
+    (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,   \
+            size_t count, CUstreamCaptureMode mode)
+
+BEGIN(cuStreamBeginCapture, (CUstream stream), (stream), false)
+BEGIN(cuStreamBeginCapture_ptsz, (CUstream stream), (stream), true)
+BEGIN(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), false)
+BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), true)
+BEGIN(cuStreamBeginCaptureToGraph, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), false)
+BEGIN(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), true)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
+{
+    bool entered = life_enter(SLOT_cuStreamEndCapture);
+    CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
+
+    if (entered) {
+        ended(stream, false);
+        life_leave();
+    }
+    return result;
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
+{
+    bool entered = life_enter(SLOT_cuStreamEndCapture_ptsz);
+    CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
+
+    if (entered) {
+        ended(stream, true);
+        life_leave();
+    }
+    return result;
+}
+
+/* ---- ends of streams ------------------------------------------------------------------------ */
+
+static void going(CUstream stream)
+{
+    uint64_t identity;
+
+    (void)gate_ended((uintptr_t)stream);
+    if (guard_in_callback())
+        return;
+    identity = stream_identity(stream);
+    if (identity && conduct_pool())
+        pool_stream_gone(conduct_pool(), identity); /* its last point is recorded while it can be */
+    stream_forget(identity);
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    CUresult result;
+    bool entered = life_enter(SLOT_cuStreamDestroy_v2);
+
+    if (entered)
+        going(stream);
+    result = REAL(cuStreamDestroy_v2)(stream);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+    CUresult result;
+    bool entered = life_enter(SLOT_cuStreamDestroy);
+
+    if (entered)
+        going(stream);
+    result = REAL(cuStreamDestroy)(stream);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* ---- waits of the program's ----------------------------------------------------------------- */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+/* clang-format off */
+#define WAIT(symbol, params, args)                             \
+    CUresult symbol params                                     \
+    {                                                          \
+        CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
+        if (life_enter(SLOT_##symbol)) {                       \
+            if (result == CUDA_SUCCESS)                        \
+                conduct_synchronised();                        \
+            else                                               \
+                life_driver_said((int)result);                 \
+            life_leave();                                      \
+        }                                                      \
+        return result;                                         \
+    }
+
+WAIT(cuCtxSynchronize_v2, (CUcontext context), (context))
+WAIT(cuEventSynchronize, (CUevent event), (event))
+WAIT(cuStreamSynchronize, (CUstream stream), (stream))
+WAIT(cuStreamSynchronize_ptsz, (CUstream stream), (stream))
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+CUresult cuCtxSynchronize(void)
+{
+    CUresult result = resolve_ready() ? REAL(cuCtxSynchronize)() : resolve_missing();
+
+    if (life_enter(SLOT_cuCtxSynchronize)) {
+        if (result == CUDA_SUCCESS)
+            conduct_synchronised();
+        else
+            life_driver_said((int)result);
+        life_leave();
+    }
+    return result;
+}
+
+/* ---- host functions ------------------------------------------------------------------------- */
+
+/* A function of the program's, run by the driver with a note that no driver call may be made from it. */
+struct host_call {
+    CUhostFn fn;
+    CUstreamCallback callback;
+    void *data;
+    bool keep; /* captured: a graph may run it any number of times */
+};
+
+static void run_host(void *data)
+{
+    struct host_call *call = data;
+    struct host_call copy = *call;
+
+    if (!copy.keep)
+        meta_put(call, sizeof *call);
+    guard_thread.callback++;
+    copy.fn(copy.data);
+    guard_thread.callback--;
+}
+
+static void run_callback(CUstream stream, CUresult status, void *data)
+{
+    struct host_call *call = data;
+    struct host_call copy = *call;
+
+    if (!copy.keep)
+        meta_put(call, sizeof *call);
+    guard_thread.callback++;
+    copy.callback(stream, status, copy.data);
+    guard_thread.callback--;
+}
+
+static bool is_captured(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (gate_captures() == 0)
+        return false;
+    return !REAL_HAS(cuStreamIsCapturing)
+            || REAL(cuStreamIsCapturing)(special(stream, per_thread), &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* NULL: the program's own function is to be passed on as it is. */
+static struct host_call *wrap(
+        CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
+{
+    struct host_call *call = fn || callback ? meta_get(sizeof *call) : NULL;
+
+    if (call)
+        *call = (struct host_call){fn, callback, data, is_captured(stream, per_thread)};
+    return call;
+}
+
+static void unwrap(struct host_call *call, CUresult result)
+{
+    if (call && result != CUDA_SUCCESS)
+        meta_put(call, sizeof *call);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data)
+{
+    struct host_call *call;
+    CUresult result;
+
+    if (!life_enter(SLOT_cuLaunchHostFunc))
+        return REAL(cuLaunchHostFunc)(stream, fn, data);
+    call = wrap(fn, NULL, data, stream, false);
+    result = REAL(cuLaunchHostFunc)(stream, call ? run_host : fn, call ? call : data);
+    unwrap(call, result);
+    life_leave();
+    return result;
+}
+
+CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void *data)
+{
+    struct host_call *call;
+    CUresult result;
+
+    if (!life_enter(SLOT_cuLaunchHostFunc_ptsz))
+        return REAL(cuLaunchHostFunc_ptsz)(stream, fn, data);
+    call = wrap(fn, NULL, data, stream, true);
+    result = REAL(cuLaunchHostFunc_ptsz)(stream, call ? run_host : fn, call ? call : data);
+    unwrap(call, result);
+    life_leave();
+    return result;
+}
+
+CUresult cuStreamAddCallback(
+        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+{
+    struct host_call *call;
+    CUresult result;
+
+    if (!life_enter(SLOT_cuStreamAddCallback))
+        return REAL(cuStreamAddCallback)(stream, callback, data, flags);
+    call = wrap(NULL, callback, data, stream, false);
+    result = REAL(cuStreamAddCallback)(
+            stream, call ? run_callback : callback, call ? call : data, flags);
+    unwrap(call, result);
+    life_leave();
+    return result;
+}
+
+CUresult cuStreamAddCallback_ptsz(
+        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+{
+    struct host_call *call;
+    CUresult result;
+
+    if (!life_enter(SLOT_cuStreamAddCallback_ptsz))
+        return REAL(cuStreamAddCallback_ptsz)(stream, callback, data, flags);
+    call = wrap(NULL, callback, data, stream, true);
+    result = REAL(cuStreamAddCallback_ptsz)(
+            stream, call ? run_callback : callback, call ? call : data, flags);
+    unwrap(call, result);
+    life_leave();
+    return result;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/life.h"
+
+#include "preload/backend.h"
+#include "preload/conduct.h"
+#include "preload/contexts.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "preload/mempools.h"
+#include "preload/msg.h"
+#include "preload/nvtx.h"
+#include "preload/resolve.h"
+#include "preload/vmm.h"
+#include "tracker/anchor.h"
+#include "tracker/capture.h"
+#include "tracker/where.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <unistd.h>
+
+enum life_state {
+    LIFE_ASLEEP,
+    LIFE_STARTING,
+    LIFE_ON,
+    LIFE_PASS, /* degraded or a forked child */
+};
+
+static atomic_int life_state;
+static atomic_int life_mode_known = -1;
+static atomic_int life_sticky_code;
+static atomic_bool life_child;
+static atomic_bool where_ready;
+static struct config config;
+static char own_path[PATH_MAX];
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+static void warn_line(void *data, const char *line)
+{
+    (void)data;
+    msg_warn("%s", line);
+}
+
+static bool is_secure(void)
+{
+    return getauxval(AT_SECURE) != 0;
+}
+
+static enum life_mode mode_of(const struct config *c)
+{
+    static const enum life_mode modes[] = {LIFE_POOL, LIFE_TRACK, LIFE_OFF};
+
+    return modes[config_word(c, CONFIG_MODE) % 3];
+}
+
+static void read_config(void)
+{
+    if (is_secure()) {
+        atomic_store(&life_mode_known, LIFE_OFF);
+        return;
+    }
+    config_read(&config, environ, NULL, NULL);
+    msg_silence(config_word(&config, CONFIG_LOG) == 0);
+    config_read(&config, environ, warn_line, NULL);
+    atomic_store_explicit(&life_mode_known, mode_of(&config), memory_order_release);
+}
+
+enum life_mode life_mode(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int mode = atomic_load_explicit(&life_mode_known, memory_order_acquire);
+
+    if (mode < 0) {
+        (void)pthread_once(&once, read_config);
+        mode = atomic_load_explicit(&life_mode_known, memory_order_acquire);
+    }
+    return (enum life_mode)mode;
+}
+
+const struct config *life_config(void)
+{
+    return &config;
+}
+
+const char *life_own_path(void)
+{
+    return own_path;
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static void *real_dlsym(void *handle, const char *name)
+{
+    return resolve_real_dlsym()(handle, name);
+}
+
+static void start_where(const struct config *c)
+{
+    static const enum unwind_mode modes[] = {
+            UNWIND_AUTO, UNWIND_NATIVE, UNWIND_AUTO, UNWIND_FP, UNWIND_OFF};
+    const struct config_value *depth = config_key(c, CONFIG_STACKS, "depth");
+    const struct config_value *min = config_key(c, CONFIG_STACKS, "min");
+    struct where_opts opts = {
+            .unwind = {.mode = modes[config_word(c, CONFIG_STACKS) % 5],
+                    .ops = {dlopen, real_dlsym}},
+            .min_size = min ? min->number : 0,
+            .self = &config,
+    };
+
+    if (atomic_exchange(&where_ready, true))
+        return;
+    if (depth && depth->number > 0 && depth->number <= UNWIND_DEPTH_MAX)
+        opts.unwind.depth = (unsigned)depth->number;
+    if (where_init(&opts) < 0)
+        msg_warn("stacks cannot be taken, going on without");
+}
+
+static void fork_child(void);
+
+/* Everything that can fail, once, in the thread that came first. */
+static int start(void)
+{
+    int r;
+
+    if (strcmp(config_text(&config, CONFIG_STACKS), "python") == 0)
+        msg_warn("KEDGE_STACKS=python is not there yet, native stacks only");
+    if (nvtx_is_foreign())
+        msg_warn("NVTX_INJECTION64_PATH belongs to another tool: no NVTX anchors in this run");
+    start_where(&config);
+    r = conduct_start();
+    if (r == 0)
+        r = -pthread_atfork(NULL, NULL, fork_child);
+    return r;
+}
+
+/* Another thread is starting. It may need a lock of the loader's that we hold, so the wait has an end. */
+static bool wait_for_start(void)
+{
+    struct timespec pause = {0, 1000000};
+
+    for (int i = 0; i < 2000 && atomic_load(&life_state) == LIFE_STARTING; i++)
+        (void)nanosleep(&pause, NULL);
+    return atomic_load(&life_state) == LIFE_ON;
+}
+
+static bool wake_up(void)
+{
+    int asleep = LIFE_ASLEEP;
+    int r;
+
+    if (!atomic_compare_exchange_strong(&life_state, &asleep, LIFE_STARTING))
+        return asleep == LIFE_ON || (asleep == LIFE_STARTING && wait_for_start());
+    guard_push();
+    r = start();
+    guard_pop();
+    if (r < 0) {
+        life_degrade(strerrordesc_np(-r));
+        return false;
+    }
+    atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);
+    return true;
+}
+
+bool life_enter(int slot)
+{
+    if (guard_depth() > 0 || !resolve_ready() || life_mode() == LIFE_OFF || life_is_child())
+        return false;
+    resolve_note((enum resolve_slot)slot, ROUTE_CALLED);
+    if (atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON && !wake_up())
+        return false;
+    guard_push();
+    return true;
+}
+
+bool life_begin_edge(void)
+{
+    if (guard_depth() > 0 || life_is_child()
+            || atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON)
+        return false;
+    guard_push();
+    return true;
+}
+
+void life_leave(void)
+{
+    guard_pop();
+}
+
+/* ---- trouble -------------------------------------------------------------------------------- */
+
+void life_degrade(const char *what)
+{
+    if (atomic_exchange(&life_state, LIFE_PASS) == LIFE_PASS)
+        return;
+    msg_warn("%s, passing everything through", what);
+    (void)capture_note(2, what);
+    if (conduct_pool())
+        pool_freeze(conduct_pool());
+}
+
+void life_driver_said(int result)
+{
+    int none = 0;
+
+    if (result == CUDA_ERROR_DEINITIALIZED) {
+        if (conduct_pool())
+            pool_freeze(conduct_pool());
+        return;
+    }
+    if (!backend_is_sticky(result)
+            || !atomic_compare_exchange_strong(&life_sticky_code, &none, result))
+        return;
+    msg_warn("the device has failed with error %d; nothing is recycled any more", result);
+    (void)capture_note(1, "sticky device error");
+    if (conduct_pool())
+        pool_freeze(conduct_pool());
+}
+
+int life_sticky(void)
+{
+    return atomic_load_explicit(&life_sticky_code, memory_order_relaxed);
+}
+
+bool life_is_child(void)
+{
+    return atomic_load_explicit(&life_child, memory_order_relaxed);
+}
+
+bool life_is_passive(void)
+{
+    return life_is_child() || atomic_load_explicit(&life_state, memory_order_relaxed) == LIFE_PASS;
+}
+
+/* One thread is left; locks that others held would never be dropped. */
+static void fork_child(void)
+{
+    lock_forget_thread();
+    meta_forget();
+    guard_fork_child();
+    gate_fork_child();
+    context_fork_child();
+    mempool_fork_child();
+    backend_fork_child();
+    conduct_fork_child();
+    vmm_fork_child();
+    anchor_fork_child();
+    where_fork_child();
+    capture_fork_child();
+    atomic_store(&life_child, true);
+}
+
+/* ---- load and exit -------------------------------------------------------------------------- */
+
+static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    const char *base = slash ? slash + 1 : info->dlpi_name;
+
+    (void)size;
+    (void)data;
+    return base && (strncmp(base, "libcuda.so", 10) == 0 || strncmp(base, "libcudart.so", 12) == 0);
+}
+
+/*
+ * The one constructor. Makes NVTX find us, since a library reads the variable at its first range; and warms the unwinder
+ * while there is one thread, in programs that are linked with CUDA (others do it when they come to it). No file, no
+ * thread, no CUDA call.
+ */
+__attribute__((constructor)) static void loaded(void)
+{
+    static struct config early;
+    Dl_info info;
+
+    if (is_secure())
+        return;
+    config_read(&early, environ, NULL, NULL);
+    if (mode_of(&early) == LIFE_OFF)
+        return;
+    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)
+            && (config_word(&early, CONFIG_ANCHORS) & 1))
+        nvtx_offer(own_path);
+    if (dl_iterate_phdr(is_cuda_object, NULL)) {
+        guard_push();
+        start_where(&early);
+        guard_pop();
+    }
+}
+
+__attribute__((destructor)) static void unloading(void)
+{
+    if (atomic_load(&life_state) != LIFE_ON || life_is_child())
+        return;
+    guard_push();
+    conduct_tell_coverage();
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    guard_pop();
+}

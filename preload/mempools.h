@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mempools.h - the program's memory pools, and which of them kedge serves from a heap of its own.
+ *
+ * Served is what cannot leave the process: the default pool of a device, and pools that were created for a device with no
+ * handle type, no size limit and no usage flag (R77). All others are forwarded. The driver's pool stays there in each
+ * case: it checks arguments, keeps the settings, and serves what we cannot.
+ *
+ *     CUmemoryPool ─► struct mempool { id } ─► heap (HEAP_MAPPED, id) of alloc/pool.h
+ *
+ * Handles recycle, ids do not: a destroyed pool whose blocks live on keeps its heap under its id.
+ * Access that the program gives to other devices is kept here, for granules that are mapped later (R77).
+ *
+ * Makes driver calls only in mempool_current and mempool_default, with no lock held. Any thread. Memory: static.
+ */
+#ifndef KEDGE_PRELOAD_MEMPOOLS_H
+#define KEDGE_PRELOAD_MEMPOOLS_H
+
+#include "preload/cuda_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MEMPOOLS_MAX = 1024,
+    MEMPOOL_ACCESS_MAX = 64,
+};
+
+struct mempool {
+    CUmemoryPool handle;
+    uint64_t id; /* owner key of its heap, never used again */
+    int device;
+    bool served;
+};
+
+/* A pool that the program created. `props` as it gave them. */
+void mempool_created(CUmemoryPool handle, const CUmemPoolProps *props);
+
+/* A pool that the program has destroyed: its id if it was served, else 0. */
+uint64_t mempool_destroyed(CUmemoryPool handle);
+
+/* By handle: known and served. Default pools become known when they are asked for. */
+bool mempool_find(CUmemoryPool handle, struct mempool *ret_pool);
+bool mempool_of_id(uint64_t id, struct mempool *ret_pool);
+
+/* The pool that cuMemAllocAsync uses on a device now. 0 (served), -ENOENT (not ours to serve), or the driver's code. */
+int mempool_current(int device, struct mempool *ret_pool);
+
+/* cuDeviceSetMemPool was called: what is current on the device is asked again. device -1: on all. */
+void mempool_changed(int device);
+
+/* Access for a location, in force for what is mapped from now on. */
+void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count);
+
+/* The same for a device's private heaps, after cuCtxEnablePeerAccess (R30). */
+void mempool_set_peer(int device, int accessor, bool enabled);
+
+/* Descriptors for a new mapping: the device itself, then what the program asked for. id 0: a private heap. */
+size_t mempool_access(uint64_t id, int device, CUmemAccessDesc *ret_descs, size_t max);
+
+void mempool_fork_child(void);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/params.h"
+
+#include "preload/resolve.h"
+
+#include "alloc/meta.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    PARAMS_SLOTS = 1 << 14,
+    PARAMS_PROBES = 16, /* beyond them a kernel is asked about at each launch */
+    PARAMS_MAX = 4096,  /* 4 KiB of parameters, or 32 KiB: never more of them than this */
+};
+
+/* One kernel. `generation` is stored last and read first, so that a slot is whole or not there. */
+struct params_slot {
+    _Atomic(uint64_t) generation; /* 0 = free; of another generation = free too */
+    _Atomic(uintptr_t) func;
+    _Atomic(const struct params *) layout;
+};
+
+static struct params_slot slots[PARAMS_SLOTS];
+static _Atomic(uint64_t) generation = 1;
+
+void params_forget(void)
+{
+    atomic_fetch_add(&generation, 1);
+}
+
+static bool ask_param(CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
+{
+    if (as_kernel)
+        return REAL(cuKernelGetParamInfo)((CUkernel)(void *)func, index, offset, size)
+                == CUDA_SUCCESS;
+    return REAL(cuFuncGetParamInfo)(func, index, offset, size) == CUDA_SUCCESS;
+}
+
+static unsigned count_params(CUfunction func, bool as_kernel)
+{
+    size_t offset, size;
+    unsigned n = 0;
+
+    while (n < PARAMS_MAX && ask_param(func, as_kernel, n, &offset, &size))
+        n++;
+    return n;
+}
+
+/* A kernel without parameters cannot be told from a handle of the other kind; it has nothing to look at either way. */
+static struct params *ask(CUfunction func)
+{
+    bool as_kernel = false;
+    struct params *layout;
+    unsigned count = 0;
+
+    if (REAL_HAS(cuFuncGetParamInfo))
+        count = count_params(func, false);
+    if (count == 0 && REAL_HAS(cuKernelGetParamInfo)) {
+        as_kernel = true;
+        count = count_params(func, true);
+    }
+    layout = meta_get(sizeof *layout + count * sizeof layout->param[0]);
+    if (!layout)
+        return NULL;
+    layout->count = count;
+    for (unsigned i = 0; i < count; i++) {
+        size_t offset = 0;
+        size_t size = 0;
+
+        (void)ask_param(func, as_kernel, i, &offset, &size);
+        layout->param[i].offset = (uint32_t)offset;
+        layout->param[i].size = (uint32_t)size;
+    }
+    return layout;
+}
+
+static unsigned start_of(uintptr_t func)
+{
+    return (unsigned)(((uint64_t)func * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % PARAMS_SLOTS;
+}
+
+static const struct params *find(uintptr_t func, uint64_t now)
+{
+    unsigned at = start_of(func);
+
+    for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
+        const struct params *layout;
+
+        if (atomic_load_explicit(&slots[at].generation, memory_order_acquire) != now)
+            continue;
+        layout = atomic_load_explicit(&slots[at].layout, memory_order_relaxed);
+        if (atomic_load_explicit(&slots[at].func, memory_order_relaxed) != func)
+            continue;
+        /* taken over by another kernel meanwhile? then it is of a later generation */
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&slots[at].generation, memory_order_relaxed) == now)
+            return layout;
+    }
+    return NULL;
+}
+
+/* Marks a slot as being written, so that one writer has it. */
+#define PARAMS_BUSY UINT64_MAX
+
+static bool keep(uintptr_t func, const struct params *layout, uint64_t now)
+{
+    unsigned at = start_of(func);
+
+    for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
+        uint64_t was = atomic_load(&slots[at].generation);
+
+        if (was == now || was == PARAMS_BUSY
+                || !atomic_compare_exchange_strong(&slots[at].generation, &was, PARAMS_BUSY))
+            continue;
+        atomic_store_explicit(&slots[at].func, func, memory_order_relaxed);
+        atomic_store_explicit(&slots[at].layout, layout, memory_order_relaxed);
+        atomic_store_explicit(&slots[at].generation, now, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+/* For a kernel without a slot: the thread's, until its next launch of such a kernel. */
+static __thread struct params *passing __attribute__((tls_model("initial-exec")));
+
+static void hold(struct params *layout)
+{
+    if (passing)
+        meta_put(passing, sizeof *passing + passing->count * sizeof passing->param[0]);
+    passing = layout;
+}
+
+const struct params *params_of(CUfunction func)
+{
+    uint64_t now = atomic_load(&generation);
+    const struct params *known = find((uintptr_t)func, now);
+    struct params *layout;
+
+    if (known || !func)
+        return known;
+    layout = ask(func);
+    if (layout && !keep((uintptr_t)func, layout, now))
+        hold(layout);
+    return layout;
+}

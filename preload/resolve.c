@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/resolve.h"
+
+#include "preload/doors.h"
+#include "preload/guard.h"
+#include "preload/msg.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+typedef void *(*dlsym_fn)(void *, const char *);
+
+/* Never NULL, so that a hook that is entered while we bind has something to call. */
+void *resolve_real[SLOT_COUNT] = {[0 ... SLOT_COUNT - 1] = (void *)resolve_missing};
+
+static const char *const slot_symbol[SLOT_COUNT] = {
+#define HOOK(symbol, name, from, to, per_thread, family) [SLOT_##symbol] = #symbol,
+#define CALL(symbol)                                     [SLOT_##symbol] = #symbol,
+#include "preload/hooks.def"
+};
+
+/* A function's address as data: ISO C has no conversion, POSIX demands one. */
+#define HOOK(symbol, name, from, to, per_thread, family) \
+    [SLOT_##symbol] = {#symbol, name, from, to, per_thread, HOOK_FAMILY_##family, (void *)(symbol)},
+static const struct hook_row hook_rows[SLOT_HOOKS] = {
+#include "preload/hooks.def"
+};
+
+/* What the served libcuda itself has, which is not what we call where another preload stands between. */
+static void *own[SLOT_HOOKS];
+static _Atomic(uintptr_t)
+        driver_base; /* load address of the libcuda that is served, 0 = none yet */
+static atomic_bool bound;
+static char driver_path[PATH_MAX];
+
+static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED + 1];
+static _Atomic(uint64_t) door_counts[DOOR_COUNT];
+static atomic_bool coverage_news;
+static atomic_bool warned_second;
+
+CUresult resolve_missing(void)
+{
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+dlsym_fn resolve_real_dlsym(void)
+{
+    /* dlsym became part of libc in 2.34, 2.2.5 and 2.17 are the first versions of x86-64 and aarch64 */
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    static _Atomic(void *) found;
+    void *fn = atomic_load_explicit(&found, memory_order_relaxed);
+
+    for (size_t i = 0; !fn && i < sizeof versions / sizeof *versions; i++)
+        fn = dlvsym(
+                RTLD_NEXT, "dlsym", versions[i]); /* never exported by us: it would find itself */
+    atomic_store_explicit(&found, fn, memory_order_relaxed);
+    return (dlsym_fn)fn;
+}
+
+/* A call from our own place, never a jump: right for real handles, and where "next after kedge" is meant. */
+static void *real_dlsym(void *handle, const char *name)
+{
+    dlsym_fn fn = resolve_real_dlsym();
+    void *found = fn ? fn(handle, name) : NULL;
+
+    __asm__ volatile("" : "+r"(found)); /* no sibling call, whatever the compiler thinks of it */
+    return found;
+}
+
+void *resolve_next(const char *name)
+{
+    return real_dlsym(RTLD_NEXT, name);
+}
+
+static uintptr_t object_base(const void *address)
+{
+    Dl_info info;
+
+    return dladdr(address, &info) ? (uintptr_t)info.dli_fbase : 0;
+}
+
+/* ---- which object is the driver ------------------------------------------------------------- */
+
+static bool is_driver_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+
+    return strncmp(base, "libcuda.so", 10) == 0 && (base[10] == '\0' || base[10] == '.');
+}
+
+static int find_driver_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    if (!info->dlpi_name || !is_driver_name(info->dlpi_name) || strlen(info->dlpi_name) >= PATH_MAX)
+        return 0;
+    memcpy(data, info->dlpi_name, strlen(info->dlpi_name) + 1);
+    return 1;
+}
+
+/* The driver's handle, kept for ever, and its path; `hint` is a function of an object that may be it, or NULL. */
+static void *driver_handle(const void *hint, char path[PATH_MAX])
+{
+    const int flags = RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE;
+    void *handle = NULL;
+    Dl_info info;
+
+    if (dl_iterate_phdr(find_driver_object, path))
+        return dlopen(path, flags);
+    if (!hint)
+        hint = real_dlsym(RTLD_NEXT, "cuDriverGetVersion"); /* a driver of another name */
+    if (hint && dladdr(hint, &info) && info.dli_fname && strlen(info.dli_fname) < PATH_MAX) {
+        memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
+        handle = dlopen(path, flags);
+    }
+    return handle && real_dlsym(handle, "cuInit") ? handle : NULL;
+}
+
+/* ---- binding -------------------------------------------------------------------------------- */
+
+/* Several threads may bind at once; they find the same, and what is there stays. */
+static void set_real(enum resolve_slot slot, void *fn)
+{
+    if (fn && !resolve_has(slot))
+        __atomic_store_n(&resolve_real[slot], fn, __ATOMIC_RELAXED);
+}
+
+/* Another preload that has the symbol too stands between us and the driver and is called in its place. */
+static void *next_in_line(int slot, void *fn, uintptr_t base)
+{
+    void *next = real_dlsym(RTLD_NEXT, slot_symbol[slot]);
+
+    return fn && next && next != fn && object_base(next) != base ? next : fn;
+}
+
+static bool bind_driver(const void *hint)
+{
+    char path[PATH_MAX];
+    void *handle = driver_handle(hint, path);
+    uintptr_t none = 0;
+    uintptr_t base;
+
+    if (!handle)
+        return false;
+    base = object_base(real_dlsym(handle, "cuInit"));
+    if (base == 0)
+        return false;
+    if (atomic_compare_exchange_strong(&driver_base, &none, base))
+        memcpy(driver_path, path, sizeof path);
+    else if (none != base)
+        return atomic_load(&bound);
+    for (int slot = 0; slot < SLOT_COUNT; slot++) {
+        void *fn = real_dlsym(handle, slot_symbol[slot]);
+
+        if (slot < SLOT_HOOKS)
+            __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
+        set_real((enum resolve_slot)slot, next_in_line(slot, fn, base));
+    }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the message is the thread's own in every glibc that we run on */
+    (void)dlerror(); /* our failed look-ups are not the program's */
+    atomic_store_explicit(&bound, true, memory_order_release);
+    guard_clear(GUARD_UNBOUND);
+    return true;
+}
+
+bool resolve_ready(void)
+{
+    bool ready;
+
+    if (atomic_load_explicit(&bound, memory_order_acquire))
+        return true;
+    guard_push();
+    ready = bind_driver(NULL);
+    guard_pop();
+    return ready;
+}
+
+bool resolve_has(enum resolve_slot slot)
+{
+    return __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != (void *)resolve_missing;
+}
+
+/* ---- what is handed out --------------------------------------------------------------------- */
+
+const struct hook_row *resolve_row(enum resolve_slot slot)
+{
+    return &hook_rows[slot];
+}
+
+void resolve_note(enum resolve_slot slot, enum resolve_route route)
+{
+    _Atomic(uint64_t) *count = &counts[slot][route];
+    uint64_t before = atomic_load_explicit(count, memory_order_relaxed);
+
+    if (route == ROUTE_CALLED && before > 0)
+        return;
+    if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) == 0)
+        atomic_store(&coverage_news, true);
+}
+
+void resolve_note_door(enum resolve_door door)
+{
+    if (atomic_fetch_add_explicit(&door_counts[door], 1, memory_order_relaxed) == 0)
+        atomic_store(&coverage_news, true);
+}
+
+uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route)
+{
+    if (route != ROUTE_LINKED)
+        return atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
+    return resolve_count(slot, ROUTE_DLSYM) + resolve_count(slot, ROUTE_GPA) == 0
+            ? resolve_count(slot, ROUTE_CALLED)
+            : 0;
+}
+
+uint64_t resolve_door_count(enum resolve_door door)
+{
+    return atomic_load_explicit(&door_counts[door], memory_order_relaxed);
+}
+
+const char *resolve_door_name(enum resolve_door door)
+{
+    static const char *const names[] = {
+#define DOOR(symbol) #symbol,
+#include "preload/hooks.def"
+    };
+
+    return names[door];
+}
+
+bool resolve_coverage_news(void)
+{
+    return atomic_load_explicit(&coverage_news, memory_order_relaxed)
+            && atomic_exchange(&coverage_news, false);
+}
+
+const char *resolve_driver_path(void)
+{
+    return atomic_load_explicit(&bound, memory_order_acquire) ? driver_path : "";
+}
+
+static int slot_of_symbol(const char *symbol)
+{
+    for (int slot = 0; slot < SLOT_HOOKS; slot++)
+        if (strcmp(slot_symbol[slot], symbol) == 0)
+            return slot;
+    return -1;
+}
+
+static bool row_answers(const struct hook_row *row, const char *name, int version)
+{
+    return strcmp(row->name, name) == 0 && version >= row->from
+            && (row->to == 0 || version < row->to);
+}
+
+/* The row of (name, version, flags): its per-thread form if that was asked for and exists. */
+static int slot_of_request(const char *name, int version, cuuint64_t flags)
+{
+    bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    int plain = -1;
+
+    for (int slot = 0; slot < SLOT_HOOKS; slot++) {
+        if (!row_answers(&hook_rows[slot], name, version))
+            continue;
+        if ((hook_rows[slot].per_thread != 0) == per_thread)
+            return slot;
+        if (!hook_rows[slot].per_thread)
+            plain = slot;
+    }
+    return plain;
+}
+
+/* The row whose function of the driver this is; `name` decides where several symbols are one function. */
+static int slot_of_pointer(const void *fn, const char *name)
+{
+    int found = -1;
+
+    for (int slot = 0; slot < SLOT_HOOKS; slot++) {
+        if (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) != fn
+                && __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn)
+            continue;
+        if (strcmp(hook_rows[slot].name, name) == 0)
+            return slot;
+        if (found < 0)
+            found = slot;
+    }
+    return found;
+}
+
+void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn)
+{
+    int slot = slot_of_pointer(*pfn, name);
+
+    if (slot < 0) {
+        slot = slot_of_request(name, version, flags);
+        if (slot < 0)
+            return;
+        /* The driver gives out another address than its symbol has: this row's function all the same. */
+        if (!resolve_has((enum resolve_slot)slot))
+            __atomic_store_n(&resolve_real[slot], *pfn, __ATOMIC_RELAXED);
+    }
+    resolve_note((enum resolve_slot)slot, ROUTE_GPA);
+    *pfn = hook_rows[slot].ours;
+}
+
+static void warn_second_driver(const void *fn)
+{
+    Dl_info info;
+
+    if (atomic_exchange(&warned_second, true))
+        return;
+    if (dladdr(fn, &info) && info.dli_fname && is_driver_name(info.dli_fname))
+        msg_warn("a second driver, %s, is loaded beside %s: not watched, passing through",
+                info.dli_fname, driver_path);
+}
+
+void *resolve_dlsym(void *handle, const char *name)
+{
+    int slot = slot_of_symbol(name);
+    void *fn;
+
+    if (slot < 0)
+        return NULL;
+    fn = real_dlsym(handle, name);
+    if (!fn)
+        return NULL;
+    if (fn == hook_rows[slot].ours) /* dlopen(NULL): our own export came first */
+        return resolve_ready() ? fn : RESOLVE_HIDE;
+    if (!atomic_load_explicit(&bound, memory_order_acquire)) {
+        guard_push();
+        (void)bind_driver(fn);
+        guard_pop();
+    }
+    if (fn != __atomic_load_n(&own[slot], __ATOMIC_RELAXED)
+            && fn != __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED)) {
+        warn_second_driver(fn);
+        return NULL;
+    }
+    resolve_note((enum resolve_slot)slot, ROUTE_DLSYM);
+    (void)real_dlsym(handle, name); /* leaves no error of ours behind for dlerror() */
+    return hook_rows[slot].ours;
+}
+
+bool resolve_hides(const char *name)
+{
+    if (strncmp(name, "cuda", 4) == 0)
+        return !real_dlsym(RTLD_NEXT, name) && !door_find(name);
+    return slot_of_symbol(name) >= 0 && !resolve_ready();
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * resolve.h - which of our functions stands in for which of the driver's.
+ *
+ * Symbol preloading alone is not seen by most programs: they carry a static runtime that fetches its entries with one
+ * dlsym and then cuGetProcAddress. So the look-ups themselves are intercepted, and the pointer that the *driver*
+ * returned decides which hook is handed out, never a name prefix and a guess:
+ *
+ *     dlsym(libcuda, "cuX_v2") ─┐                        ┌─ known pointer ──────────────► its hook
+ *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ unknown, row (X, v, f) ours ► adopted as that row's hook
+ *                                                        └─ else ───────────────────────► p untouched
+ *     a linked program ──────────► our export ──────────► REAL(symbol): RTLD_NEXT, else a loaded libcuda.so.1
+ *
+ * One libcuda is served, the first; a pointer into another object is handed out untouched, with one line.
+ * The slots are filled once (resolve_ready) and never change afterwards, apart from a slot that was empty. An entry
+ * that the driver does not have answers CUDA_ERROR_NOT_FOUND.
+ *
+ * Does not decide whether hooks act (life.h) and never calls the driver, except for the look-up that it answers.
+ * Any thread, no lock. Binding calls dlsym, so no kedge lock may be held. Memory: static. Rules: R36 R41 R42 R43 R59.
+ */
+#ifndef KEDGE_PRELOAD_RESOLVE_H
+#define KEDGE_PRELOAD_RESOLVE_H
+
+#include "preload/cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Slots: hooks first, so that a slot below SLOT_HOOKS is also a coverage id; then what we only call. */
+enum resolve_slot {
+#define HOOK(symbol, name, from, to, per_thread, family) SLOT_##symbol,
+#include "preload/hooks.def"
+    SLOT_HOOKS,
+    SLOT_BEFORE_CALLS = SLOT_HOOKS - 1,
+#define CALL(symbol) SLOT_##symbol,
+#include "preload/hooks.def"
+    SLOT_COUNT,
+};
+
+enum hook_family {
+    HOOK_FAMILY_LOOKUP,
+    HOOK_FAMILY_MEM,
+    HOOK_FAMILY_ASYNC,
+    HOOK_FAMILY_POOL,
+    HOOK_FAMILY_VMM,
+    HOOK_FAMILY_QUERY,
+    HOOK_FAMILY_IPC,
+    HOOK_FAMILY_COPY,
+    HOOK_FAMILY_SET,
+    HOOK_FAMILY_LAUNCH,
+    HOOK_FAMILY_GRAPH,
+    HOOK_FAMILY_ADDRESS,
+    HOOK_FAMILY_HOSTFN,
+    HOOK_FAMILY_CAPTURE,
+    HOOK_FAMILY_STREAM,
+    HOOK_FAMILY_CONTEXT,
+    HOOK_FAMILY_MODULE,
+    HOOK_FAMILY_COUNT,
+};
+
+/* How the program reached a hook. */
+enum resolve_route {
+    ROUTE_DLSYM,  /* given out by dlsym */
+    ROUTE_GPA,    /* given out by cuGetProcAddress */
+    ROUTE_CALLED, /* entered (hooks that only look at arguments do not say so) */
+    ROUTE_LINKED, /* entered, and never given out: through our exported symbol */
+    ROUTE_COUNT,
+};
+
+/* Doors of the runtime, counted like hooks. */
+enum resolve_door {
+#define DOOR(symbol) DOOR_##symbol,
+#include "preload/hooks.def"
+    DOOR_COUNT,
+};
+
+/* One row of hooks.def. */
+struct hook_row {
+    const char *symbol;
+    const char *name;
+    int from, to; /* from <= version < to; to 0 = no end */
+    unsigned per_thread;
+    enum hook_family family;
+    void *ours;
+};
+
+extern void *resolve_real[SLOT_COUNT];
+
+/* The driver's own function behind a symbol of hooks.def. Only after resolve_ready() said true. */
+#define REAL(symbol) \
+    ((__typeof__(&(symbol)))__atomic_load_n(&resolve_real[SLOT_##symbol], __ATOMIC_RELAXED))
+
+/* Whether the driver has that entry. */
+#define REAL_HAS(symbol) resolve_has(SLOT_##symbol)
+
+/*
+ * True once the driver's entries are known; looks for them if not: behind us in the global scope, else in a libcuda
+ * that somebody loaded. Cheap once bound. No driver call. False: there is no driver in this process (yet).
+ */
+bool resolve_ready(void);
+bool resolve_has(enum resolve_slot slot);
+
+/* What a linked program gets from an entry that is not there. */
+CUresult resolve_missing(void);
+
+/*
+ * Answers a dlsym on a real handle for a name of ours, or NULL: then the real dlsym is to be asked by a jump, so that
+ * it sees its caller (door_dlsym.c). Never called for the pseudo handles. RESOLVE_HIDE: only our own export is there and no
+ * driver, so the name is to be not found.
+ */
+void *resolve_dlsym(void *handle, const char *name);
+#define RESOLVE_HIDE ((void *)-1)
+
+/* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
+bool resolve_hides(const char *name);
+
+/* What comes after kedge in the global scope; NULL with the loader's error if nothing does. */
+void *resolve_next(const char *name);
+
+/* The real dlsym, found without GLIBC_PRIVATE; NULL when the C library has none (then nothing works). */
+void *(*resolve_real_dlsym(void))(void *, const char *);
+
+/*
+ * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in for it, if there is
+ * one. Leaves it alone otherwise.
+ */
+void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn);
+
+/* Row of a hook; slot < SLOT_HOOKS. */
+const struct hook_row *resolve_row(enum resolve_slot slot);
+
+/* Counts. One relaxed load where the route was seen before and is only marked (CALLED). */
+void resolve_note(enum resolve_slot slot, enum resolve_route route);
+void resolve_note_door(enum resolve_door door);
+uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route);
+uint64_t resolve_door_count(enum resolve_door door);
+const char *resolve_door_name(enum resolve_door door);
+
+/* True once after a hook or door was reached by a new route. */
+bool resolve_coverage_news(void);
+
+/* The file of the driver that is served; "" before it is bound. */
+const char *resolve_driver_path(void);
+
+#endif

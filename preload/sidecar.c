@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/sidecar.h"
+
+#include "preload/msg.h"
+#include "preload/resolve.h"
+#include "tracker/capture.h"
+#include "tracker/hintfile.h"
+#include "tracker/intern.h"
+#include "tracker/receipt.h"
+#include "tracker/where.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The arguments of this process, joined by blanks and cut at `size`. */
+static void read_arguments(char *ret_text, size_t size)
+{
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t n = 1;
+
+    while (fd >= 0 && n > 0 && used + 1 < size) {
+        n = read(fd, ret_text + used, size - 1 - used);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    while (used > 0 && ret_text[used - 1] == '\0')
+        used--;
+    for (size_t i = 0; i < used; i++)
+        if (ret_text[i] == '\0')
+            ret_text[i] = ' ';
+    ret_text[used] = '\0';
+}
+
+static const char *rank_of_process(void)
+{
+    static const char *const names[] = {"RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK"};
+    const char *rank = NULL;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
+        rank = config_env(names[i]);
+    return rank ? rank : "";
+}
+
+static bool has_prefix(const struct intern_module *module, const char *hex)
+{
+    char text[2 * INTERN_BUILD_ID_MAX + 1];
+    size_t used = 0;
+
+    for (unsigned i = 0; i < module->build_id_bytes; i++) {
+        text[used++] = "0123456789abcdef"[module->build_id[i] >> 4];
+        text[used++] = "0123456789abcdef"[module->build_id[i] & 15];
+    }
+    text[used] = '\0';
+    return strncmp(text, hex, strlen(hex)) == 0;
+}
+
+/* Whether a loaded module has this name but another build. One that is not loaded (yet) says nothing. */
+static bool differs(const struct hintfile_build *build)
+{
+    const struct intern_module *module;
+
+    for (uint32_t i = 1; (module = intern_module_at(i)); i++) {
+        const char *path = intern_text(module->path);
+        const char *slash = strrchr(path, '/');
+
+        if (strcmp(slash ? slash + 1 : path, build->soname) == 0)
+            return !has_prefix(module, build->id);
+    }
+    return false;
+}
+
+static const struct hintfile_build *other_build(const struct hintfile *file)
+{
+    for (size_t i = 0; i < file->build_count; i++)
+        if (differs(&file->build[i]))
+            return &file->build[i];
+    return NULL;
+}
+
+/* KEDGE_HINTS_MODE: off|shadow|trap|live. */
+static enum hint_mode mode_of_word(unsigned word)
+{
+    static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_TRAP, HINT_LIVE};
+
+    return modes[word < 4 ? word : 0];
+}
+
+static void replace_modes(struct hintfile *file, enum hint_mode mode, enum hint_mode only)
+{
+    for (size_t i = 0; i < file->rule_count; i++)
+        if (only == HINT_MODE_COUNT || file->rule[i].mode == only)
+            file->rule[i].mode = mode;
+}
+
+static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < file->rule_count; i++)
+        n += file->rule[i].mode == mode ? 1 : 0;
+    return n;
+}
+
+/* What may not be live falls to shadow, and one line says why. */
+static void judge_live(struct hintfile *file, const char *path)
+{
+    enum receipt_verdict verdict;
+
+    if (count_mode(file, HINT_LIVE) == 0)
+        return;
+    if (!REAL_HAS(cuFuncGetParamInfo)) {
+        msg_warn("%s: live is refused below driver 12.4, which cannot tell kernel parameters; "
+                 "hints stay in shadow",
+                path);
+        replace_modes(file, HINT_SHADOW, HINT_LIVE);
+        return;
+    }
+    verdict = receipt_check(path, file->hash, where_program(), NULL);
+    if (verdict == RECEIPT_GOOD)
+        return;
+    msg_warn("%s: live needs a receipt from `kedge verify` (%s); hints stay in shadow", path,
+            receipt_verdict_text(verdict));
+    replace_modes(file, HINT_SHADOW, HINT_LIVE);
+}
+
+/* false: the file is not to be used. */
+static bool judge(struct hintfile *file, const struct config *config, const char *path)
+{
+    const struct hintfile_build *other = other_build(file);
+    char arguments[4096];
+
+    read_arguments(arguments, sizeof arguments);
+    if (!hintfile_fits(file, arguments, rank_of_process()))
+        return false;
+    if (other && file->on_mismatch == HINTFILE_MISMATCH_REFUSE) {
+        msg_warn("%s: %s is of another build, hints are not used", path, other->soname);
+        return false;
+    }
+    if (config_is_set(config, CONFIG_HINTS_MODE))
+        replace_modes(file, mode_of_word(config_word(config, CONFIG_HINTS_MODE)), HINT_MODE_COUNT);
+    if (other) {
+        msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
+        replace_modes(file, HINT_SHADOW, HINT_TRAP);
+        replace_modes(file, HINT_SHADOW, HINT_LIVE);
+    }
+    judge_live(file, path);
+    return true;
+}
+
+static void tell_capture(const struct hintfile *file, const char *path)
+{
+    enum hint_mode top = HINT_OFF;
+
+    for (size_t i = 0; i < file->rule_count; i++) {
+        if (file->rule[i].mode > top)
+            top = file->rule[i].mode;
+        (void)capture_rule((uint32_t)i, &file->rule[i]);
+    }
+    (void)capture_hints(path, file->hash, top, (uint32_t)file->rule_count);
+}
+
+void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_sidecar)
+{
+    const char *path = config_text(config, CONFIG_HINTS);
+    struct hintfile_error error;
+    struct hintfile *file;
+    int r;
+
+    *ret_sidecar = (struct sidecar){NULL, false};
+    if (!*path || strcmp(path, "off") == 0)
+        return;
+    if (!serves) {
+        msg_warn("KEDGE_HINTS needs KEDGE_MODE=pool, hints are ignored");
+        return;
+    }
+    if (hintfile_read(path, &file, &error) < 0) {
+        msg_warn("%s, hints are ignored", error.text);
+        return;
+    }
+    if (!judge(file, config, path)) {
+        hintfile_free(file);
+        return;
+    }
+    r = hint_new(file->rule, file->rule_count, &ret_sidecar->hints);
+    if (r < 0) {
+        msg_warn("%s: %s, hints are ignored", path, strerrordesc_np(-r));
+        hintfile_free(file);
+        return;
+    }
+    ret_sidecar->acts = count_mode(file, HINT_TRAP) + count_mode(file, HINT_LIVE) > 0;
+    tell_capture(file, path); /* the file stays: the index points into its rules */
+}

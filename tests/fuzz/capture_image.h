@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture_image.h - captures built by hand, for tests and fuzzing of the reader.
+ *
+ * The image has the header and one extent of each kind, as small as the format allows (about 200 KiB, nearly all of it
+ * zero). A patch is {region, offset, length, bytes}; a fuzzer's input is a list of patches, so that a handful of bytes
+ * reaches every field behind the magic.
+ */
+#ifndef KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
+#define KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
+
+#include "tracker/format.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE_LIVE_AT   FORMAT_HEADER_BYTES
+#define IMAGE_LIVE_SIZE FORMAT_PAGE
+#define IMAGE_DEFS_AT   (IMAGE_LIVE_AT + IMAGE_LIVE_SIZE)
+#define IMAGE_EVENTS_AT (IMAGE_DEFS_AT + FORMAT_DEFS_BLOCK)
+#define IMAGE_BYTES     (IMAGE_EVENTS_AT + FORMAT_CHUNK_BYTES)
+
+enum image_region {
+    IMAGE_HEADER,
+    IMAGE_DIRECTORY,
+    IMAGE_LIVE,
+    IMAGE_DEFS,
+    IMAGE_EVENTS,
+    IMAGE_REGIONS,
+};
+
+static const struct {
+    uint32_t at, size;
+} image_regions[IMAGE_REGIONS] = {
+        [IMAGE_HEADER] = {0, sizeof(struct format_header)},
+        [IMAGE_DIRECTORY] = {FORMAT_DIRECTORY_OFFSET, 16 * sizeof(struct format_extent)},
+        [IMAGE_LIVE] = {IMAGE_LIVE_AT, IMAGE_LIVE_SIZE},
+        [IMAGE_DEFS] = {IMAGE_DEFS_AT, FORMAT_DEFS_BLOCK},
+        [IMAGE_EVENTS] = {IMAGE_EVENTS_AT, FORMAT_CHUNK_BYTES},
+};
+
+static inline void image_put(unsigned char *image, enum image_region region, size_t offset,
+        const void *bytes, size_t length)
+{
+    if (offset < image_regions[region].size && length <= image_regions[region].size - offset)
+        memcpy(image + image_regions[region].at + offset, bytes, length);
+}
+
+/* An empty capture of a process that runs. NULL without memory. */
+static inline unsigned char *image_new(void)
+{
+    const struct format_extent extents[] = {
+            {IMAGE_LIVE_AT, IMAGE_LIVE_SIZE, FORMAT_EXTENT_LIVE, 0},
+            {IMAGE_DEFS_AT, FORMAT_DEFS_BLOCK, FORMAT_EXTENT_DEFS, 0},
+            {IMAGE_EVENTS_AT, FORMAT_CHUNK_BYTES, FORMAT_EXTENT_EVENTS, 0},
+    };
+    struct format_header header = {
+            .magic = {'K', 'E', 'D', 'G', 'E', 'C', 'A', 'P'},
+            .version = FORMAT_VERSION,
+            .header_bytes = FORMAT_HEADER_BYTES,
+            .state = FORMAT_STATE_OPEN,
+            .trace = FORMAT_TRACE_FULL,
+            .pid = 4711,
+            .extent_count = 3,
+            .file_bytes = IMAGE_BYTES,
+            .directory_offset = FORMAT_DIRECTORY_OFFSET,
+    };
+    const struct format_chunk chunk = {.number = 1};
+    unsigned char *image = calloc(1, IMAGE_BYTES);
+
+    if (!image)
+        return NULL;
+    image_put(image, IMAGE_HEADER, 0, &header, sizeof header);
+    image_put(image, IMAGE_DIRECTORY, 0, extents, sizeof extents);
+    image_put(image, IMAGE_EVENTS, 0, &chunk, sizeof chunk);
+    return image;
+}
+
+/* Applies patches: 1 byte region, 2 bytes offset, 1 byte length, then that many bytes; until the input ends. */
+static inline void image_patch(unsigned char *image, const unsigned char *input, size_t length)
+{
+    while (length >= 4) {
+        enum image_region region = (enum image_region)(input[0] % IMAGE_REGIONS);
+        size_t offset = (size_t)input[1] | (size_t)input[2] << 8;
+        size_t bytes = input[3];
+
+        input += 4;
+        length -= 4;
+        if (bytes > length)
+            bytes = length;
+        image_put(image, region, offset, input, bytes);
+        input += bytes;
+        length -= bytes;
+    }
+}
+
+#endif

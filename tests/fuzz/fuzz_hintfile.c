@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Any bytes as a hint file: rules or one error with words (R53). What was read can be written, and reads the same. */
+#include "tracker/hintfile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
+
+static bool is_same(const struct hintfile *a, const struct hintfile *b)
+{
+    if (a->rule_count != b->rule_count || a->mode != b->mode || a->min_size != b->min_size)
+        return false;
+    for (size_t i = 0; i < a->rule_count; i++) {
+        const struct rule *left = &a->rule[i];
+        const struct rule *right = &b->rule[i];
+
+        if (strcmp(left->id, right->id) != 0 || left->mode != right->mode
+                || left->pick.size_lo != right->pick.size_lo
+                || left->pick.size_hi != right->pick.size_hi
+                || left->pick.nth_lo != right->pick.nth_lo
+                || left->pick.nth_hi != right->pick.nth_hi
+                || left->pick.site_count != right->pick.site_count
+                || left->pick.device != right->pick.device || left->when.kind != right->when.kind
+                || strlen(left->pick.inside) < strlen(right->pick.inside))
+            return false;
+    }
+    return true;
+}
+
+static void write_and_read(const struct hintfile *file)
+{
+    struct hintfile *again = NULL;
+    struct hintfile_error error;
+    char *text = NULL;
+    size_t length = 0;
+
+    if (hintfile_write(file, &text, &length) < 0)
+        __builtin_trap(); /* what the grammar has read, it can say */
+    if (hintfile_read_bytes(text, length, "again", &again, &error) < 0 || !is_same(file, again))
+        __builtin_trap();
+    hintfile_free(again);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
+{
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+
+    if (hintfile_read_bytes(input, length, "fuzz", &file, &error) == 0)
+        write_and_read(file);
+    else if (error.text[0] == '\0')
+        __builtin_trap();
+    hintfile_free(file);
+    return 0;
+}

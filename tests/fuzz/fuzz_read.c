@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Any capture is read or refused: no crash, no leak, no reading outside, no endless work. */
+#include "tests/fuzz/capture_image.h"
+#include "tracker/read.h"
+
+int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
+
+static volatile uint64_t sink; /* so that nothing is left out */
+
+/* Looks at everything that a tool would look at. */
+static void use(const struct read_capture *capture)
+{
+    struct read_frame frames[READ_FRAMES_MAX];
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < capture->event_count; i++) {
+        const struct read_event *event = &capture->event[i];
+
+        sum += strlen(event->path) + read_stack(capture, event->stack, frames, READ_FRAMES_MAX);
+        sum += read_site(capture, event->stack);
+        if (i > 0 && event->seq < capture->event[i - 1].seq)
+            __builtin_trap(); /* promised: in the order of seq */
+    }
+    for (size_t i = 0; i < capture->live_count; i++) {
+        unsigned depth = read_stack(capture, capture->live[i].stack, frames, READ_FRAMES_MAX);
+
+        for (unsigned j = 0; j < depth; j++)
+            sum += frames[j].module ? strlen(frames[j].module->path) : 0;
+        sum += strlen(capture->live[i].path);
+    }
+    for (size_t i = 0; i < capture->note_count; i++)
+        sum += strlen(capture->note[i].text);
+    for (size_t i = 0; i < capture->setting_count; i++)
+        sum += strlen(capture->setting[i].name) + strlen(capture->setting[i].value);
+    for (size_t i = 0; i < capture->coverage_count; i++)
+        sum += strlen(capture->coverage[i].hook) + strlen(capture->coverage[i].route);
+    for (size_t i = 0; i < capture->rule_count; i++)
+        sum += strlen(capture->rule[i].id);
+    for (size_t i = 0; i < capture->argc; i++)
+        sum += strlen(capture->argv[i]);
+    sum += strlen(capture->exe) + strlen(capture->host) + strlen(capture->rank);
+    sum += strlen(capture->program) + strlen(capture->hints_path);
+    (void)read_live_at(capture, 0x1234);
+    sink = sum;
+}
+
+static void read_bytes(const void *bytes, size_t length)
+{
+    struct read_capture *capture = NULL;
+    struct read_error error;
+
+    if (read_open_bytes(bytes, length, &capture, &error) == 0)
+        use(capture);
+    else if (error.text[0] == '\0')
+        __builtin_trap(); /* a refusal has words */
+    read_close(capture);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
+{
+    unsigned char *image;
+
+    read_bytes(input, length); /* as it is */
+    image = image_new();
+    if (!image)
+        return 0;
+    image_patch(image, input, length);
+    read_bytes(image, IMAGE_BYTES);
+    read_bytes(image, IMAGE_BYTES - length % 4096); /* cut */
+    free(image);
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* When the driver fails: the program gets the driver's codes, and ours is never the program's trouble. */
+#include "tests/preload/client.h"
+
+#define MB ((size_t)1 << 20)
+
+static void with_failures(const char *list)
+{
+    REQUIRE(setenv("SIMCUDA_FAIL", list, 1) == 0);
+    client_init();
+}
+
+static CUresult alloc(CUdeviceptr *ret_ptr, size_t size)
+{
+    *ret_ptr = 0;
+    return cu->cuMemAlloc_v2(ret_ptr, size);
+}
+
+/* R31: pending frees are waited for and idle segments given back before the program hears of it. */
+TEST(memory_that_is_only_waiting_is_no_oom)
+{
+    CUdeviceptr ptr[8];
+
+    client_init(); /* 2 GiB */
+    for (int i = 0; i < 7; i++)
+        REQUIRE_EQ(alloc(&ptr[i], 256 * MB), CUDA_SUCCESS);
+    for (int i = 0; i < 7; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(ptr[i]), CUDA_SUCCESS);
+    CHECK_EQ(alloc(&ptr[0], 1536 * MB), CUDA_SUCCESS);
+    CHECK_EQ(alloc(&ptr[1], 1024 * MB), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cu->cuMemFree_v2(ptr[0]), CUDA_SUCCESS);
+    CHECK_EQ(alloc(&ptr[1], 1024 * MB), CUDA_SUCCESS);
+}
+
+/* R81: the driver's other customers get what our heaps do not use. */
+TEST(a_forwarded_request_gets_what_heaps_can_spare)
+{
+    CUdeviceptr ptr;
+    size_t pitch;
+
+    client_init();
+    REQUIRE_EQ(alloc(&ptr, 1536 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAllocPitch_v2(&ptr, &pitch, 1 * MB, 1024, 4), CUDA_SUCCESS);
+}
+
+/* The guess that fails must leave nothing behind (cuDNN probes like this). */
+TEST(failed_guesses_leave_no_growth)
+{
+    size_t available, total, after;
+    CUdeviceptr ptr;
+
+    client_init();
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    for (size_t guess = total + MB; guess > total / 2; guess -= total / 16)
+        if (alloc(&ptr, guess) == CUDA_SUCCESS)
+            REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+    CHECK_EQ(after, available);
+    CHECK_EQ(alloc(&ptr, 1536 * MB), CUDA_SUCCESS);
+}
+
+TEST(the_drivers_own_code_comes_through)
+{
+    CUdeviceptr ptr;
+
+    with_failures("cuMemAlloc:1+:999");
+    CHECK_EQ(alloc(&ptr, 4096), CUDA_ERROR_UNKNOWN);
+}
+
+/* R34 */
+TEST(after_a_sticky_error_nothing_is_recycled)
+{
+    CUdeviceptr a, b;
+
+    with_failures("cuCtxSynchronize:1+:700");
+    REQUIRE_EQ(alloc(&a, 1 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(alloc(&b, 1 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_EQ(cu->cuMemFree_v2(a),
+            CUDA_ERROR_ILLEGAL_ADDRESS); /* as natively: any further work says so */
+    CHECK_EQ(client_calls("cuMemFree_v2"), 0);
+    (void)alloc(&a, 1 * MB);
+    CHECK_GE(client_calls("cuMemAlloc_v2"), 2); /* the segment, and the forwarded request */
+}
+
+/* R40: destructors run after the driver has gone. */
+TEST(after_the_drivers_end_our_frees_succeed)
+{
+    CUdeviceptr a, b;
+
+    with_failures("cuCtxSynchronize:1+:4,cuMemFree:1+:4,cuMemAlloc:2+:4");
+    REQUIRE_EQ(alloc(&a, 1 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(alloc(&b, 1 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_ERROR_DEINITIALIZED);
+    CHECK_EQ(cu->cuMemFree_v2(a), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(b), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(0x1000), CUDA_ERROR_DEINITIALIZED); /* not ours: the driver's code */
+}
+
+/* R33, R36: no call of ours may fail a program: each of them fails once, and the program notices nothing. */
+TEST(no_failure_of_ours_reaches_the_program)
+{
+    static const char *const ours[] = {"cuCtxRecordEvent:1+:999", "cuEventCreate:1+:999",
+            "cuEventQuery:1+:999", "cuMemAddressReserve:1+:2", "cuMemCreate:1+:2",
+            "cuMemMap:1+:999", "cuMemSetAccess:1+:999", "cuStreamGetId:1+:999",
+            "cuDeviceGetAttribute:1+:999", "cuThreadExchangeStreamCaptureMode:1+:999",
+            "cuDeviceGetMemPool:1+:999", "cuCtxGetId:1+:999",
+            "cuMemGetAllocationGranularity:1+:999"};
+    const char *which = getenv("TEST_WHICH");
+    CUstream stream;
+
+    with_failures(ours[which ? atoi(which) : 0]);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    for (int i = 0; i < 30; i++) {
+        CUdeviceptr sync, async;
+
+        REQUIRE_EQ(alloc(&sync, 1 * MB), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemsetD8_v2(sync, 1, 1 * MB), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemAllocAsync(&async, 1 * MB, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemsetD8Async(async, 1, 1 * MB, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFreeAsync(async, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFree_v2(sync), CUDA_SUCCESS);
+    }
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares hooks.def with the toolkit's cudaTypedefs.h: every (name, version, flag) that a row claims is one that the
+toolkit knows, begins where it says, and ends where the next form of the name begins. Skipped without a toolkit."""
+import collections
+import os
+import re
+import sys
+
+header = None
+for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+    if root and os.path.exists(os.path.join(root, "include", "cudaTypedefs.h")):
+        header = os.path.join(root, "include", "cudaTypedefs.h")
+        break
+if not header:
+    print("SKIP: no cudaTypedefs.h")
+    sys.exit(77)
+
+versions = collections.defaultdict(set)
+for name, version, flavour in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[ds][sz])?\)", open(header).read()):
+    versions[name, 2 if flavour else 0].add(int(version))
+
+rows = re.findall(r'^HOOK\((\w+), "(\w+)", (\d+), (\d+), (\d), \w+\)',
+                  open(os.path.join(os.environ["TEST_SOURCE"], "preload", "hooks.def")).read(), re.M)
+bad = 0
+for symbol, name, start, end, flag in rows:
+    known = versions[name, int(flag)]
+    after = [v for v in known if v > int(start)]
+    wanted = min(after) if after else 0
+    if int(start) not in known or int(end) != wanted:
+        print(f"{symbol}: {name} from {start} to {end}; the toolkit has {sorted(known)}")
+        bad = 1
+print(f"{len(rows)} rows, {sum(len(v) for v in versions.values())} of the toolkit")
+sys.exit(bad or (1 if len(rows) < 100 else 0))

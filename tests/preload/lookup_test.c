@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* The look-ups: whose pointer is handed out, what stays as the driver said it, and what is not ours to touch (R42). */
+#include "tests/preload/client.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+typedef CUresult (*four_fn)(const char *, void **, int, cuuint64_t);
+typedef CUresult (*five_fn)(
+        const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+
+static const char *owner_of(const void *fn)
+{
+    static char name[256];
+    const char *slash;
+    Dl_info info;
+
+    REQUIRE(fn);
+    REQUIRE(dladdr(fn, &info) && info.dli_fname);
+    slash = strrchr(info.dli_fname, '/');
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : info.dli_fname);
+    return name;
+}
+
+static void *driver(void)
+{
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!handle || !dlsym(handle, "simcuda_calls"))
+        SKIP("no simulated driver under LD_LIBRARY_PATH");
+    return handle;
+}
+
+static five_fn look_up(void *handle)
+{
+    five_fn fn = (five_fn)dlsym(handle, "cuGetProcAddress_v2");
+
+    REQUIRE(fn);
+    return fn;
+}
+
+static void *asked(five_fn fn, const char *name, int version, cuuint64_t flags)
+{
+    CUdriverProcAddressQueryResult status;
+    void *found = NULL;
+
+    CHECK_EQ(fn(name, &found, version, flags, &status), CUDA_SUCCESS);
+    return found;
+}
+
+TEST(hooked_names_are_ours_and_others_the_drivers)
+{
+    void *handle = driver();
+
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemAlloc_v2")), "libkedge.so");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemFreeAsync_ptsz")), "libkedge.so");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuGetProcAddress")), "libkedge.so");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuInit")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemHostAlloc")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuGetExportTable")), "libcuda.so.1");
+}
+
+/* E-3: the five-argument entry for 12000 and later, the four-argument one for 11030. */
+TEST(the_look_up_of_itself_has_the_right_arity)
+{
+    void *handle = driver();
+    five_fn five = look_up(handle);
+    void *old = asked(five, "cuGetProcAddress", 11030, 0);
+    void *now = asked(five, "cuGetProcAddress", 12000, 0);
+    void *later = asked(five, "cuGetProcAddress", 13000, 0);
+    void *found = NULL;
+
+    CHECK_EQ(old, dlsym(handle, "cuGetProcAddress"));
+    CHECK_EQ(now, dlsym(handle, "cuGetProcAddress_v2"));
+    CHECK_EQ(later, now);
+    REQUIRE_EQ(((four_fn)old)("cuMemAlloc", &found, 3020, 0), CUDA_SUCCESS);
+    CHECK_EQ(found, dlsym(handle, "cuMemAlloc_v2"));
+    CHECK_STR_EQ(owner_of(asked((five_fn)now, "cuMemFree", 12000, 0)), "libkedge.so");
+}
+
+TEST(version_and_flag_choose_the_symbol)
+{
+    void *handle = driver();
+    five_fn fn = look_up(handle);
+
+    CHECK_EQ(asked(fn, "cuMemAlloc", 12000, 0), dlsym(handle, "cuMemAlloc_v2"));
+    CHECK_EQ(asked(fn, "cuMemAllocAsync", 12000, 0), dlsym(handle, "cuMemAllocAsync"));
+    CHECK_EQ(asked(fn, "cuMemAllocAsync", 12000, 1), dlsym(handle, "cuMemAllocAsync"));
+    CHECK_EQ(asked(fn, "cuMemAllocAsync", 12000, 2), dlsym(handle, "cuMemAllocAsync_ptsz"));
+    CHECK_EQ(asked(fn, "cuMemcpy", 12000, 2), dlsym(handle, "cuMemcpy_ptds"));
+    CHECK_EQ(asked(fn, "cuMemFree", 12000, 2),
+            dlsym(handle, "cuMemFree_v2")); /* has one form only */
+    CHECK_EQ(asked(fn, "cuCtxSynchronize", 12000, 0), dlsym(handle, "cuCtxSynchronize"));
+    CHECK_EQ(asked(fn, "cuCtxSynchronize", 13000, 0), dlsym(handle, "cuCtxSynchronize_v2"));
+    CHECK_EQ(asked(fn, "cuStreamBeginCapture", 10000, 0), dlsym(handle, "cuStreamBeginCapture"));
+    CHECK_EQ(asked(fn, "cuStreamBeginCapture", 12000, 2),
+            dlsym(handle, "cuStreamBeginCapture_v2_ptsz"));
+}
+
+/* Results, status and outputs of look-ups that find nothing are the driver's, argument by argument. */
+TEST(empty_and_unknown_names_are_answered_by_the_driver)
+{
+    static const struct {
+        const char *name;
+        int version;
+    } odd[] = {{"", 0}, {"cuNoSuchThing", 12000}, {"cuMemAlloc_v2", 12000},
+            {"cuMemAllocAsync", 10000}, {"cuda", 12000}, {"MemAlloc", 12000}};
+    void *handle = driver();
+    five_fn ours = look_up(handle);
+    /* a second copy of the driver, in a namespace of its own: not watched, and handed out as it is */
+    void *second = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+    five_fn real = second ? (five_fn)dlsym(second, "cuGetProcAddress_v2") : NULL;
+
+    REQUIRE(real);
+    CHECK_STR_EQ(owner_of((void *)real), "libcuda.so.1");
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        CUdriverProcAddressQueryResult a = 77, b = 77;
+        void *pa = handle, *pb = handle;
+
+        CHECK_EQ(ours(odd[i].name, &pa, odd[i].version, 0, &a),
+                real(odd[i].name, &pb, odd[i].version, 0, &b));
+        CHECK_EQ(a, b);
+        CHECK_EQ(pa, pb);
+    }
+    CHECK_EQ(ours(NULL, NULL, 12000, 0, NULL), real(NULL, NULL, 12000, 0, NULL));
+}
+
+TEST(a_status_may_be_null)
+{
+    void *handle = driver();
+    void *found = NULL;
+
+    CHECK_EQ(look_up(handle)("cuMemAlloc", &found, 3020, 0, NULL), CUDA_SUCCESS);
+    CHECK_EQ(found, dlsym(handle, "cuMemAlloc_v2"));
+}
+
+TEST(a_name_of_ours_in_another_library_is_that_librarys)
+{
+    void *handle = dlopen("libc.so.6", RTLD_NOW);
+
+    (void)driver();
+    REQUIRE(handle);
+    CHECK(!dlsym(handle, "cuMemAlloc_v2"));
+    CHECK(dlerror());
+}
+
+/* The classic sequence: dlerror(); p = dlsym(); if (dlerror()) ... */
+TEST(a_look_up_that_succeeds_leaves_no_error)
+{
+    void *handle = driver();
+
+    (void)dlerror();
+    CHECK(dlsym(handle, "cuMemAlloc_v2"));
+    CHECK(!dlerror());
+    CHECK(dlsym(handle, "cuMemFree_v2"));
+    CHECK(!dlerror());
+    CHECK(!dlsym(handle, "cuNoSuchThing"));
+    CHECK(dlerror());
+}
+
+/* While there is no driver, nobody must believe that there is one because we export its names. */
+TEST(without_a_driver_its_names_are_not_there)
+{
+    void *self = dlopen(NULL, RTLD_NOW);
+
+    (void)dlerror();
+    CHECK(!dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+    CHECK(dlerror());
+    CHECK(!dlsym(self, "cuMemAlloc_v2"));
+    CHECK(!dlsym(RTLD_DEFAULT, "cudaMalloc"));
+    (void)driver();
+    CHECK_STR_EQ(owner_of(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2")), "libkedge.so");
+}
+
+/* E-8 */
+TEST(other_libraries_find_what_comes_next_for_them)
+{
+    void *first = dlopen(NEXT_FIRST_PATH, RTLD_NOW | RTLD_LOCAL);
+    const char *(*name)(void);
+    void *(*by_default)(const char *);
+
+    REQUIRE(first);
+    name = (const char *(*)(void))dlsym(first, "next_name");
+    by_default = (void *(*)(const char *))dlsym(first, "next_default");
+    REQUIRE(name && by_default);
+    CHECK_STR_EQ(name(), "the next one");
+    CHECK(by_default("next_only_here")); /* in its own local scope, which is not ours */
+    CHECK(!dlsym(RTLD_DEFAULT, "next_only_here"));
+}
+
+/* R41: opened late, by another name of the same file, closed and opened again. */
+TEST(a_driver_may_come_late_and_more_than_once)
+{
+    void *first, *again;
+    void *fn;
+
+    CHECK(!dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+    first = driver();
+    fn = dlsym(first, "cuMemAlloc_v2");
+    REQUIRE(dlclose(first) == 0);
+    again = driver();
+    CHECK_EQ(dlsym(again, "cuMemAlloc_v2"), fn);
+    CHECK_STR_EQ(owner_of(fn), "libkedge.so");
+}

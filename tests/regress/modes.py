@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Results do not depend on kedge: every trainer, mode and entrance, with streams running late in 50 different orders.
+
+The trainers check their own sums against the host's, so a wrong byte fails a run by itself; here the printed checksums
+are compared as well, with those of the program alone on the simulated device.
+"""
+import functools
+import sys
+
+from regresskit import BUILD, SOURCE, bare, check, checksum, fail, kedge_run, main, same
+
+SEEDS = range(1, 51)
+FEW = (1, 2, 3)
+MODES = ("off", "track", "pool")
+FORMS = ("pt", "pir")
+# Every program of tests/trainers, with the arguments of short runs; {} is the entrance.
+SHORT = {
+    "sot": [["--form", form, "--graph", "small", "--entrance", "{}", "--streams", streams]
+            for form in FORMS for streams in ("1", "3")],
+    "loop": [["--steps", "5", "--entrance", "{}"]],
+    "streams": [["--rounds", "20", "--entrance", "{}"]],
+    "threads": [["--rounds", "40", "--entrance", "{}"]],
+    "graphs": [["--launches", "10", "--entrance", "{}"]],
+    "driverprog": [["--entrance", "{}"], ["--gpa", "--entrance", "{}"]],
+}
+# Two of our own traces through kedge-replay, which checks each tensor's pattern as well.
+TRACES = sorted((SOURCE / "tests" / "traces").glob("*.csv"), key=lambda p: p.stat().st_size)[:2]
+
+
+def program(name):
+    return str(BUILD / "trainers" / name)
+
+
+def compare(commands, seeds):
+    """Every command, on every seed: alone, and under kedge in every mode."""
+    runs = 0
+    for command in commands:
+        wanted = checksum(bare(*command).stdout)
+        for seed in seeds:
+            late = {"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": seed, "SIMCUDA_LAG": seed % 3}
+            same(f"{command}, seed {seed}, alone", checksum(bare(*command, **late).stdout), wanted)
+            for mode in MODES:
+                done = kedge_run(*command, rc=None, KEDGE_MODE=mode, **late)
+                runs += 1
+                if done.returncode != 0:
+                    print(done.stdout[-2000:])
+                    fail(f"{command}, {mode}, seed {seed}: exit {done.returncode}")
+                    sys.exit(1)
+                same(f"{command}, {mode}, seed {seed}", checksum(done.stdout), wanted)
+    print(f"{runs} runs compared")
+    check(runs >= len(MODES) * len(seeds), "too few runs were compared")
+
+
+def short_runs(trainer, entrance):
+    compare([[program(trainer), *(a.format(entrance) for a in arguments)] for arguments in SHORT[trainer]], SEEDS)
+
+
+def replays(entrance):
+    check(TRACES, "there is no trace of our own in tests/traces")
+    compare([[str(BUILD / "kedge-replay"), str(t), "--entrance", entrance, "--streams"] for t in TRACES], SEEDS)
+
+
+def the_full_graph_on_both_entrances():
+    compare([[program("sot"), "--form", form, "--graph", "full", "--entrance", entrance, "--streams", streams]
+             for form, entrance, streams in (("pir", "sync", "1"), ("pir", "stream", "4"), ("pt", "stream", "4"))], FEW)
+
+
+def no_trainer_is_left_out():
+    """A program that is built into trainers/ and not in the list above would never be compared."""
+    built = {p.name for p in (BUILD / "trainers").iterdir() if p.is_file() and p.suffix == "" and p.stat().st_mode & 0o100}
+    same("programs in trainers/", built, set(SHORT))
+
+
+# One test for each trainer and entrance: "sot_sync", "replay_stream".
+CASES = {f"{t}_{e}": functools.partial(short_runs, t, e) for t in SHORT for e in ("sync", "stream")}
+CASES.update({f"replay_{e}": functools.partial(replays, e) for e in ("sync", "stream")})
+
+if __name__ == "__main__":
+    main(the_full_graph_on_both_entrances, no_trainer_is_left_out, **CASES)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""What the end-to-end tests share: running kedge and trainers on the simulated device, and comparing figures.
+
+A test is a script of functions, named on the command line; ctest runs one function at a time in a directory of its
+own. Everything goes through the command lines that a user has: nothing here knows a struct.
+"""
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("TEST_BUILD", SOURCE / "build" / "release"))
+KEDGE = BUILD / "kedge"
+LIBRARY = BUILD / "libkedge.so"
+SIM = BUILD / "sim"
+SOT = BUILD / "trainers" / "sot"
+FULL_WINDOW = ("--from", "SOT_CALL_0", "--to", "SOT_CALL_428")
+SMALL_WINDOW = ("--from", "SOT_CALL_0", "--to", "SOT_CALL_0")
+
+failures = []
+
+
+def skip(why):
+    print(f"SKIP: {why}")
+    sys.exit(77)
+
+
+def fail(what):
+    """Counts a failure and goes on."""
+    failures.append(what)
+    print(f"FAILED: {what}")
+
+
+def check(ok, what):
+    if not ok:
+        fail(what)
+    return ok
+
+
+def same(what, got, want):
+    return check(got == want, f"{what}: got {got!r}, wanted {want!r}")
+
+
+def environment(**changes):
+    """The caller's environment without any setting of kedge's or of the simulated device's; changes on top."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("KEDGE_", "SIMCUDA_", "LD_PRELOAD", "NVTX_INJECTION"))}
+    env.update({k: str(v) for k, v in changes.items() if v is not None})
+    return env
+
+
+def run(*command, rc=0, timeout=300, **changes):
+    """Runs a command to its end; rc=None accepts any status. Output is stdout and stderr together."""
+    line = " ".join(map(str, command))
+    # A session of its own: what a command that hangs has started must not outlive the test.
+    with subprocess.Popen([str(c) for c in command], env=environment(**changes), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True) as family:
+        try:
+            output, _ = family.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(family.pid, signal.SIGKILL)
+            print(family.communicate()[0][-3000:])
+            fail(f"{line}: not at its end after {timeout} s")
+            sys.exit(1)
+    done = subprocess.CompletedProcess(command, family.returncode, output)
+    if rc is not None and done.returncode != rc:
+        print(done.stdout[-6000:])
+        fail(f"{line}: exit {done.returncode}, wanted {rc}")
+        sys.exit(1)
+    return done
+
+
+def kedge_run(*command, capture=None, **options):
+    """kedge run --sim [--capture F] -- command"""
+    where = ["--capture", capture] if capture else []
+    done = run(KEDGE, "run", "--sim", *where, "--", *command, **options)
+    if capture and options.get("rc", 0) == 0:
+        check(pathlib.Path(capture).exists(), f"{capture} was not written")
+    return done
+
+
+def bare(*command, **options):
+    """The same program on the simulated device with nothing preloaded: what kedge must not change."""
+    return run(*command, LD_LIBRARY_PATH=SIM, **options)
+
+
+def tool(*arguments, rc=0, **options):
+    return run(KEDGE, *arguments, rc=rc, **options).stdout
+
+
+def tool_json(*arguments, **options):
+    """A command with --json; its standard output alone must be one JSON value."""
+    done = subprocess.run([str(KEDGE), *map(str, arguments), "--json"], env=environment(), capture_output=True,
+                          text=True, timeout=300, check=False)
+    if done.returncode != options.get("rc", 0):
+        print(done.stdout[-3000:], done.stderr[-3000:])
+        fail(f"kedge {' '.join(map(str, arguments))} --json: exit {done.returncode}")
+        sys.exit(1)
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError as e:
+        print(done.stdout[-3000:])
+        fail(f"kedge {' '.join(map(str, arguments))} --json: not JSON: {e}")
+        sys.exit(1)
+
+
+def checksum(output):
+    """The line "checksum 0x..." (or "checksum: ..."), which every trainer prints."""
+    found = re.findall(r"^checksum:? (?:0x)?([0-9a-f]{16})$", output, re.M)
+    if len(found) != 1:
+        print(output[-3000:])
+        fail(f"{len(found)} checksums were printed")
+        sys.exit(1)
+    return found[0]
+
+
+def ledger(output, name):
+    """The trainer's own books, as it prints them: {allocs, frees, allocated, freed, live, peak}."""
+    found = re.search(rf"^ledger {name} (.*)$", output, re.M)
+    if not found:
+        print(output[-3000:])
+        fail(f"no ledger {name} was printed")
+        sys.exit(1)
+    words = found.group(1).split()
+    return {k: int(v) for k, v in zip(words[::2], words[1::2])}
+
+
+def expect_ledger(j, books, what):
+    """A report against the program's own books, to the byte."""
+    for key, book in (("allocated_count", "allocs"), ("freed_count", "frees"), ("allocated_bytes", "allocated"),
+                      ("freed_bytes", "freed"), ("remaining_bytes", "live"), ("max_bytes", "peak")):
+        same(f"{what}: {key} and the program's own {book}", j[key], books[book])
+
+
+def human(n):
+    """As the seed prints: divided as double by 1024 as often as needed, two decimals."""
+    units = iter(("B", "KB", "MB", "GB", "TB"))
+    n, unit = float(n), next(units)
+    while n >= 1024:
+        n, unit = n / 1024, next(units)
+    return f"{n:.2f} {unit}"
+
+
+def data(name):
+    with open(SOURCE / "tests" / "data" / name, newline="", encoding="utf-8") as f:
+        return list(csv.DictReader(f))
+
+
+def seed_row(graph, form):
+    return next(r for r in data("s66278.csv") if r["graph"] == graph and r["form"] == form)
+
+
+def expect_report(capture, window, row):
+    """Both faces of the report, text and JSON, against one row of the seed."""
+    text = tool("report", capture, *window)
+    for label, value in (("Remaining memory", row["remaining"]), ("Max memory", row["max"]),
+                         ("Allocated memory", row["allocated"]), ("Allocated count", row["allocated_count"]),
+                         ("Freed memory", row["freed"]), ("Freed count", row["freed_count"])):
+        found = re.search(rf"^\W*{label}\b[^\d\n]*([\d.]+(?: ?[KMGT]?B\b)?)", text, re.M | re.I)
+        if not found:
+            print(text)
+        check(found, f"report has no line {label}") and same(
+            f"report, {label}", re.sub(r"(?<=\d)(?=[A-Z])", " ", found.group(1).strip()), value)
+    j = tool_json("report", capture, *window)
+    for key, value in (("remaining_bytes", row["remaining"]), ("max_bytes", row["max"]),
+                       ("allocated_bytes", row["allocated"]), ("freed_bytes", row["freed"])):
+        same(f"report --json, {key}", human(j[key]), value)
+    same("report --json, allocated_count", j["allocated_count"], int(row["allocated_count"]))
+    same("report --json, freed_count", j["freed_count"], int(row["freed_count"]))
+    return j
+
+
+def needs(*paths):
+    """A part that is not built here is a broken build, not a skip."""
+    for path in paths:
+        if not pathlib.Path(path).exists():
+            fail(f"{path} is not there")
+            sys.exit(1)
+
+
+def main(*tests, **more):
+    names = {t.__name__: t for t in tests} | more
+    wanted = sys.argv[1:]
+    if not wanted or any(w not in names for w in wanted):
+        sys.exit(f"usage: {sys.argv[0]} {'|'.join(names)}")
+    # What an earlier run left here, a receipt above all, must not help this one.
+    if pathlib.Path.cwd().is_relative_to(BUILD / "tests" / "run"):
+        for old in pathlib.Path().iterdir():
+            old.unlink()
+    for w in wanted:
+        names[w]()
+    print("FAILED: " + "; ".join(failures) if failures else "ok")
+    sys.exit(1 if failures else 0)

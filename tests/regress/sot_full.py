@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The whole program of Paddle issue 66278: 430 sub-graphs, 3,791 allocations, 751 frees too late, 24 GB."""
+import re
+import resource
+
+from regresskit import (FULL_WINDOW, KEDGE, SOT, check, checksum, data, expect_ledger, expect_report, human, kedge_run,
+                        ledger, main, run, same, seed_row, tool, tool_json)
+
+# Between the good form's peak and the bad form's: the bad form alone does not fit.
+TIGHT = "11G"
+
+
+def capture(form, name=None, **env):
+    return kedge_run(SOT, "--form", form, "--graph", "full", capture=f"{name or form}.kcap", **env)
+
+
+def suggest():
+    return tool_json("suggest", "--good", "pt.kcap", "--bad", "pir.kcap", "-o", "hints.yaml")
+
+
+def verify():
+    return run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", SOT, "--form", "pir", "--graph", "full", timeout=600)
+
+
+def reports_are_the_published_ones():
+    seen = set()
+    for form in ("pir", "pt", "pir-inputs-fixed", "pt-output-cleanup-off"):
+        done = capture(form)
+        seen.add(checksum(done.stdout))
+        j = expect_report(f"{form}.kcap", FULL_WINDOW, seed_row("full", form))
+        expect_ledger(j, ledger(done.stdout, "window"), form)
+        expect_ledger(tool_json("report", f"{form}.kcap"), ledger(done.stdout, "whole"), form)
+    same("checksums of the four forms", len(seen), 1)
+    # The figures between two anchors are not the whole program's: it runs one anchor more.
+    whole = tool_json("report", "pir.kcap")
+    check(whole["allocated_count"] >= 3791, f"the whole program allocates {whole['allocated_count']} times")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    check(peak < 2 << 30, f"a run took {human(peak)} of host memory")
+
+
+def diff_finds_the_751_late_frees():
+    capture("pir")
+    capture("pt")
+    rows = {r["what"]: r for r in data("s66278_late.csv")}
+    j = tool_json("diff", "pt.kcap", "pir.kcap")
+    # The extra pairs of the bad form live and die inside their anchors: not leaks.
+    same("harmless pairs", j["harmless_pairs"], 852)
+    same("late frees", j["late_frees"], int(rows["sum"]["count"]))
+    same("late bytes", human(j["late_bytes"]), rows["sum"]["bytes"])
+    found = sorted((g["count"], human(g["bytes"]), g["site"]) for g in j["groups"])
+    wanted = sorted((int(rows[w]["count"]), rows[w]["bytes"]) for w in ("unused inputs", "unused outputs"))
+    if not same("groups by site", [f[:2] for f in found], wanted):
+        for f in found:
+            print(f)
+    check(len({f[2] for f in found}) == len(found), "two groups have one site")
+    for group in j["groups"]:
+        check(min(group["sizes"]) * group["count"] <= group["bytes"] <= max(group["sizes"]) * group["count"],
+              f"{group['site']}: {group['bytes']} bytes in {group['count']} blocks of {group['sizes']}")
+        check(min(group["sizes"]) > 4096, f"{group['site']}: an extra pair is taken for a late free")
+    text = tool("diff", "pt.kcap", "pir.kcap")
+    for word in ("751", "3.71 GB", "259", "1.20 GB", "492", "2.51 GB"):
+        check(word in text, f"the text does not say {word}")
+    # The same capture against itself misses nothing.
+    same("no difference, no late free", tool_json("diff", "pt.kcap", "pt.kcap")["late_frees"], 0)
+
+
+def hints_bring_the_peak_down():
+    plain = checksum(capture("pir").stdout)
+    capture("pt")
+    predicted = suggest()
+    verify()
+    done = capture("pir", "hinted", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live")
+    same("checksum with hints", checksum(done.stdout), plain)
+    bad, good, hinted = (tool_json("report", f"{n}.kcap", *FULL_WINDOW) for n in ("pir", "pt", "hinted"))
+    same("peak without hints", human(bad["max_bytes"]), "13.11 GB")
+    same("peak with hints", human(hinted["max_with_hints_bytes"]), "9.41 GB")
+    same("remaining with hints", human(hinted["remaining_with_hints_bytes"]), human(good["remaining_bytes"]))
+    same("releases", hinted["hinted_freed_count"], 751)
+    same("released bytes", human(hinted["hinted_freed_bytes"]), "3.71 GB")
+    check(hinted["peak_reserved_bytes"] < bad["max_bytes"], "the device held no less with hints")
+    whole = tool_json("report", "hinted.kcap")
+    same("predicted and measured peak", predicted["predicted_max_bytes"], whole["max_with_hints_bytes"])
+
+
+def device_proves_the_saving():
+    """The device's own ledger decides (R88): it is smaller than what the bad form needs, and streams run late."""
+    capture("pir")
+    capture("pt")
+    suggest()
+    verify()
+    tight = {"SIMCUDA_MEMORY": TIGHT, "SIMCUDA_LAG": 1}
+    bad = capture("pir", "tight-bad", rc=None, **tight)
+    check(bad.returncode != 0, f"the bad form fits into {TIGHT}")
+    same("the bad form's own answer to a failed call", bad.returncode, 3)
+    check(re.search(r"out of memory|OUT_OF_MEMORY|MemoryAllocation", bad.stdout, re.I), f"no word of memory: {bad.stdout[-500:]}")
+    hinted = capture("pir", "tight-hinted", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live", **tight)
+    good = capture("pt", "tight-good", **tight)
+    same("checksums on the small device", checksum(hinted.stdout), checksum(good.stdout))
+    # Not by luck of a size: without kedge the good form fits as well and the bad form does not.
+    env = {"KEDGE_MODE": "off", **tight}
+    check(kedge_run(SOT, "--form", "pir", "--graph", "full", rc=None, **env).returncode != 0, "native: the bad form fits")
+    kedge_run(SOT, "--form", "pt", "--graph", "full", **env)
+
+
+if __name__ == "__main__":
+    main(reports_are_the_published_ones, diff_finds_the_751_late_frees, hints_bring_the_peak_down,
+         device_proves_the_saving)

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The real CUDA runtime, linked statically: its driver entries are our hooks, and without the dlsym hook they are not.
+
+The runtime gives up on the simulated driver when it asks for what only NVIDIA's driver has; by then it has asked for
+every entry. Needs libcudart_static.a of a CUDA toolkit.
+"""
+import re
+
+from regresskit import BUILD, LIBRARY, SIM, check, main, needs, run, skip
+
+PROGRAM = BUILD / "tests" / "regress" / "static_witness"
+NAMES = ("cuMemAlloc", "cuMemFree", "cuMemAllocAsync", "cuMemFreeAsync")
+
+
+def witness(library, rc):
+    if not PROGRAM.exists():
+        skip("no CUDA toolkit with libcudart_static.a was found when this was configured")
+    needs(library, SIM / "libcuda.so.1")
+    done = run(PROGRAM, rc=rc, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, KEDGE_CAPTURE="static.kcap")
+    print(done.stdout)
+    ended = re.search(r"cudaMalloc returned (\d+) after (\d+) look-ups", done.stdout)
+    check(ended, "the program did not come to its end")
+    check(ended and int(ended.group(2)) > 300, "the runtime asked for fewer entries than it is known to ask for")
+    return {n: set(re.findall(rf"^{n} (\S+)$", done.stdout, re.M)) for n in NAMES}
+
+
+def hooks_are_in_place_before_the_runtime_gives_up():
+    for name, libraries in witness(LIBRARY, 0).items():
+        check(libraries == {str(LIBRARY)}, f"{name} was answered with {libraries}")
+
+
+def without_the_dlsym_hook_they_are_not():
+    """The same program with a library that lacks the one hook: the test above can fail."""
+    found = list(BUILD.rglob("libkedge_nodlsym.so"))
+    needs(*(found or [BUILD / "libkedge_nodlsym.so"]))
+    for name, libraries in witness(found[0], 1).items():
+        check(libraries and not any("libkedge" in l for l in libraries), f"{name} was answered with {libraries}")
+
+
+if __name__ == "__main__":
+    main(hooks_are_in_place_before_the_runtime_gives_up, without_the_dlsym_hook_they_are_not)

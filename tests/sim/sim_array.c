@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_array.h"
+
+#include "tests/sim/sim_memory.h"
+
+#include <stdlib.h>
+
+struct CUarray_st {
+    CUDA_ARRAY3D_DESCRIPTOR desc;
+    uint64_t base, pitch, height;
+    uint64_t block; /* id: a context's end may have taken the bytes */
+};
+
+int sim_array_place(CUarray array, uint64_t *ret_base, uint64_t *ret_pitch, uint64_t *ret_height)
+{
+    if (!sim_handle_is(array, SIM_KIND_ARRAY))
+        return CUDA_ERROR_INVALID_HANDLE;
+    *ret_base = array->base;
+    *ret_pitch = array->pitch;
+    *ret_height = array->height;
+    return 0;
+}
+
+static uint64_t element_size(CUarray_format format)
+{
+    switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static int create(struct CUctx_st *ctx, CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+    uint64_t element = element_size(desc->Format) * desc->NumChannels;
+    uint64_t height = desc->Height ? desc->Height : 1;
+    uint64_t depth = desc->Depth ? desc->Depth : 1;
+    CUdeviceptr base;
+    CUarray array;
+    int r;
+
+    if (!ret_array || desc->Width == 0 || element == 0 || desc->NumChannels > 4
+            || desc->Width > 1U << 20 || height > 1U << 20 || depth > 1U << 16)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t pitch = sim_round(desc->Width * element, 32);
+    r = sim_memory_alloc(ctx, pitch * height * depth, &base);
+    if (r)
+        return r;
+    array = sim_new(sizeof(*array));
+    *array = (struct CUarray_st){*desc, base, pitch, height, sim_ledger_find(base)->id};
+    sim_handle_add(array, SIM_KIND_ARRAY);
+    *ret_array = array;
+    return 0;
+}
+
+CUresult cuArrayCreate_v2(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *desc)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0 && !desc)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        CUDA_ARRAY3D_DESCRIPTOR wide = {.Width = desc->Width,
+                .Height = desc->Height,
+                .Format = desc->Format,
+                .NumChannels = desc->NumChannels};
+        r = create(call.ctx, ret_array, &wide);
+    }
+    return sim_leave(&call, r);
+}
+
+CUresult cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = desc ? create(call.ctx, ret_array, desc) : CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret_desc, CUarray array)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_desc || !sim_handle_is(array, SIM_KIND_ARRAY)))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_desc = (CUDA_ARRAY_DESCRIPTOR){
+                array->desc.Width, array->desc.Height, array->desc.Format, array->desc.NumChannels};
+    return sim_leave(&call, r);
+}
+
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret_desc, CUarray array)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_desc || !sim_handle_is(array, SIM_KIND_ARRAY)))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_desc = array->desc;
+    return sim_leave(&call, r);
+}
+
+CUresult cuArrayDestroy(CUarray array)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0 && !sim_handle_is(array, SIM_KIND_ARRAY))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0) {
+        struct sim_block *block = sim_ledger_find(array->base);
+        uint64_t id = array->block;
+        sim_handle_remove(array);
+        if (block && block->id == id)
+            sim_queue_demand_context(block->ctx);
+        block = sim_ledger_find(array->base);
+        if (block && block->id == id)
+            sim_memory_release(block);
+        free(array);
+    }
+    return sim_leave(&call, r);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_event.h - events: the points of queues that a record stands for.
+ *
+ * cuEventRecord puts an operation on the stream and the event stands for it; cuCtxRecordEvent
+ * puts nothing anywhere, the event stands for the last operation of every queue of the context.
+ *
+ * Threads: under the lock.
+ */
+#ifndef KEDGE_TESTS_SIM_SIM_EVENT_H
+#define KEDGE_TESTS_SIM_SIM_EVENT_H
+
+#include "tests/sim/sim_stream.h"
+
+struct CUevent_st {
+    /* fixed at creation */
+    struct CUctx_st *ctx;
+    unsigned flags;
+    /* guarded by the lock: of the last record */
+    bool recorded;
+    struct sim_clock points; /* what has to be done */
+    struct sim_clock known;  /* what is ordered before these points */
+    uint64_t record;         /* number of the record, to which the time belongs */
+    uint64_t time_ns;        /* when it was done; 0: not yet */
+    uint64_t capture;        /* id of the capture that it was recorded in, 0: none */
+    struct CUgraphNode_st **frontier;
+    unsigned frontier_count;
+    struct CUevent_st *next;
+};
+
+void sim_event_end_context(struct CUctx_st *ctx);
+
+#endif

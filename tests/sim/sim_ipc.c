@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_ipc.h"
+
+#include "tests/sim/sim_context.h"
+#include "tests/sim/sim_va.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define IPC_MAGIC 0x53494d4344553031U
+
+/* What the 64 bytes of a handle say. A small block's handle is its granule's with an offset. */
+struct ipc_handle {
+    uint64_t magic;
+    int32_t pid;
+    int32_t fd;     /* of the exporter */
+    uint64_t addr;  /* of the shared pages there */
+    uint64_t bytes; /* of the shared pages */
+    uint64_t offset, size;
+    int32_t device;
+    int32_t reserved; /* no padding: equal blocks have equal bytes */
+};
+
+_Static_assert(sizeof(struct ipc_handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
+
+/* Pages that have been exported. They stay shared until they are freed. */
+struct shared {
+    uint64_t addr, bytes;
+    int fd;
+    struct shared *next;
+};
+
+static struct shared *shareds;
+
+static bool is_zero(const unsigned char *at, size_t size)
+{
+    return at[0] == 0 && memcmp(at, at + 1, size - 1) == 0;
+}
+
+/* The content moves into a memfd that is then mapped in its place. Holes stay holes. */
+static int make_shared(uint64_t addr, uint64_t bytes)
+{
+    int fd = memfd_create("simcuda-ipc", MFD_CLOEXEC);
+
+    if (fd < 0 || ftruncate(fd, (off_t)bytes))
+        goto undo_fd;
+    for (uint64_t at = 0; at < bytes; at += SIM_HOST_PAGE) {
+        const unsigned char *page = (const unsigned char *)(uintptr_t)(addr + at);
+        if (sim_ledger_find(addr + at) && !is_zero(page, SIM_HOST_PAGE)
+                && pwrite(fd, page, SIM_HOST_PAGE, (off_t)at) != (ssize_t)SIM_HOST_PAGE)
+            goto undo_fd;
+    }
+    if (sim_va_map(addr, bytes, fd, 0) || sim_va_protect(addr, bytes, PROT_READ | PROT_WRITE))
+        goto undo_fd;
+    return fd;
+
+undo_fd:
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static struct shared *share(uint64_t addr, uint64_t bytes)
+{
+    struct shared *shared = shareds;
+    int fd;
+
+    while (shared && shared->addr != addr)
+        shared = shared->next;
+    if (shared)
+        return shared;
+    fd = make_shared(addr, bytes);
+    if (fd < 0)
+        return NULL;
+    shared = sim_new(sizeof(*shared));
+    *shared = (struct shared){addr, bytes, fd, shareds};
+    shareds = shared;
+    return shared;
+}
+
+void sim_ipc_forget(uint64_t addr)
+{
+    for (struct shared **link = &shareds; *link; link = &(*link)->next) {
+        struct shared *shared = *link;
+        if (shared->addr != addr)
+            continue;
+        *link = shared->next;
+        close(shared->fd);
+        free(shared);
+        return;
+    }
+}
+
+static int get_handle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
+{
+    const struct sim_block *block = sim_ledger_live(ptr);
+    struct ipc_handle handle;
+    struct shared *shared;
+
+    if (!ret_handle || !block || block->kind != SIM_BLOCK_PLAIN)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t base = block->va_size ? block->addr : block->addr & ~(uint64_t)(SIM_GRANULE - 1);
+    shared = share(base, block->va_size ? block->va_size : SIM_GRANULE);
+    if (!shared)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(ret_handle, 0, sizeof(*ret_handle));
+    handle = (struct ipc_handle){.magic = IPC_MAGIC,
+            .pid = getpid(),
+            .fd = shared->fd,
+            .addr = base,
+            .bytes = shared->bytes,
+            .offset = block->addr - base,
+            .size = block->size,
+            .device = block->device};
+    memcpy(ret_handle, &handle, sizeof(handle));
+    return 0;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0)
+        r = get_handle(ret_handle, ptr);
+    sim_note(&call, " ptr=0x%llx", ptr);
+    return sim_leave(&call, r);
+}
+
+/* ---- the other process ---- */
+
+static int map_foreign(const struct ipc_handle *handle, uint64_t *ret_addr)
+{
+    char path[64];
+    int fd, r = CUDA_ERROR_INVALID_VALUE;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->pid, handle->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return r;
+    uint64_t addr = sim_va_take(handle->bytes, SIM_GRANULE);
+    if (addr && sim_va_map(addr, handle->bytes, fd, 0) == 0
+            && sim_va_protect(addr, handle->bytes, PROT_READ | PROT_WRITE) == 0) {
+        *ret_addr = addr;
+        r = 0;
+    } else if (addr) {
+        sim_va_give(addr, handle->bytes);
+    }
+    close(fd);
+    return r;
+}
+
+static struct sim_block *find_opened(const struct CUctx_st *ctx, const struct ipc_handle *handle)
+{
+    for (struct sim_block *block = ctx->blocks; block; block = block->next_of_context)
+        if (block->kind == SIM_BLOCK_IMPORTED
+                && block->shared_base
+                        == ((uint64_t)(uint32_t)handle->pid << 32 | (uint32_t)handle->fd)
+                && block->physical_offset == handle->offset)
+            return block;
+    return NULL;
+}
+
+static int open_handle(
+        struct CUctx_st *ctx, CUdeviceptr *ret_ptr, const CUipcMemHandle *from, unsigned flags)
+{
+    struct ipc_handle handle;
+    struct sim_block *block;
+    uint64_t base;
+    int r;
+
+    memcpy(&handle, from, sizeof(handle));
+    if (!ret_ptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.magic != IPC_MAGIC)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (handle.pid == getpid())
+        return CUDA_ERROR_INVALID_CONTEXT; /* the reference: not in the exporting process */
+    if (handle.device >= sim_config.devices)
+        return CUDA_ERROR_INVALID_DEVICE;
+    block = find_opened(ctx, &handle);
+    if (!block) {
+        r = map_foreign(&handle, &base);
+        if (r)
+            return r;
+        block = sim_ledger_add((struct sim_block){.addr = base + handle.offset,
+                .size = handle.size,
+                .kind = SIM_BLOCK_IMPORTED,
+                .device = handle.device,
+                .ctx = ctx,
+                .va_size = handle.bytes,
+                .physical_offset = handle.offset,
+                .shared_base = (uint64_t)(uint32_t)handle.pid << 32 | (uint32_t)handle.fd});
+    }
+    block->opened++;
+    *ret_ptr = block->addr;
+    return 0;
+}
+
+void sim_ipc_release(struct sim_block *block)
+{
+    uint64_t base = block->addr - block->physical_offset;
+
+    sim_va_drop(base, block->va_size);
+    sim_va_give(base, block->va_size);
+    sim_ledger_remove(block);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = open_handle(call.ctx, ret_ptr, &handle, flags);
+    return sim_leave(&call, r);
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = open_handle(call.ctx, ret_ptr, &handle, flags);
+    return sim_leave(&call, r);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+    struct sim_block *block = r ? NULL : sim_ledger_find(ptr);
+
+    if (r == 0 && (!block || block->kind != SIM_BLOCK_IMPORTED || block->addr != ptr))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        struct CUctx_st *ctx = block->ctx;
+        sim_queue_demand_context(ctx);
+        block = sim_ledger_find(ptr);
+        if (block && block->kind == SIM_BLOCK_IMPORTED && --block->opened == 0)
+            sim_ipc_release(block);
+    }
+    return sim_leave(&call, r);
+}
+
+/* Events do not cross processes here; the capability is not claimed by any event. */
+CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_handle || !sim_handle_is(event, SIM_KIND_EVENT)))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    (void)handle;
+    if (r == 0 && !ret_event)
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+}

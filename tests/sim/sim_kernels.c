@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_kernels.h"
+
+#include <string.h>
+
+#define PAGE ((uint64_t)4096)
+#define STEP ((uint64_t)2 << 20)
+
+/* ---- sampling ---- */
+
+/* The next sampled part of a tensor of `bytes` that ends after *at; false at the end. */
+struct sample {
+    uint64_t bytes, begin, end;
+};
+
+static bool next_sample(struct sample *s)
+{
+    uint64_t last = s->bytes > PAGE ? (s->bytes - PAGE) & ~(uint64_t)3 : 0;
+
+    if (s->end >= s->bytes)
+        return false;
+    if (s->bytes <= 2 * PAGE) {
+        s->begin = 0;
+        s->end = s->bytes;
+        return true;
+    }
+    /* Where the next step page begins, counted from the end of the part before. */
+    uint64_t step = s->end == 0 ? 0 : (s->end + STEP - 1) / STEP * STEP;
+    if (step + PAGE <= last) {
+        s->begin = step;
+        s->end = step + PAGE;
+        return true;
+    }
+    /* The step page and the last page touch each other, or no step is left. */
+    s->begin = step < last && step + PAGE > last ? step : last;
+    s->end = s->bytes;
+    return true;
+}
+
+static uint32_t hash32(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x7feb352dU;
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    x ^= x >> 16;
+    return x;
+}
+
+static uint32_t load(uint64_t base, uint64_t index)
+{
+    uint32_t word;
+
+    memcpy(&word, (const void *)(uintptr_t)(base + index * 4), sizeof(word));
+    return word;
+}
+
+static void store(uint64_t base, uint64_t index, uint32_t word)
+{
+    memcpy((void *)(uintptr_t)(base + index * 4), &word, sizeof(word));
+}
+
+/* ---- bodies ---- */
+
+static void body_kedge_fill(const uint64_t *p)
+{
+    for (struct sample s = {.bytes = p[1]}; next_sample(&s);)
+        for (uint64_t i = s.begin / 4; i < s.end / 4; i++)
+            store(p[0], i, hash32((uint32_t)i * 2654435761U + (uint32_t)p[2]));
+}
+
+static void body_kedge_mix(const uint64_t *p)
+{
+    for (struct sample s = {.bytes = p[2]}; next_sample(&s);)
+        for (uint64_t i = s.begin / 4; i < s.end / 4; i++)
+            store(p[0], i, load(p[0], i) * 1664525U + load(p[1], i) + 1013904223U);
+}
+
+static void body_kedge_sum(const uint64_t *p)
+{
+    uint64_t sum;
+
+    memcpy(&sum, (const void *)(uintptr_t)p[0], sizeof(sum));
+    for (struct sample s = {.bytes = p[2]}; next_sample(&s);)
+        for (uint64_t i = s.begin / 4; i < s.end / 4; i++)
+            sum += (uint64_t)load(p[1], i) * (i + 1);
+    memcpy((void *)(uintptr_t)p[0], &sum, sizeof(sum));
+}
+
+static void body_kedge_copy_strided(const uint64_t *p)
+{
+    uint64_t row_bytes = p[3], stride = p[4];
+
+    for (struct sample s = {.bytes = p[2] * row_bytes}; next_sample(&s);)
+        for (uint64_t at = s.begin; at < s.end;) {
+            uint64_t row = at / row_bytes, column = at % row_bytes;
+            uint64_t part = row_bytes - column;
+            if (part > s.end - at)
+                part = s.end - at;
+            memmove((void *)(uintptr_t)(p[0] + at),
+                    (const void *)(uintptr_t)(p[1] + row * stride + column), part);
+            at += part;
+        }
+}
+
+/* ---- what each kernel touches ---- */
+
+static void range(struct sim_op *op, int device, bool write, uint64_t addr, uint64_t size,
+        uint64_t rows, uint64_t pitch)
+{
+    if (size == 0 || rows == 0)
+        return;
+    op->ranges[op->ranges_count++] = (struct sim_range){.addr = addr,
+            .size = size,
+            .pitch = pitch,
+            .rows = rows,
+            .slices = 1,
+            .write = write,
+            .device = device,
+            .side = SIM_SIDE_KERNEL};
+}
+
+#define U(n)                           p[n]
+#define WRITE(addr, size)              range(op, device, true, addr, size, 1, 0);
+#define BOTH(addr, size)               range(op, device, true, addr, size, 1, 0);
+#define READ(addr, size)               range(op, device, false, addr, size, 1, 0);
+#define ROWS(addr, size, rows, stride) range(op, device, false, addr, size, rows, stride);
+#define KERNEL(entry, params, ranges)                                             \
+    static void declare_##entry(struct sim_op *op, int device, const uint64_t *p) \
+    {                                                                             \
+        ranges                                                                    \
+    }
+#include "tests/sim/kernels.def"
+#undef KERNEL
+
+/* ---- the table ---- */
+
+static struct sim_kernel kernels[] = {
+#define PARAM(size) size,
+#define KERNEL(entry, params, ranges) \
+    {.name = #entry, .param_size = {params}, .declare = declare_##entry, .body = body_##entry},
+#include "tests/sim/kernels.def"
+#undef KERNEL
+};
+
+#define KERNELS (sizeof(kernels) / sizeof(kernels[0]))
+
+/* Parameters lie at multiples of their size, as the device's ABI has them. */
+__attribute__((constructor)) static void lay_out(void)
+{
+    for (size_t k = 0; k < KERNELS; k++) {
+        struct sim_kernel *kernel = &kernels[k];
+        size_t offset = 0;
+        for (unsigned i = 0; i < SIM_KERNEL_PARAMS && kernel->param_size[i]; i++) {
+            offset = (size_t)sim_round(offset, kernel->param_size[i]);
+            kernel->param_offset[i] = offset;
+            offset += kernel->param_size[i];
+            kernel->params_count = i + 1;
+        }
+        kernel->params_size = offset;
+    }
+}
+
+const struct sim_kernel *sim_kernels_find(const char *name, size_t length)
+{
+    for (size_t k = 0; k < KERNELS; k++)
+        if (strlen(kernels[k].name) == length && memcmp(kernels[k].name, name, length) == 0)
+            return &kernels[k];
+    return NULL;
+}
+
+const struct sim_kernel *sim_kernels_at(unsigned index)
+{
+    return index < KERNELS ? &kernels[index] : NULL;
+}

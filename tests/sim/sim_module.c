@@ -1,0 +1,803 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_module.h"
+
+#include "tests/sim/sim_context.h"
+#include "tests/sim/sim_kernels.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULE_ENTRIES 64
+
+/* The entries of one PTX text; a module and a library have one each. */
+struct image {
+    const struct sim_kernel *kernels[MODULE_ENTRIES];
+    unsigned count;
+};
+
+struct CUfunc_st {
+    const struct sim_kernel *kernel;
+    CUmodule module;
+    int dynamic_shared;
+    struct CUfunc_st *next;
+};
+
+struct CUmod_st {
+    struct image image;
+    struct CUctx_st *ctx;
+    CUlibrary library; /* whose module in ctx it is, or NULL */
+    struct CUfunc_st *functions;
+    struct CUmod_st *next;
+};
+
+struct CUkern_st {
+    const struct sim_kernel *kernel;
+    CUlibrary library;
+    struct CUkern_st *next;
+};
+
+struct CUlib_st {
+    struct image image;
+    struct CUkern_st *kernels;
+};
+
+/* ---- PTX ---- */
+
+/* The next character that is not in a comment or white space. */
+static const char *skip_blank(const char *at)
+{
+    for (;;) {
+        if (isspace((unsigned char)*at)) {
+            at++;
+        } else if (at[0] == '/' && at[1] == '/') {
+            while (*at && *at != '\n')
+                at++;
+        } else if (at[0] == '/' && at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+            at = end ? end + 2 : at + strlen(at);
+        } else {
+            return at;
+        }
+    }
+}
+
+static size_t word_length(const char *at)
+{
+    size_t length = 0;
+
+    while (isalnum((unsigned char)at[length]) || strchr("_$.%", at[length]) != NULL) {
+        if (at[length] == '\0')
+            break;
+        length++;
+    }
+    return length;
+}
+
+/* The first bytes tell text from the two binary forms. */
+static int check_image(const void *image)
+{
+    static const unsigned char fatbin[] = {0x50, 0xed, 0x55, 0xba};
+
+    if (!image)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (memcmp(image, "\177ELF", 4) == 0 || memcmp(image, fatbin, sizeof(fatbin)) == 0)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    for (const unsigned char *c = image; c < (const unsigned char *)image + 4; c++)
+        if (*c != '\n' && *c != '\t' && *c != '\r' && (*c < ' ' || *c > '~'))
+            return CUDA_ERROR_INVALID_IMAGE;
+    return 0;
+}
+
+static int read_image(const void *data, struct image *ret_image)
+{
+    static const unsigned char wrapper[] = {0xb1, 0x43, 0x62, 0x46};
+    bool is_ptx = false;
+    int r;
+
+    if (data && memcmp(data, wrapper, sizeof(wrapper)) == 0) {
+        *ret_image = (struct image){0}; /* not looked into: it may hold every kernel we have */
+        while (ret_image->count < MODULE_ENTRIES
+                && (ret_image->kernels[ret_image->count] = sim_kernels_at(ret_image->count)))
+            ret_image->count++;
+        return 0;
+    }
+    r = check_image(data);
+    if (r)
+        return r;
+    *ret_image = (struct image){0};
+    for (const char *at = skip_blank(data); *at; at = skip_blank(at)) {
+        size_t length = word_length(at);
+        is_ptx |= length == 8 && memcmp(at, ".version", 8) == 0;
+        bool entry = length == 6 && memcmp(at, ".entry", 6) == 0;
+        at += length ? length : 1;
+        if (!entry)
+            continue;
+        at = skip_blank(at);
+        length = word_length(at);
+        const struct sim_kernel *kernel = sim_kernels_find(at, length);
+        if (kernel && ret_image->count < MODULE_ENTRIES)
+            ret_image->kernels[ret_image->count++] = kernel;
+        at += length;
+    }
+    return is_ptx ? 0 : CUDA_ERROR_INVALID_PTX;
+}
+
+static const struct sim_kernel *find_entry(const struct image *image, const char *name)
+{
+    for (unsigned i = 0; i < image->count; i++)
+        if (strcmp(image->kernels[i]->name, name) == 0)
+            return image->kernels[i];
+    return NULL;
+}
+
+/* ---- modules ---- */
+
+static CUmodule module_add(struct CUctx_st *ctx, const struct image *image, CUlibrary library)
+{
+    CUmodule module = sim_new(sizeof(*module));
+
+    module->image = *image;
+    module->ctx = ctx;
+    module->library = library;
+    module->next = ctx->modules;
+    ctx->modules = module;
+    sim_handle_add(module, SIM_KIND_MODULE);
+    return module;
+}
+
+static void module_free(CUmodule module)
+{
+    struct CUmod_st **link = &module->ctx->modules;
+
+    while (*link != module)
+        link = &(*link)->next;
+    *link = module->next;
+    while (module->functions) {
+        struct CUfunc_st *function = module->functions;
+        module->functions = function->next;
+        sim_handle_remove(function);
+        free(function);
+    }
+    sim_handle_remove(module);
+    free(module);
+}
+
+void sim_module_end_context(struct CUctx_st *ctx)
+{
+    while (ctx->modules)
+        module_free(ctx->modules);
+}
+
+static int load(struct CUctx_st *ctx, CUmodule *ret_module, const void *data)
+{
+    struct image image;
+    int r = ret_module ? read_image(data, &image) : CUDA_ERROR_INVALID_VALUE;
+
+    if (r == 0)
+        *ret_module = module_add(ctx, &image, NULL);
+    return r;
+}
+
+CUresult cuModuleLoadData(CUmodule *ret_module, const void *data)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = load(call.ctx, ret_module, data);
+    return sim_leave(&call, r);
+}
+
+CUresult cuModuleLoadDataEx(CUmodule *ret_module, const void *data, unsigned int count,
+        CUjit_option *options, void **values)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0 && count && (!options || !values))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = load(call.ctx, ret_module, data);
+    return sim_leave(&call, r);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule *ret_module, const void *data)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = load(call.ctx, ret_module, data);
+    return sim_leave(&call, r);
+}
+
+/* The text of a file, to be freed; NULL if it cannot be read. */
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    long size;
+
+    if (!file)
+        return NULL;
+    if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 4 && size < 64 << 20
+            && fseek(file, 0, SEEK_SET) == 0) {
+        text = sim_new((size_t)size + 1);
+        if (fread(text, 1, (size_t)size, file) != (size_t)size) {
+            free(text);
+            text = NULL;
+        }
+    }
+    (void)fclose(file);
+    return text;
+}
+
+CUresult cuModuleLoad(CUmodule *ret_module, const char *path)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+    char *text = r || !path ? NULL : read_file(path);
+
+    if (r == 0)
+        r = text ? load(call.ctx, ret_module, text) : CUDA_ERROR_FILE_NOT_FOUND;
+    free(text);
+    return sim_leave(&call, r);
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0 && (!sim_handle_is(module, SIM_KIND_MODULE) || module->library))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        module_free(module);
+    return sim_leave(&call, r);
+}
+
+static CUfunction function_of(CUmodule module, const struct sim_kernel *kernel)
+{
+    struct CUfunc_st *function = module->functions;
+
+    while (function && function->kernel != kernel)
+        function = function->next;
+    if (function)
+        return function;
+    function = sim_new(sizeof(*function));
+    function->kernel = kernel;
+    function->module = module;
+    function->next = module->functions;
+    module->functions = function;
+    sim_handle_add(function, SIM_KIND_FUNCTION);
+    return function;
+}
+
+CUresult cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+    const struct sim_kernel *kernel = NULL;
+
+    if (r == 0 && (!ret_function || !name))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && !sim_handle_is(module, SIM_KIND_MODULE))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0 && !(kernel = find_entry(&module->image, name)))
+        r = CUDA_ERROR_NOT_FOUND;
+    if (r == 0)
+        *ret_function = function_of(module, kernel);
+    return sim_leave(&call, r);
+}
+
+CUresult cuModuleGetFunctionCount(unsigned int *ret_count, CUmodule module)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_count || !sim_handle_is(module, SIM_KIND_MODULE)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_count = module->image.count;
+    return sim_leave(&call, r);
+}
+
+CUresult cuModuleGetGlobal_v2(
+        CUdeviceptr *ret_ptr, size_t *ret_size, CUmodule module, const char *name)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    (void)ret_ptr;
+    (void)ret_size;
+    if (r == 0 && (!name || !sim_handle_is(module, SIM_KIND_MODULE)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_FOUND); /* no variables in simulated modules */
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *ret_mode)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && !ret_mode)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_mode = CU_MODULE_LAZY_LOADING;
+    return sim_leave(&call, r);
+}
+
+/* ---- libraries ---- */
+
+static int library_load(CUlibrary *ret_library, const void *data)
+{
+    struct image image;
+    int r = ret_library ? read_image(data, &image) : CUDA_ERROR_INVALID_VALUE;
+
+    if (r)
+        return r;
+    *ret_library = sim_new(sizeof(**ret_library));
+    (*ret_library)->image = image;
+    sim_handle_add(*ret_library, SIM_KIND_LIBRARY);
+    return 0;
+}
+
+CUresult cuLibraryLoadData(CUlibrary *ret_library, const void *code, CUjit_option *jit_options,
+        void **jit_values, unsigned int jit_count, CUlibraryOption *options, void **values,
+        unsigned int count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0
+            && ((jit_count && (!jit_options || !jit_values)) || (count && (!options || !values))))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = library_load(ret_library, code);
+    return sim_leave(&call, r);
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path, CUjit_option *jit_options,
+        void **jit_values, unsigned int jit_count, CUlibraryOption *options, void **values,
+        unsigned int count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+    char *text = r || !path ? NULL : read_file(path);
+
+    (void)jit_options;
+    (void)jit_values;
+    (void)jit_count;
+    (void)options;
+    (void)values;
+    (void)count;
+    if (r == 0)
+        r = text ? library_load(ret_library, text) : CUDA_ERROR_FILE_NOT_FOUND;
+    free(text);
+    return sim_leave(&call, r);
+}
+
+static void forget_library(struct CUctx_st *ctx, void *library)
+{
+    for (struct CUmod_st *module = ctx->modules, *next; module; module = next) {
+        next = module->next;
+        if (module->library == library)
+            module_free(module);
+    }
+}
+
+CUresult cuLibraryUnload(CUlibrary library)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0 && !sim_handle_is(library, SIM_KIND_LIBRARY))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0) {
+        sim_context_each(forget_library, library);
+        while (library->kernels) {
+            struct CUkern_st *kernel = library->kernels;
+            library->kernels = kernel->next;
+            sim_handle_remove(kernel);
+            free(kernel);
+        }
+        sim_handle_remove(library);
+        free(library);
+    }
+    return sim_leave(&call, r);
+}
+
+static CUkernel kernel_of(CUlibrary library, const struct sim_kernel *which)
+{
+    struct CUkern_st *kernel = library->kernels;
+
+    while (kernel && kernel->kernel != which)
+        kernel = kernel->next;
+    if (kernel)
+        return kernel;
+    kernel = sim_new(sizeof(*kernel));
+    *kernel = (struct CUkern_st){which, library, library->kernels};
+    library->kernels = kernel;
+    sim_handle_add(kernel, SIM_KIND_KERNEL);
+    return kernel;
+}
+
+CUresult cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const char *name)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    const struct sim_kernel *kernel = NULL;
+
+    if (r == 0 && (!ret_kernel || !name))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && !sim_handle_is(library, SIM_KIND_LIBRARY))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0 && !(kernel = find_entry(&library->image, name)))
+        r = CUDA_ERROR_NOT_FOUND;
+    if (r == 0)
+        *ret_kernel = kernel_of(library, kernel);
+    return sim_leave(&call, r);
+}
+
+CUresult cuLibraryGetKernelCount(unsigned int *ret_count, CUlibrary library)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_count || !sim_handle_is(library, SIM_KIND_LIBRARY)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_count = library->image.count;
+    return sim_leave(&call, r);
+}
+
+CUresult cuLibraryEnumerateKernels(CUkernel *ret_kernels, unsigned int count, CUlibrary library)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_kernels || !sim_handle_is(library, SIM_KIND_LIBRARY)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; r == 0 && i < count && i < library->image.count; i++)
+        ret_kernels[i] = kernel_of(library, library->image.kernels[i]);
+    return sim_leave(&call, r);
+}
+
+static CUmodule library_module(CUlibrary library, struct CUctx_st *ctx)
+{
+    for (struct CUmod_st *module = ctx->modules; module; module = module->next)
+        if (module->library == library)
+            return module;
+    return module_add(ctx, &library->image, library);
+}
+
+CUresult cuLibraryGetModule(CUmodule *ret_module, CUlibrary library)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_module || !sim_handle_is(library, SIM_KIND_LIBRARY)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_module = library_module(library, call.ctx);
+    return sim_leave(&call, r);
+}
+
+CUresult cuLibraryGetGlobal(
+        CUdeviceptr *ret_ptr, size_t *ret_size, CUlibrary library, const char *name)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    (void)ret_ptr;
+    (void)ret_size;
+    if (r == 0 && (!name || !sim_handle_is(library, SIM_KIND_LIBRARY)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_FOUND);
+}
+
+CUresult cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && !ret_function)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && !sim_handle_is(kernel, SIM_KIND_KERNEL))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_function = function_of(library_module(kernel->library, call.ctx), kernel->kernel);
+    return sim_leave(&call, r);
+}
+
+CUresult cuKernelGetLibrary(CUlibrary *ret_library, CUkernel kernel)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_library || !sim_handle_is(kernel, SIM_KIND_KERNEL)))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_library = kernel->library;
+    return sim_leave(&call, r);
+}
+
+/* ---- what a function is ---- */
+
+/* A CUfunction or a CUkernel: the program may cast one into the other. */
+static const struct sim_kernel *kernel_behind(const void *handle)
+{
+    if (sim_handle_is(handle, SIM_KIND_FUNCTION))
+        return ((const struct CUfunc_st *)handle)->kernel;
+    if (sim_handle_is(handle, SIM_KIND_KERNEL))
+        return ((const struct CUkern_st *)handle)->kernel;
+    return NULL;
+}
+
+static int param_info(const void *handle, size_t index, size_t *ret_offset, size_t *ret_size)
+{
+    const struct sim_kernel *kernel = kernel_behind(handle);
+
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!ret_offset || index >= kernel->params_count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_offset = kernel->param_offset[index];
+    if (ret_size)
+        *ret_size = kernel->param_size[index];
+    return 0;
+}
+
+static int name_of(const void *handle, const char **ret_name)
+{
+    const struct sim_kernel *kernel = kernel_behind(handle);
+
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!ret_name)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_name = kernel->name;
+    return 0;
+}
+
+static int attribute_of(const void *handle, CUfunction_attribute which, int *ret_value)
+{
+    if (!kernel_behind(handle))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!ret_value)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (which) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *ret_value = 1024;
+        return 0;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        *ret_value = 32;
+        return 0;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *ret_value = 80;
+        return 0;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *ret_value = sim_handle_is(handle, SIM_KIND_FUNCTION)
+                        && ((const struct CUfunc_st *)handle)->dynamic_shared
+                ? ((const struct CUfunc_st *)handle)->dynamic_shared
+                : 49152;
+        return 0;
+    default:
+        *ret_value = 0;
+        return (unsigned)which <= CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+                ? 0
+                : CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+/* Questions about a function or kernel that need no context. */
+#define ASK(name, params, answer)                          \
+    CUresult name params                                   \
+    {                                                      \
+        struct sim_call call;                              \
+        int r = sim_enter(&call, __func__, SIM_NEED_INIT); \
+        if (r == 0)                                        \
+            r = answer;                                    \
+        return sim_leave(&call, r);                        \
+    }
+ASK(cuFuncGetParamInfo, (CUfunction f, size_t index, size_t *ret_offset, size_t *ret_size),
+        param_info(f, index, ret_offset, ret_size))
+ASK(cuKernelGetParamInfo, (CUkernel k, size_t index, size_t *ret_offset, size_t *ret_size),
+        param_info(k, index, ret_offset, ret_size))
+ASK(cuFuncGetName, (const char **ret_name, CUfunction f), name_of(f, ret_name))
+ASK(cuKernelGetName, (const char **ret_name, CUkernel k), name_of(k, ret_name))
+ASK(cuFuncGetAttribute, (int *ret_value, CUfunction_attribute which, CUfunction f),
+        attribute_of(f, which, ret_value))
+ASK(cuKernelGetAttribute, (int *ret_value, CUfunction_attribute which, CUkernel k, CUdevice device),
+        ((void)device, attribute_of(k, which, ret_value)))
+ASK(cuFuncLoad, (CUfunction f), kernel_behind(f) ? 0 : CUDA_ERROR_INVALID_HANDLE)
+ASK(cuFuncSetCacheConfig, (CUfunction f, CUfunc_cache config),
+        ((void)config, kernel_behind(f) ? 0 : CUDA_ERROR_INVALID_HANDLE))
+
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int value)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && !kernel_behind(f))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0 && value < 0)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            && sim_handle_is(f, SIM_KIND_FUNCTION))
+        f->dynamic_shared = value;
+    return sim_leave(&call, r);
+}
+
+CUresult cuFuncGetModule(CUmodule *ret_module, CUfunction f)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_module || !sim_handle_is(f, SIM_KIND_FUNCTION)))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_module = f->module;
+    return sim_leave(&call, r);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        int *ret_blocks, CUfunction f, int block_size, size_t dynamic)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_blocks || block_size <= 0 || block_size > 1024 || dynamic > 166912))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && !kernel_behind(f))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_blocks = 2048 / block_size > 32 ? 32 : 2048 / block_size;
+    return sim_leave(&call, r);
+}
+
+/* ---- launches ---- */
+
+struct launch {
+    const struct sim_kernel *kernel;
+    uint64_t params[SIM_KERNEL_PARAMS];
+};
+
+static CUresult run_launch(struct sim_op *op)
+{
+    const struct launch *launch = (const struct launch *)op->payload;
+
+    launch->kernel->body(launch->params);
+    return CUDA_SUCCESS;
+}
+
+bool sim_module_is_launch(const struct sim_op *op)
+{
+    return op->run == run_launch;
+}
+
+/* The buffer behind `extra`, or NULL if it is too short or not there. */
+static const char *extra_buffer(void **extra, size_t wanted)
+{
+    const char *buffer = NULL;
+    size_t size = 0;
+
+    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[1];
+    }
+    return size >= wanted ? buffer : NULL;
+}
+
+static int read_params(struct launch *launch, void **params, void **extra)
+{
+    const struct sim_kernel *kernel = launch->kernel;
+    const char *buffer = params ? NULL : extra_buffer(extra, kernel->params_size);
+
+    if (!params && !buffer)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < kernel->params_count; i++)
+        memcpy(&launch->params[i], params ? params[i] : buffer + kernel->param_offset[i],
+                kernel->param_size[i]);
+    return 0;
+}
+
+static int check_shape(const CUDA_KERNEL_NODE_PARAMS *p)
+{
+    uint64_t threads = (uint64_t)p->blockDimX * p->blockDimY * p->blockDimZ;
+
+    if (!p->gridDimX || !p->gridDimY || !p->gridDimZ || threads == 0 || threads > 1024
+            || p->blockDimZ > 64 || p->gridDimX > 2147483647U || p->gridDimY > 65535
+            || p->gridDimZ > 65535)
+        return CUDA_ERROR_INVALID_VALUE;
+    return p->sharedMemBytes > 166912 ? CUDA_ERROR_INVALID_VALUE : 0;
+}
+
+int sim_module_make_launch(
+        struct CUctx_st *ctx, const CUDA_KERNEL_NODE_PARAMS *params, struct sim_op **ret_op)
+{
+    const struct sim_kernel *kernel;
+    struct launch *launch;
+    struct sim_op *op;
+    int r = params ? check_shape(params) : CUDA_ERROR_INVALID_VALUE;
+
+    if (r)
+        return r;
+    kernel = kernel_behind(params->func ? (const void *)params->func : (const void *)params->kern);
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    op = sim_op_new(kernel->name, sizeof(*launch));
+    launch = (struct launch *)op->payload;
+    launch->kernel = kernel;
+    op->run = run_launch;
+    r = read_params(launch, params->kernelParams, params->extra);
+    if (r) {
+        sim_op_free(op);
+        return r;
+    }
+    kernel->declare(op, ctx->device, launch->params);
+    *ret_op = op;
+    return 0;
+}
+
+static int launch(struct CUstream_st *stream, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    struct sim_op *op;
+    int r = sim_module_make_launch(stream->ctx, params, &op);
+
+    if (r)
+        return r;
+    sim_stats.launches++;
+    return sim_stream_submit(stream, op);
+}
+
+#define LAUNCH(params_, extra_)               \
+    launch(stream,                            \
+            &(const CUDA_KERNEL_NODE_PARAMS){ \
+                    f, gx, gy, gz, bx, by, bz, shared, params_, extra_, NULL, NULL})
+
+SIM_STREAM_CALL(cuLaunchKernel, SIM_NEED_CONTEXT,
+        (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                unsigned int by, unsigned int bz, unsigned int shared, CUstream handle,
+                void **params, void **extra),
+        LAUNCH(params, extra))
+SIM_STREAM_CALL(cuLaunchCooperativeKernel, SIM_NEED_CONTEXT,
+        (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                unsigned int by, unsigned int bz, unsigned int shared, CUstream handle,
+                void **params),
+        LAUNCH(params, NULL))
+
+static CUresult launch_config(const char *name, bool per_thread, const CUlaunchConfig *c,
+        CUfunction f, void **params, void **extra)
+{
+    struct sim_call call;
+    struct CUstream_st *stream;
+    int r = sim_stream_enter(
+            &call, name, SIM_NEED_CONTEXT, c ? c->hStream : NULL, per_thread, &stream);
+
+    if (r == 0 && !c)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = launch(stream,
+                &(const CUDA_KERNEL_NODE_PARAMS){f, c->gridDimX, c->gridDimY, c->gridDimZ,
+                        c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes, params, extra,
+                        NULL, NULL});
+    return sim_leave(&call, r);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return launch_config(__func__, false, config, f, params, extra);
+}
+
+CUresult cuLaunchKernelEx_ptsz(
+        const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return launch_config(__func__, true, config, f, params, extra);
+}

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_queue.h"
+
+#include "tests/sim/sim_context.h"
+#include "tests/sim/sim_oracle.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPIN_QUERIES  16         /* "not ready" answers in a row until the device goes on */
+#define RANDOM_BURST  6          /* at most so many operations at one call */
+#define HOST_PATIENCE 1000       /* ms that a voluntary host function is waited for */
+#define QUEUE_DEPTH   (1U << 17) /* a submission waits when so many operations are queued */
+
+static struct sim_queue **queues;
+static unsigned queues_count;
+static uint64_t steps;
+static uint64_t order;
+static uint64_t visit;
+
+/* ---- clocks ---- */
+
+static void clock_reach(struct sim_clock *clock, unsigned count)
+{
+    if (count <= clock->count)
+        return;
+    clock->at = sim_grow(clock->at, count * sizeof(*clock->at));
+    memset(clock->at + clock->count, 0, (count - clock->count) * sizeof(*clock->at));
+    clock->count = count;
+}
+
+void sim_clock_set(struct sim_clock *clock, const struct sim_queue *queue, uint64_t number)
+{
+    clock_reach(clock, queue->slot + 1);
+    if (clock->at[queue->slot] < number)
+        clock->at[queue->slot] = number;
+}
+
+void sim_clock_merge(struct sim_clock *clock, const struct sim_clock *other)
+{
+    clock_reach(clock, other->count);
+    for (unsigned i = 0; i < other->count; i++)
+        if (clock->at[i] < other->at[i])
+            clock->at[i] = other->at[i];
+}
+
+void sim_clock_clear(struct sim_clock *clock)
+{
+    free(clock->at);
+    *clock = (struct sim_clock){0};
+}
+
+uint64_t sim_clock_at(const struct sim_clock *clock, const struct sim_queue *queue)
+{
+    return queue->slot < clock->count ? clock->at[queue->slot] : 0;
+}
+
+bool sim_queue_is_done(const struct sim_queue *queue, uint64_t number)
+{
+    return queue->done >= number;
+}
+
+bool sim_clock_is_done(const struct sim_clock *points)
+{
+    for (unsigned i = 0; i < points->count; i++)
+        if (points->at[i] > queues[i]->done)
+            return false;
+    return true;
+}
+
+/* ---- operations ---- */
+
+struct sim_op *sim_op_new(const char *name, size_t payload)
+{
+    struct sim_op *op = sim_new(sizeof(*op) + payload);
+
+    op->name = name;
+    op->size = sizeof(*op) + payload;
+    return op;
+}
+
+struct sim_op *sim_op_clone(const struct sim_op *op)
+{
+    struct sim_op *clone = sim_new(op->size);
+
+    memcpy(clone, op, op->size);
+    clone->next = NULL;
+    clone->deps = NULL;
+    clone->deps_count = 0;
+    return clone;
+}
+
+void sim_op_free(struct sim_op *op)
+{
+    if (op->drop)
+        op->drop(op);
+    free(op->deps);
+    free(op);
+}
+
+void sim_op_range(
+        struct sim_op *op, int device, enum sim_side side, uint64_t addr, uint64_t size, bool write)
+{
+    if (size == 0 || op->ranges_count == SIM_OP_RANGES)
+        return;
+    op->ranges[op->ranges_count++] = (struct sim_range){.addr = addr,
+            .size = size,
+            .rows = 1,
+            .slices = 1,
+            .write = write,
+            .device = device,
+            .side = side};
+}
+
+bool sim_range_touches(const struct sim_range *range, uint64_t addr, uint64_t size)
+{
+    uint64_t end = range->addr + (range->slices - 1) * range->slice
+            + (range->rows - 1) * range->pitch + range->size;
+
+    if (range->addr >= addr + size || end <= addr)
+        return false;
+    for (uint64_t z = 0; z < range->slices; z++)
+        for (uint64_t y = 0; y < range->rows; y++) {
+            uint64_t row = range->addr + z * range->slice + y * range->pitch;
+            if (row < addr + size && row + range->size > addr)
+                return true;
+        }
+    return false;
+}
+
+/* ---- queues ---- */
+
+struct sim_queue *sim_queue_open(struct CUctx_st *ctx, bool legacy, bool blocking)
+{
+    struct sim_queue *queue = NULL;
+
+    for (unsigned i = 0; i < queues_count && !queue; i++)
+        if (queues[i]->closed && !queues[i]->head)
+            queue = queues[i];
+    if (!queue) {
+        queues = sim_grow(queues, (queues_count + 1) * sizeof(struct sim_queue *));
+        queue = sim_new(sizeof(*queue));
+        queue->slot = queues_count;
+        queues[queues_count++] = queue;
+    }
+    /* Numbers go on, so that an old point of this slot stays done. */
+    queue->closed = false;
+    queue->ctx = ctx;
+    queue->legacy = legacy;
+    queue->blocking = blocking;
+    sim_clock_clear(&queue->clock);
+    return queue;
+}
+
+void sim_queue_close(struct sim_queue *queue)
+{
+    queue->closed = true;
+}
+
+static void depend(struct sim_op *op, struct sim_queue *on, uint64_t number)
+{
+    if (on->done >= number || on == op->queue)
+        return;
+    op->deps = sim_grow(op->deps, (op->deps_count + 1) * sizeof(*op->deps));
+    op->deps[op->deps_count++] = (struct sim_dependency){on, number};
+}
+
+static void depend_clock(struct sim_op *op, const struct sim_clock *points)
+{
+    for (unsigned i = 0; i < points->count; i++)
+        if (points->at[i])
+            depend(op, queues[i], points->at[i]);
+}
+
+/* The default stream waits for every blocking stream of its context, and they wait for it. */
+static void depend_default_stream(struct sim_op *op, struct sim_queue *queue)
+{
+    for (unsigned i = 0; i < queues_count; i++) {
+        struct sim_queue *other = queues[i];
+        if (other == queue || other->ctx != queue->ctx || other->submitted == 0)
+            continue;
+        if (!(queue->legacy ? other->blocking : queue->blocking && other->legacy))
+            continue;
+        depend(op, other, other->submitted);
+        sim_clock_merge(&queue->clock, &other->clock);
+    }
+}
+
+void sim_queue_submit(struct sim_queue *queue, struct sim_op *op, const struct sim_clock *after,
+        const struct sim_clock *known)
+{
+    op->next = NULL;
+    op->queue = queue;
+    op->ctx = queue->ctx;
+    op->order = ++order;
+    op->step = steps;
+    op->running = false;
+    depend_default_stream(op, queue);
+    if (queue->ctx->waits.count) {
+        depend_clock(op, &queue->ctx->waits);
+        sim_clock_merge(&queue->clock, &queue->ctx->waits);
+    }
+    if (after)
+        depend_clock(op, after);
+    if (known)
+        sim_clock_merge(&queue->clock, known);
+    op->number = ++queue->submitted;
+    sim_clock_set(&queue->clock, queue, op->number);
+    sim_oracle_submit(op);
+    if (queue->tail)
+        queue->tail->next = op;
+    else
+        queue->head = op;
+    queue->tail = op;
+    sim_stats.submitted++;
+}
+
+void sim_queue_make_room(struct sim_queue *queue)
+{
+    if (queue->submitted - queue->done >= QUEUE_DEPTH)
+        sim_queue_demand(queue, queue->submitted - QUEUE_DEPTH + 1);
+}
+
+/* ---- running ---- */
+
+static bool is_ready(struct sim_queue *queue)
+{
+    struct sim_op *op = queue->head;
+
+    if (!op || op->running)
+        return false;
+    while (op->deps_count
+            && op->deps[op->deps_count - 1].queue->done >= op->deps[op->deps_count - 1].number)
+        op->deps_count--;
+    for (unsigned i = 0; i < op->deps_count; i++)
+        if (op->deps[i].queue->done < op->deps[i].number)
+            return false;
+    return !op->is_ready || op->ctx->sticky || op->is_ready(op);
+}
+
+static bool is_voluntary(const struct sim_op *op)
+{
+    return op->step + sim_config.lag <= steps;
+}
+
+static void finish(struct sim_op *op, CUresult code)
+{
+    struct sim_queue *queue = op->queue;
+
+    queue->head = op->next;
+    if (!queue->head)
+        queue->tail = NULL;
+    queue->done = op->number;
+    sim_stats.executed++;
+    if (code && !op->ctx->sticky)
+        op->ctx->sticky = code;
+    sim_op_free(op);
+    sim_wake();
+}
+
+/* Touches the byte as the operation would have, so that a debugger stands at the place. */
+static void fault_here(uint64_t addr, bool write)
+{
+    volatile char *at = (volatile char *)(uintptr_t)addr;
+
+    if (write)
+        *at = 0;
+    else
+        (void)*at;
+    raise(SIGSEGV); /* the host may, the device may not */
+}
+
+static bool range_is_touchable(const struct sim_range *range, uint64_t *ret_bad)
+{
+    for (uint64_t z = 0; z < range->slices; z++)
+        for (uint64_t y = 0; y < range->rows; y++)
+            if (!sim_ledger_may(range->device, range->side,
+                        range->addr + z * range->slice + y * range->pitch, range->size,
+                        range->write, ret_bad))
+                return false;
+    return true;
+}
+
+static CUresult check_ranges(const struct sim_op *op)
+{
+    char text[160];
+    uint64_t bad = 0;
+
+    for (unsigned i = 0; i < op->ranges_count; i++) {
+        const struct sim_range *range = &op->ranges[i];
+        if (range_is_touchable(range, &bad))
+            continue;
+        sim_ledger_describe(bad, text, sizeof(text));
+        sim_say("illegal address 0x%llx %s by %s (operation %llu, queue %u, device %d): %s",
+                (unsigned long long)bad, range->write ? "written" : "read", op->name,
+                (unsigned long long)op->order, op->queue->slot, range->device, text);
+        sim_stats.faults++;
+        if (sim_config.fault_segv)
+            fault_here(bad, range->write);
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- host functions run in helper threads ---- */
+
+static struct sim_op *host_jobs[64]; /* waiting for a helper */
+static unsigned host_jobs_count, helpers_idle;
+static pthread_cond_t host_work = PTHREAD_COND_INITIALIZER;
+
+static void *helper_main(void *unused)
+{
+    (void)unused;
+    sim_self()->in_host_function = true;
+    sim_lock();
+    for (;;) {
+        while (host_jobs_count == 0) {
+            helpers_idle++;
+            sim_sleep_on(&host_work);
+            helpers_idle--;
+        }
+        struct sim_op *op = host_jobs[--host_jobs_count];
+        sim_unlock();
+        op->host(op);
+        sim_lock();
+        finish(op, CUDA_SUCCESS);
+        sim_queue_exit();
+    }
+    return NULL;
+}
+
+/* Hands the operation to a helper; false if there is no thread to be had. */
+static bool host_start(struct sim_op *op)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    if (host_jobs_count == sizeof(host_jobs) / sizeof(host_jobs[0]))
+        return false;
+    if (helpers_idle <= host_jobs_count) {
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        int r = pthread_create(&thread, &attributes, helper_main, NULL);
+        pthread_attr_destroy(&attributes);
+        if (r)
+            return false;
+    }
+    host_jobs[host_jobs_count++] = op;
+    sim_stats.host_functions++;
+    pthread_cond_signal(&host_work);
+    return true;
+}
+
+/* No thread to be had: the caller has to do it, and must not be waited for by it. */
+static void host_run_here(struct sim_op *op)
+{
+    sim_stats.host_functions++;
+    sim_self()->in_host_function = true;
+    sim_unlock();
+    op->host(op);
+    sim_lock();
+    sim_self()->in_host_function = false;
+    finish(op, CUDA_SUCCESS);
+}
+
+/* Runs the first operation of a queue that is ready. */
+static void run_first(struct sim_queue *queue, bool voluntary)
+{
+    struct sim_op *op = queue->head;
+    uint64_t number = op->number;
+    CUresult code = CUDA_SUCCESS;
+
+    if (voluntary)
+        sim_stats.voluntary++;
+    if (op->ctx->sticky && !op->runs_when_broken) {
+        finish(op, CUDA_SUCCESS);
+        return;
+    }
+    op->running = true;
+    if (op->host) {
+        if (!host_start(op))
+            host_run_here(op);
+        for (unsigned ms = 0; voluntary && queue->done < number && ms < HOST_PATIENCE; ms += 50)
+            sim_sleep(50);
+        return;
+    }
+    code = check_ranges(op);
+    if (code == CUDA_SUCCESS)
+        code = op->run(op);
+    finish(op, code);
+}
+
+static bool run_random(void)
+{
+    struct sim_queue *ready[64];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < queues_count && count < 64; i++)
+        if (is_ready(queues[i]) && is_voluntary(queues[i]->head))
+            ready[count++] = queues[i];
+    if (count == 0)
+        return false;
+    run_first(ready[sim_random() % count], true);
+    return true;
+}
+
+void sim_queue_entry(void)
+{
+    if (sim_config.schedule != SIM_SCHEDULE_RANDOM)
+        return;
+    uint64_t burst = sim_random() % (2 * RANDOM_BURST);
+    if (burst > RANDOM_BURST)
+        return; /* about every second call finds nothing done */
+    while (burst-- > 0 && run_random())
+        ;
+}
+
+void sim_queue_exit(void)
+{
+    bool ran = sim_config.schedule == SIM_SCHEDULE_EAGER;
+
+    while (ran) {
+        ran = false;
+        for (unsigned i = 0; i < queues_count; i++) {
+            while (is_ready(queues[i]) && is_voluntary(queues[i]->head)) {
+                run_first(queues[i], true);
+                ran = true;
+            }
+        }
+    }
+}
+
+/* A queue whose first operation is ready and is needed before `queue` can go on, or NULL. */
+static struct sim_queue *find_needed(struct sim_queue *queue)
+{
+    struct sim_op *op = queue->head;
+
+    if (queue->visit == visit || !op || op->running)
+        return NULL;
+    queue->visit = visit;
+    if (is_ready(queue))
+        return queue;
+    for (unsigned i = 0; i < op->deps_count; i++) {
+        if (op->deps[i].queue->done >= op->deps[i].number)
+            continue;
+        struct sim_queue *needed = find_needed(op->deps[i].queue);
+        if (needed)
+            return needed;
+    }
+    return NULL;
+}
+
+void sim_queue_demand(struct sim_queue *queue, uint64_t number)
+{
+    while (queue->done < number) {
+        if (sim_config.schedule == SIM_SCHEDULE_RANDOM && sim_random() % 2)
+            (void)run_random();
+        visit++;
+        struct sim_queue *needed = queue->done < number ? find_needed(queue) : NULL;
+        if (needed)
+            run_first(needed, false);
+        else if (queue->done < number)
+            sim_sleep(5); /* a host function runs, or a value is waited for */
+    }
+}
+
+void sim_queue_demand_clock(const struct sim_clock *points)
+{
+    struct sim_clock wanted = {0}; /* a copy: the object may be gone when the lock comes back */
+
+    sim_clock_merge(&wanted, points);
+    for (unsigned i = 0; i < wanted.count; i++)
+        sim_queue_demand(queues[i], wanted.at[i]);
+    sim_clock_clear(&wanted);
+}
+
+void sim_queue_demand_context(struct CUctx_st *ctx)
+{
+    struct sim_clock points = {0};
+
+    sim_queue_context_points(ctx, &points, NULL);
+    sim_queue_demand_clock(&points);
+    sim_clock_clear(&points);
+}
+
+/* Runs what the queue needs to get there, as far as that goes without waiting. */
+static void go_on(struct sim_queue *queue, uint64_t number)
+{
+    while (queue->done < number) {
+        visit++;
+        struct sim_queue *needed = find_needed(queue);
+        if (!needed)
+            return;
+        run_first(needed, true);
+    }
+}
+
+bool sim_queue_not_ready(const struct sim_clock *points)
+{
+    struct sim_thread *me = sim_self();
+    struct sim_clock wanted = {0}; /* a copy: the object may be gone when the lock comes back */
+    bool done;
+
+    if (++me->not_ready < SPIN_QUERIES)
+        return false;
+    me->not_ready = 0;
+    sim_clock_merge(&wanted, points);
+    for (unsigned i = 0; i < wanted.count; i++)
+        go_on(queues[i], wanted.at[i]);
+    done = sim_clock_is_done(&wanted);
+    sim_clock_clear(&wanted);
+    return done;
+}
+
+void sim_queue_each(void (*see)(struct sim_op *op, void *data), void *data)
+{
+    for (unsigned i = 0; i < queues_count; i++)
+        for (struct sim_op *op = queues[i]->head; op; op = op->next)
+            see(op, data);
+}
+
+void sim_queue_context_points(
+        struct CUctx_st *ctx, struct sim_clock *points, struct sim_clock *known)
+{
+    for (unsigned i = 0; i < queues_count; i++) {
+        struct sim_queue *queue = queues[i];
+        if (queue->ctx != ctx || !queue->head)
+            continue;
+        sim_clock_set(points, queue, queue->submitted);
+        if (known)
+            sim_clock_merge(known, &queue->clock);
+    }
+}
+
+void sim_queue_stream_points(const struct sim_queue *queue, struct sim_clock *points)
+{
+    sim_clock_set(points, queue, queue->submitted);
+    for (unsigned i = 0; queue->legacy && i < queues_count; i++)
+        if (queues[i]->ctx == queue->ctx && queues[i]->blocking && queues[i]->head)
+            sim_clock_set(points, queues[i], queues[i]->submitted);
+}
+
+void sim_queue_next_clock(const struct sim_queue *queue, struct sim_clock *clock)
+{
+    sim_clock_merge(clock, &queue->clock);
+    sim_clock_merge(clock, &queue->ctx->waits);
+    for (unsigned i = 0; i < queues_count; i++) {
+        const struct sim_queue *other = queues[i];
+        if (other->ctx == queue->ctx
+                && (queue->legacy ? other->blocking : queue->blocking && other->legacy))
+            sim_clock_merge(clock, &other->clock);
+    }
+}
+
+void sim_queue_step(void)
+{
+    steps++;
+    sim_stats.steps++;
+}

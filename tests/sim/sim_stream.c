@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_stream.h"
+
+#include "tests/sim/sim_capture.h"
+#include "tests/sim/sim_context.h"
+#include "tests/sim/sim_device.h"
+#include "tests/sim/sim_event.h"
+#include "tests/sim/sim_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STREAM_HANDLE_LEGACY     ((uintptr_t)1)
+#define STREAM_HANDLE_PER_THREAD ((uintptr_t)2)
+
+static uint64_t next_id = 1;
+
+static struct CUstream_st *open_stream(
+        struct CUctx_st *ctx, unsigned flags, int priority, bool legacy, uint64_t thread)
+{
+    struct CUstream_st *stream = sim_new(sizeof(*stream));
+
+    stream->ctx = ctx;
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->id = next_id++;
+    stream->thread = thread;
+    stream->queue = sim_queue_open(ctx, legacy, !legacy && !(flags & CU_STREAM_NON_BLOCKING));
+    stream->next = ctx->streams;
+    ctx->streams = stream;
+    return stream;
+}
+
+struct CUstream_st *sim_stream_open_legacy(struct CUctx_st *ctx)
+{
+    return open_stream(ctx, 0, 0, true, 0);
+}
+
+static void close_stream(struct CUstream_st *stream)
+{
+    struct CUstream_st **link = &stream->ctx->streams;
+
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    sim_queue_close(stream->queue);
+    sim_handle_remove(stream);
+    free(stream->frontier);
+    free(stream);
+}
+
+void sim_stream_end_context(struct CUctx_st *ctx)
+{
+    sim_event_end_context(ctx);
+    while (ctx->streams)
+        close_stream(ctx->streams);
+    ctx->legacy = NULL;
+}
+
+bool sim_stream_is_legacy(const struct CUstream_st *stream)
+{
+    return stream->queue->legacy;
+}
+
+static struct CUstream_st *per_thread_stream(struct CUctx_st *ctx)
+{
+    uint64_t me = sim_self()->number;
+
+    for (struct CUstream_st *stream = ctx->streams; stream; stream = stream->next)
+        if (stream->thread == me)
+            return stream;
+    return open_stream(ctx, 0, 0, false, me);
+}
+
+int sim_stream_get(
+        struct CUctx_st *ctx, CUstream handle, bool per_thread, struct CUstream_st **ret_stream)
+{
+    uintptr_t number = (uintptr_t)handle;
+
+    if (number == STREAM_HANDLE_PER_THREAD || (number == 0 && per_thread))
+        *ret_stream = per_thread_stream(ctx);
+    else if (number == STREAM_HANDLE_LEGACY || number == 0)
+        *ret_stream = ctx->legacy;
+    else if (sim_handle_is(handle, SIM_KIND_STREAM))
+        *ret_stream = handle;
+    else
+        return CUDA_ERROR_INVALID_HANDLE;
+    return (int)(*ret_stream)->ctx->sticky;
+}
+
+int sim_stream_enter(struct sim_call *call, const char *name, unsigned needs, CUstream handle,
+        bool per_thread, struct CUstream_st **ret_stream)
+{
+    int r = sim_enter(call, name, needs);
+
+    if (r == 0)
+        r = sim_stream_get(call->ctx, handle, per_thread, ret_stream);
+    if (r == 0) {
+        sim_queue_make_room((*ret_stream)->queue);
+        r = sim_stream_get(call->ctx, handle, per_thread, ret_stream);
+    }
+    return r;
+}
+
+int sim_stream_submit_after(struct CUstream_st *stream, struct sim_op *op,
+        const struct sim_clock *after, const struct sim_clock *known)
+{
+    op->ctx = stream->ctx;
+    if (stream->capture)
+        return sim_capture_add(stream, op);
+    if (sim_stream_is_legacy(stream)) {
+        int r = sim_capture_implicit(stream->ctx);
+        if (r) {
+            sim_op_free(op);
+            return r;
+        }
+    }
+    sim_queue_submit(stream->queue, op, after, known);
+    return 0;
+}
+
+int sim_stream_submit(struct CUstream_st *stream, struct sim_op *op)
+{
+    return sim_stream_submit_after(stream, op, NULL, NULL);
+}
+
+int sim_stream_wait(struct CUstream_st *stream)
+{
+    struct CUctx_st *ctx = stream->ctx;
+    struct sim_clock points = {0};
+
+    sim_stats.synchronizes++;
+    /* Waiting for the default stream is waiting for what it would wait for. */
+    sim_queue_stream_points(stream->queue, &points);
+    sim_queue_demand_clock(&points);
+    sim_clock_clear(&points);
+    sim_pool_synchronized();
+    return ctx->alive ? (int)ctx->sticky : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* ---- creating and destroying ---- */
+
+static int create(struct CUctx_st *ctx, CUstream *ret_stream, unsigned flags, int priority)
+{
+    if (!ret_stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (priority > SIM_PRIORITY_LEAST)
+        priority = SIM_PRIORITY_LEAST;
+    if (priority < SIM_PRIORITY_GREATEST)
+        priority = SIM_PRIORITY_GREATEST;
+    *ret_stream = open_stream(ctx, flags, priority, false, 0);
+    sim_handle_add(*ret_stream, SIM_KIND_STREAM);
+    return 0;
+}
+
+CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0)
+        r = create(call.ctx, ret_stream, flags, 0);
+    return sim_leave(&call, r);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0)
+        r = create(call.ctx, ret_stream, flags, priority);
+    return sim_leave(&call, r);
+}
+
+/* The handle is gone at once; what is on the stream still runs. */
+static int destroy(CUstream handle)
+{
+    if (!sim_handle_is(handle, SIM_KIND_STREAM))
+        return CUDA_ERROR_INVALID_HANDLE;
+    sim_capture_forget_stream(handle);
+    close_stream(handle);
+    return 0;
+}
+
+CUresult cuStreamDestroy(CUstream handle)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = destroy(handle);
+    return sim_leave(&call, r);
+}
+
+CUresult cuStreamDestroy_v2(CUstream handle)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = destroy(handle);
+    return sim_leave(&call, r);
+}
+
+/* ---- questions ---- */
+
+static int answer(bool wanted)
+{
+    return wanted ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIM_STREAM_CALL(cuStreamGetPriority, SIM_NEED_CONTEXT, (CUstream handle, int *ret_priority),
+        answer(ret_priority && (*ret_priority = stream->priority, true)))
+SIM_STREAM_CALL(cuStreamGetFlags, SIM_NEED_CONTEXT, (CUstream handle, unsigned int *ret_flags),
+        answer(ret_flags && (*ret_flags = stream->flags, true)))
+SIM_STREAM_CALL(cuStreamGetId, SIM_NEED_CONTEXT, (CUstream handle, unsigned long long *ret_id),
+        answer(ret_id && (*ret_id = stream->id, true)))
+SIM_STREAM_CALL(cuStreamGetDevice, SIM_NEED_CONTEXT, (CUstream handle, CUdevice *ret_device),
+        answer(ret_device && (*ret_device = stream->ctx->device, true)))
+SIM_STREAM_CALL(cuStreamGetCtx, SIM_NEED_CONTEXT, (CUstream handle, CUcontext *ret_ctx),
+        answer(ret_ctx && (*ret_ctx = stream->ctx, true)))
+SIM_STREAM_CALL(cuStreamGetCtx_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, CUcontext *ret_ctx, CUgreenCtx *ret_green),
+        answer(ret_ctx && (*ret_ctx = stream->ctx, !ret_green || (*ret_green = NULL, true))))
+SIM_STREAM_CALL(cuStreamCopyAttributes, SIM_NEED_CONTEXT, (CUstream handle, CUstream from),
+        from == handle || sim_handle_is(from, SIM_KIND_STREAM) ? 0 : CUDA_ERROR_INVALID_HANDLE)
+
+/* ---- waiting ---- */
+
+static int query(struct CUstream_st *stream)
+{
+    struct sim_clock points = {0};
+    int r = sim_capture_synchronize_stream(stream);
+
+    if (r)
+        return r;
+    sim_queue_stream_points(stream->queue, &points);
+    if (!sim_clock_is_done(&points) && !sim_queue_not_ready(&points))
+        r = CUDA_ERROR_NOT_READY;
+    sim_clock_clear(&points);
+    return r;
+}
+
+static int synchronize(struct CUstream_st *stream)
+{
+    int r = sim_capture_synchronize_stream(stream);
+
+    return r ? r : sim_stream_wait(stream);
+}
+
+SIM_STREAM_CALL(cuStreamQuery, SIM_NEED_CONTEXT | SIM_NEED_SAFE | SIM_IS_QUERY, (CUstream handle),
+        query(stream))
+SIM_STREAM_CALL(cuStreamSynchronize, SIM_NEED_CONTEXT | SIM_NEED_SAFE, (CUstream handle),
+        synchronize(stream))
+
+static CUresult run_nothing(struct sim_op *op)
+{
+    (void)op;
+    return CUDA_SUCCESS;
+}
+
+static int wait_event(struct CUstream_st *stream, CUevent event, unsigned flags)
+{
+    struct sim_op *op;
+
+    if (!sim_handle_is(event, SIM_KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CU_EVENT_WAIT_EXTERNAL)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (stream->capture || event->capture)
+        return sim_capture_wait_event(stream, event);
+    sim_stats.stream_waits++;
+    if (!event->recorded)
+        return 0; /* an event that was never recorded counts as done */
+    op = sim_op_new("cuStreamWaitEvent", 0);
+    op->run = run_nothing;
+    return sim_stream_submit_after(stream, op, &event->points, &event->known);
+}
+
+SIM_STREAM_CALL(cuStreamWaitEvent, SIM_NEED_CONTEXT,
+        (CUstream handle, CUevent event, unsigned int flags), wait_event(stream, event, flags))
+
+/* ---- host functions ---- */
+
+struct host_call {
+    CUhostFn fn;
+    CUstreamCallback callback;
+    void *data;
+    CUstream handle; /* as the program named it */
+    struct CUctx_st *ctx;
+};
+
+static void host_run(struct sim_op *op)
+{
+    const struct host_call *host = (const struct host_call *)op->payload;
+
+    if (host->fn)
+        host->fn(host->data);
+    else
+        host->callback(host->handle, host->ctx->sticky, host->data);
+}
+
+static int launch_host(const char *name, struct CUstream_st *stream, struct host_call host)
+{
+    struct sim_op *op;
+
+    if (!host.fn && !host.callback)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (host.callback && stream->capture)
+        return sim_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    op = sim_op_new(name, sizeof(host));
+    op->host = host_run;
+    op->runs_when_broken = host.callback != NULL;
+    host.ctx = stream->ctx;
+    memcpy(op->payload, &host, sizeof(host));
+    return sim_stream_submit(stream, op);
+}
+
+/* Managed memory is the host's here: nothing to move, only something to check. */
+static int attach(CUdeviceptr ptr, size_t size, unsigned flags)
+{
+    const struct sim_block *block = sim_ledger_live(ptr);
+
+    if (!block || block->kind != SIM_BLOCK_MANAGED || flags == 0 || flags > 4
+            || (size && size > block->size))
+        return CUDA_ERROR_INVALID_VALUE;
+    return 0;
+}
+
+SIM_STREAM_CALL(cuLaunchHostFunc, SIM_NEED_CONTEXT, (CUstream handle, CUhostFn fn, void *data),
+        launch_host("cuLaunchHostFunc", stream, (struct host_call){.fn = fn, .data = data}))
+SIM_STREAM_CALL(cuStreamAddCallback, SIM_NEED_CONTEXT,
+        (CUstream handle, CUstreamCallback callback, void *data, unsigned int flags),
+        flags ? CUDA_ERROR_INVALID_VALUE
+              : launch_host("cuStreamAddCallback", stream,
+                      (struct host_call){.callback = callback, .data = data, .handle = handle}))
+SIM_STREAM_CALL(cuStreamAttachMemAsync, SIM_NEED_CONTEXT,
+        (CUstream handle, CUdeviceptr ptr, size_t size, unsigned int flags),
+        attach(ptr, size, flags))
+
+/* ---- values in memory ---- */
+
+struct value {
+    uint64_t addr, value;
+    unsigned flags;
+    unsigned size;
+};
+
+static uint64_t value_at(const struct value *value)
+{
+    uint64_t at = 0;
+
+    memcpy(&at, (const void *)(uintptr_t)value->addr, value->size);
+    return at;
+}
+
+static bool value_is_there(struct sim_op *op)
+{
+    const struct value *wait = (const struct value *)op->payload;
+    uint64_t bad;
+
+    if (!sim_ledger_may(op->ctx->device, SIM_SIDE_COPY, wait->addr, wait->size, false, &bad))
+        return true; /* runs, and is found out */
+    uint64_t at = value_at(wait);
+    switch (wait->flags & 3) {
+    case CU_STREAM_WAIT_VALUE_GEQ:
+        return wait->size == 4 ? (int32_t)((uint32_t)at - (uint32_t)wait->value) >= 0
+                               : (int64_t)(at - wait->value) >= 0;
+    case CU_STREAM_WAIT_VALUE_EQ:
+        return at == wait->value;
+    case CU_STREAM_WAIT_VALUE_AND:
+        return (at & wait->value) != 0;
+    default:
+        return (at | wait->value) != (wait->size == 4 ? UINT32_MAX : UINT64_MAX);
+    }
+}
+
+static CUresult value_write(struct sim_op *op)
+{
+    const struct value *write = (const struct value *)op->payload;
+
+    memcpy((void *)(uintptr_t)write->addr, &write->value, write->size);
+    return CUDA_SUCCESS;
+}
+
+static int submit_value(
+        const char *name, struct CUstream_st *stream, bool write, struct value value)
+{
+    struct sim_op *op;
+
+    if (value.addr % value.size)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stream->capture)
+        return sim_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    op = sim_op_new(name, sizeof(value));
+    memcpy(op->payload, &value, sizeof(value));
+    sim_op_range(op, stream->ctx->device, SIM_SIDE_COPY, value.addr, value.size, write);
+    op->run = write ? value_write : run_nothing;
+    op->is_ready = write ? NULL : value_is_there;
+    return sim_stream_submit(stream, op);
+}
+
+SIM_STREAM_CALL(cuStreamWaitValue32_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+        submit_value("cuStreamWaitValue32", stream, false, (struct value){addr, value, flags, 4}))
+SIM_STREAM_CALL(cuStreamWaitValue64_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+        submit_value("cuStreamWaitValue64", stream, false, (struct value){addr, value, flags, 8}))
+SIM_STREAM_CALL(cuStreamWriteValue32_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, CUdeviceptr addr, cuuint32_t value, unsigned int flags),
+        submit_value("cuStreamWriteValue32", stream, true, (struct value){addr, value, flags, 4}))
+SIM_STREAM_CALL(cuStreamWriteValue64_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
+        submit_value("cuStreamWriteValue64", stream, true, (struct value){addr, value, flags, 8}))

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_vmm.h"
+
+#include "tests/sim/sim_context.h"
+#include "tests/sim/sim_device.h"
+#include "tests/sim/sim_va.h"
+
+#include <fcntl.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct sim_physical {
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop;
+    uint64_t size;
+    int fd;            /* the arena, or a file of its own if it may be exported */
+    uint64_t offset;   /* in fd */
+    bool imported;     /* counted where it was made */
+    unsigned handles;  /* references that cuMemRelease gives back */
+    unsigned mappings; /* references that cuMemUnmap gives back */
+};
+
+struct reservation {
+    uint64_t addr, size;
+    unsigned char *was_mapped; /* per granule: so that remaps can be counted */
+};
+
+/* A freed piece of the arena. */
+struct gap {
+    uint64_t offset, size;
+    struct gap *next;
+};
+
+static int arena = -1; /* one sparse file for all that is not exported: descriptors are few */
+static uint64_t arena_end;
+static struct gap *gaps;
+static void *physicals;    /* tsearch by handle */
+static void *reservations; /* tsearch by address */
+static CUmemGenericAllocationHandle next_handle = 0x5100000001;
+
+static int order_physicals(const void *a, const void *b)
+{
+    const struct sim_physical *x = a, *y = b;
+
+    return (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+static int order_reservations(const void *a, const void *b)
+{
+    const struct reservation *x = a, *y = b;
+
+    if (x->addr + x->size <= y->addr)
+        return -1;
+    return x->addr >= y->addr + y->size;
+}
+
+static struct sim_physical *find_physical(CUmemGenericAllocationHandle handle)
+{
+    const struct sim_physical key = {.handle = handle};
+    struct sim_physical *const *found = tfind(&key, &physicals, order_physicals);
+
+    return found && (*found)->handles ? *found : NULL;
+}
+
+static struct reservation *find_reservation(uint64_t addr)
+{
+    const struct reservation key = {.addr = addr, .size = 1};
+    struct reservation *const *found = tfind(&key, &reservations, order_reservations);
+
+    return found ? *found : NULL;
+}
+
+bool sim_vmm_is_reserved(uint64_t addr)
+{
+    return find_reservation(addr) != NULL;
+}
+
+unsigned sim_vmm_handle_types(const struct sim_physical *physical)
+{
+    return (unsigned)physical->prop.requestedHandleTypes;
+}
+
+/* ---- addresses ---- */
+
+static int reserve(CUdeviceptr *ret_ptr, size_t size, size_t align, CUdeviceptr wanted,
+        unsigned long long flags)
+{
+    struct reservation *made;
+    uint64_t addr = 0;
+
+    if (!ret_ptr || size == 0 || size % SIM_HOST_PAGE || flags || align & (align - 1))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t whole = sim_round(size, SIM_GRANULE);
+    if (wanted && (!align || wanted % align == 0))
+        addr = sim_va_take_at(wanted, whole);
+    if (!addr)
+        addr = sim_va_take(whole, align);
+    if (!addr)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    made = sim_new(sizeof(*made));
+    *made = (struct reservation){addr, size, sim_new(whole / SIM_GRANULE)};
+    (void)tsearch(made, &reservations, order_reservations);
+    *ret_ptr = addr;
+    return 0;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *ret_ptr, size_t size, size_t align, CUdeviceptr wanted,
+        unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = reserve(ret_ptr, size, align, wanted, flags);
+    sim_note(&call, " size=%zu ptr=0x%llx", size, r ? 0 : *ret_ptr);
+    return sim_leave(&call, r);
+}
+
+static bool is_mapped(uint64_t addr, uint64_t size)
+{
+    for (uint64_t at = addr; at < addr + size; at += SIM_GRANULE)
+        if (sim_ledger_find(at))
+            return true;
+    return false;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    struct reservation *found = r ? NULL : find_reservation(ptr);
+
+    sim_note(&call, " ptr=0x%llx size=%zu", ptr, size);
+    if (r == 0 && (!found || found->addr != ptr || found->size != size || is_mapped(ptr, size)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        tdelete(found, &reservations, order_reservations);
+        sim_va_give(ptr, sim_round(size, SIM_GRANULE));
+        free(found->was_mapped);
+        free(found);
+    }
+    return sim_leave(&call, r);
+}
+
+/* ---- physical memory ---- */
+
+static int check_prop(const CUmemAllocationProp *prop)
+{
+    if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (prop->location.id < 0 || prop->location.id >= sim_config.devices)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if ((unsigned)prop->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return 0;
+}
+
+static bool arena_open(void)
+{
+    if (arena < 0)
+        arena = memfd_create("simcuda", MFD_CLOEXEC);
+    return arena >= 0;
+}
+
+static uint64_t arena_take(uint64_t size)
+{
+    for (struct gap **link = &gaps; *link; link = &(*link)->next) {
+        struct gap *gap = *link;
+        if (gap->size != size)
+            continue;
+        uint64_t offset = gap->offset;
+        *link = gap->next;
+        free(gap);
+        return offset;
+    }
+    arena_end += size;
+    if (ftruncate(arena, (off_t)arena_end) == 0)
+        return arena_end - size;
+    arena_end -= size;
+    return SIM_NEVER;
+}
+
+static void arena_give(uint64_t offset, uint64_t size)
+{
+    struct gap *gap = sim_new(sizeof(*gap));
+
+    *gap = (struct gap){offset, size, gaps};
+    gaps = gap;
+    if (fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size))
+        sim_say("cannot give %llu bytes back to the host", (unsigned long long)size);
+}
+
+/* A file of its own, which can be handed to another process. */
+static int file_open(uint64_t size)
+{
+    int fd = memfd_create("simcuda-shared", MFD_CLOEXEC);
+
+    if (fd >= 0 && ftruncate(fd, (off_t)size)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static struct sim_physical *physical_add(
+        const CUmemAllocationProp *prop, uint64_t size, int fd, uint64_t offset)
+{
+    struct sim_physical *made = sim_new(sizeof(*made));
+
+    made->handle = next_handle++;
+    made->prop = *prop;
+    made->size = size;
+    made->fd = fd;
+    made->offset = offset;
+    made->handles = 1;
+    (void)tsearch(made, &physicals, order_physicals);
+    return made;
+}
+
+static int create(CUmemGenericAllocationHandle *ret_handle, size_t size,
+        const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    int r = ret_handle ? check_prop(prop) : CUDA_ERROR_INVALID_VALUE;
+
+    if (r)
+        return r;
+    if (size == 0 || size % SIM_GRANULE || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = sim_device_hold(prop->location.id, size);
+    if (r)
+        return r;
+    int fd = -1;
+    uint64_t offset = 0;
+    if (prop->requestedHandleTypes) {
+        fd = file_open(size);
+    } else if (arena_open()) {
+        offset = arena_take(size);
+        fd = offset == SIM_NEVER ? -1 : arena;
+    }
+    if (fd < 0) {
+        sim_say("no file for physical memory (ulimit -n?)");
+        sim_device_drop(prop->location.id, size);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ret_handle = physical_add(prop, size, fd, offset)->handle;
+    return 0;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t size,
+        const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = create(ret_handle, size, prop, flags);
+    sim_note(&call, " size=%zu", size);
+    return sim_leave(&call, r);
+}
+
+static void physical_put(struct sim_physical *physical)
+{
+    if (physical->handles || physical->mappings)
+        return;
+    tdelete(physical, &physicals, order_physicals);
+    if (physical->fd == arena)
+        arena_give(physical->offset, physical->size);
+    else
+        close(physical->fd);
+    if (!physical->imported)
+        sim_device_drop(physical->prop.location.id, physical->size);
+    free(physical);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+    struct sim_physical *physical = r ? NULL : find_physical(handle);
+
+    if (r == 0 && !physical)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        physical->handles--;
+        physical_put(physical);
+    }
+    return sim_leave(&call, r);
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *addr)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    const struct sim_block *block = r ? NULL : sim_ledger_find((uintptr_t)addr);
+
+    if (r == 0 && (!ret_handle || !block || block->kind != SIM_BLOCK_MAPPED))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        block->physical->handles++;
+        *ret_handle = block->physical->handle;
+    }
+    return sim_leave(&call, r);
+}
+
+CUresult cuMemGetAllocationGranularity(
+        size_t *ret_size, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags which)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = ret_size ? check_prop(prop) : CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && which != CU_MEM_ALLOC_GRANULARITY_MINIMUM
+            && which != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_size = SIM_GRANULE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(
+        CUmemAllocationProp *ret_prop, CUmemGenericAllocationHandle handle)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    const struct sim_physical *physical = r ? NULL : find_physical(handle);
+
+    if (r == 0 && (!ret_prop || !physical))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_prop = physical->prop;
+    return sim_leave(&call, r);
+}
+
+CUresult cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllocationHandle handle,
+        CUmemAllocationHandleType type, unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    const struct sim_physical *physical = r ? NULL : find_physical(handle);
+
+    if (r == 0
+            && (!ret_handle || !physical || flags
+                    || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                    || !(physical->prop.requestedHandleTypes & type)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            r = CUDA_ERROR_OPERATING_SYSTEM;
+        else
+            memcpy(ret_handle, &fd, sizeof(fd));
+    }
+    return sim_leave(&call, r);
+}
+
+/* The memory is the exporter's and counts there; here it is only looked at. */
+CUresult cuMemImportFromShareableHandle(
+        CUmemGenericAllocationHandle *ret_handle, void *os_handle, CUmemAllocationHandleType type)
+{
+    struct sim_call call;
+    struct stat status;
+    int fd = (int)(intptr_t)os_handle;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0
+            && (!ret_handle || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                    || fstat(fd, &status) || status.st_size == 0
+                    || (size_t)status.st_size % SIM_GRANULE))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                .requestedHandleTypes = type,
+                .location = {CU_MEM_LOCATION_TYPE_DEVICE, call.ctx->device}};
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (copy < 0) {
+            r = CUDA_ERROR_OPERATING_SYSTEM;
+        } else {
+            struct sim_physical *made = physical_add(&prop, (uint64_t)status.st_size, copy, 0);
+            made->imported = true;
+            *ret_handle = made->handle;
+        }
+    }
+    return sim_leave(&call, r);
+}
+
+/* ---- mappings ---- */
+
+static int map(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+        unsigned long long flags)
+{
+    struct sim_physical *physical = find_physical(handle);
+    struct reservation *found = find_reservation(ptr);
+
+    if (!physical || !found || offset || flags || size == 0 || size % SIM_GRANULE
+            || ptr % SIM_GRANULE || size > physical->size || ptr + size > found->addr + found->size
+            || is_mapped(ptr, size))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sim_va_map(ptr, size, physical->fd, physical->offset))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    physical->mappings++;
+    (void)sim_ledger_add((struct sim_block){.addr = ptr,
+            .size = size,
+            .kind = SIM_BLOCK_MAPPED,
+            .device = physical->prop.location.id,
+            .physical = physical});
+    sim_stats.maps++;
+    unsigned char *was = &found->was_mapped[(ptr - found->addr) / SIM_GRANULE];
+    if (memchr(was, 1, size / SIM_GRANULE))
+        sim_stats.remaps++;
+    memset(was, 1, size / SIM_GRANULE);
+    return 0;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+        unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = map(ptr, size, offset, handle, flags);
+    sim_note(&call, " ptr=0x%llx size=%zu", ptr, size);
+    return sim_leave(&call, r);
+}
+
+/* Whether [addr, addr + size) is made of whole mappings. */
+static bool whole_mappings(uint64_t addr, uint64_t size)
+{
+    uint64_t at = addr;
+
+    while (at < addr + size) {
+        const struct sim_block *block = sim_ledger_find(at);
+        if (!block || block->kind != SIM_BLOCK_MAPPED || block->addr != at)
+            return false;
+        at += block->size;
+    }
+    return size > 0 && at == addr + size;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    sim_note(&call, " ptr=0x%llx size=%zu", ptr, size);
+    if (r == 0 && !whole_mappings(ptr, size))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (uint64_t at = ptr; r == 0 && at < ptr + size;) {
+        struct sim_block *block = sim_ledger_find(at);
+        struct sim_physical *physical = block->physical;
+        at += block->size;
+        sim_va_drop(block->addr, block->size);
+        sim_ledger_remove(block);
+        physical->mappings--;
+        physical_put(physical);
+        sim_stats.unmaps++;
+    }
+    return sim_leave(&call, r);
+}
+
+static int set_access(struct sim_block *block, const CUmemAccessDesc *desc, size_t count)
+{
+    int protection = PROT_NONE;
+
+    for (size_t i = 0; i < count; i++) {
+        unsigned bit = 1U << desc[i].location.id;
+        block->readable = (uint16_t)(block->readable & ~bit);
+        block->writable = (uint16_t)(block->writable & ~bit);
+        if (desc[i].flags & CU_MEM_ACCESS_FLAGS_PROT_READ)
+            block->readable = (uint16_t)(block->readable | bit);
+        if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            block->writable = (uint16_t)(block->writable | bit);
+    }
+    if (block->readable)
+        protection |= PROT_READ;
+    if (block->writable)
+        protection |= PROT_WRITE;
+    return sim_va_protect(block->addr, block->size, protection) ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+}
+
+static int check_access(const CUmemAccessDesc *desc, size_t count)
+{
+    if (!desc || count == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        if (desc[i].location.id < 0 || desc[i].location.id >= sim_config.devices)
+            return CUDA_ERROR_INVALID_DEVICE;
+        if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE
+                && desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ
+                && desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return 0;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    sim_note(&call, " ptr=0x%llx size=%zu", ptr, size);
+    if (r == 0)
+        r = check_access(desc, count);
+    if (r == 0 && !whole_mappings(ptr, size))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (uint64_t at = ptr; r == 0 && at < ptr + size;) {
+        struct sim_block *block = sim_ledger_find(at);
+        r = set_access(block, desc, count);
+        at += block->size;
+    }
+    return sim_leave(&call, r);
+}
+
+static CUmemAccess_flags access_of(const struct sim_block *block, int device)
+{
+    if ((block->writable >> device) & 1)
+        return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return (block->readable >> device) & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+CUresult cuMemGetAccess(
+        unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    const struct sim_block *block = r ? NULL : sim_ledger_find(ptr);
+
+    if (r == 0
+            && (!ret_flags || !location || !block || block->kind != SIM_BLOCK_MAPPED
+                    || location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0
+                    || location->id >= sim_config.devices))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_flags = (unsigned long long)access_of(block, location->id);
+    return sim_leave(&call, r);
+}
+
+/* The device has neither dma-buf nor multicast, and says so in its attributes. */
+CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t size,
+        CUmemRangeHandleType type, unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    (void)flags;
+    if (r == 0
+            && (!ret_handle || !sim_ledger_live(ptr) || ptr % SIM_HOST_PAGE || size % SIM_HOST_PAGE
+                    || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+}
+
+CUresult cuMulticastCreate(
+        CUmemGenericAllocationHandle *ret_handle, const CUmulticastObjectProp *prop)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_handle || !prop))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+}

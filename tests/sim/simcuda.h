@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * simcuda.h - what the simulated driver offers beside the CUDA driver interface.
+ *
+ * Tests link it or find it with dlsym in libcuda.so.1. Two groups:
+ *
+ *   witness   The oracle must know which block belongs to which tenant, and the driver lies below
+ *             kedge and sees segments only. So whoever stands *above* kedge (the simulated
+ *             runtime, or a shim around a test's own driver calls) reports every block that the
+ *             program was given and every block that it gives back. Never called by kedge.
+ *   figures   bytes on the device, calls made, and what a run has exercised.
+ *
+ * When a block is handed out while an operation of its former tenant is neither done nor ordered
+ * before the new tenant's stream, the device prints both sides on stderr and ends the process
+ * with status SIMCUDA_ORACLE_STATUS.
+ *
+ * Threads: all of it may be called from any thread.
+ */
+#ifndef KEDGE_TESTS_SIM_SIMCUDA_H
+#define KEDGE_TESTS_SIM_SIMCUDA_H
+
+#include "preload/cuda_abi.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIMCUDA_MAX_DEVICES   16
+#define SIMCUDA_ORACLE_STATUS 86
+
+/* The `stream` of a birth or death that is synchronous (cuMemAlloc, cuMemFree): no stream. */
+#define SIMCUDA_NO_STREAM ((CUstream)(uintptr_t)-1)
+
+struct simcuda_stats {
+    size_t size; /* set by the caller: sizeof(struct simcuda_stats) */
+    int devices;
+    uint64_t held[SIMCUDA_MAX_DEVICES]; /* bytes on the device now, as the driver holds them */
+    uint64_t peak[SIMCUDA_MAX_DEVICES];
+    uint64_t total[SIMCUDA_MAX_DEVICES]; /* SIMCUDA_MEMORY */
+    uint64_t calls;                      /* driver calls of all names */
+    uint64_t cost_ns;                    /* what SIMCUDA_COSTS says that they would have cost */
+    uint64_t submitted;                  /* operations put on streams */
+    uint64_t executed;
+    uint64_t voluntary;       /* of these, run without a synchronise asking for them */
+    uint64_t launches;        /* kernels */
+    uint64_t copies;          /* copies and sets */
+    uint64_t host_functions;  /* host functions and callbacks */
+    uint64_t event_records;   /* cuEventRecord */
+    uint64_t context_records; /* cuCtxRecordEvent: epochs */
+    uint64_t stream_waits;    /* cuStreamWaitEvent, cuCtxWaitEvent */
+    uint64_t synchronizes;    /* calls that waited for the device */
+    uint64_t maps;
+    uint64_t unmaps;
+    uint64_t remaps; /* of `maps`, those where something had been mapped before */
+    uint64_t captures;
+    uint64_t captures_invalidated;
+    uint64_t graph_launches;
+    uint64_t faults; /* operations that touched what they may not */
+    uint64_t births;
+    uint64_t deaths;
+    uint64_t reuses;              /* births on bytes that had an earlier tenant */
+    uint64_t cross_stream_reuses; /* of these, those whose stream is not that of the death */
+    uint64_t steps;
+};
+
+#pragma GCC visibility push(default)
+
+/* Fills *stats. Returns 0, or -1 if stats->size is not one that this library knows. */
+int simcuda_stats(struct simcuda_stats *stats);
+
+/* How often the driver function `call` was called: a symbol ("cuMemAlloc_v2") or its plain name. */
+uint64_t simcuda_calls(const char *call);
+
+/*
+ * The program was given `bytes` at `ptr` for use on `stream` (or SIMCUDA_NO_STREAM). To be called
+ * after the allocation returned and before the program sees it.
+ */
+void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream);
+
+/* The program gives `ptr` back on `stream`. To be called before the free is called. */
+void simcuda_witness_death(CUdeviceptr ptr, CUstream stream);
+
+/* The program begins its next step: operations of SIMCUDA_LAG steps ago may run from now on. */
+void simcuda_witness_step(void);
+
+/*
+ * `hook` is called at the head of every driver call, in the calling thread and with no lock of the
+ * device held, with the call's symbol. NULL takes it away.
+ */
+void simcuda_set_call_hook(void (*hook)(const char *call));
+
+#pragma GCC visibility pop
+#endif

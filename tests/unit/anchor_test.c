@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/track_help.h"
+
+#include "alloc/lock.h"
+#include "tracker/intern.h"
+#include "tracker/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+static struct anchor_place here(void)
+{
+    struct anchor_place place;
+
+    anchor_here(&place);
+    return place;
+}
+
+TEST(a_path_grows_and_shrinks_with_its_ranges)
+{
+    struct edge outer, inner, leave;
+
+    CHECK_EQ(here().anchor, 0);
+    CHECK_STR_EQ(here().path, "");
+    REQUIRE_EQ(anchor_push(NULL, "step", &outer), 0);
+    CHECK_EQ(outer.kind, EDGE_ENTER);
+    CHECK_STR_EQ(outer.path, "step");
+    CHECK_EQ(outer.instance, 0);
+    REQUIRE_EQ(anchor_push("", "SOT_CALL_0", &inner), 0);
+    CHECK_STR_EQ(inner.path, "step/SOT_CALL_0");
+    CHECK_NE(inner.anchor, outer.anchor);
+    CHECK_EQ(here().anchor, inner.anchor);
+    CHECK_EQ(here().inherited, false);
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(leave.kind, EDGE_EXIT);
+    CHECK_EQ(leave.anchor, inner.anchor);
+    CHECK_STR_EQ(leave.path, "step/SOT_CALL_0");
+    CHECK_STR_EQ(here().path, "step");
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(here().anchor, 0);
+    CHECK_EQ(anchor_pop(NULL, &leave), -ENOENT);
+}
+
+TEST(each_path_counts_its_own_instances)
+{
+    struct edge edge, leave;
+    uint32_t before = 0;
+
+    for (uint32_t i = 0; i < 17; i++) {
+        REQUIRE_EQ(anchor_push(NULL, "SOT_CALL_0", &edge), 0);
+        CHECK_EQ(edge.instance, i);
+        CHECK_GT(edge.anchor, before);
+        before = edge.anchor;
+        REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+        CHECK_EQ(leave.instance, i);
+    }
+    REQUIRE_EQ(anchor_push(NULL, "outer", &edge), 0);
+    REQUIRE_EQ(anchor_push(NULL, "SOT_CALL_0", &edge), 0);
+    CHECK_EQ(edge.instance, 0); /* another path */
+    CHECK_EQ(here().instance, 0);
+}
+
+TEST(domains_have_stacks_of_their_own)
+{
+    struct edge step, nccl, leave;
+
+    REQUIRE_EQ(anchor_push(NULL, "step", &step), 0);
+    REQUIRE_EQ(anchor_push("NCCL", "ncclSend", &nccl), 0);
+    CHECK_STR_EQ(nccl.path, "step/NCCL:ncclSend");
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0); /* closes step, though it lies below */
+    CHECK_EQ(leave.anchor, step.anchor);
+    CHECK_EQ(here().anchor, nccl.anchor);
+    CHECK_EQ(anchor_pop(NULL, &leave), -ENOENT);
+    REQUIRE_EQ(anchor_pop("NCCL", &leave), 0);
+    CHECK_EQ(leave.anchor, nccl.anchor);
+    CHECK_EQ(here().anchor, 0);
+}
+
+static void *look(void *argument)
+{
+    *(struct anchor_place *)argument = here();
+    return NULL;
+}
+
+static struct anchor_place here_elsewhere(void)
+{
+    struct anchor_place place;
+    pthread_t thread;
+
+    REQUIRE_EQ(pthread_create(&thread, NULL, look, &place), 0);
+    (void)pthread_join(thread, NULL);
+    return place;
+}
+
+TEST(a_thread_without_ranges_inherits_the_phase)
+{
+    struct edge outer, inner, leave;
+
+    CHECK_EQ(here_elsewhere().anchor, 0);
+    REQUIRE_EQ(anchor_push(NULL, "backward", &outer), 0);
+    REQUIRE_EQ(anchor_push(NULL, "layer", &inner), 0);
+    CHECK_EQ(here_elsewhere().anchor, inner.anchor);
+    CHECK_EQ(here_elsewhere().inherited, true);
+    CHECK_STR_EQ(here_elsewhere().path, "backward/layer");
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(here_elsewhere().anchor, outer.anchor); /* the newest among those still open */
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(here_elsewhere().anchor, 0);
+}
+
+static void *end_it(void *argument)
+{
+    struct edge leave;
+
+    return anchor_end(((struct edge *)argument)->anchor, &leave) == 0 && leave.kind == EDGE_EXIT
+            ? argument
+            : NULL;
+}
+
+TEST(a_started_range_may_end_on_another_thread)
+{
+    struct edge start, leave;
+    pthread_t thread;
+    void *result = NULL;
+
+    REQUIRE_EQ(anchor_start("D", "request", &start), 0);
+    CHECK_STR_EQ(start.path, "D:request");
+    CHECK_EQ(here().anchor, start.anchor); /* as the phase: it lies on no thread's stack */
+    CHECK_EQ(here().inherited, true);
+    CHECK_EQ(anchor_pop("D", &leave), -ENOENT);
+    REQUIRE_EQ(pthread_create(&thread, NULL, end_it, &start), 0);
+    (void)pthread_join(thread, &result);
+    CHECK(result == &start);
+    CHECK_EQ(here().anchor, 0);
+    CHECK_EQ(anchor_end(start.anchor, &leave), -ENOENT);
+}
+
+/* Otherwise anchor_end would close what another thread still has on its stack. */
+TEST(an_end_does_not_close_a_pushed_range)
+{
+    struct edge push, leave;
+
+    REQUIRE_EQ(anchor_push(NULL, "a", &push), 0);
+    CHECK_EQ(anchor_end(push.anchor, &leave), -ENOENT);
+    CHECK_EQ(anchor_pop(NULL, &leave), 0);
+}
+
+TEST(a_mark_is_a_moment)
+{
+    struct edge mark, edge;
+
+    REQUIRE_EQ(anchor_push(NULL, "step", &edge), 0);
+    REQUIRE_EQ(anchor_mark(NULL, "half", &mark), 0);
+    CHECK_EQ(mark.kind, EDGE_MARK);
+    CHECK_STR_EQ(mark.path, "step/half");
+    CHECK_EQ(here().anchor, edge.anchor);
+    REQUIRE_EQ(anchor_mark(NULL, "half", &mark), 0);
+    CHECK_EQ(mark.instance, 1);
+    CHECK_EQ(anchor_mark(NULL, "", &mark), -EINVAL);
+}
+
+/* What is refused must be swallowed again by its pop, or all later pops close the wrong range. */
+TEST(too_deep_ranges_keep_the_stack_balanced)
+{
+    struct edge edge, leave;
+    struct anchor_stats stats;
+    const unsigned depth = THREAD_RANGES + 40;
+
+    for (unsigned i = 0; i < depth; i++)
+        CHECK_EQ(anchor_push(NULL, "d", &edge), i < ANCHOR_DEPTH_MAX ? 0 : -ENOBUFS);
+    for (unsigned i = depth; i-- > 0;)
+        CHECK_EQ(anchor_pop(NULL, &leave), i < ANCHOR_DEPTH_MAX ? 0 : -ENOBUFS);
+    CHECK_EQ(here().anchor, 0);
+    CHECK_EQ(anchor_pop(NULL, &leave), -ENOENT);
+    anchor_stats(&stats);
+    CHECK_EQ(stats.too_deep, depth - ANCHOR_DEPTH_MAX);
+    CHECK_EQ(stats.entered, ANCHOR_DEPTH_MAX);
+    CHECK_EQ(stats.unmatched, 1);
+}
+
+TEST(long_names_are_cut_and_long_paths_refused)
+{
+    char name[1000];
+    struct edge edge;
+    struct anchor_stats stats;
+    int refused = 0;
+
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    REQUIRE_EQ(anchor_push("domain", name, &edge), 0);
+    CHECK_EQ(strlen(edge.path), ANCHOR_NAME_MAX);
+    for (int i = 0; i < 5; i++)
+        refused += anchor_push("domain", name, &edge) == -ENOBUFS;
+    CHECK_EQ(refused, 2); /* four of 255 bytes, with slashes, are 1023 */
+    for (int i = 0; i < 6; i++)
+        (void)anchor_pop("domain", &edge);
+    CHECK_EQ(here().anchor, 0);
+    anchor_stats(&stats);
+    CHECK_EQ(stats.cut_names, 6);
+    CHECK_EQ(stats.too_deep, 2);
+}
+
+static void *leave_open(void *argument)
+{
+    struct edge edge;
+
+    (void)argument;
+    (void)anchor_push(NULL, "forgotten", &edge);
+    return NULL;
+}
+
+TEST(a_thread_that_ends_takes_its_ranges_along)
+{
+    struct anchor_stats stats;
+    pthread_t thread;
+
+    REQUIRE_EQ(pthread_create(&thread, NULL, leave_open, NULL), 0);
+    (void)pthread_join(thread, NULL);
+    CHECK_EQ(here().anchor, 0);
+    anchor_stats(&stats);
+    CHECK_EQ(stats.orphaned, 1);
+}
+
+TEST(open_ranges_are_listed_in_the_order_of_entering)
+{
+    struct edge a, b, c, open[2];
+
+    REQUIRE_EQ(anchor_push(NULL, "a", &a), 0);
+    REQUIRE_EQ(anchor_start(NULL, "b", &b), 0);
+    REQUIRE_EQ(anchor_push(NULL, "c", &c), 0);
+    CHECK_EQ(anchor_open_ranges(open, 2), 3);
+    CHECK_EQ(open[0].anchor, a.anchor);
+    CHECK_EQ(open[1].anchor, b.anchor);
+    CHECK_EQ(open[1].kind, EDGE_ENTER);
+}
+
+static pthread_barrier_t barrier;
+
+static void *hold_range(void *argument)
+{
+    struct edge edge;
+
+    (void)argument;
+    (void)anchor_push(NULL, "theirs", &edge);
+    (void)pthread_barrier_wait(&barrier);
+    (void)pthread_barrier_wait(&barrier);
+    (void)anchor_pop(NULL, &edge);
+    return NULL;
+}
+
+TEST(a_forked_child_has_one_threads_ranges)
+{
+    struct edge edge;
+    pthread_t thread;
+    int status = 0;
+    pid_t child;
+
+    (void)pthread_barrier_init(&barrier, NULL, 2);
+    REQUIRE_EQ(anchor_push(NULL, "mine", &edge), 0);
+    REQUIRE_EQ(pthread_create(&thread, NULL, hold_range, NULL), 0);
+    (void)pthread_barrier_wait(&barrier);
+    child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        struct edge open[4];
+
+        where_fork_child();
+        _exit(anchor_open_ranges(open, 4) == 1 && open[0].anchor == edge.anchor
+                                && anchor_pop(NULL, &open[0]) == 0
+                        ? 0
+                        : 1);
+    }
+    REQUIRE_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    (void)pthread_barrier_wait(&barrier);
+    (void)pthread_join(thread, NULL);
+}
+
+/* ---- many threads ---- */
+
+#define WORKERS 6
+#define ROUNDS  3000
+
+/* Own ranges, shared names; the place must always be this thread's own innermost range. */
+static void *churn(void *argument)
+{
+    size_t wrong = 0;
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        char name[32];
+        struct edge outer, inner, started, leave;
+        struct anchor_place place;
+
+        (void)snprintf(name, sizeof name, "r%u", i % 37);
+        wrong += anchor_push(NULL, "shared", &outer) != 0;
+        wrong += anchor_start("D", name, &started) != 0;
+        wrong += anchor_push("D", name, &inner) != 0;
+        anchor_here(&place);
+        wrong += place.anchor != inner.anchor || place.inherited
+                || strncmp(place.path, "shared/D:r", 10) != 0;
+        wrong += anchor_pop("D", &leave) != 0 || leave.anchor != inner.anchor;
+        wrong += anchor_end(started.anchor, &leave) != 0;
+        wrong += anchor_pop(NULL, &leave) != 0 || leave.anchor != outer.anchor;
+        anchor_here(&place);
+        wrong += place.anchor != 0 && !place.inherited;
+    }
+    *(size_t *)argument = wrong;
+    return NULL;
+}
+
+TEST(threads_do_not_disturb_each_other)
+{
+    pthread_t threads[WORKERS];
+    size_t wrong[WORKERS];
+    struct anchor_stats stats;
+    struct edge edge;
+
+    for (size_t i = 0; i < WORKERS; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, churn, &wrong[i]), 0);
+    for (size_t i = 0; i < WORKERS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        CHECK_EQ(wrong[i], 0);
+    }
+    anchor_stats(&stats);
+    CHECK_EQ(stats.entered, 3 * WORKERS * ROUNDS);
+    CHECK_EQ(stats.too_many + stats.too_deep + stats.unmatched, 0);
+    CHECK_EQ(anchor_open_ranges(&edge, 1), 0);
+    REQUIRE_EQ(anchor_push(NULL, "shared", &edge), 0);
+    CHECK_EQ(edge.instance, WORKERS * ROUNDS); /* no instance was counted twice or lost */
+    CHECK_EQ(lock_violations(), 0);
+}

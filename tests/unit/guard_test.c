@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "preload/gate.h"
+#include "preload/guard.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- reader sections ------------------------------------------------------------------------ */
+
+TEST(a_snapshot_without_readers_has_passed)
+{
+    CHECK_EQ(guard_readers_passed(guard_readers_snapshot()), 0);
+}
+
+TEST(a_snapshot_waits_for_a_section_that_is_open)
+{
+    uint64_t before, after;
+
+    guard_read_begin();
+    before = guard_readers_snapshot();
+    CHECK_EQ(guard_readers_passed(before), -EAGAIN);
+    guard_read_end();
+    CHECK_EQ(guard_readers_passed(before), 0);
+    after = guard_readers_snapshot();
+    guard_read_begin(); /* began after the snapshot: sees the mark, is not waited for */
+    CHECK_EQ(guard_readers_passed(after), 0);
+    guard_read_end();
+}
+
+TEST(sections_nest)
+{
+    uint64_t snapshot;
+
+    guard_read_begin();
+    guard_read_begin();
+    snapshot = guard_readers_snapshot();
+    guard_read_end();
+    CHECK_EQ(guard_readers_passed(snapshot), -EAGAIN);
+    guard_read_end();
+    CHECK_EQ(guard_readers_passed(snapshot), 0);
+}
+
+static atomic_int phase;
+
+static void wait_phase(int wanted)
+{
+    while (atomic_load(&phase) < wanted)
+        (void)sched_yield();
+}
+
+static void *reader_in_another_thread(void *data)
+{
+    (void)data;
+    guard_read_begin();
+    atomic_store(&phase, 1);
+    wait_phase(2);
+    guard_read_end();
+    return NULL;
+}
+
+TEST(another_threads_section_is_waited_for)
+{
+    pthread_t thread;
+    uint64_t snapshot;
+
+    REQUIRE(pthread_create(&thread, NULL, reader_in_another_thread, NULL) == 0);
+    wait_phase(1);
+    snapshot = guard_readers_snapshot();
+    CHECK_EQ(guard_readers_passed(snapshot), -EAGAIN);
+    atomic_store(&phase, 2);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(guard_readers_passed(snapshot), 0);
+}
+
+/* More threads than one chunk of slots has, and slots are given to later threads. */
+static void *short_reader(void *data)
+{
+    atomic_int *sum = data;
+
+    guard_read_begin();
+    atomic_fetch_add(sum, 1);
+    guard_read_end();
+    return NULL;
+}
+
+TEST(slots_of_ended_threads_are_used_again)
+{
+    atomic_int sum = 0;
+
+    for (int i = 0; i < 2000; i++) {
+        pthread_t thread;
+
+        REQUIRE(pthread_create(&thread, NULL, short_reader, &sum) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+    }
+    CHECK_EQ(atomic_load(&sum), 2000);
+    CHECK_EQ(guard_readers_passed(guard_readers_snapshot()), 0);
+}
+
+/*
+ * The protocol itself: a writer marks, takes a snapshot, waits for it, and only then takes the memory away. Without the
+ * wait the reader finds it gone.
+ */
+static atomic_int marked;
+static atomic_int gone;
+static atomic_int wrong;
+static atomic_bool stop;
+
+static void *protocol_reader(void *data)
+{
+    (void)data;
+    while (!atomic_load(&stop)) {
+        guard_read_begin();
+        if (!atomic_load_explicit(&marked, memory_order_relaxed)) {
+            for (volatile int i = 0; i < 50; i++)
+                ;
+            if (atomic_load_explicit(&gone, memory_order_relaxed))
+                atomic_fetch_add(&wrong, 1);
+        }
+        guard_read_end();
+    }
+    return NULL;
+}
+
+TEST(what_a_reader_saw_unmarked_is_there_until_it_ends)
+{
+    pthread_t thread[2];
+
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&thread[i], NULL, protocol_reader, NULL) == 0);
+    for (int round = 0; round < 3000; round++) {
+        uint64_t snapshot;
+
+        atomic_store_explicit(&marked, 1, memory_order_relaxed);
+        snapshot = guard_readers_snapshot();
+        while (guard_readers_passed(snapshot) != 0)
+            (void)sched_yield();
+        atomic_store(&gone, 1);
+        atomic_store(&gone, 0);
+        atomic_store(&marked, 0);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_join(thread[i], NULL) == 0);
+    CHECK_EQ(atomic_load(&wrong), 0);
+}
+
+TEST(an_idle_word_is_zero)
+{
+    guard_clear(GUARD_UNBOUND);
+    CHECK(guard_is_idle());
+    guard_set(GUARD_ACTING);
+    CHECK(!guard_is_idle());
+    guard_clear(GUARD_ACTING);
+    CHECK(guard_is_idle());
+}
+
+/* ---- the capture gate ----------------------------------------------------------------------- */
+
+TEST(a_fence_backs_off_while_a_capture_is_pending_or_runs)
+{
+    CHECK(gate_fence_enter());
+    gate_fence_leave();
+    gate_begin_enter();
+    CHECK(!gate_fence_enter());
+    gate_begin_leave(true, 16, 1);
+    CHECK_EQ(gate_captures(), 1);
+    CHECK(!gate_fence_enter());
+    CHECK(!gate_ended(17));
+    CHECK(gate_ended(16));
+    CHECK_EQ(gate_captures(), 0);
+    CHECK(gate_fence_enter());
+    gate_fence_leave();
+}
+
+TEST(a_begin_that_failed_leaves_nothing)
+{
+    gate_begin_enter();
+    gate_begin_leave(false, 16, 1);
+    CHECK_EQ(gate_captures(), 0);
+    CHECK(!gate_ended(16));
+}
+
+TEST(captures_of_a_dead_context_are_gone)
+{
+    gate_begin_enter();
+    gate_begin_leave(true, 16, 7);
+    gate_begin_enter();
+    gate_begin_leave(true, 17, 8);
+    gate_context_gone(7);
+    CHECK_EQ(gate_captures(), 1);
+    CHECK(gate_ended(17));
+}
+
+static void *begin_in_another_thread(void *data)
+{
+    (void)data;
+    atomic_store(&phase, 1);
+    gate_begin_enter();
+    atomic_store(&phase, 2);
+    gate_begin_leave(false, 0, 0);
+    return NULL;
+}
+
+TEST(a_begin_waits_for_a_fence_call_in_flight)
+{
+    struct timespec pause = {0, 20000000};
+    pthread_t thread;
+
+    REQUIRE(gate_fence_enter());
+    REQUIRE(pthread_create(&thread, NULL, begin_in_another_thread, NULL) == 0);
+    wait_phase(1);
+    (void)nanosleep(&pause, NULL);
+    CHECK_EQ(atomic_load(&phase), 1);
+    CHECK(!gate_fence_enter()); /* the other side waits: nobody new */
+    gate_fence_leave();
+    wait_phase(2);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
+/* R67: a fence call and a capture never overlap. */
+static atomic_int capturing_now;
+
+static void *many_captures(void *data)
+{
+    (void)data;
+    for (int i = 0; i < 10000; i++) {
+        gate_begin_enter();
+        atomic_store(&capturing_now, 1);
+        gate_begin_leave(true, 99, 1);
+        atomic_store(&capturing_now, 0);
+        (void)gate_ended(99);
+    }
+    atomic_store(&stop, true);
+    return NULL;
+}
+
+TEST(ten_thousand_captures_meet_no_fence)
+{
+    pthread_t thread;
+    int fences = 0;
+
+    atomic_store(&stop, false);
+    REQUIRE(pthread_create(&thread, NULL, many_captures, NULL) == 0);
+    while (!atomic_load(&stop) || fences == 0) {
+        if (!gate_fence_enter())
+            continue;
+        for (int i = 0; i < 20; i++)
+            CHECK_EQ(atomic_load(&capturing_now), 0);
+        fences++;
+        gate_fence_leave();
+    }
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(gate_captures(), 0);
+    CHECK_GT(fences, 0);
+}

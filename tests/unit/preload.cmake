@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+#
+# preload: parts that can be tested alone, then programs under libkedge.so on the simulated device (tests/preload/).
+
+kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preload/msg.c)
+kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
+kedge_unit_test(keymap SOURCES keymap_test.c ../../preload/keymap.c LIBS kedge_alloc)
+kedge_unit_test(resolve SOURCES resolve_test.c)
+
+# What a preloaded program finds around it. Captures are left out unless a test is about them.
+set(kedge_preload_environment
+    "LD_PRELOAD=$<TARGET_FILE:kedge>"
+    "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim"
+    "SIMCUDA_MEMORY=2G"
+    "KEDGE_TRACE=off")
+
+# One test program on each route: what is found by look-up must behave like what is linked.
+function(kedge_preload_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 T "" "" "SOURCES;ENVIRONMENT;ROUTES;DEFINES;LIBS")
+    foreach(route IN LISTS T_ROUTES)
+        set(libs ${T_LIBS})
+        set(defines ${T_DEFINES})
+        if(route STREQUAL linked)
+            list(APPEND libs simcuda)
+            list(APPEND defines CLIENT_LINKED)
+        endif()
+        kedge_unit_test(${name}_${route}
+            NAME preload.${name}.${route}
+            SOURCES ${T_SOURCES} ../preload/client.c
+            LIBS ${libs}
+            DEFINES ${defines}
+            LABELS preload
+            ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=${route}" ${T_ENVIRONMENT})
+        if(TARGET ${name}_${route}_test)
+            add_dependencies(${name}_${route}_test kedge simcuda)
+        endif()
+    endforeach()
+endfunction()
+
+if(TARGET simcuda)
+    kedge_preload_test(hooks SOURCES ../preload/hooks_test.c ROUTES linked dlsym gpa)
+    add_library(next_first MODULE ../preload/next_lib.c)
+    add_library(next_second SHARED ../preload/next_lib.c)
+    target_compile_definitions(next_first PRIVATE NEXT_FIRST)
+    foreach(library next_first next_second)
+        target_link_libraries(${library} PRIVATE kedge_flags)
+        set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
+            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    endforeach()
+    target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
+    target_link_options(next_first PRIVATE -Wl,--no-as-needed)
+    kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
+        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
+    kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
+    kedge_preload_test(race SOURCES ../preload/race_test.c ROUTES dlsym)
+    kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
+    foreach(which RANGE 1 12)
+        if(TARGET errors_gpa_test)
+            add_test(NAME preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+                COMMAND errors_gpa_test no_failure_of_ours_reaches_the_program)
+            kedge_test_properties(preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+                LABELS preload
+                ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=gpa" "TEST_WHICH=${which}")
+        endif()
+    endforeach()
+    add_library(cancel_lib MODULE ../preload/cancel_lib.c)
+    target_link_libraries(cancel_lib PRIVATE kedge_flags)
+    target_compile_options(cancel_lib PRIVATE -fexceptions)
+    target_link_options(cancel_lib PRIVATE -Wl,--no-as-needed -lgcc_s)
+    set_target_properties(cancel_lib PROPERTIES C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    kedge_preload_test(cancel SOURCES ../preload/cancel_test.c ROUTES dlsym
+        DEFINES CANCEL_PATH="$<TARGET_FILE:cancel_lib>")
+    kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
+endif()
+
+kedge_script_test(unit.resolve.rows_are_those_of_the_toolkit SCRIPT ../preload/hooks_against_toolkit.py LABELS unit)
+kedge_script_test(preload.life.a_program_without_cuda_costs_nothing SCRIPT ../preload/costs_nothing.sh LABELS preload)
+if(TARGET simcuda)
+    kedge_script_test(preload.life.off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
+endif()

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/track_help.h"
+
+#include "tests/fuzz/capture_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A capture of a little of everything, as bytes of a file. */
+static unsigned char *write_capture(const char *file, size_t *ret_length)
+{
+    struct edge edge;
+    struct tag tag;
+    unsigned char *bytes;
+    struct stat status;
+    int fd;
+
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    (void)capture_setting("KEDGE_MODE", "pool");
+    for (uint64_t i = 0; i < 40; i++) {
+        REQUIRE_EQ(anchor_push(NULL, "step", &edge), 0);
+        (void)capture_edge(&edge, 4 * i + 1);
+        (void)where_am_i(100 + i, 0, &tag);
+        struct capture_alloc_info info = {
+                .tag = &tag, .ptr = 0x1000 * (i + 1), .seq = 4 * i + 2, .rule = -1};
+        (void)capture_alloc(&info);
+        if (i % 2)
+            (void)track_free(0x1000 * (i + 1), 4 * i + 3);
+        (void)anchor_pop(NULL, &edge);
+        (void)capture_edge(&edge, 4 * i + 4);
+    }
+    (void)capture_note(0, "a note");
+    fd = open(file, O_RDONLY);
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(fstat(fd, &status), 0);
+    bytes = malloc((size_t)status.st_size);
+    REQUIRE(bytes != NULL);
+    REQUIRE_EQ(read(fd, bytes, (size_t)status.st_size), status.st_size);
+    (void)close(fd);
+    *ret_length = (size_t)status.st_size;
+    return bytes;
+}
+
+static struct read_capture *read_bytes(const void *bytes, size_t length, struct read_error *error)
+{
+    struct read_capture *capture = NULL;
+    /* a copy of exactly this size, so that ASan sees a read behind its end */
+    void *copy = malloc(length ? length : 1);
+
+    REQUIRE(copy != NULL);
+    memcpy(copy, bytes, length);
+    (void)read_open_bytes(copy, length, &capture, error);
+    free(copy);
+    return capture;
+}
+
+TEST(a_file_cut_anywhere_is_read_as_far_as_it_goes)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_error error;
+    size_t length = 0;
+    unsigned char *bytes;
+
+    track_path(file, track_scratch(), "c.kcap");
+    bytes = write_capture(file, &length);
+    for (size_t cut = 0; cut <= length; cut += cut < FORMAT_HEADER_BYTES + 2000 ? 997 : 32768) {
+        struct read_capture *capture = read_bytes(bytes, cut, &error);
+
+        if (cut < FORMAT_HEADER_BYTES)
+            CHECK(capture == NULL || capture->event_count == 0);
+        else
+            CHECK(capture != NULL);
+        read_close(capture);
+    }
+    free(bytes);
+}
+
+TEST(flipped_bytes_do_no_harm)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_error error;
+    size_t length = 0;
+    unsigned char *bytes;
+    uint32_t state = 99;
+
+    track_path(file, track_scratch(), "f.kcap");
+    bytes = write_capture(file, &length);
+    for (int round = 0; round < 300; round++) {
+        size_t at[4];
+        unsigned char old[4];
+
+        for (int i = 0; i < 4; i++) {
+            state = state * 1103515245u + 12345u;
+            /* mostly where something is written */
+            at[i] = (round % 2 ? state >> 4 : (state >> 4) % (FORMAT_HEADER_BYTES + 4096)) % length;
+            old[i] = bytes[at[i]];
+            bytes[at[i]] = (unsigned char)(state >> 24);
+        }
+        read_close(read_bytes(bytes, length, &error));
+        for (int i = 4; i-- > 0;)
+            bytes[at[i]] = old[i];
+    }
+    struct read_capture *capture = read_bytes(bytes, length, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->event_count, 40 * 3 + 20);
+    CHECK_EQ(capture->bad_records, 0);
+    read_close(capture);
+    free(bytes);
+}
+
+TEST(what_is_no_capture_is_refused_in_words)
+{
+    unsigned char *image = image_new();
+    struct read_capture *capture = NULL;
+    struct read_error error;
+    char file[TRACK_PATH_MAX];
+    const char *directory = track_scratch();
+
+    REQUIRE(image != NULL);
+    CHECK_EQ(read_open_bytes("", 0, &capture, &error), -EBADMSG);
+    CHECK_STR_EQ(error.text, "not a kedge capture");
+    CHECK_EQ(read_open_bytes(image, 100, &capture, &error), -EBADMSG);
+    image[8] = 2;
+    CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
+    CHECK_STR_EQ(error.text, "written in version 2 of the format, this kedge reads version 1");
+    CHECK_EQ(error.offset, 8);
+    image[8] = 1;
+    image[0] = 'X';
+    CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, NULL), -EBADMSG);
+    CHECK_EQ(read_open(directory, &capture, &error), -EINVAL);
+    CHECK_STR_EQ(error.text, "not a regular file");
+    track_path(file, directory, "none");
+    CHECK_EQ(read_open(file, &capture, &error), -ENOENT);
+    REQUIRE_EQ(mkfifo(file, 0600), 0);
+    CHECK_EQ(read_open(file, &capture, &error), -EINVAL); /* and does not wait */
+    CHECK(capture == NULL);
+    free(image);
+}
+
+/* The smallest good image, so that the next tests fail for their own reason. */
+TEST(an_image_by_hand_is_read)
+{
+    unsigned char *image = image_new();
+    struct read_error error;
+    const struct format_live slot = {.state = 7 << 1 | 1, .addr = 5, .size = 6, .rule = -1};
+    struct format_event event = {.head = FORMAT_EVENT_RESERVED, .seq = 3};
+    struct read_capture *capture;
+
+    event.u.reserved.bytes = 99;
+    REQUIRE(image != NULL);
+    image_put(image, IMAGE_LIVE, 64, &slot, sizeof slot);
+    image_put(image, IMAGE_EVENTS, 64, &event, sizeof event);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->live_count, 1);
+    CHECK_EQ(capture->live[0].seq, 7);
+    CHECK_EQ(capture->event_count, 1);
+    CHECK_EQ(capture->event[0].size, 99);
+    CHECK_EQ(capture->bad_records, 0);
+    read_close(capture);
+    free(image);
+}
+
+/* Work is bounded by the file: the same bytes may not be read a thousand times. */
+TEST(extents_on_each_other_count_once)
+{
+    unsigned char *image = image_new();
+    struct format_extent extents[16];
+    const struct format_live slot = {.state = 3, .addr = 5, .size = 6, .rule = -1};
+    struct read_error error;
+    struct read_capture *capture;
+    uint32_t count = 16;
+
+    REQUIRE(image != NULL);
+    for (int i = 0; i < 16; i++)
+        extents[i] = (struct format_extent){IMAGE_LIVE_AT, IMAGE_LIVE_SIZE, FORMAT_EXTENT_LIVE, 0};
+    image_put(image, IMAGE_DIRECTORY, 0, extents, sizeof extents);
+    image_put(image, IMAGE_HEADER, offsetof(struct format_header, extent_count), &count, 4);
+    image_put(image, IMAGE_LIVE, 0, &slot, sizeof slot);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->live_count, 1);
+    CHECK_EQ(capture->bad_records, 15);
+    read_close(capture);
+    free(image);
+}
+
+TEST(a_stack_that_bites_its_tail_ends)
+{
+    unsigned char *image = image_new();
+    struct read_frame frames[READ_FRAMES_MAX];
+    struct read_error error;
+    struct read_capture *capture;
+    struct format_def_node nodes[3] = {0};
+
+    REQUIRE(image != NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        nodes[i].def = (struct format_def){FORMAT_DEF_NODE, sizeof nodes[0], i + 1, 0};
+    nodes[0].parent = 3; /* 1 → 3 → 2 → 1 */
+    nodes[1].parent = 1;
+    nodes[2].parent = 2;
+    image_put(image, IMAGE_DEFS, 0, nodes, sizeof nodes);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->bad_records, 1);
+    CHECK_LE(read_stack(capture, 3, frames, READ_FRAMES_MAX), 3);
+    CHECK_EQ(read_stack(capture, 4, frames, READ_FRAMES_MAX), 0);
+    CHECK_EQ(read_stack(capture, UINT32_MAX, frames, READ_FRAMES_MAX), 0);
+    read_close(capture);
+    free(image);
+}
+
+TEST(unknown_kinds_are_passed_over)
+{
+    unsigned char *image = image_new();
+    struct read_error error;
+    struct read_capture *capture;
+    struct {
+        struct format_def unknown;
+        struct format_def_pair setting;
+    } defs = {.unknown = {99, sizeof defs.unknown, 0, 0},
+            .setting.def = {FORMAT_DEF_SETTING, sizeof defs.setting, 0, 0}};
+    struct format_event events[2] = {{.head = 77, .seq = 1}, {.head = FORMAT_EVENT_FREE, .seq = 2}};
+
+    REQUIRE(image != NULL);
+    image_put(image, IMAGE_DEFS, 0, &defs, sizeof defs);
+    image_put(image, IMAGE_EVENTS, 64, events, sizeof events);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->setting_count, 1);
+    CHECK_EQ(capture->event_count, 1);
+    CHECK_EQ(capture->bad_records, 2);
+    read_close(capture);
+    free(image);
+}
+
+TEST(a_pointer_into_a_block_finds_it)
+{
+    unsigned char *image = image_new();
+    const struct format_live slot = {.state = 3, .addr = 0x1000, .size = 0x100, .rule = -1};
+    struct read_error error;
+    struct read_capture *capture;
+
+    REQUIRE(image != NULL);
+    image_put(image, IMAGE_LIVE, 0, &slot, sizeof slot);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK(read_live_at(capture, 0x1000) == &capture->live[0]);
+    CHECK(read_live_at(capture, 0x10ff) == &capture->live[0]);
+    CHECK(read_live_at(capture, 0x1100) == NULL);
+    CHECK(read_live_at(capture, 0xfff) == NULL);
+    read_close(capture);
+    free(image);
+}
+
+/* ---- while it is written ---- */
+
+static _Atomic bool stop;
+static _Atomic uint64_t written;
+
+/* size and address say the same, so that a mixture of two records shows */
+static void *write_on(void *argument)
+{
+    uint64_t seq = 0;
+
+    (void)argument;
+    while (!stop) {
+        /* a batch in, and out in the same order: slots get other tenants each time */
+        for (uint64_t i = 0; i < 500; i++)
+            (void)track_alloc((0x100 + i) << 12, 0x100 + i, ++seq);
+        for (uint64_t i = 0; i < 500; i++)
+            (void)track_free((0x100 + i * 7 % 500) << 12, ++seq);
+        written = seq;
+    }
+    return NULL;
+}
+
+/* A running process: chunks are recycled and slots rewritten under the reader. No record may be torn or misordered. */
+TEST(a_running_capture_is_read)
+{
+    char file[TRACK_PATH_MAX];
+    pthread_t writer;
+    size_t good = 0;
+
+    track_path(file, track_scratch(), "run.kcap");
+    track_start(file, FORMAT_TRACE_RING, 1u << 20);
+    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(pthread_create(&writer, NULL, write_on, NULL), 0);
+    while (written < 100000)
+        (void)usleep(100); /* the ring has turned */
+    for (int round = 0; round < 60; round++) {
+        struct read_capture *capture = track_read(file);
+
+        REQUIRE(capture != NULL);
+        CHECK_EQ(capture->bad_records, 0);
+        for (size_t i = 0; i < capture->event_count; i++) {
+            good++;
+            if (capture->event[i].size != capture->event[i].addr >> 12)
+                CHECK_EQ(capture->event[i].size, capture->event[i].addr >> 12);
+        }
+        for (size_t i = 0; i < capture->live_count; i++)
+            if (capture->live[i].size != capture->live[i].addr >> 12)
+                CHECK_EQ(capture->live[i].size, capture->live[i].addr >> 12);
+        read_close(capture);
+    }
+    stop = true;
+    (void)pthread_join(writer, NULL);
+    CHECK_GT(good, 0);
+}
+
+/* ---- old files ---- */
+
+/* Bytes from the text form of tests/replay: lines "offset: hex", all else zero; the first line is "bytes N". */
+static unsigned char *read_hex(const char *path, size_t *ret_length)
+{
+    FILE *file = fopen(path, "r");
+    unsigned char *bytes = NULL;
+    char line[4096];
+    unsigned long length = 0;
+
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof line, file)) {
+        char *at = line;
+        unsigned long offset;
+
+        if (line[0] == '#')
+            continue;
+        if (!bytes) {
+            REQUIRE_EQ(sscanf(line, "bytes %lu", &length), 1); // NOLINT(cert-err34-c)
+            bytes = calloc(1, length);
+            REQUIRE(bytes != NULL);
+            continue;
+        }
+        offset = strtoul(at, &at, 16);
+        REQUIRE_EQ(*at, ':');
+        for (at++; *at == ' '; at += 3)
+            if (offset < length)
+                bytes[offset++] = (unsigned char)strtoul(at + 1, NULL, 16);
+    }
+    (void)fclose(file);
+    *ret_length = length;
+    return bytes;
+}
+
+TEST(a_capture_of_version_1_is_still_read)
+{
+    struct read_frame frames[READ_FRAMES_MAX];
+    struct read_error error;
+    struct read_capture *capture;
+    size_t length = 0;
+    unsigned char *bytes = read_hex(SOURCE_DIRECTORY "/tests/replay/capture_v1.hex", &length);
+
+    REQUIRE(bytes != NULL);
+    capture = read_bytes(bytes, length, &error);
+    free(bytes);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(capture->state, FORMAT_STATE_CLEAN);
+    CHECK_EQ(capture->trace, FORMAT_TRACE_FULL);
+    CHECK_STR_EQ(capture->program, "build-id:00112233");
+    CHECK_STR_EQ(capture->rank, "3");
+    REQUIRE_EQ(capture->argc, 2);
+    CHECK_STR_EQ(capture->argv[1], "--form=pir");
+    CHECK_EQ(capture->total.allocated_bytes, 3 * 3538944);
+    CHECK_EQ(capture->total.peak_bytes, 3 * 3538944);
+    REQUIRE_EQ(capture->live_count, 2);
+    CHECK_STR_EQ(capture->live[0].path, "SOT_CALL_0");
+    REQUIRE_EQ(capture->event_count, 7);
+    CHECK_EQ(capture->event[0].kind, FORMAT_EVENT_EDGE);
+    CHECK_EQ(capture->event[0].edge, EDGE_ENTER);
+    CHECK_EQ(capture->event[6].what, FORMAT_HINT_WOULD_RELEASE);
+    REQUIRE_EQ(read_stack(capture, capture->live[0].stack, frames, READ_FRAMES_MAX), 2);
+    CHECK_STR_EQ(frames[0].module->path, "/usr/bin/sot");
+    CHECK_EQ(frames[0].offset, 0x1234);
+    CHECK_EQ(frames[0].module->build_id_bytes, 4);
+    CHECK_EQ(read_site(capture, capture->live[0].stack), 0xc52d68c9c60edf4e);
+    REQUIRE_EQ(capture->rule_count, 1);
+    CHECK_STR_EQ(capture->rule[0].id, "late-input");
+    CHECK_EQ(capture->hints_hash, 0x1122334455667788);
+    read_close(capture);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tools/render.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *bytes(uint64_t n)
+{
+    static char text[RENDER_BYTES_MAX];
+    return render_bytes(text, n);
+}
+
+TEST(bytes_are_printed_as_the_seed_prints_them)
+{
+    CHECK_STR_EQ(bytes(3538944), "3.38 MB");
+    CHECK_STR_EQ(bytes(2 * UINT64_C(3538944)), "6.75 MB");
+    CHECK_STR_EQ(bytes(3 * UINT64_C(3538944)), "10.12 MB");
+}
+
+TEST(bytes_change_unit_at_1024)
+{
+    CHECK_STR_EQ(bytes(0), "0.00 B");
+    CHECK_STR_EQ(bytes(1023), "1023.00 B");
+    CHECK_STR_EQ(bytes(1024), "1.00 KB");
+    CHECK_STR_EQ(bytes(UINT64_C(1) << 40), "1.00 TB");
+    CHECK_STR_EQ(bytes(UINT64_C(1) << 52), "4096.00 TB");
+}
+
+/* What a writer function prints, as one string. */
+static char *printed(void (*write)(struct json *json))
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct json json = {.out = open_memstream(&text, &length)};
+
+    write(&json);
+    (void)fclose(json.out);
+    return text;
+}
+
+static void write_nested(struct json *json)
+{
+    json_begin(json, NULL, '{');
+    json_uint(json, "a", 1);
+    json_begin(json, "b", '[');
+    json_end(json, ']');
+    json_begin(json, "c", '[');
+    json_bool(json, NULL, true);
+    json_text(json, NULL, NULL);
+    json_end(json, ']');
+    json_real(json, "d", 0.5);
+    json_end(json, '}');
+}
+
+TEST(json_has_commas_between_and_nowhere_else)
+{
+    char *text = printed(write_nested);
+    CHECK_STR_EQ(text,
+            "{\n  \"a\": 1,\n  \"b\": [],\n  \"c\": [\n    true,\n    null\n  ],\n"
+            "  \"d\": 0.5\n}\n");
+    free(text);
+}
+
+static void write_odd(struct json *json)
+{
+    json_begin(json, NULL, '[');
+    json_text(json, NULL, "a\"b\\c\n\x01 \xc3\xa4");
+    json_text(json, NULL, "\xff|\xc3|\xed\xa0\x80|\xf0\x9f\x98\x80");
+    json_end(json, ']');
+}
+
+TEST(json_escapes_controls_and_replaces_what_is_not_utf8)
+{
+    char *text = printed(write_odd);
+    CHECK_STR_EQ(text,
+            "[\n  \"a\\\"b\\\\c\\u000a\\u0001 \xc3\xa4\",\n"
+            "  \"\\ufffd|\\ufffd|\\ufffd\\ufffd\\ufffd|\xf0\x9f\x98\x80\"\n]\n");
+    free(text);
+}
+
+TEST(names_from_the_program_print_without_control_characters)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    render_text(out, "a\033[31mb\nc");
+    (void)fclose(out);
+    CHECK_STR_EQ(text, "a?[31mb?c");
+    free(text);
+}
+
+TEST(a_file_gets_no_colour)
+{
+    FILE *out = tmpfile();
+    REQUIRE(out != NULL);
+    CHECK_STR_EQ(render_ink(out).red, "");
+    (void)fclose(out);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* The look-up of entry points, errors, the log, the hook, injected faults, start and fork. */
+#include "tests/unit/sim_test.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void *look(const char *name, int version, cuuint64_t flags)
+{
+    CUdriverProcAddressQueryResult status;
+    void *address = NULL;
+
+    CU(cuGetProcAddress_v2(name, &address, version, flags, &status));
+    CHECK_EQ(status == CU_GET_PROC_ADDRESS_SUCCESS, address != NULL);
+    return address;
+}
+
+static void *symbol(const char *name)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    REQUIRE(library != NULL);
+    return dlsym(library, name);
+}
+
+TEST(a_name_a_version_and_a_flag_give_a_symbol)
+{
+    /* No cuInit: programs look names up before they start. */
+    CHECK_EQ(look("cuMemAlloc", 3020, 0), symbol("cuMemAlloc_v2"));
+    CHECK_EQ(look("cuMemAlloc", 13000, 0), symbol("cuMemAlloc_v2"));
+    CHECK_EQ(look("cuMemAlloc", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM),
+            symbol("cuMemAlloc_v2"));
+    CHECK_EQ(look("cuMemAllocAsync", 11020, 0), symbol("cuMemAllocAsync"));
+    CHECK_EQ(look("cuMemAllocAsync", 11020, CU_GET_PROC_ADDRESS_LEGACY_STREAM),
+            symbol("cuMemAllocAsync"));
+    CHECK_EQ(look("cuMemAllocAsync", 11020, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM),
+            symbol("cuMemAllocAsync_ptsz"));
+    CHECK_EQ(look("cuMemcpyHtoD", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM),
+            symbol("cuMemcpyHtoD_v2_ptds"));
+    CHECK_EQ(look("cuCtxSynchronize", 12000, 0), symbol("cuCtxSynchronize"));
+    CHECK_EQ(look("cuCtxSynchronize", 13000, 0), symbol("cuCtxSynchronize_v2"));
+    CHECK_EQ(look("cuStreamGetCaptureInfo", 10010, 0), symbol("cuStreamGetCaptureInfo"));
+    CHECK_EQ(look("cuStreamGetCaptureInfo", 12000, 0), symbol("cuStreamGetCaptureInfo_v2"));
+    CHECK_EQ(look("cuStreamGetCaptureInfo", 12030, 0), symbol("cuStreamGetCaptureInfo_v3"));
+}
+
+TEST(the_look_up_finds_itself_at_the_right_arity)
+{
+    CHECK_EQ(look("cuGetProcAddress", 11030, 0), symbol("cuGetProcAddress"));
+    CHECK_EQ(look("cuGetProcAddress", 12000, 0), symbol("cuGetProcAddress_v2"));
+}
+
+TEST(what_is_not_there_says_why)
+{
+    CUdriverProcAddressQueryResult status;
+    void *address = &status;
+
+    CU(cuGetProcAddress_v2("cuMemAllocAsync", &address, 11010, 0, &status));
+    CHECK_EQ(address, NULL);
+    CHECK_EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    CU(cuGetProcAddress_v2("cuNoSuchThing", &address, 13000, 0, &status));
+    CHECK_EQ(address, NULL);
+    CHECK_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    CU(cuGetProcAddress_v2("", &address, 0, 0, &status));
+    CHECK_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    CU(cuGetProcAddress_v2("cuMemAlloc_v2", &address, 13000, 0, &status)); /* a symbol, no name */
+    CHECK_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    CHECK_EQ(cuGetProcAddress("cuNoSuchThing", &address, 13000, 0), CUDA_ERROR_NOT_FOUND);
+    CHECK_EQ(cuGetProcAddress("", &address, 0, 0), CUDA_ERROR_NOT_FOUND);
+    CHECK_EQ(cuGetProcAddress_v2("cuInit", &address, 2000, 64, NULL), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGetProcAddress_v2("cuInit", NULL, 2000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(private_tables_are_refused)
+{
+    CUuuid id = {{1, 2, 3}};
+    const void *table = &id;
+
+    CHECK_EQ(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_FOUND);
+    CHECK_EQ(table, NULL);
+}
+
+TEST(errors_have_names)
+{
+    const char *text;
+
+    CU(cuGetErrorName(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, &text));
+    CHECK_STR_EQ(text, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION");
+    CU(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));
+    CHECK_STR_EQ(text, "out of memory");
+    CHECK_EQ(cuGetErrorName((CUresult)12345, &text), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(text, NULL);
+}
+
+TEST(nothing_works_before_the_start_or_without_a_context)
+{
+    CUdeviceptr ptr;
+    int count;
+
+    CHECK_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+    CHECK_EQ(cuMemAlloc_v2(&ptr, 100), CUDA_ERROR_NOT_INITIALIZED);
+    CU(cuInit(0));
+    CU(cuDeviceGetCount(&count));
+    CHECK_EQ(count, 1);
+    CHECK_EQ(cuMemAlloc_v2(&ptr, 100), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+static void calls_after_fork(void)
+{
+    CUdeviceptr ptr;
+
+    CHECK_EQ(cuMemAlloc_v2(&ptr, 100), CUDA_ERROR_NOT_INITIALIZED);
+    CHECK_EQ(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
+}
+
+TEST(a_forked_child_has_no_device)
+{
+    sim_start();
+    CHECK_EQ(sim_in_child(calls_after_fork), 0);
+    (void)sim_alloc(100);
+}
+
+TEST(the_nth_call_fails_as_asked)
+{
+    CUdeviceptr ptr;
+    CUstream s;
+
+    sim_env("SIMCUDA_FAIL",
+            "cuMemAlloc:2:2,cuStreamCreate:2+:CUDA_ERROR_UNKNOWN,cuMemAllocAsync_ptsz:1:1");
+    sim_start();
+    (void)sim_alloc(100);
+    CHECK_EQ(cuMemAlloc_v2(&ptr, 100), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(sim_figures().held[0], 2 * MIB);
+    (void)sim_alloc(100);
+    s = sim_stream(0);
+    CHECK_EQ(cuStreamCreate(&s, 0), CUDA_ERROR_UNKNOWN);
+    CHECK_EQ(cuStreamCreate(&s, 0), CUDA_ERROR_UNKNOWN);
+    CU(cuMemAllocAsync(&ptr, 100, NULL));
+    CHECK_EQ(cuMemAllocAsync_ptsz(&ptr, 100, NULL), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(simcuda_calls("cuMemAlloc"), 3);
+    CHECK_EQ(simcuda_calls("cuMemAllocAsync"), 2);
+    CHECK_EQ(simcuda_calls("cuMemAllocAsync_ptsz"), 1);
+}
+
+static char messages[4096];
+static int message_pipe[2];
+
+static void bad_settings(void)
+{
+    size_t bytes;
+
+    dup2(message_pipe[1], STDERR_FILENO);
+    sim_env("SIMCUDA_MEMORY", "lots");
+    sim_env("SIMCUDA_SCHED", "later");
+    sim_env("SIMCUDA_DEVICES", "99");
+    sim_env("SIMCUDA_LAG", "-1");
+    sim_env("SIMCUDA_ORACLE", "maybe");
+    sim_env("SIMCUDA_FAIL", "cuMemAlloc:0:2,x,cuMemFree:1:success,cuMemFree:1:0");
+    sim_env("SIMCUDA_COSTS", "/no/such/file");
+    sim_env("SIMCUDA_LOG", "/no/such/folder/log");
+    sim_start();
+    CU(cuDeviceTotalMem_v2(&bytes, 0));
+    CHECK_EQ(bytes, (size_t)80 << 30);
+    CU(cuMemFree_v2(sim_alloc(100)));
+}
+
+TEST(bad_settings_get_one_line_each_and_the_default)
+{
+    static const char *const names[] = {"SIMCUDA_MEMORY", "SIMCUDA_SCHED", "SIMCUDA_DEVICES",
+            "SIMCUDA_LAG", "SIMCUDA_ORACLE", "SIMCUDA_FAIL", "SIMCUDA_COSTS", "SIMCUDA_LOG"};
+    int lines = 0;
+
+    REQUIRE(pipe(message_pipe) == 0);
+    CHECK_EQ(sim_in_child(bad_settings), 0);
+    close(message_pipe[1]);
+    REQUIRE(read(message_pipe[0], messages, sizeof(messages) - 1) > 0);
+    for (const char *c = messages; *c; c++)
+        lines += *c == '\n';
+    CHECK_EQ(lines, 11); /* four of them for SIMCUDA_FAIL */
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        CHECK(strstr(messages, names[i]) != NULL);
+}
+
+static void use_all_memory(void)
+{
+    CUdeviceptr ptr;
+    size_t free_bytes, total;
+
+    sim_env("SIMCUDA_MEMORY", "64M");
+    sim_env("SIMCUDA_DEVICES", "2");
+    sim_start();
+    CU(cuMemAlloc_v2(&ptr, 60 * MIB));
+    CU(cuMemGetInfo_v2(&free_bytes, &total));
+    CHECK_EQ(free_bytes, 4 * MIB);
+    CHECK_EQ(total, 64 * MIB);
+    CHECK_EQ(cuMemAlloc_v2(&ptr, 6 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cuMemAllocAsync(&ptr, 6 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    CU(cuMemAlloc_v2(&ptr, 4 * MIB));
+    CHECK_EQ(cuMemAlloc_v2(&ptr, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(sim_figures().peak[0], 64 * MIB);
+    CHECK_EQ(sim_figures().held[1], 0);
+    CHECK_EQ(sim_figures().devices, 2);
+}
+
+TEST(the_device_has_as_much_memory_as_it_was_given)
+{
+    use_all_memory();
+}
+
+TEST(calls_cost_what_the_table_says)
+{
+    CUmemAllocationProp prop = {
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle;
+    char path[] = "/tmp/simcuda_costs_XXXXXX";
+    int fd = mkstemp(path);
+    static const char table[] = "op,avg_us,p50_us\nmem_create,193.32,195\ncuMemRelease,1.5,1\n";
+
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(write(fd, table, sizeof(table) - 1), sizeof(table) - 1);
+    close(fd);
+    sim_env("SIMCUDA_COSTS", path);
+    sim_start();
+    unlink(path);
+    CHECK_EQ(sim_figures().cost_ns, 0);
+    CU(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    CHECK_EQ(sim_figures().cost_ns, 193320);
+    CU(cuMemRelease(handle));
+    CHECK_EQ(sim_figures().cost_ns, 194820);
+}
+
+static char log_path[] = "/tmp/simcuda_log_XXXXXX";
+
+static void logged(void)
+{
+    sim_start();
+    CU(cuMemFree_v2(sim_alloc(4 * MIB)));
+    exit(0);
+}
+
+TEST(the_log_has_every_call_and_the_figures)
+{
+    char text[8192] = {0};
+    int fd = mkstemp(log_path);
+
+    REQUIRE(fd >= 0);
+    sim_env("SIMCUDA_LOG", log_path);
+    CHECK_EQ(sim_in_child(logged), 0);
+    REQUIRE(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    unlink(log_path);
+    CHECK(strstr(text, "cuMemAlloc_v2 size=4194304 ptr=0x") != NULL);
+    CHECK(strstr(text, "cuMemFree_v2 ptr=0x") != NULL);
+    CHECK(strstr(text, "# device 0 held 0 peak 4194304 of 85899345920\n") != NULL);
+    CHECK(strstr(text, "# calls cuMemAlloc 1\n") != NULL);
+}
+
+static char hooked[64];
+static size_t free_seen_by_hook;
+
+/* Calls back into the driver: a lock held around the hook would hang here. */
+static void hook(const char *call)
+{
+    struct simcuda_stats stats = {.size = sizeof(stats)};
+
+    (void)snprintf(hooked, sizeof(hooked), "%s", call);
+    CHECK_EQ(simcuda_stats(&stats), 0);
+    free_seen_by_hook = stats.total[0] - stats.held[0];
+}
+
+TEST(the_hook_sees_every_call_before_it_happens)
+{
+    sim_start();
+    simcuda_set_call_hook(hook);
+    (void)sim_alloc(4 * MIB);
+    CHECK_STR_EQ(hooked, "cuMemAlloc_v2");
+    CHECK_EQ(free_seen_by_hook, (size_t)80 << 30);
+    simcuda_set_call_hook(NULL);
+    (void)sim_stream(0);
+    CHECK_STR_EQ(hooked, "cuMemAlloc_v2");
+}
+
+TEST(figures_of_another_size_are_refused)
+{
+    struct simcuda_stats stats = {.size = 8};
+
+    CHECK_EQ(simcuda_stats(&stats), -1);
+}

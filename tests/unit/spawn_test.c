@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tools/spawn.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct launch launch_of(char **argv)
+{
+    extern char **environ;
+    return (struct launch){.argv = argv, .env = environ};
+}
+
+TEST(exit_codes_and_signals_are_told)
+{
+    char *seven[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, (char[]){"exit 7"}, NULL};
+    char *killed[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, (char[]){"kill -9 $$"}, NULL};
+    struct launch l = launch_of(seven);
+    int status = 0;
+    REQUIRE_EQ(spawn_wait("test", &l, false, &status), 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    l = launch_of(killed);
+    REQUIRE_EQ(spawn_wait("test", &l, false, &status), 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == 9);
+}
+
+TEST(a_program_that_is_not_there_is_bad_use)
+{
+    char *none[] = {(char[]){"/nowhere/program"}, NULL};
+    struct launch l = launch_of(none);
+    int status = 0;
+    CHECK_EQ(spawn_wait("test", &l, false, &status), 2);
+}
+
+TEST(programs_are_told_from_scripts)
+{
+    char script[] = "/tmp/kedge-spawn-XXXXXX";
+    int fd = mkstemp(script);
+    REQUIRE(fd >= 0);
+    CHECK_EQ(write(fd, "#!/bin/sh\n", 10), 10);
+    (void)close(fd);
+    CHECK(!spawn_look_at(script).is_elf);
+    (void)unlink(script);
+    CHECK(spawn_look_at("/proc/self/exe").is_elf);
+    CHECK(!spawn_look_at("/nowhere").is_elf);
+}
+
+/* The build makes this program with a DT_RPATH and one without; KEDGE_TEST_RPATH names the directory of both. */
+TEST(a_dt_rpath_and_a_needed_runtime_are_found)
+{
+    struct spawn_program program = spawn_look_at(RPATH_PROGRAM);
+    CHECK(program.is_elf);
+    CHECK(program.has_rpath);
+    CHECK_EQ(program.runtime, 13);
+    program = spawn_look_at(RUNPATH_PROGRAM);
+    CHECK(!program.has_rpath);
+    CHECK_EQ(program.runtime, 13);
+    CHECK_EQ(spawn_look_at("/proc/self/exe").runtime, 0);
+}
+
+TEST(an_old_capture_is_removed_and_a_pattern_left_alone)
+{
+    char file[] = "/tmp/kedge-spawn-XXXXXX";
+    int fd = mkstemp(file);
+    REQUIRE(fd >= 0);
+    (void)close(fd);
+    CHECK_EQ(spawn_remove_old("test", file), 0);
+    CHECK_EQ(access(file, F_OK), -1);
+    CHECK_EQ(spawn_remove_old("test", file), 0);
+    CHECK_EQ(spawn_remove_old("test", NULL), 0);
+    CHECK_EQ(spawn_remove_old("test", "/tmp/%p"), 0);
+    CHECK_EQ(spawn_remove_old("test", "/tmp"), 2);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tests/unit/story.h"
+#include "tools/mine.h"
+#include "tools/predict.h"
+
+#define MB (UINT64_C(1) << 20)
+
+/* Two runs of one program; `late` blocks are freed inside the anchor by good and kept by bad. */
+struct pair {
+    struct story good, bad;
+    bool late[4096]; /* per block of bad */
+};
+
+static struct pair *pair_begin(void)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+    p->good = story_begin();
+    p->bad = story_begin();
+    return p;
+}
+
+static void pair_end(struct pair *p)
+{
+    story_end(&p->good);
+    story_end(&p->bad);
+    free(p);
+}
+
+static void enter(struct pair *p, const char *name)
+{
+    (void)story_enter(&p->good, name);
+    (void)story_enter(&p->bad, name);
+}
+
+static void leave(struct pair *p)
+{
+    story_exit(&p->good);
+    story_exit(&p->bad);
+}
+
+static void kept(struct pair *p, uint64_t site, uint64_t size)
+{
+    (void)story_alloc(&p->good, site, size);
+    (void)story_alloc(&p->bad, site, size);
+}
+
+static uint32_t late(struct pair *p, uint64_t site, uint64_t size)
+{
+    story_free(&p->good, story_alloc(&p->good, site, size));
+    uint32_t block = story_alloc(&p->bad, site, size);
+    p->late[block] = true;
+    return block;
+}
+
+static void numbered(char name[32], const char *stem, int number)
+{
+    (void)snprintf(name, 32, "%s%d", stem, number);
+}
+
+static struct mine mined(const struct pair *p)
+{
+    struct compare_side g = {p->good.trace, model_whole(p->good.trace), true};
+    struct compare_side b = {p->bad.trace, model_whole(p->bad.trace), true};
+    struct compare c;
+    struct mine mine;
+
+    compare_runs(&g, &b, &c);
+    struct mine_job job = {.trace = p->bad.trace,
+            .window = b.window,
+            .late = c.late,
+            .late_count = c.late_count,
+            .min_size = 2 * MB};
+    REQUIRE_EQ(mine_hints(&job, &mine), 0);
+    compare_done(&c);
+    return mine;
+}
+
+/* The hints match late blocks and nothing else, each released at the exit of its own anchor: checked by the acting code. */
+static void check_exact(const struct pair *p, const struct mine *mine)
+{
+    const struct trace *trace = p->bad.trace;
+    struct predict_match *matches = calloc(trace->block_count, sizeof(*matches));
+    struct rule *rules = calloc(mine->hint_count + 1, sizeof(*rules));
+    uint64_t matched = 0;
+
+    for (size_t i = 0; i < mine->hint_count; i++)
+        rules[i] = mine->hints[i].rule;
+    REQUIRE_EQ(predict_matches(trace, rules, mine->hint_count, matches), 0);
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (matches[i].rule == TRACE_NONE || matches[i].small)
+            continue;
+        matched++;
+        CHECK(p->late[i]);
+        CHECK_EQ(matches[i].at, trace->anchors[trace->blocks[i].anchor].exit);
+    }
+    CHECK_EQ(matched, mine->covered.count);
+    free(matches);
+    free(rules);
+}
+
+TEST(one_site_that_is_always_late_needs_one_hint)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 40; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        kept(p, 1, 8 * MB);
+        (void)late(p, 2, (uint64_t)(2 + i) * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    const struct rule *rule = &m.hints[0].rule;
+    CHECK_STR_EQ(rule->pick.inside, "SOT_CALL_*");
+    CHECK_STR_EQ(rule->when.anchor, "SOT_CALL_*");
+    CHECK_EQ(rule->when.kind, EDGE_EXIT);
+    CHECK_EQ(rule->pick.site[0], 2);
+    CHECK_EQ(rule->pick.size_lo, 2 * MB);
+    CHECK_EQ(rule->pick.size_hi, UINT64_MAX);
+    CHECK_EQ(rule->pick.nth_hi, UINT32_MAX);
+    CHECK_EQ(rule->mode, HINT_SHADOW);
+    CHECK_EQ(rule->expect_count, 40);
+    CHECK_EQ(rule->expect_bytes, m.covered.bytes);
+    CHECK_EQ(m.covered.count, 40);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(kept_tensors_of_the_same_site_split_the_hint_by_size)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 2 * MB);
+    (void)late(p, 1, 3 * MB);
+    kept(p, 1, 4 * MB);
+    (void)late(p, 1, 5 * MB);
+    kept(p, 1, 6 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 2); /* 2..3 and 5 */
+    CHECK_EQ(m.hints[0].rule.pick.size_lo, 2 * MB);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, 3 * MB);
+    CHECK_EQ(m.hints[1].rule.pick.size_lo, 5 * MB);
+    CHECK_EQ(m.hints[1].rule.pick.size_hi, 5 * MB);
+    CHECK_EQ(m.covered.count, 3);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(kept_tensors_of_the_same_site_and_size_split_the_hint_by_nth)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 5; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        kept(p, 1, 4 * MB);
+        (void)late(p, 1, 4 * MB);
+        (void)late(p, 1, 4 * MB);
+        kept(p, 1, 4 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_lo, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 2);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_*");
+    CHECK_EQ(m.covered.count, 10);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(anchors_where_the_same_tensor_is_kept_split_the_hint_by_name)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 6; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        if (i == 2 || i == 5)
+            kept(p, 1, 4 * MB);
+        else
+            (void)late(p, 1, 4 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 4);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_0");
+    CHECK_EQ(m.covered.count, 4);
+    CHECK_EQ(m.mixed.count, 0);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* The same site, size, number and name: in one instance late, in another kept. No hint can say that. */
+TEST(what_cannot_be_told_apart_gets_no_hint_and_is_counted)
+{
+    struct pair *p = pair_begin();
+    for (int i = 0; i < 4; i++) {
+        enter(p, "step");
+        if (i == 1)
+            kept(p, 1, 4 * MB);
+        else
+            (void)late(p, 1, 4 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.mixed.count, 3);
+    CHECK_EQ(m.mixed.bytes, 12 * MB);
+    CHECK_EQ(m.covered.count, 0);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(tensors_that_the_bad_run_frees_in_time_are_not_matched_either)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 4 * MB);
+    story_free(&p->good, story_alloc(&p->good, 1, 6 * MB));
+    story_free(&p->bad, story_alloc(&p->bad, 1, 6 * MB));
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, 4 * MB);
+    CHECK_EQ(m.hints[0].count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(allocations_of_the_site_outside_of_the_anchor_do_not_matter)
+{
+    struct pair *p = pair_begin();
+    kept(p, 1, 4 * MB);
+    enter(p, "A");
+    (void)late(p, 1, 4 * MB);
+    leave(p);
+    enter(p, "B");
+    kept(p, 1, 4 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, UINT64_MAX);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "A");
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(small_blocks_are_left_alone_and_counted)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 2 * MB - 1);
+    (void)late(p, 1, 2 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.covered.count, 1);
+    CHECK_EQ(m.small.count, 1);
+    CHECK_EQ(m.small.bytes, 2 * MB - 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(blocks_without_a_stack_get_no_hint)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 0, 4 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.unplaced.count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* Freed by good after the inner anchor and before the outer one's exit: only the outer exit is proved. */
+TEST(a_hint_for_an_outer_anchor_does_not_act_at_the_inner_exit)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 3; i++) {
+        numbered(name, "step_", i);
+        enter(p, name);
+        enter(p, "forward");
+        uint32_t g = story_alloc(&p->good, 1, 4 * MB);
+        uint32_t b = story_alloc(&p->bad, 1, 4 * MB);
+        leave(p);
+        story_free(&p->good, g);
+        leave(p);
+        p->late[b] = true;
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_STR_EQ(m.hints[0].rule.when.anchor, "step_?");
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "step_*/forward");
+    CHECK_EQ(m.covered.count, 3);
+
+    struct predict_match matches[3];
+    REQUIRE_EQ(predict_matches(p->bad.trace, &m.hints[0].rule, 1, matches), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t inner = p->bad.trace->blocks[i].anchor;
+        uint32_t outer = p->bad.trace->anchors[inner].parent;
+        CHECK_EQ(matches[i].at, p->bad.trace->anchors[outer].exit);
+    }
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(the_prediction_counts_releases_at_their_exits)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 10; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        kept(p, 1, 4 * MB);
+        (void)late(p, 2, 8 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.max_before, 120 * MB);
+    CHECK_EQ(m.max_after, 48 * MB); /* all kept, and the last late one before its exit */
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_PEAK);
+    CHECK_EQ(m.hints[0].gain, 72 * MB);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(a_hint_behind_the_peak_is_said_to_have_no_effect)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    uint32_t g = story_alloc(&p->good, 9, 100 * MB);
+    uint32_t b = story_alloc(&p->bad, 9, 100 * MB);
+    story_free(&p->good, g);
+    story_free(&p->bad, b);
+    leave(p);
+    enter(p, "B");
+    (void)late(p, 2, 8 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1); /* it is written all the same: every missing free becomes a hint */
+    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_NONE);
+    CHECK_EQ(m.max_after, m.max_before);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* Sites, sizes and anchors at random: never a hint that matches something else, never a late block lost. */
+TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
+{
+    uint32_t state = 7;
+    for (int round = 0; round < 300; round++) {
+        struct pair *p = pair_begin();
+        char name[32];
+        uint64_t late_count = 0;
+        for (int i = 0; i < 12; i++) {
+            numbered(name, "S", i % 8);
+            enter(p, name);
+            for (int k = 0; k < 6; k++) {
+                state = state * 1664525u + 1013904223u;
+                uint64_t site = 1 + (state >> 20) % 2;
+                uint64_t size = (1 + (state >> 10) % 4) * MB;
+                if ((state >> 28) % 3 == 0) {
+                    (void)late(p, site, size);
+                    late_count++;
+                } else {
+                    kept(p, site, size);
+                }
+            }
+            leave(p);
+        }
+        struct mine m = mined(p);
+        check_exact(p, &m);
+        CHECK_EQ(m.covered.count + m.small.count + m.mixed.count + m.unplaced.count, late_count);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
+TEST(folding_replaces_runs_of_digits)
+{
+    char glob[RULE_GLOB_MAX];
+    char path[RULE_GLOB_MAX + 100];
+    mine_fold("SOT_CALL_17", false, glob);
+    CHECK_STR_EQ(glob, "SOT_CALL_*");
+    mine_fold("step_12/layer3.fwd", false, glob);
+    CHECK_STR_EQ(glob, "step_*/layer*.fwd");
+    mine_fold("step_12", true, glob);
+    CHECK_STR_EQ(glob, "step_??");
+    memset(path, 'x', sizeof(path));
+    path[sizeof(path) - 1] = '\0';
+    mine_fold(path, false, glob);
+    CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
+    CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tools/symbols.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+/* The address of the call, as a capture has it: one byte before the return address. */
+static __attribute__((noinline)) uintptr_t caller(void)
+{
+    return (uintptr_t)__builtin_return_address(0) - 1;
+}
+
+/* Inlined into its caller, so that one machine frame is two lines. */
+static inline __attribute__((always_inline)) uintptr_t inner_place(int *line)
+{
+    *line = __LINE__ + 1;
+    uintptr_t at = caller();
+    __asm__ volatile("" ::: "memory"); /* no tail call */
+    return at;
+}
+
+static __attribute__((noinline)) uintptr_t outer_place(int *inner_line, int *call_line)
+{
+    *call_line = __LINE__ + 1;
+    uintptr_t at = inner_place(inner_line);
+    __asm__ volatile("" ::: "memory");
+    return at;
+}
+
+static int find_base(struct dl_phdr_info *info, size_t size, void *base)
+{
+    (void)size;
+    *(uintptr_t *)base = info->dlpi_addr; /* the program comes first */
+    return 1;
+}
+
+static uintptr_t load_bias(void)
+{
+    uintptr_t base = 0;
+    (void)dl_iterate_phdr(find_base, &base);
+    return base;
+}
+
+/* The build-id of this program, from its own note. */
+static int find_note(struct dl_phdr_info *info, size_t size, void *out)
+{
+    struct trace_module *module = out;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const unsigned char *at = (const unsigned char *)(info->dlpi_addr + header->p_vaddr);
+        const unsigned char *end = at + header->p_memsz;
+        while (header->p_type == PT_NOTE && at + sizeof(ElfW(Nhdr)) <= end) {
+            ElfW(Nhdr) note;
+            memcpy(&note, at, sizeof(note));
+            at += sizeof(note);
+            size_t name = (note.n_namesz + 3u) & ~3u;
+            if (note.n_type == 3 && note.n_namesz == 4 && memcmp(at, "GNU", 4) == 0) {
+                module->build_id_length = (uint8_t)note.n_descsz;
+                memcpy(module->build_id, at + name, note.n_descsz);
+                return 1;
+            }
+            at += name + ((note.n_descsz + 3u) & ~3u);
+        }
+    }
+    return 1;
+}
+
+static char *own_path(void)
+{
+    return realpath("/proc/self/exe", NULL);
+}
+
+/* A trace with one stack of one frame at `address` of `module`. */
+static struct trace *trace_of(struct trace_module module, uint64_t offset)
+{
+    struct trace *trace = trace_new();
+    uint32_t number = trace_add_module(trace, &module);
+    struct trace_frame frame = {number, offset};
+    (void)trace_add_stack(trace, &frame, 1, false);
+    return trace;
+}
+
+TEST(inlined_calls_are_lines_of_their_own)
+{
+    int inner_line;
+    int call_line;
+    uintptr_t at = outer_place(&inner_line, &call_line);
+    struct trace_module module = {.path = own_path(), .is_program = true};
+    (void)dl_iterate_phdr(find_note, &module);
+    struct trace *trace = trace_of(module, at - load_bias());
+    struct symbols *symbols = symbols_new(trace);
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, 1, &count);
+
+    REQUIRE_EQ(count, 2);
+    CHECK_STR_EQ(lines[0].function, "inner_place");
+    CHECK_STR_EQ(lines[1].function, "outer_place");
+    CHECK_STR_EQ(symbols_base_name(lines[0].file), "symbols_test.c");
+    CHECK_EQ(lines[0].line, (unsigned)inner_line);
+    CHECK_EQ(lines[1].line, (unsigned)call_line);
+    char want[64];
+    (void)snprintf(want, sizeof(want), "inner_place symbols_test.c:%d", inner_line);
+    CHECK_STR_EQ(symbols_site(symbols, 1), want);
+    CHECK_STR_EQ(symbols_owner(symbols, 1), module.path);
+    CHECK(symbols_trouble(symbols, 0) == NULL);
+    symbols_free(symbols);
+    trace_free(trace);
+    free(module.path);
+}
+
+TEST(another_build_gets_no_names_but_a_note)
+{
+    struct trace_module module = {
+            .path = own_path(), .is_program = true, .build_id = {1, 2, 3}, .build_id_length = 20};
+    struct trace *trace = trace_of(module, 0x1234);
+    struct symbols *symbols = symbols_new(trace);
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, 1, &count);
+    REQUIRE_EQ(count, 1);
+    CHECK_STR_EQ(lines[0].function, "symbols_test+0x1234");
+    CHECK(lines[0].file == NULL);
+    REQUIRE(symbols_trouble(symbols, 0) != NULL);
+    CHECK(strstr(symbols_trouble(symbols, 0), "rebuilt since the capture") != NULL);
+    CHECK(symbols_trouble(symbols, 1) == NULL);
+    symbols_free(symbols);
+    trace_free(trace);
+    free(module.path);
+}
+
+TEST(a_missing_file_gives_module_and_address)
+{
+    struct trace_module module = {.path = (char[]){"/nowhere/libx.so"}, .is_program = true};
+    struct trace *trace = trace_of(module, 0x40);
+    struct symbols *symbols = symbols_new(trace);
+    CHECK_STR_EQ(symbols_site(symbols, 1), "libx.so+0x40 libx.so");
+    CHECK(strstr(symbols_trouble(symbols, 0), "/nowhere/libx.so") != NULL);
+    symbols_free(symbols);
+    trace_free(trace);
+}
+
+TEST(without_line_numbers_the_symbol_and_its_distance_are_given)
+{
+    void *library = dlopen(PLAIN_LIBRARY, RTLD_NOW); /* built without debug information */
+    REQUIRE(library != NULL);
+    void *function = dlsym(library, "cudaGetDeviceCount");
+    Dl_info info;
+    struct link_map *map = NULL;
+    REQUIRE(function && dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP));
+    struct trace_module module = {.path = realpath(info.dli_fname, NULL)};
+    struct trace *trace = trace_of(module, (uintptr_t)function + 3 - map->l_addr);
+    struct symbols *symbols = symbols_new(trace);
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, 1, &count);
+    REQUIRE_EQ(count, 1);
+    CHECK(lines[0].file == NULL);
+    CHECK_STR_EQ(lines[0].function, "cudaGetDeviceCount+0x3");
+    CHECK(!lines[0].is_ours);
+    symbols_free(symbols);
+    trace_free(trace);
+    free(module.path);
+}
+
+TEST(code_in_no_module_and_no_stack_at_all_have_words_too)
+{
+    struct trace *trace = trace_new();
+    struct trace_frame frame = {TRACE_NONE, 0x7f00};
+    uint32_t stack = trace_add_stack(trace, &frame, 1, false);
+    struct symbols *symbols = symbols_new(trace);
+    CHECK_STR_EQ(symbols_site(symbols, stack), "?+0x7f00 ");
+    CHECK_STR_EQ(symbols_site(symbols, 0), "(no stack)");
+    CHECK_STR_EQ(symbols_owner(symbols, 0), "");
+    symbols_free(symbols);
+    trace_free(trace);
+}
+
+TEST(the_site_is_the_innermost_frame_of_the_program)
+{
+    struct trace *trace = trace_new();
+    struct trace_module cuda = {.path = (char[]){"/x/libcudart.so"}};
+    struct trace_module mine = {.path = (char[]){"/x/app"}, .is_program = true};
+    uint32_t a = trace_add_module(trace, &cuda);
+    uint32_t b = trace_add_module(trace, &mine);
+    struct trace_frame frames[] = {{a, 1}, {b, 2}, {b, 3}};
+    uint32_t stack = trace_add_stack(trace, frames, 3, false);
+    struct symbols *symbols = symbols_new(trace);
+    CHECK_STR_EQ(symbols_site(symbols, stack), "app+0x2 app");
+    CHECK_STR_EQ(symbols_owner(symbols, stack), "/x/app");
+    symbols_free(symbols);
+    trace_free(trace);
+}

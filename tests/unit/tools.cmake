@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+foreach(part align compare launch load model render steps args)
+    kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
+endforeach()
+if(TARGET kedge_alloc)
+    kedge_unit_test(suggest SOURCES suggest_test.c LIBS kedge_tools)
+endif()
+
+# An empty program that needs libcudart.so.13, with each of the two ways to say where libraries are.
+add_library(rpath_runtime SHARED rpath_runtime.c)
+set_target_properties(rpath_runtime PROPERTIES
+    PREFIX "" OUTPUT_NAME libcudart SUFFIX .so.13 NO_SONAME OFF
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit/rpath)
+target_compile_options(rpath_runtime PRIVATE -g0)
+target_link_options(rpath_runtime PRIVATE -Wl,-soname,libcudart.so.13)
+foreach(kind rpath runpath)
+    add_executable(${kind}_program rpath_program.c)
+    target_link_libraries(${kind}_program PRIVATE rpath_runtime)
+    set_target_properties(${kind}_program PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit/rpath)
+endforeach()
+target_link_options(rpath_program PRIVATE -Wl,--disable-new-dtags)
+target_link_options(runpath_program PRIVATE -Wl,--enable-new-dtags)
+kedge_unit_test(spawn SOURCES spawn_test.c LIBS kedge_tools
+    DEFINES RPATH_PROGRAM="$<TARGET_FILE:rpath_program>" RUNPATH_PROGRAM="$<TARGET_FILE:runpath_program>")
+add_dependencies(spawn_test rpath_program runpath_program)
+
+# Its own lines are looked up: debug information whatever the preset.
+kedge_unit_test(symbols SOURCES symbols_test.c LIBS kedge_tools DEFINES PLAIN_LIBRARY="$<TARGET_FILE:rpath_runtime>")
+target_compile_options(symbols_test PRIVATE -g)
+add_dependencies(symbols_test rpath_runtime)
+
+# kedge-replay against a runtime that is wrong on purpose.
+add_library(broken_runtime SHARED broken_runtime.c)
+target_link_libraries(broken_runtime PRIVATE kedge_flags)
+set_target_properties(broken_runtime PROPERTIES
+    PREFIX "" OUTPUT_NAME libcudart SUFFIX .so.13 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit/broken)
+kedge_script_test(unit.replay.wrong_patterns_and_bad_traces_are_told SCRIPT replay_cli.sh LABELS unit)
+
+if(NOT TARGET kedge_cli)
+    return()
+endif()
+
+# Writes captures without a device, through the capture's own writer.
+add_executable(capture_maker capture_maker.c)
+target_link_libraries(capture_maker PRIVATE kedge_flags kedge_track kedge_alloc pthread ${CMAKE_DL_LIBS})
+target_compile_options(capture_maker PRIVATE -g -O0) # its stacks are part of the test
+set_target_properties(capture_maker PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
+
+foreach(case
+        "report:report_prints_the_seeds_lines_and_names_the_stacks"
+        "hints:report_counts_releases_beside_frees"
+        "endings:report_works_after_oom_and_kill"
+        "diff:diff_names_the_late_frees_by_site"
+        "suggest:suggest_writes_hints_that_lint_accepts"
+        "lint:hints_lint_names_line_and_column"
+        "words:words_and_exit_codes_are_those_of_the_contract"
+        "man:man_pages_list_the_options_of_help")
+    string(REGEX MATCH "^[^:]*" part ${case})
+    string(REGEX REPLACE "^[^:]*:" "" name ${case})
+    kedge_script_test(unit.cli.${name} SCRIPT tools_cli.sh ARGS ${part} LABELS unit)
+endforeach()
+
+foreach(case
+        "run:run_passes_on_words_exit_codes_and_signals"
+        "rpath:run_finds_the_simulated_runtime_past_a_dt_rpath"
+        "small:hints_make_the_bad_subgraph_equal_the_good_one"
+        "verify:verify_names_the_hint_that_fails"
+        "replay:replay_records_every_allocation"
+        "traces:replay_of_real_traces_has_their_peaks")
+    string(REGEX MATCH "^[^:]*" part ${case})
+    string(REGEX REPLACE "^[^:]*:" "" name ${case})
+    kedge_script_test(preload.cli.${name} SCRIPT tools_run.sh ARGS ${part} LABELS preload TIMEOUT 300)
+endforeach()

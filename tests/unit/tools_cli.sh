@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Drives `kedge` on captures that capture_maker wrote. $1 says which part.
+set -eu
+kedge=$KEDGE_BUILD/kedge
+make=$KEDGE_BUILD/tests/unit/capture_maker
+fail() { echo "FAILED: $*" >&2; exit 1; }
+# expect CODE COMMAND...: its exit code; output in ./out, messages in ./err
+expect() {
+    local want=$1 got=0
+    shift
+    "$@" >out 2>err || got=$?
+    [ "$got" = "$want" ] || { cat out err >&2; fail "exit $got instead of $want: $*"; }
+}
+has() { grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 lacks: $2"; }; }
+hasnt() { ! grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 has: $2"; }; }
+json() { python3 -c 'import json, sys; j = json.load(open("out")); sys.exit(not eval(sys.argv[1]))' "$1" || { cat out >&2; fail "$1"; }; }
+form() { "$make" "$1" "$1.kcap"; }
+
+case "$1" in
+report)
+    form good; form bad
+    expect 0 "$kedge" report bad.kcap --from SOT_CALL_0 --to SOT_CALL_18
+    # 19 anchors: inputs 2,3,4 MB in turn (56), 16 + 8 + 1 MB each, and 4 KB pairs.
+    has out "Remaining memory: 227.00 MB"
+    has out "Allocated memory: 531.07 MB"
+    has out "Allocated count: 95"
+    has out "Freed memory: 304.07 MB"
+    has out "Freed count: 38"
+    has out "allocate capture_maker.c:"
+    has out "unused_input /"
+    has out "Test device"
+    has out "ended     by itself"
+    hasnt out $'\033'
+    expect 0 "$kedge" report good.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    json "j['remaining_bytes'] == (19 + 9*8)<<20 and j['freed_count'] == 19+19+10"
+    json "j['max_bytes'] > j['remaining_bytes'] and j['hinted_freed_count'] == 0"
+    json "len(j['anchors']) == 19 and j['anchors'][3]['name'] == 'SOT_CALL_3' and j['anchors'][3]['instance'] == 0"
+    json "j['anchors'][3]['allocated_count'] == 4 and j['complete'] is True and j['program']['clean'] is True"
+    json "all(k in j for k in 'max_with_hints_bytes remaining_with_hints_bytes peak_reserved_bytes'.split())"
+    json "j['live'][0]['stack'][0]['function'] == 'allocate' and j['live'][0]['stack'][0]['line'] > 0"
+    json "j['libraries'][0]['path'].endswith('capture_maker')"
+    expect 0 "$kedge" report good.kcap --by anchor
+    has out "SOT_CALL_19"
+    for view in live hwm libraries hints oom anchors; do expect 0 "$kedge" report good.kcap --view $view; done
+    expect 2 "$kedge" report good.kcap --view frag
+    has err "not in this version"
+    expect 2 "$kedge" report good.kcap --from SOT_CALL_99
+    has err "no anchor 'SOT_CALL_99'"
+    expect 2 "$kedge" report good.kcap --from SOT_CALL_5 --to SOT_CALL_4
+    expect 2 "$kedge" report nowhere.kcap
+    has err "nowhere.kcap"
+    echo nonsense >bad.txt
+    expect 2 "$kedge" report bad.txt
+    head -c 5000 good.kcap >cut.kcap
+    expect 2 "$kedge" report cut.kcap
+    ;;
+hints)
+    form shadow; form live; form touched; form good
+    expect 0 "$kedge" report shadow.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    json "j['hinted_freed_count'] == 0 and j['max_with_hints_bytes'] == j['max_bytes']"
+    json "j['would_freed_count'] == 29 and j['would_freed_bytes'] == (56 + 80)<<20"
+    json "j['remaining_would_bytes'] == (19 + 9*8)<<20"
+    expect 0 "$kedge" report shadow.kcap
+    has out "hints would make it"
+    expect 0 "$kedge" report live.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    cp out live.json
+    json "j['hinted_freed_count'] == 29 and j['remaining_bytes'] == 227<<20"
+    json "[h['id'] for h in j['hints']] == ['input', 'output'] and j['hints'][0]['released_count'] == 20"
+    expect 0 "$kedge" report good.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    json "json.load(open('live.json'))['remaining_with_hints_bytes'] == j['remaining_bytes']"
+    json "json.load(open('live.json'))['freed_with_hints_count'] == j['freed_count'] + 19"
+    expect 0 "$kedge" report touched.kcap
+    has out "hint input: a call that touches a released range was stopped"
+    has out "late_kernel"
+    has out "unused_input"
+    expect 0 "$kedge" report touched.kcap --json
+    json "j['hints'][0]['violations'] == 1 and any(f['function'] == 'late_kernel' for f in j['hints'][0]['used_by'])"
+    ;;
+endings)
+    form oom || true; form killed || true
+    expect 0 "$kedge" report oom.kcap
+    has out "Out of memory"
+    has out "requested                    64.00 MB"
+    has out "free on the device           3.00 MB"
+    has out "largest free block of the pool not known"
+    has out "SOT_CALL_15"
+    has out "run_out_of_memory"
+    expect 0 "$kedge" report killed.kcap --json
+    json "j['program']['clean'] is False"
+    # 32 outside; 15 whole anchors (45 of inputs, 15 * 9) and the 16th with 2 + 8 + 1
+    json "j['remaining_bytes'] == (32 + 45 + 15*9 + 2 + 9)<<20"
+    expect 0 "$kedge" report killed.kcap
+    has out "still running, or killed"
+    ;;
+diff)
+    form good; form bad; form oom || true
+    expect 0 "$kedge" diff good.kcap bad.kcap
+    has out "Late frees: 30, 139.00 MB"
+    has out "unused_input /"
+    has out "unused_output /"
+    has out "Harmless: 20 allocations only in bad (80.00 KB)"
+    expect 0 "$kedge" diff good.kcap bad.kcap --json
+    json "j['late_frees'] == 30 and j['late_bytes'] == 139<<20 and j['harmless_pairs'] == 20"
+    json "[(g['count'], g['bytes']>>20) for g in j['groups']] == [(10, 80), (20, 59)]"
+    json "j['groups'][0]['site'].startswith('allocate capture_maker.c:') and j['groups'][0]['sizes'] == [8<<20]"
+    json "j['groups'][1]['sizes'] == [2<<20, 3<<20, 4<<20] and j['groups'][1]['anchors'][0] == 'SOT_CALL_0'"
+    json "j['groups'][1]['stack'][1]['function'] == 'unused_input'"
+    json "j['extra_kept'] == 0 and j['missing'] == 0 and j['anchors_paired'] == 20"
+    expect 0 "$kedge" diff good.kcap bad.kcap --from SOT_CALL_2 --to SOT_CALL_3 --json
+    json "j['late_frees'] == 3"
+    expect 1 "$kedge" diff good.kcap bad.kcap --fail-on 'late>29'
+    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30'
+    expect 2 "$kedge" diff good.kcap bad.kcap --fail-on 'peak>1'
+    expect 0 "$kedge" diff bad.kcap good.kcap --json
+    json "j['late_frees'] == 0"
+    # The run that ended inside SOT_CALL_15 proves nothing about that anchor.
+    expect 0 "$kedge" diff good.kcap oom.kcap --json
+    json "j['late_frees'] == 15 + 8 and j['never_freed'] == 0"
+    ;;
+suggest)
+    form good; form bad
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o hints.yaml
+    has out "for 30 of 30 late frees"
+    has out "lowers the peak"
+    expect 0 "$kedge" hints lint hints.yaml
+    has hints.yaml "SOT_CALL_"
+    has hints.yaml "shadow"
+    has hints.yaml "capture_maker"
+    [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644"
+    (umask 077; "$kedge" suggest --good good.kcap --bad bad.kcap --output hints.yaml --json >out)
+    [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644 under umask 077"
+    json "j['late_frees'] == 30 and j['covered'] == {'count': 30, 'bytes': 139<<20}"
+    json "sum(h['count'] for h in j['hints']) == 30 and j['predicted_max_bytes'] < j['max_bytes']"
+    json "any(h['inside'] == 'SOT_CALL_*' and h['count'] == 20 for h in j['hints'])"
+    expect 1 "$kedge" suggest --good bad.kcap --bad good.kcap -o none.yaml
+    has err "no hint to write"
+    [ ! -e none.yaml ] || fail "none.yaml was written"
+    expect 2 "$kedge" suggest good.kcap
+    has err "not in this version"
+    expect 2 "$kedge" suggest --good good.kcap
+    expect 2 "$kedge" suggest --good good.kcap --bad bad.kcap -o /nowhere/h.yaml
+    has err "/nowhere/h.yaml"
+    ;;
+lint)
+    printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {sizes: 3}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
+    expect 1 "$kedge" hints lint h.yaml
+    has err "h.yaml:5:"
+    expect 1 "$kedge" hints lint h.yaml --json
+    json "j['valid'] is False and 'h.yaml:5:' in j['error']"
+    expect 2 "$kedge" hints lint nowhere.yaml
+    expect 2 "$kedge" hints check h.yaml
+    printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {size: ">=4MiB"}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
+    expect 0 "$kedge" hints lint h.yaml
+    has out "a matches allocations of any site anywhere"
+    ;;
+words)
+    expect 0 "$kedge" --help
+    for c in run report diff suggest verify replay hints env; do has out "  $c "; done
+    expect 0 "$kedge" --version
+    expect 2 "$kedge"
+    for c in check whatif plan ranks export import top bundle; do
+        expect 2 "$kedge" $c x
+        has err "not in this version yet"
+        [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
+    done
+    expect 2 "$kedge" reprot
+    has err "did you mean report?"
+    expect 2 "$kedge" report --form x
+    has err "did you mean --from?"
+    expect 0 "$kedge" env
+    has out "KEDGE_CAPTURE="
+    KEDGE_MODE=track expect 0 "$kedge" env --json
+    json "[v['value'] for v in j['variables'] if v['name'] == 'KEDGE_MODE'] == ['track']"
+    json "any(k['key'] == 'mb' for v in j['variables'] for k in v['keys'])"
+    # A full disk is no success.
+    got=0; "$kedge" env >/dev/full 2>/dev/null || got=$?
+    [ "$got" = 2 ] || fail "exit $got with /dev/full"
+    ;;
+man)
+    # The source of a page as text: dashes plain, quotes gone.
+    text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
+    options() { grep -oE -- '--[a-z-]+' | sort -u; }
+    for c in run report diff suggest verify replay hints env; do
+        page=$KEDGE_SOURCE/tools/man/kedge-$c.1
+        [ -e "$page" ] || fail "no $page"
+        "$kedge" $c --help | options >help
+        # The paragraphs of OPTIONS: each option stands in the line after .TP.
+        text "$page" | sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' | grep -A1 '^.TP' | options >page
+        diff help page >&2 || fail "--help and kedge-$c.1 list different options"
+        has "$page" "SPDX-License-Identifier"
+        has "$KEDGE_SOURCE/tools/man/kedge.1" ".BR kedge-$c (1)"
+    done
+    "$KEDGE_BUILD/kedge-replay" --help | options >help
+    text "$KEDGE_SOURCE/tools/man/kedge-replay.1" | options >page
+    comm -23 help page >missing
+    [ ! -s missing ] || fail "kedge-replay.1 lacks options of kedge-replay: $(cat missing)"
+    ! command -v man >/dev/null || for page in "$KEDGE_SOURCE"/tools/man/*.1; do
+        man --warnings -l "$page" >/dev/null 2>err
+        [ ! -s err ] || fail "$page: $(cat err)"
+    done
+    ;;
+*)
+    fail "no part $1"
+    ;;
+esac

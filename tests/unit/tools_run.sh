@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Drives `kedge` with libkedge.so and the simulated device. $1 says which part.
+set -eu
+build=$KEDGE_BUILD
+unset KEDGE_BUILD KEDGE_SOURCE KEDGE_SANITIZE # no variables of kedge's
+kedge=$build/kedge
+sot=$build/trainers/sot
+fail() { echo "FAILED: $*" >&2; exit 1; }
+for part in libkedge.so sim/libcuda.so.1 sim/libcudart.so.13 trainers/sot; do
+    [ -e "$build/$part" ] || { echo "SKIP: no $part in this build"; exit 77; }
+done
+expect() {
+    local want=$1 got=0
+    shift
+    "$@" >out 2>err || got=$?
+    [ "$got" = "$want" ] || { cat out err >&2; fail "exit $got instead of $want: $*"; }
+}
+has() { grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 lacks: $2"; }; }
+json() { python3 -c 'import json, sys; j = json.load(open("out")); sys.exit(not eval(sys.argv[1]))' "$1" || { cat out >&2; fail "$1"; }; }
+small() { # name, form, more for kedge run...
+    local name=$1 form=$2
+    shift 2
+    expect 0 "$kedge" run --sim --capture "$name.kcap" "$@" -- "$sot" --form "$form" --graph small
+    grep checksum out >"$name.sum"
+}
+window="--from SOT_CALL_0 --to SOT_CALL_0"
+
+case "$1" in
+run)
+    expect 7 "$kedge" run -- sh -c 'exit 7'
+    expect 143 "$kedge" run -- sh -c 'kill -TERM $$'
+    expect 2 "$kedge" run -- ./nowhere
+    has err "nowhere: No such file"
+    expect 2 "$kedge" run
+    touch a.kcap
+    # No CUDA in it: no capture, and the old one is gone.
+    expect 0 "$kedge" run --capture a.kcap -- env
+    has out "KEDGE_CAPTURE=$PWD/a.kcap"
+    has out "LD_PRELOAD=$build/libkedge.so"
+    [ ! -e a.kcap ] || fail "the old capture is still there"
+    KEDGE_SIM=/nowhere expect 77 "$kedge" run --sim -- true
+    has err "no simulated device in /nowhere"
+    expect 2 "$kedge" run --mode fast -- true
+    expect 2 "$kedge" run --entrance async -- true
+    expect 2 "$kedge" run --hints nowhere.yaml -- true
+    # The words behind the program are the program's.
+    expect 0 "$kedge" run -- echo --json --help
+    has out "--json --help"
+    ;;
+rpath)
+    # The program's exit code is the number of devices: its own runtime has none, the simulated one has one.
+    for kind in rpath runpath; do
+        expect 0 "$kedge" run -- "$build/tests/unit/rpath/${kind}_program"
+        expect 1 "$kedge" run --sim -- "$build/tests/unit/rpath/${kind}_program"
+    done
+    ;;
+small)
+    small good pt
+    small bad pir
+    expect 0 "$kedge" report bad.kcap $window
+    for line in "Remaining memory: 6.75 MB" "Max memory: 10.12 MB" "Allocated memory: 10.12 MB" "Allocated count: 3" \
+        "Freed memory: 3.38 MB" "Freed count: 1"; do has out "$line"; done
+    expect 0 "$kedge" report good.kcap $window
+    for line in "Remaining memory: 3.38 MB" "Max memory: 10.12 MB" "Allocated memory: 10.12 MB" "Allocated count: 3" \
+        "Freed memory: 6.75 MB" "Freed count: 2"; do has out "$line"; done
+    expect 0 "$kedge" report good.kcap $window --json
+    cp out good.json
+    expect 0 "$kedge" diff good.kcap bad.kcap --json
+    json "j['late_frees'] == 1 and j['late_bytes'] == 3538944 and len(j['groups']) == 1"
+    json "j['groups'][0]['site'].startswith('contiguous_copy sot.c:') and j['groups'][0]['anchors'] == ['SOT_CALL_0']"
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml --json $window
+    json "j['predicted_max_bytes'] == 3 * 3538944 and len(j['hints']) == 1 and j['predicted_peak_reserved_bytes'] > 0"
+    small shadow pir --hints h.yaml
+    expect 0 "$kedge" report shadow.kcap $window --json
+    json "j['remaining_bytes'] == 2 * 3538944 and j['hinted_freed_count'] == 0 and j['remaining_would_bytes'] == 3538944"
+    # live without a receipt stays in shadow
+    small unproved pir --hints h.yaml --hints-mode live
+    expect 0 "$kedge" report unproved.kcap --json
+    json "j['hinted_freed_count'] == 0"
+    expect 0 "$kedge" verify --sim --hints h.yaml --json -- "$sot" --form pir --graph small
+    json "j['verified'] is True and j['hints'][0]['matched_count'] == 1 and j['hints'][0]['trapped_count'] == 1"
+    small live pir --hints h.yaml --hints-mode live
+    expect 0 "$kedge" report live.kcap $window --json
+    json "(lambda g: all(j[a] == g[b] for a, b in (('remaining_with_hints_bytes', 'remaining_bytes'), ('max_with_hints_bytes', 'max_bytes'), ('allocated_bytes', 'allocated_bytes'), ('allocated_count', 'allocated_count'), ('freed_with_hints_bytes', 'freed_bytes'), ('freed_with_hints_count', 'freed_count'))))(json.load(open('good.json')))"
+    cmp good.sum live.sum && cmp good.sum bad.sum && cmp good.sum shadow.sum || fail "the checksums differ"
+    ;;
+verify)
+    small good pt
+    small bad pir
+    "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml >/dev/null
+    expect 1 "$kedge" verify --sim --hints h.yaml -- "$sot" --form pir --graph small --touch-released
+    has out "not verified: hint contiguous-copy-1: shadow: its storage is used after the release was due"
+    has err "touch_tensor"
+    has err "contiguous_copy"
+    [ ! -e h.yaml.receipt ] || fail "a receipt was written"
+    # Another form of the program: the hint matches nothing that it expects.
+    sed 's/per-step: 1/per-step: 2/' h.yaml >two.yaml
+    expect 1 "$kedge" verify --sim --hints two.yaml -- "$sot" --form pir --graph small
+    has out "matched 1 allocations, 2 expected"
+    # The program fails by itself.
+    expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
+    has out "exit code 2"
+    # Hints for another program are not in force.
+    sed 's/argv: .*/argv: "*other*"/' h.yaml >other.yaml
+    expect 1 "$kedge" verify --sim --hints other.yaml -- "$sot" --form pir --graph small
+    has out "not in force"
+    expect 2 "$kedge" verify --sim -- "$sot"
+    expect 2 "$kedge" verify --sim --hints nowhere.yaml -- "$sot"
+    expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small
+    has out "1 hints verified"
+    [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
+    expect 77 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot"
+    ;;
+replay)
+    python3 - <<'PY'
+import random
+random.seed(3)
+rows, live, total, peak = ["op,id,size,stream,time_us"], {}, 0, 0
+for n in range(3000):
+    if live and random.random() < 0.5:
+        i = random.choice(list(live))
+        size, stream = live.pop(i)
+        total -= size
+        rows.append(f"f,{i},{size},{stream},{n}")
+    else:
+        size, stream = random.choice([512, 4096, 70000, 1 << 20, 3 << 20, 9000001]), random.randrange(3)
+        live[n] = size, stream
+        total += size
+        peak = max(peak, total)
+        rows.append(f"a,{n},{size},{stream},{n}")
+open("t.csv", "w").write("\n".join(rows) + "\n")
+open("peak", "w").write(f"{peak} {sum(r[0] == 'a' for r in rows[1:])}")
+PY
+    read -r peak count <peak
+    for entrance in sync stream; do
+        for more in "" "--streams" "--passes 2"; do
+            expect 0 "$kedge" replay --sim --entrance $entrance $more --capture r.kcap t.csv
+            has out "peak live bytes: $peak"
+            expect 0 "$kedge" report r.kcap --json
+            json "j['peak_live_bytes'] == $peak and j['allocated_count'] == $count * (2 if '$more' == '--passes 2' else 1)"
+            json "j['remaining_bytes'] == 0 and j['peak_reserved_bytes'] >= j['peak_live_512_bytes']"
+        done
+    done
+    ;;
+traces)
+    [ -n "${KEDGE_TEST_TRACES:-}" ] || { echo "SKIP: KEDGE_TEST_TRACES is not set"; exit 77; }
+    for trace in few-huge-blocks lm-small-step-150 lm-medium-train-ctx1024; do
+        for entrance in sync stream; do
+            expect 0 "$kedge" replay --sim --entrance $entrance --capture r.kcap "$KEDGE_TEST_TRACES/csv/$trace.csv"
+            expect 0 "$kedge" report r.kcap --json
+            python3 - "$KEDGE_TEST_TRACES/csv/$trace.csv" <<'PY' || fail "$trace $entrance"
+import csv, json, sys
+live = peak = count = 0
+for row in csv.DictReader(open(sys.argv[1])):
+    live += int(row["size"]) * (1 if row["op"] == "a" else -1)
+    count += row["op"] == "a"
+    peak = max(peak, live)
+j = json.load(open("out"))
+assert (j["peak_live_bytes"], j["allocated_count"]) == (peak, count), (j["peak_live_bytes"], peak)
+PY
+        done
+    done
+    ;;
+*)
+    fail "no part $1"
+    ;;
+esac

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * track_help.h - what the tests of tracker/ share: a scratch directory, tags made by hand, captures opened for reading.
+ */
+#ifndef KEDGE_TESTS_UNIT_TRACK_HELP_H
+#define KEDGE_TESTS_UNIT_TRACK_HELP_H
+
+#include "tests/check.h"
+#include "tracker/anchor.h"
+#include "tracker/capture.h"
+#include "tracker/read.h"
+#include "tracker/where.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRACK_PATH_MAX 512
+
+static char track_directory[64];
+
+static inline void track_sweep(void)
+{
+    DIR *directory = opendir(track_directory);
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)) != NULL)
+        (void)unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        (void)closedir(directory);
+    (void)rmdir(track_directory);
+}
+
+/* A new directory under the current one, gone at the end. The tests of one program run in processes of their own. */
+static inline const char *track_scratch(void)
+{
+    (void)snprintf(
+            track_directory, sizeof track_directory, "track-scratch-%d-XXXXXX", (int)getpid());
+    REQUIRE(mkdtemp(track_directory) != NULL);
+    return track_directory;
+}
+
+static inline void track_path(char *to, const char *directory, const char *name)
+{
+    REQUIRE(snprintf(to, TRACK_PATH_MAX, "%s/%s", directory, name) < TRACK_PATH_MAX);
+}
+
+static inline struct tag track_tag(uint64_t size)
+{
+    return (struct tag){.size = size, .device = 0, .path = ""};
+}
+
+/* An allocation of `size` bytes at `ptr` with number `seq`, from nowhere in particular. */
+static inline int track_alloc(devptr_t ptr, uint64_t size, uint64_t seq)
+{
+    struct tag tag = track_tag(size);
+    struct capture_alloc_info info = {.tag = &tag, .ptr = ptr, .seq = seq, .rule = -1};
+
+    return capture_alloc(&info);
+}
+
+static inline int track_free(devptr_t ptr, uint64_t seq)
+{
+    struct capture_free_info info = {.ptr = ptr, .seq = seq, .device = -1};
+
+    return capture_free(&info);
+}
+
+static inline void track_start(const char *file, enum format_trace trace, uint64_t ring_bytes)
+{
+    struct capture_opts opts = {.file = file, .trace = trace, .ring_bytes = ring_bytes};
+
+    REQUIRE_EQ(capture_init(&opts), 0);
+}
+
+static inline struct read_capture *track_read(const char *file)
+{
+    struct read_capture *capture = NULL;
+    struct read_error error;
+
+    if (read_open(file, &capture, &error) < 0) {
+        printf("    %s: %s\n", file, error.text);
+        return NULL;
+    }
+    return capture;
+}
+
+static inline uint64_t track_live_bytes(const struct read_capture *capture)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < capture->live_count; i++)
+        bytes += capture->live[i].size;
+    return bytes;
+}
+
+/*
+ * The loader for unwind_init. Not under TSan: libunwind locks a mutex in a thread's very last destructor, where TSan's
+ * runtime has already given up that thread and crashes in its own interceptor. backtrace() takes over.
+ */
+static inline void *track_dlopen(const char *file, int flags)
+{
+#if defined(__SANITIZE_THREAD__)
+    if (strstr(file, "libunwind"))
+        return NULL;
+#endif
+    return dlopen(file, flags);
+}
+
+/* where_init with the real loader, for tests that want stacks. */
+static inline int track_where(enum unwind_mode mode)
+{
+    struct where_opts opts = {.unwind = {.mode = mode, .ops = {track_dlopen, dlsym}}};
+
+    return where_init(&opts);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * align.h - which elements of two sequences belong together.
+ *
+ * Two runs of a program allocate nearly the same things in nearly the same order. A longest common subsequence (Myers'
+ * O(ND) difference, divided and conquered so that it needs memory for two rows only) finds the pairs that keep the order;
+ * what is left over is the caller's business.
+ *
+ *     a:  1 2 3 9 4          pairs: 1-1 2-2 3-3 4-4
+ *     b:  1 2 7 3 4          left: 9 in a, 7 in b
+ *
+ * The search of one box is given up after ALIGN_COST_MAX edits and the box is cut where the search got furthest, so that two
+ * sequences without anything in common cost (n + m) * ALIGN_COST_MAX steps at most; the pairs found then are still a common
+ * subsequence, only perhaps not the longest.
+ *
+ * Does not know what the numbers mean. Threads: none. Memory: two rows, malloc.
+ */
+#ifndef KEDGE_TOOLS_ALIGN_H
+#define KEDGE_TOOLS_ALIGN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ALIGN_COST_MAX 512
+#define ALIGN_NONE     UINT32_MAX
+
+/* partner[i] = the index in `b` that a[i] belongs to, or ALIGN_NONE. Indices in `partner` ascend. */
+void align_sequences(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count,
+        uint32_t *partner);
+
+#endif

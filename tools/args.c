@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool args_size(const char *text, uint64_t *ret_bytes)
+{
+    char *end;
+    unsigned shift = 0;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 0);
+    if (errno || end == text)
+        return false;
+    if (*end) {
+        static const char units[] = "KMGT";
+        const char *unit = strchr(units, *end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+        if (!unit)
+            return false;
+        shift = 10 * (unsigned)(unit - units + 1);
+        if (strcmp(end + 1, "") != 0 && strcmp(end + 1, "iB") != 0 && strcmp(end + 1, "B") != 0)
+            return false;
+    }
+    if (shift && value > UINT64_MAX >> shift)
+        return false;
+    *ret_bytes = (uint64_t)value << shift;
+    return true;
+}
+
+/* Levenshtein, for words of at most 63 bytes. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[64];
+    size_t n = strlen(a);
+    size_t m = strlen(b);
+
+    if (n > 63 || m > 63)
+        return 64;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; i <= n; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= m; j++) {
+            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *args_nearest(const char *word, const char *const *candidates, size_t count)
+{
+    const char *found = NULL;
+    unsigned best = 3; /* more than two edits is another word */
+
+    for (size_t i = 0; i < count; i++) {
+        unsigned d = distance(word, candidates[i]);
+        if (d < best && d < strlen(candidates[i])) {
+            best = d;
+            found = candidates[i];
+        }
+    }
+    return found;
+}
+
+/* "output|o" has the long name "output" and the letter 'o'. */
+static size_t name_length(const struct args_option *option)
+{
+    return strcspn(option->name, "|");
+}
+
+static char letter_of(const struct args_option *option)
+{
+    const char *bar = strchr(option->name, '|');
+
+    return bar ? bar[1] : '\0';
+}
+
+static const struct args_option *find_option(
+        const struct args_spec *spec, const char *name, size_t length)
+{
+    for (size_t i = 0; i < spec->option_count; i++) {
+        const struct args_option *option = &spec->options[i];
+        if (name_length(option) == length && memcmp(option->name, name, length) == 0)
+            return option;
+    }
+    return NULL;
+}
+
+static const struct args_option *find_letter(const struct args_spec *spec, const char *word)
+{
+    for (size_t i = 0; i < spec->option_count && word[1] && !word[2]; i++) {
+        if (letter_of(&spec->options[i]) == word[1])
+            return &spec->options[i];
+    }
+    return NULL;
+}
+
+static void print_unknown(const struct args_spec *spec, const char *word)
+{
+    char(*names)[32] = calloc(spec->option_count + 1, sizeof(*names));
+    const char **list = calloc(spec->option_count + 1, sizeof(*list));
+    const char *near = NULL;
+
+    for (size_t i = 0; names && list && i < spec->option_count; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "%.*s", (int)name_length(&spec->options[i]),
+                spec->options[i].name);
+        list[i] = names[i];
+    }
+    if (names && list) {
+        list[spec->option_count] = "help";
+        near = args_nearest(word + strspn(word, "-"), list, spec->option_count + 1);
+    }
+    (void)fprintf(stderr, "%s: no option %s", spec->command, word);
+    if (near)
+        (void)fprintf(stderr, " (did you mean --%s?)", near);
+    (void)fprintf(stderr, "; see %s --help\n", spec->command);
+    free(names);
+    free((void *)list);
+}
+
+static enum args_result store(const struct args_spec *spec, const struct args_option *option,
+        const char *value, void *fields)
+{
+    char *field = (char *)fields + option->offset;
+    uint64_t number;
+
+    switch (option->kind) {
+    case ARGS_FLAG:
+        *(bool *)(void *)field = true;
+        return ARGS_OK;
+    case ARGS_TEXT:
+        *(const char **)(void *)field = value;
+        return ARGS_OK;
+    case ARGS_UINT:
+    case ARGS_SIZE:
+        if (!args_size(value, &number)
+                || (option->kind == ARGS_UINT && value[strspn(value, "0123456789")] != '\0')) {
+            (void)fprintf(stderr, "%s: --%.*s %s: not a %s\n", spec->command,
+                    (int)name_length(option), option->name, value,
+                    option->kind == ARGS_UINT ? "number" : "size (try 512M or 11G)");
+            return ARGS_BAD;
+        }
+        *(uint64_t *)(void *)field = number;
+        return ARGS_OK;
+    }
+    return ARGS_BAD;
+}
+
+/* One word that starts with '-'; *io_index is moved past the value if it takes one. */
+static enum args_result parse_option(
+        const struct args_spec *spec, int argc, char **argv, int *io_index, void *fields)
+{
+    const char *word = argv[*io_index];
+    bool is_long = word[1] == '-';
+    const char *equals = is_long ? strchr(word, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - word) - 2 : strlen(word) - 1 - is_long;
+    const struct args_option *option =
+            is_long ? find_option(spec, word + 2, length) : find_letter(spec, word);
+
+    if (!option) {
+        print_unknown(spec, word);
+        return ARGS_BAD;
+    }
+    if (option->kind == ARGS_FLAG) {
+        if (equals) {
+            (void)fprintf(stderr, "%s: %s: this option takes no value\n", spec->command, word);
+            return ARGS_BAD;
+        }
+        return store(spec, option, NULL, fields);
+    }
+    if (equals)
+        return store(spec, option, equals + 1, fields);
+    if (*io_index + 1 >= argc) {
+        (void)fprintf(stderr, "%s: %s needs a value: %s\n", spec->command, word, option->value);
+        return ARGS_BAD;
+    }
+    return store(spec, option, argv[++*io_index], fields);
+}
+
+enum args_result args_parse(const struct args_spec *spec, int argc, char **argv, void *fields,
+        char **words, int *ret_count)
+{
+    int count = 0;
+    int i;
+
+    for (i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (strcmp(word, "--") == 0) {
+            i++;
+            break;
+        }
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+            return ARGS_HELP;
+        if (word[0] == '-' && word[1] != '\0') {
+            enum args_result result = parse_option(spec, argc, argv, &i, fields);
+            if (result != ARGS_OK)
+                return result;
+            continue;
+        }
+        if (spec->tail)
+            break;
+        words[count++] = argv[i];
+    }
+    for (; i < argc; i++)
+        words[count++] = argv[i];
+    *ret_count = count;
+    return ARGS_OK;
+}
+
+static void print_option(FILE *out, const struct args_option *option)
+{
+    char left[64];
+    char letter[8] = "";
+
+    if (letter_of(option))
+        (void)snprintf(letter, sizeof(letter), "-%c, ", letter_of(option));
+    (void)snprintf(left, sizeof(left), "%s--%.*s%s%s", letter, (int)name_length(option),
+            option->name, option->value ? " " : "", option->value ? option->value : "");
+    (void)fprintf(out, "  %-26s %s\n", left, option->help);
+}
+
+void args_print_options(FILE *out, const struct args_option *options, size_t count)
+{
+    static const struct args_option help = {"help|h", NULL, "this text", ARGS_FLAG, 0};
+
+    (void)fputs("options:\n", out);
+    for (size_t i = 0; i < count; i++)
+        print_option(out, &options[i]);
+    print_option(out, &help);
+}

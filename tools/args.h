@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * args.h - command line options as a table.
+ *
+ * Each command is one row of main.c's table with its options in one array: parsing, --help and the test that compares
+ * --help with the man page all read that array. Options are `--name VALUE` or `--name=VALUE`, a few have a letter; they may stand before
+ * and after the positional words and end at `--`. A command with a tail (`run -- CMD...`) also stops at its first
+ * positional word, so that the options of CMD stay CMD's.
+ *
+ *     struct my_args { const char *from; bool json; };
+ *     static const struct args_option options[] = {
+ *         {"from", "ANCHOR", "begin at the first enter of ANCHOR", ARGS_TEXT, offsetof(struct my_args, from)}, ...
+ *
+ * Does not know what an option means. Threads: none.
+ */
+#ifndef KEDGE_TOOLS_ARGS_H
+#define KEDGE_TOOLS_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum args_kind {
+    ARGS_FLAG, /* bool */
+    ARGS_TEXT, /* const char * */
+    ARGS_UINT, /* uint64_t */
+    ARGS_SIZE, /* uint64_t with K, M, G, T suffixes */
+};
+
+struct args_option {
+    const char *name;  /* "output", or "output|o" for one that has a letter too (-o FILE) */
+    const char *value; /* what --help calls the value; NULL for flags */
+    const char *help;
+    enum args_kind kind;
+    size_t offset; /* of the field in the command's struct */
+};
+
+struct args_spec {
+    const char *command; /* "kedge report", for messages */
+    const struct args_option *options;
+    size_t option_count;
+    bool tail; /* stop at the first positional word */
+};
+
+enum args_result {
+    ARGS_OK,
+    ARGS_HELP, /* --help was given */
+    ARGS_BAD,  /* one line was printed on stderr */
+};
+
+/* Fills the fields of `fields`; the words that are left, in order, go to words[0..*ret_count), which has room for argc. */
+enum args_result args_parse(const struct args_spec *spec, int argc, char **argv, void *fields,
+        char **words, int *ret_count);
+
+/* The "options:" part of a --help text; --help itself is the last line. */
+void args_print_options(FILE *out, const struct args_option *options, size_t count);
+
+/* "24G", "4096", "0x10"; false if it is no such number or too large. */
+bool args_size(const char *text, uint64_t *ret_bytes);
+
+/* The candidate nearest to `word`, NULL if none is near. For "did you mean". */
+const char *args_nearest(const char *word, const char *const *candidates, size_t count);
+
+#endif

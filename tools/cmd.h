@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd.h - one command of `kedge` as data.
+ *
+ * main.c holds the table; each cmd_<name>.c defines its row. A row says what the command is called, which options it knows and
+ * which function does it, so that parsing, --help and the checks of man pages need no code of the command's own.
+ *
+ * Exit codes are the same everywhere (contracts.md): 0 done, 1 the answer is no, 2 wrong use or bad input, 77 cannot here.
+ */
+#ifndef KEDGE_TOOLS_CMD_H
+#define KEDGE_TOOLS_CMD_H
+
+#include <stddef.h>
+
+#include "tools/args.h"
+
+enum cmd_exit {
+    CMD_DONE = 0,
+    CMD_NO = 1,
+    CMD_BAD = 2,
+    CMD_CANNOT = 77,
+};
+
+struct cmd {
+    const char *name;
+    const char *usage;   /* "report F [options]" */
+    const char *summary; /* one line */
+    const struct args_option *options;
+    size_t option_count;
+    size_t fields_size; /* of the struct that `options` fills, zeroed before */
+    int words_min, words_max;
+    bool tail; /* words are a command line: options end at the first */
+    int (*run)(const void *fields, char **words, int count);
+};
+
+extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, cmd_replay,
+        cmd_hints, cmd_env;
+
+/* Splits argv[1..] and runs the command; what main() returns. */
+int cmd_main(int argc, char **argv);
+
+#define CMD_COUNT(array_) (sizeof(array_) / sizeof((array_)[0]))
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/compare.h"
+#include "tools/figures.h"
+#include "tools/grow.h"
+#include "tools/keymap.h"
+
+struct fields {
+    const char *from, *to, *fail_on;
+    uint64_t top;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"from", "ANCHOR", "compare from the first enter of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "compare up to the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
+        {"fail-on", "late>N", "exit 1 if there are more than N late frees", ARGS_TEXT,
+                offsetof(struct fields, fail_on)},
+        {"top", "N", "how many groups to list (default 20)", ARGS_UINT,
+                offsetof(struct fields, top)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/*
+ * Blocks of the bad run with one site: the same innermost frames, which is also what a hint picks by. (The name of the
+ * innermost frame alone would throw everything together that a framework allocates through one function of its own.)
+ */
+struct group {
+    const char *site;
+    uint32_t stack;
+    uint64_t count, bytes;
+    uint64_t *sizes; /* distinct, ascending */
+    size_t size_count, size_room;
+    uint32_t *anchors; /* distinct instances of the bad run, in order */
+    size_t anchor_count, anchor_room;
+};
+
+struct groups {
+    struct group *rows;
+    size_t count, room;
+};
+
+struct diff {
+    const struct fields *fields;
+    struct load good, bad;
+    struct compare_side good_side, bad_side;
+    struct compare compare;
+    struct symbols *symbols; /* of the bad run */
+    struct groups late, never, extra;
+    uint64_t top;
+    struct render_ink ink;
+};
+
+static void group_add(struct diff *diff, struct groups *groups, struct keymap *index,
+        const struct trace_block *block)
+{
+    uint32_t *at = keymap_at(index, (struct key){block->site, 0, 0}, TRACE_NONE);
+
+    if (*at == TRACE_NONE) {
+        *at = (uint32_t)groups->count;
+        GROW_PUSH(groups->rows, groups->count, groups->room) = (struct group){
+                .site = symbols_site(diff->symbols, block->stack), .stack = block->stack};
+    }
+    struct group *group = &groups->rows[*at];
+    group->count++;
+    group->bytes += block->size;
+    GROW_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
+    GROW_PUSH(group->anchors, group->anchor_count, group->anchor_room) = block->anchor;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct group *x = a;
+    const struct group *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    int r = strcmp(x->site, y->site);
+    return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static void make_distinct(struct group *group)
+{
+    size_t n = 0;
+
+    qsort(group->sizes, group->size_count, sizeof(*group->sizes), compare_u64);
+    for (size_t i = 0; i < group->size_count; i++) {
+        if (n == 0 || group->sizes[n - 1] != group->sizes[i])
+            group->sizes[n++] = group->sizes[i];
+    }
+    group->size_count = n;
+    n = 0;
+    qsort(group->anchors, group->anchor_count, sizeof(*group->anchors), compare_u32);
+    for (size_t i = 0; i < group->anchor_count; i++) {
+        if (n == 0 || group->anchors[n - 1] != group->anchors[i])
+            group->anchors[n++] = group->anchors[i];
+    }
+    group->anchor_count = n;
+}
+
+static void finish_groups(struct groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++)
+        make_distinct(&groups->rows[i]);
+    if (groups->count)
+        qsort(groups->rows, groups->count, sizeof(*groups->rows), compare_groups);
+}
+
+static void group_blocks(
+        struct diff *diff, struct groups *groups, const struct compare_late *late, size_t count)
+{
+    struct keymap index = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_block *block = &diff->bad.trace->blocks[late[i].bad];
+        group_add(diff, groups, &index, block);
+    }
+    keymap_done(&index);
+    finish_groups(groups);
+}
+
+static void group_extra(struct diff *diff)
+{
+    struct keymap index = {0};
+
+    for (size_t i = 0; i < diff->compare.extra_count; i++) {
+        const struct trace_block *block = &diff->bad.trace->blocks[diff->compare.extra[i]];
+        group_add(diff, &diff->extra, &index, block);
+    }
+    keymap_done(&index);
+    finish_groups(&diff->extra);
+}
+
+static void free_groups(struct groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++) {
+        free(groups->rows[i].sizes);
+        free(groups->rows[i].anchors);
+    }
+    free(groups->rows);
+}
+
+static void print_anchor_range(const struct diff *diff, const struct group *group)
+{
+    const struct trace *trace = diff->bad.trace;
+    const struct trace_anchor *first = &trace->anchors[group->anchors[0]];
+    const struct trace_anchor *last = &trace->anchors[group->anchors[group->anchor_count - 1]];
+
+    printf("    in ");
+    render_text(stdout, *first->path ? first->path : "no anchor");
+    if (group->anchor_count > 1) {
+        printf(" ... ");
+        render_text(stdout, last->path);
+        printf(" (%zu anchors)", group->anchor_count);
+    }
+    putchar('\n');
+}
+
+static void print_sizes(const struct group *group)
+{
+    char text[RENDER_BYTES_MAX];
+
+    printf("    sizes ");
+    for (size_t i = 0; i < group->size_count && i < 4; i++)
+        printf("%s%" PRIu64, i ? ", " : "", group->sizes[i]);
+    if (group->size_count > 4)
+        printf(", ... %" PRIu64 " (%zu sizes)", group->sizes[group->size_count - 1],
+                group->size_count);
+    if (group->size_count == 1)
+        printf(" (%s each)", render_bytes(text, group->sizes[0]));
+    putchar('\n');
+}
+
+static void print_groups(const struct diff *diff, const struct groups *groups)
+{
+    char text[RENDER_BYTES_MAX];
+
+    for (size_t i = 0; i < groups->count && i < diff->top; i++) {
+        const struct group *group = &groups->rows[i];
+        printf("  %6" PRIu64 "  %10s  %s", group->count, render_bytes(text, group->bytes),
+                diff->ink.bold);
+        render_text(stdout, group->site);
+        printf("%s\n", diff->ink.off);
+        print_sizes(group);
+        print_anchor_range(diff, group);
+        figures_print_stack(stdout, diff->symbols, group->stack, "      ", 8);
+    }
+    if (groups->count > diff->top)
+        printf("  ... %zu more groups (--top)\n", groups->count - (size_t)diff->top);
+}
+
+static void print_text(const struct diff *diff)
+{
+    const struct compare *c = &diff->compare;
+    char text[2][RENDER_BYTES_MAX];
+
+    printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
+    printf("%sLate frees: %zu, %s%s\n", c->late_count ? diff->ink.red : diff->ink.green,
+            c->late_count, render_bytes(text[0], c->late_bytes), diff->ink.off);
+    puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
+    print_groups(diff, &diff->late);
+    if (c->never_count) {
+        printf("\nNever freed: %zu, %s (good frees them outside of all anchors)\n", c->never_count,
+                render_bytes(text[0], c->never_bytes));
+        print_groups(diff, &diff->never);
+    }
+    if (c->extra_count) {
+        printf("\nOnly bad allocates and keeps: %zu, %s\n", c->extra_count,
+                render_bytes(text[0], c->extra_bytes));
+        print_groups(diff, &diff->extra);
+    }
+    printf("\nHarmless: %" PRIu64 " allocations only in bad (%s) and %" PRIu64
+           " only in good (%s), each freed in its anchor again\n",
+            c->harmless_bad.count, render_bytes(text[0], c->harmless_bad.bytes),
+            c->harmless_good.count, render_bytes(text[1], c->harmless_good.bytes));
+    if (c->missing.count)
+        printf("Only good allocates and keeps: %" PRIu64 ", %s\n", c->missing.count,
+                render_bytes(text[0], c->missing.bytes));
+    printf("Paired: %" PRIu64 " allocations in %" PRIu64 " anchors", c->paired.count,
+            c->anchors_paired - 1);
+    if (c->anchors_lone_good || c->anchors_lone_bad)
+        printf("; anchors only in good: %" PRIu64 ", only in bad: %" PRIu64, c->anchors_lone_good,
+                c->anchors_lone_bad);
+    putchar('\n');
+    figures_print_trouble(stdout, diff->symbols);
+}
+
+static void json_groups(
+        struct json *json, const struct diff *diff, const char *key, const struct groups *groups)
+{
+    json_begin(json, key, '[');
+    for (size_t i = 0; i < groups->count; i++) {
+        const struct group *group = &groups->rows[i];
+        json_begin(json, NULL, '{');
+        json_text(json, "site", group->site);
+        json_uint(json, "count", group->count);
+        json_uint(json, "bytes", group->bytes);
+        json_begin(json, "sizes", '[');
+        for (size_t k = 0; k < group->size_count; k++)
+            json_uint(json, NULL, group->sizes[k]);
+        json_end(json, ']');
+        json_begin(json, "anchors", '[');
+        for (size_t k = 0; k < group->anchor_count; k++)
+            json_text(json, NULL, diff->bad.trace->anchors[group->anchors[k]].path);
+        json_end(json, ']');
+        figures_json_stack(json, diff->symbols, group->stack, "stack");
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void json_sum(struct json *json, const char *count_key, const char *bytes_key,
+        const struct compare_sum *sum)
+{
+    json_uint(json, count_key, sum->count);
+    json_uint(json, bytes_key, sum->bytes);
+}
+
+static void print_json(const struct diff *diff)
+{
+    const struct compare *c = &diff->compare;
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_text(&json, "good", diff->good.path);
+    json_text(&json, "bad", diff->bad.path);
+    json_uint(&json, "late_frees", c->late_count);
+    json_uint(&json, "late_bytes", c->late_bytes);
+    json_groups(&json, diff, "groups", &diff->late);
+    json_uint(&json, "never_freed", c->never_count);
+    json_uint(&json, "never_freed_bytes", c->never_bytes);
+    json_groups(&json, diff, "never_groups", &diff->never);
+    json_uint(&json, "extra_kept", c->extra_count);
+    json_uint(&json, "extra_kept_bytes", c->extra_bytes);
+    json_groups(&json, diff, "extra_groups", &diff->extra);
+    json_sum(&json, "harmless_pairs", "harmless_bytes", &c->harmless_bad);
+    json_sum(&json, "harmless_pairs_good", "harmless_bytes_good", &c->harmless_good);
+    json_sum(&json, "missing", "missing_bytes", &c->missing);
+    json_sum(&json, "paired", "paired_bytes", &c->paired);
+    json_uint(&json, "anchors_paired", c->anchors_paired - 1);
+    json_uint(&json, "anchors_only_good", c->anchors_lone_good);
+    json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
+    json_end(&json, '}');
+}
+
+/* "late>N"; 0, or an exit code. */
+static int parse_limit(const char *expression, uint64_t *ret_limit)
+{
+    *ret_limit = UINT64_MAX;
+    if (!expression)
+        return CMD_DONE;
+    if (strncmp(expression, "late>", 5) == 0 && args_size(expression + 5, ret_limit))
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge diff: --fail-on %s: this version knows late>N\n", expression);
+    return CMD_BAD;
+}
+
+static int find_windows(struct diff *diff)
+{
+    const struct fields *fields = diff->fields;
+    int r = figures_window(&diff->good, fields->from, fields->to, &diff->good_side.window);
+
+    if (r == 0)
+        r = figures_window(&diff->bad, fields->from, fields->to, &diff->bad_side.window);
+    return r;
+}
+
+static void warn_if_partial(const struct load *load, struct model_window window)
+{
+    if (load->complete_from > window.first)
+        (void)fprintf(stderr,
+                "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",
+                load->path);
+}
+
+static void compare_and_print(struct diff *diff)
+{
+    diff->good_side.trace = diff->good.trace;
+    diff->good_side.ended = load_has_ended(&diff->good);
+    diff->bad_side.trace = diff->bad.trace;
+    diff->bad_side.ended = load_has_ended(&diff->bad);
+    warn_if_partial(&diff->good, diff->good_side.window);
+    warn_if_partial(&diff->bad, diff->bad_side.window);
+    compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
+    diff->symbols = symbols_new(diff->bad.trace);
+    group_blocks(diff, &diff->late, diff->compare.late, diff->compare.late_count);
+    group_blocks(diff, &diff->never, diff->compare.never, diff->compare.never_count);
+    group_extra(diff);
+    if (diff->fields->json)
+        print_json(diff);
+    else
+        print_text(diff);
+    free_groups(&diff->late);
+    free_groups(&diff->never);
+    free_groups(&diff->extra);
+    symbols_free(diff->symbols);
+}
+
+static int run(const void *parsed, char **words, int count)
+{
+    struct diff diff = {.fields = parsed};
+    uint64_t limit;
+    int r = parse_limit(diff.fields->fail_on, &limit);
+
+    (void)count;
+    if (r != CMD_DONE)
+        return r;
+    r = load_open(words[0], &diff.good);
+    if (r)
+        return r;
+    r = load_open(words[1], &diff.bad);
+    if (r) {
+        load_close(&diff.good);
+        return r;
+    }
+    diff.top = diff.fields->top ? diff.fields->top : 20;
+    diff.ink = render_ink(stdout);
+    r = find_windows(&diff);
+    if (r == 0) {
+        compare_and_print(&diff);
+        r = diff.compare.late_count > limit ? CMD_NO : CMD_DONE;
+        compare_done(&diff.compare);
+    }
+    load_close(&diff.good);
+    load_close(&diff.bad);
+    return r;
+}
+
+const struct cmd cmd_diff = {
+        .name = "diff",
+        .usage = "diff GOOD BAD [options]",
+        .summary = "What BAD frees later than GOOD, or never: missing frees by stack, size and "
+                   "anchor.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 2,
+        .words_max = 2,
+        .run = run,
+};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/render.h"
+
+struct fields {
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/* One row of tracker/options.def; a key row belongs to the variable before it. */
+struct row {
+    const char *name, *key, *initial, *form, *help;
+};
+
+static const struct row rows[] = {
+#define OPTION(id_, name_, kind_, def_, form_, help_)    {name_, NULL, def_, form_, help_},
+#define OPTION_KEY(id_, key_, kind_, def_, form_, help_) {NULL, key_, def_, form_, help_},
+#include "tracker/options.def"
+};
+
+static void print_rows(void)
+{
+    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        if (row->key) {
+            printf("    %s=  (%s)%s%s: %s\n", row->key, row->form, *row->initial ? " default " : "",
+                    row->initial, row->help);
+            continue;
+        }
+        const char *value = getenv(row->name);
+        printf("%s=", row->name);
+        render_text(stdout, value ? value : row->initial);
+        printf("%s\n    %s\n    %s\n", value && *value ? "" : "   (default)", row->form, row->help);
+    }
+}
+
+static void print_json(void)
+{
+    struct json json = {.out = stdout};
+    bool open = false;
+
+    json_begin(&json, NULL, '{');
+    json_begin(&json, "variables", '[');
+    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        if (!row->key) {
+            if (open) {
+                json_end(&json, ']');
+                json_end(&json, '}');
+            }
+            json_begin(&json, NULL, '{');
+            json_text(&json, "name", row->name);
+            json_text(&json, "value", getenv(row->name));
+            json_text(&json, "default", row->initial);
+            json_text(&json, "form", row->form);
+            json_text(&json, "help", row->help);
+            json_begin(&json, "keys", '[');
+            open = true;
+            continue;
+        }
+        json_begin(&json, NULL, '{');
+        json_text(&json, "key", row->key);
+        json_text(&json, "default", row->initial);
+        json_text(&json, "form", row->form);
+        json_text(&json, "help", row->help);
+        json_end(&json, '}');
+    }
+    if (open) {
+        json_end(&json, ']');
+        json_end(&json, '}');
+    }
+    json_end(&json, ']');
+    json_end(&json, '}');
+}
+
+static int run(const void *parsed, char **words, int count)
+{
+    const struct fields *fields = parsed;
+
+    (void)words;
+    (void)count;
+    if (fields->json)
+        print_json();
+    else
+        print_rows();
+    return CMD_DONE;
+}
+
+const struct cmd cmd_env = {
+        .name = "env",
+        .usage = "env [options]",
+        .summary = "Every KEDGE_* variable with its value here, its default and what it does.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 0,
+        .words_max = 0,
+        .run = run,
+};

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/grow.h"
+#include "tools/spawn.h"
+
+struct fields {
+    struct spawn_options spawn;
+    uint64_t passes;
+    bool streams, json;
+};
+
+static const struct args_option options[] = {
+        {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
+        {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT,
+                offsetof(struct fields, spawn.capture)},
+        {"hints", "FILE", "liveness hints, or off", ARGS_TEXT,
+                offsetof(struct fields, spawn.hints)},
+        {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT,
+                offsetof(struct fields, spawn.hints_mode)},
+        {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct fields, spawn.mode)},
+        {"entrance", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)",
+                ARGS_TEXT, offsetof(struct fields, spawn.entrance)},
+        {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
+        {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
+                offsetof(struct fields, streams)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+static int run(const void *parsed, char **words, int count)
+{
+    struct fields fields = *(const struct fields *)parsed;
+    char *program = spawn_beside("kedge-replay");
+    char *passes = grow_format("%" PRIu64, fields.passes ? fields.passes : 1);
+    const char *entrance = fields.spawn.entrance ? fields.spawn.entrance : "stream";
+    char *command[10] = {program, words[0], grow_text("--entrance"), grow_text(entrance),
+            grow_text("--passes"), passes};
+    struct launch launch;
+    size_t n = 6;
+    int r = CMD_CANNOT;
+
+    (void)count;
+    if (fields.streams)
+        command[n++] = grow_text("--streams");
+    if (fields.json)
+        command[n++] = grow_text("--json");
+    /* kedge-replay is no framework: nothing is to be switched in one. */
+    fields.spawn.entrance = "framework";
+    if (!program)
+        (void)fputs("kedge replay: kedge-replay is not beside kedge\n", stderr);
+    else
+        r = spawn_prepare("kedge replay", &fields.spawn, command, &launch);
+    if (r == 0) {
+        r = spawn_remove_old("kedge replay", fields.spawn.capture);
+        if (r == CMD_DONE)
+            r = spawn_become("kedge replay", &launch);
+        launch_done(&launch);
+    }
+    free(program);
+    for (size_t i = 2; i < n; i++)
+        free(command[i]);
+    return r;
+}
+
+const struct cmd cmd_replay = {
+        .name = "replay",
+        .usage = "replay [options] TRACE.csv",
+        .summary = "Replays the allocations of a recorded program through the CUDA runtime, under "
+                   "kedge.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 1,
+        .words_max = 1,
+        .run = run,
+};

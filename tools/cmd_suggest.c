@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/compare.h"
+#include "tools/figures.h"
+#include "tools/grow.h"
+#include "tools/mine.h"
+#include "tools/predict.h"
+#include "tracker/hintfile.h"
+
+struct fields {
+    const char *good, *bad, *output, *from, *to;
+    uint64_t min_size;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"good", "CAPTURE", "the run that frees in time", ARGS_TEXT, offsetof(struct fields, good)},
+        {"bad", "CAPTURE", "the run that frees late", ARGS_TEXT, offsetof(struct fields, bad)},
+        {"output|o", "FILE", "where the hints go", ARGS_TEXT, offsetof(struct fields, output)},
+        {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "and up to the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
+        {"min-size", "SIZE", "leave smaller blocks alone (default 2M)", ARGS_SIZE,
+                offsetof(struct fields, min_size)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+#define HINTS_SHOWN 20 /* of the table; the file has all */
+
+struct suggestion {
+    const struct fields *fields;
+    struct load good, bad;
+    struct compare compare;
+    struct model_window window; /* of the bad run */
+    struct mine mine;
+    struct symbols *symbols; /* of the bad run */
+    uint64_t reserved;       /* predicted, UINT64_MAX = not known */
+};
+
+static bool is_id_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* "unused_input sot.c:81" -> "unused-input-3": the name of the function and a number that makes it unique. */
+static void make_id(const char *site, size_t number, char ret_id[static RULE_ID_MAX])
+{
+    char name[40];
+    size_t n = 0;
+
+    for (const char *s = site; *s && *s != ' ' && *s != '+' && n + 1 < sizeof(name); s++) {
+        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
+        if (is_id_char(c))
+            name[n++] = c;
+        else if (n && name[n - 1] != '-')
+            name[n++] = '-';
+    }
+    while (n && name[n - 1] == '-')
+        n--;
+    name[n] = '\0';
+    (void)snprintf(ret_id, RULE_ID_MAX, "%s-%zu", n ? name : "late", number);
+}
+
+static const char *effect_text(enum mine_effect effect)
+{
+    static const char *const texts[] = {
+            "effect on the peak not tried", "no effect on the peak", "lowers the peak"};
+    return texts[effect];
+}
+
+static char *make_comment(struct suggestion *s, const struct mine_hint *hint)
+{
+    const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
+    char bytes[RENDER_BYTES_MAX];
+    char gain[RENDER_BYTES_MAX];
+    const char *site = symbols_site(s->symbols, block->stack);
+
+    if (hint->gain)
+        return grow_format("%s: %" PRIu64 " late frees, %s; without it the peak is %s higher", site,
+                hint->count, render_bytes(bytes, hint->bytes), render_bytes(gain, hint->gain));
+    return grow_format("%s: %" PRIu64 " late frees, %s; %s", site, hint->count,
+            render_bytes(bytes, hint->bytes), effect_text(hint->effect));
+}
+
+/* The modules that the sites of a hint name, so that a rebuilt one puts the hints to shadow. */
+static void add_builds(struct hintfile *file, const struct trace *trace, uint32_t stack_number)
+{
+    const struct trace_stack *stack = &trace->stacks[stack_number];
+
+    for (uint32_t i = 0; i < stack->count && i < 8; i++) {
+        uint32_t number = trace->frames[stack->first + i].module;
+        if (number == TRACE_NONE || file->build_count == HINTFILE_BUILDS_MAX)
+            continue;
+        const struct trace_module *module = &trace->modules[number];
+        const char *name = symbols_base_name(module->path);
+        bool known = module->build_id_length == 0 || strlen(name) >= sizeof(file->build[0].soname);
+        for (size_t k = 0; k < file->build_count; k++)
+            known = known || strcmp(file->build[k].soname, name) == 0;
+        if (known)
+            continue;
+        struct hintfile_build *build = &file->build[file->build_count++];
+        memcpy(build->soname, name, strlen(name) + 1);
+        for (unsigned b = 0; b < module->build_id_length; b++)
+            (void)snprintf(build->id + 2 * b, 3, "%02x", module->build_id[b]);
+    }
+}
+
+/* Which word of the command line names the program: the script of an interpreter, else the program itself. */
+static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
+{
+    const char *name = capture->argc ? symbols_base_name(capture->argv[0]) : "";
+
+    for (size_t i = 1; i < capture->argc && strncmp(name, "python", 6) == 0; i++) {
+        if (capture->argv[i][0] != '-') {
+            name = symbols_base_name(capture->argv[i]);
+            break;
+        }
+    }
+    if (*name && strlen(name) + 3 <= RULE_GLOB_MAX)
+        (void)snprintf(ret_glob, RULE_GLOB_MAX, "*%s*", name);
+    else
+        ret_glob[0] = '\0';
+}
+
+static char *today(void)
+{
+    time_t now = time(NULL);
+    struct tm parts;
+    char text[32] = "";
+
+    if (gmtime_r(&now, &parts))
+        (void)strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+    return grow_text(text);
+}
+
+static struct hintfile *make_file(struct suggestion *s)
+{
+    struct hintfile *file = grow_array(1, sizeof(*file));
+
+    make_argv_glob(s->bad.capture, file->argv);
+    file->mode = HINT_SHADOW;
+    file->min_size = s->fields->min_size;
+    file->made_by = grow_text("kedge suggest " KEDGE_VERSION);
+    file->made_on = today();
+    file->made_from = grow_array(2, sizeof(*file->made_from));
+    file->made_from[0] = grow_text(symbols_base_name(s->good.path));
+    file->made_from[1] = grow_text(symbols_base_name(s->bad.path));
+    file->made_from_count = 2;
+    file->rule_count = s->mine.hint_count;
+    file->rule = grow_array(file->rule_count, sizeof(*file->rule));
+    file->words = grow_array(file->rule_count, sizeof(*file->words));
+    for (size_t i = 0; i < s->mine.hint_count; i++) {
+        struct mine_hint *hint = &s->mine.hints[i];
+        const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
+        make_id(symbols_site(s->symbols, block->stack), i + 1, hint->rule.id);
+        file->rule[i] = hint->rule;
+        file->words[i].comment = make_comment(s, hint);
+        add_builds(file, s->bad.trace, block->stack);
+    }
+    return file;
+}
+
+/* Written beside its place and moved there, so that a reader never sees half of it; 0644 whatever the umask. */
+static int write_file(const char *path, const char *text, size_t length)
+{
+    char *draft = grow_format("%s.%ld.new", path, (long)getpid());
+    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : 0;
+
+    for (size_t done = 0; r == 0 && done < length;) {
+        ssize_t n = write(fd, text + done, length - done);
+        if (n < 0 && errno != EINTR)
+            r = -errno;
+        else if (n > 0)
+            done += (size_t)n;
+    }
+    if (r == 0 && fchmod(fd, 0644) != 0)
+        r = -errno;
+    if (fd >= 0 && close(fd) != 0 && r == 0)
+        r = -errno;
+    if (r == 0 && rename(draft, path) != 0)
+        r = -errno;
+    if (r < 0 && fd >= 0)
+        (void)unlink(draft);
+    if (r < 0)
+        (void)fprintf(stderr, "kedge suggest: %s: %s\n", path, strerror(-r));
+    free(draft);
+    return r;
+}
+
+static int save(struct suggestion *s)
+{
+    struct hintfile *file = make_file(s);
+    size_t length;
+    char *text;
+    int r = hintfile_write(file, &text, &length);
+
+    if (r < 0) {
+        (void)fprintf(
+                stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
+    } else {
+        r = write_file(s->fields->output, text, length);
+        free(text);
+    }
+    hintfile_free(file);
+    return r;
+}
+
+static void print_sum(const char *what, const struct compare_sum *sum)
+{
+    char text[RENDER_BYTES_MAX];
+
+    if (sum->count)
+        printf("  %" PRIu64 " late frees (%s) %s\n", sum->count, render_bytes(text, sum->bytes),
+                what);
+}
+
+static void print_text(struct suggestion *s)
+{
+    const struct mine *mine = &s->mine;
+    char text[2][RENDER_BYTES_MAX];
+
+    for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
+        const struct mine_hint *hint = &mine->hints[i];
+        const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
+        printf("%-28s %6" PRIu64 "  %10s  %s  ", hint->rule.id, hint->count,
+                render_bytes(text[0], hint->bytes), effect_text(hint->effect));
+        render_text(stdout, symbols_site(s->symbols, block->stack));
+        putchar('\n');
+    }
+    if (mine->hint_count > HINTS_SHOWN)
+        printf("... %zu more\n", mine->hint_count - HINTS_SHOWN);
+    printf("%zu hints for %" PRIu64 " of %zu late frees (%s of %s)\n", mine->hint_count,
+            mine->covered.count, s->compare.late_count, render_bytes(text[0], mine->covered.bytes),
+            render_bytes(text[1], s->compare.late_bytes));
+    print_sum("are smaller than a physical handle (--min-size) and left alone", &mine->small);
+    print_sum("cannot be told apart from blocks that must stay: no hint", &mine->mixed);
+    print_sum("have no stack or are not the pool's: no hint", &mine->unplaced);
+    if (s->compare.never_count)
+        printf("  %zu blocks (%s) are never freed, but not because of an anchor: no hint\n",
+                s->compare.never_count, render_bytes(text[0], s->compare.never_bytes));
+    printf("Max memory: %s, predicted with the hints %s\n", render_bytes(text[0], mine->max_before),
+            render_bytes(text[1], mine->max_after));
+    if (s->reserved != UINT64_MAX)
+        printf("Peak reserved, predicted with the hints: %s\n", render_bytes(text[0], s->reserved));
+    if (mine->hint_count)
+        printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
+                s->fields->output, s->fields->output);
+}
+
+static void json_sum(struct json *json, const char *name, const struct compare_sum *sum)
+{
+    json_begin(json, name, '{');
+    json_uint(json, "count", sum->count);
+    json_uint(json, "bytes", sum->bytes);
+    json_end(json, '}');
+}
+
+static void json_hint(struct json *json, struct suggestion *s, const struct mine_hint *hint)
+{
+    const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
+
+    json_begin(json, NULL, '{');
+    json_text(json, "id", hint->rule.id);
+    json_text(json, "site", symbols_site(s->symbols, block->stack));
+    json_text(json, "inside", hint->rule.pick.inside);
+    json_text(json, "when", hint->rule.when.anchor);
+    json_uint(json, "size_min", hint->rule.pick.size_lo);
+    json_uint(json, "size_max", hint->rule.pick.size_hi);
+    json_uint(json, "count", hint->count);
+    json_uint(json, "bytes", hint->bytes);
+    json_uint(json, "gain_bytes", hint->gain);
+    json_text(json, "effect", effect_text(hint->effect));
+    json_end(json, '}');
+}
+
+static void print_json(struct suggestion *s)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_text(&json, "output", s->mine.hint_count ? s->fields->output : NULL);
+    json_uint(&json, "late_frees", s->compare.late_count);
+    json_uint(&json, "late_bytes", s->compare.late_bytes);
+    json_uint(&json, "max_bytes", s->mine.max_before);
+    json_uint(&json, "predicted_max_bytes", s->mine.max_after);
+    if (s->reserved == UINT64_MAX)
+        json_text(&json, "predicted_peak_reserved_bytes", NULL);
+    else
+        json_uint(&json, "predicted_peak_reserved_bytes", s->reserved);
+    json_sum(&json, "covered", &s->mine.covered);
+    json_sum(&json, "small", &s->mine.small);
+    json_sum(&json, "mixed", &s->mine.mixed);
+    json_sum(&json, "unplaced", &s->mine.unplaced);
+    json_begin(&json, "hints", '[');
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        json_hint(&json, s, &s->mine.hints[i]);
+    json_end(&json, ']');
+    json_end(&json, '}');
+}
+
+static void predict(struct suggestion *s)
+{
+    struct rule *rules = grow_array(s->mine.hint_count, sizeof(*rules));
+
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        rules[i] = s->mine.hints[i].rule;
+    if (predict_reserved(s->bad.trace, rules, s->mine.hint_count, &s->reserved) < 0)
+        s->reserved = UINT64_MAX;
+    free(rules);
+}
+
+static int mine_and_save(struct suggestion *s)
+{
+    struct mine_job job = {
+            .trace = s->bad.trace,
+            .window = s->window,
+            .late = s->compare.late,
+            .late_count = s->compare.late_count,
+            .min_size = s->fields->min_size,
+    };
+    int r = mine_hints(&job, &s->mine);
+
+    if (r < 0) {
+        (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
+        return CMD_BAD;
+    }
+    s->symbols = symbols_new(s->bad.trace);
+    predict(s);
+    r = CMD_DONE;
+    if (s->mine.hint_count == 0)
+        (void)fputs("kedge suggest: no hint to write: nothing was freed late that a hint could "
+                    "release\n",
+                stderr);
+    else if (save(s) < 0)
+        r = CMD_BAD;
+    if (r == CMD_DONE && s->fields->json)
+        print_json(s);
+    else if (r == CMD_DONE)
+        print_text(s);
+    /* No file was written: whoever goes on with it must notice. */
+    if (r == CMD_DONE && s->mine.hint_count == 0)
+        r = CMD_NO;
+    symbols_free(s->symbols);
+    mine_done(&s->mine);
+    return r;
+}
+
+static int compare_and_mine(struct suggestion *s)
+{
+    struct compare_side good = {.trace = s->good.trace, .ended = load_has_ended(&s->good)};
+    struct compare_side bad = {.trace = s->bad.trace, .ended = load_has_ended(&s->bad)};
+    int r = figures_window(&s->good, s->fields->from, s->fields->to, &good.window);
+
+    if (r == 0)
+        r = figures_window(&s->bad, s->fields->from, s->fields->to, &bad.window);
+    if (r)
+        return r;
+    if (s->good.complete_from > good.window.first || s->bad.complete_from > bad.window.first) {
+        (void)fputs(
+                "kedge suggest: events are missing in the captures (KEDGE_TRACE=full keeps all): "
+                "no hint can be proved from them\n",
+                stderr);
+        return CMD_BAD;
+    }
+    s->window = bad.window;
+    compare_runs(&good, &bad, &s->compare);
+    r = mine_and_save(s);
+    compare_done(&s->compare);
+    return r;
+}
+
+static int check_fields(const struct fields *fields, int count)
+{
+    if (count) {
+        (void)fputs("kedge suggest: mining one capture is not in this version; give --good and "
+                    "--bad\n",
+                stderr);
+        return CMD_BAD;
+    }
+    if (!fields->good || !fields->bad || !fields->output) {
+        (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+static int run(const void *parsed, char **words, int count)
+{
+    struct fields fields = *(const struct fields *)parsed;
+    struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
+    int r = check_fields(&fields, count);
+
+    (void)words;
+    if (r != CMD_DONE)
+        return r;
+    if (fields.min_size == 0)
+        fields.min_size = HINTFILE_MIN_SIZE;
+    r = load_open(fields.good, &s.good);
+    if (r)
+        return r;
+    r = load_open(fields.bad, &s.bad);
+    if (r == 0) {
+        r = compare_and_mine(&s);
+        load_close(&s.bad);
+    }
+    load_close(&s.good);
+    return r;
+}
+
+const struct cmd cmd_suggest = {
+        .name = "suggest",
+        .usage = "suggest --good CAPTURE --bad CAPTURE -o FILE [options]",
+        .summary = "Hints for everything that the bad run frees later than the good one.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 0,
+        .words_max = 1,
+        .run = run,
+};

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/figures.h"
+#include "tools/grow.h"
+#include "tools/spawn.h"
+#include "tracker/hintfile.h"
+#include "tracker/receipt.h"
+
+struct fields {
+    struct spawn_options spawn;
+    const char *keep;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"hints", "FILE", "the hints to verify; the receipt is written beside them", ARGS_TEXT,
+                offsetof(struct fields, spawn.hints)},
+        {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
+        {"entrance", "WHICH", "stream, sync or framework: how frameworks allocate", ARGS_TEXT,
+                offsetof(struct fields, spawn.entrance)},
+        {"keep", "DIRECTORY", "make DIRECTORY and leave both captures there", ARGS_TEXT,
+                offsetof(struct fields, keep)},
+        {"json", NULL, "machine-readable output; the program's output goes to stderr", ARGS_FLAG,
+                offsetof(struct fields, json)},
+};
+
+/* What the two runs said about one hint, all processes together. */
+struct verdict {
+    const char *id;
+    uint64_t expect_count, expect_bytes;
+    uint64_t matched, matched_bytes;
+    uint64_t due, due_bytes; /* shadow: would have been released */
+    uint64_t trapped;        /* trap: access was taken away */
+};
+
+struct verify {
+    const struct fields *fields;
+    struct hintfile *file;
+    struct verdict *verdicts;
+    char *directory;
+    char *program; /* identity, as the captures have it */
+    char *failure; /* what is wrong, NULL = nothing yet */
+    const char *failed_hint;
+    size_t capture_count; /* of the current step */
+};
+
+struct step {
+    const char *name; /* also the hints' mode */
+    enum hint_mode mode;
+};
+
+static void fail(struct verify *verify, const char *hint, char *what)
+{
+    if (verify->failure) {
+        free(what); /* the first reason is the one to tell */
+        return;
+    }
+    verify->failure = what;
+    verify->failed_hint = hint;
+}
+
+static void print_touch(
+        const struct load *load, const struct load_hint *hint, struct symbols *symbols)
+{
+    (void)fprintf(stderr, "  used by:\n");
+    figures_print_stack(stderr, symbols, hint->touch_stack, "    ", 12);
+    if (hint->touch_block == TRACE_NONE)
+        return;
+    (void)fprintf(stderr, "  allocated by:\n");
+    figures_print_stack(stderr, symbols, load->trace->blocks[hint->touch_block].stack, "    ", 12);
+}
+
+static void judge_hint(
+        struct verify *verify, const struct load *load, const struct step *step, size_t index)
+{
+    const struct load_hint *hint = &load->hints[index];
+    const char *id = verify->verdicts[index].id;
+    uint64_t touches = hint->late_touches + hint->violations;
+
+    if (touches) {
+        struct symbols *symbols = symbols_new(load->trace);
+        (void)fprintf(stderr, "kedge verify: %s: hint %s: %" PRIu64 " uses after the release\n",
+                step->name, hint->id, touches);
+        print_touch(load, hint, symbols);
+        symbols_free(symbols);
+        fail(verify, id,
+                grow_format("%s: its storage is used after the release was due", step->name));
+    }
+    if (hint->refused)
+        fail(verify, id,
+                grow_format(
+                        "%s: %" PRIu64 " releases could not be made", step->name, hint->refused));
+}
+
+static void add_hint(
+        struct verify *verify, const struct step *step, size_t index, const struct load_hint *hint)
+{
+    struct verdict *verdict = &verify->verdicts[index];
+
+    if (step->mode == HINT_SHADOW) {
+        verdict->matched += hint->planned;
+        verdict->matched_bytes += hint->planned_bytes;
+        verdict->due += hint->would;
+        verdict->due_bytes += hint->would_bytes;
+    } else {
+        verdict->trapped += hint->released;
+    }
+}
+
+/* Was this file in force in this run, in this mode? */
+static bool check_force(struct verify *verify, const struct load *load, const struct step *step)
+{
+    const struct read_capture *capture = load->capture;
+
+    if (capture->hints_hash != verify->file->hash || load->hint_count != verify->file->rule_count) {
+        fail(verify, NULL,
+                grow_format("%s: the hints were not in force (program.argv or rank does not fit?)",
+                        step->name));
+        return false;
+    }
+    for (size_t i = 0; i < load->hint_count; i++) {
+        if (verify->file->rule[i].mode != HINT_OFF && load->hints[i].mode != step->mode) {
+            fail(verify, verify->verdicts[i].id,
+                    grow_format("was not in %s mode in that run", step->name));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_program(struct verify *verify, const struct load *load)
+{
+    const char *program = load->capture->program;
+
+    if (!verify->program)
+        verify->program = grow_text(program);
+    else if (strcmp(verify->program, program) != 0)
+        fail(verify, NULL, grow_text("the runs were of different programs, no receipt fits both"));
+}
+
+static void judge_capture(struct verify *verify, const struct step *step, const char *path)
+{
+    struct load load;
+
+    if (load_open(path, &load) != 0) {
+        fail(verify, NULL, grow_format("%s: its capture cannot be read", step->name));
+        return;
+    }
+    verify->capture_count++;
+    check_program(verify, &load);
+    if (check_force(verify, &load, step)) {
+        for (size_t i = 0; i < load.hint_count; i++) {
+            add_hint(verify, step, i, &load.hints[i]);
+            judge_hint(verify, &load, step, i);
+        }
+    }
+    load_close(&load);
+}
+
+/* All captures of a step: the program's processes each wrote one. */
+static void judge_captures(struct verify *verify, const struct step *step)
+{
+    char *prefix = grow_format("%s.kcap", step->name);
+    DIR *directory = opendir(verify->directory);
+    const struct dirent *entry;
+
+    verify->capture_count = 0;
+    while (directory && (entry = readdir(directory)) != NULL) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        char *path = grow_format("%s/%s", verify->directory, entry->d_name);
+        judge_capture(verify, step, path);
+        free(path);
+    }
+    if (directory)
+        (void)closedir(directory);
+    if (verify->capture_count == 0)
+        fail(verify, NULL,
+                grow_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
+                        step->name));
+    free(prefix);
+}
+
+static char *status_text(int status)
+{
+    if (WIFSIGNALED(status))
+        return grow_format(
+                "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return grow_format("ended with exit code %d", WEXITSTATUS(status));
+}
+
+static int run_step(struct verify *verify, const struct step *step, char **words)
+{
+    struct spawn_options how = verify->fields->spawn;
+    char *capture = grow_format("%s/%s.kcap", verify->directory, step->name);
+    struct launch launch;
+    int status = 0;
+
+    how.hints_mode = step->name;
+    how.capture = capture;
+    how.trace = "full";
+    how.mode = "pool";
+    (void)fprintf(stderr, "kedge verify: %s run\n", step->name);
+    int r = spawn_prepare("kedge verify", &how, words, &launch);
+    if (r == 0) {
+        r = spawn_remove_old("kedge verify", capture);
+        if (r == 0)
+            r = spawn_wait("kedge verify", &launch, verify->fields->json, &status);
+        launch_done(&launch);
+    }
+    free(capture);
+    if (r)
+        return r;
+    judge_captures(verify, step);
+    if (status != 0) {
+        char *text = status_text(status);
+        fail(verify, NULL, grow_format("%s: the program %s", step->name, text));
+        free(text);
+    }
+    return 0;
+}
+
+/* After the shadow run: does each hint match what it is expected to? */
+static void check_expectations(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct verdict *v = &verify->verdicts[i];
+        if (v->expect_count && v->expect_count != v->matched)
+            fail(verify, v->id,
+                    grow_format("matched %" PRIu64 " allocations, %" PRIu64 " expected", v->matched,
+                            v->expect_count));
+        else if (v->expect_bytes && v->expect_bytes != v->matched_bytes)
+            fail(verify, v->id,
+                    grow_format("matched %" PRIu64 " bytes, %" PRIu64 " expected", v->matched_bytes,
+                            v->expect_bytes));
+        else if (v->matched == 0 && verify->file->rule[i].mode != HINT_OFF)
+            fail(verify, v->id, grow_text("matched nothing"));
+    }
+}
+
+/* After the trap run: a hint that would have released something must have taken the access away. */
+static void check_trapped(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct verdict *v = &verify->verdicts[i];
+        if (v->due && v->trapped == 0)
+            fail(verify, v->id, grow_text("released nothing in the trap run: nothing is proved"));
+    }
+}
+
+static int write_receipt(struct verify *verify)
+{
+    struct receipt receipt = {.hints_hash = verify->file->hash, .shadow_clean = 1, .trap_clean = 1};
+    time_t now = time(NULL);
+    struct tm parts;
+
+    (void)snprintf(receipt.program, sizeof(receipt.program), "%s", verify->program);
+    if (gmtime_r(&now, &parts))
+        (void)strftime(receipt.date, sizeof(receipt.date), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    int r = receipt_write(verify->fields->spawn.hints, &receipt);
+    if (r < 0)
+        (void)fprintf(stderr, "kedge verify: %s.receipt: %s\n", verify->fields->spawn.hints,
+                strerror(-r));
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static void print_json(const struct verify *verify, bool verified)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_bool(&json, "verified", verified);
+    json_text(&json, "failed_hint", verify->failed_hint);
+    json_text(&json, "reason", verify->failure);
+    json_text(&json, "program", verify->program);
+    json_begin(&json, "hints", '[');
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct verdict *v = &verify->verdicts[i];
+        json_begin(&json, NULL, '{');
+        json_text(&json, "id", v->id);
+        json_uint(&json, "matched_count", v->matched);
+        json_uint(&json, "matched_bytes", v->matched_bytes);
+        json_uint(&json, "expect_count", v->expect_count);
+        json_uint(&json, "expect_bytes", v->expect_bytes);
+        json_uint(&json, "due_count", v->due);
+        json_uint(&json, "due_bytes", v->due_bytes);
+        json_uint(&json, "trapped_count", v->trapped);
+        json_end(&json, '}');
+    }
+    json_end(&json, ']');
+    json_end(&json, '}');
+}
+
+static void print_text(const struct verify *verify, bool verified)
+{
+    char text[RENDER_BYTES_MAX];
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        count += verify->verdicts[i].due;
+        bytes += verify->verdicts[i].due_bytes;
+    }
+    (void)fflush(stderr);
+    if (verified)
+        printf("kedge verify: %zu hints verified, %" PRIu64 " releases, %s; receipt: %s.receipt\n",
+                verify->file->rule_count, count, render_bytes(text, bytes),
+                verify->fields->spawn.hints);
+    else
+        printf("kedge verify: not verified: %s%s%s%s\n", verify->failed_hint ? "hint " : "",
+                verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "",
+                verify->failure);
+}
+
+static int run_steps(struct verify *verify, char **words)
+{
+    static const struct step shadow = {"shadow", HINT_SHADOW};
+    static const struct step trap = {"trap", HINT_TRAP};
+    int r = run_step(verify, &shadow, words);
+
+    if (r)
+        return r;
+    check_expectations(verify);
+    if (!verify->failure) {
+        r = run_step(verify, &trap, words);
+        if (r)
+            return r;
+        check_trapped(verify);
+    }
+    r = verify->failure ? CMD_NO : write_receipt(verify);
+    if (verify->fields->json && r != CMD_BAD)
+        print_json(verify, r == CMD_DONE);
+    else if (r != CMD_BAD)
+        print_text(verify, r == CMD_DONE);
+    return r;
+}
+
+static void remove_directory(const char *path)
+{
+    DIR *directory = opendir(path);
+    const struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        (void)unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory)
+        (void)closedir(directory);
+    (void)rmdir(path);
+}
+
+/* A directory of our own, new: whatever lies in it was written by these runs. NULL after one line on stderr. */
+static char *make_directory(const char *keep)
+{
+    if (keep) {
+        if (mkdir(keep, 0777) == 0)
+            return grow_text(keep);
+        (void)fprintf(stderr, "kedge verify: %s: %s\n", keep, strerror(errno));
+        return NULL;
+    }
+    const char *base = getenv("TMPDIR");
+    char *path = grow_format("%s/kedge-verify-XXXXXX", base && *base ? base : "/tmp");
+
+    if (mkdtemp(path))
+        return path;
+    (void)fprintf(stderr, "kedge verify: %s: %s\n", path, strerror(errno));
+    free(path);
+    return NULL;
+}
+
+static int open_hints(const struct fields *fields, struct hintfile **ret_file)
+{
+    struct hintfile_error error = {.text = ""};
+
+    if (!fields->spawn.hints) {
+        (void)fprintf(stderr, "usage: kedge %s\n", cmd_verify.usage);
+        return CMD_BAD;
+    }
+    int r = hintfile_read(fields->spawn.hints, ret_file, &error);
+    if (r == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge verify: %s\n", *error.text ? error.text : strerror(-r));
+    return CMD_BAD;
+}
+
+static void make_verdicts(struct verify *verify)
+{
+    const struct hintfile *file = verify->file;
+
+    verify->verdicts = grow_array(file->rule_count, sizeof(*verify->verdicts));
+    for (size_t i = 0; i < file->rule_count; i++)
+        verify->verdicts[i] = (struct verdict){.id = file->rule[i].id,
+                .expect_count = file->rule[i].expect_count,
+                .expect_bytes = file->rule[i].expect_bytes};
+}
+
+static int run(const void *parsed, char **words, int count)
+{
+    struct verify verify = {.fields = parsed};
+    int r = open_hints(verify.fields, &verify.file);
+
+    (void)count;
+    if (r != CMD_DONE)
+        return r;
+    verify.directory = make_directory(verify.fields->keep);
+    if (!verify.directory) {
+        hintfile_free(verify.file);
+        return CMD_CANNOT;
+    }
+    make_verdicts(&verify);
+    r = run_steps(&verify, words);
+    if (!verify.fields->keep)
+        remove_directory(verify.directory);
+    free(verify.directory);
+    free(verify.verdicts);
+    free(verify.program);
+    free(verify.failure);
+    hintfile_free(verify.file);
+    return r;
+}
+
+const struct cmd cmd_verify = {
+        .name = "verify",
+        .usage = "verify --hints FILE [options] -- PROGRAM [ARGUMENT...]",
+        .summary = "Runs a program in shadow and in trap mode; writes the receipt that live mode "
+                   "needs.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 1,
+        .words_max = -1,
+        .tail = true,
+        .run = run,
+};

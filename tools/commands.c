@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/grow.h"
+
+static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
+        &cmd_verify, &cmd_replay, &cmd_hints, &cmd_env};
+
+/* Part of the contract, not built yet: named, so that nobody takes the silence for a typing error. */
+static const struct {
+    const char *name, *summary;
+} planned[] = {
+        {"check", "assert figures of a capture"},
+        {"whatif", "replay a capture through other allocators"},
+        {"plan", "compute a placement for a recorded step"},
+        {"ranks", "compare the captures of several ranks"},
+        {"export", "write a capture for other viewers"},
+        {"import", "read other tools' traces"},
+        {"top", "watch a running program"},
+        {"bundle", "pack a capture with its symbols"},
+};
+
+static void print_commands(FILE *out)
+{
+    (void)fputs("usage: kedge COMMAND [options]\n\ncommands:\n", out);
+    for (size_t i = 0; i < CMD_COUNT(commands); i++)
+        (void)fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    (void)fputs("\nnot in this version yet:\n ", out);
+    for (size_t i = 0; i < CMD_COUNT(planned); i++)
+        (void)fprintf(out, " %s", planned[i].name);
+    (void)fputs(
+            "\n\n`kedge COMMAND --help` says more; `kedge --version` prints the version.\n", out);
+}
+
+static void print_help(const struct cmd *cmd)
+{
+    printf("usage: kedge %s\n\n%s\n\n", cmd->usage, cmd->summary);
+    args_print_options(stdout, cmd->options, cmd->option_count);
+}
+
+static int run_command(const struct cmd *cmd, int argc, char **argv)
+{
+    char name[32];
+    int count = 0;
+
+    (void)snprintf(name, sizeof(name), "kedge %s", cmd->name);
+    struct args_spec spec = {.command = name,
+            .options = cmd->options,
+            .option_count = cmd->option_count,
+            .tail = cmd->tail};
+    void *fields = grow_array(1, cmd->fields_size);
+    char **words = grow_array((size_t)argc + 1, sizeof(*words));
+    int r = CMD_BAD;
+
+    switch (args_parse(&spec, argc, argv, fields, words, &count)) {
+    case ARGS_HELP:
+        print_help(cmd);
+        r = CMD_DONE;
+        break;
+    case ARGS_BAD:
+        break;
+    case ARGS_OK:
+        if (count < cmd->words_min || (cmd->words_max >= 0 && count > cmd->words_max))
+            (void)fprintf(stderr, "usage: kedge %s\n", cmd->usage);
+        else
+            r = cmd->run(fields, words, count);
+        break;
+    }
+    free(fields);
+    free((void *)words);
+    return r;
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[CMD_COUNT(commands) + CMD_COUNT(planned)];
+    size_t count = 0;
+
+    for (size_t i = 0; i < CMD_COUNT(planned); i++) {
+        if (strcmp(word, planned[i].name) == 0) {
+            (void)fprintf(
+                    stderr, "kedge %s (%s) is not in this version yet\n", word, planned[i].summary);
+            return CMD_BAD;
+        }
+        names[count++] = planned[i].name;
+    }
+    for (size_t i = 0; i < CMD_COUNT(commands); i++)
+        names[count++] = commands[i]->name;
+    const char *near = args_nearest(word, names, count);
+    (void)fprintf(stderr, "kedge: no command '%s'", word);
+    if (near)
+        (void)fprintf(stderr, " (did you mean %s?)", near);
+    (void)fputs("; see kedge --help\n", stderr);
+    return CMD_BAD;
+}
+
+int cmd_main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+
+    if (!word) {
+        print_commands(stderr);
+        return CMD_BAD;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        print_commands(stdout);
+        return CMD_DONE;
+    }
+    if (strcmp(word, "--version") == 0) {
+        puts("kedge " KEDGE_VERSION);
+        return CMD_DONE;
+    }
+    for (size_t i = 0; i < CMD_COUNT(commands); i++) {
+        if (strcmp(word, commands[i]->name) == 0)
+            return run_command(commands[i], argc - 2, argv + 2);
+    }
+    return unknown_command(word);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/compare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/align.h"
+#include "tools/grow.h"
+#include "tools/keymap.h"
+
+/* The blocks of one run, those of one anchor instance side by side and in the order of birth. */
+struct lists {
+    uint32_t *blocks;
+    uint32_t *first; /* per anchor; [anchor_count] = all */
+};
+
+struct work {
+    const struct compare_side *good, *bad;
+    struct lists good_lists, bad_lists;
+    uint32_t *partner; /* good block -> bad block, ALIGN_NONE */
+    bool *taken;       /* bad block has a partner */
+    struct keymap tokens;
+    struct compare *out;
+};
+
+static bool takes_part(const struct compare_side *side, const struct trace_block *block)
+{
+    return block->born >= side->window.first && block->born < side->window.last;
+}
+
+static struct lists make_lists(const struct compare_side *side)
+{
+    const struct trace *trace = side->trace;
+    struct lists lists = {
+            .blocks = grow_array(trace->block_count, sizeof(uint32_t)),
+            .first = grow_array(trace->anchor_count + 2, sizeof(uint32_t)),
+    };
+
+    /* Counted one slot further on: the filling below moves each start to its place. */
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (takes_part(side, &trace->blocks[i]))
+            lists.first[trace->blocks[i].anchor + 2]++;
+    }
+    for (size_t a = 2; a <= trace->anchor_count; a++)
+        lists.first[a] += lists.first[a - 1];
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (takes_part(side, &trace->blocks[i]))
+            lists.blocks[lists.first[trace->blocks[i].anchor + 1]++] = (uint32_t)i;
+    }
+    return lists;
+}
+
+static uint32_t token(struct work *work, uint64_t site, uint64_t size)
+{
+    uint32_t next = (uint32_t)work->tokens.count;
+
+    return *keymap_at(&work->tokens, (struct key){site, size, 1}, next);
+}
+
+static void pair(struct work *work, uint32_t good, uint32_t bad)
+{
+    work->partner[good] = bad;
+    work->taken[bad] = true;
+}
+
+/* What of one anchor instance is on the table, good and bad. */
+struct table {
+    const uint32_t *good, *bad;
+    uint32_t good_count, bad_count;
+};
+
+static void pair_in_order(struct work *work, const struct table *table)
+{
+    uint32_t *a = grow_array(table->good_count, sizeof(*a));
+    uint32_t *b = grow_array(table->bad_count, sizeof(*b));
+    uint32_t *partner = grow_array(table->good_count, sizeof(*partner));
+
+    for (uint32_t i = 0; i < table->good_count; i++) {
+        const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
+        a[i] = token(work, block->site, block->size);
+    }
+    for (uint32_t i = 0; i < table->bad_count; i++) {
+        const struct trace_block *block = &work->bad->trace->blocks[table->bad[i]];
+        b[i] = token(work, block->site, block->size);
+    }
+    align_sequences(a, table->good_count, b, table->bad_count, partner);
+    for (uint32_t i = 0; i < table->good_count; i++) {
+        if (partner[i] != ALIGN_NONE)
+            pair(work, table->good[i], table->bad[partner[i]]);
+    }
+    free(a);
+    free(b);
+    free(partner);
+}
+
+/* First come, first served among blocks of equal size, and of equal site where `by_site`. */
+static void pair_leftovers(struct work *work, const struct table *table, bool by_site)
+{
+    struct keymap heads = {0}; /* (site, size) -> first waiting good index + 1 */
+    uint32_t *next = grow_array(table->good_count, sizeof(*next));
+
+    for (uint32_t i = table->good_count; i > 0; i--) {
+        uint32_t id = table->good[i - 1];
+        const struct trace_block *block = &work->good->trace->blocks[id];
+        if (work->partner[id] != ALIGN_NONE)
+            continue;
+        uint32_t *head =
+                keymap_at(&heads, (struct key){by_site ? block->site : 0, block->size, 0}, 0);
+        next[i - 1] = *head;
+        *head = i;
+    }
+    for (uint32_t i = 0; i < table->bad_count; i++) {
+        uint32_t id = table->bad[i];
+        const struct trace_block *block = &work->bad->trace->blocks[id];
+        if (work->taken[id])
+            continue;
+        uint32_t *head =
+                keymap_find(&heads, (struct key){by_site ? block->site : 0, block->size, 0});
+        if (!head || *head == 0)
+            continue;
+        uint32_t waiting = *head - 1;
+        *head = next[waiting];
+        pair(work, table->good[waiting], id);
+    }
+    keymap_done(&heads);
+    free(next);
+}
+
+static void add(struct compare_sum *sum, uint64_t bytes)
+{
+    sum->count++;
+    sum->bytes += bytes;
+}
+
+/* Freed while the anchor instance that it was born in was still open. */
+static bool dies_inside(const struct trace *trace, const struct trace_block *block)
+{
+    return block->died != TRACE_NEVER && block->died < trace->anchors[block->anchor].exit;
+}
+
+/* The instance around the bad block that corresponds to `of`, an instance around the good one; TRACE_NONE if none does. */
+static uint32_t counterpart(const struct work *work, uint32_t of, uint32_t bad_anchor)
+{
+    const struct trace_anchor *want = &work->good->trace->anchors[of];
+    const struct trace *bad = work->bad->trace;
+
+    for (uint32_t a = bad_anchor; a != TRACE_NONE; a = bad->anchors[a].parent) {
+        if (bad->anchors[a].instance == want->instance
+                && strcmp(bad->anchors[a].path, want->path) == 0)
+            return a;
+    }
+    return TRACE_NONE;
+}
+
+/* Judges one pair: late, never freed, or in order. */
+static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
+{
+    const struct trace *good = work->good->trace;
+    const struct trace *bad = work->bad->trace;
+    const struct trace_block *g = &good->blocks[good_id];
+    const struct trace_block *b = &bad->blocks[bad_id];
+    struct compare *out = work->out;
+    uint32_t a = g->anchor;
+
+    add(&out->paired, b->size);
+    if (g->died == TRACE_NEVER)
+        return;
+    while (a != 0 && g->died > good->anchors[a].exit)
+        a = good->anchors[a].parent;
+    if (a == 0) {
+        if (b->died == TRACE_NEVER && work->bad->ended) {
+            GROW_PUSH(out->never, out->never_count, out->never_room) =
+                    (struct compare_late){good_id, bad_id, 0};
+            out->never_bytes += b->size;
+        }
+        return;
+    }
+    uint32_t in_bad = counterpart(work, a, b->anchor);
+    if (in_bad == TRACE_NONE || b->died < bad->anchors[in_bad].exit
+            || bad->anchors[in_bad].exit == TRACE_NEVER)
+        return;
+    GROW_PUSH(out->late, out->late_count, out->late_room) =
+            (struct compare_late){good_id, bad_id, in_bad};
+    out->late_bytes += b->size;
+}
+
+static void judge_lone(struct work *work, const struct table *table)
+{
+    struct compare *out = work->out;
+
+    for (uint32_t i = 0; i < table->good_count; i++) {
+        const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
+        if (work->partner[table->good[i]] != ALIGN_NONE)
+            continue;
+        add(dies_inside(work->good->trace, block) ? &out->harmless_good : &out->missing,
+                block->size);
+    }
+    for (uint32_t i = 0; i < table->bad_count; i++) {
+        uint32_t id = table->bad[i];
+        const struct trace_block *block = &work->bad->trace->blocks[id];
+        if (work->taken[id])
+            continue;
+        if (dies_inside(work->bad->trace, block)) {
+            add(&out->harmless_bad, block->size);
+            continue;
+        }
+        GROW_PUSH(out->extra, out->extra_count, out->extra_room) = id;
+        out->extra_bytes += block->size;
+    }
+}
+
+static struct table table_of(const struct work *work, uint32_t good_anchor, uint32_t bad_anchor)
+{
+    const uint32_t *gf = work->good_lists.first;
+    const uint32_t *bf = work->bad_lists.first;
+
+    return (struct table){
+            .good = work->good_lists.blocks + gf[good_anchor],
+            .good_count = gf[good_anchor + 1] - gf[good_anchor],
+            .bad = work->bad_lists.blocks + bf[bad_anchor],
+            .bad_count = bf[bad_anchor + 1] - bf[bad_anchor],
+    };
+}
+
+static void compare_anchor(struct work *work, uint32_t good_anchor, uint32_t bad_anchor)
+{
+    struct table table = table_of(work, good_anchor, bad_anchor);
+
+    work->out->anchors_paired++;
+    pair_in_order(work, &table);
+    pair_leftovers(work, &table, true);
+    pair_leftovers(work, &table, false);
+    for (uint32_t i = 0; i < table.good_count; i++) {
+        if (work->partner[table.good[i]] != ALIGN_NONE)
+            judge(work, table.good[i], work->partner[table.good[i]]);
+    }
+    judge_lone(work, &table);
+}
+
+static struct key anchor_key(const struct trace_anchor *anchor)
+{
+    struct key key = keymap_text(anchor->path);
+
+    key.c = key.c << 32 | anchor->instance;
+    return key;
+}
+
+static void compare_anchors(struct work *work)
+{
+    const struct trace *good = work->good->trace;
+    const struct trace *bad = work->bad->trace;
+    struct keymap by_name = {0};
+
+    for (size_t i = 0; i < good->anchor_count; i++)
+        *keymap_at(&by_name, anchor_key(&good->anchors[i]), 0) = (uint32_t)i;
+    work->out->anchors_lone_good = good->anchor_count;
+    for (size_t i = 0; i < bad->anchor_count; i++) {
+        const uint32_t *partner = keymap_find(&by_name, anchor_key(&bad->anchors[i]));
+        if (partner) {
+            compare_anchor(work, *partner, (uint32_t)i);
+            work->out->anchors_lone_good--;
+            continue;
+        }
+        struct table table = table_of(work, 0, (uint32_t)i);
+        work->out->anchors_lone_bad++;
+        for (uint32_t k = 0; k < table.bad_count; k++)
+            add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
+    }
+    keymap_done(&by_name);
+}
+
+void compare_runs(const struct compare_side *good, const struct compare_side *bad,
+        struct compare *ret_compare)
+{
+    struct compare out = {0};
+    struct work work = {.good = good, .bad = bad, .out = &out};
+
+    work.good_lists = make_lists(good);
+    work.bad_lists = make_lists(bad);
+    work.partner = grow_array(good->trace->block_count, sizeof(*work.partner));
+    work.taken = grow_array(bad->trace->block_count, sizeof(*work.taken));
+    for (size_t i = 0; i < good->trace->block_count; i++)
+        work.partner[i] = ALIGN_NONE;
+    compare_anchors(&work);
+    free(work.good_lists.blocks);
+    free(work.good_lists.first);
+    free(work.bad_lists.blocks);
+    free(work.bad_lists.first);
+    free(work.partner);
+    free(work.taken);
+    keymap_done(&work.tokens);
+    *ret_compare = out;
+}
+
+void compare_done(struct compare *compare)
+{
+    free(compare->late);
+    free(compare->never);
+    free(compare->extra);
+    *compare = (struct compare){0};
+}

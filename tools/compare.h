@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * compare.h - two runs of one program, block by block: what did the bad one free too late?
+ *
+ * 1. Anchor instances of the two runs belong together if path and instance number are equal.
+ * 2. Within one, the blocks allocated directly in it are two sequences of (site, size). The longest common subsequence pairs
+ *    them in order (align.h); what is left is paired by (site, size) in order, since threads interleave differently, and what
+ *    is then left by size alone, since a rebuilt binary has other sites.
+ * 3. A pair whose free in the good run came inside some anchor around it, and in the bad run after that anchor's exit or
+ *    never, is a late free: the good run proves that nobody needs the block after that exit.
+ *
+ *        good   SOT_CALL_3 [ alloc x ─── free x ]
+ *        bad    SOT_CALL_3 [ alloc x ───────────] ─── … ─── free x        late by SOT_CALL_3's exit
+ *
+ * An allocation of one run only that is freed in the same anchor instance again is harmless and counted as such (the 852
+ * extra pairs of Paddle #66278). One that is kept is listed as extra. An anchor that the bad run did not leave (it ran out of
+ * memory inside) proves nothing about its blocks. Frees that never come, where the good run frees outside of all anchors,
+ * are listed apart and only if the bad run ended by itself.
+ *
+ * Does not symbolise or group. Threads: none. Memory: grow.h.
+ */
+#ifndef KEDGE_TOOLS_COMPARE_H
+#define KEDGE_TOOLS_COMPARE_H
+
+#include "tools/model.h"
+#include "tools/trace.h"
+
+/* A block of the bad run that the good run had freed by the exit of `anchor` (an instance of the bad run). */
+struct compare_late {
+    uint32_t good, bad;
+    uint32_t anchor;
+};
+
+struct compare_sum {
+    uint64_t count, bytes;
+};
+
+struct compare {
+    struct compare_late *late;
+    size_t late_count, late_room;
+    uint64_t late_bytes;
+
+    struct compare_late *never; /* anchor is 0 */
+    size_t never_count, never_room;
+    uint64_t never_bytes;
+
+    uint32_t *extra; /* blocks that only the bad run allocates, and keeps beyond their anchor */
+    size_t extra_count, extra_room;
+    uint64_t extra_bytes;
+
+    struct compare_sum harmless_good,
+            harmless_bad;        /* one run only, freed in the same anchor instance */
+    struct compare_sum missing;  /* blocks that only the good run allocates, and keeps */
+    struct compare_sum paired;   /* blocks that have a partner */
+    struct compare_sum lone_bad; /* blocks of anchors that the good run never entered */
+    uint64_t anchors_paired, anchors_lone_good, anchors_lone_bad;
+};
+
+struct compare_side {
+    const struct trace *trace;
+    struct model_window window; /* only blocks born in it take part */
+    bool ended; /* the program ended by itself: what is live at the end was never freed */
+};
+
+/* Fills *ret_compare; compare_done gives its memory back. */
+void compare_runs(const struct compare_side *good, const struct compare_side *bad,
+        struct compare *ret_compare);
+void compare_done(struct compare *compare);
+
+#endif

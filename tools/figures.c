@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/figures.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/args.h"
+#include "tools/grow.h"
+
+static const char *nearest_anchor(const struct trace *trace, const char *name)
+{
+    const char **names = grow_array(trace->anchor_count, sizeof(*names));
+    size_t count = 0;
+
+    for (size_t i = 1; i < trace->anchor_count && count < 4096; i++)
+        names[count++] = trace->anchors[i].path;
+    const char *near = args_nearest(name, names, count);
+    free((void *)names);
+    return near;
+}
+
+int figures_window(
+        const struct load *load, const char *from, const char *to, struct model_window *ret_window)
+{
+    const char *missing = NULL;
+    int r = model_find_window(load->trace, from, to, ret_window, &missing);
+
+    if (r == 0)
+        return 0;
+    if (r == -ENOENT) {
+        const char *near = nearest_anchor(load->trace, missing);
+        (void)fprintf(stderr, "kedge: %s: no anchor '%s'", load->path, missing);
+        if (near)
+            (void)fprintf(stderr, " (did you mean %s?)", near);
+        else if (load->trace->anchor_count <= 1)
+            (void)fputs(" (the capture has no anchors at all)", stderr);
+        (void)fputc('\n', stderr);
+    } else {
+        (void)fprintf(stderr, "kedge: %s: '%s' ends before '%s' begins\n", load->path, to, from);
+    }
+    return 2;
+}
+
+static bool is_whole(const struct load *load, struct model_window window)
+{
+    return window.first == 0 && window.last == load->trace->event_count;
+}
+
+/* What the writer counted itself, exact even where events were lost. */
+static void take_totals(const struct read_capture *capture, struct model_figures *f)
+{
+    const struct format_totals *total = &capture->total;
+
+    f->remaining = total->live_bytes;
+    f->max = f->peak_live = total->peak_bytes;
+    f->allocated = total->allocated_bytes;
+    f->allocated_count = total->allocated_count;
+    f->freed = total->freed_bytes;
+    f->freed_count = total->freed_count;
+    f->outside_freed = f->outside_freed_count = 0;
+    f->peak_reserved = total->peak_reserved_bytes;
+    f->hinted.released = total->hinted_freed_bytes;
+    f->hinted.released_count = total->hinted_freed_count;
+    f->hinted.remaining = total->live_hinted_bytes;
+    f->hinted.max = total->peak_hinted_bytes;
+    f->hinted.freed = total->allocated_bytes - total->live_hinted_bytes;
+    f->hinted.freed_count = f->freed_count;
+    f->would = f->hinted;
+}
+
+void figures_of(const struct load *load, struct model_window window,
+        struct model_figures *ret_figures, bool *ret_partial)
+{
+    bool lost = load->complete_from > window.first;
+
+    model_figure(load->trace, window, NULL, ret_figures);
+    if (lost && is_whole(load, window)) {
+        take_totals(load->capture, ret_figures);
+        lost = false;
+    }
+    *ret_partial = lost;
+}
+
+static void print_bytes(
+        FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
+{
+    char text[RENDER_BYTES_MAX];
+
+    (void)fprintf(out, "%s: %s", word, render_bytes(text, value));
+    if (hinted != value)
+        (void)fprintf(out, "   with hints %s", render_bytes(text, hinted));
+    if (would != hinted)
+        (void)fprintf(out, "   hints would make it %s", render_bytes(text, would));
+    (void)fputc('\n', out);
+}
+
+static void print_count(
+        FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
+{
+    (void)fprintf(out, "%s: %" PRIu64, word, value);
+    if (hinted != value)
+        (void)fprintf(out, "   with hints %" PRIu64, hinted);
+    if (would != hinted)
+        (void)fprintf(out, "   hints would make it %" PRIu64, would);
+    (void)fputc('\n', out);
+}
+
+void figures_print(FILE *out, const struct model_figures *f)
+{
+    print_bytes(out, "Remaining memory", f->remaining, f->hinted.remaining, f->would.remaining);
+    print_bytes(out, "Max memory", f->max, f->hinted.max, f->would.max);
+    print_bytes(out, "Allocated memory", f->allocated, f->allocated, f->allocated);
+    print_count(out, "Allocated count", f->allocated_count, f->allocated_count, f->allocated_count);
+    print_bytes(out, "Freed memory", f->freed, f->hinted.freed, f->would.freed);
+    print_count(out, "Freed count", f->freed_count, f->hinted.freed_count, f->would.freed_count);
+}
+
+void figures_json(struct json *json, const struct model_figures *f)
+{
+    json_uint(json, "remaining_bytes", f->remaining);
+    json_uint(json, "max_bytes", f->max);
+    json_uint(json, "allocated_bytes", f->allocated);
+    json_uint(json, "allocated_count", f->allocated_count);
+    json_uint(json, "freed_bytes", f->freed);
+    json_uint(json, "freed_count", f->freed_count);
+    json_uint(json, "outside_freed_bytes", f->outside_freed);
+    json_uint(json, "outside_freed_count", f->outside_freed_count);
+    json_uint(json, "peak_live_bytes", f->peak_live);
+    json_uint(json, "peak_reserved_bytes", f->peak_reserved);
+    json_uint(json, "hinted_freed_bytes", f->hinted.released);
+    json_uint(json, "hinted_freed_count", f->hinted.released_count);
+    json_uint(json, "freed_with_hints_bytes", f->hinted.freed);
+    json_uint(json, "freed_with_hints_count", f->hinted.freed_count);
+    json_uint(json, "max_with_hints_bytes", f->hinted.max);
+    json_uint(json, "remaining_with_hints_bytes", f->hinted.remaining);
+    json_uint(json, "would_freed_bytes", f->would.released);
+    json_uint(json, "would_freed_count", f->would.released_count);
+    json_uint(json, "max_would_bytes", f->would.max);
+    json_uint(json, "remaining_would_bytes", f->would.remaining);
+}
+
+void figures_print_stack(
+        FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit)
+{
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
+
+    if (count == 0)
+        (void)fprintf(out, "%s(no stack was recorded)\n", indent);
+    for (size_t i = 0; i < count && i < limit; i++) {
+        (void)fputs(indent, out);
+        render_text(out, lines[i].function);
+        (void)fputc(' ', out);
+        if (lines[i].file) {
+            render_text(out, lines[i].file);
+            (void)fprintf(out, ":%u\n", lines[i].line);
+        } else {
+            render_text(out, symbols_base_name(lines[i].module));
+            (void)fputc('\n', out);
+        }
+    }
+    if (count > limit)
+        (void)fprintf(out, "%s... %zu more\n", indent, count - limit);
+}
+
+void figures_json_stack(struct json *json, struct symbols *symbols, uint32_t stack, const char *key)
+{
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
+
+    json_begin(json, key, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "function", lines[i].function);
+        json_text(json, "file", lines[i].file);
+        json_uint(json, "line", lines[i].line);
+        json_text(json, "module", lines[i].module);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+void figures_print_trouble(FILE *out, const struct symbols *symbols)
+{
+    const char *line;
+
+    for (size_t i = 0; (line = symbols_trouble(symbols, i)) != NULL; i++) {
+        (void)fputs("note: ", out);
+        render_text(out, line);
+        (void)fputc('\n', out);
+    }
+}

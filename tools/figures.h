@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * figures.h - the parts of a report that more than one command prints.
+ *
+ * The six lines in the seed's words, the JSON keys of contracts.md, stacks with names, a window from --from and --to. What they
+ * mean is model.h's business; here is only how they look.
+ *
+ * Threads: none.
+ */
+#ifndef KEDGE_TOOLS_FIGURES_H
+#define KEDGE_TOOLS_FIGURES_H
+
+#include <stdio.h>
+
+#include "tools/load.h"
+#include "tools/model.h"
+#include "tools/render.h"
+#include "tools/symbols.h"
+
+/* The window of --from and --to (NULL = open end); returns 0 or an exit code after one line on stderr. */
+int figures_window(
+        const struct load *load, const char *from, const char *to, struct model_window *ret_window);
+
+/*
+ * The figures of a window. For the whole process of a capture that lost events the writer's own totals replace what the events
+ * cannot say; *ret_partial tells whether anything is still missing.
+ */
+void figures_of(const struct load *load, struct model_window window,
+        struct model_figures *ret_figures, bool *ret_partial);
+
+/* "Remaining memory: 6.75 MB" and the other five, with a second value where hints change one. */
+void figures_print(FILE *out, const struct model_figures *figures);
+
+/* The keys of contracts.md into an object that is open. */
+void figures_json(struct json *json, const struct model_figures *figures);
+
+/* A stack, one line per call, `limit` lines at most. */
+void figures_print_stack(
+        FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit);
+
+/* "stack": [{function, file, line}]. */
+void figures_json_stack(
+        struct json *json, struct symbols *symbols, uint32_t stack, const char *key);
+
+/* One line for each module whose names are missing. */
+void figures_print_trouble(FILE *out, const struct symbols *symbols);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/launch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cmd.h"
+#include "tools/grow.h"
+
+static const char *const entrance_names[LAUNCH_ENTRANCE_COUNT] = {"stream", "sync", "framework"};
+
+bool launch_parse_entrance(const char *word, enum launch_entrance *ret_entrance)
+{
+    if (!word) {
+        *ret_entrance = LAUNCH_STREAM;
+        return true;
+    }
+    for (unsigned i = 0; i < LAUNCH_ENTRANCE_COUNT; i++) {
+        if (strcmp(word, entrance_names[i]) == 0) {
+            *ret_entrance = (enum launch_entrance)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t find(const struct launch *launch, const char *name)
+{
+    size_t length = strlen(name);
+    size_t i;
+
+    for (i = 0; i < launch->env_count; i++) {
+        if (strncmp(launch->env[i], name, length) == 0 && launch->env[i][length] == '=')
+            break;
+    }
+    return i;
+}
+
+const char *launch_value(const struct launch *launch, const char *name)
+{
+    size_t i = find(launch, name);
+
+    return i < launch->env_count ? launch->env[i] + strlen(name) + 1 : NULL;
+}
+
+/* An empty value counts as not stated. */
+static const char *stated(const struct launch *launch, const char *name)
+{
+    const char *value = launch_value(launch, name);
+
+    return value && *value ? value : NULL;
+}
+
+static void put(struct launch *launch, const char *name, const char *value)
+{
+    size_t i = find(launch, name);
+    char *text = grow_format("%s=%s", name, value);
+
+    if (i < launch->env_count) {
+        free(launch->env[i]);
+        launch->env[i] = text;
+        return;
+    }
+    /* One more slot than counted stays NULL for execve. */
+    launch->env =
+            grow_room(launch->env, launch->env_count + 2, sizeof(*launch->env), &launch->env_room);
+    launch->env[launch->env_count++] = text;
+    launch->env[launch->env_count] = NULL;
+}
+
+static void say(struct launch *launch, char *line)
+{
+    GROW_PUSH(launch->lines, launch->line_count, launch->line_room) = line;
+}
+
+static void copy_words(struct launch *launch, const struct launch_request *request)
+{
+    for (char *const *word = request->command; *word; word++)
+        GROW_PUSH(launch->argv, launch->argc, launch->argv_room) = grow_text(*word);
+    launch->argv =
+            grow_room(launch->argv, launch->argc + 1, sizeof(*launch->argv), &launch->argv_room);
+    launch->argv[launch->argc] = NULL;
+    for (char *const *var = request->env; *var; var++)
+        GROW_PUSH(launch->env, launch->env_count, launch->env_room) = grow_text(*var);
+    launch->env =
+            grow_room(launch->env, launch->env_count + 1, sizeof(*launch->env), &launch->env_room);
+    launch->env[launch->env_count] = NULL;
+}
+
+/* Is `word` one of the words of a list that any of `separators` separates? */
+static bool has_word(const char *list, const char *word, const char *separators)
+{
+    size_t length = strlen(word);
+
+    while (*list) {
+        size_t n = strcspn(list, separators);
+        if (n == length && memcmp(list, word, n) == 0)
+            return true;
+        list += n;
+        list += strspn(list, separators);
+    }
+    return false;
+}
+
+static void append_preload(struct launch *launch, const char *object)
+{
+    const char *old = stated(launch, "LD_PRELOAD");
+
+    if (old && has_word(old, object, ": "))
+        return;
+    char *list = old ? grow_format("%s:%s", old, object) : grow_text(object);
+    put(launch, "LD_PRELOAD", list);
+    free(list);
+}
+
+static int preload(struct launch *launch, const struct launch_request *request)
+{
+    if (strpbrk(request->library, ": ")) {
+        say(launch,
+                grow_format("%s: LD_PRELOAD cannot hold a path with a blank or a colon",
+                        request->library));
+        return -EINVAL;
+    }
+    append_preload(launch, request->library);
+    if (!request->sim)
+        return 0;
+    if (strchr(request->sim, ':')
+            || (request->sim_runtime && strpbrk(request->sim_runtime, ": "))) {
+        say(launch, grow_format("%s: a library path cannot hold a colon", request->sim));
+        return -EINVAL;
+    }
+    if (request->sim_runtime)
+        append_preload(launch, request->sim_runtime);
+    const char *old = stated(launch, "LD_LIBRARY_PATH");
+    char *list = old ? grow_format("%s:%s", request->sim, old) : grow_text(request->sim);
+    put(launch, "LD_LIBRARY_PATH", list);
+    free(list);
+    return 0;
+}
+
+/* A file name that stays right when the program changes its directory. */
+static char *absolute(const char *directory, const char *file)
+{
+    if (*file == '/')
+        return grow_text(file);
+    return grow_format("%s/%s", directory, file);
+}
+
+/* The same for a capture, where % begins a pattern: those of the directory are meant literally. */
+static char *absolute_pattern(const char *directory, const char *file)
+{
+    if (*file == '/')
+        return grow_text(file);
+    char *quoted = grow_array(2 * strlen(directory) + 1, 1);
+    size_t n = 0;
+    for (const char *s = directory; *s; s++) {
+        quoted[n++] = *s;
+        if (*s == '%')
+            quoted[n++] = '%';
+    }
+    char *text = grow_format("%s/%s", quoted, file);
+    free(quoted);
+    return text;
+}
+
+static void put_own(struct launch *launch, const struct launch_request *request)
+{
+    const char *capture = request->capture;
+    char *path;
+
+    if (!capture)
+        capture = stated(launch, "KEDGE_CAPTURE");
+    path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
+    put(launch, "KEDGE_CAPTURE", path);
+    free(path);
+    if (request->hints) {
+        bool off = strcmp(request->hints, "off") == 0;
+        path = off ? grow_text("off") : absolute(request->directory, request->hints);
+        put(launch, "KEDGE_HINTS", path);
+        free(path);
+    }
+    if (request->hints_mode)
+        put(launch, "KEDGE_HINTS_MODE", request->hints_mode);
+    if (request->mode)
+        put(launch, "KEDGE_MODE", request->mode);
+    if (request->trace)
+        put(launch, "KEDGE_TRACE", request->trace);
+}
+
+/* Adds a variable unless the user stated it; a line if what the user stated is another backend. */
+static void offer(struct launch *launch, const char *name, const char *value, bool speak)
+{
+    const char *old = stated(launch, name);
+
+    if (!old) {
+        put(launch, name, value);
+        return;
+    }
+    if (strcmp(old, value) != 0 && speak)
+        say(launch,
+                grow_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
+                        name, old));
+}
+
+/* Is a key stated in PyTorch's "key:value,key:value"? */
+static bool has_key(const char *list, const char *key)
+{
+    size_t length = strlen(key);
+
+    for (;;) {
+        list += strspn(list, " ,");
+        if (!*list)
+            return false;
+        if (strncmp(list, key, length) == 0 && list[length] == ':')
+            return true;
+        list += strcspn(list, ",");
+    }
+}
+
+#define PYTORCH_CONF     "PYTORCH_CUDA_ALLOC_CONF"
+#define PYTORCH_CONF_NEW "PYTORCH_ALLOC_CONF"
+#define PYTORCH_UNCACHED "PYTORCH_NO_CUDA_MEMORY_CACHING"
+
+/* True if the user stated where PyTorch's memory comes from; a line says that it is kept. */
+static bool is_backend_stated(struct launch *launch, const char *own_choice)
+{
+    static const char *const names[] = {PYTORCH_CONF, PYTORCH_CONF_NEW};
+
+    for (size_t i = 0; i < CMD_COUNT(names); i++) {
+        const char *conf = stated(launch, names[i]);
+        if (!conf || !has_key(conf, "backend"))
+            continue;
+        if (!strstr(conf, own_choice))
+            say(launch, grow_format("%s=%s names a backend and is kept", names[i], conf));
+        return true;
+    }
+    return false;
+}
+
+static void merge_conf(struct launch *launch, const char *name)
+{
+    static const char *const ignored[] = {"max_split_size_mb", "roundup_power2_divisions",
+            "garbage_collection_threshold", "expandable_segments"};
+    const char *old = stated(launch, name);
+    char *conf = old ? grow_format("%s,backend:cudaMallocAsync", old)
+                     : grow_text("backend:cudaMallocAsync");
+
+    for (size_t i = 0; i < CMD_COUNT(ignored); i++) {
+        if (old && has_key(old, ignored[i]))
+            say(launch,
+                    grow_format("%s: PyTorch ignores %s with backend:cudaMallocAsync", name,
+                            ignored[i]));
+    }
+    put(launch, name, conf);
+    free(conf);
+}
+
+static void pytorch_stream(struct launch *launch, bool speak)
+{
+    if (is_backend_stated(launch, "backend:cudaMallocAsync"))
+        return;
+    /* PyTorch looks whether it is there, not what it says. */
+    if (launch_value(launch, PYTORCH_UNCACHED)) {
+        say(launch, grow_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
+        return;
+    }
+    if (stated(launch, PYTORCH_CONF_NEW))
+        merge_conf(launch, PYTORCH_CONF_NEW);
+    merge_conf(launch, PYTORCH_CONF);
+    if (speak)
+        say(launch,
+                grow_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
+                          "history, snapshots and pool checkpoints (cudagraph trees); "
+                          "--entrance framework leaves it alone"));
+}
+
+static void pytorch_sync(struct launch *launch, bool speak)
+{
+    if (is_backend_stated(launch, "no backend is ours here"))
+        return;
+    if (launch_value(launch, PYTORCH_UNCACHED))
+        return;
+    put(launch, PYTORCH_UNCACHED, "1");
+    if (speak)
+        say(launch,
+                grow_text("PyTorch runs without its cache (" PYTORCH_UNCACHED "), without CUDA "
+                          "graphs; --entrance framework leaves it alone"));
+}
+
+static void framework_switches(struct launch *launch, const struct launch_request *request)
+{
+    bool speak = request->may_be_framework;
+
+    switch (request->entrance) {
+    case LAUNCH_STREAM:
+        pytorch_stream(launch, speak);
+        offer(launch, "TF_GPU_ALLOCATOR", "cuda_malloc_async", speak);
+        offer(launch, "XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", speak);
+        if (!stated(launch, "FLAGS_use_system_allocator"))
+            offer(launch, "FLAGS_use_cuda_malloc_async_allocator", "1", speak);
+        break;
+    case LAUNCH_SYNC:
+        pytorch_sync(launch, speak);
+        offer(launch, "TF_GPU_ALLOCATOR", "cuda_malloc", speak);
+        offer(launch, "XLA_PYTHON_CLIENT_ALLOCATOR", "platform", speak);
+        if (!stated(launch, "FLAGS_use_cuda_malloc_async_allocator"))
+            offer(launch, "FLAGS_use_system_allocator", "1", speak);
+        break;
+    case LAUNCH_FRAMEWORK:
+        if (speak)
+            say(launch,
+                    grow_text("frameworks keep their own caches: kedge sees segments, not tensors "
+                              "(--entrance stream shows tensors)"));
+        break;
+    case LAUNCH_ENTRANCE_COUNT:
+        break;
+    }
+}
+
+int launch_prepare(const struct launch_request *request, struct launch *ret_launch)
+{
+    struct launch launch = {0};
+
+    copy_words(&launch, request);
+    int r = preload(&launch, request);
+    if (r == 0) {
+        put_own(&launch, request);
+        framework_switches(&launch, request);
+    }
+    *ret_launch = launch;
+    return r;
+}
+
+static void free_texts(char **texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(texts[i]);
+    free((void *)texts);
+}
+
+void launch_done(struct launch *launch)
+{
+    free_texts(launch->argv, launch->argc);
+    free_texts(launch->env, launch->env_count);
+    free_texts(launch->lines, launch->line_count);
+    *launch = (struct launch){0};
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/grow.h"
+#include "tools/keymap.h"
+#include "tools/render.h"
+
+/* The reader's numbers -> ours. */
+struct translation {
+    struct load *load;
+    const struct read_capture *capture;
+    struct trace *trace;
+    struct keymap modules;  /* module number */
+    struct keymap stacks;   /* leaf number */
+    struct keymap anchors;  /* (path number, instance) */
+    struct keymap threads;  /* thread number */
+    struct keymap reserved; /* (device, heap) -> index in `heaps` */
+    struct keymap dead;     /* address -> index in `limbo` */
+    uint64_t *heaps;
+    size_t heap_count, heap_room;
+    uint64_t held;   /* sum of heaps */
+    uint64_t *limbo; /* when each dead block died, ns */
+    size_t limbo_count, limbo_room;
+    uint64_t live; /* bytes */
+};
+
+#define MODULE_PROGRAM 0 /* enum intern_module_kind: what is neither CUDA nor kedge nor libc */
+
+static uint32_t module_of(struct translation *tr, const struct read_frame *frame)
+{
+    const struct read_module *module = frame->module;
+
+    if (!module)
+        return TRACE_NONE;
+    uint32_t *known = keymap_at(&tr->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
+    if (*known != TRACE_NONE)
+        return *known;
+    struct trace_module ours = {.is_program = module->kind == MODULE_PROGRAM};
+    ours.path = grow_text(module->path);
+    size_t bytes = module->build_id_bytes < sizeof(ours.build_id) ? module->build_id_bytes
+                                                                  : sizeof(ours.build_id);
+    memcpy(ours.build_id, module->build_id, bytes);
+    ours.build_id_length = (uint8_t)bytes;
+    *known = trace_add_module(tr->trace, &ours);
+    free(ours.path);
+    return *known;
+}
+
+static uint32_t stack_of(struct translation *tr, uint32_t leaf)
+{
+    struct read_frame frames[READ_FRAMES_MAX];
+    struct trace_frame ours[READ_FRAMES_MAX];
+
+    if (leaf == 0)
+        return 0;
+    uint32_t *known = keymap_at(&tr->stacks, (struct key){leaf, 0, 0}, TRACE_NONE);
+    if (*known != TRACE_NONE)
+        return *known;
+    unsigned count = read_stack(tr->capture, leaf, frames, READ_FRAMES_MAX);
+    for (unsigned i = 0; i < count; i++)
+        ours[i] = (struct trace_frame){module_of(tr, &frames[i]), frames[i].offset};
+    *known = count ? trace_add_stack(tr->trace, ours, count, count == READ_FRAMES_MAX) : 0;
+    return *known;
+}
+
+static uint32_t thread_of(struct translation *tr, uint32_t number)
+{
+    uint32_t next = (uint32_t)tr->threads.count;
+
+    return *keymap_at(&tr->threads, (struct key){number, 0, 0}, next);
+}
+
+/* The instance of a path; an event may name one whose enter was lost. "" is the root. */
+static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instance)
+{
+    const char *text = read_string(tr->capture, path);
+
+    if (!*text)
+        return 0;
+    uint32_t *known = keymap_at(&tr->anchors, (struct key){path, instance, 0}, TRACE_NONE);
+    if (*known == TRACE_NONE)
+        *known = trace_add_anchor(tr->trace, text, instance);
+    return *known;
+}
+
+static void add_birth(struct translation *tr, const struct read_event *event)
+{
+    struct trace_birth birth = {.address = event->addr,
+            .size = event->size,
+            .site = read_site(tr->capture, event->stack),
+            .stack = stack_of(tr, event->stack),
+            .anchor = anchor_of(tr, event->path_number, event->instance),
+            .nth = event->nth,
+            .thread = thread_of(tr, event->thread),
+            .rule = -1,
+            .device = event->device,
+            .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
+            .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0};
+
+    (void)trace_add_alloc(tr->trace, &birth);
+    tr->live += event->size;
+}
+
+static void add_death(struct translation *tr, const struct read_event *event)
+{
+    uint32_t block = trace_add_free(tr->trace, event->addr, thread_of(tr, event->thread));
+
+    if (block != TRACE_NONE)
+        tr->live -= tr->trace->blocks[block].size;
+}
+
+static void add_edge(struct translation *tr, const struct read_event *event)
+{
+    static const enum trace_kind kinds[EDGE_KIND_COUNT] = {
+            [EDGE_ENTER] = TRACE_ENTER, [EDGE_EXIT] = TRACE_EXIT, [EDGE_MARK] = TRACE_MARK};
+    uint32_t anchor = anchor_of(tr, event->path_number, event->instance);
+
+    if (anchor == 0 || (unsigned)event->edge >= EDGE_KIND_COUNT)
+        return;
+    trace_add_edge(tr->trace, kinds[event->edge], anchor, thread_of(tr, event->thread));
+}
+
+static void add_reserved(struct translation *tr, const struct read_event *event)
+{
+    uint32_t *index = keymap_at(&tr->reserved,
+            (struct key){(uint64_t)(int64_t)event->device, event->heap, 0}, TRACE_NONE);
+
+    if (*index == TRACE_NONE) {
+        *index = (uint32_t)tr->heap_count;
+        GROW_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
+    }
+    tr->held += event->size - tr->heaps[*index];
+    tr->heaps[*index] = event->size;
+    trace_add_reserved(tr->trace, tr->held);
+}
+
+static void add_oom(struct translation *tr, const struct read_event *event)
+{
+    struct load *load = tr->load;
+
+    trace_add_other(tr->trace, thread_of(tr, event->thread));
+    GROW_PUSH(load->ooms, load->oom_count, load->oom_room) = (struct load_oom){
+            .requested = event->size,
+            .free_bytes = event->free_bytes,
+            .largest_free = event->largest_free,
+            .live = tr->live,
+            .stack = stack_of(tr, event->stack),
+            .anchor = anchor_of(tr, event->path_number, event->instance),
+            .at = (uint32_t)tr->trace->event_count - 1,
+            .device = event->device,
+            .result = event->result,
+    };
+}
+
+static void add_release(struct translation *tr, const struct read_event *event)
+{
+    uint32_t anchor = anchor_of(tr, event->path_number, event->instance);
+
+    (void)trace_add_release(tr->trace, event->addr, anchor, event->rule, event->mode);
+}
+
+static void enter_limbo(struct translation *tr, const struct read_event *event)
+{
+    uint32_t *index = keymap_at(&tr->dead, (struct key){event->addr, 0, 0}, TRACE_NONE);
+
+    if (*index == TRACE_NONE) {
+        *index = (uint32_t)tr->limbo_count;
+        GROW_PUSH(tr->limbo, tr->limbo_count, tr->limbo_room) = 0;
+    }
+    tr->limbo[*index] = event->time_ns;
+}
+
+static void leave_limbo(
+        struct translation *tr, const struct read_event *event, struct load_hint *hint)
+{
+    const uint32_t *index = keymap_find(&tr->dead, (struct key){event->addr, 0, 0});
+
+    if (!index || event->time_ns < tr->limbo[*index])
+        return;
+    uint64_t waited = event->time_ns - tr->limbo[*index];
+    if (waited > hint->limbo_max_ns)
+        hint->limbo_max_ns = waited;
+}
+
+static void note_touch(
+        struct translation *tr, const struct read_event *event, struct load_hint *hint)
+{
+    if (hint->late_touches + hint->violations > 1)
+        return;
+    hint->touch_stack = stack_of(tr, event->stack);
+    hint->touch_block = trace_find_live(tr->trace, event->addr);
+}
+
+static void add(uint64_t *count, uint64_t *bytes, uint64_t size)
+{
+    (*count)++;
+    *bytes += size;
+}
+
+static void count_hint(
+        struct translation *tr, const struct read_event *event, struct load_hint *hint)
+{
+    switch (event->what) {
+    case FORMAT_HINT_PLANNED:
+        add(&hint->planned, &hint->planned_bytes, event->size);
+        break;
+    case FORMAT_HINT_WOULD_RELEASE:
+        add(&hint->would, &hint->would_bytes, event->size);
+        break;
+    case FORMAT_HINT_DEAD:
+        add(&hint->released, &hint->released_bytes, event->size);
+        enter_limbo(tr, event);
+        break;
+    case FORMAT_HINT_UNMAPPED:
+        add(&hint->unmapped, &hint->unmapped_bytes, event->size);
+        leave_limbo(tr, event, hint);
+        break;
+    case FORMAT_HINT_LATE_TOUCH:
+        hint->late_touches++;
+        note_touch(tr, event, hint);
+        break;
+    case FORMAT_HINT_VIOLATION:
+        hint->violations++;
+        note_touch(tr, event, hint);
+        break;
+    case FORMAT_HINT_SKIPPED:
+        add(&hint->skipped, &hint->skipped_bytes, event->size);
+        break;
+    case FORMAT_HINT_REFUSED:
+        hint->refused++;
+        break;
+    case FORMAT_HINT_NONE:
+    case FORMAT_HINT_COUNT:
+        break;
+    }
+}
+
+static void add_hint(struct translation *tr, const struct read_event *event)
+{
+    if (event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE)
+        add_release(tr, event);
+    else
+        trace_add_other(tr->trace, thread_of(tr, event->thread));
+    if (event->rule >= 0 && (size_t)event->rule < tr->load->hint_count)
+        count_hint(tr, event, &tr->load->hints[event->rule]);
+}
+
+static void add_event(struct translation *tr, const struct read_event *event)
+{
+    switch (event->kind) {
+    case FORMAT_EVENT_ALLOC:
+        add_birth(tr, event);
+        break;
+    case FORMAT_EVENT_FREE:
+        add_death(tr, event);
+        break;
+    case FORMAT_EVENT_EDGE:
+        add_edge(tr, event);
+        break;
+    case FORMAT_EVENT_HINT:
+        add_hint(tr, event);
+        break;
+    case FORMAT_EVENT_RESERVED:
+        add_reserved(tr, event);
+        break;
+    case FORMAT_EVENT_OOM:
+        add_oom(tr, event);
+        break;
+    case FORMAT_EVENT_NONE:
+    case FORMAT_EVENT_KIND_COUNT:
+        break;
+    }
+}
+
+static void carry(struct translation *tr, const struct read_event *birth)
+{
+    add_birth(tr, birth);
+    tr->load->carried_count++;
+    tr->load->carried_bytes += birth->size;
+}
+
+/* Births that are not on record: of blocks that recorded events free, and of live ones without an event. */
+static void add_carried(struct translation *tr)
+{
+    struct keymap live = {0};
+    struct keymap births = {0};
+
+    for (size_t i = 0; i < tr->capture->event_count; i++) {
+        const struct read_event *event = &tr->capture->event[i];
+        if (event->kind == FORMAT_EVENT_ALLOC) {
+            *keymap_at(&live, (struct key){event->addr, 0, 0}, 0) = 1;
+            (void)keymap_at(&births, (struct key){event->addr, event->seq, 0}, 1);
+        }
+        if (event->kind != FORMAT_EVENT_FREE)
+            continue;
+        uint32_t *known = keymap_at(&live, (struct key){event->addr, 0, 0}, 2);
+        if (*known == 2 && event->size)
+            carry(tr,
+                    &(struct read_event){.addr = event->addr,
+                            .size = event->size,
+                            .path = "",
+                            .nth = TRACE_NONE,
+                            .thread = event->thread,
+                            .device = event->device});
+        *known = 0;
+    }
+    for (size_t i = 0; i < tr->capture->live_count; i++) {
+        const struct read_live *at = &tr->capture->live[i];
+        if (keymap_find(&births, (struct key){at->addr, at->seq, 0}))
+            continue;
+        carry(tr,
+                &(struct read_event){.addr = at->addr,
+                        .size = at->size,
+                        .stack = at->stack,
+                        .path_number = at->path_number,
+                        .instance = at->instance,
+                        .path = at->path,
+                        .nth = at->nth,
+                        .flags = at->flags,
+                        .device = at->device});
+    }
+    keymap_done(&live);
+    keymap_done(&births);
+}
+
+static void make_hints(struct load *load)
+{
+    const struct read_capture *capture = load->capture;
+
+    load->hint_count = capture->rule_count;
+    load->hints = grow_array(load->hint_count, sizeof(*load->hints));
+    for (size_t i = 0; i < load->hint_count; i++) {
+        load->hints[i].id = capture->rule[i].id;
+        load->hints[i].action = capture->rule[i].action;
+        load->hints[i].mode = capture->rule[i].mode;
+        load->hints[i].touch_block = TRACE_NONE;
+    }
+}
+
+static void translate(struct translation *tr)
+{
+    const struct read_capture *capture = tr->capture;
+    struct progress progress;
+
+    if (!capture->has_all_events)
+        add_carried(tr);
+    tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
+    progress_begin(&progress, "reading");
+    for (size_t i = 0; i < capture->event_count; i++) {
+        if (tr->load->complete_from == TRACE_NEVER
+                && capture->event[i].seq > capture->complete_after_seq)
+            tr->load->complete_from = (uint32_t)tr->trace->event_count;
+        add_event(tr, &capture->event[i]);
+        if ((i & 0xffff) == 0)
+            progress_step(&progress, i, capture->event_count);
+    }
+    progress_end(&progress);
+}
+
+void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
+{
+    struct load load = {.path = grow_text(path), .capture = capture, .trace = trace_new()};
+    struct translation tr = {.load = &load, .capture = capture, .trace = load.trace};
+
+    make_hints(&load);
+    translate(&tr);
+    keymap_done(&tr.modules);
+    keymap_done(&tr.stacks);
+    keymap_done(&tr.anchors);
+    keymap_done(&tr.threads);
+    keymap_done(&tr.reserved);
+    keymap_done(&tr.dead);
+    free(tr.heaps);
+    free(tr.limbo);
+    *ret_load = load;
+}
+
+int load_open(const char *path, struct load *ret_load)
+{
+    struct read_error error = {.text = ""};
+    struct read_capture *capture;
+    int r = read_open(path, &capture, &error);
+
+    if (r < 0) {
+        (void)fprintf(stderr, "kedge: %s: %s\n", path, *error.text ? error.text : strerror(-r));
+        return 2;
+    }
+    load_capture(path, capture, ret_load);
+    return 0;
+}
+
+void load_close(struct load *load)
+{
+    trace_free(load->trace);
+    read_close(load->capture);
+    free(load->hints);
+    free(load->ooms);
+    free(load->path);
+    *load = (struct load){0};
+}
+
+bool load_has_ended(const struct load *load)
+{
+    return load->capture->state == FORMAT_STATE_CLEAN;
+}

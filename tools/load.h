@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * load.h - from a capture file to a trace.
+ *
+ * Translates what the file says (tracker/read.h) into blocks and anchor instances (trace.h), in the order of the sequence
+ * numbers, and collects per hint what happened to it.
+ *
+ * A capture of a bounded event log may have lost its beginning. Then the blocks that the remaining events free, or that the live
+ * table holds, without a birth on record are put at the very beginning, so that live bytes are right from there on;
+ * `carried_count` says how many, and figures of a window that begins before `complete_from` are incomplete.
+ *
+ * Prints one line on stderr when a file cannot be used. Threads: none. Memory: grow.h.
+ */
+#ifndef KEDGE_TOOLS_LOAD_H
+#define KEDGE_TOOLS_LOAD_H
+
+#include "tools/trace.h"
+#include "tracker/read.h"
+
+/* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
+struct load_hint {
+    const char *id;
+    enum action action;
+    enum hint_mode mode;
+    uint64_t planned, planned_bytes;   /* matched allocations */
+    uint64_t would, would_bytes;       /* shadow */
+    uint64_t released, released_bytes; /* marked dead: live, or in trap without access */
+    uint64_t unmapped, unmapped_bytes; /* left limbo */
+    uint64_t late_touches, violations;
+    uint64_t skipped, skipped_bytes, refused;
+    uint64_t limbo_max_ns; /* longest time between dead and unmapped */
+    uint32_t touch_stack;  /* of the first late touch or violation */
+    uint32_t touch_block;  /* what it touched, TRACE_NONE */
+};
+
+struct load_oom {
+    uint64_t requested, free_bytes, largest_free; /* UINT64_MAX = not known */
+    uint64_t live;                                /* bytes live when it happened */
+    uint32_t stack, anchor, at;
+    int device, result;
+};
+
+struct load {
+    char *path;
+    struct read_capture *capture;
+    struct trace *trace;
+    struct load_hint *hints;
+    size_t hint_count;
+    struct load_oom *ooms;
+    size_t oom_count, oom_room;
+    uint64_t carried_count, carried_bytes;
+    uint32_t
+            complete_from; /* event index: from here on no event is missing; TRACE_NEVER: none are there */
+};
+
+/* Returns 0, or an exit code of the tool (2) after one line on stderr. */
+int load_open(const char *path, struct load *ret_load);
+void load_close(struct load *load);
+
+/* The same from a capture that is open already; takes it over. `path` is only a name. */
+void load_capture(const char *path, struct read_capture *capture, struct load *ret_load);
+
+/* Did the program end by itself, so that what is live was never freed? */
+bool load_has_ended(const struct load *load);
+
+#endif

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/mine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/hint.h"
+#include "tools/grow.h"
+#include "tools/keymap.h"
+#include "tools/predict.h"
+
+/* Trying each hint alone costs two passes over the events: some seconds at most. */
+#define EFFECTS_COST_MAX ((size_t)400 << 20)
+
+void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_MAX])
+{
+    size_t n = 0;
+
+    while (*path) {
+        bool digits = *path >= '0' && *path <= '9';
+        if (n + 2 >= RULE_GLOB_MAX) {
+            ret_glob[n++] = '*';
+            break;
+        }
+        ret_glob[n++] = !digits ? *path : per_digit ? '?' : '*';
+        path++;
+        while (digits && !per_digit && *path >= '0' && *path <= '9')
+            path++;
+    }
+    ret_glob[n] = '\0';
+}
+
+/* A literal path as a glob: the same, unless it is too long. */
+static void as_glob(const char *path, char ret_glob[static RULE_GLOB_MAX])
+{
+    size_t length = strlen(path);
+
+    if (length < RULE_GLOB_MAX) {
+        memcpy(ret_glob, path, length + 1);
+        return;
+    }
+    memcpy(ret_glob, path, RULE_GLOB_MAX - 2);
+    memcpy(ret_glob + RULE_GLOB_MAX - 2, "*", 2);
+}
+
+struct work {
+    const struct mine_job *job;
+    uint32_t *
+            late_exit; /* per block: the event of the exit that it is late by, TRACE_NEVER if it is not late */
+    uint32_t *late_anchor;
+    bool *covered;
+    struct mine *out;
+};
+
+/* A set of blocks under consideration: all of one site that are large enough. */
+struct field {
+    uint32_t *blocks; /* sorted by (size, nth) */
+    size_t count;
+};
+
+/* What a hint is being looked for: the anchors of the pick and of the `when`. */
+struct shape {
+    char inside[RULE_GLOB_MAX];
+    char when[RULE_GLOB_MAX];
+};
+
+static const struct trace_block *block_at(const struct work *work, uint32_t id)
+{
+    return &work->job->trace->blocks[id];
+}
+
+static const char *path_of(const struct work *work, uint32_t anchor)
+{
+    return work->job->trace->anchors[anchor].path;
+}
+
+static bool is_inside(const struct work *work, const struct shape *shape, uint32_t id)
+{
+    return hint_glob(shape->inside, path_of(work, block_at(work, id)->anchor));
+}
+
+/* Would a hint of this shape release this block exactly when the good run proves it dead? */
+static bool is_right(const struct work *work, const struct shape *shape, uint32_t id)
+{
+    const struct trace *trace = work->job->trace;
+    const struct trace_block *block = block_at(work, id);
+
+    if (work->late_exit[id] == TRACE_NEVER)
+        return false;
+    if (hint_glob(shape->when, path_of(work, block->anchor)))
+        return work->late_anchor[id] == block->anchor;
+    for (uint32_t at = block->born + 1; at < trace->event_count; at++) {
+        const struct trace_event *event = &trace->events[at];
+        if (event->kind == TRACE_EXIT && hint_glob(shape->when, path_of(work, event->anchor)))
+            return at == work->late_exit[id];
+    }
+    return false;
+}
+
+static bool is_wanted(const struct work *work, const struct shape *shape, uint32_t id)
+{
+    return !work->covered[id] && work->late_exit[id] != TRACE_NEVER && is_inside(work, shape, id)
+            && is_right(work, shape, id);
+}
+
+static void cover(struct work *work, const struct shape *shape, const struct field *field,
+        const struct rule_pick *pick)
+{
+    struct mine_hint hint = {.rule = {.action = ACTION_RELEASE,
+                                     .mode = HINT_SHADOW,
+                                     .pick = *pick,
+                                     .when = {.kind = EDGE_EXIT},
+                                     .min_size = work->job->min_size},
+            .first_block = TRACE_NONE};
+
+    memcpy(hint.rule.pick.inside, shape->inside, RULE_GLOB_MAX);
+    memcpy(hint.rule.when.anchor, shape->when, RULE_GLOB_MAX);
+    for (size_t i = 0; i < field->count; i++) {
+        uint32_t id = field->blocks[i];
+        const struct trace_block *block = block_at(work, id);
+        if (!is_inside(work, shape, id) || block->size < pick->size_lo
+                || block->size > pick->size_hi || block->nth < pick->nth_lo
+                || block->nth > pick->nth_hi)
+            continue;
+        work->covered[id] = true;
+        if (id < hint.first_block)
+            hint.first_block = id;
+    }
+    GROW_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
+}
+
+static struct rule_pick pick_all(const struct work *work, const struct field *field)
+{
+    return (struct rule_pick){
+            .site = {block_at(work, field->blocks[0])->site},
+            .site_count = 1,
+            .size_lo = work->job->min_size,
+            .size_hi = UINT64_MAX,
+            .nth_lo = 0,
+            .nth_hi = UINT32_MAX,
+            .device = -1,
+    };
+}
+
+/* How blocks are told apart at one step. */
+typedef uint64_t (*part_of)(const struct trace_block *block);
+
+static uint64_t size_of(const struct trace_block *block)
+{
+    return block->size;
+}
+
+static uint64_t nth_of(const struct trace_block *block)
+{
+    return block->nth;
+}
+
+/* A run of neighbouring sizes (or numbers) all of whose blocks are right. */
+struct run {
+    uint64_t lo, hi;
+    bool open, wanted; /* wanted: it holds something that no hint covers yet */
+};
+
+static void close_run(struct work *work, const struct shape *shape, const struct field *field,
+        const struct rule_pick *base, bool by_size, struct run *run)
+{
+    struct rule_pick pick = *base;
+
+    if (run->open && run->wanted) {
+        if (by_size) {
+            pick.size_lo = run->lo;
+            pick.size_hi = run->hi;
+        } else {
+            pick.nth_lo = (uint32_t)run->lo;
+            pick.nth_hi = (uint32_t)run->hi;
+        }
+        cover(work, shape, field, &pick);
+    }
+    *run = (struct run){0};
+}
+
+/*
+ * One hint per run of neighbouring parts that are right throughout. `field` is sorted by the part. nth must be a number that
+ * is counted on: UINT32_MAX stands for "not counted" in the run and can only be matched by all.
+ */
+static void split(struct work *work, const struct shape *shape, const struct field *field,
+        const struct rule_pick *base, part_of part)
+{
+    bool by_size = part == size_of;
+    struct run run = {0};
+    size_t i = 0;
+
+    while (i < field->count) {
+        uint64_t value = part(block_at(work, field->blocks[i]));
+        bool right = by_size || value < UINT32_MAX;
+        bool wanted = false;
+        bool any = false;
+        for (; i < field->count && part(block_at(work, field->blocks[i])) == value; i++) {
+            uint32_t id = field->blocks[i];
+            if (!is_inside(work, shape, id))
+                continue;
+            any = true;
+            right = right && is_right(work, shape, id);
+            wanted = wanted || is_wanted(work, shape, id);
+        }
+        if (!any)
+            continue;
+        if (!right) {
+            close_run(work, shape, field, base, by_size, &run);
+            continue;
+        }
+        if (!run.open)
+            run = (struct run){.lo = value, .open = true};
+        run.hi = value;
+        run.wanted = run.wanted || wanted;
+    }
+    close_run(work, shape, field, base, by_size, &run);
+}
+
+static bool is_all_right(
+        const struct work *work, const struct shape *shape, const struct field *field)
+{
+    for (size_t i = 0; i < field->count; i++) {
+        if (is_inside(work, shape, field->blocks[i]) && !is_right(work, shape, field->blocks[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool any_wanted(
+        const struct work *work, const struct shape *shape, const struct field *field)
+{
+    for (size_t i = 0; i < field->count; i++) {
+        if (is_wanted(work, shape, field->blocks[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Each size by itself, split by nth. The field is sorted by (size, nth). */
+static void split_sizes_by_nth(
+        struct work *work, const struct shape *shape, const struct field *field)
+{
+    size_t i = 0;
+
+    while (i < field->count) {
+        struct field same = {.blocks = field->blocks + i};
+        struct rule_pick pick = pick_all(work, field);
+        pick.size_lo = pick.size_hi = block_at(work, field->blocks[i])->size;
+        for (; i < field->count && block_at(work, field->blocks[i])->size == pick.size_lo; i++)
+            same.count++;
+        if (any_wanted(work, shape, &same))
+            split(work, shape, &same, &pick, nth_of);
+    }
+}
+
+/* Hints for what is late in this field and fits this shape, coarsest first. */
+static void solve(struct work *work, const struct shape *shape, const struct field *field)
+{
+    struct rule_pick all = pick_all(work, field);
+
+    if (is_all_right(work, shape, field)) {
+        cover(work, shape, field, &all);
+        return;
+    }
+    split(work, shape, field, &all, size_of);
+    if (any_wanted(work, shape, field))
+        split_sizes_by_nth(work, shape, field);
+}
+
+/* The shapes of the uncovered late blocks, each once; literal or folded. */
+static void solve_shapes(struct work *work, const struct field *field, bool literal)
+{
+    struct keymap seen = {0};
+
+    for (size_t i = 0; i < field->count; i++) {
+        uint32_t id = field->blocks[i];
+        if (work->covered[id] || work->late_exit[id] == TRACE_NEVER)
+            continue;
+        struct shape shape;
+        const char *inside = path_of(work, block_at(work, id)->anchor);
+        const char *when = path_of(work, work->late_anchor[id]);
+        if (literal) {
+            as_glob(inside, shape.inside);
+            as_glob(when, shape.when);
+        } else {
+            /* A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's exit. */
+            mine_fold(inside, false, shape.inside);
+            mine_fold(when, work->late_anchor[id] != block_at(work, id)->anchor, shape.when);
+        }
+        struct key key = keymap_text(shape.inside);
+        key.c = keymap_text(shape.when).a;
+        uint32_t *known = keymap_at(&seen, key, 0);
+        if (*known)
+            continue;
+        *known = 1;
+        if (any_wanted(work, &shape, field))
+            solve(work, &shape, field);
+    }
+    keymap_done(&seen);
+}
+
+static const struct trace *sort_trace; /* qsort has no context; the tools have one thread */
+
+static int compare_blocks(const void *a, const void *b)
+{
+    uint32_t i = *(const uint32_t *)a;
+    uint32_t k = *(const uint32_t *)b;
+    const struct trace_block *x = &sort_trace->blocks[i];
+    const struct trace_block *y = &sort_trace->blocks[k];
+
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    if (x->size != y->size)
+        return x->size < y->size ? -1 : 1;
+    if (x->nth != y->nth)
+        return x->nth < y->nth ? -1 : 1;
+    return (i > k) - (i < k);
+}
+
+/* All blocks that a hint could match, sorted by site, size and nth. */
+static struct field list_blocks(const struct work *work)
+{
+    const struct trace *trace = work->job->trace;
+    struct field field = {.blocks = grow_array(trace->block_count, sizeof(uint32_t))};
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        if (block->site && block->size >= work->job->min_size && !block->native)
+            field.blocks[field.count++] = (uint32_t)i;
+    }
+    sort_trace = trace;
+    if (field.count)
+        qsort(field.blocks, field.count, sizeof(uint32_t), compare_blocks);
+    return field;
+}
+
+static void solve_sites(struct work *work, const struct field *all)
+{
+    size_t i = 0;
+
+    while (i < all->count) {
+        uint64_t site = block_at(work, all->blocks[i])->site;
+        struct field field = {.blocks = all->blocks + i};
+        for (; i < all->count && block_at(work, all->blocks[i])->site == site; i++)
+            field.count++;
+        solve_shapes(work, &field, false);
+        solve_shapes(work, &field, true);
+    }
+}
+
+/* The late frees that can have hints; the others are counted. */
+static void sort_out_late(struct work *work)
+{
+    const struct mine_job *job = work->job;
+
+    for (size_t i = 0; i < job->late_count; i++) {
+        const struct compare_late *late = &job->late[i];
+        const struct trace_block *block = block_at(work, late->bad);
+        struct compare_sum *other = NULL;
+        if (block->size < job->min_size)
+            other = &work->out->small;
+        else if (block->site == 0 || block->native)
+            other = &work->out->unplaced;
+        if (other) {
+            other->count++;
+            other->bytes += block->size;
+            continue;
+        }
+        work->late_exit[late->bad] = job->trace->anchors[late->anchor].exit;
+        work->late_anchor[late->bad] = late->anchor;
+    }
+}
+
+static struct rule *copy_rules(const struct mine *mine)
+{
+    struct rule *rules = grow_array(mine->hint_count, sizeof(*rules));
+
+    for (size_t i = 0; i < mine->hint_count; i++)
+        rules[i] = mine->hints[i].rule;
+    return rules;
+}
+
+/* Drops hint `at`: a check found that it would release what must stay. */
+static void drop_hint(struct mine *mine, size_t at)
+{
+    memmove(&mine->hints[at], &mine->hints[at + 1],
+            (mine->hint_count - at - 1) * sizeof(*mine->hints));
+    mine->hint_count--;
+}
+
+/* The first hint that the acting code would apply to something that is not late by that exit; TRACE_NONE: all are exact. */
+static uint32_t find_inexact(const struct work *work, const struct predict_match *matches)
+{
+    for (size_t i = 0; i < work->job->trace->block_count; i++) {
+        if (matches[i].rule == TRACE_NONE || matches[i].small || work->job->trace->blocks[i].native)
+            continue;
+        if (matches[i].at != work->late_exit[i] || matches[i].at == TRACE_NEVER)
+            return matches[i].rule;
+    }
+    return TRACE_NONE;
+}
+
+static int check_hints(struct work *work, struct predict_match *matches)
+{
+    for (;;) {
+        struct rule *rules = copy_rules(work->out);
+        int r = predict_matches(work->job->trace, rules, work->out->hint_count, matches);
+        free(rules);
+        if (r < 0)
+            return r;
+        uint32_t wrong = find_inexact(work, matches);
+        if (wrong == TRACE_NONE)
+            return 0;
+        drop_hint(work->out, wrong);
+    }
+}
+
+static void count_matches(struct work *work, const struct predict_match *matches)
+{
+    struct mine *out = work->out;
+
+    for (size_t i = 0; i < work->job->trace->block_count; i++) {
+        const struct trace_block *block = &work->job->trace->blocks[i];
+        uint64_t size = block->size;
+        if (matches[i].rule != TRACE_NONE && !matches[i].small && !block->native) {
+            struct mine_hint *hint = &out->hints[matches[i].rule];
+            hint->count++;
+            hint->bytes += size;
+            out->covered.count++;
+            out->covered.bytes += size;
+        } else if (work->late_exit[i] != TRACE_NEVER) {
+            out->mixed.count++;
+            out->mixed.bytes += size;
+        }
+    }
+    for (size_t i = 0; i < out->hint_count; i++) {
+        out->hints[i].rule.expect_count = out->hints[i].count;
+        out->hints[i].rule.expect_bytes = out->hints[i].bytes;
+    }
+}
+
+/* Max of the window if only the releases of the hints with use[hint] happened. */
+static uint64_t max_with(
+        const struct work *work, const struct predict_match *matches, const bool *use, uint32_t *at)
+{
+    struct model_releases releases = {.at = at};
+
+    for (size_t i = 0; i < work->job->trace->block_count; i++) {
+        bool taken = matches[i].rule != TRACE_NONE && use[matches[i].rule];
+        at[i] = taken ? matches[i].at : TRACE_NEVER;
+    }
+    return model_max(work->job->trace, work->job->window, &releases);
+}
+
+static void find_effects(struct work *work, const struct predict_match *matches)
+{
+    struct mine *out = work->out;
+    bool *use = grow_array(out->hint_count, sizeof(*use));
+    uint32_t *at = grow_array(work->job->trace->block_count, sizeof(*at));
+    size_t tried = out->hint_count;
+
+    if (tried * work->job->trace->event_count > EFFECTS_COST_MAX)
+        tried = 0;
+    out->max_before = max_with(work, matches, use, at);
+    for (size_t i = 0; i < out->hint_count; i++)
+        use[i] = true;
+    out->max_after = max_with(work, matches, use, at);
+    for (size_t i = 0; i < tried; i++) {
+        use[i] = false;
+        uint64_t without = max_with(work, matches, use, at);
+        out->hints[i].gain = without - out->max_after;
+        out->hints[i].effect = out->hints[i].gain ? MINE_EFFECT_PEAK : MINE_EFFECT_NONE;
+        use[i] = true;
+    }
+    /* Two hints may each be enough: then neither is missed alone, and still each has an effect. */
+    memset(use, 0, out->hint_count * sizeof(*use));
+    for (size_t i = 0; i < tried; i++) {
+        if (out->hints[i].effect != MINE_EFFECT_NONE)
+            continue;
+        use[i] = true;
+        if (max_with(work, matches, use, at) < out->max_before)
+            out->hints[i].effect = MINE_EFFECT_PEAK;
+        use[i] = false;
+    }
+    free(use);
+    free(at);
+}
+
+int mine_hints(const struct mine_job *job, struct mine *ret_mine)
+{
+    size_t blocks = job->trace->block_count;
+    struct mine out = {0};
+    struct work work = {.job = job, .out = &out};
+    struct predict_match *matches = grow_array(blocks, sizeof(*matches));
+
+    work.late_exit = grow_array(blocks, sizeof(*work.late_exit));
+    work.late_anchor = grow_array(blocks, sizeof(*work.late_anchor));
+    work.covered = grow_array(blocks, sizeof(*work.covered));
+    for (size_t i = 0; i < blocks; i++)
+        work.late_exit[i] = TRACE_NEVER;
+    sort_out_late(&work);
+    struct field all = list_blocks(&work);
+    solve_sites(&work, &all);
+    int r = check_hints(&work, matches);
+    if (r == 0) {
+        count_matches(&work, matches);
+        find_effects(&work, matches);
+        *ret_mine = out;
+    }
+    free(all.blocks);
+    free(work.late_exit);
+    free(work.late_anchor);
+    free(work.covered);
+    free(matches);
+    return r;
+}
+
+void mine_done(struct mine *mine)
+{
+    free(mine->hints);
+    *mine = (struct mine){0};
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mine.h - late frees into hints: as few and as general as are exact.
+ *
+ * A hint says which allocations die at which anchor's exit. It is exact if, in the bad run, everything that it matches is a
+ * late free of that very exit: then the good run has proved each of its releases. For each site and each shape of anchor names
+ * (digits folded, SOT_CALL_*) the coarsest pick is tried first and split only where it would catch something else:
+ *
+ *     site, any size, SOT_CALL_*           exact? one hint
+ *      └ by size: ranges of sizes that      └ by nth within (anchor, site, size): ranges of numbers
+ *        are late and nothing else            └ by literal anchor name, and again by size and nth
+ *
+ * What is then still mixed (the same site, size, number and anchor name, sometimes late and sometimes not) cannot be told apart
+ * by any hint: it gets none and is counted. Blocks below min_size are left alone and counted, since a physical handle is the
+ * smallest thing that can be released. Every set of hints is checked as a whole with the code that acts in the run
+ * (predict.h) before it is returned.
+ *
+ * Does not read, write or print. Threads: none. Memory: grow.h.
+ */
+#ifndef KEDGE_TOOLS_MINE_H
+#define KEDGE_TOOLS_MINE_H
+
+#include "alloc/rule.h"
+#include "tools/compare.h"
+#include "tools/trace.h"
+
+enum mine_effect {
+    MINE_EFFECT_UNKNOWN, /* too many hints to try each */
+    MINE_EFFECT_NONE,    /* the peak is the same with and without it */
+    MINE_EFFECT_PEAK,    /* it lowers the peak, alone or with the others */
+};
+
+struct mine_hint {
+    struct rule rule;
+    uint64_t count, bytes; /* what it matches in the bad run */
+    uint32_t first_block;  /* one of them */
+    enum mine_effect effect;
+    uint64_t gain; /* how much higher the peak would be without it */
+};
+
+struct mine {
+    struct mine_hint *hints;
+    size_t hint_count, hint_room;
+    struct compare_sum covered;     /* late frees that a hint covers */
+    struct compare_sum small;       /* below min_size */
+    struct compare_sum mixed;       /* no hint tells them apart from what must stay */
+    struct compare_sum unplaced;    /* no stack was recorded, or not from the pool */
+    uint64_t max_before, max_after; /* Max of the window without and with the hints */
+};
+
+struct mine_job {
+    const struct trace *trace; /* the bad run */
+    struct model_window window;
+    const struct compare_late *late;
+    size_t late_count;
+    uint64_t min_size;
+};
+
+/* 0, or -errno of hint_new. */
+int mine_hints(const struct mine_job *job, struct mine *ret_mine);
+void mine_done(struct mine *mine);
+
+/*
+ * Runs of digits become one `*` (SOT_CALL_17 -> SOT_CALL_*), or with per_digit each digit a `?`. Cut, with a final `*`, if it
+ * is too long.
+ */
+void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_MAX]);
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/grow.h"
+
+struct model_window model_whole(const struct trace *trace)
+{
+    return (struct model_window){0, (uint32_t)trace->event_count};
+}
+
+bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
+{
+    const char *last = strrchr(anchor->path, '/');
+
+    if (strcmp(anchor->path, name) == 0)
+        return *name != '\0';
+    return last && !strchr(name, '/') && strcmp(last + 1, name) == 0;
+}
+
+static bool find_first_enter(const struct trace *trace, const char *name, uint32_t *ret_at)
+{
+    uint32_t first = TRACE_NEVER;
+    bool found = false;
+
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        if (!model_anchor_named(&trace->anchors[i], name))
+            continue;
+        found = true;
+        if (trace->anchors[i].enter < first)
+            first = trace->anchors[i].enter;
+    }
+    *ret_at = first == TRACE_NEVER ? 0 : first;
+    return found;
+}
+
+static bool find_last_exit(const struct trace *trace, const char *name, uint32_t *ret_at)
+{
+    uint32_t last = 0;
+    bool found = false;
+
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (!model_anchor_named(anchor, name))
+            continue;
+        found = true;
+        /* Still open: the process ended inside it. */
+        uint32_t behind =
+                anchor->exit == TRACE_NEVER ? (uint32_t)trace->event_count : anchor->exit + 1;
+        if (behind > last)
+            last = behind;
+    }
+    *ret_at = last;
+    return found;
+}
+
+int model_find_window(const struct trace *trace, const char *from, const char *to,
+        struct model_window *ret_window, const char **ret_missing)
+{
+    struct model_window window = model_whole(trace);
+
+    if (from && !find_first_enter(trace, from, &window.first)) {
+        *ret_missing = from;
+        return -ENOENT;
+    }
+    if (to && !find_last_exit(trace, to, &window.last)) {
+        *ret_missing = to;
+        return -ENOENT;
+    }
+    if (from && to && window.last <= window.first)
+        return -ERANGE;
+    *ret_window = window;
+    return 0;
+}
+
+static void raise_to(uint64_t *value, uint64_t candidate)
+{
+    if (candidate > *value)
+        *value = candidate;
+}
+
+static bool is_in(struct model_window window, uint32_t at)
+{
+    return at >= window.first && at < window.last;
+}
+
+/* One way to count: which releases are frees, and the sums so far. */
+struct count {
+    const struct model_releases *releases; /* NULL: the trace's own */
+    bool live_only;
+    uint64_t now;
+    struct model_second sums;
+};
+
+static uint32_t released_at(const struct count *count, const struct trace *trace, uint32_t id)
+{
+    const struct trace_block *block = &trace->blocks[id];
+
+    if (count->releases)
+        return count->releases->at[id];
+    if (count->live_only && block->mode != HINT_LIVE)
+        return TRACE_NEVER;
+    return block->released;
+}
+
+static void count_birth(struct count *count, uint64_t size)
+{
+    count->now += size;
+    if (count->now > count->sums.max)
+        count->sums.max = count->now;
+}
+
+static void count_gone(struct count *count, uint64_t size)
+{
+    count->now -= size;
+    count->sums.freed += size;
+    count->sums.freed_count++;
+}
+
+static void count_release(struct count *count, uint64_t size)
+{
+    count->sums.released += size;
+    count->sums.released_count++;
+    count_gone(count, size);
+}
+
+/* Blocks of the window in the order of their releases, so that the walk over the events meets each in time. */
+struct release {
+    uint32_t at, block;
+};
+
+static int compare_releases(const void *a, const void *b)
+{
+    const struct release *x = a;
+    const struct release *y = b;
+
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return (x->block > y->block) - (x->block < y->block);
+}
+
+static struct release *sort_releases(const struct trace *trace, struct model_window window,
+        const struct count *count, size_t *ret_count)
+{
+    struct release *list = NULL;
+    size_t n = 0;
+    size_t room = 0;
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        uint32_t at = released_at(count, trace, (uint32_t)i);
+        const struct trace_block *block = &trace->blocks[i];
+        /* A free before the release leaves nothing to release. */
+        if (at == TRACE_NEVER || at >= block->died || !is_in(window, at)
+                || !is_in(window, block->born))
+            continue;
+        GROW_PUSH(list, n, room) = (struct release){at, (uint32_t)i};
+    }
+    if (n)
+        qsort(list, n, sizeof(*list), compare_releases);
+    *ret_count = n;
+    return list;
+}
+
+/* The sums of one way to count over the window. */
+static struct model_second count_window(
+        const struct trace *trace, struct model_window window, struct count count)
+{
+    size_t release_count;
+    struct release *releases = sort_releases(trace, window, &count, &release_count);
+    size_t next = 0;
+
+    for (uint32_t at = window.first; at < window.last; at++) {
+        const struct trace_event *event = &trace->events[at];
+        if (event->kind == TRACE_ALLOC)
+            count_birth(&count, trace->blocks[event->block].size);
+        if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
+            const struct trace_block *block = &trace->blocks[event->block];
+            if (is_in(window, block->born) && released_at(&count, trace, event->block) > at)
+                count_gone(&count, block->size);
+        }
+        for (; next < release_count && releases[next].at == at; next++)
+            count_release(&count, trace->blocks[releases[next].block].size);
+    }
+    count.sums.remaining = count.now;
+    free(releases);
+    return count.sums;
+}
+
+/* What every event adds to the figures that know nothing of hints. */
+struct plain {
+    struct model_figures *figures;
+    uint64_t live, live_512, stored_512, reserved; /* of the process */
+};
+
+static uint64_t round_512(uint64_t size)
+{
+    return (size + 511) & ~(uint64_t)511;
+}
+
+static void plain_event(
+        struct plain *plain, const struct trace *trace, struct model_window window, uint32_t at)
+{
+    const struct trace_event *event = &trace->events[at];
+    struct model_figures *f = plain->figures;
+    bool inside = at >= window.first;
+
+    if (event->kind == TRACE_RESERVED)
+        plain->reserved = event->value;
+    /* A block is released once, and never freed before: from then on it is only an address. */
+    if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE && event->value == HINT_LIVE)
+        plain->stored_512 -= round_512(trace->blocks[event->block].size);
+    if (event->kind == TRACE_ALLOC) {
+        plain->live += event->value;
+        plain->live_512 += round_512(event->value);
+        plain->stored_512 += round_512(event->value);
+        if (inside) {
+            f->allocated += event->value;
+            f->allocated_count++;
+            f->remaining += event->value;
+            if (f->remaining > f->max) {
+                f->max = f->remaining;
+                f->max_at = at;
+            }
+        }
+    }
+    if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
+        plain->live -= event->value;
+        plain->live_512 -= round_512(event->value);
+        if (trace->blocks[event->block].mode != HINT_LIVE)
+            plain->stored_512 -= round_512(event->value);
+        if (inside && trace->blocks[event->block].born >= window.first) {
+            f->freed += event->value;
+            f->freed_count++;
+            f->remaining -= event->value;
+        } else if (inside) {
+            f->outside_freed += event->value;
+            f->outside_freed_count++;
+        }
+    }
+    /* The state just before the window counts for its peaks. */
+    if (inside || at + 1 == window.first) {
+        raise_to(&f->peak_live, plain->live);
+        raise_to(&f->peak_live_512, plain->live_512);
+        raise_to(&f->peak_stored_512, plain->stored_512);
+        raise_to(&f->peak_reserved, plain->reserved);
+    }
+}
+
+void model_figure(const struct trace *trace, struct model_window window,
+        const struct model_releases *releases, struct model_figures *ret_figures)
+{
+    struct model_figures figures = {.max_at = TRACE_NEVER};
+    struct plain plain = {.figures = &figures};
+
+    for (uint32_t at = 0; at < window.last; at++)
+        plain_event(&plain, trace, window, at);
+    figures.hinted =
+            count_window(trace, window, (struct count){.releases = releases, .live_only = true});
+    figures.would = count_window(trace, window, (struct count){.releases = releases});
+    *ret_figures = figures;
+}
+
+uint64_t model_max(const struct trace *trace, struct model_window window,
+        const struct model_releases *releases)
+{
+    return count_window(trace, window, (struct count){.releases = releases}).max;
+}
+
+/* The running sums of one open instance. */
+struct open_anchor {
+    uint64_t hinted_now, would_now;
+};
+
+struct anchor_walk {
+    const struct trace *trace;
+    struct model_window window;
+    struct model_figures *figures;
+    struct open_anchor *open;
+};
+
+static bool is_open_at(const struct trace_anchor *anchor, uint32_t at)
+{
+    return anchor->enter <= at && at <= anchor->exit;
+}
+
+static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
+{
+    const struct trace_block *block = &walk->trace->blocks[id];
+
+    for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
+        struct model_figures *f = &walk->figures[a];
+        struct open_anchor *open = &walk->open[a];
+        f->allocated += block->size;
+        f->allocated_count++;
+        f->remaining += block->size;
+        if (f->remaining > f->max) {
+            f->max = f->remaining;
+            f->max_at = at;
+        }
+        open->hinted_now += block->size;
+        open->would_now += block->size;
+        raise_to(&f->hinted.max, open->hinted_now);
+        raise_to(&f->would.max, open->would_now);
+    }
+}
+
+static void second_gone(
+        struct model_second *sums, uint64_t *now, const struct trace_block *block, bool released)
+{
+    sums->freed += block->size;
+    sums->freed_count++;
+    *now -= block->size;
+    if (released) {
+        sums->released += block->size;
+        sums->released_count++;
+    }
+}
+
+static void anchor_death(struct anchor_walk *walk, uint32_t id, uint32_t at)
+{
+    const struct trace_block *block = &walk->trace->blocks[id];
+
+    if (!is_in(walk->window, block->born))
+        return;
+    for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
+        struct model_figures *f = &walk->figures[a];
+        if (!is_open_at(&walk->trace->anchors[a], at))
+            continue;
+        f->freed += block->size;
+        f->freed_count++;
+        f->remaining -= block->size;
+        if (block->released > at)
+            second_gone(&f->would, &walk->open[a].would_now, block, false);
+        if (block->released > at || block->mode != HINT_LIVE)
+            second_gone(&f->hinted, &walk->open[a].hinted_now, block, false);
+    }
+}
+
+static void anchor_release(struct anchor_walk *walk, uint32_t id, uint32_t at)
+{
+    const struct trace_block *block = &walk->trace->blocks[id];
+
+    for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
+        struct model_figures *f = &walk->figures[a];
+        if (!is_open_at(&walk->trace->anchors[a], at))
+            continue;
+        second_gone(&f->would, &walk->open[a].would_now, block, true);
+        if (block->mode == HINT_LIVE)
+            second_gone(&f->hinted, &walk->open[a].hinted_now, block, true);
+    }
+}
+
+/* Peaks of the process while each instance was open: one pass with the open ones in a list. */
+static void anchor_peaks(struct anchor_walk *walk)
+{
+    const struct trace *trace = walk->trace;
+    uint32_t *open = grow_array(trace->anchor_count, sizeof(*open));
+    size_t count = 1; /* the root is always open */
+    uint64_t live = 0;
+    uint64_t reserved = 0;
+
+    for (uint32_t at = 0; at < walk->window.last; at++) {
+        const struct trace_event *event = &trace->events[at];
+        if (event->kind == TRACE_ALLOC)
+            live += event->value;
+        if (event->kind == TRACE_FREE && event->block != TRACE_NONE)
+            live -= event->value;
+        if (event->kind == TRACE_RESERVED)
+            reserved = event->value;
+        if (event->kind == TRACE_ENTER)
+            open[count++] = event->anchor;
+        for (size_t i = 0; i < count && at >= walk->window.first; i++) {
+            raise_to(&walk->figures[open[i]].peak_live, live);
+            raise_to(&walk->figures[open[i]].peak_reserved, reserved);
+        }
+        for (size_t i = 0; event->kind == TRACE_EXIT && i < count; i++) {
+            if (open[i] == event->anchor)
+                open[i--] = open[--count];
+        }
+    }
+    free(open);
+}
+
+struct model_figures *model_figure_anchors(const struct trace *trace, struct model_window window)
+{
+    struct count all = {0};
+    struct anchor_walk walk = {.trace = trace, .window = window};
+    size_t release_count;
+    struct release *releases = sort_releases(trace, window, &all, &release_count);
+    size_t next = 0;
+
+    walk.figures = grow_array(trace->anchor_count, sizeof(*walk.figures));
+    walk.open = grow_array(trace->anchor_count, sizeof(*walk.open));
+    for (size_t i = 0; i < trace->anchor_count; i++)
+        walk.figures[i].max_at = TRACE_NEVER;
+    for (uint32_t at = window.first; at < window.last; at++) {
+        const struct trace_event *event = &trace->events[at];
+        if (event->kind == TRACE_ALLOC)
+            anchor_birth(&walk, event->block, at);
+        if (event->kind == TRACE_FREE && event->block != TRACE_NONE)
+            anchor_death(&walk, event->block, at);
+        for (; next < release_count && releases[next].at == at; next++)
+            anchor_release(&walk, releases[next].block, at);
+    }
+    for (size_t i = 0; i < trace->anchor_count; i++) {
+        walk.figures[i].hinted.remaining = walk.open[i].hinted_now;
+        walk.figures[i].would.remaining = walk.open[i].would_now;
+    }
+    anchor_peaks(&walk);
+    free(walk.open);
+    free(releases);
+    return walk.figures;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+    const struct model_live *x = a;
+    const struct model_live *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+struct model_live *model_live_by_stack(
+        const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count)
+{
+    struct model_live *rows = grow_array(trace->stack_count, sizeof(*rows));
+    size_t count = 0;
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        if (block->born < window.first || block->born >= at || block->died < at)
+            continue;
+        struct model_live *row = &rows[block->stack];
+        row->bytes += block->size;
+        row->count++;
+        if (block->size > row->largest)
+            row->largest = block->size;
+    }
+    for (size_t i = 0; i < trace->stack_count; i++) {
+        if (rows[i].count == 0)
+            continue;
+        rows[count] = rows[i];
+        rows[count++].stack = (uint32_t)i;
+    }
+    if (count)
+        qsort(rows, count, sizeof(*rows), compare_live);
+    *ret_count = count;
+    return rows;
+}

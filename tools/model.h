@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * model.h - the figures: what a window of a run allocated, freed and kept.
+ *
+ * One definition for report, suggest, verify and the demo (contracts.md, "Figures"). All of them count bytes that the
+ * program asked for.
+ *
+ *   window      A's first enter ... B's last exit, storage that hints release at that exit included; or the whole process.
+ *   Allocated   blocks born in the window.
+ *   Freed       those of them that the program freed in the window.
+ *   Remaining   Allocated - Freed: what the window leaves behind.
+ *   Max         the largest value of Remaining on the way, from zero at the window's begin.
+ *
+ * A free of a block that was born before the window therefore changes none of these: the window did not allocate it, and a
+ * Remaining below zero would say nothing. Such frees have a count of their own (outside_*). Peak live and peak reserved are
+ * the process's, sampled in the window, blocks from before it included.
+ *
+ * Hints. A release counts from the edge that caused it, not from the moment when the GPU let the storage go (the report has
+ * the limbo for that), so that prediction and measurement speak of the same instant. `hinted_*` counts storage that was
+ * really released; the second values of Remaining, Max and Freed count a block as gone at its release or its free, whichever
+ * comes first, never twice. The same again, `would_*`, with the releases that shadow and trap only wrote down.
+ *
+ * Does not read files and does not print. Threads: none. Pure apart from memory.
+ */
+#ifndef KEDGE_TOOLS_MODEL_H
+#define KEDGE_TOOLS_MODEL_H
+
+#include "tools/trace.h"
+
+struct model_window {
+    uint32_t first; /* the first event inside */
+    uint32_t last;  /* the first event behind */
+};
+
+/* Remaining, Max and Freed as they would be if some releases counted as frees. */
+struct model_second {
+    uint64_t remaining, max;
+    uint64_t freed, freed_count;       /* freed or released, each block once */
+    uint64_t released, released_count; /* releases alone, freed later or not */
+};
+
+struct model_figures {
+    uint64_t remaining, max;
+    uint64_t allocated, allocated_count;
+    uint64_t freed, freed_count;
+    uint64_t outside_freed, outside_freed_count;
+    uint64_t peak_live;       /* of the process, in the window */
+    uint64_t peak_live_512;   /* the same with each block rounded up to 512 */
+    uint64_t peak_stored_512; /* and without what hints released: what needed storage, for E */
+    uint64_t peak_reserved;   /* held from the driver, in the window */
+    uint32_t
+            max_at; /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
+    struct model_second hinted; /* releases that were made (live) */
+    struct model_second would;  /* those and the ones that shadow and trap wrote down */
+};
+
+/* Releases to count instead of the trace's own: at[block] is an event index or TRACE_NEVER. For predictions. */
+struct model_releases {
+    const uint32_t *at;
+};
+
+struct model_window model_whole(const struct trace *trace);
+
+/*
+ * The window from the first enter of `from` (a path as it is written, or its last part) to the last exit of `to`; NULL = the
+ * process's begin or end. Returns 0, or -ENOENT with *ret_missing the name that no anchor has, or -ERANGE if `to` ended before
+ * `from` began.
+ */
+int model_find_window(const struct trace *trace, const char *from, const char *to,
+        struct model_window *ret_window, const char **ret_missing);
+
+void model_figure(const struct trace *trace, struct model_window window,
+        const struct model_releases *releases, struct model_figures *ret_figures);
+
+/* Max of the window with these releases, nothing else: what figures->hinted.max would be. */
+uint64_t model_max(const struct trace *trace, struct model_window window,
+        const struct model_releases *releases);
+
+/*
+ * The figures of every anchor instance of the window, by number: its own blocks and those of the instances nested in it,
+ * Freed and Max counted until its exit. The caller frees the array. Peaks are of the process while the instance was open.
+ */
+struct model_figures *model_figure_anchors(const struct trace *trace, struct model_window window);
+
+/* Live bytes by stack just before event `at`. */
+struct model_live {
+    uint32_t stack;
+    uint64_t bytes, count, largest;
+};
+
+/* Sorted by bytes, largest first; the caller frees the array. Only blocks born in the window. */
+struct model_live *model_live_by_stack(
+        const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count);
+
+/* Does this anchor carry this name? Either its whole path or, where the name has no '/', the last part of it. */
+bool model_anchor_named(const struct trace_anchor *anchor, const char *name);
+
+#endif

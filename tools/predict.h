@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * predict.h - what hints would do to a recorded run.
+ *
+ * The hints decide with the very code that decides in the run (alloc/hint.h); the figures are the model's, with releases moved
+ * to where the hints put them; the bytes held from the driver come from replaying the run through the pool itself
+ * (alloc/pool.h) above a driver that only counts.
+ *
+ *     trace + rules ─ hint_plan ─► release at event[] ─► model_figure      (requested bytes: exact)
+ *                   └──────────── pool_alloc · pool_free · pool_edge ─► reserved_high   (streams never late)
+ *
+ * The replay knows nothing of streams that run late, so a GPU that lags holds more for a while: the report of the real run
+ * says how much (limbo). Threads: none. Memory: grow.h, and the pool's own.
+ */
+#ifndef KEDGE_TOOLS_PREDICT_H
+#define KEDGE_TOOLS_PREDICT_H
+
+#include "alloc/rule.h"
+#include "tools/trace.h"
+
+struct predict_match {
+    uint32_t rule; /* index, TRACE_NONE: no rule */
+    uint32_t
+            at; /* the edge at which it is released, TRACE_NEVER: none came, or the block is too small */
+    bool small; /* matched, but below the rule's min_size */
+};
+
+/*
+ * For each block of the trace what the rules say. The modes of the rules do not matter, off ones excepted. 0, or -errno of
+ * hint_new.
+ */
+int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
+        struct predict_match *ret_matches);
+
+/* The most that would be held from the driver if these rules were live (count may be 0). 0, or -errno. */
+int predict_reserved(
+        const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/render.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024.0;
+        unit++;
+    }
+    (void)snprintf(text, RENDER_BYTES_MAX, "%.2f %s", value, units[unit]);
+    return text;
+}
+
+struct render_ink render_ink(FILE *out)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    if (!isatty(fileno(out)) || (no_colour && *no_colour) || (term && strcmp(term, "dumb") == 0))
+        return (struct render_ink){"", "", "", "", ""};
+    return (struct render_ink){"\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
+}
+
+void render_text(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        (void)fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
+    }
+}
+
+static void json_indent(const struct json *json)
+{
+    for (unsigned i = 0; i < json->depth; i++)
+        (void)fputs("  ", json->out);
+}
+
+/* How many bytes a UTF-8 sequence at `s` has, 0 if it is none (overlong forms and surrogates included). */
+static size_t utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+        return (s[1] & 0xc0) == 0x80 ? 2 : 0;
+    if (s[0] >= 0xe0 && s[0] <= 0xef) {
+        if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
+            return 0;
+        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))
+            return 0;
+        return 3;
+    }
+    if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+        if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
+            return 0;
+        if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+            return 0;
+        return 4;
+    }
+    return 0;
+}
+
+static void json_string(FILE *out, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    (void)fputc('"', out);
+    while (*s) {
+        size_t length = utf8_length(s);
+        if (length == 0) {
+            (void)fputs("\\ufffd", out);
+            s++;
+            continue;
+        }
+        if (*s == '"' || *s == '\\')
+            (void)fprintf(out, "\\%c", *s);
+        else if (*s < 0x20 || *s == 0x7f)
+            (void)fprintf(out, "\\u%04x", *s);
+        else
+            (void)fwrite(s, 1, length, out);
+        s += length;
+    }
+    (void)fputc('"', out);
+}
+
+static void json_key(struct json *json, const char *key)
+{
+    if (json->depth) {
+        (void)fputs(json->first ? "\n" : ",\n", json->out);
+        json_indent(json);
+    }
+    json->first = false;
+    if (key) {
+        json_string(json->out, key);
+        (void)fputs(": ", json->out);
+    }
+}
+
+void json_begin(struct json *json, const char *key, char bracket)
+{
+    json_key(json, key);
+    (void)fputc(bracket, json->out);
+    json->depth++;
+    json->first = true;
+}
+
+void json_end(struct json *json, char bracket)
+{
+    json->depth--;
+    if (!json->first) {
+        (void)fputc('\n', json->out);
+        json_indent(json);
+    }
+    (void)fputc(bracket, json->out);
+    json->first = false;
+    if (json->depth == 0)
+        (void)fputc('\n', json->out);
+}
+
+void json_uint(struct json *json, const char *key, uint64_t value)
+{
+    json_key(json, key);
+    (void)fprintf(json->out, "%" PRIu64, value);
+}
+
+void json_real(struct json *json, const char *key, double value)
+{
+    json_key(json, key);
+    if (isfinite(value))
+        (void)fprintf(json->out, "%.6g", value);
+    else
+        (void)fputs("null", json->out);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    json_key(json, key);
+    (void)fputs(value ? "true" : "false", json->out);
+}
+
+void json_text(struct json *json, const char *key, const char *value)
+{
+    json_key(json, key);
+    if (value)
+        json_string(json->out, value);
+    else
+        (void)fputs("null", json->out);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void progress_begin(struct progress *progress, const char *what)
+{
+    *progress = (struct progress){.what = what};
+    if (isatty(STDERR_FILENO))
+        progress->began_ns = now_ns();
+}
+
+void progress_step(struct progress *progress, uint64_t done, uint64_t total)
+{
+    if (progress->began_ns == 0)
+        return;
+    uint64_t now = now_ns();
+    if (now - progress->began_ns < 2000000000u || now - progress->shown_ns < 100000000u)
+        return;
+    progress->shown_ns = now;
+    progress->shown = true;
+    (void)fprintf(stderr, "\r\033[K%s: %.0f %%", progress->what,
+            total ? 100.0 * (double)done / (double)total : 0.0);
+    (void)fflush(stderr);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->shown)
+        (void)fputs("\r\033[K", stderr);
+    progress->began_ns = 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * render.h - how the tools print: bytes as the seed prints them, JSON, colour, progress.
+ *
+ * One place, so that a figure looks the same in every command. Bytes are divided as a double by 1024 as often as needed
+ * and printed with %.2f (3,538,944 is 3.38 MB, three of them 10.12 MB). Colour is used only where the stream is a terminal
+ * and NO_COLOR is unset or empty. JSON goes through a small writer that knows commas, indentation and escapes; bytes that
+ * are not UTF-8 are written as U+FFFD, so that the output always parses.
+ *
+ * Does not decide what is printed. Threads: none.
+ */
+#ifndef KEDGE_TOOLS_RENDER_H
+#define KEDGE_TOOLS_RENDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define RENDER_BYTES_MAX 32
+
+/* "3.38 MB" into `text`; returns `text`. */
+const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes);
+
+/* Escape sequences, or "" where the stream shows none. */
+struct render_ink {
+    const char *bold, *red, *green, *yellow, *off;
+};
+
+struct render_ink render_ink(FILE *out);
+
+/* A text with control characters replaced by '?', since names come from the program that was watched. */
+void render_text(FILE *out, const char *text);
+
+struct json {
+    FILE *out;
+    unsigned depth;
+    bool first; /* the next element needs no comma */
+};
+
+/* `key` is NULL inside arrays and for the outermost value. */
+void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
+void json_end(struct json *json, char bracket);                    /* '}' or ']' */
+void json_uint(struct json *json, const char *key, uint64_t value);
+void json_real(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_text(struct json *json, const char *key, const char *value); /* NULL prints null */
+
+/*
+ * A line on stderr about how far a long piece of work is: only on a terminal, only once two seconds have passed, at most ten
+ * times a second. progress_end wipes it.
+ */
+struct progress {
+    const char *what;
+    uint64_t began_ns, shown_ns; /* 0 = off */
+    bool shown;
+};
+
+void progress_begin(struct progress *progress, const char *what);
+void progress_step(struct progress *progress, uint64_t done, uint64_t total);
+void progress_end(struct progress *progress);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * report.h - one report, gathered once and printed as text or as JSON.
+ *
+ * cmd_report.c opens the capture, finds the window and computes the figures; report_text.c and report_json.c print what is
+ * here and compute nothing but sums over lists.
+ *
+ * Threads: none.
+ */
+#ifndef KEDGE_TOOLS_REPORT_H
+#define KEDGE_TOOLS_REPORT_H
+
+#include "tools/figures.h"
+
+enum view {
+    VIEW_ALL,
+    VIEW_LIVE,
+    VIEW_HWM,
+    VIEW_LIBRARIES,
+    VIEW_HINTS,
+    VIEW_OOM,
+    VIEW_ANCHORS,
+    VIEW_COUNT,
+};
+
+struct report {
+    const char *from, *to;
+    bool by_anchor;
+    enum view view;
+    uint64_t top;
+    struct load load;
+    struct symbols *symbols;
+    struct model_window window;
+    struct model_figures figures;
+    struct render_ink ink;
+    bool partial; /* the figures of the window miss lost events */
+};
+
+/* Sums per library or program that asked. */
+struct report_owner {
+    const char *name;
+    uint64_t allocated, allocated_count, live, live_count;
+};
+
+void report_text_print(const struct report *report);
+void report_json_print(const struct report *report);
+
+/* Largest live bytes first; the caller frees the array. */
+struct report_owner *report_owners(const struct report *report, size_t *ret_count);
+
+/* How the process ended, as far as the file can know; the caller frees it. */
+char *report_end_text(const struct read_capture *capture);
+
+/* Was the anchor entered in the window? */
+bool report_has_anchor(const struct report *report, size_t anchor);
+
+const char *report_mode_name(enum hint_mode mode);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <stdlib.h>
+
+static uint64_t lost_events(const struct read_capture *capture)
+{
+    return capture->lost.events_recycled + capture->lost.events_dropped;
+}
+
+static void json_program(struct json *json, const struct read_capture *capture)
+{
+    char *end = report_end_text(capture);
+
+    json_begin(json, "program", '{');
+    json_text(json, "exe", capture->exe);
+    json_begin(json, "argv", '[');
+    for (size_t i = 0; i < capture->argc; i++)
+        json_text(json, NULL, capture->argv[i]);
+    json_end(json, ']');
+    json_text(json, "identity", capture->program);
+    json_uint(json, "pid", capture->pid);
+    json_text(json, "host", capture->host);
+    json_text(json, "rank", capture->rank);
+    json_text(json, "ended", end);
+    json_bool(json, "clean", capture->state == FORMAT_STATE_CLEAN);
+    json_end(json, '}');
+    free(end);
+    json_begin(json, "settings", '{');
+    for (size_t i = 0; i < capture->setting_count; i++)
+        json_text(json, capture->setting[i].name, capture->setting[i].value);
+    json_end(json, '}');
+    json_begin(json, "devices", '[');
+    for (size_t i = 0; i < capture->device_count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "name", capture->device[i].name);
+        json_uint(json, "total_bytes", capture->device[i].total_bytes);
+        json_uint(json, "driver_version", capture->device[i].driver_version);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void json_quality(struct json *json, const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+
+    json_begin(json, "coverage", '[');
+    for (size_t i = 0; i < capture->coverage_count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "hook", capture->coverage[i].hook);
+        json_text(json, "route", capture->coverage[i].route);
+        json_uint(json, "count", capture->coverage[i].count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_begin(json, "notes", '[');
+    for (size_t i = 0; i < capture->note_count; i++)
+        json_text(json, NULL, capture->note[i].text);
+    json_end(json, ']');
+    json_begin(json, "lost", '{');
+    json_uint(json, "events_recycled", capture->lost.events_recycled);
+    json_uint(json, "events_dropped", capture->lost.events_dropped);
+    json_uint(json, "live_dropped", capture->lost.live_dropped);
+    json_uint(json, "defs_dropped", capture->lost.defs_dropped);
+    json_uint(json, "unknown_frees", capture->lost.unknown_frees);
+    json_uint(json, "implied_frees", capture->lost.implied_frees);
+    json_uint(json, "bad_records", capture->bad_records);
+    json_end(json, '}');
+    json_bool(json, "complete", !report->partial && lost_events(capture) == 0);
+    json_begin(json, "window", '{');
+    json_text(json, "from", report->from);
+    json_text(json, "to", report->to);
+    json_end(json, '}');
+}
+
+static void json_hints(struct json *json, const struct report *report)
+{
+    const struct load *load = &report->load;
+
+    json_begin(json, "hints", '[');
+    for (size_t i = 0; i < load->hint_count; i++) {
+        const struct load_hint *hint = &load->hints[i];
+        json_begin(json, NULL, '{');
+        json_text(json, "id", hint->id);
+        json_text(json, "mode", report_mode_name(hint->mode));
+        json_uint(json, "matched_count", hint->planned);
+        json_uint(json, "matched_bytes", hint->planned_bytes);
+        json_uint(json, "released_count", hint->released);
+        json_uint(json, "released_bytes", hint->released_bytes);
+        json_uint(json, "would_count", hint->would);
+        json_uint(json, "would_bytes", hint->would_bytes);
+        json_uint(json, "unmapped_count", hint->unmapped);
+        json_uint(json, "skipped_count", hint->skipped);
+        json_uint(json, "refused_count", hint->refused);
+        json_uint(json, "late_touches", hint->late_touches);
+        json_uint(json, "violations", hint->violations);
+        json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
+        if (hint->late_touches + hint->violations) {
+            figures_json_stack(json, report->symbols, hint->touch_stack, "used_by");
+            if (hint->touch_block != TRACE_NONE)
+                figures_json_stack(json, report->symbols,
+                        load->trace->blocks[hint->touch_block].stack, "allocated_by");
+        }
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void json_known(struct json *json, const char *key, uint64_t value)
+{
+    if (value == UINT64_MAX)
+        json_text(json, key, NULL);
+    else
+        json_uint(json, key, value);
+}
+
+static void json_ooms(struct json *json, const struct report *report)
+{
+    const struct load *load = &report->load;
+
+    json_begin(json, "oom", '[');
+    for (size_t i = 0; i < load->oom_count; i++) {
+        const struct load_oom *oom = &load->ooms[i];
+        json_begin(json, NULL, '{');
+        json_known(json, "requested_bytes", oom->requested);
+        json_known(json, "live_bytes", oom->live);
+        json_known(json, "free_bytes", oom->free_bytes);
+        json_known(json, "largest_free_bytes", oom->largest_free);
+        json_text(json, "anchor", load->trace->anchors[oom->anchor].path);
+        figures_json_stack(json, report->symbols, oom->stack, "stack");
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void json_live(struct json *json, const struct report *report)
+{
+    size_t count;
+    struct model_live *rows =
+            model_live_by_stack(report->load.trace, report->window, report->window.last, &count);
+
+    json_begin(json, "live", '[');
+    for (size_t i = 0; i < count && i < report->top; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "site", symbols_site(report->symbols, rows[i].stack));
+        json_uint(json, "count", rows[i].count);
+        json_uint(json, "bytes", rows[i].bytes);
+        figures_json_stack(json, report->symbols, rows[i].stack, "stack");
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    free(rows);
+}
+
+static void json_libraries(struct json *json, const struct report *report)
+{
+    size_t count;
+    struct report_owner *owners = report_owners(report, &count);
+
+    json_begin(json, "libraries", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "path", owners[i].name);
+        json_uint(json, "allocated_bytes", owners[i].allocated);
+        json_uint(json, "allocated_count", owners[i].allocated_count);
+        json_uint(json, "live_bytes", owners[i].live);
+        json_uint(json, "live_count", owners[i].live_count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    free(owners);
+}
+
+static void json_anchors(struct json *json, const struct report *report)
+{
+    const struct trace *trace = report->load.trace;
+    struct model_figures *figures = model_figure_anchors(trace, report->window);
+
+    json_begin(json, "anchors", '[');
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        if (!report_has_anchor(report, i))
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "name", trace->anchors[i].path);
+        json_uint(json, "instance", trace->anchors[i].instance);
+        figures_json(json, &figures[i]);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    free(figures);
+}
+
+void report_json_print(const struct report *report)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_text(&json, "capture", report->load.path);
+    json_program(&json, report->load.capture);
+    json_quality(&json, report);
+    figures_json(&json, &report->figures);
+    json_uint(&json, "peak_live_512_bytes", report->figures.peak_live_512);
+    if (report->figures.peak_reserved)
+        json_real(&json, "e",
+                (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
+    json_hints(&json, report);
+    json_ooms(&json, report);
+    json_live(&json, report);
+    json_libraries(&json, report);
+    json_anchors(&json, report);
+    json_end(&json, '}');
+}

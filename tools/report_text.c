@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cmd.h"
+
+static const char *setting(const struct read_capture *capture, const char *name)
+{
+    const char *value = "";
+
+    for (size_t i = 0; i < capture->setting_count; i++) {
+        if (strcmp(capture->setting[i].name, name) == 0)
+            value = capture->setting[i].value;
+    }
+    return value;
+}
+
+static void print_field(const char *name, const char *value)
+{
+    printf("%-9s ", name);
+    render_text(stdout, value);
+    putchar('\n');
+}
+
+static void print_program(const struct read_capture *capture)
+{
+    printf("%-9s ", "program");
+    if (capture->argc == 0)
+        render_text(stdout, capture->exe);
+    for (size_t i = 0; i < capture->argc; i++) {
+        if (i)
+            putchar(' ');
+        render_text(stdout, capture->argv[i]);
+    }
+    printf(" (pid %" PRIu32 " on ", capture->pid);
+    render_text(stdout, *capture->host ? capture->host : "?");
+    if (*capture->rank) {
+        printf(", rank ");
+        render_text(stdout, capture->rank);
+    }
+    puts(")");
+}
+
+static void print_devices(const struct read_capture *capture)
+{
+    char text[RENDER_BYTES_MAX];
+
+    for (size_t i = 0; i < capture->device_count; i++) {
+        const struct read_device *device = &capture->device[i];
+        printf("%-9s %d: ", "device", device->device);
+        render_text(stdout, device->name);
+        printf(", %s, driver %" PRIu32 ".%" PRIu32 "\n", render_bytes(text, device->total_bytes),
+                device->driver_version / 1000, device->driver_version % 1000 / 10);
+    }
+}
+
+/* What the capture does not hold, each with its reason. */
+static void print_losses(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    const struct format_lost *lost = &capture->lost;
+    const struct {
+        uint64_t count;
+        const char *what;
+    } rows[] = {
+            {lost->events_recycled, "older events overwritten (KEDGE_TRACE=full keeps all)"},
+            {lost->events_dropped, "events without room"},
+            {lost->live_dropped, "allocations without a slot in the live table"},
+            {lost->defs_dropped, "names or stacks without room"},
+            {lost->unknown_frees, "frees of memory that was never seen allocated"},
+            {lost->implied_frees, "addresses handed out again without a free on record"},
+            {capture->bad_records, "records that make no sense"},
+    };
+
+    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
+        if (rows[i].count)
+            printf("%slost%s      %" PRIu64 " %s\n", report->ink.yellow, report->ink.off,
+                    rows[i].count, rows[i].what);
+    }
+    if (report->partial)
+        printf("%snote%s      events are missing in this window: its figures are incomplete\n",
+                report->ink.yellow, report->ink.off);
+}
+
+static void print_header(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    char *end = report_end_text(capture);
+
+    print_field("capture", report->load.path);
+    print_program(capture);
+    print_devices(capture);
+    print_field("mode", setting(capture, "mode"));
+    if (capture->hints_hash) {
+        printf("%-9s ", "hints");
+        render_text(stdout, capture->hints_path);
+        printf(" (%s)\n", report_mode_name(capture->hints_mode));
+    }
+    print_field("ended", end);
+    free(end);
+    if (capture->coverage_count) {
+        uint64_t calls = 0;
+        for (size_t i = 0; i < capture->coverage_count; i++)
+            calls += capture->coverage[i].count;
+        printf("%-9s %zu hooks in use, %" PRIu64 " calls or look-ups (--json lists them)\n",
+                "coverage", capture->coverage_count, calls);
+    }
+    for (size_t i = 0; i < capture->note_count; i++)
+        print_field(capture->note[i].severity ? "warning" : "note", capture->note[i].text);
+    print_losses(report);
+    putchar('\n');
+}
+
+static void print_peaks(const struct report *report)
+{
+    char live[RENDER_BYTES_MAX];
+    char reserved[RENDER_BYTES_MAX];
+    const struct model_figures *f = &report->figures;
+
+    printf("\nPeak live: %s   Peak reserved: %s", render_bytes(live, f->peak_live),
+            render_bytes(reserved, f->peak_reserved));
+    if (f->peak_reserved && f->peak_stored_512)
+        printf("   E %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
+    putchar('\n');
+    if (f->outside_freed_count)
+        printf("Freed from before the window: %" PRIu64 " blocks, %s (not counted above)\n",
+                f->outside_freed_count, render_bytes(live, f->outside_freed));
+}
+
+static void print_hint_touch(const struct report *report, const struct load_hint *hint)
+{
+    const struct trace *trace = report->load.trace;
+    char text[RENDER_BYTES_MAX];
+
+    printf("  %shint %s: %s%s\n", report->ink.red, hint->id,
+            hint->violations ? "a call that touches a released range was stopped"
+                             : "a range was used after its release was due",
+            report->ink.off);
+    puts("    used by:");
+    figures_print_stack(stdout, report->symbols, hint->touch_stack, "      ", 8);
+    if (hint->touch_block == TRACE_NONE)
+        return;
+    const struct trace_block *block = &trace->blocks[hint->touch_block];
+    printf("    %s allocated by:\n", render_bytes(text, block->size));
+    figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
+}
+
+static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
+{
+    bool live = hint->mode == HINT_LIVE;
+    char text[RENDER_BYTES_MAX];
+
+    printf("  %-28s %-7s %8" PRIu64, id, mode, hint->planned);
+    printf(" %10s", render_bytes(text, live ? hint->released_bytes : 0));
+    printf(" %10s", render_bytes(text, hint->would_bytes + (live ? 0 : hint->released_bytes)));
+    printf(" %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", hint->skipped, hint->refused,
+            hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
+}
+
+static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
+{
+    sum->mode = hint->mode;
+    sum->planned += hint->planned;
+    sum->released_bytes += hint->released_bytes;
+    sum->would_bytes += hint->would_bytes;
+    sum->skipped += hint->skipped;
+    sum->refused += hint->refused;
+    sum->late_touches += hint->late_touches;
+    sum->violations += hint->violations;
+    if (hint->limbo_max_ns > sum->limbo_max_ns)
+        sum->limbo_max_ns = hint->limbo_max_ns;
+}
+
+static void print_hints(const struct report *report)
+{
+    const struct load *load = &report->load;
+    struct load_hint sum = {0};
+
+    if (load->hint_count == 0) {
+        if (report->view)
+            puts("no hints in this run");
+        return;
+    }
+    printf("\n%sHints%s\n", report->ink.bold, report->ink.off);
+    printf("  %-28s %-7s %8s %10s %10s %8s %8s %6s %10s\n", "id", "mode", "matched", "released",
+            "would save", "skipped", "refused", "late", "limbo ms");
+    for (size_t i = 0; i < load->hint_count; i++) {
+        const struct load_hint *hint = &load->hints[i];
+        add_to_sum(&sum, hint);
+        if (i < report->top)
+            print_hint_row(hint, hint->id, report_mode_name(hint->mode));
+    }
+    if (load->hint_count > report->top)
+        printf("  ... %zu more hints (--top)\n", load->hint_count - (size_t)report->top);
+    if (load->hint_count > 1)
+        print_hint_row(&sum, "all", "");
+    for (size_t i = 0; i < load->hint_count; i++) {
+        if (load->hints[i].late_touches + load->hints[i].violations)
+            print_hint_touch(report, &load->hints[i]);
+    }
+}
+
+static void print_or_unknown(const char *word, uint64_t bytes)
+{
+    char text[RENDER_BYTES_MAX];
+
+    printf("  %-28s %s\n", word, bytes == UINT64_MAX ? "not known" : render_bytes(text, bytes));
+}
+
+static void print_oom(const struct report *report)
+{
+    const struct load *load = &report->load;
+
+    if (load->oom_count == 0) {
+        if (report->view)
+            puts("this run did not run out of memory");
+        return;
+    }
+    const struct load_oom *oom = &load->ooms[load->oom_count - 1];
+    printf("\n%sOut of memory%s (%zu times; the last one)\n", report->ink.red, report->ink.off,
+            load->oom_count);
+    print_or_unknown("requested", oom->requested);
+    print_or_unknown("live then", oom->live);
+    print_or_unknown("free on the device", oom->free_bytes);
+    print_or_unknown("largest free block of the pool", oom->largest_free);
+    printf("  %-28s ", "anchor");
+    render_text(stdout, oom->anchor ? load->trace->anchors[oom->anchor].path : "(none)");
+    puts("\n  requested by:");
+    figures_print_stack(stdout, report->symbols, oom->stack, "    ", 8);
+}
+
+static void print_live(const struct report *report, uint32_t at, const char *title)
+{
+    size_t count;
+    struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
+    char text[RENDER_BYTES_MAX];
+
+    printf("\n%s%s%s\n", report->ink.bold, title, report->ink.off);
+    if (count == 0)
+        puts("  nothing");
+    for (size_t i = 0; i < count && i < report->top; i++) {
+        printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, rows[i].bytes), rows[i].count);
+        render_text(stdout, symbols_site(report->symbols, rows[i].stack));
+        putchar('\n');
+        figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
+    }
+    if (count > report->top)
+        printf("  ... %zu more stacks (--top)\n", count - (size_t)report->top);
+    free(rows);
+}
+
+static void print_libraries(const struct report *report)
+{
+    size_t count;
+    struct report_owner *owners = report_owners(report, &count);
+    char live[RENDER_BYTES_MAX];
+    char all[RENDER_BYTES_MAX];
+
+    printf("\n%sBy library%s\n", report->ink.bold, report->ink.off);
+    for (size_t i = 0; i < count; i++) {
+        printf("  %10s live in %6" PRIu64 " blocks, %10s in %6" PRIu64 " allocated  ",
+                render_bytes(live, owners[i].live), owners[i].live_count,
+                render_bytes(all, owners[i].allocated), owners[i].allocated_count);
+        render_text(stdout, owners[i].name);
+        putchar('\n');
+    }
+    if (count == 0)
+        puts("  nothing");
+    free(owners);
+}
+
+static void print_anchors(const struct report *report)
+{
+    const struct trace *trace = report->load.trace;
+    struct model_figures *figures = model_figure_anchors(trace, report->window);
+    char text[4][RENDER_BYTES_MAX];
+
+    printf("\n%12s %12s %12s %8s %12s %8s  %s\n", "Remaining", "Max", "Allocated", "count", "Freed",
+            "count", "anchor");
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        const struct model_figures *f = &figures[i];
+        if (!report_has_anchor(report, i))
+            continue;
+        printf("%12s %12s %12s %8" PRIu64 " %12s %8" PRIu64 "  ",
+                render_bytes(text[0], f->remaining), render_bytes(text[1], f->max),
+                render_bytes(text[2], f->allocated), f->allocated_count,
+                render_bytes(text[3], f->freed), f->freed_count);
+        render_text(stdout, trace->anchors[i].path);
+        if (trace->anchors[i].instance)
+            printf(" (%" PRIu32 ")", trace->anchors[i].instance + 1);
+        putchar('\n');
+    }
+    free(figures);
+}
+
+void report_text_print(const struct report *given)
+{
+    struct report inked = *given;
+    const struct report *report = &inked;
+    enum view view = report->view;
+    uint32_t peak = report->figures.max_at == TRACE_NEVER ? report->window.last
+                                                          : report->figures.max_at + 1;
+
+    inked.ink = render_ink(stdout);
+    if (view == VIEW_ALL) {
+        print_header(report);
+        figures_print(stdout, &report->figures);
+        print_peaks(report);
+    }
+    if (view == VIEW_ALL || view == VIEW_HINTS)
+        print_hints(report);
+    if (view == VIEW_ALL || view == VIEW_OOM)
+        print_oom(report);
+    if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))
+        print_anchors(report);
+    if (view == VIEW_ALL || view == VIEW_LIVE)
+        print_live(report, report->window.last, "Live at the end, by stack");
+    if (view == VIEW_HWM)
+        print_live(report, peak, "Live at the maximum, by stack");
+    if (view == VIEW_ALL || view == VIEW_LIBRARIES)
+        print_libraries(report);
+    figures_print_trouble(stdout, report->symbols);
+}

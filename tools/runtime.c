@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/runtime.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+static int find(void *library, const char *name, void *field, const char **ret_why)
+{
+    void *symbol = dlsym(library, name);
+
+    if (!symbol) {
+        *ret_why = name;
+        return -ENOSYS;
+    }
+    *(void **)field = symbol;
+    return 0;
+}
+
+int runtime_open(struct runtime *ret_runtime, const char **ret_why)
+{
+    static const char *const sonames[] = {"libcudart.so.13", "libcudart.so.12"};
+    struct runtime rt = {0};
+    void *library = NULL;
+
+    for (size_t i = 0; i < 2 && !library; i++) {
+        library = dlopen(sonames[i], RTLD_NOW);
+        rt.soname = sonames[i];
+    }
+    if (!library) {
+        *ret_why = "libcudart.so.13, libcudart.so.12";
+        return -ENOENT;
+    }
+    const struct {
+        const char *name;
+        void *field;
+    } calls[] = {
+            {"cudaGetDeviceCount", (void *)&rt.device_count},
+            {"cudaMalloc", (void *)&rt.malloc},
+            {"cudaFree", (void *)&rt.free},
+            {"cudaMallocAsync", (void *)&rt.malloc_async},
+            {"cudaFreeAsync", (void *)&rt.free_async},
+            {"cudaMemsetAsync", (void *)&rt.memset_async},
+            {"cudaMemcpyAsync", (void *)&rt.memcpy_async},
+            {"cudaStreamCreateWithFlags", (void *)&rt.stream_create},
+            {"cudaStreamDestroy", (void *)&rt.stream_destroy},
+            {"cudaDeviceSynchronize", (void *)&rt.device_synchronize},
+            {"cudaHostAlloc", (void *)&rt.host_alloc},
+            {"cudaFreeHost", (void *)&rt.host_free},
+            {"cudaGetErrorString", (void *)&rt.error_string},
+    };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        int r = find(library, calls[i].name, calls[i].field, ret_why);
+        if (r < 0)
+            return r;
+    }
+    *ret_runtime = rt;
+    return 0;
+}

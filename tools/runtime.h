@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runtime.h - the dozen calls of the CUDA runtime that kedge-replay makes.
+ *
+ * kedge-replay is a program as a user could have written one, and the only CUDA client among the tools. It must build without a
+ * toolkit, so it opens libcudart.so.13 (or .12) itself and declares what it calls here. Handles are opaque pointers; results
+ * are the runtime's cudaError_t as int, 0 = fine.
+ *
+ * Threads: none.
+ */
+#ifndef KEDGE_TOOLS_RUNTIME_H
+#define KEDGE_TOOLS_RUNTIME_H
+
+#include <stddef.h>
+
+enum {
+    RUNTIME_COPY_TO_HOST = 2,        /* cudaMemcpyDeviceToHost */
+    RUNTIME_STREAM_NON_BLOCKING = 1, /* cudaStreamNonBlocking */
+};
+
+struct runtime {
+    int (*device_count)(int *ret_count);
+    int (*malloc)(void **ret_ptr, size_t size);
+    int (*free)(void *ptr);
+    int (*malloc_async)(void **ret_ptr, size_t size, void *stream);
+    int (*free_async)(void *ptr, void *stream);
+    int (*memset_async)(void *ptr, int value, size_t count, void *stream);
+    int (*memcpy_async)(void *to, const void *from, size_t count, int kind, void *stream);
+    int (*stream_create)(void **ret_stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*device_synchronize)(void);
+    int (*host_alloc)(void **ret_ptr, size_t size, unsigned flags);
+    int (*host_free)(void *ptr);
+    const char *(*error_string)(int error);
+    const char *soname;
+};
+
+/* 0, or -ENOENT (no runtime library, *ret_why says which was looked for) or -ENOSYS (a call is missing, *ret_why names it). */
+int runtime_open(struct runtime *ret_runtime, const char **ret_why);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/cmd.h"
+#include "tools/grow.h"
+#include "tools/symbols.h"
+
+extern char **environ;
+
+static char *own_directory(void)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    if (n <= 0)
+        return grow_text(".");
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    return grow_text(path);
+}
+
+char *spawn_beside(const char *name)
+{
+    char *directory = own_directory();
+    char *path = grow_format("%s/%s", directory, name);
+
+    free(directory);
+    if (access(path, F_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static char *find_library(void)
+{
+    static const char *const places[] = {"libkedge.so", "../" KEDGE_LIBDIR "/libkedge.so",
+            "../" KEDGE_LIBDIR "/kedge/libkedge.so"};
+
+    for (size_t i = 0; i < CMD_COUNT(places); i++) {
+        char *found = spawn_beside(places[i]);
+        if (!found)
+            continue;
+        char *real = realpath(found, NULL);
+        free(found);
+        return real;
+    }
+    return NULL;
+}
+
+static char *find_sim(const char *who)
+{
+    const char *named = getenv("KEDGE_SIM");
+    char *directory = named && *named ? realpath(named, NULL) : spawn_beside("sim");
+
+    if (directory) {
+        char *driver = grow_format("%s/libcuda.so.1", directory);
+        bool there = access(driver, R_OK) == 0;
+        free(driver);
+        if (there)
+            return directory;
+        free(directory);
+    }
+    (void)fprintf(stderr,
+            "%s: --sim: no simulated device in %s (set KEDGE_SIM to the directory of its "
+            "libcuda.so.1)\n",
+            who, named && *named ? named : "sim/ beside kedge");
+    return NULL;
+}
+
+/* The file that execvp would run, or NULL. */
+static char *find_program(const char *name)
+{
+    const char *path = getenv("PATH");
+
+    if (strchr(name, '/'))
+        return grow_text(name);
+    for (const char *s = path ? path : "/usr/local/bin:/bin:/usr/bin"; *s;) {
+        size_t n = strcspn(s, ":");
+        char *file = grow_format("%.*s/%s", (int)n, n ? s : ".", name);
+        if (access(file, X_OK) == 0)
+            return file;
+        free(file);
+        s += n;
+        s += *s == ':';
+    }
+    return NULL;
+}
+
+static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *program)
+{
+    GElf_Shdr header;
+    Elf_Data *data = elf_getdata(section, NULL);
+    bool runpath = false;
+    GElf_Dyn entry;
+
+    if (!data || !gelf_getshdr(section, &header) || header.sh_entsize == 0)
+        return;
+    int count = (int)(header.sh_size / header.sh_entsize);
+    for (int i = 0; i < count && gelf_getdyn(data, i, &entry); i++) {
+        if (entry.d_tag == DT_RUNPATH)
+            runpath = true;
+        if (entry.d_tag == DT_RPATH)
+            program->has_rpath = true;
+        if (entry.d_tag != DT_NEEDED)
+            continue;
+        const char *name = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
+        if (name && strncmp(name, "libcudart.so.", 13) == 0)
+            program->runtime = (int)strtol(name + 13, NULL, 10);
+    }
+    if (runpath)
+        program->has_rpath = false;
+}
+
+struct spawn_program spawn_look_at(const char *path)
+{
+    struct spawn_program program = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    GElf_Shdr header;
+    Elf_Scn *section = NULL;
+
+    if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE) {
+        if (fd >= 0)
+            (void)close(fd);
+        return program;
+    }
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    program.is_elf = elf && elf_kind(elf) == ELF_K_ELF;
+    while (program.is_elf && (section = elf_nextscn(elf, section)) != NULL) {
+        if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNAMIC)
+            look_at_dynamic(elf, section, &program);
+    }
+    if (elf)
+        (void)elf_end(elf);
+    (void)close(fd);
+    return program;
+}
+
+static bool is_interpreter(const char *name)
+{
+    return strncmp(symbols_base_name(name), "python", 6) == 0;
+}
+
+/* What depends on the program's file: whether the runtime must be preloaded, and whether a framework may be in it. */
+static void look_at_command(struct launch_request *request, const char *name, char **io_runtime)
+{
+    char *path = find_program(name);
+    struct spawn_program program = {0};
+
+    if (path)
+        program = spawn_look_at(path);
+    request->may_be_framework = !program.is_elf || is_interpreter(name);
+    if (request->sim && program.has_rpath && program.runtime) {
+        *io_runtime = grow_format("%s/libcudart.so.%d", request->sim, program.runtime);
+        if (access(*io_runtime, R_OK) == 0)
+            request->sim_runtime = *io_runtime;
+    }
+    free(path);
+}
+
+static int prepare(const char *who, struct launch_request *request, struct launch *ret_launch)
+{
+    char *runtime = NULL;
+    int r;
+
+    look_at_command(request, request->command[0], &runtime);
+    r = launch_prepare(request, ret_launch);
+    free(runtime);
+    for (size_t i = 0; i < ret_launch->line_count; i++)
+        (void)fprintf(stderr, "%s: %s\n", who, ret_launch->lines[i]);
+    if (r < 0) {
+        launch_done(ret_launch);
+        return CMD_CANNOT;
+    }
+    return 0;
+}
+
+static int check_options(
+        const char *who, const struct spawn_options *options, enum launch_entrance *ret_entrance)
+{
+    static const char *const modes[] = {"pool", "track", "off"};
+    bool known = !options->mode;
+
+    for (size_t i = 0; i < CMD_COUNT(modes); i++)
+        known = known || strcmp(options->mode, modes[i]) == 0;
+    if (!known) {
+        (void)fprintf(stderr, "%s: --mode %s: pool, track or off\n", who, options->mode);
+        return CMD_BAD;
+    }
+    if (!launch_parse_entrance(options->entrance, ret_entrance)) {
+        (void)fprintf(
+                stderr, "%s: --entrance %s: stream, sync or framework\n", who, options->entrance);
+        return CMD_BAD;
+    }
+    if (options->hints && strcmp(options->hints, "off") != 0 && access(options->hints, R_OK) != 0) {
+        (void)fprintf(stderr, "%s: %s: %s\n", who, options->hints, strerror(errno));
+        return CMD_BAD;
+    }
+    return 0;
+}
+
+int spawn_prepare(const char *who, const struct spawn_options *options, char *const *command,
+        struct launch *ret_launch)
+{
+    struct launch_request request = {
+            .command = command,
+            .env = environ,
+            .capture = options->capture,
+            .hints = options->hints,
+            .hints_mode = options->hints_mode,
+            .mode = options->mode,
+            .trace = options->trace,
+    };
+    int r = check_options(who, options, &request.entrance);
+
+    if (r)
+        return r;
+    char *library = find_library();
+    if (!library) {
+        (void)fprintf(stderr, "%s: libkedge.so is neither beside kedge nor in ../%s\n", who,
+                KEDGE_LIBDIR);
+        return CMD_CANNOT;
+    }
+    char *sim = options->sim ? find_sim(who) : NULL;
+    char *directory = getcwd(NULL, 0);
+    request.library = library;
+    request.sim = sim;
+    request.directory = directory ? directory : ".";
+    r = options->sim && !sim ? CMD_CANNOT : prepare(who, &request, ret_launch);
+    free(library);
+    free(sim);
+    free(directory);
+    return r;
+}
+
+/* execvpe's error in words that name the program. */
+static int complain(const char *who, const char *program, int error)
+{
+    (void)fprintf(stderr, "%s: %s: %s\n", who, program, strerror(error));
+    return CMD_BAD;
+}
+
+int spawn_become(const char *who, const struct launch *launch)
+{
+    (void)fflush(NULL);
+    (void)execvpe(launch->argv[0], launch->argv, launch->env);
+    return complain(who, launch->argv[0], errno);
+}
+
+/* In the child: only what may be called between fork and exec. The reason of a failure goes through the pipe. */
+static _Noreturn void run_child(const struct launch *launch, bool stdout_to_stderr, int report)
+{
+    if (stdout_to_stderr)
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    (void)execvpe(launch->argv[0], launch->argv, launch->env);
+    int error = errno;
+    (void)!write(report, &error, sizeof(error));
+    _exit(127);
+}
+
+int spawn_remove_old(const char *who, const char *capture)
+{
+    if (!capture || strchr(capture, '%') || unlink(capture) == 0 || errno == ENOENT)
+        return CMD_DONE;
+    return complain(who, capture, errno);
+}
+
+static int wait_for(pid_t child)
+{
+    int status = 0;
+
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+int spawn_wait(const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction old_int;
+    struct sigaction old_quit;
+    int report[2];
+    int error = 0;
+
+    (void)fflush(NULL);
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return complain(who, launch->argv[0], errno);
+    pid_t child = fork();
+    if (child == 0)
+        run_child(launch, stdout_to_stderr, report[1]);
+    (void)close(report[1]);
+    if (child < 0) {
+        (void)close(report[0]);
+        return complain(who, launch->argv[0], errno);
+    }
+    (void)sigaction(SIGINT, &ignore, &old_int);
+    (void)sigaction(SIGQUIT, &ignore, &old_quit);
+    ssize_t told = read(report[0], &error, sizeof(error));
+    (void)close(report[0]);
+    *ret_status = wait_for(child);
+    (void)sigaction(SIGINT, &old_int, NULL);
+    (void)sigaction(SIGQUIT, &old_quit, NULL);
+    return told == (ssize_t)sizeof(error) ? complain(who, launch->argv[0], error) : 0;
+}

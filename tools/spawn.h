@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * spawn.h - finds our own parts and starts programs.
+ *
+ * The half of `kedge run` that touches the system; what a program is started *with* is launch.h's business. libkedge.so is
+ * looked for beside the running executable (a build tree), then in the library directory of an installation. The simulated
+ * device is $KEDGE_SIM, else `sim/` beside the executable.
+ *
+ * A program with a DT_RPATH finds its libraries there before LD_LIBRARY_PATH: such a program gets the simulated runtime
+ * preloaded, whose soname then satisfies it.
+ *
+ * Threads: none. Memory: grow.h.
+ */
+#ifndef KEDGE_TOOLS_SPAWN_H
+#define KEDGE_TOOLS_SPAWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/launch.h"
+
+/* The options that run, replay and verify have in common. */
+struct spawn_options {
+    bool sim;
+    const char *capture, *hints, *hints_mode, *mode, *trace, *entrance;
+};
+
+/* What is known about a program's file. */
+struct spawn_program {
+    bool is_elf;
+    bool has_rpath; /* DT_RPATH without DT_RUNPATH */
+    int runtime;    /* N of a NEEDED libcudart.so.N, 0 = none */
+};
+
+/* Everything a program is started with; 0, or an exit code after one line on stderr. launch_done gives it back. */
+int spawn_prepare(const char *who, const struct spawn_options *options, char *const *command,
+        struct launch *ret_launch);
+
+/* Becomes the program; returns an exit code after one line on stderr if that fails. */
+int spawn_become(const char *who, const struct launch *launch);
+
+/*
+ * Starts the program and waits for it. Keyboard signals go to the program alone. With stdout_to_stderr its standard output goes
+ * to ours for errors. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr.
+ */
+int spawn_wait(
+        const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status);
+
+/* Removes the file that a capture would find in its place; a pattern names none yet. 0 or an exit code, as above. */
+int spawn_remove_old(const char *who, const char *capture);
+
+/* The path of a file beside the running executable, or NULL. */
+char *spawn_beside(const char *name);
+
+struct spawn_program spawn_look_at(const char *path);
+
+#endif

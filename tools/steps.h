@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * steps.h - an allocation trace in a csv file.
+ *
+ *     op,id,size,stream,time_us
+ *     a,0,2097152,0,-1            live before the recording began
+ *     a,1,4096,0,1772688692031319
+ *     f,1,4096,0,1772688692032623
+ *
+ * An id names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
+ * that makes no sense gives one message `file:line: what`.
+ *
+ * Knows nothing of CUDA. Threads: none. Memory: grow.h.
+ */
+#ifndef KEDGE_TOOLS_STEPS_H
+#define KEDGE_TOOLS_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct steps_block {
+    uint64_t id, size;
+    uint32_t stream; /* index in streams */
+};
+
+struct steps_row {
+    uint32_t block;
+    bool is_free;
+};
+
+struct steps {
+    struct steps_row *rows;
+    struct steps_block *blocks;
+    uint64_t *streams; /* the numbers in the file, in order of appearance */
+    size_t row_count, block_count, stream_count;
+    size_t row_room, block_room, stream_room;
+    size_t alloc_count, free_count, before_count;
+    uint64_t peak_bytes;
+    char error[256]; /* "file:line: what" */
+};
+
+/* 0, or -errno with `error` filled: -EINVAL a bad line, else what reading said. steps_done in both cases. */
+int steps_read(const char *path, struct steps *ret_steps);
+int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps);
+void steps_done(struct steps *steps);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/grow.h"
+#include "tools/keymap.h"
+
+/* The ranges that one thread has open, innermost last. */
+struct open_ranges {
+    uint32_t *anchors;
+    size_t count, room;
+};
+
+struct trace_index {
+    struct keymap live;      /* address -> block, TRACE_NONE once it is free */
+    struct keymap instances; /* path -> how many instances there were */
+    struct keymap nth;       /* (anchor, site, size) -> how many blocks there were */
+    struct open_ranges *threads;
+    size_t thread_count, thread_room;
+};
+
+struct trace *trace_new(void)
+{
+    struct trace *trace = grow_array(1, sizeof(*trace));
+
+    trace->index = grow_array(1, sizeof(*trace->index));
+    (void)trace_add_anchor(trace, "", 0);
+    trace->anchors[0].enter = 0;
+    (void)trace_add_stack(trace, NULL, 0, false);
+    return trace;
+}
+
+void trace_free(struct trace *trace)
+{
+    if (!trace)
+        return;
+    for (size_t i = 0; i < trace->anchor_count; i++)
+        free(trace->anchors[i].path);
+    for (size_t i = 0; i < trace->module_count; i++)
+        free(trace->modules[i].path);
+    for (size_t i = 0; i < trace->index->thread_count; i++)
+        free(trace->index->threads[i].anchors);
+    keymap_done(&trace->index->live);
+    keymap_done(&trace->index->instances);
+    keymap_done(&trace->index->nth);
+    free(trace->index->threads);
+    free(trace->index);
+    free(trace->events);
+    free(trace->blocks);
+    free(trace->anchors);
+    free(trace->stacks);
+    free(trace->frames);
+    free(trace->modules);
+    free(trace);
+}
+
+uint32_t trace_add_module(struct trace *trace, const struct trace_module *module)
+{
+    struct trace_module copy = *module;
+
+    copy.path = grow_text(module->path);
+    GROW_PUSH(trace->modules, trace->module_count, trace->module_room) = copy;
+    return (uint32_t)(trace->module_count - 1);
+}
+
+uint32_t trace_add_stack(
+        struct trace *trace, const struct trace_frame *frames, uint32_t count, bool cut)
+{
+    struct trace_stack stack = {.first = (uint32_t)trace->frame_count, .count = count, .cut = cut};
+
+    for (uint32_t i = 0; i < count; i++)
+        GROW_PUSH(trace->frames, trace->frame_count, trace->frame_room) = frames[i];
+    GROW_PUSH(trace->stacks, trace->stack_count, trace->stack_room) = stack;
+    return (uint32_t)(trace->stack_count - 1);
+}
+
+uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance)
+{
+    uint32_t *seen = keymap_at(&trace->index->instances, keymap_text(path), 0);
+
+    if (instance == TRACE_NONE)
+        instance = *seen;
+    *seen = instance + 1;
+    struct trace_anchor anchor = {.path = grow_text(path),
+            .instance = instance,
+            .parent = trace->anchor_count ? 0 : TRACE_NONE,
+            .enter = TRACE_NEVER,
+            .exit = TRACE_NEVER};
+    GROW_PUSH(trace->anchors, trace->anchor_count, trace->anchor_room) = anchor;
+    return (uint32_t)(trace->anchor_count - 1);
+}
+
+static uint32_t add_event(struct trace *trace, struct trace_event event)
+{
+    GROW_PUSH(trace->events, trace->event_count, trace->event_room) = event;
+    return (uint32_t)(trace->event_count - 1);
+}
+
+uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
+{
+    /* An address that is still live here was freed unseen (a lost record): it cannot be handed out twice. */
+    if (trace_find_live(trace, birth->address) != TRACE_NONE)
+        (void)trace_add_free(trace, birth->address, birth->thread);
+
+    uint32_t id = (uint32_t)trace->block_count;
+    uint32_t *nth =
+            keymap_at(&trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0);
+    struct trace_block block = {.address = birth->address,
+            .size = birth->size,
+            .site = birth->site,
+            .stack = birth->stack,
+            .anchor = birth->anchor,
+            .nth = birth->nth == TRACE_NONE ? *nth : birth->nth,
+            .thread = birth->thread,
+            .died = TRACE_NEVER,
+            .released = TRACE_NEVER,
+            .rule = birth->rule,
+            .device = birth->device,
+            .native = birth->native,
+            .stream = birth->stream};
+
+    (*nth)++;
+    block.born = add_event(trace,
+            (struct trace_event){TRACE_ALLOC, id, birth->anchor, birth->thread, birth->size});
+    GROW_PUSH(trace->blocks, trace->block_count, trace->block_room) = block;
+    *keymap_at(&trace->index->live, (struct key){birth->address, 0, 0}, id) = id;
+    return id;
+}
+
+uint32_t trace_find_live(const struct trace *trace, uint64_t address)
+{
+    const uint32_t *found = keymap_find(&trace->index->live, (struct key){address, 0, 0});
+    return found ? *found : TRACE_NONE;
+}
+
+uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
+{
+    uint32_t id = trace_find_live(trace, address);
+    uint32_t at = add_event(trace, (struct trace_event){TRACE_FREE, id, 0, thread, 0});
+
+    if (id == TRACE_NONE)
+        return id;
+    trace->blocks[id].died = at;
+    trace->events[at].value = trace->blocks[id].size;
+    *keymap_at(&trace->index->live, (struct key){address, 0, 0}, id) = TRACE_NONE;
+    return id;
+}
+
+static struct open_ranges *ranges_of(struct trace *trace, uint32_t thread)
+{
+    struct trace_index *index = trace->index;
+
+    while (index->thread_count <= thread)
+        GROW_PUSH(index->threads, index->thread_count, index->thread_room) =
+                (struct open_ranges){0};
+    return &index->threads[thread];
+}
+
+static void close_range(struct open_ranges *ranges, uint32_t anchor)
+{
+    for (size_t i = ranges->count; i > 0; i--) {
+        if (ranges->anchors[i - 1] != anchor)
+            continue;
+        /* Ranges may overlap without nesting (NVTX start/end): only this one goes. */
+        memmove(&ranges->anchors[i - 1], &ranges->anchors[i],
+                (ranges->count - i) * sizeof(*ranges->anchors));
+        ranges->count--;
+        return;
+    }
+}
+
+static bool is_nested_in(const char *inner, const char *outer)
+{
+    size_t length = strlen(outer);
+
+    return strncmp(inner, outer, length) == 0 && inner[length] == '/';
+}
+
+/* The innermost open range of the thread that the path itself names: ranges started by id are nested in nothing. */
+static uint32_t parent_of(
+        const struct trace *trace, const struct open_ranges *ranges, const char *path)
+{
+    for (size_t i = ranges->count; i > 0; i--) {
+        if (is_nested_in(path, trace->anchors[ranges->anchors[i - 1]].path))
+            return ranges->anchors[i - 1];
+    }
+    return 0;
+}
+
+void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread)
+{
+    struct open_ranges *ranges = ranges_of(trace, thread);
+    struct trace_anchor *a = &trace->anchors[anchor];
+    uint32_t at = add_event(trace, (struct trace_event){kind, TRACE_NONE, anchor, thread, 0});
+
+    if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
+        a->enter = at;
+        a->parent = parent_of(trace, ranges, a->path);
+    }
+    if (kind == TRACE_ENTER)
+        GROW_PUSH(ranges->anchors, ranges->count, ranges->room) = anchor;
+    if (kind == TRACE_EXIT) {
+        a->exit = at;
+        close_range(ranges, anchor);
+    }
+}
+
+uint32_t trace_add_release(
+        struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode)
+{
+    uint32_t id = trace_find_live(trace, address);
+    uint32_t at =
+            add_event(trace, (struct trace_event){TRACE_RELEASE, id, anchor, 0, (uint64_t)mode});
+
+    if (id == TRACE_NONE)
+        return id;
+    struct trace_block *block = &trace->blocks[id];
+    if (block->released != TRACE_NEVER) {
+        trace->events[at].kind = TRACE_OTHER; /* told twice, released once */
+        return id;
+    }
+    uint32_t exit = trace->anchors[anchor].exit;
+    block->released = exit == TRACE_NEVER ? at : exit;
+    block->mode = mode;
+    block->rule = rule;
+    return id;
+}
+
+void trace_add_reserved(struct trace *trace, uint64_t bytes)
+{
+    (void)add_event(trace, (struct trace_event){TRACE_RESERVED, TRACE_NONE, 0, 0, bytes});
+}
+
+void trace_add_other(struct trace *trace, uint32_t thread)
+{
+    (void)add_event(trace, (struct trace_event){TRACE_OTHER, TRACE_NONE, 0, thread, 0});
+}
+
+bool trace_is_inside(const struct trace *trace, uint32_t anchor, uint32_t of)
+{
+    while (anchor != of && anchor != TRACE_NONE)
+        anchor = trace->anchors[anchor].parent;
+    return anchor == of;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trace.h - a capture as the tools think about it: events in order, blocks, anchors, stacks.
+ *
+ * A capture file (tracker/read.h) is a faithful record: addresses, interned numbers, a live table. The questions of the
+ * commands are about *blocks* (one allocation with its birth, its release by a hint, its free) and *anchor instances* (one
+ * passage through a range, nested in another). A trace holds exactly that, in arrays indexed by small numbers.
+ *
+ *     capture file ─ trace_load ─┐
+ *                                ├─► struct trace ─► model (figures) · compare (two runs) · mine (hints)
+ *     unit tests ─ trace_add_* ──┘
+ *
+ * An event's index in `events` is its time: everything that compares moments compares indices. Block 0 and anchor 0 are real
+ * entries; "none" is TRACE_NONE. Anchor 0 is the root: the whole process, never left.
+ *
+ * Threads: none. Memory: grow.h; trace_free gives all of it back.
+ */
+#ifndef KEDGE_TOOLS_TRACE_H
+#define KEDGE_TOOLS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/types.h"
+
+#define TRACE_NONE  UINT32_MAX
+#define TRACE_NEVER UINT32_MAX /* an event index that does not come */
+
+enum trace_kind {
+    TRACE_ALLOC,    /* block */
+    TRACE_FREE,     /* block; TRACE_NONE: an address that is not in the capture */
+    TRACE_ENTER,    /* anchor */
+    TRACE_EXIT,     /* anchor */
+    TRACE_MARK,     /* anchor */
+    TRACE_RELEASE,  /* block: a hint's storage release is due (value: enum hint_mode) */
+    TRACE_RESERVED, /* value: bytes held from the driver from here on */
+    TRACE_OTHER,    /* counted elsewhere (touches, refusals) */
+};
+
+struct trace_event {
+    enum trace_kind kind;
+    uint32_t block;
+    uint32_t anchor;
+    uint32_t thread; /* small number, in order of appearance */
+    uint64_t value;
+};
+
+struct trace_frame {
+    uint32_t module; /* TRACE_NONE: no module known, offset is the address */
+    uint64_t offset; /* of the call, in the module's file */
+};
+
+struct trace_module {
+    char *path;
+    uint8_t build_id[32];
+    uint8_t build_id_length; /* 0 = not known */
+    bool is_program;         /* of the program or its libraries; false: CUDA, kedge, libc */
+};
+
+struct trace_stack {
+    uint32_t first, count; /* in frames, innermost first */
+    bool cut;              /* deeper frames were not recorded */
+};
+
+struct trace_anchor {
+    char *path;           /* "outer/inner", literal; "" for the root */
+    uint32_t instance;    /* 0 the first time this path was entered */
+    uint32_t parent;      /* the instance that was open around it; TRACE_NONE for the root */
+    uint32_t enter, exit; /* event indices; TRACE_NEVER: still open at the end */
+};
+
+struct trace_block {
+    uint64_t address, size, site;
+    uint32_t stack, anchor, nth, thread;
+    uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
+    uint32_t released;   /* event index of the edge at which a hint released it, TRACE_NEVER */
+    enum hint_mode mode; /* of that release */
+    int32_t rule;        /* the hint that matched it, -1 none */
+    int device;
+    bool native; /* made by the driver itself, not from the pool: no hint can act on it */
+    bool stream; /* by the stream entrance */
+};
+
+struct trace {
+    struct trace_event *events;
+    struct trace_block *blocks;
+    struct trace_anchor *anchors;
+    struct trace_stack *stacks; /* [0] is the empty stack */
+    struct trace_frame *frames;
+    struct trace_module *modules;
+    size_t event_count, block_count, anchor_count, stack_count, frame_count, module_count;
+
+    /* build time: */
+    size_t event_room, block_room, anchor_room, stack_room, frame_room, module_room;
+    struct trace_index *index;
+};
+
+struct trace *trace_new(void);
+void trace_free(struct trace *trace);
+
+/* What a block is, when it is born. `anchor` 0 = outside all; nth is counted by trace_add_alloc where it is TRACE_NONE. */
+struct trace_birth {
+    uint64_t address, size, site;
+    uint32_t stack, anchor, nth, thread;
+    int32_t rule;
+    int device;
+    bool native, stream;
+};
+
+/* `module` is copied, its path too. */
+uint32_t trace_add_module(struct trace *trace, const struct trace_module *module);
+uint32_t trace_add_stack(
+        struct trace *trace, const struct trace_frame *frames, uint32_t count, bool cut);
+
+/* A new instance of `path`, not yet entered. The instance number is counted per path unless it is given (not TRACE_NONE). */
+uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);
+
+uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth);
+
+/* The block that dies, TRACE_NONE if none was known at this address. */
+uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);
+
+/* An anchor entered or left by `thread`; its parent is the innermost open range that its path continues. */
+void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread);
+
+/* The block live at `address` was released by hint `rule` because of the last edge (exit or mark) of `anchor`. */
+uint32_t trace_add_release(
+        struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode);
+
+void trace_add_reserved(struct trace *trace, uint64_t bytes);
+void trace_add_other(struct trace *trace, uint32_t thread);
+
+/* The block that is live at `address` after the last event, TRACE_NONE if none is. */
+uint32_t trace_find_live(const struct trace *trace, uint64_t address);
+
+/* True if `anchor` is `of` or lies inside it. */
+bool trace_is_inside(const struct trace *trace, uint32_t anchor, uint32_t of);
+
+#endif

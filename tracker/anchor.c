@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/anchor.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "tracker/intern.h"
+#include "tracker/numtable.h"
+#include "tracker/site.h"
+#include "tracker/thread.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* A distinct path. Immutable but for `entered`. */
+struct path {
+    uint32_t parent; /* path number, 0 = top */
+    uint32_t name;   /* string number of "domain:name" */
+    const char *text;
+    uint32_t entered; /* guarded by lock: instances so far */
+};
+
+/* An open range. Its owner reads it without the lock, since only its owner closes it. */
+struct range {
+    uint32_t next, prev; /* list of all open ranges, in the order of entering */
+    uint32_t anchor;
+    uint32_t instance;
+    uint32_t path;
+    uint32_t domain;      /* string number, 0 = default */
+    struct thread *owner; /* NULL for a range that was started by id */
+};
+
+struct path_key {
+    uint32_t parent;
+    uint32_t name;
+};
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+
+/* guarded by lock: */
+static struct span
+        paths; /* struct path; entries below path_count are read by anyone who has their number */
+static struct slab ranges; /* struct range */
+static struct numtable path_table;
+static uint32_t path_count;
+static uint32_t oldest_range, newest_range;
+static uint32_t last_anchor;
+static bool is_ready;
+
+/* any thread, relaxed: */
+static _Atomic uint64_t entered, too_deep, too_many, cut_names, unmatched, orphaned;
+
+static void count_one(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static bool ready_locked(void)
+{
+    if (!is_ready)
+        is_ready = span_init(&paths, ((size_t)ANCHOR_PATHS_MAX + 1) * sizeof(struct path)) == 0
+                && slab_init(&ranges, sizeof(struct range), ANCHOR_OPEN_MAX) == 0;
+    return is_ready;
+}
+
+static struct path *path_at(uint32_t number)
+{
+    return (struct path *)(void *)paths.base + number;
+}
+
+static struct range *range_at(uint32_t number)
+{
+    return slab_at(&ranges, number);
+}
+
+static bool same_path(uint32_t number, const void *key)
+{
+    const struct path_key *wanted = key;
+
+    return path_at(number)->parent == wanted->parent && path_at(number)->name == wanted->name;
+}
+
+static uint64_t path_hash(const struct path_key *key)
+{
+    return site_hash(key, sizeof *key, 1);
+}
+
+/* "domain:name" as a string number, cut if need be; 0 = no room. */
+static uint32_t intern_name(const char *domain, const char *name)
+{
+    char text[ANCHOR_NAME_MAX + 2];
+    size_t domain_bytes = domain ? strlen(domain) : 0;
+    size_t name_bytes = strlen(name);
+    size_t used = 0;
+
+    if (domain_bytes > 0) {
+        if (domain_bytes > ANCHOR_NAME_MAX / 2)
+            domain_bytes = ANCHOR_NAME_MAX / 2;
+        memcpy(text, domain, domain_bytes);
+        text[domain_bytes] = ':';
+        used = domain_bytes + 1;
+    }
+    if (used + name_bytes > ANCHOR_NAME_MAX) {
+        name_bytes = ANCHOR_NAME_MAX - used;
+        count_one(&cut_names);
+    }
+    memcpy(text + used, name, name_bytes);
+    return intern_string(text, used + name_bytes);
+}
+
+/* The path's full text as a string of its own; NULL = too long or no room. */
+static const char *intern_path(uint32_t parent, uint32_t name)
+{
+    char text[ANCHOR_PATH_MAX + 1];
+    const char *outer = parent ? path_at(parent)->text : "";
+    const char *inner = intern_text(name);
+    size_t outer_bytes = strlen(outer);
+    size_t inner_bytes = strlen(inner);
+    size_t slash = outer_bytes > 0 ? 1 : 0;
+    uint32_t number;
+
+    if (outer_bytes + slash + inner_bytes > ANCHOR_PATH_MAX)
+        return NULL;
+    memcpy(text, outer, outer_bytes);
+    if (slash)
+        text[outer_bytes] = '/';
+    memcpy(text + outer_bytes + slash, inner, inner_bytes);
+    number = intern_string(text, outer_bytes + slash + inner_bytes);
+    return number ? intern_text(number) : NULL;
+}
+
+static uint32_t add_path_locked(const struct path_key *key, const char *text)
+{
+    uint32_t number = path_count + 1;
+
+    if (number > ANCHOR_PATHS_MAX || !ready_locked()
+            || span_commit(&paths, ((size_t)number + 1) * sizeof(struct path)) < 0)
+        return 0;
+    *path_at(number) = (struct path){.parent = key->parent, .name = key->name, .text = text};
+    if (numtable_add(&path_table, path_hash(key), number) < 0)
+        return 0;
+    path_count = number;
+    return number;
+}
+
+/* The number of (parent, name). 0 with the reason counted. */
+static uint32_t path_number(uint32_t parent, uint32_t name)
+{
+    struct path_key key = {parent, name};
+    uint32_t number = numtable_find(&path_table, path_hash(&key), same_path, &key);
+    const char *text;
+
+    if (number != 0)
+        return number;
+    text = intern_path(parent, name);
+    if (!text) {
+        count_one(&too_deep);
+        return 0;
+    }
+    lock_take(&lock);
+    number = numtable_find(&path_table, path_hash(&key), same_path, &key);
+    if (number == 0)
+        number = add_path_locked(&key, text);
+    lock_drop(&lock);
+    if (number == 0)
+        count_one(&too_many);
+    return number;
+}
+
+static uint32_t next_anchor_locked(void)
+{
+    if (++last_anchor == 0)
+        last_anchor = 1; /* 0 means none */
+    return last_anchor;
+}
+
+static void link_locked(uint32_t number)
+{
+    struct range *range = range_at(number);
+
+    range->prev = newest_range;
+    range->next = 0;
+    if (newest_range)
+        range_at(newest_range)->next = number;
+    else
+        oldest_range = number;
+    newest_range = number;
+}
+
+static void unlink_locked(uint32_t number)
+{
+    struct range *range = range_at(number);
+
+    if (range->prev)
+        range_at(range->prev)->next = range->next;
+    else
+        oldest_range = range->next;
+    if (range->next)
+        range_at(range->next)->prev = range->prev;
+    else
+        newest_range = range->prev;
+    slab_put(&ranges, number);
+}
+
+static void fill_edge(struct edge *ret_edge, enum edge_kind kind, const struct range *range)
+{
+    *ret_edge = (struct edge){
+            .kind = kind,
+            .anchor = range->anchor,
+            .instance = range->instance,
+            .path = path_at(range->path)->text,
+    };
+}
+
+/* A new open range of `path`; 0 = no room, counted. */
+static uint32_t open_range(
+        uint32_t path, uint32_t domain, struct thread *owner, struct edge *ret_edge)
+{
+    uint32_t number = 0;
+
+    lock_take(&lock);
+    if (ready_locked())
+        number = slab_take(&ranges);
+    if (number != 0) {
+        struct range *range = range_at(number);
+
+        range->anchor = next_anchor_locked();
+        range->instance = path_at(path)->entered++;
+        range->path = path;
+        range->domain = domain;
+        range->owner = owner;
+        link_locked(number);
+        fill_edge(ret_edge, EDGE_ENTER, range);
+    }
+    lock_drop(&lock);
+    count_one(number ? &entered : &too_many);
+    return number;
+}
+
+/* This thread's innermost range, 0 = none. */
+static uint32_t own_range(const struct thread *thread)
+{
+    for (uint32_t i = thread->range_count; thread->range_real > 0 && i-- > 0;)
+        if (thread->ranges[i].range != 0)
+            return thread->ranges[i].range;
+    return 0;
+}
+
+static uint32_t own_path(const struct thread *thread)
+{
+    uint32_t range = own_range(thread);
+
+    return range ? range_at(range)->path : 0;
+}
+
+static uint32_t domain_number(const char *domain)
+{
+    return domain && domain[0] ? intern_string(domain, strlen(domain)) : 0;
+}
+
+int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
+{
+    struct thread *thread = thread_self();
+    uint32_t domain_id = domain_number(domain);
+    uint32_t range = 0;
+    uint32_t path = 0;
+
+    if (!name || !name[0])
+        name = "(unnamed)"; /* its pop will come all the same */
+    if (!thread)
+        return -ENOBUFS;
+    if (thread->range_count == THREAD_RANGES) {
+        thread->range_overflow++;
+        count_one(&too_deep);
+        return -ENOBUFS;
+    }
+    if (thread->range_real < ANCHOR_DEPTH_MAX)
+        path = path_number(own_path(thread), intern_name(domain, name));
+    else
+        count_one(&too_deep);
+    if (path != 0)
+        range = open_range(path, domain_id, thread, ret_edge);
+    thread->ranges[thread->range_count++] = (struct thread_range){range, domain_id};
+    if (range == 0)
+        return -ENOBUFS;
+    thread->range_real++;
+    return 0;
+}
+
+/* Takes entry `i` out of the thread's stack; others of other domains may lie above it. */
+static uint32_t take_entry(struct thread *thread, uint32_t i)
+{
+    uint32_t range = thread->ranges[i].range;
+
+    memmove(&thread->ranges[i], &thread->ranges[i + 1],
+            (thread->range_count - i - 1) * sizeof thread->ranges[0]);
+    thread->range_count--;
+    if (range)
+        thread->range_real--;
+    return range;
+}
+
+int anchor_pop(const char *domain, struct edge *ret_edge)
+{
+    struct thread *thread = thread_self();
+    uint32_t domain_id = domain_number(domain);
+    uint32_t range;
+    uint32_t i;
+
+    if (!thread)
+        return -ENOENT;
+    if (thread->range_overflow > 0) {
+        thread->range_overflow--;
+        return -ENOBUFS;
+    }
+    for (i = thread->range_count; i > 0 && thread->ranges[i - 1].domain != domain_id; i--)
+        ;
+    if (i == 0) {
+        count_one(&unmatched);
+        return -ENOENT;
+    }
+    range = take_entry(thread, i - 1);
+    if (range == 0)
+        return -ENOBUFS;
+    lock_take(&lock);
+    fill_edge(ret_edge, EDGE_EXIT, range_at(range));
+    unlink_locked(range);
+    lock_drop(&lock);
+    return 0;
+}
+
+int anchor_mark(const char *domain, const char *name, struct edge *ret_edge)
+{
+    struct thread *thread = thread_self();
+    uint32_t path;
+
+    if (!name || !name[0])
+        return -EINVAL;
+    if (!thread)
+        return -ENOBUFS;
+    path = path_number(own_path(thread), intern_name(domain, name));
+    if (path == 0)
+        return -ENOBUFS;
+    lock_take(&lock);
+    *ret_edge = (struct edge){
+            .kind = EDGE_MARK,
+            .anchor = next_anchor_locked(),
+            .instance = path_at(path)->entered++,
+            .path = path_at(path)->text,
+    };
+    lock_drop(&lock);
+    return 0;
+}
+
+int anchor_start(const char *domain, const char *name, struct edge *ret_edge)
+{
+    uint32_t path;
+
+    if (!name || !name[0])
+        name = "(unnamed)";
+    path = path_number(0, intern_name(domain, name));
+    if (path == 0 || open_range(path, 0, NULL, ret_edge) == 0)
+        return -ENOBUFS;
+    return 0;
+}
+
+int anchor_end(uint32_t anchor, struct edge *ret_edge)
+{
+    int r = -ENOENT;
+
+    lock_take(&lock);
+    /* From the newest: what is ended was mostly started a moment ago. */
+    for (uint32_t i = newest_range; i != 0; i = range_at(i)->prev) {
+        if (range_at(i)->anchor != anchor || range_at(i)->owner)
+            continue;
+        fill_edge(ret_edge, EDGE_EXIT, range_at(i));
+        unlink_locked(i);
+        r = 0;
+        break;
+    }
+    lock_drop(&lock);
+    if (r < 0)
+        count_one(&unmatched);
+    return r;
+}
+
+static void fill_place(struct anchor_place *ret_place, const struct range *range, bool inherited)
+{
+    *ret_place = (struct anchor_place){
+            .anchor = range->anchor,
+            .instance = range->instance,
+            .path = path_at(range->path)->text,
+            .inherited = inherited,
+    };
+}
+
+void anchor_here(struct anchor_place *ret_place)
+{
+    struct thread *thread = thread_self();
+    uint32_t own = thread ? own_range(thread) : 0;
+
+    *ret_place = (struct anchor_place){.path = ""};
+    if (own != 0) {
+        fill_place(ret_place, range_at(own), false);
+        return;
+    }
+    lock_take(&lock);
+    if (newest_range != 0)
+        fill_place(ret_place, range_at(newest_range), true);
+    lock_drop(&lock);
+}
+
+size_t anchor_open_ranges(struct edge *ret_edges, size_t max)
+{
+    size_t count = 0;
+
+    lock_take(&lock);
+    for (uint32_t i = oldest_range; i != 0; i = range_at(i)->next) {
+        if (count < max)
+            fill_edge(&ret_edges[count], EDGE_ENTER, range_at(i));
+        count++;
+    }
+    lock_drop(&lock);
+    return count;
+}
+
+void anchor_stats(struct anchor_stats *ret_stats)
+{
+    *ret_stats = (struct anchor_stats){
+            .entered = atomic_load_explicit(&entered, memory_order_relaxed),
+            .too_deep = atomic_load_explicit(&too_deep, memory_order_relaxed),
+            .too_many = atomic_load_explicit(&too_many, memory_order_relaxed),
+            .cut_names = atomic_load_explicit(&cut_names, memory_order_relaxed),
+            .unmatched = atomic_load_explicit(&unmatched, memory_order_relaxed),
+            .orphaned = atomic_load_explicit(&orphaned, memory_order_relaxed),
+    };
+}
+
+void anchor_thread_exit(struct thread *thread)
+{
+    lock_take(&lock);
+    for (uint32_t i = 0; i < thread->range_count; i++) {
+        if (thread->ranges[i].range == 0)
+            continue;
+        unlink_locked(thread->ranges[i].range);
+        count_one(&orphaned);
+    }
+    lock_drop(&lock);
+    thread->range_count = 0;
+    thread->range_real = 0;
+}
+
+void anchor_fork_child(void)
+{
+    struct thread *self = thread_self();
+    uint32_t next;
+
+    lock_init(&lock, LOCK_RANK_TRACKER);
+    for (uint32_t i = oldest_range; i != 0; i = next) {
+        next = range_at(i)->next;
+        if (range_at(i)->owner && range_at(i)->owner != self)
+            unlink_locked(i);
+    }
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * anchor.h - where in its own story the program is.
+ *
+ * Ranges that the program opens and closes (NVTX, kedge.h) are anchors. Each thread has a stack of open ranges; the
+ * path of a range is "outer/inner" with the names as the program gave them (`SOT_CALL_0`, not `SOT_CALL_#`), and each
+ * path counts how often it was entered, so that "the 17th SOT_CALL_0" has a name: (path, instance 16).
+ *
+ *     thread 1:  step ── step/forward ──┐ push, pop                         path      instance  anchor
+ *     thread 2:  (nothing open) ────────┴─► inherits the phase ──────────►  step/forward  16     4711
+ *
+ * The phase is the range that was entered last, by any thread, among those still open. A thread without open ranges
+ * (autograd's workers) inherits it. Ranges that are started and ended by id may end on another thread; they lie on no
+ * thread's stack, are nested in nothing, and count for the phase.
+ *
+ * A range of a domain other than the default is written `domain:name`. A pop closes the innermost open range of its
+ * domain in this thread. A thread's end closes what it left open, without edges.
+ *
+ * Does not act on edges (preload/conduct.c) and does not write them down (capture.h).
+ * Threads: any. One short lock per push and pop, no malloc. Bounds below; what exceeds them is counted and has no
+ * edge, and its pop has none either.
+ */
+#ifndef KEDGE_TRACKER_ANCHOR_H
+#define KEDGE_TRACKER_ANCHOR_H
+
+#include "alloc/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ANCHOR_DEPTH_MAX 64u        /* open pushed ranges per thread */
+#define ANCHOR_NAME_MAX  255u       /* bytes of "domain:name"; longer ones are cut and counted */
+#define ANCHOR_PATH_MAX  1023u      /* bytes of a path; deeper ones have no edge */
+#define ANCHOR_PATHS_MAX (1u << 18) /* distinct paths */
+#define ANCHOR_OPEN_MAX  (1u << 14) /* ranges open at one time, all threads together */
+
+/* Where a thread is. `path` is never NULL and lives as long as the process. */
+struct anchor_place {
+    uint32_t anchor;   /* instance id, 0 = nowhere */
+    uint32_t instance; /* which time the path was entered, 0 = the first */
+    const char *path;  /* "" when nowhere */
+    bool inherited;    /* it is the phase, not a range of this thread */
+};
+
+struct anchor_stats {
+    uint64_t entered;  /* ranges with an edge */
+    uint64_t too_deep; /* pushes beyond ANCHOR_DEPTH_MAX or ANCHOR_PATH_MAX */
+    uint64_t
+            too_many; /* pushes or starts beyond ANCHOR_PATHS_MAX, ANCHOR_OPEN_MAX or intern's bounds */
+    uint64_t cut_names; /* names longer than ANCHOR_NAME_MAX */
+    uint64_t unmatched; /* pops and ends of nothing */
+    uint64_t orphaned;  /* ranges that their thread's end closed */
+};
+
+/*
+ * Opens a range in this thread. `domain` NULL or "" = the default one. Fills *ret_edge (EDGE_ENTER) and returns 0;
+ * -EINVAL without a name; -ENOBUFS beyond a bound: remembered, so that its pop is swallowed, and no edge.
+ */
+int anchor_push(const char *domain, const char *name, struct edge *ret_edge);
+
+/*
+ * Closes the innermost open range of `domain` in this thread. 0 with *ret_edge (EDGE_EXIT, same anchor, instance and
+ * path as its enter); -ENOBUFS for a push that had no edge; -ENOENT if nothing is open.
+ */
+int anchor_pop(const char *domain, struct edge *ret_edge);
+
+/* A moment without extent, nested in this thread's innermost range. 0 with *ret_edge (EDGE_MARK), else as push. */
+int anchor_mark(const char *domain, const char *name, struct edge *ret_edge);
+
+/* Opens a range by id. 0 with *ret_edge; its `anchor` is what anchor_end wants. -EINVAL, -ENOBUFS as push. */
+int anchor_start(const char *domain, const char *name, struct edge *ret_edge);
+
+/* Closes a range by its id, from any thread. 0 with *ret_edge (EDGE_EXIT), or -ENOENT. */
+int anchor_end(uint32_t anchor, struct edge *ret_edge);
+
+/* The innermost open range of this thread, else the phase, else nowhere. No lock when the thread has a range. */
+void anchor_here(struct anchor_place *ret_place);
+
+/*
+ * Writes the open ranges of the whole process, in the order of entering, as their enter edges; returns how many there
+ * are (may exceed max). For the capture, which may open after ranges did, and for tables that forget closed ones.
+ */
+size_t anchor_open_ranges(struct edge *ret_edges, size_t max);
+
+void anchor_stats(struct anchor_stats *ret_stats);
+
+/* In the child of a fork: one thread is left, its ranges stay open, those of the others are gone. */
+void anchor_fork_child(void);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/capdefs.h"
+
+#include "tracker/intern.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define FIRST_EXTENT (256u << 10)
+
+#define BLOCK_BYTES FORMAT_DEFS_BLOCK
+
+static struct cappool pool;
+static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
+
+/* guarded by lock: */
+static char *block;
+static uint32_t block_used;
+static uint32_t written_strings_locked, written_modules_locked, written_nodes_locked;
+
+/* copies of the above for the quick look; release after the records are in the file */
+static _Atomic uint32_t written_strings, written_nodes;
+static _Atomic uint64_t dropped;
+
+void capdefs_init(struct capfile *file)
+{
+    cappool_init(&pool, file, FORMAT_EXTENT_DEFS, BLOCK_BYTES, FIRST_EXTENT);
+    lock_init(&lock, LOCK_RANK_CAPTURE);
+    block = NULL;
+    block_used = 0;
+    written_strings_locked = written_modules_locked = written_nodes_locked = 0;
+    atomic_store(&written_strings, 0);
+    atomic_store(&written_nodes, 0);
+}
+
+/* Bytes of a record in the file. */
+static uint32_t record_bytes(size_t bytes, size_t length)
+{
+    return (uint32_t)((bytes + length + 7) / 8 * 8);
+}
+
+/* false = the block has no room. */
+static bool append_locked(struct format_def *def, size_t bytes, const char *text, size_t length)
+{
+    uint32_t total = record_bytes(bytes, length);
+    struct format_def *at;
+
+    if (!block || block_used + total > BLOCK_BYTES)
+        return false;
+    def->bytes = total;
+    def->length = (uint32_t)length;
+    at = (struct format_def *)(void *)(block + block_used);
+    memcpy((char *)at + sizeof at->kind, (const char *)def + sizeof def->kind,
+            bytes - sizeof def->kind);
+    if (length > 0)
+        memcpy((char *)at + bytes, text, length);
+    /* release: a record whose kind is there is complete */
+    __atomic_store_n(&at->kind, def->kind, __ATOMIC_RELEASE);
+    block_used += total;
+    return true;
+}
+
+static bool put_string_locked(uint32_t number)
+{
+    const char *text = intern_text(number);
+    struct format_def def = {.kind = FORMAT_DEF_STRING, .id = number};
+
+    return append_locked(&def, sizeof def, text, strlen(text));
+}
+
+static bool put_module_locked(uint32_t number)
+{
+    const struct intern_module *module = intern_module_at(number);
+    struct format_def_module def = {
+            .def = {.kind = FORMAT_DEF_MODULE, .id = number},
+            .base = module->base,
+            .end = module->end,
+            .bias = module->bias,
+            .hash = module->hash,
+            .path = module->path,
+            .build_id_bytes = module->build_id_bytes,
+            .is_main = module->is_main,
+            .module_kind = (uint8_t)module->kind,
+    };
+
+    memcpy(def.build_id, module->build_id, module->build_id_bytes);
+    return append_locked(&def.def, sizeof def, NULL, 0);
+}
+
+static bool put_node_locked(uint32_t number)
+{
+    struct format_def_node def = {.def = {.kind = FORMAT_DEF_NODE, .id = number}};
+    struct intern_frame frame = {0};
+
+    if (!intern_node_at(number, &def.parent, &frame))
+        return true;
+    def.module = frame.module;
+    def.offset = frame.offset;
+    return append_locked(&def.def, sizeof def, NULL, 0);
+}
+
+/* Everything interned until now, in the order in which it refers to itself. false = the block is full. */
+static bool flush_locked(const struct intern_counts *counts)
+{
+    while (written_strings_locked < counts->strings) {
+        if (!put_string_locked(written_strings_locked + 1))
+            return false;
+        written_strings_locked++;
+    }
+    while (written_modules_locked < counts->modules) {
+        if (!put_module_locked(written_modules_locked + 1))
+            return false;
+        written_modules_locked++;
+    }
+    while (written_nodes_locked < counts->nodes) {
+        if (!put_node_locked(written_nodes_locked + 1))
+            return false;
+        written_nodes_locked++;
+    }
+    atomic_store_explicit(&written_strings, written_strings_locked, memory_order_release);
+    atomic_store_explicit(&written_nodes, written_nodes_locked, memory_order_release);
+    return true;
+}
+
+/* A new block, unless another thread has brought one meanwhile (`seen` is the full one). */
+static int next_block(const char *seen)
+{
+    uint32_t count = 0;
+    int r = 0;
+    char *fresh = cappool_take(&pool, 1, &count, &r);
+
+    if (!fresh)
+        return r < 0 ? r : -ENOBUFS;
+    lock_take(&lock);
+    if (block == seen) {
+        block = fresh;
+        block_used = 0;
+    }
+    lock_drop(&lock);
+    return 0;
+}
+
+/* -ENOBUFS means that the trouble was reported before. */
+static int lost_some(int r)
+{
+    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+    return r == -ENOBUFS ? 0 : r;
+}
+
+int capdefs_sync(uint32_t string, uint32_t stack)
+{
+    /* acquire: pairs with flush_locked */
+    if (string <= atomic_load_explicit(&written_strings, memory_order_acquire)
+            && stack <= atomic_load_explicit(&written_nodes, memory_order_acquire))
+        return 0;
+    for (;;) {
+        struct intern_counts counts;
+        const char *seen;
+        bool done;
+        int r;
+
+        intern_counts(&counts);
+        lock_take(&lock);
+        done = flush_locked(&counts);
+        seen = block;
+        lock_drop(&lock);
+        if (done)
+            return 0;
+        r = next_block(seen);
+        if (r < 0)
+            return lost_some(r);
+    }
+}
+
+int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length)
+{
+    if (record_bytes(bytes, length) > BLOCK_BYTES)
+        return -E2BIG;
+    for (;;) {
+        const char *seen;
+        bool done;
+        int r;
+
+        lock_take(&lock);
+        done = append_locked(def, bytes, text, length);
+        seen = block;
+        lock_drop(&lock);
+        if (done)
+            return 0;
+        r = next_block(seen);
+        if (r < 0)
+            return lost_some(r);
+    }
+}
+
+uint64_t capdefs_dropped(void)
+{
+    return atomic_load_explicit(&dropped, memory_order_relaxed);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capdefs.h - area B of a capture: what the numbers in events and live slots mean.
+ *
+ * Pulled, not pushed: interning knows nothing of captures. Before a record with a number is published, capdefs_sync
+ * copies everything interned since the last time; numbers are dense, so "is it in the file already" is one compare.
+ *
+ * Threads: any, no kedge lock held (growth makes system calls).
+ */
+#ifndef KEDGE_TRACKER_CAPDEFS_H
+#define KEDGE_TRACKER_CAPDEFS_H
+
+#include "tracker/capfile.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A fresh start on a file that was just created. */
+void capdefs_init(struct capfile *file);
+
+/* Makes sure that string and stack numbers up to these are in the file. 0 or -errno, once. */
+int capdefs_sync(uint32_t string, uint32_t stack);
+
+/* Appends a record, `text` (may be NULL) behind it. def->bytes and def->length are filled here. 0 or -errno, once. */
+int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length);
+
+/* Definitions that found no room. */
+uint64_t capdefs_dropped(void);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/caplive.h"
+
+#include "alloc/meta.h"
+#include "tracker/intern.h"
+#include "tracker/site.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define SHARDS        64u
+#define FIRST_ENTRIES 256u
+#define FIRST_EXTENT  (256u << 10)
+#define SLOT_BATCH    16u
+#define FREE_FIRST    64u
+
+/* How far behind the newest number a freed address is remembered; see entry_is_stale. */
+#define MEMORY_OF_FREES (1u << 20)
+
+/* What is known of an address. addr 0 = empty. */
+struct entry {
+    uint64_t addr;
+    uint64_t seq; /* of its last operation */
+    uint64_t size;
+    struct format_live *slot; /* NULL = not in the file (no room) */
+    bool is_live;
+    bool is_released; /* by a hint, counted */
+    int16_t device;
+    bool is_early; /* freed at `seq` while nothing was known to live here: its allocation is late */
+    uint32_t owed; /* frees that were counted before they arrived */
+};
+
+struct shard {
+    struct lock lock;
+    /* guarded by lock: */
+    struct entry *entry;
+    uint32_t count; /* of slots in the index; a power of two, or 0 */
+    uint32_t used;  /* addresses remembered, freed ones included */
+    uint64_t newest_seq;
+    struct format_live **spare; /* file slots that nobody uses */
+    uint32_t spares, spare_max;
+};
+
+static struct cappool pool;
+static struct shard shards[SHARDS];
+static _Atomic uint64_t dropped;
+
+void caplive_init(struct capfile *file)
+{
+    cappool_init(&pool, file, FORMAT_EXTENT_LIVE, sizeof(struct format_live), FIRST_EXTENT);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        if (shards[i].entry)
+            meta_unmap(shards[i].entry, shards[i].count * sizeof(struct entry));
+        meta_put(shards[i].spare, shards[i].spare_max * sizeof(struct format_live *));
+        memset(&shards[i], 0, sizeof shards[i]);
+        lock_init(&shards[i].lock, LOCK_RANK_CAPTURE);
+    }
+}
+
+static uint64_t hash_of(uint64_t addr)
+{
+    return site_hash(&addr, sizeof addr, 5);
+}
+
+static struct entry *find(struct entry *in, uint32_t count, uint64_t addr)
+{
+    uint32_t i = (uint32_t)(hash_of(addr) >> 8) & (count - 1);
+
+    while (in[i].addr != 0 && in[i].addr != addr)
+        i = (i + 1) & (count - 1);
+    return &in[i];
+}
+
+/*
+ * A freed address is remembered only to recognise operations that arrive late. One that is a million operations behind
+ * belongs to a thread that was stopped in the middle of ours for that long; it would count as an unknown free.
+ */
+static bool entry_is_stale(const struct shard *shard, const struct entry *entry)
+{
+    return !entry->is_live && entry->seq + MEMORY_OF_FREES < shard->newest_seq;
+}
+
+static bool grow_index_locked(struct shard *shard)
+{
+    uint32_t kept = 0;
+    uint32_t count = FIRST_ENTRIES;
+    struct entry *to;
+
+    for (uint32_t i = 0; i < shard->count; i++)
+        if (shard->entry[i].addr != 0 && !entry_is_stale(shard, &shard->entry[i]))
+            kept++;
+    while (count / 2 <= kept)
+        count *= 2;
+    to = meta_map(count * sizeof *to);
+    if (!to)
+        return false;
+    for (uint32_t i = 0; i < shard->count; i++)
+        if (shard->entry[i].addr != 0 && !entry_is_stale(shard, &shard->entry[i]))
+            *find(to, count, shard->entry[i].addr) = shard->entry[i];
+    if (shard->entry)
+        meta_unmap(shard->entry, shard->count * sizeof *to);
+    shard->entry = to;
+    shard->count = count;
+    shard->used = kept;
+    return true;
+}
+
+/* The entry of an address, made if need be; NULL = no memory. */
+static struct entry *entry_locked(struct shard *shard, uint64_t addr)
+{
+    struct entry *entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
+
+    if (entry && entry->addr != 0)
+        return entry;
+    if (!entry || shard->used >= shard->count / 4 * 3) {
+        if (!grow_index_locked(shard))
+            return NULL;
+        entry = find(shard->entry, shard->count, addr);
+    }
+    entry->addr = addr;
+    shard->used++;
+    return entry;
+}
+
+static void add_spares_locked(struct shard *shard, struct format_live *slots, uint32_t count)
+{
+    if (shard->spares + count > shard->spare_max) {
+        uint32_t max = shard->spare_max ? 2 * shard->spare_max : FREE_FIRST;
+        struct format_live **to = meta_get(max * sizeof(struct format_live *));
+
+        if (!to)
+            return; /* these slots stay empty for good */
+        if (shard->spares > 0)
+            memcpy(to, shard->spare, shard->spares * sizeof(struct format_live *));
+        meta_put(shard->spare, shard->spare_max * sizeof(struct format_live *));
+        shard->spare = to;
+        shard->spare_max = max;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        shard->spare[shard->spares++] = &slots[i];
+}
+
+/* state is 0 while the slot is half written: a kill in between loses this one operation. */
+static void write_slot(struct format_live *to, const struct format_live *from)
+{
+    /* an exchange, since its acquire half keeps the stores below it */
+    (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
+    memcpy((char *)to + sizeof to->state, (const char *)from + sizeof from->state,
+            sizeof *to - sizeof to->state);
+    __atomic_store_n(&to->state, from->state, __ATOMIC_RELEASE);
+}
+
+static void end_block(const struct entry *entry, struct caplive_change *ret_change)
+{
+    ret_change->gone_size = entry->size;
+    ret_change->gone_hinted = entry->is_released ? entry->size : 0;
+    ret_change->gone_device = entry->device;
+}
+
+static void enter_locked(struct shard *shard, struct entry *entry, const struct format_live *slot,
+        struct caplive_change *ret_change)
+{
+    uint64_t seq = slot->state >> 1;
+
+    if (seq > shard->newest_seq)
+        shard->newest_seq = seq;
+    if (entry->is_live) {
+        end_block(entry, ret_change);
+        ret_change->is_implied = true;
+        entry->owed++;
+    }
+    entry->seq = seq;
+    entry->size = slot->size;
+    entry->device = slot->device;
+    entry->is_live = true;
+    entry->is_released = false;
+    entry->is_early = false;
+    if (!entry->slot && shard->spares > 0)
+        entry->slot = shard->spare[--shard->spares];
+    if (entry->slot)
+        write_slot(entry->slot, slot);
+    ret_change->is_new = true;
+}
+
+int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_change)
+{
+    struct shard *shard = &shards[hash_of(slot->addr) & (SHARDS - 1)];
+    struct format_live *fresh = NULL;
+    uint32_t got = 0;
+    bool is_lost = false;
+    int r = 0;
+
+    *ret_change = (struct caplive_change){.gone_device = -1};
+    lock_take(&shard->lock);
+    if (shard->spares == 0) {
+        /* Growth makes system calls: without the lock, then look again. */
+        lock_drop(&shard->lock);
+        fresh = cappool_take(&pool, SLOT_BATCH, &got, &r);
+        lock_take(&shard->lock);
+        if (fresh)
+            add_spares_locked(shard, fresh, got);
+    }
+    struct entry *entry = entry_locked(shard, slot->addr);
+
+    if (!entry) {
+        is_lost = true;
+        ret_change->is_new = true;
+    } else if (entry->seq < slot->state >> 1) {
+        enter_locked(shard, entry, slot, ret_change);
+        is_lost = !entry->slot;
+    } else if (entry->is_early) {
+        entry->is_early = false;
+        ret_change->is_new = true;
+        ret_change->is_over = true;
+        ret_change->gone_size = slot->size;
+        ret_change->gone_device = slot->device;
+    }
+    lock_drop(&shard->lock);
+    if (is_lost)
+        atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+    return r;
+}
+
+static void leave_locked(
+        struct shard *shard, struct entry *entry, uint64_t seq, struct caplive_change *ret_change)
+{
+    end_block(entry, ret_change);
+    ret_change->is_new = true;
+    entry->is_live = false;
+    entry->seq = seq;
+    if (seq > shard->newest_seq)
+        shard->newest_seq = seq;
+    if (entry->slot) {
+        __atomic_store_n(&entry->slot->state, 0, __ATOMIC_RELEASE);
+        add_spares_locked(shard, entry->slot, 1);
+        entry->slot = NULL;
+    }
+}
+
+/* Nothing lives there: either its allocation is late, or it was never seen. */
+static void remember_free_locked(struct shard *shard, uint64_t addr, uint64_t seq)
+{
+    struct entry *entry = entry_locked(shard, addr);
+
+    if (!entry || entry->seq >= seq)
+        return;
+    entry->seq = seq;
+    entry->is_early = true;
+}
+
+int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
+{
+    struct shard *shard = &shards[hash_of(addr) & (SHARDS - 1)];
+    struct entry *entry;
+    int r = -ENOENT;
+
+    *ret_change = (struct caplive_change){.gone_device = -1};
+    lock_take(&shard->lock);
+    entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
+    if (entry && entry->addr != 0 && entry->is_live && entry->seq < seq) {
+        leave_locked(shard, entry, seq, ret_change);
+        r = 0;
+    } else if (entry && entry->addr != 0 && entry->owed > 0 && entry->seq > seq) {
+        entry->owed--;
+        ret_change->is_counted = true;
+    } else {
+        remember_free_locked(shard, addr, seq);
+    }
+    lock_drop(&shard->lock);
+    return r;
+}
+
+void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
+        bool *ret_first_release, int *ret_device)
+{
+    struct shard *shard = &shards[hash_of(addr) & (SHARDS - 1)];
+    struct entry *entry;
+
+    *ret_size = 0;
+    *ret_first_release = false;
+    *ret_device = -1;
+    lock_take(&shard->lock);
+    entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
+    if (entry && entry->addr != 0 && entry->is_live) {
+        *ret_size = entry->size;
+        *ret_device = entry->device;
+        if (counts_release && !entry->is_released) {
+            entry->is_released = true;
+            *ret_first_release = true;
+        }
+        if (entry->slot) {
+            __atomic_store_n(&entry->slot->hint, (uint8_t)what, __ATOMIC_RELAXED);
+            __atomic_store_n(&entry->slot->rule, (int32_t)rule, __ATOMIC_RELAXED);
+        }
+    }
+    lock_drop(&shard->lock);
+}
+
+uint64_t caplive_dropped(void)
+{
+    return atomic_load_explicit(&dropped, memory_order_relaxed);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * caplive.h - area A of a capture: the live table.
+ *
+ * The file has one slot per live allocation and no index: the index is ours, in 64 shards with a lock each, and a reader
+ * only scans. What arrives late is recognised by its number: an address keeps the seq of its last operation, also after
+ * a free, and a lower one changes nothing.
+ *
+ *     alloc 9 of P ─► slot {9, live}      free 10 late, alloc 11 first ─► slot {11, live}, 9 counted as freed;
+ *                                         then free 10 ─► known to be counted already
+ *
+ * Threads: any, no kedge lock held. Memory: meta.h for the index.
+ */
+#ifndef KEDGE_TRACKER_CAPLIVE_H
+#define KEDGE_TRACKER_CAPLIVE_H
+
+#include "tracker/capfile.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A fresh start on a new file. Memory of an earlier start is given back; no other thread may be inside. */
+void caplive_init(struct capfile *file);
+
+/* What a call changed, for the totals. */
+struct caplive_change {
+    bool is_new;          /* alloc: counted; free: this block was live */
+    bool is_implied;      /* alloc: another block lived there, and its free was not seen yet */
+    bool is_counted;      /* free: of a block that an implied free has counted */
+    bool is_over;         /* alloc: its free came first, so it begins and ends here */
+    uint64_t gone_size;   /* of the block that is no longer live (free, or implied) */
+    uint64_t gone_hinted; /* of that, bytes that a hint had released */
+    int gone_device;
+};
+
+/*
+ * Enters an allocation. `slot` holds all fields, state included (seq << 1 | 1). 0, or -errno once if it found no slot;
+ * *ret_change is filled in any case.
+ */
+int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_change);
+
+/* Takes one out. -ENOENT if nothing lives there (with seq above): ret_change says whether it was counted before. */
+int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change);
+
+/*
+ * Notes on a live block what a hint did to it. *ret_size is the block's size, 0 if none lives there; *ret_first_release
+ * is true when this is the first record that releases it (counts_release).
+ */
+void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
+        bool *ret_first_release, int *ret_device);
+
+/* Allocations that found no slot. */
+uint64_t caplive_dropped(void);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/caplog.h"
+
+#include "alloc/meta.h"
+#include "tracker/counter.h"
+#include "tracker/thread.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define FIRST_EXTENT (UINT64_C(4) * FORMAT_CHUNK_BYTES)
+#define CHUNKS_MAX   (1u << 22)
+
+/* What we know of a chunk besides the file: nothing in the file is trusted back. */
+struct chunk {
+    struct format_chunk *base;
+    uint64_t newest_seq; /* of its events; written by its owner */
+    uint32_t events;
+    uint32_t next; /* in the list of sealed or of half-full chunks */
+};
+
+static struct cappool pool;
+static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
+static struct format_header *header; /* fixed by caplog_init */
+static uint32_t ring_chunks;         /* fixed by caplog_init */
+
+/* guarded by lock: */
+static struct slab chunks;
+static bool has_chunks;
+static uint32_t sealed_head, sealed_tail;
+static uint32_t half_full;
+static uint64_t last_number;
+
+/* Rises with caplog_init: chunks that threads hold from before do not count. */
+static _Atomic uint32_t epoch;
+
+void caplog_init(struct capfile *file, uint32_t chunks_max)
+{
+    cappool_init(&pool, file, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES, FIRST_EXTENT);
+    lock_init(&lock, LOCK_RANK_CAPTURE);
+    header = file->header;
+    ring_chunks = chunks_max;
+    if (!has_chunks)
+        has_chunks = slab_init(&chunks, sizeof(struct chunk), CHUNKS_MAX) == 0;
+    sealed_head = sealed_tail = half_full = 0;
+    last_number = 0;
+    atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
+}
+
+static struct chunk *chunk_at(uint32_t number)
+{
+    return slab_at(&chunks, number);
+}
+
+static struct format_event *events_of(const struct chunk *chunk)
+{
+    return (struct format_event *)(void *)(chunk->base + 1);
+}
+
+static void seal_locked(uint32_t number)
+{
+    chunk_at(number)->next = 0;
+    if (sealed_tail)
+        chunk_at(sealed_tail)->next = number;
+    else
+        sealed_head = number;
+    sealed_tail = number;
+}
+
+static uint32_t unseal_locked(void)
+{
+    uint32_t number = sealed_head;
+
+    if (number != 0) {
+        sealed_head = chunk_at(number)->next;
+        if (sealed_head == 0)
+            sealed_tail = 0;
+    }
+    return number;
+}
+
+static uint32_t take_half_full_locked(void)
+{
+    uint32_t number = half_full;
+
+    if (number != 0)
+        half_full = chunk_at(number)->next;
+    return number;
+}
+
+/* Empties a chunk for its next use. Number 0 meanwhile: a reader leaves it alone. */
+static void recycle(struct chunk *chunk, uint64_t number)
+{
+    struct format_event *event = events_of(chunk);
+
+    counter_raise(&header->lost.recycled_seq, chunk->newest_seq);
+    counter_add(&header->lost.events_recycled, chunk->events);
+    __atomic_store_n(&chunk->base->number, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < FORMAT_CHUNK_RECORDS; i++)
+        __atomic_store_n(&event[i].head, 0, __ATOMIC_RELAXED);
+    chunk->newest_seq = 0;
+    chunk->events = 0;
+    __atomic_store_n(&chunk->base->number, number, __ATOMIC_RELEASE);
+}
+
+/* A chunk that was never used; 0 with *ret_error when there is none. */
+static uint32_t fresh_chunk(int *ret_error)
+{
+    uint32_t got = 0;
+    struct format_chunk *base = cappool_take(&pool, 1, &got, ret_error);
+    uint32_t number = 0;
+
+    if (!base)
+        return 0;
+    lock_take(&lock);
+    if (has_chunks)
+        number = slab_take(&chunks);
+    if (number != 0) {
+        *chunk_at(number) = (struct chunk){.base = base};
+        __atomic_store_n(&base->number, ++last_number, __ATOMIC_RELEASE);
+    }
+    lock_drop(&lock);
+    if (number == 0)
+        *ret_error = -ENOMEM;
+    return number;
+}
+
+static uint32_t used_chunk(void)
+{
+    uint64_t number = 0;
+    uint32_t chunk;
+
+    lock_take(&lock);
+    chunk = unseal_locked();
+    if (chunk != 0)
+        number = ++last_number;
+    lock_drop(&lock);
+    if (chunk != 0)
+        recycle(chunk_at(chunk), number);
+    return chunk;
+}
+
+/* Another chunk for this thread, and the full one to the sealed. 0 = none, events are lost. */
+static uint32_t next_chunk(uint32_t full, int *ret_error)
+{
+    uint32_t chunk;
+    bool is_ring_full;
+
+    *ret_error = 0;
+    lock_take(&lock);
+    if (full != 0)
+        seal_locked(full);
+    chunk = take_half_full_locked();
+    is_ring_full = ring_chunks != 0 && chunks.used >= ring_chunks;
+    lock_drop(&lock);
+    if (chunk == 0 && is_ring_full)
+        chunk = used_chunk();
+    if (chunk == 0)
+        chunk = fresh_chunk(
+                ret_error); /* also a ring whose chunks are all in other threads' hands */
+    if (chunk == 0)
+        chunk = used_chunk();
+    return chunk;
+}
+
+/* The place for this thread's next event, NULL = there is none. */
+static struct format_event *next_place(struct thread *thread, int *ret_error)
+{
+    uint32_t now = atomic_load_explicit(&epoch, memory_order_acquire);
+    struct chunk *chunk;
+
+    *ret_error = 0;
+    if (thread->chunk_epoch != now) {
+        thread->chunk = 0;
+        thread->chunk_epoch = now;
+    }
+    if (thread->chunk == 0 || chunk_at(thread->chunk)->events == FORMAT_CHUNK_RECORDS)
+        thread->chunk = next_chunk(thread->chunk, ret_error);
+    if (thread->chunk == 0)
+        return NULL;
+    chunk = chunk_at(thread->chunk);
+    return &events_of(chunk)[chunk->events];
+}
+
+int caplog_append(const struct format_event *event)
+{
+    struct thread *thread = thread_self();
+    struct format_event *place = NULL;
+    struct chunk *chunk;
+    int r = -ENOMEM;
+
+    if (thread)
+        place = next_place(thread, &r);
+    if (!place) {
+        counter_add(&header->lost.events_dropped, 1);
+        return r;
+    }
+    memcpy((char *)place + sizeof place->head, (const char *)event + sizeof event->head,
+            sizeof *event - sizeof event->head);
+    place->thread = thread->number;
+    /* release: a reader that sees the head sees the event */
+    __atomic_store_n(&place->head, event->head, __ATOMIC_RELEASE);
+    chunk = chunk_at(thread->chunk);
+    chunk->events++;
+    if (event->seq > chunk->newest_seq)
+        chunk->newest_seq = event->seq;
+    return r;
+}
+
+void caplog_thread_exit(struct thread *thread)
+{
+    if (thread->chunk == 0
+            || thread->chunk_epoch != atomic_load_explicit(&epoch, memory_order_acquire))
+        return;
+    lock_take(&lock);
+    chunk_at(thread->chunk)->next = half_full;
+    half_full = thread->chunk;
+    lock_drop(&lock);
+    thread->chunk = 0;
+}
+
+void caplog_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_CAPTURE);
+    /* No thread has a chunk any more: those are the parent's. */
+    atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
+}

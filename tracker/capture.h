@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture.h - writes the run down, into a file that is its own post-mortem.
+ *
+ * The file is mapped and shared: what has been stored survives SIGKILL without any dump code. It holds the live table
+ * itself (one slot per live allocation), so after `kill -9` a report is right within one operation in flight per
+ * thread (R47). FORMAT.md and format.h describe the bytes.
+ *
+ *     capture_init ─► (nothing on disk) ─ capture_open at the first allocation ─► F ─ capture_state ─► clean | signal
+ *                                                                            └ fork ─► child writes nothing
+ *
+ * Order does not matter: the pool numbers each operation under its lock, calls arrive here in any order, and a slot is
+ * overwritten only by a higher number. All calls that take `seq` want numbers from that one counter; 0 = "after the
+ * newest one seen".
+ *
+ * Disk full, a read-only directory, a lost file system: space is allocated before it is mapped, so that no store can
+ * raise SIGBUS. The call that met the trouble returns -errno, once; later calls return 0 and count what they lose
+ * (a full log goes on as a ring over the chunks that it has).
+ *
+ * Does not unwind (where.h), symbolise, compress, print or malloc. Threads: any; no global lock in the hot path: events
+ * go to the thread's own chunk, live slots lie in 64 shards with a lock each. No kedge lock may be held by the caller,
+ * since growth makes file system calls. Rules R39 R47 R48 R50 R51 R52.
+ */
+#ifndef KEDGE_TRACKER_CAPTURE_H
+#define KEDGE_TRACKER_CAPTURE_H
+
+#include "alloc/rule.h"
+#include "alloc/types.h"
+#include "tracker/format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAPTURE_DEFAULT_NAME "kedge-%h-%r-%p.kcap"
+#define CAPTURE_PATH_MAX     4096u
+#define CAPTURE_NOTES_MAX    256u /* further notes are counted */
+
+/* All strings are copied. */
+struct capture_opts {
+    const char
+            *file; /* pattern: %h host, %r rank ("0" without), %p pid, %% percent; NULL = default */
+    const char *
+            rank; /* RANK, PADDLE_TRAINER_ID or OMPI_COMM_WORLD_RANK of the environment; NULL = none */
+    const char *program;     /* where_program(); NULL = "" */
+    enum format_trace trace; /* FORMAT_TRACE_OFF: every call returns 0 and does nothing */
+    uint64_t ring_bytes;     /* bound of the event log in ring mode; 0 = 256 MiB; at least 1 MiB */
+};
+
+/* What is known about an allocation that was made. */
+struct capture_alloc_info {
+    const struct tag *tag; /* from where_am_i */
+    devptr_t ptr;
+    uint64_t seq;
+    uint64_t stream; /* handle, or 0 */
+    enum entrance entrance;
+    bool native;         /* by the driver itself, not from the pool */
+    bool stream_capture; /* while its stream was being captured */
+    int rule;            /* plan.rule, -1 = none */
+};
+
+/* What is known about a free. */
+struct capture_free_info {
+    devptr_t ptr;
+    uint64_t seq;
+    uint64_t size;   /* 0 = look it up in the live table */
+    uint64_t stream; /* handle, or 0 */
+    uint32_t stack;  /* of the free, 0 = not recorded */
+    int device;      /* -1 = that of the allocation */
+    enum entrance entrance;
+    bool native;
+};
+
+/* What happened to a range that a rule names. */
+struct capture_hint_info {
+    enum format_hint_what what;
+    enum hint_mode mode; /* in force; only DEAD in HINT_LIVE counts as freed by a hint */
+    int rule;
+    devptr_t ptr; /* start of the block */
+    uint64_t size;
+    uint64_t seq;
+    uint32_t stack; /* of the toucher (where_stack), 0 = none */
+    int device;
+    int result;              /* CUresult or errno behind SKIPPED and REFUSED, 0 = none */
+    const struct edge *edge; /* the anchor edge that did it, NULL = none */
+};
+
+/* An allocation that failed. */
+struct capture_oom_info {
+    const struct tag *tag; /* size and device are there */
+    uint64_t seq;
+    uint64_t free_bytes;   /* as the driver says, UINT64_MAX = not asked */
+    uint64_t largest_free; /* largest free block of the pool, UINT64_MAX = not known */
+    int result;            /* the CUresult that the program gets */
+};
+
+/* For messages and `kedge` commands that ask the running library. */
+struct capture_stats {
+    struct format_lost lost;
+    uint64_t file_bytes;
+    bool is_open;
+    bool is_degraded; /* something could not be written */
+};
+
+/* Remembers the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
+int capture_init(const struct capture_opts *init_opts);
+
+/*
+ * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID. Writes
+ * the ranges that are open now. The first caller does it, others wait for it (at most two seconds); capture_alloc and
+ * capture_oom do it by themselves. 0 also when it is open, off, or was tried before; else -errno.
+ */
+int capture_open(void);
+
+/* The file's name, "" while there is none. Valid for the process's life. */
+const char *capture_path(void);
+
+/* Each returns 0, or -errno once per kind of trouble (see above). */
+int capture_alloc(const struct capture_alloc_info *info);
+int capture_free(const struct capture_free_info *info);
+int capture_edge(const struct edge *edge, uint64_t seq);
+int capture_hint(const struct capture_hint_info *info);
+int capture_oom(const struct capture_oom_info *info);
+
+/* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
+int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);
+
+/* Identity records. Kept in memory when the file is not open yet (at most 64 KiB of them), written when it opens. */
+int capture_setting(
+        const char *name, const char *value); /* "KEDGE_MODE" "pool"; also what was really chosen */
+int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t driver_version);
+int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules);
+int capture_rule(uint32_t index, const struct rule *rule);
+int capture_note(unsigned severity,
+        const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
+
+/* `hook` ("cuMemAlloc_v2") was reached `count` times by `route` ("dlsym", "cuGetProcAddress", "symbol") so far. */
+int capture_coverage(const char *hook, const char *route, uint64_t count);
+
+/*
+ * How the run stands. One store each: async-signal-safe, also before capture_init. CLEAN after SIGNAL keeps SIGNAL.
+ * `detail` is the signal's number.
+ */
+void capture_state(enum format_state state, uint32_t detail);
+
+void capture_stats(struct capture_stats *ret_stats);
+
+/* In the child of a fork: detach from the parent's file; nothing is written any more if it was open, else as new. */
+void capture_fork_child(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * counter.h - counters in a mapped file that many threads change.
+ *
+ * The words of a capture's header are plain uint64_t, since a file has no _Atomic; these are the only ways to change
+ * one. Relaxed: each counter stands for itself.
+ */
+#ifndef KEDGE_TRACKER_COUNTER_H
+#define KEDGE_TRACKER_COUNTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* clang-tidy does not see that the builtins write. */
+// NOLINTBEGIN(readability-non-const-parameter)
+static inline void counter_add(uint64_t *word, uint64_t value)
+{
+    (void)__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+static inline void counter_raise(uint64_t *word, uint64_t value)
+{
+    uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+    while (now < value
+            && !__atomic_compare_exchange_n(
+                    word, &now, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* Adds to a level and lifts its peak. A level may pass below 0 for a moment when a free is written first. */
+static inline void counter_lift(uint64_t *level, uint64_t *peak, uint64_t value)
+{
+    uint64_t now = __atomic_add_fetch(level, value, __ATOMIC_RELAXED);
+
+    if (now <= INT64_MAX)
+        counter_raise(peak, now);
+}
+// NOLINTEND(readability-non-const-parameter)
+
+#endif

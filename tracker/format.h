@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * format.h - the bytes of a capture (*.kcap), shared by the writer (capture.c) and the reader (read.c).
+ *
+ * FORMAT.md explains it in prose. Little-endian, every struct a multiple of 8 bytes and 8-byte aligned, no pointers.
+ *
+ *     page 0..  HEADER    identity, state, totals, directory of extents
+ *     extents   LIVE   A  slots, one per live allocation: the post-mortem itself
+ *               DEFS   B  strings, modules, stack nodes, rules, notes ... appended, never changed
+ *               EVENTS D  chunks of 1023 records, each chunk written by one thread at a time
+ *
+ * (C, aggregates per stack, is kept free for a later version.)
+ *
+ * What is published last: a live slot by `state`, a record by `head`, an extent by its directory entry's `kind`. A
+ * process killed between two stores leaves the old value there, and the reader skips what is not published.
+ */
+#ifndef KEDGE_TRACKER_FORMAT_H
+#define KEDGE_TRACKER_FORMAT_H
+
+#include <stdint.h>
+
+#define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
+#define FORMAT_VERSION          1u
+#define FORMAT_PAGE             4096u
+#define FORMAT_EXTENTS_MAX      1024u
+#define FORMAT_DIRECTORY_OFFSET 8192u  /* as this version writes it; readers look into the header */
+#define FORMAT_HEADER_BYTES     32768u /* header and directory */
+#define FORMAT_DEVICES_MAX      16u /* totals of the devices 0..15; the others count in `total` only */
+#define FORMAT_HEAPS_MAX        64u
+#define FORMAT_CHUNK_BYTES      65536u
+#define FORMAT_RECORD_BYTES     64u
+#define FORMAT_DEFS_BLOCK       65536u /* definitions do not cross these */
+#define FORMAT_CHUNK_RECORDS    (FORMAT_CHUNK_BYTES / FORMAT_RECORD_BYTES - 1u)
+
+enum format_state {
+    FORMAT_STATE_OPEN = 1,   /* running, or killed */
+    FORMAT_STATE_CLEAN = 2,  /* closed by the program's end */
+    FORMAT_STATE_OOM = 3,    /* the last thing that was said: an allocation failed */
+    FORMAT_STATE_SIGNAL = 4, /* a fatal signal, number in state_detail */
+};
+
+enum format_trace {
+    FORMAT_TRACE_OFF,
+    FORMAT_TRACE_AGG,  /* live table, totals, stacks; no events */
+    FORMAT_TRACE_RING, /* the newest events, in a bounded number of chunks */
+    FORMAT_TRACE_FULL, /* all events */
+    FORMAT_TRACE_COUNT,
+};
+
+enum format_extent_kind {
+    FORMAT_EXTENT_NONE,
+    FORMAT_EXTENT_LIVE,
+    FORMAT_EXTENT_DEFS,
+    FORMAT_EXTENT_EVENTS,
+    FORMAT_EXTENT_KIND_COUNT,
+};
+
+/* One directory entry. `kind` is stored last. */
+struct format_extent {
+    uint64_t offset; /* in the file, multiple of FORMAT_PAGE */
+    uint64_t length; /* multiple of FORMAT_PAGE */
+    uint32_t kind;
+    uint32_t spare;
+};
+
+/* Running figures of a device or of all. Bytes are what the program requested. */
+struct format_totals {
+    uint64_t allocated_bytes, allocated_count;
+    uint64_t freed_bytes, freed_count; /* by the program */
+    uint64_t live_bytes, peak_bytes;
+    uint64_t hinted_freed_bytes,
+            hinted_freed_count; /* storage released by hints while the program held it */
+    uint64_t live_hinted_bytes, peak_hinted_bytes; /* live without what hints released */
+    uint64_t reserved_bytes, peak_reserved_bytes;  /* held from the driver */
+};
+
+/* What could not be written, by reason. */
+struct format_lost {
+    uint64_t events_recycled; /* overwritten by newer ones (ring) */
+    uint64_t events_dropped;  /* no room, no chunk */
+    uint64_t
+            live_dropped; /* allocations without a slot: totals count them, the live table does not */
+    uint64_t defs_dropped;  /* strings, modules, nodes, notes without room */
+    uint64_t unknown_frees; /* frees of what was never seen allocated */
+    uint64_t implied_frees; /* an address was allocated again without a free in between */
+    uint64_t recycled_seq;  /* highest seq among the recycled events: newer ones are complete */
+};
+
+struct format_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t header_bytes; /* offset of the first extent, multiple of FORMAT_PAGE */
+    uint32_t state;        /* enum format_state */
+    uint32_t state_detail; /* signal number */
+    uint32_t trace;        /* enum format_trace */
+    uint32_t pid;
+    uint32_t ppid;
+    uint32_t extent_count; /* directory entries claimed; those with kind 0 are not published */
+    uint64_t start_real_ns;
+    uint64_t start_mono_ns; /* event times count from here */
+    uint64_t file_bytes;    /* claimed so far */
+    uint64_t last_seq;      /* highest sequence number seen */
+    uint64_t oom_count;
+    struct format_lost lost;
+    struct format_totals total;
+    struct format_totals device[FORMAT_DEVICES_MAX];
+    char exe[1024];
+    char cmdline[2048]; /* arguments separated by NUL, cut; cmdline_bytes of them */
+    uint32_t cmdline_bytes;
+    uint32_t directory_offset; /* of struct format_extent[FORMAT_EXTENTS_MAX] in the file */
+    char host[64];
+    char rank[32];
+    char program[96]; /* where_program(), for receipts */
+};
+
+/* Flags of allocations (live slot, alloc and free events). */
+#define FORMAT_ALLOC_STREAM 0x01u /* stream entrance */
+#define FORMAT_ALLOC_NATIVE \
+    0x02u /* made by the driver itself: forwarded, bypassed or served after our failure */
+#define FORMAT_ALLOC_HINTED  0x04u /* a rule matched; see the hint record */
+#define FORMAT_ALLOC_CAPTURE 0x08u /* made while its stream was being captured */
+
+/* Area A. state: 0 = empty, else seq << 1 | 1. 64 bytes. */
+struct format_live {
+    uint64_t state;
+    uint64_t addr;
+    uint64_t size;
+    uint64_t stream;
+    uint64_t time_ns;
+    uint32_t stack;
+    uint32_t path; /* anchor path as a string number */
+    uint32_t instance;
+    uint32_t nth;
+    int16_t device;
+    uint8_t flags;
+    uint8_t hint; /* enum format_hint_what of the last hint record, 0 = none */
+    int32_t rule; /* -1 = none */
+};
+
+/* Area B: records back to back, 8-byte aligned, `kind` 0 = nothing more in this extent. `bytes` counts the whole record. */
+enum format_def_kind {
+    FORMAT_DEF_NONE,
+    FORMAT_DEF_STRING,  /* id; text bytes */
+    FORMAT_DEF_MODULE,  /* id; struct format_def_module */
+    FORMAT_DEF_NODE,    /* id; struct format_def_node */
+    FORMAT_DEF_RULE,    /* id = index; struct format_def_rule */
+    FORMAT_DEF_HINTS,   /* struct format_def_hints */
+    FORMAT_DEF_SETTING, /* struct format_def_pair: name, value */
+    FORMAT_DEF_NOTE,    /* id = severity; text bytes */
+    FORMAT_DEF_DEVICE,  /* id = device; struct format_def_device */
+    FORMAT_DEF_COVERAGE, /* struct format_def_coverage; a later one of the same hook and route replaces it */
+    FORMAT_DEF_THREAD, /* id = thread number; struct format_def_thread */
+    FORMAT_DEF_KIND_COUNT,
+};
+
+struct format_def {
+    uint32_t kind; /* stored last */
+    uint32_t bytes;
+    uint32_t id;
+    uint32_t length; /* of the text behind it, where there is one */
+};
+
+struct format_def_module {
+    struct format_def def;
+    uint64_t base, end, bias, hash;
+    uint32_t path;
+    uint8_t build_id_bytes, is_main, module_kind, spare;
+    uint8_t build_id[32];
+};
+
+struct format_def_node {
+    struct format_def def;
+    uint32_t parent;
+    uint32_t module;
+    uint64_t offset;
+};
+
+struct format_def_rule {
+    struct format_def def;
+    uint32_t name; /* the rule's id as a string number */
+    uint32_t action;
+    uint32_t mode;
+    uint32_t line;
+};
+
+struct format_def_hints {
+    struct format_def def;
+    uint64_t hash;
+    uint32_t path;
+    uint32_t mode;
+    uint32_t rules;
+    uint32_t spare;
+};
+
+struct format_def_pair {
+    struct format_def def;
+    uint32_t name;
+    uint32_t value;
+};
+
+struct format_def_device {
+    struct format_def def;
+    uint64_t total_bytes;
+    uint32_t name;
+    uint32_t driver_version; /* as cuDriverGetVersion says, 13000 = 13.0 */
+};
+
+struct format_def_coverage {
+    struct format_def def;
+    uint64_t count;
+    uint32_t hook;
+    uint32_t route;
+};
+
+struct format_def_thread {
+    struct format_def def;
+    uint32_t tid;
+    uint32_t name;
+};
+
+/* Area D. The first 64 bytes of each chunk. `number` 0 = never used. */
+struct format_chunk {
+    uint64_t number; /* rises with each use of a chunk */
+    uint64_t spare[7];
+};
+
+enum format_event_kind {
+    FORMAT_EVENT_NONE,
+    FORMAT_EVENT_ALLOC,
+    FORMAT_EVENT_FREE,
+    FORMAT_EVENT_EDGE,
+    FORMAT_EVENT_HINT,
+    FORMAT_EVENT_RESERVED,
+    FORMAT_EVENT_OOM,
+    FORMAT_EVENT_KIND_COUNT,
+};
+
+/* What happened to a hint's range. */
+enum format_hint_what {
+    FORMAT_HINT_NONE,
+    FORMAT_HINT_PLANNED,       /* a rule matched an allocation */
+    FORMAT_HINT_WOULD_RELEASE, /* shadow: the edge came, storage would have gone */
+    FORMAT_HINT_DEAD,          /* marked dead, in limbo */
+    FORMAT_HINT_UNMAPPED,      /* live: storage gone; trap: access gone */
+    FORMAT_HINT_LATE_TOUCH,    /* shadow: used after the edge */
+    FORMAT_HINT_VIOLATION,     /* trap, live: a call that touches it was stopped */
+    FORMAT_HINT_SKIPPED,       /* matched, not acted upon (small, pinned, exported ...) */
+    FORMAT_HINT_REFUSED,       /* kedge or the driver could not do it */
+    FORMAT_HINT_COUNT,
+};
+
+/* One record, 64 bytes. `head` is stored last: kind | flags << 8 | (uint16_t)device << 16. */
+struct format_event {
+    uint32_t head;
+    uint32_t thread;
+    uint64_t seq;
+    uint64_t time_ns; /* since start_mono_ns */
+    union {
+        struct {
+            uint64_t addr, size, stream;
+            uint32_t stack, path, instance, nth;
+        } alloc;
+        struct {
+            uint64_t addr, size, stream; /* size 0 = what was freed is unknown */
+            uint32_t stack, path, instance, spare;
+        } free;
+        struct {
+            uint64_t spare[2];
+            uint32_t kind, anchor; /* enum edge_kind; anchor instance id */
+            uint32_t path, instance;
+            uint32_t before_start, spare2; /* 1: was open when the capture began */
+        } edge;
+        struct {
+            uint64_t addr, size;
+            int32_t rule;
+            uint32_t what;  /* enum format_hint_what */
+            uint32_t stack; /* of the toucher; 0 = none */
+            uint32_t path, instance;
+            uint16_t mode, result; /* enum hint_mode; CUresult or errno, 0 = fine */
+        } hint;
+        struct {
+            uint64_t heap, bytes, spare[3]; /* bytes held by this heap now */
+        } reserved;
+        struct {
+            uint64_t size, free_bytes; /* UINT64_MAX = not known */
+            uint64_t largest_free;
+            uint32_t stack, path, instance, result;
+        } oom;
+        uint64_t words[5];
+    } u;
+};
+
+_Static_assert(sizeof(struct format_live) == 64, "a live slot is one cache line");
+_Static_assert(sizeof(struct format_event) == FORMAT_RECORD_BYTES, "a record is one cache line");
+_Static_assert(sizeof(struct format_chunk) == FORMAT_RECORD_BYTES, "a chunk's head is one record");
+_Static_assert(sizeof(struct format_extent) == 24, "directory entry");
+_Static_assert(sizeof(struct format_header) % 8 == 0, "header");
+_Static_assert(
+        sizeof(struct format_header) <= FORMAT_DIRECTORY_OFFSET, "header and directory: 8 pages");
+
+_Static_assert(FORMAT_DIRECTORY_OFFSET + sizeof(struct format_extent) * FORMAT_EXTENTS_MAX
+                <= FORMAT_HEADER_BYTES,
+        "directory");
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hinttree.h - the restricted YAML of hint files as a small tree. The only user of libyaml.
+ *
+ * libyaml's event stream is copied into nodes that know their line and column; whatever the restriction forbids
+ * (aliases, anchors, tags, directives, a second document, keys that are no words, a key twice, more than 6 levels,
+ * NUL bytes) ends the reading with its place. Nothing is typed here: every scalar is a string.
+ *
+ *     map ─child─► key "a" ─next─► key "b"          list ─child─► item ─next─► item
+ *                    └child─► value   └child─► value
+ *
+ * Memory is bounded by the file's size and HINTTREE_NODES_MAX. Uses malloc. No state.
+ */
+#ifndef KEDGE_TRACKER_HINTTREE_H
+#define KEDGE_TRACKER_HINTTREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HINTTREE_NODES_MAX 600000u
+#define HINTTREE_KEYS_MAX  256u /* of one mapping */
+
+enum hinttree_kind {
+    HINTTREE_SCALAR,
+    HINTTREE_LIST,
+    HINTTREE_MAP,
+    HINTTREE_KEY,
+};
+
+struct hinttree_node {
+    enum hinttree_kind kind;
+    uint32_t line, column; /* from 1 */
+    const char *text;      /* scalar, key; "" for the others */
+    size_t length;
+    struct hinttree_node *child; /* list: first item; map: first key; key: its value */
+    struct hinttree_node *next;
+};
+
+struct hinttree;
+
+/*
+ * 0, or -EINVAL with the place (line, column) in *ret_where and what is wrong in *ret_what (valid for good), or -ENOMEM.
+ * *ret_tree is given back with hinttree_free in the first case only.
+ */
+int hinttree_read(const void *bytes, size_t length, struct hinttree **ret_tree,
+        struct hinttree_node *ret_where, const char **ret_what);
+
+const struct hinttree_node *hinttree_root(const struct hinttree *tree);
+void hinttree_free(struct hinttree *tree);
+
+#endif

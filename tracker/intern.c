@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/intern.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "tracker/numtable.h"
+#include "tracker/site.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define COMMIT_STEP (64u << 10)
+
+/* A string in the arena. Texts are handed out as pointers, so it never moves. */
+struct text {
+    uint32_t number;
+    uint32_t length;
+    char bytes[];
+};
+
+struct node {
+    uint32_t parent;
+    uint32_t module;
+    uint64_t offset;
+};
+
+/* What a new entry is compared with. */
+struct text_key {
+    const char *text;
+    size_t length;
+};
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+
+/* guarded by lock for adding; entries below the counts are read by anyone */
+static struct span text_arena;
+static struct span text_offsets; /* uint32_t per string: offset in the arena / 8 */
+static struct span module_span;
+static struct span node_span;
+static size_t arena_used;
+static struct numtable text_table, module_table, node_table;
+
+/* release when an entry is complete, acquire by readers (intern_counts, *_at) */
+static _Atomic uint32_t text_count, module_count, node_count;
+static _Atomic uint64_t refused;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool is_ready; /* fixed by once */
+
+static void reserve_all(void)
+{
+    is_ready = span_init(&text_arena, INTERN_ARENA_MAX) == 0
+            && span_init(&text_offsets, ((size_t)INTERN_STRINGS_MAX + 1) * sizeof(uint32_t)) == 0
+            && span_init(&module_span,
+                       ((size_t)INTERN_MODULES_MAX + 1) * sizeof(struct intern_module))
+                    == 0
+            && span_init(&node_span, ((size_t)INTERN_NODES_MAX + 1) * sizeof(struct node)) == 0;
+}
+
+static bool ready(void)
+{
+    (void)pthread_once(&once, reserve_all);
+    return is_ready;
+}
+
+/* Commits in steps, so that an addition is not a system call each time. */
+static bool have_bytes(struct span *span, size_t bytes)
+{
+    size_t wanted = (bytes + COMMIT_STEP - 1) / COMMIT_STEP * COMMIT_STEP;
+
+    if (bytes <= span->committed)
+        return true;
+    if (wanted > span->reserved)
+        wanted = span->reserved;
+    return bytes <= wanted && span_commit(span, wanted) == 0;
+}
+
+static uint32_t refuse(void)
+{
+    atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+    return 0;
+}
+
+static struct text *text_at(uint32_t number)
+{
+    const uint32_t *offsets = (const uint32_t *)(const void *)text_offsets.base;
+
+    return (struct text *)(void *)(text_arena.base + (size_t)offsets[number] * 8);
+}
+
+static bool same_text(uint32_t number, const void *key)
+{
+    const struct text_key *wanted = key;
+    const struct text *text = text_at(number);
+
+    return text->length == wanted->length && memcmp(text->bytes, wanted->text, wanted->length) == 0;
+}
+
+static uint32_t add_text_locked(const struct text_key *key, uint64_t hash)
+{
+    uint32_t number = atomic_load_explicit(&text_count, memory_order_relaxed) + 1;
+    size_t bytes = (sizeof(struct text) + key->length + 1 + 7) / 8 * 8;
+    struct text *text;
+
+    if (number > INTERN_STRINGS_MAX || !have_bytes(&text_arena, arena_used + bytes)
+            || !have_bytes(&text_offsets, ((size_t)number + 1) * sizeof(uint32_t)))
+        return refuse();
+    text = (struct text *)(void *)(text_arena.base + arena_used);
+    text->number = number;
+    text->length = (uint32_t)key->length;
+    memcpy(text->bytes, key->text, key->length);
+    text->bytes[key->length] = '\0';
+    ((uint32_t *)(void *)text_offsets.base)[number] = (uint32_t)(arena_used / 8);
+    arena_used += bytes;
+    /* Counted before it can be found: whoever finds a number may ask for what is behind it at once. */
+    atomic_store_explicit(&text_count, number, memory_order_release);
+    return numtable_add(&text_table, hash, number) == 0 ? number : refuse();
+}
+
+uint32_t intern_string(const char *text, size_t length)
+{
+    struct text_key key = {
+            text, length < INTERN_STRING_BYTES_MAX ? length : INTERN_STRING_BYTES_MAX};
+    uint64_t hash;
+    uint32_t number;
+
+    if (length == 0)
+        return 0;
+    if (!ready())
+        return refuse();
+    hash = site_hash(key.text, key.length, 0);
+    number = numtable_find(&text_table, hash, same_text, &key);
+    if (number != 0)
+        return number;
+
+    lock_take(&lock);
+    number = numtable_find(&text_table, hash, same_text, &key);
+    if (number == 0)
+        number = add_text_locked(&key, hash);
+    lock_drop(&lock);
+    return number;
+}
+
+const char *intern_text(uint32_t string)
+{
+    if (string == 0 || string > atomic_load_explicit(&text_count, memory_order_acquire))
+        return "";
+    return text_at(string)->bytes;
+}
+
+uint32_t intern_number(const char *text)
+{
+    uintptr_t low = (uintptr_t)text_arena.base + sizeof(struct text);
+    uint32_t number;
+
+    /* Not one of ours (a literal in a caller that had nothing to say): no number. */
+    if (!is_ready || (uintptr_t)text < low || (uintptr_t)text >= low + INTERN_ARENA_MAX)
+        return 0;
+    memcpy(&number, text - sizeof(struct text), sizeof number);
+    return number;
+}
+
+static struct intern_module *module_slot(uint32_t number)
+{
+    return (struct intern_module *)(void *)module_span.base + number;
+}
+
+static bool same_module(uint32_t number, const void *key)
+{
+    const struct intern_module *wanted = key;
+    const struct intern_module *have = module_slot(number);
+
+    return have->base == wanted->base && have->end == wanted->end && have->hash == wanted->hash
+            && have->path == wanted->path;
+}
+
+uint32_t intern_module(const struct intern_module *module)
+{
+    uint64_t words[3] = {module->base, module->end, module->hash};
+    uint64_t hash = site_hash(words, sizeof words, module->path);
+    uint32_t number;
+
+    if (!ready())
+        return refuse();
+    lock_take(&lock);
+    number = numtable_find(&module_table, hash, same_module, module);
+    if (number == 0) {
+        uint32_t next = atomic_load_explicit(&module_count, memory_order_relaxed) + 1;
+
+        if (next <= INTERN_MODULES_MAX
+                && have_bytes(&module_span, ((size_t)next + 1) * sizeof *module)) {
+            *module_slot(next) = *module;
+            atomic_store_explicit(&module_count, next, memory_order_release);
+            if (numtable_add(&module_table, hash, next) == 0)
+                number = next;
+        }
+        if (number == 0)
+            (void)refuse();
+    }
+    lock_drop(&lock);
+    return number;
+}
+
+const struct intern_module *intern_module_at(uint32_t module)
+{
+    if (module == 0 || module > atomic_load_explicit(&module_count, memory_order_acquire))
+        return NULL;
+    return module_slot(module);
+}
+
+static struct node *node_slot(uint32_t number)
+{
+    return (struct node *)(void *)node_span.base + number;
+}
+
+static bool same_node(uint32_t number, const void *key)
+{
+    const struct node *wanted = key;
+    const struct node *have = node_slot(number);
+
+    return have->parent == wanted->parent && have->module == wanted->module
+            && have->offset == wanted->offset;
+}
+
+static uint32_t add_node_locked(const struct node *key, uint64_t hash)
+{
+    uint32_t number = atomic_load_explicit(&node_count, memory_order_relaxed) + 1;
+
+    if (number > INTERN_NODES_MAX || !have_bytes(&node_span, ((size_t)number + 1) * sizeof *key))
+        return refuse();
+    *node_slot(number) = *key;
+    atomic_store_explicit(&node_count, number, memory_order_release);
+    return numtable_add(&node_table, hash, number) == 0 ? number : refuse();
+}
+
+static uint32_t node_number(const struct node *key)
+{
+    uint64_t hash = site_frame((uint64_t)key->parent << 32 | key->module, key->offset);
+    uint32_t number = numtable_find(&node_table, hash, same_node, key);
+
+    if (number != 0)
+        return number;
+    lock_take(&lock);
+    number = numtable_find(&node_table, hash, same_node, key);
+    if (number == 0)
+        number = add_node_locked(key, hash);
+    lock_drop(&lock);
+    return number;
+}
+
+uint32_t intern_stack(const struct intern_frame *frames, unsigned count)
+{
+    uint32_t leaf = 0;
+
+    if (count == 0)
+        return 0;
+    if (!ready())
+        return refuse();
+    for (unsigned i = count; i-- > 0;) {
+        struct node key = {leaf, frames[i].module, frames[i].offset};
+
+        leaf = node_number(&key);
+        if (leaf == 0)
+            return 0; /* refused: half a stack would be a wrong one */
+    }
+    return leaf;
+}
+
+bool intern_node_at(uint32_t node, uint32_t *ret_parent, struct intern_frame *ret_frame)
+{
+    if (node == 0 || node > atomic_load_explicit(&node_count, memory_order_acquire))
+        return false;
+    *ret_parent = node_slot(node)->parent;
+    ret_frame->module = node_slot(node)->module;
+    ret_frame->offset = node_slot(node)->offset;
+    return true;
+}
+
+unsigned intern_frames(uint32_t leaf, struct intern_frame *ret_frames, unsigned max)
+{
+    unsigned count = 0;
+
+    while (count < max && intern_node_at(leaf, &leaf, &ret_frames[count]))
+        count++;
+    return count;
+}
+
+void intern_counts(struct intern_counts *ret_counts)
+{
+    /* Nodes first: what they name was added before them, so the later counts cover it. */
+    ret_counts->nodes = atomic_load_explicit(&node_count, memory_order_acquire);
+    ret_counts->modules = atomic_load_explicit(&module_count, memory_order_acquire);
+    ret_counts->strings = atomic_load_explicit(&text_count, memory_order_acquire);
+    ret_counts->refused = atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+void intern_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_TRACKER);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/modules.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "tracker/site.h"
+#include "tracker/wildcard.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OBJECTS_MAX 8192u
+
+struct range {
+    uint64_t base, end;
+    uint32_t module;
+    uint32_t spare;
+};
+
+struct map {
+    uint32_t count;
+    uint32_t spare;
+    uint64_t adds, subs; /* the loader's counters when it was made */
+    struct range range[];
+};
+
+/* What one walk over the loader's list collects. Filled under the loader's lock: copies only. */
+struct object {
+    struct intern_module module;
+    char path[PATH_MAX];
+};
+
+struct walk {
+    struct object *object;
+    uint32_t count;
+    uint32_t max;
+    uint64_t adds, subs;
+    uint64_t known_adds, known_subs; /* stop at once if the loader still says this */
+    bool is_unchanged;
+    bool is_forced;
+};
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+static _Atomic(struct map *) current; /* replaced under lock; release, readers acquire */
+static _Atomic uint32_t generation;
+static _Atomic uint32_t without_build_id;
+static _Atomic uint32_t main_module;
+static uintptr_t own_address; /* fixed by modules_init */
+
+enum intern_module_kind modules_kind_of(const char *path)
+{
+    static const struct {
+        const char *glob;
+        enum intern_module_kind kind;
+    } known[] = {
+            {"libcuda.so*", INTERN_MODULE_CUDA},
+            {"libcudart.so*", INTERN_MODULE_CUDA},
+            {"libcudart-*.so*", INTERN_MODULE_CUDA}, /* as wheels rename it */
+            {"libc.so.6", INTERN_MODULE_LIBC},
+            {"libc-2.*.so", INTERN_MODULE_LIBC},
+            {"libpthread.so.0", INTERN_MODULE_LIBC},
+            {"libpthread-2.*.so", INTERN_MODULE_LIBC},
+            {"libdl.so.2", INTERN_MODULE_LIBC},
+            {"ld-linux*.so.*", INTERN_MODULE_LIBC},
+            {"ld-2.*.so", INTERN_MODULE_LIBC},
+            {"linux-vdso.so.1", INTERN_MODULE_LIBC},
+            {"libkedge.so*", INTERN_MODULE_KEDGE},
+    };
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (wildcard_match(known[i].glob, name))
+            return known[i].kind;
+    return INTERN_MODULE_PROGRAM;
+}
+
+/* The build-id in a note segment that is mapped. Bounds first: notes are data of the program. */
+static void read_notes(struct intern_module *module, const char *notes, size_t size)
+{
+    while (size >= sizeof(ElfW(Nhdr))) {
+        ElfW(Nhdr) note;
+        size_t name_bytes, text_bytes;
+
+        memcpy(&note, notes, sizeof note);
+        name_bytes = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+        text_bytes = ((size_t)note.n_descsz + 3) & ~(size_t)3;
+        notes += sizeof note;
+        size -= sizeof note;
+        if (name_bytes > size || text_bytes > size - name_bytes)
+            return;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes, "GNU", 4) == 0
+                && note.n_descsz > 0) {
+            size_t bytes =
+                    note.n_descsz < INTERN_BUILD_ID_MAX ? note.n_descsz : INTERN_BUILD_ID_MAX;
+
+            memcpy(module->build_id, notes + name_bytes, bytes);
+            module->build_id_bytes = (uint8_t)bytes;
+            return;
+        }
+        notes += name_bytes + text_bytes;
+        size -= name_bytes + text_bytes;
+    }
+}
+
+static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * wanted)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R)
+                && wanted->p_vaddr >= segment->p_vaddr && wanted->p_memsz <= segment->p_filesz
+                && wanted->p_vaddr - segment->p_vaddr <= segment->p_filesz - wanted->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static void describe(struct object *object, const struct dl_phdr_info *info)
+{
+    struct intern_module *module = &object->module;
+
+    memset(module, 0, sizeof *module);
+    module->base = UINT64_MAX;
+    module->bias = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uint64_t low = info->dlpi_addr + segment->p_vaddr;
+
+        if (segment->p_type == PT_NOTE && module->build_id_bytes == 0 && is_loaded(info, segment))
+            read_notes(module, (const char *)low,
+                    segment->p_memsz); // NOLINT(performance-no-int-to-ptr)
+        if (segment->p_type != PT_LOAD)
+            continue;
+        if (low < module->base)
+            module->base = low;
+        if (low + segment->p_memsz > module->end)
+            module->end = low + segment->p_memsz;
+    }
+}
+
+static int collect(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct walk *walk = data;
+    struct object *object;
+    size_t length;
+
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
+        walk->adds = info->dlpi_adds;
+        walk->subs = info->dlpi_subs;
+        if (walk->count == 0 && !walk->is_forced && walk->adds == walk->known_adds
+                && walk->subs == walk->known_subs) {
+            walk->is_unchanged = true;
+            return 1;
+        }
+    }
+    if (walk->count == walk->max)
+        return 1;
+    object = &walk->object[walk->count];
+    describe(object, info);
+    if (object->module.base >= object->module.end)
+        return 0;
+    length = info->dlpi_name ? strnlen(info->dlpi_name, sizeof object->path - 1) : 0;
+    if (length > 0)
+        memcpy(object->path, info->dlpi_name, length);
+    object->path[length] = '\0';
+    object->module.is_main = walk->count == 0; /* the loader lists the program first */
+    walk->count++;
+    return 0;
+}
+
+/* Identity: the build-id, or path and size where there is none. */
+static void identify(struct object *object)
+{
+    struct intern_module *module = &object->module;
+    struct stat file = {0};
+
+    if (module->is_main && object->path[0] == '\0') {
+        ssize_t length = readlink("/proc/self/exe", object->path, sizeof object->path - 1);
+
+        object->path[length > 0 ? length : 0] = '\0';
+    }
+    module->kind = modules_kind_of(object->path);
+    if (own_address >= module->base && own_address < module->end)
+        module->kind = INTERN_MODULE_KEDGE;
+    module->path = intern_string(object->path, strlen(object->path));
+    if (module->build_id_bytes > 0) {
+        module->hash = site_hash(module->build_id, module->build_id_bytes, 2);
+        return;
+    }
+    if (object->path[0] != '/' || stat(object->path, &file) != 0)
+        file.st_size = 0;
+    module->hash = site_hash(object->path, strlen(object->path), (uint64_t)file.st_size);
+}
+
+static void sort_ranges(struct map *map)
+{
+    /* Nearly in order already, a few hundred entries: insertion, since qsort may call malloc. */
+    for (uint32_t i = 1; i < map->count; i++) {
+        struct range range = map->range[i];
+        uint32_t j = i;
+
+        for (; j > 0 && map->range[j - 1].base > range.base; j--)
+            map->range[j] = map->range[j - 1];
+        map->range[j] = range;
+    }
+}
+
+static bool same_maps(const struct map *a, const struct map *b)
+{
+    return a && a->count == b->count
+            && memcmp(a->range, b->range, a->count * sizeof a->range[0]) == 0;
+}
+
+static struct map *build(struct walk *walk)
+{
+    size_t bytes = sizeof(struct map) + walk->count * sizeof(struct range);
+    struct map *map = meta_map(bytes);
+    uint32_t nameless = 0;
+
+    if (!map)
+        return NULL;
+    for (uint32_t i = 0; i < walk->count; i++) {
+        struct object *object = &walk->object[i];
+        uint32_t module;
+
+        identify(object);
+        if (object->module.build_id_bytes == 0)
+            nameless++;
+        module = intern_module(&object->module);
+        if (object->module.is_main && module != 0)
+            atomic_store_explicit(&main_module, module, memory_order_release);
+        map->range[map->count++] = (struct range){
+                .base = object->module.base, .end = object->module.end, .module = module};
+    }
+    map->adds = walk->adds;
+    map->subs = walk->subs;
+    sort_ranges(map);
+    atomic_store_explicit(&without_build_id, nameless, memory_order_relaxed);
+    return map;
+}
+
+/* The newest list wins; a map that was overtaken while it was built is given back, nobody has seen it. */
+static void publish(struct map *map)
+{
+    struct map *old;
+    struct map *unused = map;
+
+    lock_take(&lock);
+    old = atomic_load_explicit(&current, memory_order_relaxed);
+    if (!old || map->adds + map->subs >= old->adds + old->subs) {
+        bool changed = !same_maps(old, map);
+
+        /* The old map stays mapped: a reader without a lock may be in it. */
+        atomic_store_explicit(&current, map, memory_order_release);
+        if (changed)
+            atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+        unused = NULL;
+    }
+    lock_drop(&lock);
+    if (unused)
+        meta_unmap(unused, sizeof(struct map) + unused->count * sizeof(struct range));
+}
+
+static int reload(bool is_forced)
+{
+    const struct map *known = atomic_load_explicit(&current, memory_order_acquire);
+    struct walk walk = {.max = OBJECTS_MAX, .is_forced = is_forced || !known};
+    size_t bytes = OBJECTS_MAX * sizeof(struct object); /* address space; touched as far as used */
+    struct map *map = NULL;
+
+    if (known) {
+        walk.known_adds = known->adds;
+        walk.known_subs = known->subs;
+    }
+    walk.object = meta_map(bytes);
+    if (!walk.object)
+        return -ENOMEM;
+    (void)dl_iterate_phdr(collect, &walk);
+    if (!walk.is_unchanged)
+        map = build(&walk);
+    meta_unmap(walk.object, bytes);
+    if (map)
+        publish(map);
+    return map || walk.is_unchanged ? 0 : -ENOMEM;
+}
+
+static const struct range *find(uintptr_t address)
+{
+    const struct map *map = atomic_load_explicit(&current, memory_order_acquire);
+    uint32_t low = 0;
+    uint32_t high = map ? map->count : 0;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (address < map->range[middle].base)
+            high = middle;
+        else if (address >= map->range[middle].end)
+            low = middle + 1;
+        else
+            return &map->range[middle];
+    }
+    return NULL;
+}
+
+int modules_init(const void *self)
+{
+    own_address = (uintptr_t)self;
+    return reload(true);
+}
+
+uint32_t modules_at(uintptr_t address)
+{
+    const struct range *range = find(address);
+
+    if (!range && reload(false) == 0)
+        range = find(address);
+    return range ? range->module : 0;
+}
+
+void modules_reload(void)
+{
+    (void)reload(true);
+    /* Even an equal map may hold other code: a library that was built anew and loaded at the same place. */
+    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+}
+
+uint32_t modules_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_acquire);
+}
+
+uint32_t modules_without_build_id(void)
+{
+    return atomic_load_explicit(&without_build_id, memory_order_relaxed);
+}
+
+const struct intern_module *modules_main(void)
+{
+    return intern_module_at(atomic_load_explicit(&main_module, memory_order_acquire));
+}
+
+void modules_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_TRACKER);
+}

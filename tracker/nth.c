@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/nth.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "tracker/anchor.h"
+#include "tracker/intern.h"
+#include "tracker/site.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define FIRST_SLOTS 4096u
+#define RETRY_AFTER \
+    4096u /* anchors that must pass before a table that cannot grow is searched again */
+
+struct slot {
+    uint64_t site;
+    uint64_t size;
+    uint32_t anchor;
+    uint32_t count; /* 0 = empty */
+};
+
+/* The anchors that are open: their counts must be kept. */
+struct open_anchors {
+    struct edge *edge;
+    size_t bytes;
+    size_t count;
+    bool is_known;
+};
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+
+/* guarded by lock: */
+static struct slot *slots;
+static uint32_t slot_count; /* a power of two */
+static uint32_t used;
+static uint32_t newest_anchor;
+static uint32_t retry_at; /* no rebuild before this anchor; 0 = any time */
+static uint64_t rebuilds;
+
+static _Atomic uint64_t lost;
+
+static uint32_t start_of(uint32_t anchor, uint64_t site, uint64_t size)
+{
+    uint64_t words[3] = {site, size, anchor};
+
+    return (uint32_t)site_hash(words, sizeof words, 3);
+}
+
+static struct slot *find_locked(struct slot *in, uint32_t count, const struct slot *key)
+{
+    uint32_t mask = count - 1;
+    uint32_t i = start_of(key->anchor, key->site, key->size) & mask;
+
+    while (in[i].count != 0
+            && (in[i].anchor != key->anchor || in[i].site != key->site || in[i].size != key->size))
+        i = (i + 1) & mask;
+    return &in[i];
+}
+
+static bool is_full_locked(void)
+{
+    return used >= slot_count / 4 * 3;
+}
+
+static void ask_open(struct open_anchors *open)
+{
+    open->bytes = ANCHOR_OPEN_MAX * sizeof *open->edge;
+    open->edge = meta_map(open->bytes);
+    if (!open->edge)
+        return;
+    open->count = anchor_open_ranges(open->edge, ANCHOR_OPEN_MAX);
+    open->is_known = open->count <= ANCHOR_OPEN_MAX;
+}
+
+/* Anchors that were opened after we asked are newer than all that were open then; they are kept, too. */
+static bool is_kept(const struct open_anchors *open, uint32_t anchor, uint32_t newest_asked)
+{
+    size_t low = 0;
+    size_t high = open->count;
+
+    if (!open->is_known || anchor == 0 || anchor > newest_asked)
+        return true;
+    while (low < high) { /* in the order of entering, so their numbers rise */
+        size_t middle = low + (high - low) / 2;
+
+        if (open->edge[middle].anchor == anchor)
+            return true;
+        if (open->edge[middle].anchor < anchor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static uint32_t survivors_locked(const struct open_anchors *open, uint32_t newest_asked)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < slot_count; i++)
+        if (slots[i].count != 0 && is_kept(open, slots[i].anchor, newest_asked))
+            kept++;
+    return kept;
+}
+
+static void move_locked(
+        struct slot *to, uint32_t to_count, const struct open_anchors *open, uint32_t newest_asked)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < slot_count; i++) {
+        if (slots[i].count == 0 || !is_kept(open, slots[i].anchor, newest_asked))
+            continue;
+        *find_locked(to, to_count, &slots[i]) = slots[i];
+        kept++;
+    }
+    used = kept;
+}
+
+/* Makes room: without the closed anchors, and larger if that is not enough. Called and returns without the lock. */
+static void rebuild(uint32_t newest_asked, uint64_t seen)
+{
+    struct open_anchors open = {0};
+    struct slot *old = NULL;
+    struct slot *to = NULL;
+    uint32_t old_count = 0;
+    uint32_t wanted = FIRST_SLOTS;
+    uint32_t kept;
+
+    ask_open(&open);
+    lock_take(&lock);
+    if (rebuilds == seen) {
+        kept = survivors_locked(&open, newest_asked);
+        while (wanted < NTH_SLOTS_MAX && kept >= wanted / 2)
+            wanted *= 2;
+        /* At its largest a search of the whole table is worth it only after many anchors. */
+        retry_at = wanted == NTH_SLOTS_MAX ? newest_asked + RETRY_AFTER : 0;
+        to = kept < wanted / 4 * 3 ? meta_map(wanted * sizeof *to) : NULL;
+    }
+    if (to) {
+        move_locked(to, wanted, &open, newest_asked);
+        old = slots;
+        old_count = slot_count;
+        slots = to;
+        slot_count = wanted;
+        rebuilds++;
+    }
+    lock_drop(&lock);
+    if (old)
+        meta_unmap(old, old_count * sizeof *old);
+    if (open.edge)
+        meta_unmap(open.edge, open.bytes);
+}
+
+uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
+{
+    struct slot key = {.site = site, .size = size, .anchor = anchor, .count = 1};
+    uint32_t before = NTH_UNKNOWN;
+
+    for (unsigned attempt = 0; attempt < 2; attempt++) {
+        struct slot *slot;
+        uint32_t newest;
+        uint64_t seen;
+        bool may_rebuild;
+
+        lock_take(&lock);
+        if (anchor > newest_anchor)
+            newest_anchor = anchor;
+        newest = newest_anchor;
+        seen = rebuilds;
+        may_rebuild = attempt == 0 && newest >= retry_at;
+        slot = slot_count ? find_locked(slots, slot_count, &key) : NULL;
+        if (slot && slot->count != 0) {
+            before = slot->count;
+            slot->count += slot->count < NTH_UNKNOWN - 1;
+        } else if (slot && !is_full_locked()) {
+            before = 0;
+            *slot = key;
+            used++;
+        }
+        lock_drop(&lock);
+        if (before != NTH_UNKNOWN)
+            return before;
+        if (!may_rebuild)
+            break;
+        rebuild(newest, seen);
+    }
+    atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+    return NTH_UNKNOWN;
+}
+
+uint64_t nth_lost(void)
+{
+    return atomic_load_explicit(&lost, memory_order_relaxed);
+}
+
+uint32_t nth_used(void)
+{
+    uint32_t now;
+
+    lock_take(&lock);
+    now = used;
+    lock_drop(&lock);
+    return now;
+}
+
+void nth_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_TRACKER);
+}

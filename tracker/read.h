@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * read.h - a capture as data, for the tools.
+ *
+ * Reads any bytes: every offset, number and length is checked, work and memory are bounded by the file's size. Reads
+ * the capture of a process that runs, was killed, or ended. What was not published when the file was read is absent.
+ *
+ *     *.kcap ─ read_open ─► identity · totals · live[] · event[] in seq order · strings, modules, stacks · rules
+ *
+ * Names nothing (tools/symbols) and concludes nothing (tools/model): numbers in it are the file's. Uses malloc; not part
+ * of libkedge.so. Threads: an open capture is read-only data.
+ */
+#ifndef KEDGE_TRACKER_READ_H
+#define KEDGE_TRACKER_READ_H
+
+#include "alloc/types.h"
+#include "tracker/format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define READ_FRAMES_MAX 128u /* deepest stack that read_stack writes */
+
+/* Why a file was refused, in words, and where in it. */
+struct read_error {
+    char text[256];
+    uint64_t offset;
+};
+
+struct read_module {
+    const char *path; /* "" = unknown */
+    uint64_t base, end, bias, hash;
+    uint8_t build_id[32];
+    unsigned build_id_bytes;
+    unsigned kind; /* enum intern_module_kind */
+    bool is_main;
+};
+
+/* One frame; module NULL = code in no loaded object. */
+struct read_frame {
+    const struct read_module *module;
+    uint32_t module_number;
+    uint64_t offset; /* ELF address, for addr2line */
+};
+
+/* One live allocation, in the order of their numbers. */
+struct read_live {
+    uint64_t seq, addr, size, stream, time_ns;
+    const char *path; /* anchor path, "" = none */
+    uint32_t path_number, instance, nth, stack;
+    int device;
+    unsigned flags; /* FORMAT_ALLOC_* */
+    enum format_hint_what hint;
+    int rule;
+};
+
+/* One event. Which of the fields below mean something depends on `kind`; the others are 0. */
+struct read_event {
+    enum format_event_kind kind;
+    uint32_t thread;
+    uint64_t seq;
+    uint64_t time_ns;
+    int device;
+    unsigned flags;
+
+    uint64_t addr, size,
+            stream;       /* alloc, free, hint; oom: size = requested; reserved: size = held now */
+    uint32_t stack;       /* alloc, free, oom; hint: of the toucher */
+    uint32_t path_number; /* anchor path */
+    uint32_t instance;
+    const char *path; /* never NULL */
+    uint32_t nth;     /* alloc */
+
+    enum edge_kind edge;   /* edge */
+    uint32_t anchor;       /* edge: instance id */
+    bool before_start;     /* edge: was open when the capture began */
+    uint64_t heap;         /* reserved */
+    uint64_t free_bytes;   /* oom */
+    uint64_t largest_free; /* oom */
+    int result;            /* oom, hint */
+
+    enum format_hint_what what; /* hint */
+    enum hint_mode mode;        /* hint */
+    int rule;                   /* hint, -1 = none */
+    size_t order;               /* of reading, for equal seq and time */
+};
+
+struct read_rule {
+    const char *id;
+    enum action action;
+    enum hint_mode mode;
+    uint32_t line;
+};
+
+struct read_pair {
+    const char *name;
+    const char *value;
+};
+
+struct read_device {
+    int device;
+    const char *name;
+    uint64_t total_bytes;
+    uint32_t driver_version;
+};
+
+struct read_coverage {
+    const char *hook;
+    const char *route;
+    uint64_t count;
+};
+
+struct read_note {
+    unsigned severity;
+    char *text;
+};
+
+struct read_thread {
+    uint32_t number;
+    uint32_t tid;
+    const char *name;
+};
+
+/* All of it; arrays belong to the capture. */
+struct read_capture {
+    uint32_t version;
+    enum format_state state;
+    uint32_t state_detail;
+    enum format_trace trace;
+    uint32_t pid, ppid;
+    uint64_t start_real_ns;
+    const char *exe, *host, *rank, *program;
+    const char **argv; /* as far as the header held it; NULL-terminated */
+    size_t argc;
+    uint64_t oom_count, last_seq, file_bytes;
+
+    struct format_totals total, device_total[FORMAT_DEVICES_MAX]; /* as the writer counted */
+    struct format_lost lost;
+
+    /* Events with a seq above this one are all there; 0 = all events of the run are there. */
+    uint64_t complete_after_seq;
+    bool has_all_events; /* nothing recycled, nothing dropped, and the trace was full or ring */
+
+    struct read_live *live;
+    size_t live_count;
+    struct read_event *event; /* by seq, then time */
+    size_t event_count;
+    struct read_module *module; /* [0] is unused */
+    size_t module_count;
+    struct read_rule *rule; /* index = rule number */
+    size_t rule_count;
+    struct read_pair *setting;
+    size_t setting_count;
+    struct read_device *device;
+    size_t device_count;
+    struct read_coverage *coverage;
+    size_t coverage_count;
+    struct read_note *note;
+    size_t note_count;
+    struct read_thread *thread;
+    size_t thread_count;
+
+    uint64_t hints_hash; /* 0 = the run had no hints */
+    const char *hints_path;
+    enum hint_mode hints_mode;
+
+    uint64_t bad_records; /* records that made no sense and were left out */
+    struct read_private *private;
+};
+
+/*
+ * Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn), -EPROTONOSUPPORT (a version that
+ * is not ours), -ENOMEM, or what open and read said. ret_error may be NULL.
+ */
+int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
+
+/* The same for bytes in memory, which need not live longer than the call. */
+int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,
+        struct read_error *ret_error);
+
+/* Gives all of it back. NULL is fine. */
+void read_close(struct read_capture *capture);
+
+/* Frames of a stack number, innermost first; returns how many. 0 for 0 and for numbers that the file does not hold. */
+unsigned read_stack(const struct read_capture *capture, uint32_t stack,
+        struct read_frame *ret_frames, unsigned max);
+
+/* The site key of a stack, as tag.site in the run and `c:` in a hint file. 0 for no stack. */
+uint64_t read_site(const struct read_capture *capture, uint32_t stack);
+
+/* A string by its number, "" if there is none. */
+const char *read_string(const struct read_capture *capture, uint32_t number);
+
+/* Where a live allocation was, for a pointer anywhere in it. NULL = in none. */
+const struct read_live *read_live_at(const struct read_capture *capture, uint64_t addr);
+
+#endif

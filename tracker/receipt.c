@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/receipt.h"
+
+#include "tracker/ownfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RECEIPT_BYTES_MAX 4096u
+#define RECEIPT_PATH_MAX  4200u
+
+static int receipt_path(const char *hints_path, const char *suffix, char *ret_path)
+{
+    int length = snprintf(ret_path, RECEIPT_PATH_MAX, "%s.receipt%s", hints_path, suffix);
+
+    return length < 0 || length >= (int)RECEIPT_PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int write_all(int fd, const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t done = write(fd, text, length);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -errno;
+        text += done;
+        length -= (size_t)done;
+    }
+    return 0;
+}
+
+/* A word of the receipt: no blanks, no control characters, so that a line is a line. */
+static bool is_word(const char *text)
+{
+    for (const char *at = text; *at; at++)
+        if (*at <= ' ' || *at > '~')
+            return false;
+    return text[0] != '\0';
+}
+
+static int format_receipt(const struct receipt *receipt, char *ret_text, size_t size)
+{
+    int length;
+
+    if (!is_word(receipt->program) || (receipt->date[0] && !is_word(receipt->date)))
+        return -EINVAL;
+    length = snprintf(ret_text, size,
+            "kedge-receipt 1\nhints %016" PRIx64 "\nprogram %s\nshadow clean %" PRIu32
+            "\ntrap clean %" PRIu32 "%s%s\n",
+            receipt->hints_hash, receipt->program, receipt->shadow_clean, receipt->trap_clean,
+            receipt->date[0] ? " " : "", receipt->date);
+    return length < 0 || (size_t)length >= size ? -EINVAL : length;
+}
+
+int receipt_write(const char *hints_path, const struct receipt *receipt)
+{
+    char path[RECEIPT_PATH_MAX];
+    char fresh[RECEIPT_PATH_MAX];
+    char text[512];
+    char suffix[32];
+    int length, fd, r;
+
+    (void)snprintf(suffix, sizeof suffix, ".%d", (int)getpid());
+    length = format_receipt(receipt, text, sizeof text);
+    if (length < 0)
+        return length;
+    r = receipt_path(hints_path, "", path);
+    if (r == 0)
+        r = receipt_path(hints_path, suffix, fresh);
+    if (r < 0)
+        return r;
+    (void)unlink(fresh); /* of an earlier process with our number */
+    fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -errno;
+    r = fchmod(fd, 0644) == 0 ? write_all(fd, text, (size_t)length) : -errno;
+    if (close(fd) != 0 && r == 0)
+        r = -errno;
+    if (r == 0 && rename(fresh, path) != 0)
+        r = -errno;
+    if (r < 0)
+        (void)unlink(fresh);
+    return r;
+}
+
+/* The next line as "key value"; NULL when it has another key. The line is cut out of the text. */
+static char *line_value(char **text, const char *key)
+{
+    size_t length = strlen(key);
+    char *line = *text;
+    char *end = strchr(line, '\n');
+
+    if (!end || strncmp(line, key, length) != 0 || line[length] != ' ')
+        return NULL;
+    *end = '\0';
+    *text = end + 1;
+    return line + length + 1;
+}
+
+static bool scan_hex(const char *text, uint64_t *ret_value)
+{
+    char *end = NULL;
+
+    if (strspn(text, "0123456789abcdef") != 16 || text[16] != '\0')
+        return false;
+    *ret_value = strtoull(text, &end, 16);
+    return *end == '\0';
+}
+
+/* "clean N", and a date behind it if `date` is given. */
+static bool scan_clean(char *text, uint32_t *ret_count, char *date, size_t date_size)
+{
+    unsigned long count;
+    char *end = NULL;
+
+    if (strncmp(text, "clean ", 6) != 0 || text[6] < '0' || text[6] > '9')
+        return false;
+    errno = 0;
+    count = strtoul(text + 6, &end, 10);
+    if (errno != 0 || count > UINT32_MAX)
+        return false;
+    *ret_count = (uint32_t)count;
+    if (*end == '\0')
+        return true;
+    if (*end != ' ' || !date || strlen(end + 1) >= date_size || !is_word(end + 1))
+        return false;
+    memcpy(date, end + 1, strlen(end + 1) + 1);
+    return true;
+}
+
+static bool parse(char *text, struct receipt *ret_receipt)
+{
+    char *version = line_value(&text, "kedge-receipt");
+    char *hints = version && strcmp(version, "1") == 0 ? line_value(&text, "hints") : NULL;
+    char *program = hints ? line_value(&text, "program") : NULL;
+    char *shadow = program ? line_value(&text, "shadow") : NULL;
+    char *trap = shadow ? line_value(&text, "trap") : NULL;
+
+    if (!trap || *text != '\0' || !scan_hex(hints, &ret_receipt->hints_hash) || !is_word(program)
+            || strlen(program) >= sizeof ret_receipt->program)
+        return false;
+    memcpy(ret_receipt->program, program, strlen(program) + 1);
+    return scan_clean(shadow, &ret_receipt->shadow_clean, NULL, 0)
+            && scan_clean(
+                    trap, &ret_receipt->trap_clean, ret_receipt->date, sizeof ret_receipt->date);
+}
+
+enum receipt_verdict receipt_check(
+        const char *hints_path, uint64_t hints_hash, const char *program, struct receipt *ret_found)
+{
+    char path[RECEIPT_PATH_MAX];
+    struct receipt found = {0};
+    const char *what = "";
+    char *text = NULL;
+    size_t length = 0;
+    bool is_good;
+    int r;
+
+    if (receipt_path(hints_path, "", path) < 0)
+        return RECEIPT_UNREADABLE;
+    r = ownfile_read(path, RECEIPT_BYTES_MAX, &text, &length, &what);
+    if (r == -ENOENT)
+        return RECEIPT_NONE;
+    if (r < 0)
+        return RECEIPT_UNREADABLE;
+    is_good = strlen(text) == length && parse(text, &found);
+    free(text);
+    if (!is_good)
+        return RECEIPT_UNREADABLE;
+    if (ret_found)
+        *ret_found = found;
+    if (found.hints_hash != hints_hash)
+        return RECEIPT_OTHER_HINTS;
+    if (strcmp(found.program, program) != 0)
+        return RECEIPT_OTHER_PROGRAM;
+    return found.shadow_clean > 0 && found.trap_clean > 0 ? RECEIPT_GOOD : RECEIPT_NOT_CLEAN;
+}
+
+const char *receipt_verdict_text(enum receipt_verdict verdict)
+{
+    static const char *const texts[RECEIPT_VERDICT_COUNT] = {
+            [RECEIPT_GOOD] = "verified",
+            [RECEIPT_NONE] = "no receipt",
+            [RECEIPT_OTHER_HINTS] = "the hints were changed since they were verified",
+            [RECEIPT_OTHER_PROGRAM] = "the receipt is for another program or build",
+            [RECEIPT_NOT_CLEAN] = "the receipt lacks a clean shadow or trap run",
+            [RECEIPT_UNREADABLE] = "the receipt is damaged or not the owner's",
+    };
+
+    return verdict < RECEIPT_VERDICT_COUNT ? texts[verdict] : "unknown";
+}

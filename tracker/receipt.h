@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * receipt.h - the proof that a hint file was verified, kept beside it.
+ *
+ * `live` needs a receipt (R87): `kedge verify` runs the program in shadow, then in trap, and writes FILE.receipt. It
+ * names the hint file by the hash of its bytes and the program by its build-id, so that editing the file or rebuilding
+ * the program voids it. Five lines of text:
+ *
+ *     kedge-receipt 1
+ *     hints 9b1f44d0e2a7c315
+ *     program build-id:7f3c01aa92de...
+ *     shadow clean 1
+ *     trap clean 1 2026-11-21T12:00:00Z
+ *
+ * A receipt is no signature: whoever can write the hint file can write its receipt. It keeps people from going live by
+ * mistake. The same ownership rules as for hints hold (R54). Threads: no state. Uses malloc (stdio-free).
+ */
+#ifndef KEDGE_TRACKER_RECEIPT_H
+#define KEDGE_TRACKER_RECEIPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct receipt {
+    uint64_t hints_hash;   /* struct hintfile.hash */
+    char program[96];      /* where_program() of the run, read_capture.program in a tool */
+    uint32_t shadow_clean; /* runs without a late use */
+    uint32_t trap_clean;   /* runs without a violation */
+    char date[32];         /* ISO 8601, informative */
+};
+
+enum receipt_verdict {
+    RECEIPT_GOOD,          /* live may act */
+    RECEIPT_NONE,          /* there is no receipt */
+    RECEIPT_OTHER_HINTS,   /* the hint file was changed since */
+    RECEIPT_OTHER_PROGRAM, /* it was written for another program or build */
+    RECEIPT_NOT_CLEAN,     /* a step is missing */
+    RECEIPT_UNREADABLE,    /* damaged, too large, or fails R54 */
+    RECEIPT_VERDICT_COUNT,
+};
+
+/* Writes <hints>.receipt, 0644 whatever the umask, replacing an old one in one step. 0 or -errno. */
+int receipt_write(const char *hints_path, const struct receipt *receipt);
+
+/* Compares <hints>.receipt with the hash of the bytes in use and the program. *ret_found (may be NULL) is what it says. */
+enum receipt_verdict receipt_check(const char *hints_path, uint64_t hints_hash, const char *program,
+        struct receipt *ret_found);
+
+/* The verdict in words, for one line of a message: "no receipt", "hints changed since they were verified" ... */
+const char *receipt_verdict_text(enum receipt_verdict verdict);
+
+#endif

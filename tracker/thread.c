@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/thread.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static __thread struct thread *current;
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool has_key; /* fixed by key_once */
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+/* guarded by lock: */
+static struct thread *free_records;
+static uint32_t last_number;
+
+static void thread_ended(void *record)
+{
+    struct thread *thread = record;
+
+    anchor_thread_exit(thread);
+    caplog_thread_exit(thread);
+    current = NULL;
+    lock_take(&lock);
+    thread->next_free = free_records;
+    free_records = thread;
+    lock_drop(&lock);
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, thread_ended) == 0;
+}
+
+static struct thread *new_record(void)
+{
+    struct thread *thread;
+    uint32_t number;
+
+    lock_take(&lock);
+    thread = free_records;
+    if (thread)
+        free_records = thread->next_free;
+    number = ++last_number;
+    lock_drop(&lock);
+
+    if (thread)
+        memset(thread, 0, sizeof *thread);
+    else
+        thread = meta_get(sizeof *thread);
+    if (!thread)
+        return NULL;
+    thread->number = number;
+    thread->tid = (uint32_t)syscall(SYS_gettid);
+    return thread;
+}
+
+struct thread *thread_self(void)
+{
+    if (__builtin_expect(current == NULL, 0)) {
+        (void)pthread_once(&key_once, make_key);
+        current = new_record();
+        if (current && has_key)
+            (void)pthread_setspecific(key, current); /* failed: the record lives on unused */
+    }
+    return current;
+}
+
+void thread_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_TRACKER);
+    free_records = NULL; /* may have been torn in the parent at the moment of the fork */
+    if (current)
+        current->tid = (uint32_t)syscall(SYS_gettid);
+}

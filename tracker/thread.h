@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * thread.h - what tracker/ keeps per thread.
+ *
+ * One record per thread, found through one thread-local pointer: the memo of where.c, the open ranges of anchor.c, the
+ * chunk of caplog.c, the stack's bounds of unwind.c. Records come from meta.h and are used again when their thread
+ * ended; a key destructor tells anchor and caplog of the end.
+ *
+ * Threads: a record is used by its own thread only, except in the child of a fork, which has one thread.
+ */
+#ifndef KEDGE_TRACKER_THREAD_H
+#define KEDGE_TRACKER_THREAD_H
+
+#include "tracker/anchor.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define THREAD_MEMO     16u  /* stacks that a thread remembers; a power of two */
+#define THREAD_RANGES   128u /* entries of the range stack, refused pushes included */
+#define THREAD_NAME_MAX 16u
+
+/* where.c: return addresses seen by this thread. */
+struct thread_memo {
+    uint64_t hash; /* of the addresses, 0 = empty */
+    uint64_t site;
+    uint32_t leaf;
+    uint32_t generation; /* of the loaded modules */
+};
+
+/* anchor.c: one pushed range; range 0 = it was refused and only waits for its pop. */
+struct thread_range {
+    uint32_t range;
+    uint32_t domain;
+};
+
+struct thread {
+    uint32_t number; /* from 1, never used twice */
+    uint32_t tid;
+    bool in_where;
+    bool is_announced; /* its name is in the capture */
+
+    uintptr_t stack_low, stack_high; /* 0 = not asked yet */
+
+    struct thread_memo memo[THREAD_MEMO];
+
+    struct thread_range ranges[THREAD_RANGES];
+    uint32_t range_count;
+    uint32_t range_overflow; /* pushes beyond THREAD_RANGES */
+    uint32_t range_real;     /* entries with a range */
+
+    uint32_t chunk;       /* caplog.c: index of the chunk that it writes to, 0 = none */
+    uint32_t chunk_epoch; /* of the log that it belongs to */
+
+    struct thread *next_free;
+};
+
+/* This thread's record; made at the first call. NULL if there is no memory for it. */
+struct thread *thread_self(void);
+
+/* In the child of a fork: locks are new, the records of the other threads are lost. */
+void thread_fork_child(void);
+
+/* Called at a thread's end, by thread.c only. */
+void anchor_thread_exit(struct thread *thread);
+void caplog_thread_exit(struct thread *thread);
+
+#endif

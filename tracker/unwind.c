@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/unwind.h"
+
+#include "tracker/thread.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define DEPTH_DEFAULT 48u
+#define OWN_FRAMES    4u /* of the walker and of this file */
+
+/* libunwind's values (its enum is part of its ABI). */
+#define CACHE_GLOBAL 1
+
+#if defined(__x86_64__)
+#    define UNW_PREFIX "_ULx86_64_"
+#elif defined(__aarch64__)
+#    define UNW_PREFIX "_ULaarch64_"
+#else
+#    define UNW_PREFIX "_UL_none_"
+#endif
+
+typedef int (*walk_fn)(void **buffer, int size);
+
+/* fixed by unwind_init, before there are other threads */
+static struct {
+    enum unwind_engine engine;
+    unsigned depth;
+    walk_fn walk; /* unw_backtrace or backtrace */
+} unwinder = {.depth = DEPTH_DEFAULT};
+
+static void *object_symbol(void *object, const char *symbol, const struct unwind_ops *ops)
+{
+    return object ? ops->symbol(object, symbol) : NULL;
+}
+
+/* ISO C has no cast from void * to a function; POSIX promises that the bytes are the same. */
+static walk_fn as_walk(void *symbol)
+{
+    walk_fn walk = NULL;
+
+    memcpy(&walk, &symbol, sizeof walk);
+    return walk;
+}
+
+static walk_fn open_libunwind(const struct unwind_ops *ops)
+{
+    void *object = ops->open("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    walk_fn walk = as_walk(object_symbol(object, "unw_backtrace", ops));
+    void *space_symbol = object_symbol(object, UNW_PREFIX "local_addr_space", ops);
+    void *policy_symbol = object_symbol(object, UNW_PREFIX "set_caching_policy", ops);
+    int (*set_policy)(void *space, int policy) = NULL;
+    void *space = NULL;
+
+    if (walk && space_symbol && policy_symbol) {
+        memcpy(&space, space_symbol, sizeof space);
+        memcpy(&set_policy, &policy_symbol, sizeof set_policy);
+        /* One cache for all threads: a cache per thread is not compiled into Debian's library. */
+        (void)set_policy(space, CACHE_GLOBAL);
+    }
+    return walk;
+}
+
+/* Not the symbol that we are linked with: a libunwind elsewhere in the process may offer a weak one. */
+static walk_fn open_backtrace(const struct unwind_ops *ops)
+{
+    void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+    return as_walk(object_symbol(object, "backtrace", ops));
+}
+
+int unwind_init(const struct unwind_opts *opts)
+{
+    enum unwind_engine engine = UNWIND_ENGINE_NONE;
+    walk_fn walk = NULL;
+
+    if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
+        return -EINVAL;
+    if (opts->mode == UNWIND_FP)
+        engine = UNWIND_ENGINE_FP;
+    if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
+        if (!opts->ops.open || !opts->ops.symbol)
+            return -EINVAL;
+        walk = open_libunwind(&opts->ops);
+        engine = UNWIND_ENGINE_LIBUNWIND;
+        if (!walk) {
+            walk = open_backtrace(&opts->ops);
+            engine = walk ? UNWIND_ENGINE_BACKTRACE : UNWIND_ENGINE_FP;
+        }
+    }
+    unwinder.engine = engine;
+    unwinder.walk = walk;
+    unwinder.depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
+    return 0;
+}
+
+/*
+ * The bounds of this thread's stack, asked once: pthread_getattr_np reads /proc/self/maps on the main thread. A walk on
+ * another stack (a coroutine, sigaltstack) finds itself outside and stops at once.
+ */
+static void find_stack(struct thread *thread)
+{
+    pthread_attr_t attr;
+    void *low = NULL;
+    size_t size = 0;
+
+    thread->stack_low = 1;
+    thread->stack_high = 1;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return;
+    if (pthread_attr_getstack(&attr, &low, &size) == 0) {
+        thread->stack_low = (uintptr_t)low;
+        thread->stack_high = (uintptr_t)low + size;
+    }
+    (void)pthread_attr_destroy(&attr);
+}
+
+/* A frame is {caller's frame, return address}; anything else ends the walk, and nothing outside the stack is read. */
+__attribute__((no_sanitize("address"))) static unsigned walk_frame_pointers(
+        uintptr_t *ret_ips, unsigned max, uintptr_t frame)
+{
+    struct thread *thread = thread_self();
+    unsigned count = 0;
+
+    if (!thread)
+        return 0;
+    if (thread->stack_high == 0)
+        find_stack(thread);
+    while (count < max && frame % sizeof(uintptr_t) == 0 && frame >= thread->stack_low
+            && frame + 2 * sizeof(uintptr_t) <= thread->stack_high) {
+        uintptr_t words[2];
+
+        memcpy(words, (const void *)frame, sizeof words); // NOLINT(performance-no-int-to-ptr)
+        if (words[1] == 0)
+            break;
+        ret_ips[count++] = words[1];
+        if (words[0] <= frame)
+            break;
+        frame = words[0];
+    }
+    return count;
+}
+
+/* The walkers begin with frames of their own choice; ours begins with the caller of unwind_frames. */
+static unsigned walk_from(uintptr_t caller, uintptr_t *ret_ips, unsigned max)
+{
+    void *buffer[UNWIND_DEPTH_MAX + OWN_FRAMES];
+    int found = unwinder.walk(buffer, (int)(max + OWN_FRAMES));
+    int first = 0;
+    unsigned count = 0;
+
+    while (first < found && (uintptr_t)buffer[first] != caller)
+        first++;
+    if (first == found)
+        first = 0;
+    while (first < found && count < max)
+        ret_ips[count++] = (uintptr_t)buffer[first++];
+    return count;
+}
+
+__attribute__((noinline)) unsigned unwind_frames(uintptr_t *ret_ips, unsigned max)
+{
+    if (max > unwinder.depth)
+        max = unwinder.depth;
+    if (unwinder.engine == UNWIND_ENGINE_FP)
+        return walk_frame_pointers(ret_ips, max, (uintptr_t)__builtin_frame_address(0));
+    if (unwinder.engine == UNWIND_ENGINE_NONE)
+        return 0;
+    return walk_from((uintptr_t)__builtin_return_address(0), ret_ips, max);
+}
+
+int unwind_warm(void)
+{
+    uintptr_t ips[UNWIND_DEPTH_MAX];
+
+    if (unwinder.engine == UNWIND_ENGINE_NONE)
+        return 0;
+    return unwind_frames(ips, UNWIND_DEPTH_MAX) > 0 ? 0 : -ENODATA;
+}
+
+enum unwind_engine unwind_engine(void)
+{
+    return unwinder.engine;
+}
+
+const char *unwind_engine_name(enum unwind_engine engine)
+{
+    static const char *const names[UNWIND_ENGINE_COUNT] = {
+            [UNWIND_ENGINE_NONE] = "none",
+            [UNWIND_ENGINE_LIBUNWIND] = "libunwind",
+            [UNWIND_ENGINE_BACKTRACE] = "backtrace",
+            [UNWIND_ENGINE_FP] = "fp",
+    };
+
+    return engine < UNWIND_ENGINE_COUNT ? names[engine] : "none";
+}
+
+unsigned unwind_depth(void)
+{
+    return unwinder.depth;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind.h - the return addresses above the caller.
+ *
+ * libunwind is never linked: as a dependency of a preloaded object it would sit in the global scope before libgcc_s,
+ * and C++ programs would bind their _Unwind_* functions to it (pthread_cancel then skips destructors). It is opened
+ * with RTLD_LOCAL and used through four pointers. Where it is missing, glibc's backtrace() is used, and UNWIND_FP
+ * walks frame pointers inside the bounds of the thread's own stack.
+ *
+ *     unwind_init ─► libunwind.so.8 (dlopen, RTLD_LOCAL) ─► or libc backtrace() ─► or nothing
+ *
+ * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
+ * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_frames from any thread,
+ * with no kedge lock held (a cold libunwind takes the loader's lock). No malloc of ours.
+ */
+#ifndef KEDGE_TRACKER_UNWIND_H
+#define KEDGE_TRACKER_UNWIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UNWIND_DEPTH_MAX 128
+
+enum unwind_mode {
+    UNWIND_AUTO,   /* libunwind, else backtrace() */
+    UNWIND_NATIVE, /* the same; differs from AUTO once AUTO adds Python stacks */
+    UNWIND_FP,     /* frame pointers only: fast, stops at the first function compiled without */
+    UNWIND_OFF,
+    UNWIND_MODE_COUNT,
+};
+
+/* What is really used after unwind_init. */
+enum unwind_engine {
+    UNWIND_ENGINE_NONE,
+    UNWIND_ENGINE_LIBUNWIND,
+    UNWIND_ENGINE_BACKTRACE,
+    UNWIND_ENGINE_FP,
+    UNWIND_ENGINE_COUNT,
+};
+
+/* The real loader functions: the caller hooks dlsym itself and must not be entered again from here. */
+struct unwind_ops {
+    void *(*open)(const char *file, int flags);        /* dlopen */
+    void *(*symbol)(void *handle, const char *symbol); /* dlsym */
+};
+
+struct unwind_opts {
+    enum unwind_mode mode;
+    unsigned depth; /* frames looked at, own ones included; 0 = 48; at most UNWIND_DEPTH_MAX */
+    struct unwind_ops ops;
+};
+
+/*
+ * Chooses the engine. Returns 0, or -EINVAL (mode or depth out of range, ops missing). A missing libunwind is no
+ * error: unwind_engine says what came of it. May be called again (tests), while no thread unwinds.
+ */
+int unwind_init(const struct unwind_opts *opts);
+
+/*
+ * One walk while the process has one thread: the first walk opens libgcc_s or sets up libunwind's caches, and both
+ * are unsafe to race (libunwind 1.6 has a known race there). Returns 0 or -ENODATA when nothing was found.
+ */
+int unwind_warm(void);
+
+/*
+ * Writes at most `max` return addresses, innermost first, into `ret_ips`; the first one lies in our caller. Returns
+ * how many, 0 when stacks are off or the walk failed.
+ */
+unsigned unwind_frames(uintptr_t *ret_ips, unsigned max);
+
+/* What unwind_init chose, and its name for the capture ("libunwind", "backtrace", "fp", "none"). */
+enum unwind_engine unwind_engine(void);
+const char *unwind_engine_name(enum unwind_engine engine);
+
+/* The depth in force. */
+unsigned unwind_depth(void);
+
+#endif

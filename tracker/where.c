@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/where.h"
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "tracker/anchor.h"
+#include "tracker/intern.h"
+#include "tracker/modules.h"
+#include "tracker/nth.h"
+#include "tracker/numtable.h"
+#include "tracker/site.h"
+#include "tracker/thread.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STACKS_MAX (1u << 20) /* walks remembered for all threads */
+
+/* A walk that was seen, by any thread. */
+struct known {
+    uint64_t hash;
+    uint64_t site;
+    uint32_t leaf;
+    uint32_t generation;
+};
+
+struct known_key {
+    uint64_t hash;
+    uint32_t generation;
+};
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+
+/* guarded by lock for adding; entries that known_table knows are read by anyone */
+static struct span known_span;
+static struct numtable known_table;
+static uint32_t known_count;
+
+/* fixed by where_init */
+static uint64_t min_size;
+static char program[96];
+static bool has_stacks;
+
+/* any thread, relaxed: */
+static _Atomic uint64_t asked, memo_hits, stacks_lost;
+
+static void count_one(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static void name_program(void)
+{
+    const struct intern_module *module = modules_main();
+    size_t used = sizeof "build-id:" - 1;
+
+    program[0] = '\0';
+    if (!module)
+        return;
+    if (module->build_id_bytes == 0) {
+        (void)snprintf(program, sizeof program, "path:%016llx", (unsigned long long)module->hash);
+        return;
+    }
+    memcpy(program, "build-id:", used);
+    for (unsigned i = 0; i < module->build_id_bytes && used + 3 <= sizeof program; i++) {
+        program[used++] = "0123456789abcdef"[module->build_id[i] >> 4];
+        program[used++] = "0123456789abcdef"[module->build_id[i] & 15];
+    }
+    program[used] = '\0';
+}
+
+int where_init(const struct where_opts *opts)
+{
+    int r = unwind_init(&opts->unwind);
+
+    if (r < 0)
+        return r;
+    if (!known_span.base) {
+        r = span_init(&known_span, ((size_t)STACKS_MAX + 1) * sizeof(struct known));
+        if (r < 0)
+            return r;
+    }
+    r = modules_init(opts->self);
+    if (r < 0)
+        return r;
+    name_program();
+    min_size = opts->min_size;
+    has_stacks = unwind_engine() != UNWIND_ENGINE_NONE;
+    (void)unwind_warm(); /* without a walk there are no stacks, and where_am_i counts that */
+    return 0;
+}
+
+static struct known *known_at(uint32_t number)
+{
+    return (struct known *)(void *)known_span.base + number;
+}
+
+static bool same_walk(uint32_t number, const void *key)
+{
+    const struct known_key *wanted = key;
+
+    return known_at(number)->hash == wanted->hash
+            && known_at(number)->generation == wanted->generation;
+}
+
+/* Forgetting is harmless: the walk is resolved again next time. */
+static void remember(const struct known *known)
+{
+    struct known_key key = {known->hash, known->generation};
+
+    lock_take(&lock);
+    if (known_count < STACKS_MAX && numtable_find(&known_table, known->hash, same_walk, &key) == 0
+            && span_commit(&known_span, ((size_t)known_count + 2) * sizeof *known) == 0) {
+        *known_at(known_count + 1) = *known;
+        if (numtable_add(&known_table, known->hash, known_count + 1) == 0)
+            known_count++;
+    }
+    lock_drop(&lock);
+}
+
+/* Frames of the program's own, innermost first: addresses become places in modules. */
+static unsigned strip(const uintptr_t *ips, unsigned count, struct intern_frame *ret_frames)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        uintptr_t call = ips[i] - 1; /* a return address may belong to the next function already */
+        const struct intern_module *module;
+        uint32_t number = modules_at(call);
+
+        module = intern_module_at(number);
+        if (!module)
+            ret_frames[kept++] = (struct intern_frame){0, call};
+        else if (module->kind == INTERN_MODULE_PROGRAM)
+            ret_frames[kept++] = (struct intern_frame){number, call - module->bias};
+    }
+    return kept;
+}
+
+static uint64_t site_of(const struct intern_frame *frames, unsigned count)
+{
+    uint64_t hashes[SITE_FRAMES];
+    unsigned used = count < SITE_FRAMES ? count : SITE_FRAMES;
+
+    for (unsigned i = 0; i < used; i++) {
+        const struct intern_module *module = intern_module_at(frames[i].module);
+
+        /* generated code has no address that lasts beyond this run */
+        hashes[i] = module ? site_frame(module->hash, frames[i].offset) : site_frame(0, 0);
+    }
+    return site_combine(hashes, used);
+}
+
+static void resolve(const uintptr_t *ips, unsigned count, struct known *known)
+{
+    struct intern_frame frames[UNWIND_DEPTH_MAX];
+    unsigned kept = strip(ips, count, frames);
+
+    known->leaf = intern_stack(frames, kept);
+    known->site = site_of(frames, kept);
+    /* A module that turned up in strip() made a new generation; what was resolved holds for it. */
+    known->generation = modules_generation();
+}
+
+/* Within this run only, so it may be quicker than site_hash: one multiplication for each address. */
+static uint64_t walk_hash(const uintptr_t *ips, unsigned count)
+{
+    uint64_t hash = count;
+
+    for (unsigned i = 0; i < count; i++) {
+        hash = (hash ^ ips[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return site_hash(&hash, sizeof hash, 4);
+}
+
+/* Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. */
+static void look_up(
+        struct thread *thread, const uintptr_t *ips, unsigned count, struct known *ret_known)
+{
+    uint64_t hash = walk_hash(ips, count);
+    struct known_key key = {hash ? hash : 1, modules_generation()};
+    struct thread_memo *memo = &thread->memo[key.hash & (THREAD_MEMO - 1)];
+    uint32_t number;
+
+    if (memo->hash == key.hash && memo->generation == key.generation) {
+        count_one(&memo_hits);
+        ret_known->leaf = memo->leaf;
+        ret_known->site = memo->site;
+        return;
+    }
+    number = numtable_find(&known_table, key.hash, same_walk, &key);
+    if (number != 0) {
+        *ret_known = *known_at(number);
+    } else {
+        ret_known->hash = key.hash;
+        resolve(ips, count, ret_known);
+        remember(ret_known);
+    }
+    *memo = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
+}
+
+/* The walk from `caller` outwards: what lies below it is this file and unwind.c. */
+static void take_stack(struct thread *thread, uintptr_t caller, struct known *ret_known)
+{
+    uintptr_t ips[UNWIND_DEPTH_MAX];
+    unsigned count = unwind_frames(ips, UNWIND_DEPTH_MAX);
+    unsigned first = 0;
+
+    while (first < count && ips[first] != caller)
+        first++;
+    if (first == count)
+        first = 0;
+    if (count == 0)
+        count_one(&stacks_lost);
+    else
+        look_up(thread, ips + first, count - first, ret_known);
+}
+
+__attribute__((noinline)) int where_am_i(uint64_t size, int device, struct tag *ret_tag)
+{
+    struct thread *thread = thread_self();
+    struct known known = {0};
+    struct anchor_place place;
+
+    *ret_tag = (struct tag){.path = "", .size = size, .device = device};
+    if (!thread || thread->in_where)
+        return -EAGAIN;
+    thread->in_where = true;
+    count_one(&asked);
+    if (has_stacks && size >= min_size)
+        take_stack(thread, (uintptr_t)__builtin_return_address(0), &known);
+    anchor_here(&place);
+    ret_tag->site = known.site;
+    ret_tag->stack = known.leaf;
+    ret_tag->anchor = place.anchor;
+    ret_tag->instance = place.instance;
+    ret_tag->path = place.path;
+    ret_tag->nth = nth_count(place.anchor, known.site, size);
+    thread->in_where = false;
+    return 0;
+}
+
+__attribute__((noinline)) uint32_t where_stack(void)
+{
+    struct thread *thread = thread_self();
+    struct known known = {0};
+
+    if (!thread || thread->in_where || !has_stacks)
+        return 0;
+    thread->in_where = true;
+    take_stack(thread, (uintptr_t)__builtin_return_address(0), &known);
+    thread->in_where = false;
+    return known.leaf;
+}
+
+void where_modules_changed(void)
+{
+    modules_reload();
+}
+
+const char *where_program(void)
+{
+    return program;
+}
+
+void where_stats(struct where_stats *ret_stats)
+{
+    *ret_stats = (struct where_stats){
+            .asked = atomic_load_explicit(&asked, memory_order_relaxed),
+            .memo_hits = atomic_load_explicit(&memo_hits, memory_order_relaxed),
+            .stacks_lost = atomic_load_explicit(&stacks_lost, memory_order_relaxed),
+            .nth_lost = nth_lost(),
+            .no_build_id = modules_without_build_id(),
+    };
+}
+
+void where_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_TRACKER);
+    thread_fork_child();
+    intern_fork_child();
+    modules_fork_child();
+    nth_fork_child();
+    anchor_fork_child();
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * where.h - who asks for memory, and where in the program.
+ *
+ *     return addresses ─ strip ─► frames ─ intern ─► leaf, site ┐
+ *     anchor_here ─────────────────────────► anchor, path ──────┼─► struct tag ─► hint.h, capture.h
+ *     (anchor, site, size) counted ────────► nth ───────────────┘
+ *
+ * Stripped are frames inside kedge, libcuda, libcudart and libc/ld.so, wherever they stand: what is left is the
+ * program's own path to this allocation. `site` hashes the innermost 8 of them by (build-id of the module, offset in
+ * it), so it is equal from run to run under ASLR and changes when a module is rebuilt. A module without a build-id
+ * counts by path and file size. Code in no module counts as one unknown frame.
+ *
+ * `nth` counts per (anchor instance, site, size), from 0. The table is bounded; a key for which there is no room has
+ * the count UINT32_MAX, which only a rule for `nth: all` matches.
+ *
+ * Does not look at Python (tag.pystack is 0), does not write anything down, never called from a signal handler (R49).
+ * Threads: any, no kedge lock may be held (a new address asks the loader). The same stack again costs the walk and one
+ * look into a small per-thread memo. No malloc.
+ */
+#ifndef KEDGE_TRACKER_WHERE_H
+#define KEDGE_TRACKER_WHERE_H
+
+#include "alloc/types.h"
+#include "tracker/unwind.h"
+
+#include <stdint.h>
+
+struct where_opts {
+    struct unwind_opts unwind;
+    uint64_t min_size; /* smaller requests get no stack (KEDGE_STACKS min=) */
+    const void *
+            self; /* any address inside libkedge.so, so that its frames are known; NULL = strip none as ours */
+};
+
+struct where_stats {
+    uint64_t asked;       /* where_am_i calls */
+    uint64_t memo_hits;   /* stacks that the thread's memo knew */
+    uint64_t stacks_lost; /* requests without a stack although one was wanted */
+    uint64_t nth_lost;    /* requests without a place in the nth table */
+    uint64_t no_build_id; /* modules counted by path and size */
+};
+
+/* Once, in the constructor, with one thread: chooses the unwinder, warms it up, notes the modules loaded so far. */
+int where_init(const struct where_opts *opts);
+
+/*
+ * Fills *ret_tag for a request of `size` bytes on `device` (-1 = unknown). Always fills all of it: what cannot be
+ * known is 0 (stack, site) or "" (path). Returns 0, or -EAGAIN if it was called from inside itself (tag filled with
+ * zeroes). noinline: the first frame is the caller's.
+ */
+int where_am_i(uint64_t size, int device, struct tag *ret_tag);
+
+/*
+ * The stack of this point as a leaf, 0 if there is none: for the toucher of a released range, which no rule counts.
+ * Same context as where_am_i.
+ */
+uint32_t where_stack(void);
+
+/* A library was unloaded: addresses may mean something else now. Any thread; call it after a dlclose that succeeded. */
+void where_modules_changed(void);
+
+/*
+ * What the program is, for receipts and the capture: "build-id:<hex>" of the main executable, else "path:<hex16>".
+ * Known after where_init; "" before.
+ */
+const char *where_program(void);
+
+void where_stats(struct where_stats *ret_stats);
+
+/* In the child of a fork, once: locks of where, anchor and intern are new again. Async-signal-safe. */
+void where_fork_child(void);
+
+#endif
