@@ -620,7 +620,8 @@ static void tell_touch(
                  "call "
                  "is stopped (both stacks are in %s)",
                 hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
-                (unsigned long)hit->size, (void *)(uintptr_t)hit->base, capture_path());
+                (unsigned long)hit->size, (void *)(uintptr_t)hit->base,
+                *capture_path() ? capture_path() : "no capture is written");
 }
 
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
