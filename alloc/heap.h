@@ -172,6 +172,7 @@ struct heap {
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
     uint32_t busy;        /* driver calls under way that will come back to this heap */
     uint32_t stream_count;
+    bool strict;   /* plain: cut segments have led above the budget, so none is cut any more */
     bool no_vmm;   /* the driver has none: plain segments */
     bool no_hints; /* the driver has none: hinted blocks cannot be placed */
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
@@ -494,6 +495,15 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
+/* The storage that a live block takes at best: on a plain heap a large one starts on a granule and has its granules for
+ * itself, as an allocation of the driver's own would. */
+static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
+{
+    return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE
+            ? heap_round(block->node.size, GRANULE_SIZE)
+            : block->node.size;
+}
+
 /* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
 static inline bool heap_is_stored(const struct pool *pool, const struct block *block)
 {
@@ -510,15 +520,16 @@ static inline void heap_count_birth(struct pool *pool, const struct block *block
     struct device *device = segment->heap->device;
     uint64_t size = block->node.size;
     uint64_t requested = size - block->slack;
+    uint64_t stored = heap_storage(segment->heap, block);
 
     segment->tenants++;
     tally->live_count++;
     tally->live_rounded += size;
     tally->live_requested += requested;
     tally->used += heap_round(requested, 512);
-    tally->stored += size;
+    tally->stored += stored;
     device->live_requested += requested;
-    device->stored += size;
+    device->stored += stored;
     heap_raise(&tally->live_requested_high, tally->live_requested);
     heap_raise(&tally->used_high, tally->used);
     heap_raise(&tally->stored_high, tally->stored);
@@ -541,8 +552,10 @@ static inline void heap_count_death(struct pool *pool, const struct block *block
     tally->used -= heap_round(requested, 512);
     device->live_requested -= requested;
     if (heap_is_stored(pool, block)) {
-        tally->stored -= size;
-        device->stored -= size;
+        uint64_t stored = heap_storage(segment->heap, block);
+
+        tally->stored -= stored;
+        device->stored -= stored;
     }
 }
 

@@ -282,8 +282,9 @@ struct pool_stats {
     uint64_t live_count;
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
-    uint64_t used;        /* live_requested with each block rounded to 512: USED of R78 */
-    uint64_t stored;      /* live_rounded less what hints marked dead: what needs storage */
+    uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
+    uint64_t
+            stored; /* the storage that live blocks need at best: whole granules for large plain ones, nothing for what hints marked dead */
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */
     uint64_t quarantined; /* freed during a capture, kept for good */

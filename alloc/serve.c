@@ -312,7 +312,12 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
         return r;
     if (trim_device(pool, serve->request->device, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
-    return excess(pool, serve) ? hit_other(pool, serve, false) : NEXT;
+    if (!excess(pool, serve))
+        return NEXT;
+    lock_take(&pool->lock);
+    serve->heap->strict = true;
+    lock_drop(&pool->lock);
+    return hit_other(pool, serve, false);
 }
 
 static int serve_sync(struct pool *pool, struct serve *serve)
@@ -604,7 +609,8 @@ static int measure(const struct pool *pool, struct serve *serve)
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
     if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
-        serve->want.most = serve->want.size * opts->cut;
+        serve->want.most = serve->heap->strict ? heap_round(serve->want.size, GRANULE_SIZE)
+                                               : serve->want.size * opts->cut;
     return 0;
 }
 

@@ -41,7 +41,7 @@ static struct {
     devptr_t next_address;
     uint64_t next_handle;
     uint64_t sizes[1 << 20]; /* of handles, and of segments by page */
-} device = { .next_address = PAGE };
+} device = {.next_address = PAGE};
 
 static uint64_t pages(uint64_t size)
 {
@@ -216,25 +216,25 @@ static int readers_passed(void *self, uint64_t snapshot)
 }
 
 static const struct driver driver = {
-    .mem_alloc = mem_alloc,
-    .mem_free = mem_free,
-    .granularity = granularity,
-    .memory = memory,
-    .address_reserve = address_reserve,
-    .address_free = address_free,
-    .handle_create = handle_create,
-    .handle_release = handle_release,
-    .map = map,
-    .unmap = unmap,
-    .set_access = set_access,
-    .fence_record = fence_record,
-    .stream_record = stream_record,
-    .fence_query = fence_query,
-    .fence_wait = fence_wait,
-    .stream_wait_fence = stream_wait_fence,
-    .fence_put = fence_put,
-    .readers_snapshot = readers_snapshot,
-    .readers_passed = readers_passed,
+        .mem_alloc = mem_alloc,
+        .mem_free = mem_free,
+        .granularity = granularity,
+        .memory = memory,
+        .address_reserve = address_reserve,
+        .address_free = address_free,
+        .handle_create = handle_create,
+        .handle_release = handle_release,
+        .map = map,
+        .unmap = unmap,
+        .set_access = set_access,
+        .fence_record = fence_record,
+        .stream_record = stream_record,
+        .fence_query = fence_query,
+        .fence_wait = fence_wait,
+        .stream_wait_fence = stream_wait_fence,
+        .fence_put = fence_put,
+        .readers_snapshot = readers_snapshot,
+        .readers_passed = readers_passed,
 };
 
 static struct event *events;
@@ -263,10 +263,10 @@ static int read_trace(const char *path)
                 abort();
         }
         events[event_count++] = (struct event){
-            .is_free = op == 'f',
-            .id = id,
-            .size = size,
-            .stream = 1 + stream,
+                .is_free = op == 'f',
+                .id = id,
+                .size = size,
+                .stream = 1 + stream,
         };
         if (id >= id_count)
             id_count = id + 1;
@@ -305,14 +305,14 @@ static struct pool *pool;
 static devptr_t take(const struct event *event)
 {
     struct pool_request request = {
-        .size = event->size ? event->size : 1,
-        .owner = 1,
-        .context = 1,
-        .stream = on_stream ? event->stream : 0,
-        .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-        .may_call = true,
-        .may_fence = true,
-        .may_wait = true,
+            .size = event->size ? event->size : 1,
+            .owner = 1,
+            .context = 1,
+            .stream = on_stream ? event->stream : 0,
+            .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .may_call = true,
+            .may_fence = true,
+            .may_wait = true,
     };
     struct outcome told;
 
@@ -325,9 +325,9 @@ static devptr_t take(const struct event *event)
 static void give(devptr_t ptr, const struct event *event)
 {
     struct pool_free_request request = {
-        .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-        .stream = on_stream ? event->stream : 0,
-        .may_fence = true,
+            .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .stream = on_stream ? event->stream : 0,
+            .may_fence = true,
     };
     struct outcome told;
 
@@ -340,7 +340,7 @@ static void pass(int number)
 {
     devptr_t *ptrs = calloc(id_count, sizeof(*ptrs));
     const struct event **births = calloc(id_count, sizeof(const struct event *));
-    struct live live = { 0 };
+    struct live live = {0};
     uint64_t calls = device.calls;
     uint64_t waits = device.waits;
     uint64_t lag = device.lag;
@@ -365,8 +365,7 @@ static void pass(int number)
             number, (double)live.rounded_high / (double)device.held_high,
             (double)live.rounded_high / (double)live.native_high,
             (double)live.rounded_high / (1 << 20), (double)device.held_high / (1 << 20),
-            (unsigned long long)(device.calls - calls),
-            (unsigned long long)(device.waits - waits));
+            (unsigned long long)(device.calls - calls), (unsigned long long)(device.waits - waits));
     for (uint32_t i = 0; i < id_count; i++) {
         if (ptrs[i])
             give(ptrs[i], births[i]);

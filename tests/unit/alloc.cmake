@@ -4,5 +4,12 @@ foreach(module bestfit meta lock lookup starts granule fence holder hint)
 endforeach()
 # it lowers the limit of addresses, of which a sanitizer takes terabytes
 kedge_unit_test(table SOURCES table_test.c LIBS kedge_alloc NOT_UNDER address thread)
-kedge_unit_test(pool SOURCES pool_test.c fake_driver.c LIBS kedge_alloc)
+foreach(part pool pool_stream pool_hint pool_fail)
+    kedge_unit_test(${part} SOURCES ${part}_test.c fake_driver.c LIBS kedge_alloc)
+endforeach()
 kedge_unit_test(pool_random SOURCES pool_random_test.c pool_model.c fake_driver.c LIBS kedge_alloc)
+if(TARGET pool_fail_test)
+    target_link_options(pool_fail_test PRIVATE
+        "LINKER:--wrap=meta_get,--wrap=span_init,--wrap=span_commit,--wrap=slab_take,--wrap=slab_prepare")
+endif()
+kedge_unit_test(pool_race SOURCES pool_race_test.c fake_driver.c LIBS kedge_alloc LABELS race NAME race.pool TIMEOUT 600)

@@ -30,6 +30,10 @@ static int enter(struct fake_driver *fake, const char *name)
     fake->calls++;
     if (is_locked)
         fake->locked++;
+    if (fake->freeze_at && fake->calls > fake->freeze_at)
+        fake->after_freeze++;
+    if (fake->freeze_at && fake->calls == fake->freeze_at)
+        pool_freeze(fake->freeze_pool);
     if (fake->fail_at > 0 && (!fake->fail_name || strcmp(fake->fail_name, name) == 0)
             && --fake->fail_at == 0) {
         fake->fired = true;

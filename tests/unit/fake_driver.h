@@ -78,6 +78,9 @@ struct fake_driver {
     const char *on_call; /* when the next call of this name is about to return, a context dies */
     struct pool *on_call_pool;
     uint64_t on_call_context;
+    uint64_t freeze_at; /* the pool is frozen during this call */
+    struct pool *freeze_pool;
+    uint64_t after_freeze; /* calls that came afterwards */
 
     /* to be read by the test */
     uint64_t calls;

@@ -446,11 +446,11 @@ TEST(a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
     fake_submit(b->fake, 2, a, 40 * MiB);
     CHECK_EQ(bench_free(b, a), 0);
     b->fake->hangs = true;
-    CHECK_EQ(bench_alloc(b, 30 * MiB), 0);
+    CHECK_EQ(bench_alloc(b, 40 * MiB), 0);
     CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
     CHECK_GE(bench_stats(b).timeouts, 1);
     b->fake->hangs = false;
-    CHECK_EQ(bench_alloc(b, 30 * MiB), a);
+    CHECK_EQ(bench_alloc(b, 40 * MiB), a);
     bench_end(b);
 }
 
@@ -521,8 +521,9 @@ TEST(the_reserve_is_spared_as_long_as_trimming_helps)
 
 /* ── peak against run-ahead (R74) ── */
 
-/* A program that runs one step ahead of the device: what it frees in a step is used by work that runs in the next. */
-static uint64_t peak_of_steps(struct bench *b, uint64_t stream, uint64_t *ret_live)
+/* A training loop on three streams, half of whose blocks live to the end of their step. With `behind`, the device is one
+ * whole step behind the program: what is freed in a step is used by work that runs in the next. */
+static uint64_t peak_of_steps(struct bench *b, bool behind, uint64_t *ret_live)
 {
     enum {
         STEPS = 12,
@@ -539,18 +540,20 @@ static uint64_t peak_of_steps(struct bench *b, uint64_t stream, uint64_t *ret_li
         for (int i = 0; i < BLOCKS; i++) {
             uint64_t size = (uint64_t)(1 + i * 7 % 9) * 2 * MiB;
 
-            ptrs[i] = bench_alloc_on(b, size, stream);
+            ptrs[i] = bench_alloc(b, size);
             CHECK_NE(ptrs[i], 0);
             live += size;
             high = live > high ? live : high;
             fake_submit(b->fake, 1 + (uint64_t)(i % 3), ptrs[i], size);
-            if (i >= 20) { /* half of them live to the end of the step */
-                CHECK_EQ(bench_free_on(b, ptrs[i - 20], stream), 0);
+            if (!behind)
+                fake_drain(b->fake);
+            if (i >= 20) {
+                CHECK_EQ(bench_free(b, ptrs[i - 20]), 0);
                 live -= b->last.size;
             }
         }
         for (int i = BLOCKS - 20; i < BLOCKS; i++) {
-            CHECK_EQ(bench_free_on(b, ptrs[i], stream), 0);
+            CHECK_EQ(bench_free(b, ptrs[i]), 0);
             live -= b->last.size;
         }
         now = fake_clock(b->fake);
@@ -564,18 +567,25 @@ static uint64_t peak_of_steps(struct bench *b, uint64_t stream, uint64_t *ret_li
     return b->fake->held_high;
 }
 
-TEST(the_peak_stays_near_the_live_bytes_though_streams_are_a_step_behind)
+/* Natively cuMemFree waits for the device, so that the peak is what is live, however far the program runs ahead. On real
+ * traces pool_replay.sh compares with that; here the sizes are chosen to be hard to fit. */
+TEST(streams_that_are_a_step_behind_do_not_raise_the_peak)
 {
-    struct bench *b = bench_new(8 * GiB);
-    uint64_t live = 0;
-    uint64_t peak = peak_of_steps(b, 0, &live);
+    struct bench *prompt = bench_new(8 * GiB);
+    struct bench *late = bench_new(8 * GiB);
+    uint64_t live;
+    uint64_t without = peak_of_steps(prompt, false, &live);
+    uint64_t with = peak_of_steps(late, true, &live);
 
-    /* natively cuMemFree waits for the device, so the peak is what is live */
-    printf("live %llu MiB, held %llu MiB, waits %llu\n", (unsigned long long)(live / MiB),
-            (unsigned long long)(peak / MiB), (unsigned long long)bench_stats(b).host_waits);
-    CHECK_LE(peak, live + live / 20 + 2 * MiB);
-    CHECK_GT(bench_stats(b).host_waits, 0);
-    bench_end(b);
+    printf("live %llu MiB, held %llu MiB, a step behind %llu MiB, waits %llu\n",
+            (unsigned long long)(live / MiB), (unsigned long long)(without / MiB),
+            (unsigned long long)(with / MiB), (unsigned long long)bench_stats(late).host_waits);
+    CHECK_LE(with, without + without / 20);
+    CHECK_LE(with, live + live / 10);
+    CHECK_EQ(bench_stats(prompt).timeouts, 0);
+    CHECK_GT(bench_stats(late).host_waits, 0);
+    bench_end(prompt);
+    bench_end(late);
 }
 
 TEST(a_budget_that_is_stated_is_kept_to)
@@ -587,7 +597,7 @@ TEST(a_budget_that_is_stated_is_kept_to)
     pool_opts_init(&opts);
     opts.budget = 4 * GiB;
     b = bench_new_with(8 * GiB, &opts);
-    CHECK_LE(peak_of_steps(b, 0, &live), 4 * GiB);
+    CHECK_LE(peak_of_steps(b, true, &live), 4 * GiB);
     CHECK_EQ(bench_stats(b).host_waits, 0); /* there is room for all the run-ahead */
     bench_end(b);
 }
