@@ -2,6 +2,7 @@
 #include "preload/bypass.h"
 
 #include "alloc/hint.h"
+#include "preload/config.h"
 #include "tracker/intern.h"
 
 #include <dlfcn.h>
@@ -14,6 +15,31 @@ static const char default_names[] =
 static const char framework_names[] =
         "libtorch_cuda.so*,libc10_cuda.so*,libpaddle.so*,libphi_gpu.so*,libphi_core.so*,"
         "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";
+
+/* A framework, and the settings under which its allocations reach the driver one by one: any of them will do. */
+static const struct framework {
+    const char *name;
+    const char *library;
+    const char *advice;
+    struct {
+        const char *variable;
+        const char *value; /* contained in it */
+    } uncached[4];
+} frameworks[] = {
+        {"PyTorch", "libc10_cuda.so*", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync",
+                {{"PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync"},
+                        {"PYTORCH_ALLOC_CONF", "cudaMallocAsync"},
+                        {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1"}}},
+        {"PaddlePaddle", "libpaddle.so*", "FLAGS_use_system_allocator=1",
+                {{"FLAGS_use_system_allocator", "1"}, {"FLAGS_use_system_allocator", "true"},
+                        {"FLAGS_use_cuda_malloc_async_allocator", "1"},
+                        {"FLAGS_use_cuda_malloc_async_allocator", "true"}}},
+        {"JAX", "xla_cuda_plugin.so*", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
+                {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
+                        {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"}}},
+        {"TensorFlow", "libtensorflow_framework.so*", "TF_GPU_ALLOCATOR=cuda_malloc_async",
+                {{"TF_GPU_ALLOCATOR", "cuda_malloc"}}},
+};
 
 static const char *more_names = "";
 
@@ -82,11 +108,40 @@ bool bypass_wants(const struct tag *tag, const void *caller)
     return bypass_names(base_of(info.dli_fname));
 }
 
-static int find_framework(struct dl_phdr_info *info, size_t size, void *data)
+struct search {
+    const char *list;
+};
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *data)
 {
+    const struct search *search = data;
+
     (void)size;
-    (void)data;
-    return info->dlpi_name && in_list(framework_names, base_of(info->dlpi_name)) ? 1 : 0;
+    return info->dlpi_name && in_list(search->list, base_of(info->dlpi_name)) ? 1 : 0;
+}
+
+static bool is_uncached(const struct framework *framework)
+{
+    for (size_t i = 0; i < 4 && framework->uncached[i].variable; i++) {
+        const char *value = config_env(framework->uncached[i].variable);
+
+        if (value && strstr(value, framework->uncached[i].value))
+            return true;
+    }
+    return false;
+}
+
+const char *bypass_caching_framework(const char **ret_switch)
+{
+    for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
+        struct search search = {frameworks[i].library};
+
+        if (!dl_iterate_phdr(find_library, &search) || is_uncached(&frameworks[i]))
+            continue;
+        *ret_switch = frameworks[i].advice;
+        return frameworks[i].name;
+    }
+    return NULL;
 }
 
 bool bypass_framework_known(void)
@@ -95,7 +150,9 @@ bool bypass_framework_known(void)
     unsigned char known_answer = atomic_load_explicit(&answer, memory_order_relaxed);
 
     if (known_answer == 0) {
-        known_answer = dl_iterate_phdr(find_framework, NULL) ? 2 : 1;
+        struct search search = {framework_names};
+
+        known_answer = dl_iterate_phdr(find_library, &search) ? 2 : 1;
         atomic_store_explicit(&answer, known_answer, memory_order_relaxed);
     }
     return known_answer == 2;

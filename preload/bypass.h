@@ -9,6 +9,8 @@
  * The second question is R75's: does the program use cudaFree as a barrier for the host? Frameworks that are known not to
  * are recognised by their libraries; any other program is served the way the driver does it.
  *
+ * The third: does a framework cache by itself, so that a user looks at segments and takes them for tensors?
+ *
  * Threads: any. Takes the loader's lock for an address or a list not seen before. Memory: static. Rules: R20 R75 R83.
  */
 #ifndef KEDGE_PRELOAD_BYPASS_H
@@ -26,6 +28,12 @@ bool bypass_wants(const struct tag *tag, const void *caller);
 
 /* Whether a base name of a library is on the list. */
 bool bypass_names(const char *base_name);
+
+/*
+ * The name of a loaded framework whose own caching allocator is on, and in *ret_switch the setting that turns it off; NULL
+ * if there is none. With it on, kedge sees the framework's segments and not its tensors.
+ */
+const char *bypass_caching_framework(const char **ret_switch);
 
 /* Whether the process has loaded a framework that does not use cudaFree as a host barrier. Asked once per process. */
 bool bypass_framework_known(void);

@@ -323,7 +323,7 @@ static void record_alloc(const struct conduct_request *request, const struct out
             .tag = &request->tag,
             .ptr = outcome->ptr,
             .seq = outcome->seq,
-            .stream = request->stream.identity,
+            .stream = (uintptr_t)request->stream.handle,
             .entrance = request->entrance,
             .rule = request->plan.rule,
     };
@@ -394,7 +394,7 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
     struct capture_alloc_info info = {
             .tag = &request->tag,
             .ptr = ptr,
-            .stream = request->stream.identity,
+            .stream = (uintptr_t)request->stream.handle,
             .entrance = request->entrance,
             .native = true,
             .stream_capture = request->capturing,
@@ -529,7 +529,7 @@ static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct strea
         return r;
     if (life_sticky())
         return life_sticky(); /* as the driver would say it */
-    record_free(&outcome, entrance, request.stream);
+    record_free(&outcome, entrance, stream ? (uintptr_t)stream->handle : 0);
     if (barrier) {
         r = backend_synchronise(barrier);
         return r > 0 && backend_is_sticky(r) ? r : 0;
@@ -542,7 +542,7 @@ int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stre
     int r = pool ? free_in_pool(ptr, entrance, stream) : -ENOENT;
 
     if (r == -ENOENT)
-        record_foreign_free(ptr, entrance, stream ? stream->identity : 0);
+        record_foreign_free(ptr, entrance, stream ? (uintptr_t)stream->handle : 0);
     return r;
 }
 

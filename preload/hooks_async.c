@@ -218,18 +218,13 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 
 /* ---- pools ---------------------------------------------------------------------------------- */
 
-/* The pool behind a handle, if it is one that we serve from a heap. A default pool is got to know here. */
+/* The pool behind a handle, if it is one that we serve from a heap. */
 static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
 {
-    struct context context;
-
     if (!conduct_pool())
         return false;
-    if (mempool_find(handle, ret_mempool))
-        return true;
-    if (guard_in_callback() || context_here(&context) != 0)
-        return false;
-    (void)mempool_current(context.device, ret_mempool);
+    if (!guard_in_callback())
+        mempool_learn_defaults();
     return mempool_find(handle, ret_mempool);
 }
 

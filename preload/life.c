@@ -2,6 +2,7 @@
 #include "preload/life.h"
 
 #include "preload/backend.h"
+#include "preload/bypass.h"
 #include "preload/conduct.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
@@ -72,7 +73,7 @@ static void read_config(void)
         return;
     }
     config_read(&config, environ, NULL, NULL);
-    msg_silence(config_word(&config, CONFIG_LOG) == 0);
+    msg_set_level((enum msg_level)config_word(&config, CONFIG_LOG));
     config_read(&config, environ, warn_line, NULL);
     atomic_store_explicit(&life_mode_known, mode_of(&config), memory_order_release);
 }
@@ -132,6 +133,7 @@ static void fork_child(void);
 /* Everything that can fail, once, in the thread that came first. */
 static int start(void)
 {
+    const char *caching, *advice;
     int r;
 
     if (strcmp(config_text(&config, CONFIG_STACKS), "python") == 0)
@@ -140,6 +142,10 @@ static int start(void)
         msg_warn("NVTX_INJECTION64_PATH belongs to another tool: no NVTX anchors in this run");
     start_where(&config);
     r = conduct_start();
+    caching = bypass_caching_framework(&advice);
+    if (caching)
+        msg_warn("%s caches memory by itself: what follows are its segments, not tensors; set %s",
+                caching, advice);
     if (r == 0)
         r = -pthread_atfork(NULL, NULL, fork_child);
     return r;
@@ -170,6 +176,9 @@ static bool wake_up(void)
         return false;
     }
     atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);
+    msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(&config, CONFIG_MODE),
+            resolve_driver_path(), unwind_engine_name(unwind_engine()),
+            config_text(&config, CONFIG_CAPTURE));
     return true;
 }
 

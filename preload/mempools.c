@@ -121,6 +121,21 @@ static int ask_current(int device, struct mempool *ret_pool)
     return mempool_find(handle, ret_pool) ? 0 : -ENOENT;
 }
 
+void mempool_learn_defaults(void)
+{
+    static atomic_bool learned;
+    CUmemoryPool handle = NULL;
+
+    if (atomic_load(&learned) || !REAL_HAS(cuDeviceGetDefaultMemPool))
+        return;
+    for (int device = 0; device < DEVICES_MAX; device++) {
+        if (REAL(cuDeviceGetDefaultMemPool)(&handle, device) != CUDA_SUCCESS)
+            break;
+        add(handle, device, true);
+        atomic_store(&learned, true);
+    }
+}
+
 int mempool_current(int device, struct mempool *ret_pool)
 {
     unsigned before = atomic_load(&changes);

@@ -11,7 +11,7 @@
  * Handles recycle, ids do not: a destroyed pool whose blocks live on keeps its heap under its id.
  * Access that the program gives to other devices is kept here, for granules that are mapped later (R77).
  *
- * Makes driver calls only in mempool_current and mempool_default, with no lock held. Any thread. Memory: static.
+ * Makes driver calls only in mempool_current and mempool_learn_defaults, with no lock held. Any thread. Memory: static.
  */
 #ifndef KEDGE_PRELOAD_MEMPOOLS_H
 #define KEDGE_PRELOAD_MEMPOOLS_H
@@ -43,6 +43,9 @@ uint64_t mempool_destroyed(CUmemoryPool handle);
 /* By handle: known and served. Default pools become known when they are asked for. */
 bool mempool_find(CUmemoryPool handle, struct mempool *ret_pool);
 bool mempool_of_id(uint64_t id, struct mempool *ret_pool);
+
+/* Asks once for the default pools of all devices: a program may name one before it allocates there. */
+void mempool_learn_defaults(void);
 
 /* The pool that cuMemAllocAsync uses on a device now. 0 (served), -ENOENT (not ours to serve), or the driver's code. */
 int mempool_current(int device, struct mempool *ret_pool);

@@ -14,7 +14,7 @@ struct text {
 };
 
 static atomic_int msg_lines;
-static atomic_bool msg_silent;
+static atomic_int msg_level = MSG_WARN;
 
 static void text_add(struct text *text, char c)
 {
@@ -105,37 +105,51 @@ size_t msg_format(char *ret_text, size_t size, const char *format, ...)
     return text.used;
 }
 
-void msg_silence(bool silent)
+void msg_set_level(enum msg_level level)
 {
-    atomic_store(&msg_silent, silent);
+    atomic_store(&msg_level, (int)level);
 }
 
-void msg_warn(const char *format, ...)
+/* One line in one write, so that lines of several threads do not mix. */
+static void print(const char *format, va_list *args)
 {
     char line[MSG_LINE];
     struct text text = {line, sizeof line - 1, 0}; /* one byte for the newline */
     int saved = errno;
+    ssize_t written;
+
+    text.used = msg_format(line, text.size, "kedge[%d]: ", (int)getpid());
+    text_format(&text, format, args);
+    line[text.used++] = '\n';
+    written = write(STDERR_FILENO, line, text.used);
+    (void)written; /* there is nobody to tell */
+    errno = saved;
+}
+
+void msg_warn(const char *format, ...)
+{
     va_list args;
     int number;
 
-    if (atomic_load(&msg_silent))
+    if (atomic_load(&msg_level) < MSG_WARN)
         return;
     number = atomic_fetch_add(&msg_lines, 1);
     if (number >= MSG_MAX) {
         atomic_store(&msg_lines, MSG_MAX); /* or the counter would come round one day */
         return;
     }
-    text.used = msg_format(line, text.size, "kedge[%d]: ", (int)getpid());
-    if (number == MSG_MAX - 1)
-        text_add_string(&text, "further warnings are in the capture");
-    else {
-        va_start(args, format);
-        text_format(&text, format, &args);
-        va_end(args);
-    }
-    line[text.used++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, text.used);
+    va_start(args, format);
+    print(number == MSG_MAX - 1 ? "further warnings are in the capture" : format, &args);
+    va_end(args);
+}
 
-    (void)written; /* there is nobody to tell */
-    errno = saved;
+void msg_info(const char *format, ...)
+{
+    va_list args;
+
+    if (atomic_load(&msg_level) < MSG_INFO)
+        return;
+    va_start(args, format);
+    print(format, &args);
+    va_end(args);
 }

@@ -7,7 +7,7 @@
  * says that it is the last; after that the capture is the place to look.
  *
  * Knows %s %d %u %x %lu %zu %p %% and nothing else. Lines are cut at 512 bytes.
- * Any thread, any context, no lock, no memory. KEDGE_LOG=off silences it.
+ * Any thread, any context, no lock, no memory.
  */
 #ifndef KEDGE_PRELOAD_MSG_H
 #define KEDGE_PRELOAD_MSG_H
@@ -21,12 +21,23 @@ enum {
     MSG_LINE = 512,
 };
 
+/* KEDGE_LOG, in the order of its words. */
+enum msg_level {
+    MSG_OFF,
+    MSG_WARN,
+    MSG_INFO,
+    MSG_DEBUG,
+};
+
 void msg_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same at KEDGE_LOG=info; not counted. */
+void msg_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The text that msg_warn would print, without the prefix: how much was written, the NUL not counted. */
 size_t msg_format(char *ret_text, size_t size, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-void msg_silence(bool silent);
+void msg_set_level(enum msg_level level);
 
 #endif

@@ -22,6 +22,11 @@ static const char *const slot_symbol[SLOT_COUNT] = {
 #include "preload/hooks.def"
 };
 
+static const char *const door_names[DOOR_COUNT] = {
+#define DOOR(symbol) #symbol,
+#include "preload/hooks.def"
+};
+
 /* A function's address as data: ISO C has no conversion, POSIX demands one. */
 #define HOOK(symbol, name, from, to, per_thread, family) \
     [SLOT_##symbol] = {#symbol, name, from, to, per_thread, HOOK_FAMILY_##family, (void *)(symbol)},
@@ -223,12 +228,7 @@ uint64_t resolve_door_count(enum resolve_door door)
 
 const char *resolve_door_name(enum resolve_door door)
 {
-    static const char *const names[] = {
-#define DOOR(symbol) #symbol,
-#include "preload/hooks.def"
-    };
-
-    return names[door];
+    return door_names[door];
 }
 
 bool resolve_coverage_news(void)
@@ -248,6 +248,12 @@ static int slot_of_symbol(const char *symbol)
         if (strcmp(slot_symbol[slot], symbol) == 0)
             return slot;
     return -1;
+}
+
+bool resolve_knows(const char *name)
+{
+    return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z'
+            && slot_of_symbol(name) >= 0;
 }
 
 static bool row_answers(const struct hook_row *row, const char *name, int version)
@@ -344,9 +350,17 @@ void *resolve_dlsym(void *handle, const char *name)
     return hook_rows[slot].ours;
 }
 
+static bool is_door(const char *name)
+{
+    for (int door = 0; door < DOOR_COUNT; door++)
+        if (strcmp(door_names[door], name) == 0)
+            return true;
+    return false;
+}
+
 bool resolve_hides(const char *name)
 {
-    if (strncmp(name, "cuda", 4) == 0)
-        return !real_dlsym(RTLD_NEXT, name) && !door_find(name);
-    return slot_of_symbol(name) >= 0 && !resolve_ready();
+    if (slot_of_symbol(name) >= 0)
+        return !resolve_ready();
+    return is_door(name) && !door_find(name);
 }

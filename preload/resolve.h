@@ -111,6 +111,9 @@ CUresult resolve_missing(void);
 void *resolve_dlsym(void *handle, const char *name);
 #define RESOLVE_HIDE ((void *)-1)
 
+/* Whether it is the name of a hook; no table is asked for a name that cannot be one. */
+bool resolve_knows(const char *name);
+
 /* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
 bool resolve_hides(const char *name);
 

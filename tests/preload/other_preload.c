@@ -3,10 +3,11 @@
 #include "preload/cuda_abi.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 #pragma GCC visibility push(default)
-extern int other_allocs, other_syncs;
-int other_allocs, other_syncs;
+extern int other_allocs, other_syncs, other_look_ups;
+int other_allocs, other_syncs, other_look_ups;
 #pragma GCC visibility pop
 
 CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t size)
@@ -17,6 +18,27 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t size)
         next = (__typeof__(&cuMemAlloc_v2))dlsym(RTLD_NEXT, "cuMemAlloc_v2");
     other_allocs++;
     return next ? next(ptr, size) : CUDA_ERROR_NOT_FOUND;
+}
+
+/* What its look-up hands out is a function of its own, which no symbol names. */
+static CUresult nameless_alloc(CUdeviceptr *ptr, size_t size)
+{
+    return cuMemAlloc_v2(ptr, size);
+}
+
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cuda_version, cuuint64_t flags,
+        CUdriverProcAddressQueryResult *symbol_status)
+{
+    __typeof__(&cuGetProcAddress_v2) next =
+            (__typeof__(&cuGetProcAddress_v2))dlsym(RTLD_NEXT, "cuGetProcAddress_v2");
+    CUresult result =
+            next ? next(symbol, pfn, cuda_version, flags, symbol_status) : CUDA_ERROR_NOT_FOUND;
+
+    other_look_ups++;
+    if (result == CUDA_SUCCESS && symbol && strcmp(symbol, "cuMemAlloc") == 0
+            && cuda_version >= 3020)
+        *pfn = (void *)nameless_alloc;
+    return result;
 }
 
 CUresult cuCtxSynchronize(void)

@@ -166,6 +166,33 @@ TEST(access_given_to_a_peer_reaches_live_and_later_memory)
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS); /* a missing right is a sticky fault here */
 }
 
+/* The same, for a pool that was named before anything came from it, from another device's context. */
+TEST(access_given_before_the_first_allocation_counts)
+{
+    CUmemAccessDesc desc;
+    CUmemoryPool mempool;
+    CUdeviceptr ptr;
+    CUcontext second;
+    CUstream stream;
+
+    two_devices();
+    second = context_of(1);
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 1), CUDA_SUCCESS);
+    memset(&desc, 0, sizeof desc);
+    desc.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    desc.location.id = 0;
+    desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    REQUIRE_EQ(cu->cuMemPoolSetAccess(mempool, &desc, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(second), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 2 * MB, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 0);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(ptr, 1, 2 * MB), CUDA_SUCCESS); /* by the first device */
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
 /* R27: a block of one device is freed while another one is current, and nothing else changes. */
 TEST(a_free_does_not_care_which_device_is_current)
 {

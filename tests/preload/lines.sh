@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# What kedge says on stderr, and that it says it once, when the first CUDA call comes.
+set -u
+export LD_LIBRARY_PATH=$TEST_BUILD/sim TEST_ROUTE=dlsym KEDGE_CAPTURE=lines.kcap
+fail=0
+
+# said COUNT PATTERN NAME=VALUE...: so many lines in all, one of them like this; the program's own result is unchanged.
+said() {
+    local count=$1 pattern=$2; shift 2
+    rm -f lines.kcap
+    env "$@" "$TEST_BUILD/tests/unit/hooks_dlsym_test" sync_memory_comes_from_segments >out.txt 2>err.txt
+    local lines; lines=$(grep -c '^kedge\[' err.txt)
+    if [ "$lines" != "$count" ] || { [ -n "$pattern" ] && ! grep -qE "$pattern" err.txt; }; then
+        echo "$*: wanted $count lines with '$pattern', got:"; cat err.txt; fail=1
+    fi
+}
+P=LD_PRELOAD=$TEST_BUILD/libkedge.so
+said 0 '' $P
+said 1 'KEDGE_MODE: bad value .*pool\|track\|off' $P KEDGE_MODE=fast
+said 1 'unknown variable KEDGE_HINT is ignored; did you mean KEDGE_HINTS\?' $P KEDGE_HINT=x
+said 0 '' $P KEDGE_HINT=x KEDGE_LOG=off
+said 1 'mode pool, driver .*libcuda.so.1' $P KEDGE_LOG=info
+said 1 'NVTX_INJECTION64_PATH belongs to another tool' $P NVTX_INJECTION64_PATH=/other/tool.so
+said 1 'no-such.yaml.*hints are ignored' $P KEDGE_HINTS=no-such.yaml
+said 1 'KEDGE_HINTS needs KEDGE_MODE=pool' $P KEDGE_HINTS=x.yaml KEDGE_MODE=track
+said 1 'kedge' $P KEDGE_CAPTURE=/nonexistent/folder/x.kcap
+said 1 'PyTorch caches memory by itself' "$P:$TEST_BUILD/tests/preload/libc10_cuda.so"
+said 0 '' "$P:$TEST_BUILD/tests/preload/libc10_cuda.so" PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
+
+# the variable of NVTX that another tool has set is left as it is
+got=$(env "$P" NVTX_INJECTION64_PATH=/other/tool.so bash -c 'echo $NVTX_INJECTION64_PATH')
+[ "$got" = /other/tool.so ] || { echo "NVTX_INJECTION64_PATH became $got"; fail=1; }
+exit $fail
