@@ -528,7 +528,7 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     }
     if (block->node.size > want->size) {
         rest = heap_cut(pool, index, want->size);
-        (void)heap_put(pool, rest, heap_block(pool, rest)->stream, heap_block(pool, rest)->seq);
+        (void)heap_put(pool, rest, block->stream, heap_block(pool, rest)->seq);
     }
     return index;
 }

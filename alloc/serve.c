@@ -383,7 +383,7 @@ static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) 
         if (bytes + block->node.size > want->size) {
             uint32_t rest = heap_cut(pool, at, want->size - bytes);
 
-            (void)heap_put(pool, rest, heap_block(pool, rest)->stream, heap_block(pool, rest)->seq);
+            (void)heap_put(pool, rest, block->stream, heap_block(pool, rest)->seq);
             ret->last = at;
         }
         if (at == ret->last)

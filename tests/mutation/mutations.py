@@ -94,7 +94,7 @@ WORKLOADS = {
     "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | {"SIMCUDA_DEVICES": 2}),
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
-    "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "points")),
+    "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
     "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
 }
 
