@@ -486,8 +486,7 @@ static int may_grow(struct pool *pool, const struct serve *serve)
         return 0;
     if (pool->opts.cap && reserved + need > pool->opts.cap)
         return DRIVER_OUT_OF_MEMORY;
-    if ((reserve || many)
-            && drive_memory(pool, serve->request->device, &total, &available) == 0
+    if ((reserve || many) && drive_memory(pool, serve->request->device, &total, &available) == 0
             && available < need + reserve)
         return DRIVER_OUT_OF_MEMORY;
     return 0;
