@@ -379,7 +379,7 @@ uint32_t heap_cut(struct pool *pool, uint32_t index, uint64_t size)
     other->state = block->state;
     other->flags = block->flags;
     other->last = block->last;
-    other->seq = block->seq;
+    other->seq = pool->opts.mutate & POOL_MUTATE_CUT_POINT ? 0 : block->seq;
     heap_name_stream(pool, other, block->stream);
     return rest;
 }
@@ -393,7 +393,7 @@ void heap_join(struct pool *pool, uint32_t index)
     if (other->stream) {
         if (!block->stream)
             block->seq = 0;
-        if (other->seq > block->seq)
+        if ((other->seq > block->seq) != (bool)(pool->opts.mutate & POOL_MUTATE_LEAST_POINT))
             block->seq = other->seq;
         heap_name_stream(pool, block, other->stream);
     }
@@ -410,19 +410,13 @@ static bool can_join(const struct heap *heap, const struct block *block, const s
             || (heap->stream_count <= 1 && (!block->stream || !other->stream));
 }
 
-/* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
-static uint32_t class_of(const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
-{
-    return stream && point <= heap_stream_at(pool, stream)->line.passed ? 0 : stream;
-}
-
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
 {
     struct block *block = heap_block(pool, index);
     struct heap *heap = heap_segment_of(pool, block)->heap;
     const struct block *other;
 
-    stream = class_of(pool, stream, point);
+    stream = heap_class_of(pool, stream, point);
     block->state = BLOCK_FREE;
     block->flags = 0;
     block->seq = stream ? point : 0;
@@ -443,84 +437,20 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
     return index;
 }
 
-/* The slot where a free block of this class and size may stay by itself. */
-static uint32_t *recent_slot(struct heap *heap, uint32_t stream, bool small, uint64_t size)
-{
-    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
-    struct heap_stream *class;
-
-    if (stream) {
-        class = heap_class(heap, stream);
-        if (!class)
-            return NULL;
-        slots = class->recent;
-    }
-    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
-}
-
-/* The first block of a slot leaves it. */
-static uint32_t pop_recent(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
-{
-    uint32_t index = *slot;
-    struct block *block = heap_block(pool, index);
-
-    *slot = block->node.left;
-    block->flags = 0;
-    heap->recent_count--;
-    heap->recent_bytes -= block->node.size;
-    return index;
-}
-
-static void settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
+void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 {
     while (*slot) {
-        uint32_t index = pop_recent(pool, heap, slot);
+        uint32_t index = heap_pop_recent(pool, heap, slot);
         const struct block *block = heap_block(pool, index);
 
         (void)heap_put(pool, index, block->stream, block->seq);
     }
 }
 
-void heap_put_recent(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
-{
-    struct block *block = heap_block(pool, index);
-    struct segment *segment = heap_segment_of(pool, block);
-    struct heap *heap = segment->heap;
-    uint32_t *slot;
-
-    if (block->node.size > RECENT_MAX) {
-        (void)heap_put(pool, index, stream, point);
-        return;
-    }
-    stream = class_of(pool, stream, point);
-    slot = recent_slot(heap, stream, segment->small, block->node.size);
-    if (*slot && heap_block(pool, *slot)->node.size != block->node.size)
-        settle_slot(pool, heap, slot);
-    block->state = BLOCK_FREE;
-    block->flags = BLOCK_RECENT;
-    block->seq = stream ? point : 0;
-    heap_name_stream(pool, block, stream);
-    block->node.left = *slot;
-    *slot = index;
-    heap->recent_count++;
-    heap->recent_bytes += block->node.size;
-}
-
-uint32_t heap_take_recent(
-        struct pool *pool, struct heap *heap, uint32_t stream, bool small, uint64_t size)
-{
-    uint32_t *slot = recent_slot(heap, stream, small, size);
-
-    if (!slot || !*slot || heap_block(pool, *slot)->node.size != size)
-        return 0;
-    heap_block(pool, *slot)->state = BLOCK_BUSY;
-    return pop_recent(pool, heap, slot);
-}
-
 static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
 {
     for (uint32_t i = 0; i < RECENT_SLOTS && heap->recent_count; i++)
-        settle_slot(pool, heap, &slots[i]);
+        heap_settle_slot(pool, heap, &slots[i]);
 }
 
 void heap_settle(struct pool *pool, struct heap *heap)
@@ -565,12 +495,12 @@ void heap_put_gap(struct pool *pool, uint32_t index)
 static void pull_recent(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
-    uint32_t *link =
-            recent_slot(heap, block->stream, heap_segment_of(pool, block)->small, block->node.size);
+    uint32_t *link = heap_recent_slot(
+            heap, block->stream, heap_segment_of(pool, block)->small, block->node.size);
 
     while (*link != index)
         link = &heap_block(pool, *link)->node.left;
-    (void)pop_recent(pool, heap, link);
+    (void)heap_pop_recent(pool, heap, link);
 }
 
 void heap_pull(struct pool *pool, uint32_t index)
@@ -598,7 +528,7 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     }
     if (block->node.size > want->size) {
         rest = heap_cut(pool, index, want->size);
-        (void)heap_put(pool, rest, block->stream, block->seq);
+        (void)heap_put(pool, rest, heap_block(pool, rest)->stream, heap_block(pool, rest)->seq);
     }
     return index;
 }
@@ -613,7 +543,9 @@ static uint32_t find_free(
 
     if (!index
             || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
-        return other;
+        index = other;
+    if (index && want->most && heap_block(pool, index)->node.size > want->most)
+        return 0;
     return index;
 }
 

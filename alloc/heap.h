@@ -172,6 +172,7 @@ struct heap {
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
     uint32_t busy;        /* driver calls under way that will come back to this heap */
     uint32_t stream_count;
+    bool strict;   /* plain: cut segments have led above the budget, so none is cut any more */
     bool no_vmm;   /* the driver has none: plain segments */
     bool no_hints; /* the driver has none: hinted blocks cannot be placed */
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
@@ -270,7 +271,7 @@ static inline struct block *heap_block(const struct pool *pool, uint32_t index)
 
 static inline struct segment *heap_segment(const struct pool *pool, uint32_t index)
 {
-    return slab_at(&pool->segments, index);
+    return (struct segment *)(void *)pool->segments.span.base + index;
 }
 
 static inline struct holder *heap_holder(const struct pool *pool, uint32_t index)
@@ -357,12 +358,100 @@ static inline bool heap_prepare_stream(
  * its class, and into its index. Returns the block that it is now part of. */
 uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
 
-/* The same, but the block may stay by itself for a moment (`recent`). */
-void heap_put_recent(
-        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED;
+/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
+static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
+{
+    if (block->stream == stream)
+        return;
+    if (block->stream)
+        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
+    if (stream)
+        ((struct stream *)heap_stream_at(pool, stream))->refs++;
+    block->stream = stream;
+}
+
+/* ── recent blocks: inline, since they are the hot path ── */
+
+/* Puts the blocks of one slot where they belong. */
+void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED;
+
+/* The slot of a class and size; NULL if there is no such class. */
+static inline uint32_t *heap_recent_slot(
+        struct heap *heap, uint32_t stream, bool small, uint64_t size)
+{
+    uint32_t *slots = small ? heap->recent_small : heap->recent_clean;
+    struct heap_stream *class;
+
+    if (stream) {
+        class = heap_class(heap, stream);
+        if (!class)
+            return NULL;
+        slots = class->recent;
+    }
+    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1) >> 27];
+}
+
+/* The first block of a slot leaves it. */
+static inline uint32_t heap_pop_recent(
+        struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
+{
+    uint32_t index = *slot;
+    struct block *block = heap_block(pool, index);
+
+    *slot = block->node.left;
+    block->flags = 0;
+    heap->recent_count--;
+    heap->recent_bytes -= block->node.size;
+    return index;
+}
+
+/* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
+static inline uint32_t heap_class_of(
+        const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    return stream && point <= heap_stream_at(pool, stream)->line.passed ? 0 : stream;
+}
+
+/* As heap_put, but a small block may stay by itself for a moment. */
+static inline void heap_put_recent(
+        struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+    const struct segment *segment = heap_segment_of(pool, block);
+    struct heap *heap = segment->heap;
+    uint64_t size = block->node.size;
+    uint32_t *slot;
+
+    if (size > RECENT_MAX) {
+        (void)heap_put(pool, index, stream, point);
+        return;
+    }
+    stream = heap_class_of(pool, stream, point);
+    slot = heap_recent_slot(heap, stream, segment->small, size);
+    if (*slot && heap_block(pool, *slot)->node.size != size)
+        heap_settle_slot(pool, heap, slot);
+    block->state = BLOCK_FREE;
+    block->flags = BLOCK_RECENT;
+    block->seq = stream ? point : 0;
+    heap_name_stream(pool, block, stream);
+    block->node.left = *slot;
+    *slot = index;
+    heap->recent_count++;
+    heap->recent_bytes += size;
+}
+
 /* Takes a block of exactly this size that is recent, BUSY; 0 = none. */
-uint32_t heap_take_recent(struct pool *pool, struct heap *heap, uint32_t stream, bool small,
-        uint64_t size) POOL_LOCKED;
+static inline uint32_t heap_take_recent(struct pool *pool, struct heap *heap, uint32_t stream,
+        bool small, uint64_t size) POOL_LOCKED
+{
+    uint32_t *slot = heap_recent_slot(heap, stream, small, size);
+
+    if (!slot || !*slot || heap_block(pool, *slot)->node.size != size)
+        return 0;
+    heap_block(pool, *slot)->state = BLOCK_BUSY;
+    return heap_pop_recent(pool, heap, slot);
+}
+
 /* No block of the heap is `recent` any more. */
 void heap_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
@@ -378,6 +467,7 @@ struct heap_want {
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
+    uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 
 /* A best-fit block of exactly want->size, BUSY, cut free of what is around it; 0 = none. Needs two records. */
@@ -413,6 +503,15 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
+/* The storage that a live block takes at best: on a plain heap a large one starts on a granule and has its granules for
+ * itself, as an allocation of the driver's own would. */
+static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
+{
+    return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE
+            ? heap_round(block->node.size, GRANULE_SIZE)
+            : block->node.size;
+}
+
 /* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
 static inline bool heap_is_stored(const struct pool *pool, const struct block *block)
 {
@@ -429,15 +528,16 @@ static inline void heap_count_birth(struct pool *pool, const struct block *block
     struct device *device = segment->heap->device;
     uint64_t size = block->node.size;
     uint64_t requested = size - block->slack;
+    uint64_t stored = heap_storage(segment->heap, block);
 
     segment->tenants++;
     tally->live_count++;
     tally->live_rounded += size;
     tally->live_requested += requested;
     tally->used += heap_round(requested, 512);
-    tally->stored += size;
+    tally->stored += stored;
     device->live_requested += requested;
-    device->stored += size;
+    device->stored += stored;
     heap_raise(&tally->live_requested_high, tally->live_requested);
     heap_raise(&tally->used_high, tally->used);
     heap_raise(&tally->stored_high, tally->stored);
@@ -460,21 +560,11 @@ static inline void heap_count_death(struct pool *pool, const struct block *block
     tally->used -= heap_round(requested, 512);
     device->live_requested -= requested;
     if (heap_is_stored(pool, block)) {
-        tally->stored -= size;
-        device->stored -= size;
-    }
-}
+        uint64_t stored = heap_storage(segment->heap, block);
 
-/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
-static inline void heap_name_stream(struct pool *pool, struct block *block, uint32_t stream)
-{
-    if (block->stream == stream)
-        return;
-    if (block->stream)
-        ((struct stream *)heap_stream_at(pool, block->stream))->refs--;
-    if (stream)
-        ((struct stream *)heap_stream_at(pool, stream))->refs++;
-    block->stream = stream;
+        tally->stored -= stored;
+        device->stored -= stored;
+    }
 }
 
 /* Forgets streams that are gone and that nobody names. */

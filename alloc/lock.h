@@ -54,8 +54,8 @@ void lock_init(struct lock *lock, enum lock_rank rank);
 extern _Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
 /* The slow halves: somebody else has it, somebody sleeps, a rule is broken. */
-void lock_take_slowly(struct lock *lock, uint32_t held);
-void lock_drop_slowly(struct lock *lock, uint32_t held, uint32_t word);
+void lock_take_slowly(struct lock *lock, uint32_t held) __attribute__((cold));
+void lock_drop_slowly(struct lock *lock, uint32_t held, uint32_t word) __attribute__((cold));
 
 static inline void lock_take(struct lock *lock) TSA(acquire_capability(*lock))
         TSA(no_thread_safety_analysis)

@@ -39,13 +39,22 @@ enum pool_mutation {
     POOL_MUTATE_NO_GRACE = 1u << 1, /* a dead range does not wait for submissions under way (R66) */
     POOL_MUTATE_DROP_POINT =
             1u << 2, /* merges and waits forget the last entry of a point set (R70) */
+    POOL_MUTATE_LEAST_POINT =
+            1u << 3, /* two blocks of a stream, joined, keep the lesser point (R70) */
+    POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
 };
 
 struct pool_opts {
     uint64_t
             quantum; /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
-    uint64_t align_large; /* requests of at least `large` start on a multiple of this (R15) */
     uint64_t large;
+    uint64_t
+            align_large; /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); */
+    uint64_t
+            align_stream; /* stream requests on this: cuMemAllocAsync promises no more than the quantum */
+    uint64_t
+            cut; /* a large sync request takes no block that is more than so many times its size, unless the device is full: cutting
+                     large segments for it would keep them from being given back whole */
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
@@ -99,7 +108,7 @@ struct pool_request {
 
 /*
  * [driver] A block for a request; ret->kind is OUTCOME_ALLOC.
- * 0: ret->ptr is the program's, aligned to the quantum, and to 2 MiB if the request is that large.
+ * 0: ret->ptr is the program's, aligned to the quantum, and by default to 2 MiB if it is a sync request that large.
  * > 0: the driver's own code after everything was tried (R31), for the application.
  * -EAGAIN: not ours now (frozen, forked, or a driver call would be needed and may_call is false).
  * -ENOSPC: the device is full at our granularity; the driver may still serve the exact size itself.
@@ -276,8 +285,9 @@ struct pool_stats {
     uint64_t live_count;
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
-    uint64_t used;        /* live_requested with each block rounded to 512: USED of R78 */
-    uint64_t stored;      /* live_rounded less what hints marked dead: what needs storage */
+    uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
+    uint64_t
+            stored; /* the storage that live blocks need at best: whole granules for large plain ones, nothing for what hints marked dead */
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */
     uint64_t quarantined; /* freed during a capture, kept for good */

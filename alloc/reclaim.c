@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #define PUTS_MAX       16   /* fences that one hold of the lock lets go */
+#define HEAPS_LOOK     64   /* heaps of a device that one call looks at */
 #define STREAMS_LOOK   64   /* streams of a heap that one call looks at */
 #define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
 
@@ -619,43 +620,53 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
 
-/* The next heap of the device after this one (NULL: the first), busy for the caller. */
-static struct heap *next_of_device(
-        struct pool *pool, const struct heap *after, int device) POOL_LOCKED
+/* Up to HEAPS_LOOK heaps of a device that have blocks of streams, busy for the caller. */
+static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAPS_LOOK])
 {
-    struct heap *heap = after ? after->next : pool->heaps;
-
-    while (heap && heap->device->number != device)
-        heap = heap->next;
-    if (heap)
-        heap->busy++;
-    return heap;
-}
-
-int reclaim_device(struct pool *pool, int device, bool wait)
-{
-    struct heap *heap;
-    int r = 0;
+    uint32_t count = 0;
 
     lock_take(&pool->lock);
-    heap = next_of_device(pool, NULL, device);
+    for (struct heap *heap = pool->heaps; heap && count < HEAPS_LOOK; heap = heap->next) {
+        if (heap->device->number != device || !heap->streams)
+            continue;
+        heap->busy++;
+        list[count++] = heap;
+    }
     lock_drop(&pool->lock);
-    while (heap) {
-        struct heap *next;
+    return count;
+}
 
-        while (wait && r == 0)
-            r = reclaim_wait_point(pool, heap);
-        if (r == -ETIMEDOUT)
-            wait = false;
-        if (r <= 0)
-            r = reclaim_points(pool, heap, 0);
-        lock_take(&pool->lock);
-        heap->busy--;
-        next = r > 0 || heap->leaving ? NULL : next_of_device(pool, heap, device);
-        lock_drop(&pool->lock);
-        heap = next;
+static void let_heap_go(struct pool *pool, struct heap *heap)
+{
+    lock_take(&pool->lock);
+    heap->busy--;
+    lock_drop(&pool->lock);
+}
+
+int reclaim_device_points(struct pool *pool, int device)
+{
+    struct heap *list[HEAPS_LOOK];
+    uint32_t count = hold_heaps(pool, device, list);
+    int r = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (r == 0)
+            r = reclaim_points(pool, list[i], 0);
+        let_heap_go(pool, list[i]);
     }
     return r;
+}
+
+void reclaim_wait_device_points(struct pool *pool, int device)
+{
+    struct heap *list[HEAPS_LOOK];
+    uint32_t count = hold_heaps(pool, device, list);
+
+    for (uint32_t i = 0; i < count; i++) {
+        while (reclaim_wait_point(pool, list[i]) == 0)
+            ;
+        let_heap_go(pool, list[i]);
+    }
 }
 
 /* ── heaps whose owner is gone ── */

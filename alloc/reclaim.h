@@ -39,9 +39,9 @@ int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
 /* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as reclaim_wait. */
 int reclaim_wait_point(struct pool *pool, struct heap *heap);
 
-/* [driver] reclaim_points for all heaps of a device; with `wait` the host first waits for the points, until one takes
- * longer than the timeout. 0, or a code > 0 of the device. */
-int reclaim_device(struct pool *pool, int device, bool wait);
+/* The same two over all heaps of a device: what other heaps hold can be given back only when it is clean. */
+int reclaim_device_points(struct pool *pool, int device);
+void reclaim_wait_device_points(struct pool *pool, int device);
 
 /* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
  * driver's or -errno: nothing recorded, a later point covers it. */

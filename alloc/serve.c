@@ -237,26 +237,37 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
     return r > 0 ? r : NEXT;
 }
 
-static int serve_full(struct pool *pool, struct serve *serve, int code)
+/* What is free behind points of streams, in any heap, can only be given back when it is clean. */
+static int clean_device(struct pool *pool, struct serve *serve)
+{
+    int r;
+
+    if (serve->request->may_wait)
+        reclaim_wait_device_points(pool, serve->request->device);
+    r = reclaim_device_points(pool, serve->request->device);
+    if (r != 0)
+        return r;
+    return serve->stream && !serve->hinted ? hit_run(pool, serve) : NEXT;
+}
+
+static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r = wait_and_hit(pool, serve);
 
-    if (r != NEXT)
-        return r;
-    r = hit_other(pool, serve, true);
+    serve->want.most = 0;
+    if (r == NEXT)
+        r = hit(pool, serve);
+    if (r == NEXT)
+        r = hit_other(pool, serve, true);
+    if (r == NEXT && serve->request->may_fence) {
+        r = clean_device(pool, serve);
+        if (r == NEXT && trim_device(pool, serve->request->device, UINT64_MAX) > 0)
+            serve->how |= OUTCOME_TRIMMED;
+    }
     if (r != NEXT)
         return r;
     serve->last = true;
-    if (serve->request->may_fence) {
-        /* what is free behind points of streams, in any heap, can only be trimmed when it is clean */
-        r = reclaim_device(pool, serve->request->device, serve->request->may_wait);
-        if (r > 0)
-            return r;
-        if (trim_device(pool, serve->request->device, UINT64_MAX) > 0)
-            serve->how |= OUTCOME_TRIMMED;
-    }
-    r = grow_serve(pool, serve);
-    return r == NEXT ? code : r;
+    return grow_serve(pool, serve);
 }
 
 /* ── the ladders ── */
@@ -266,7 +277,7 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     int r = grow_serve(pool, serve);
 
     if (r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC)
-        return serve_full(pool, serve, DRIVER_OUT_OF_MEMORY);
+        return serve_full(pool, serve);
     return r;
 }
 
@@ -292,12 +303,21 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 static int trim_to_budget(struct pool *pool, struct serve *serve)
 {
     uint64_t over = excess(pool, serve);
+    int r;
 
     if (!over || !serve->request->may_fence)
         return NEXT;
+    r = reclaim_device_points(pool, serve->request->device);
+    if (r > 0)
+        return r;
     if (trim_device(pool, serve->request->device, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
-    return excess(pool, serve) ? hit_other(pool, serve, false) : NEXT;
+    if (!excess(pool, serve))
+        return NEXT;
+    lock_take(&pool->lock);
+    serve->heap->strict = true;
+    lock_drop(&pool->lock);
+    return hit_other(pool, serve, false);
 }
 
 static int serve_sync(struct pool *pool, struct serve *serve)
@@ -363,7 +383,7 @@ static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) 
         if (bytes + block->node.size > want->size) {
             uint32_t rest = heap_cut(pool, at, want->size - bytes);
 
-            (void)heap_put(pool, rest, block->stream, block->seq);
+            (void)heap_put(pool, rest, heap_block(pool, rest)->stream, heap_block(pool, rest)->seq);
             ret->last = at;
         }
         if (at == ret->last)
@@ -518,6 +538,25 @@ static int poll_streams(struct pool *pool, struct serve *serve)
     return r;
 }
 
+/* Storage of free slots moves to where the request needs it: then growth holds nothing more. What can be moved must be
+ * over on the device, the stream's own memory too. */
+static int move_storage(struct pool *pool, struct serve *serve)
+{
+    uint64_t need;
+    int r = reclaim_points(pool, serve->heap, 0);
+
+    if (r > 0)
+        return r;
+    r = hit_run(pool, serve);
+    if (r != NEXT)
+        return r;
+    lock_take(&pool->lock);
+    need = grow_need(pool, serve);
+    lock_drop(&pool->lock);
+    (void)trim_harvest(pool, serve->heap, need);
+    return NEXT;
+}
+
 static int serve_stream(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
@@ -536,13 +575,10 @@ static int serve_stream(struct pool *pool, struct serve *serve)
     over = serve->request->may_fence ? excess(pool, serve) : 0;
     if (over) {
         r = hit_ordered(pool, serve);
+        if (r == NEXT)
+            r = move_storage(pool, serve);
         if (r != NEXT)
             return r;
-        lock_take(&pool->lock);
-        over = grow_need(pool, serve);
-        lock_drop(&pool->lock);
-        /* Storage of free slots moves to where the request needs it; then growth holds nothing more. */
-        (void)trim_harvest(pool, serve->heap, over);
         over = excess(pool, serve);
     }
     if (over && trim_device(pool, serve->request->device, over) > 0)
@@ -564,10 +600,17 @@ static int measure(const struct pool *pool, struct serve *serve)
     serve->want.size = heap_round(size, unit);
     if (serve->want.size - size > UINT32_MAX)
         return -EOVERFLOW;
-    serve->want.align = size >= opts->large ? opts->align_large : opts->quantum;
+    serve->want.align = opts->quantum;
+    if (size >= opts->large)
+        serve->want.align =
+                serve->heap->kind == HEAP_MAPPED ? opts->align_stream : opts->align_large;
     serve->want.stream = serve->stream;
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
+    serve->want.most = 0;
+    if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
+        serve->want.most = serve->heap->strict ? heap_round(serve->want.size, GRANULE_SIZE)
+                                               : serve->want.size * opts->cut;
     return 0;
 }
 
@@ -677,7 +720,8 @@ static bool serve_quickly(
     return true;
 }
 
-static int serve_fully(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+static __attribute__((noinline)) int serve_fully(
+        struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     bool streams = request->entrance == ENTRANCE_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};

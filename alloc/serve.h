@@ -22,7 +22,7 @@ struct serve {
     struct heap_want want;
     uint32_t stream; /* index of the request's stream */
     bool hinted;     /* a handle of its own */
-    bool last;       /* the last attempt: the reserve is not spared any more */
+    bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;    /* enum outcome_how */
     uint64_t reserved_before;
     uint32_t contexts_gone; /* as the request began */

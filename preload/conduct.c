@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/conduct.h"
 
+#include "preload/addrmap.h"
 #include "preload/backend.h"
 #include "preload/bypass.h"
 #include "preload/cuda_abi.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
-#include "preload/keymap.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
@@ -428,13 +428,13 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
 
 /* Blocks that the program shared with others. */
 static struct lock exported_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct keymap exported; /* guarded by exported_lock; by base, no values */
+static struct addrmap exported; /* guarded by exported_lock; by base, no values */
 static atomic_uint exported_count;
 
 void conduct_exported(devptr_t base)
 {
     lock_take(&exported_lock);
-    (void)keymap_add(&exported, base);
+    (void)addrmap_add(&exported, base);
     atomic_store(&exported_count, exported.used);
     lock_drop(&exported_lock);
 }
@@ -442,14 +442,14 @@ void conduct_exported(devptr_t base)
 /* True once: the block leaves the list. */
 static bool was_exported(devptr_t base)
 {
-    struct keymap_entry *found;
+    struct addrmap_entry *found;
 
     if (atomic_load_explicit(&exported_count, memory_order_relaxed) == 0)
         return false;
     lock_take(&exported_lock);
-    found = keymap_find(&exported, base);
+    found = addrmap_find(&exported, base);
     if (found)
-        keymap_remove(&exported, found);
+        addrmap_remove(&exported, found);
     atomic_store(&exported_count, exported.used);
     lock_drop(&exported_lock);
     return found != NULL;
@@ -621,10 +621,10 @@ static void tell_touch(
     told(capture_hint(&info));
     if (what == FORMAT_HINT_VIOLATION)
         msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
-                 "call "
-                 "is stopped (both stacks are in %s)",
+                 "call is stopped%s%s",
                 hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
-                (unsigned long)hit->size, (void *)(uintptr_t)hit->base, capture_path());
+                (unsigned long)hit->size, (void *)(uintptr_t)hit->base,
+                *capture_path() ? "; both stacks are in " : "", capture_path());
 }
 
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)

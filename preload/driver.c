@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/backend.h"
 
+#include "preload/addrmap.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
-#include "preload/keymap.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
 #include "preload/resolve.h"
@@ -233,26 +233,26 @@ enum range_value {
 #define RANGE_NOBODY UINT64_MAX /* RANGE_MEMPOOL of what is not accessible */
 
 static struct lock ranges_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct keymap ranges; /* guarded by ranges_lock */
+static struct addrmap ranges; /* guarded by ranges_lock */
 
 static void range_forget(devptr_t ptr)
 {
-    struct keymap_entry *range;
+    struct addrmap_entry *range;
 
     lock_take(&ranges_lock);
-    range = keymap_find(&ranges, ptr);
+    range = addrmap_find(&ranges, ptr);
     if (range)
-        keymap_remove(&ranges, range);
+        addrmap_remove(&ranges, range);
     lock_drop(&ranges_lock);
 }
 
 /* Without memory for it, access that is given later does not reach this range, and the device says so. */
 static void range_note(devptr_t ptr, uint64_t size)
 {
-    struct keymap_entry *range;
+    struct addrmap_entry *range;
 
     lock_take(&ranges_lock);
-    range = keymap_add(&ranges, ptr);
+    range = addrmap_add(&ranges, ptr);
     if (range) {
         range->value[RANGE_SIZE] = size;
         range->value[RANGE_MEMPOOL] = RANGE_NOBODY;
@@ -267,7 +267,7 @@ static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
 
     lock_take(&ranges_lock);
     while (done < size) {
-        struct keymap_entry *range = keymap_find(&ranges, ptr + done);
+        struct addrmap_entry *range = addrmap_find(&ranges, ptr + done);
 
         if (!range)
             break;
@@ -319,9 +319,9 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
 }
 
 /* A copy of all ranges, to be unmapped; NULL if there are none, or no memory. */
-static struct keymap_entry *ranges_copy(uint32_t *ret_capacity)
+static struct addrmap_entry *ranges_copy(uint32_t *ret_capacity)
 {
-    struct keymap_entry *copy = NULL;
+    struct addrmap_entry *copy = NULL;
 
     lock_take(&ranges_lock);
     if (ranges.used > 0)
@@ -333,7 +333,7 @@ static struct keymap_entry *ranges_copy(uint32_t *ret_capacity)
     return copy;
 }
 
-static int apply_to(const struct keymap_entry *range, const CUmemAccessDesc *descs, size_t count)
+static int apply_to(const struct addrmap_entry *range, const CUmemAccessDesc *descs, size_t count)
 {
     struct quiet quiet = quiet_begin();
     int r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
@@ -346,7 +346,7 @@ static int apply_to(const struct keymap_entry *range, const CUmemAccessDesc *des
 static int apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
 {
     uint32_t capacity;
-    struct keymap_entry *copy = ranges_copy(&capacity);
+    struct addrmap_entry *copy = ranges_copy(&capacity);
     int first = 0;
 
     for (uint32_t i = 0; copy && i < capacity; i++) {

@@ -3,8 +3,8 @@
  * The program's own virtual memory: physical handles count as allocations (of their size, under the handle's number), until
  * the last reference and the last mapping are gone. Addresses are not memory and are not counted. Never pooled (R18, L12).
  */
+#include "preload/addrmap.h"
 #include "preload/conduct.h"
-#include "preload/keymap.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/vmm.h"
@@ -24,8 +24,8 @@ enum mapping_value {
 };
 
 static struct lock vmm_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct keymap vmm_handles;  /* guarded by vmm_lock */
-static struct keymap vmm_mappings; /* guarded by vmm_lock */
+static struct addrmap vmm_handles;  /* guarded by vmm_lock */
+static struct addrmap vmm_mappings; /* guarded by vmm_lock */
 
 void vmm_fork_child(void)
 {
@@ -35,10 +35,10 @@ void vmm_fork_child(void)
 /* true: it is in the table, to be recorded. */
 static bool note_handle(uint64_t handle)
 {
-    struct keymap_entry *known;
+    struct addrmap_entry *known;
 
     lock_take(&vmm_lock);
-    known = keymap_add(&vmm_handles, handle);
+    known = addrmap_add(&vmm_handles, handle);
     if (known)
         known->value[HANDLE_REFERENCES] = 1;
     lock_drop(&vmm_lock);
@@ -48,15 +48,15 @@ static bool note_handle(uint64_t handle)
 /* One reference or mapping less; the record ends when nothing holds the memory any more. */
 static void drop(uint64_t handle, enum handle_value what)
 {
-    struct keymap_entry *known;
+    struct addrmap_entry *known;
     bool gone = false;
 
     lock_take(&vmm_lock);
-    known = keymap_find(&vmm_handles, handle);
+    known = addrmap_find(&vmm_handles, handle);
     if (known && known->value[what] > 0)
         known->value[what]--;
     if (known && known->value[HANDLE_REFERENCES] == 0 && known->value[HANDLE_MAPPINGS] == 0) {
-        keymap_remove(&vmm_handles, known);
+        addrmap_remove(&vmm_handles, known);
         gone = true;
     }
     lock_drop(&vmm_lock);
@@ -96,11 +96,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 static void note_mapping(devptr_t ptr, uint64_t size, uint64_t handle)
 {
-    struct keymap_entry *known, *mapping;
+    struct addrmap_entry *known, *mapping;
 
     lock_take(&vmm_lock);
-    known = keymap_find(&vmm_handles, handle);
-    mapping = known ? keymap_add(&vmm_mappings, ptr) : NULL;
+    known = addrmap_find(&vmm_handles, handle);
+    mapping = known ? addrmap_add(&vmm_mappings, ptr) : NULL;
     if (mapping) {
         mapping->value[MAPPING_SIZE] = size;
         mapping->value[MAPPING_HANDLE] = handle;
@@ -123,14 +123,14 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 }
 
 /* One that begins inside [ptr, ptr + size), NULL if none is left: one call may take away several. */
-static struct keymap_entry *inside_locked(devptr_t ptr, uint64_t size)
+static struct addrmap_entry *inside_locked(devptr_t ptr, uint64_t size)
 {
-    struct keymap_entry *exact = keymap_find(&vmm_mappings, ptr);
+    struct addrmap_entry *exact = addrmap_find(&vmm_mappings, ptr);
 
     if (exact && exact->value[MAPPING_SIZE] >= size)
         return exact;
     for (uint32_t i = 0; i < vmm_mappings.capacity; i++) {
-        struct keymap_entry *mapping = &vmm_mappings.slots[i];
+        struct addrmap_entry *mapping = &vmm_mappings.slots[i];
 
         if (mapping->key && mapping->key >= ptr && mapping->key - ptr < size)
             return mapping;
@@ -140,14 +140,14 @@ static struct keymap_entry *inside_locked(devptr_t ptr, uint64_t size)
 
 static bool take_mapping(devptr_t ptr, uint64_t size, uint64_t *ret_handle, bool *ret_last)
 {
-    struct keymap_entry *mapping;
+    struct addrmap_entry *mapping;
 
     lock_take(&vmm_lock);
     mapping = vmm_mappings.used > 0 ? inside_locked(ptr, size) : NULL;
     if (mapping) {
         *ret_handle = mapping->value[MAPPING_HANDLE];
         *ret_last = mapping->key == ptr && mapping->value[MAPPING_SIZE] >= size;
-        keymap_remove(&vmm_mappings, mapping);
+        addrmap_remove(&vmm_mappings, mapping);
     }
     lock_drop(&vmm_lock);
     return mapping != NULL;

@@ -7,7 +7,7 @@
 
 #include "tools/compare.h"
 #include "tools/figures.h"
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 struct fields {
@@ -58,10 +58,10 @@ struct diff {
     struct render_ink ink;
 };
 
-static void group_add(struct diff *diff, struct groups *groups, struct keymap *index,
+static void group_add(struct diff *diff, struct groups *groups, struct keytable *index,
         const struct trace_block *block)
 {
-    uint32_t *at = keymap_at(index, (struct key){block->site, 0, 0}, TRACE_NONE);
+    uint32_t *at = keytable_at(index, (struct key){block->site, 0, 0}, TRACE_NONE);
 
     if (*at == TRACE_NONE) {
         *at = (uint32_t)groups->count;
@@ -130,25 +130,25 @@ static void finish_groups(struct groups *groups)
 static void group_blocks(
         struct diff *diff, struct groups *groups, const struct compare_late *late, size_t count)
 {
-    struct keymap index = {0};
+    struct keytable index = {0};
 
     for (size_t i = 0; i < count; i++) {
         const struct trace_block *block = &diff->bad.trace->blocks[late[i].bad];
         group_add(diff, groups, &index, block);
     }
-    keymap_done(&index);
+    keytable_done(&index);
     finish_groups(groups);
 }
 
 static void group_extra(struct diff *diff)
 {
-    struct keymap index = {0};
+    struct keytable index = {0};
 
     for (size_t i = 0; i < diff->compare.extra_count; i++) {
         const struct trace_block *block = &diff->bad.trace->blocks[diff->compare.extra[i]];
         group_add(diff, &diff->extra, &index, block);
     }
-    keymap_done(&index);
+    keytable_done(&index);
     finish_groups(&diff->extra);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/align.h"
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 /* The blocks of one run, those of one anchor instance side by side and in the order of birth. */
@@ -19,7 +19,7 @@ struct work {
     struct lists good_lists, bad_lists;
     uint32_t *partner; /* good block -> bad block, ALIGN_NONE */
     bool *taken;       /* bad block has a partner */
-    struct keymap tokens;
+    struct keytable tokens;
     struct compare *out;
 };
 
@@ -54,7 +54,7 @@ static uint32_t token(struct work *work, uint64_t site, uint64_t size)
 {
     uint32_t next = (uint32_t)work->tokens.count;
 
-    return *keymap_at(&work->tokens, (struct key){site, size, 1}, next);
+    return *keytable_at(&work->tokens, (struct key){site, size, 1}, next);
 }
 
 static void pair(struct work *work, uint32_t good, uint32_t bad)
@@ -96,7 +96,7 @@ static void pair_in_order(struct work *work, const struct table *table)
 /* First come, first served among blocks of equal size, and of equal site where `by_site`. */
 static void pair_leftovers(struct work *work, const struct table *table, bool by_site)
 {
-    struct keymap heads = {0}; /* (site, size) -> first waiting good index + 1 */
+    struct keytable heads = {0}; /* (site, size) -> first waiting good index + 1 */
     uint32_t *next = vec_new(table->good_count, sizeof(*next));
 
     for (uint32_t i = table->good_count; i > 0; i--) {
@@ -105,7 +105,7 @@ static void pair_leftovers(struct work *work, const struct table *table, bool by
         if (work->partner[id] != ALIGN_NONE)
             continue;
         uint32_t *head =
-                keymap_at(&heads, (struct key){by_site ? block->site : 0, block->size, 0}, 0);
+                keytable_at(&heads, (struct key){by_site ? block->site : 0, block->size, 0}, 0);
         next[i - 1] = *head;
         *head = i;
     }
@@ -115,14 +115,14 @@ static void pair_leftovers(struct work *work, const struct table *table, bool by
         if (work->taken[id])
             continue;
         uint32_t *head =
-                keymap_find(&heads, (struct key){by_site ? block->site : 0, block->size, 0});
+                keytable_find(&heads, (struct key){by_site ? block->site : 0, block->size, 0});
         if (!head || *head == 0)
             continue;
         uint32_t waiting = *head - 1;
         *head = next[waiting];
         pair(work, table->good[waiting], id);
     }
-    keymap_done(&heads);
+    keytable_done(&heads);
     free(next);
 }
 
@@ -239,7 +239,7 @@ static void compare_anchor(struct work *work, uint32_t good_anchor, uint32_t bad
 
 static struct key anchor_key(const struct trace_anchor *anchor)
 {
-    struct key key = keymap_text(anchor->path);
+    struct key key = keytable_text(anchor->path);
 
     key.c = key.c << 32 | anchor->instance;
     return key;
@@ -249,13 +249,13 @@ static void compare_anchors(struct work *work)
 {
     const struct trace *good = work->good->trace;
     const struct trace *bad = work->bad->trace;
-    struct keymap by_name = {0};
+    struct keytable by_name = {0};
 
     for (size_t i = 0; i < good->anchor_count; i++)
-        *keymap_at(&by_name, anchor_key(&good->anchors[i]), 0) = (uint32_t)i;
+        *keytable_at(&by_name, anchor_key(&good->anchors[i]), 0) = (uint32_t)i;
     work->out->anchors_lone_good = good->anchor_count;
     for (size_t i = 0; i < bad->anchor_count; i++) {
-        const uint32_t *partner = keymap_find(&by_name, anchor_key(&bad->anchors[i]));
+        const uint32_t *partner = keytable_find(&by_name, anchor_key(&bad->anchors[i]));
         if (partner) {
             compare_anchor(work, *partner, (uint32_t)i);
             work->out->anchors_lone_good--;
@@ -266,7 +266,7 @@ static void compare_anchors(struct work *work)
         for (uint32_t k = 0; k < table.bad_count; k++)
             add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
     }
-    keymap_done(&by_name);
+    keytable_done(&by_name);
 }
 
 void compare_runs(const struct compare_side *good, const struct compare_side *bad,
@@ -288,7 +288,7 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     free(work.bad_lists.first);
     free(work.partner);
     free(work.taken);
-    keymap_done(&work.tokens);
+    keytable_done(&work.tokens);
     *ret_compare = out;
 }
 

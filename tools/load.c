@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 
@@ -15,12 +15,12 @@ struct translation {
     struct load *load;
     const struct read_capture *capture;
     struct trace *trace;
-    struct keymap modules;  /* module number */
-    struct keymap stacks;   /* leaf number */
-    struct keymap anchors;  /* (path number, instance) */
-    struct keymap threads;  /* thread number */
-    struct keymap reserved; /* (device, heap) -> index in `heaps` */
-    struct keymap dead;     /* address -> index in `limbo` */
+    struct keytable modules;  /* module number */
+    struct keytable stacks;   /* leaf number */
+    struct keytable anchors;  /* (path number, instance) */
+    struct keytable threads;  /* thread number */
+    struct keytable reserved; /* (device, heap) -> index in `heaps` */
+    struct keytable dead;     /* address -> index in `limbo` */
     uint64_t *heaps;
     size_t heap_count, heap_room;
     uint64_t held;   /* sum of heaps */
@@ -37,7 +37,8 @@ static uint32_t module_of(struct translation *tr, const struct read_frame *frame
 
     if (!module)
         return TRACE_NONE;
-    uint32_t *known = keymap_at(&tr->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
+    uint32_t *known =
+            keytable_at(&tr->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
     if (*known != TRACE_NONE)
         return *known;
     struct trace_module ours = {.is_program = module->kind == MODULE_PROGRAM};
@@ -58,7 +59,7 @@ static uint32_t stack_of(struct translation *tr, uint32_t leaf)
 
     if (leaf == 0)
         return 0;
-    uint32_t *known = keymap_at(&tr->stacks, (struct key){leaf, 0, 0}, TRACE_NONE);
+    uint32_t *known = keytable_at(&tr->stacks, (struct key){leaf, 0, 0}, TRACE_NONE);
     if (*known != TRACE_NONE)
         return *known;
     unsigned count = read_stack(tr->capture, leaf, frames, READ_FRAMES_MAX);
@@ -72,7 +73,7 @@ static uint32_t thread_of(struct translation *tr, uint32_t number)
 {
     uint32_t next = (uint32_t)tr->threads.count;
 
-    return *keymap_at(&tr->threads, (struct key){number, 0, 0}, next);
+    return *keytable_at(&tr->threads, (struct key){number, 0, 0}, next);
 }
 
 /* The instance of a path; an event may name one whose enter was lost. "" is the root. */
@@ -82,7 +83,7 @@ static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instan
 
     if (!*text)
         return 0;
-    uint32_t *known = keymap_at(&tr->anchors, (struct key){path, instance, 0}, TRACE_NONE);
+    uint32_t *known = keytable_at(&tr->anchors, (struct key){path, instance, 0}, TRACE_NONE);
     if (*known == TRACE_NONE)
         *known = trace_add_anchor(tr->trace, text, instance);
     return *known;
@@ -127,7 +128,7 @@ static void add_edge(struct translation *tr, const struct read_event *event)
 
 static void add_reserved(struct translation *tr, const struct read_event *event)
 {
-    uint32_t *index = keymap_at(&tr->reserved,
+    uint32_t *index = keytable_at(&tr->reserved,
             (struct key){(uint64_t)(int64_t)event->device, event->heap, 0}, TRACE_NONE);
 
     if (*index == TRACE_NONE) {
@@ -166,7 +167,7 @@ static void add_release(struct translation *tr, const struct read_event *event)
 
 static void enter_limbo(struct translation *tr, const struct read_event *event)
 {
-    uint32_t *index = keymap_at(&tr->dead, (struct key){event->addr, 0, 0}, TRACE_NONE);
+    uint32_t *index = keytable_at(&tr->dead, (struct key){event->addr, 0, 0}, TRACE_NONE);
 
     if (*index == TRACE_NONE) {
         *index = (uint32_t)tr->limbo_count;
@@ -178,7 +179,7 @@ static void enter_limbo(struct translation *tr, const struct read_event *event)
 static void leave_limbo(
         struct translation *tr, const struct read_event *event, struct load_hint *hint)
 {
-    const uint32_t *index = keymap_find(&tr->dead, (struct key){event->addr, 0, 0});
+    const uint32_t *index = keytable_find(&tr->dead, (struct key){event->addr, 0, 0});
 
     if (!index || event->time_ns < tr->limbo[*index])
         return;
@@ -287,18 +288,18 @@ static void carry(struct translation *tr, const struct read_event *birth)
 /* Births that are not on record: of blocks that recorded events free, and of live ones without an event. */
 static void add_carried(struct translation *tr)
 {
-    struct keymap live = {0};
-    struct keymap births = {0};
+    struct keytable live = {0};
+    struct keytable births = {0};
 
     for (size_t i = 0; i < tr->capture->event_count; i++) {
         const struct read_event *event = &tr->capture->event[i];
         if (event->kind == FORMAT_EVENT_ALLOC) {
-            *keymap_at(&live, (struct key){event->addr, 0, 0}, 0) = 1;
-            (void)keymap_at(&births, (struct key){event->addr, event->seq, 0}, 1);
+            *keytable_at(&live, (struct key){event->addr, 0, 0}, 0) = 1;
+            (void)keytable_at(&births, (struct key){event->addr, event->seq, 0}, 1);
         }
         if (event->kind != FORMAT_EVENT_FREE)
             continue;
-        uint32_t *known = keymap_at(&live, (struct key){event->addr, 0, 0}, 2);
+        uint32_t *known = keytable_at(&live, (struct key){event->addr, 0, 0}, 2);
         if (*known == 2 && event->size)
             carry(tr,
                     &(struct read_event){.addr = event->addr,
@@ -311,7 +312,7 @@ static void add_carried(struct translation *tr)
     }
     for (size_t i = 0; i < tr->capture->live_count; i++) {
         const struct read_live *at = &tr->capture->live[i];
-        if (keymap_find(&births, (struct key){at->addr, at->seq, 0}))
+        if (keytable_find(&births, (struct key){at->addr, at->seq, 0}))
             continue;
         carry(tr,
                 &(struct read_event){.addr = at->addr,
@@ -324,8 +325,8 @@ static void add_carried(struct translation *tr)
                         .flags = at->flags,
                         .device = at->device});
     }
-    keymap_done(&live);
-    keymap_done(&births);
+    keytable_done(&live);
+    keytable_done(&births);
 }
 
 static void make_hints(struct load *load)
@@ -369,12 +370,12 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
 
     make_hints(&load);
     translate(&tr);
-    keymap_done(&tr.modules);
-    keymap_done(&tr.stacks);
-    keymap_done(&tr.anchors);
-    keymap_done(&tr.threads);
-    keymap_done(&tr.reserved);
-    keymap_done(&tr.dead);
+    keytable_done(&tr.modules);
+    keytable_done(&tr.stacks);
+    keytable_done(&tr.anchors);
+    keytable_done(&tr.threads);
+    keytable_done(&tr.reserved);
+    keytable_done(&tr.dead);
     free(tr.heaps);
     free(tr.limbo);
     *ret_load = load;

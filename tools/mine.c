@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "alloc/hint.h"
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/predict.h"
 #include "tools/vec.h"
 
@@ -273,7 +273,7 @@ static void solve(struct work *work, const struct shape *shape, const struct fie
 /* The shapes of the uncovered late blocks, each once; literal or folded. */
 static void solve_shapes(struct work *work, const struct field *field, bool literal)
 {
-    struct keymap seen = {0};
+    struct keytable seen = {0};
 
     for (size_t i = 0; i < field->count; i++) {
         uint32_t id = field->blocks[i];
@@ -290,16 +290,16 @@ static void solve_shapes(struct work *work, const struct field *field, bool lite
             mine_fold(inside, false, shape.inside);
             mine_fold(when, work->late_anchor[id] != block_at(work, id)->anchor, shape.when);
         }
-        struct key key = keymap_text(shape.inside);
-        key.c = keymap_text(shape.when).a;
-        uint32_t *known = keymap_at(&seen, key, 0);
+        struct key key = keytable_text(shape.inside);
+        key.c = keytable_text(shape.when).a;
+        uint32_t *known = keytable_at(&seen, key, 0);
         if (*known)
             continue;
         *known = 1;
         if (any_wanted(work, &shape, field))
             solve(work, &shape, field);
     }
-    keymap_done(&seen);
+    keytable_done(&seen);
 }
 
 static const struct trace *sort_trace; /* qsort has no context; the tools have one thread */

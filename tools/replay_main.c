@@ -8,7 +8,7 @@
  *
  * Large tensors are filled and checked in their first and last 4 KiB and one 4 KiB page per 2 MiB.
  */
-#include "tools/runtime.h"
+#include "tools/rtcalls.h"
 #include "tools/steps.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ struct slot {
 };
 
 struct replay {
-    struct runtime rt;
+    struct rtcalls rt;
     struct steps steps;
     bool sync;
     void **streams; /* per stream of the trace */
@@ -71,7 +71,8 @@ static int fail(const struct replay *replay, const char *call, int error)
 /* The byte that piece `piece` of the page at `offset` of a block holds in a pass. */
 static unsigned char pattern(uint64_t id, uint32_t pass, uint64_t offset, uint32_t piece)
 {
-    uint64_t x = (id + 1) * 0x9e3779b97f4a7c15u + offset * 0xd6e8feb86659fd93u + (uint64_t)pass * 31 + piece;
+    uint64_t x = (id + 1) * 0x9e3779b97f4a7c15u + offset * 0xd6e8feb86659fd93u + (uint64_t)pass * 31
+            + piece;
 
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93u;
@@ -190,7 +191,7 @@ static int look(struct replay *replay, uint32_t index)
             return r;
         replay->slots[replay->slot_count] = (struct slot){index, replay->pass, offset, length};
         int error = replay->rt.memcpy_async(replay->landing + replay->slot_count * PAGE,
-                ptr + offset, length, RUNTIME_COPY_TO_HOST, stream);
+                ptr + offset, length, RTCALLS_COPY_TO_HOST, stream);
         if (error)
             return fail(replay, "cudaMemcpyAsync", error);
         replay->slot_count++;
@@ -258,7 +259,7 @@ static int make_streams(struct replay *replay, bool wanted)
         /* Number 0 is the default stream in the recording, too. */
         int error = replay->steps.streams[i] == 0
                 ? 0
-                : replay->rt.stream_create(&replay->streams[i], RUNTIME_STREAM_NON_BLOCKING);
+                : replay->rt.stream_create(&replay->streams[i], RTCALLS_STREAM_NON_BLOCKING);
         if (error)
             return fail(replay, "cudaStreamCreateWithFlags", error);
     }
@@ -318,7 +319,7 @@ static int open_runtime(struct replay *replay)
 {
     const char *why = "";
     int count = 0;
-    int r = runtime_open(&replay->rt, &why);
+    int r = rtcalls_open(&replay->rt, &why);
 
     if (r < 0) {
         (void)fprintf(stderr, "kedge-replay: %s: %s\n", why,

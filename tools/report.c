@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 const char *report_mode_name(enum hint_mode mode)
@@ -44,7 +44,7 @@ static int compare_owners(const void *a, const void *b)
 struct report_owner *report_owners(const struct report *report, size_t *ret_count)
 {
     const struct trace *trace = report->load.trace;
-    struct keymap index = {0};
+    struct keytable index = {0};
     size_t room = 16;
     struct report_owner *owners = vec_new(room, sizeof(*owners));
     size_t count = 0;
@@ -54,7 +54,7 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
         if (block->born < report->window.first || block->born >= report->window.last)
             continue;
         const char *name = symbols_owner(report->symbols, block->stack);
-        uint32_t *at = keymap_at(&index, keymap_text(name), TRACE_NONE);
+        uint32_t *at = keytable_at(&index, keytable_text(name), TRACE_NONE);
         if (*at == TRACE_NONE) {
             *at = (uint32_t)count;
             VEC_PUSH(owners, count, room) =
@@ -68,7 +68,7 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
             owner->live_count++;
         }
     }
-    keymap_done(&index);
+    keytable_done(&index);
     if (count)
         qsort(owners, count, sizeof(*owners), compare_owners);
     *ret_count = count;

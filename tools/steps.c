@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 struct reader {
     struct steps *steps;
     const char *name;
     size_t line;
-    struct keymap live;    /* id -> block, UINT32_MAX once freed */
-    struct keymap streams; /* number -> index */
-    uint64_t bytes;        /* live now */
+    struct keytable live;    /* id -> block, UINT32_MAX once freed */
+    struct keytable streams; /* number -> index */
+    uint64_t bytes;          /* live now */
 };
 
 #define NO_BLOCK UINT32_MAX
@@ -49,7 +49,7 @@ static int add_alloc(
         struct reader *reader, uint64_t id, uint64_t size, uint64_t stream, bool before)
 {
     struct steps *steps = reader->steps;
-    uint32_t *known = keymap_at(&reader->live, (struct key){id, 0, 0}, NO_BLOCK);
+    uint32_t *known = keytable_at(&reader->live, (struct key){id, 0, 0}, NO_BLOCK);
 
     if (*known != NO_BLOCK)
         return fault(reader, "this id is allocated already");
@@ -58,7 +58,7 @@ static int add_alloc(
     if (reader->bytes + size < size)
         return fault(reader, "sizes add up to more than 64 bits hold");
     uint32_t next = (uint32_t)steps->stream_count;
-    uint32_t index = *keymap_at(&reader->streams, (struct key){stream, 0, 0}, next);
+    uint32_t index = *keytable_at(&reader->streams, (struct key){stream, 0, 0}, next);
     if (index == next)
         VEC_PUSH(steps->streams, steps->stream_count, steps->stream_room) = stream;
     *known = (uint32_t)steps->block_count;
@@ -76,7 +76,7 @@ static int add_alloc(
 static int add_free(struct reader *reader, uint64_t id, uint64_t size)
 {
     struct steps *steps = reader->steps;
-    uint32_t *known = keymap_find(&reader->live, (struct key){id, 0, 0});
+    uint32_t *known = keytable_find(&reader->live, (struct key){id, 0, 0});
 
     if (!known || *known == NO_BLOCK)
         return fault(reader, "this id is not allocated");
@@ -143,8 +143,8 @@ int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)
         r = fault(&reader, "no allocations");
     }
     free(line);
-    keymap_done(&reader.live);
-    keymap_done(&reader.streams);
+    keytable_done(&reader.live);
+    keytable_done(&reader.streams);
     return r;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 /* Code of one compilation unit, addresses as in the DWARF. */
@@ -40,7 +40,7 @@ struct symbols {
     const struct trace *trace;
     struct module_file *modules;
     struct named_stack *stacks;
-    struct keymap frames; /* (module, offset) -> index in `named` */
+    struct keytable frames; /* (module, offset) -> index in `named` */
     struct named_frame *named;
     size_t named_count, named_room;
     char **texts; /* owned names */
@@ -94,7 +94,7 @@ void symbols_free(struct symbols *symbols)
         free(symbols->texts[i]);
     for (size_t i = 0; i < symbols->trouble_count; i++)
         free(symbols->trouble[i]);
-    keymap_done(&symbols->frames);
+    keytable_done(&symbols->frames);
     free(symbols->modules);
     free(symbols->stacks);
     free(symbols->named);
@@ -391,7 +391,7 @@ static bool is_ours(const struct trace_module *module)
 static const struct named_frame *name_frame(struct symbols *symbols, const struct trace_frame *at)
 {
     uint32_t next = (uint32_t)symbols->named_count;
-    uint32_t index = *keymap_at(&symbols->frames, (struct key){at->module, at->offset, 0}, next);
+    uint32_t index = *keytable_at(&symbols->frames, (struct key){at->module, at->offset, 0}, next);
     struct named_frame frame = {0};
 
     if (index != next)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 /* The ranges that one thread has open, innermost last. */
@@ -14,9 +14,9 @@ struct open_ranges {
 };
 
 struct trace_index {
-    struct keymap live;      /* address -> block, TRACE_NONE once it is free */
-    struct keymap instances; /* path -> how many instances there were */
-    struct keymap nth;       /* (anchor, site, size) -> how many blocks there were */
+    struct keytable live;      /* address -> block, TRACE_NONE once it is free */
+    struct keytable instances; /* path -> how many instances there were */
+    struct keytable nth;       /* (anchor, site, size) -> how many blocks there were */
     struct open_ranges *threads;
     size_t thread_count, thread_room;
 };
@@ -42,9 +42,9 @@ void trace_free(struct trace *trace)
         free(trace->modules[i].path);
     for (size_t i = 0; i < trace->index->thread_count; i++)
         free(trace->index->threads[i].anchors);
-    keymap_done(&trace->index->live);
-    keymap_done(&trace->index->instances);
-    keymap_done(&trace->index->nth);
+    keytable_done(&trace->index->live);
+    keytable_done(&trace->index->instances);
+    keytable_done(&trace->index->nth);
     free(trace->index->threads);
     free(trace->index);
     free(trace->events);
@@ -78,7 +78,7 @@ uint32_t trace_add_stack(
 
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance)
 {
-    uint32_t *seen = keymap_at(&trace->index->instances, keymap_text(path), 0);
+    uint32_t *seen = keytable_at(&trace->index->instances, keytable_text(path), 0);
 
     if (instance == TRACE_NONE)
         instance = *seen;
@@ -105,8 +105,8 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
         (void)trace_add_free(trace, birth->address, birth->thread);
 
     uint32_t id = (uint32_t)trace->block_count;
-    uint32_t *nth =
-            keymap_at(&trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0);
+    uint32_t *nth = keytable_at(
+            &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0);
     struct trace_block block = {.address = birth->address,
             .size = birth->size,
             .site = birth->site,
@@ -125,13 +125,13 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
     block.born = add_event(trace,
             (struct trace_event){TRACE_ALLOC, id, birth->anchor, birth->thread, birth->size});
     VEC_PUSH(trace->blocks, trace->block_count, trace->block_room) = block;
-    *keymap_at(&trace->index->live, (struct key){birth->address, 0, 0}, id) = id;
+    *keytable_at(&trace->index->live, (struct key){birth->address, 0, 0}, id) = id;
     return id;
 }
 
 uint32_t trace_find_live(const struct trace *trace, uint64_t address)
 {
-    const uint32_t *found = keymap_find(&trace->index->live, (struct key){address, 0, 0});
+    const uint32_t *found = keytable_find(&trace->index->live, (struct key){address, 0, 0});
     return found ? *found : TRACE_NONE;
 }
 
@@ -144,7 +144,7 @@ uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
         return id;
     trace->blocks[id].died = at;
     trace->events[at].value = trace->blocks[id].size;
-    *keymap_at(&trace->index->live, (struct key){address, 0, 0}, id) = TRACE_NONE;
+    *keytable_at(&trace->index->live, (struct key){address, 0, 0}, id) = TRACE_NONE;
     return id;
 }
 

@@ -52,8 +52,7 @@ static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_fre
     return 0;
 }
 
-static int address_reserve(
-        void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
+static int address_reserve(void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     (void)align;
     return mem_alloc(self, 1, device, size, ret_ptr);
@@ -132,25 +131,25 @@ static uint64_t readers_snapshot(void *self)
 }
 
 static const struct driver driver = {
-    .mem_alloc = mem_alloc,
-    .mem_free = mem_free,
-    .granularity = granularity,
-    .memory = memory,
-    .address_reserve = address_reserve,
-    .address_free = range,
-    .handle_create = handle_create,
-    .handle_release = one,
-    .map = map,
-    .unmap = range,
-    .set_access = set_access,
-    .fence_record = fence_record,
-    .stream_record = stream_record,
-    .fence_query = one,
-    .fence_wait = fence_wait,
-    .stream_wait_fence = stream_wait_fence,
-    .fence_put = fence_put,
-    .readers_snapshot = readers_snapshot,
-    .readers_passed = one,
+        .mem_alloc = mem_alloc,
+        .mem_free = mem_free,
+        .granularity = granularity,
+        .memory = memory,
+        .address_reserve = address_reserve,
+        .address_free = range,
+        .handle_create = handle_create,
+        .handle_release = one,
+        .map = map,
+        .unmap = range,
+        .set_access = set_access,
+        .fence_record = fence_record,
+        .stream_record = stream_record,
+        .fence_query = one,
+        .fence_wait = fence_wait,
+        .stream_wait_fence = stream_wait_fence,
+        .fence_put = fence_put,
+        .readers_snapshot = readers_snapshot,
+        .readers_passed = one,
 };
 
 static struct pool *pool;
@@ -159,13 +158,13 @@ static bool on_stream;
 static devptr_t take(uint64_t size)
 {
     struct pool_request request = {
-        .size = size,
-        .owner = 1,
-        .stream = on_stream ? 1 : 0,
-        .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-        .may_call = true,
-        .may_fence = true,
-        .may_wait = true,
+            .size = size,
+            .owner = 1,
+            .stream = on_stream ? 1 : 0,
+            .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .may_call = true,
+            .may_fence = true,
+            .may_wait = true,
     };
     struct outcome told;
 
@@ -177,9 +176,9 @@ static devptr_t take(uint64_t size)
 static void give(devptr_t ptr)
 {
     struct pool_free_request request = {
-        .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-        .stream = on_stream ? 1 : 0,
-        .may_fence = true,
+            .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .stream = on_stream ? 1 : 0,
+            .may_fence = true,
     };
     struct outcome told;
 

@@ -7,8 +7,9 @@ global scope and silently stops the destructors of cancelled threads; libcuda or
 which of them it gets. exports: a symbol too many (yaml_*, _Unwind_*) takes the place of the program's own; a symbol
 too few is a hook that nobody reaches; a version node on them turns every hook off. textrel: refused under SELinux.
 tls: dynamic TLS allocates on first use, inside the program's malloc. exit: a library that ends the program it watches.
+switches: what tests/mutation switches off cannot be switched off in the library that ships, and nobody but a test asks for it.
 
-    artefact.py needed|exports|textrel|tls|exit [--self-test]
+    artefact.py needed|exports|textrel|tls|exit|switches [--self-test]
 """
 import pathlib
 import re
@@ -79,7 +80,7 @@ def check_tls(path, complain):
     for kind in sorted(set(re.findall(r"R_[A-Z0-9_]*(?:DTPMOD|DTPOFF|TLSDESC)[A-Z0-9_]*", relocations))):
         complain(f"{path.name} has {kind}: TLS that is not initial-exec")
     for symbol in dynamic_symbols(path, "--undefined-only"):
-        if symbol.split("@")[0] in ("__tls_get_addr", "pthread_key_create"):
+        if symbol.split("@")[0] == "__tls_get_addr":
             complain(f"{path.name} asks for {symbol}: TLS that may allocate")
 
 
@@ -89,16 +90,27 @@ def check_exit(path, complain):
         if name in ENDS_THE_PROGRAM and name not in EXCUSED:
             complain(f"{path.name} calls {name}")
     # What is excused for a library inside is not excused for us.
-    for part in sorted(path.parent.glob("preload/**/*.o")) + sorted(path.parent.glob("*/libkedge_*.a")):
-        if part.name == "libkedge_read.a":
-            continue # linked into tools only
+    parts = [*path.parent.glob("preload/CMakeFiles/**/*.o"), *path.parent.glob("*/libkedge_alloc.a"),
+             *path.parent.glob("*/libkedge_track.a")]
+    for part in sorted(parts):
         for line in lintkit.run("nm", "-A", "-u", part).splitlines():
             if line.split()[-1] in ENDS_THE_PROGRAM:
                 complain(f"{part.name}: {line.split(':')[-2]} calls {line.split()[-1]}")
 
 
+def check_switches(path, complain):
+    image = path.read_bytes()
+    for trace in (b"TEST_KEDGE_", b"__wrap_", b"mutant"):
+        if trace in image:
+            complain(f"{path.name} has a trace of tests/mutation: {trace.decode()}")
+    for folder in ("preload", "tools", "tracker"):
+        for source in sorted((pathlib.Path(lintkit.SOURCE) / folder).glob("**/*.[ch]")):
+            if re.search(r"\bPOOL_MUTATE_|\bmutate\b", lintkit.read(source)):
+                complain(f"{source.name} speaks of the pool's mutations, which are for tests")
+
+
 CHECKS = {"needed": check_needed, "exports": check_exports, "textrel": check_textrel, "tls": check_tls,
-          "exit": check_exit}
+          "exit": check_exit, "switches": check_switches}
 PLAIN = "int cuInit(unsigned f); int cuInit(unsigned f) { return (int)f; } " \
         "void *dlsym(void *h, const char *n); void *dlsym(void *h, const char *n) { return n ? h : 0; } " \
         "int InitializeInjectionNvtx2(void *g); int InitializeInjectionNvtx2(void *g) { return g != 0; } "
@@ -117,6 +129,9 @@ SEEDED = {
              "int cuInit3(void); int cuInit3(void) { return cuInit2(); }", [])],
     "exit": [(call, PLAIN + f"\n#include <stdlib.h>\n#include <unistd.h>\nvoid f(void); void f(void) {{ {call}; }}", [])
              for call in ("exit(1)", "abort()", "_exit(1)", "quick_exit(2)")],
+    "switches": [("a variable of the mutant", PLAIN + "const char *w(void); const char *w(void) "
+                  "{ return \"TEST_KEDGE_MUTATE\"; }", []),
+                 ("a wrapped function", PLAIN + "int __wrap_pool_new(void); int __wrap_pool_new(void) { return 0; }", [])],
 }
 
 

@@ -37,8 +37,8 @@
     X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020, 0)                               \
     X(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0)                                               \
     X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0)                                             \
-    X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0)                                               \
     X(cuMemPoolSetAccess, "cuMemPoolSetAccess", 11020, 0)                                         \
+    X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0)                                               \
     X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0)                                   \
     X(cuMemPoolGetAttribute, "cuMemPoolGetAttribute", 11020, 0)                                   \
     X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0)                           \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_array.h"
 
+#include "tests/sim/sim_copy.h"
 #include "tests/sim/sim_memory.h"
 
 #include <stdlib.h>
@@ -135,3 +136,69 @@ CUresult cuArrayDestroy(CUarray array)
     }
     return sim_leave(&call, r);
 }
+
+/* ---- copies of one dimension from and to arrays ---- */
+
+/* A run of bytes: in an array, counted from its first byte, or at an address. */
+struct run {
+    CUarray array;
+    uint64_t at;
+};
+
+static void put_src(CUDA_MEMCPY3D *copy, struct run run)
+{
+    copy->srcMemoryType = run.array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED;
+    copy->srcArray = run.array;
+    if (run.array)
+        copy->srcXInBytes = run.at;
+    else
+        copy->srcDevice = run.at;
+}
+
+static void put_dst(CUDA_MEMCPY3D *copy, struct run run)
+{
+    copy->dstMemoryType = run.array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED;
+    copy->dstArray = run.array;
+    if (run.array)
+        copy->dstXInBytes = run.at;
+    else
+        copy->dstDevice = run.at;
+}
+
+static int copy_run(struct CUstream_st *stream, struct run dst, struct run src, size_t size,
+        enum sim_copy_waiting waiting)
+{
+    CUDA_MEMCPY3D copy = {.WidthInBytes = size, .Height = 1, .Depth = 1};
+
+    if ((dst.array && !sim_handle_is(dst.array, SIM_KIND_ARRAY))
+            || (src.array && !sim_handle_is(src.array, SIM_KIND_ARRAY)))
+        return CUDA_ERROR_INVALID_HANDLE;
+    put_dst(&copy, dst);
+    put_src(&copy, src);
+    return sim_copy_3d("copy of an array", stream, &copy, waiting);
+}
+
+#define AT(pointer)           ((struct run){NULL, (uint64_t)(uintptr_t)(pointer)})
+#define INSIDE(array, offset) ((struct run){array, offset})
+
+SIM_DEFAULT_STREAM_CALL(cuMemcpyDtoA_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
+        (CUarray dst, size_t offset, CUdeviceptr src, size_t size),
+        copy_run(stream, INSIDE(dst, offset), AT(src), size, SIM_COPY_AS_HOST))
+SIM_DEFAULT_STREAM_CALL(cuMemcpyAtoD_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
+        (CUdeviceptr dst, CUarray src, size_t offset, size_t size),
+        copy_run(stream, AT(dst), INSIDE(src, offset), size, SIM_COPY_AS_HOST))
+SIM_DEFAULT_STREAM_CALL(cuMemcpyHtoA_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
+        (CUarray dst, size_t offset, const void *src, size_t size),
+        copy_run(stream, INSIDE(dst, offset), AT(src), size, SIM_COPY_AS_HOST))
+SIM_DEFAULT_STREAM_CALL(cuMemcpyAtoH_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
+        (void *dst, CUarray src, size_t offset, size_t size),
+        copy_run(stream, AT(dst), INSIDE(src, offset), size, SIM_COPY_AS_HOST))
+SIM_DEFAULT_STREAM_CALL(cuMemcpyAtoA_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
+        (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t size),
+        copy_run(stream, INSIDE(dst, dst_offset), INSIDE(src, src_offset), size, SIM_COPY_AS_HOST))
+SIM_STREAM_CALL(cuMemcpyHtoAAsync_v2, SIM_NEED_CONTEXT,
+        (CUarray dst, size_t offset, const void *src, size_t size, CUstream handle),
+        copy_run(stream, INSIDE(dst, offset), AT(src), size, SIM_COPY_AS_STREAM))
+SIM_STREAM_CALL(cuMemcpyAtoHAsync_v2, SIM_NEED_CONTEXT,
+        (void *dst, CUarray src, size_t offset, size_t size, CUstream handle),
+        copy_run(stream, AT(dst), INSIDE(src, offset), size, SIM_COPY_AS_STREAM))

@@ -527,6 +527,37 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config)
     return sim_leave(&call, r);
 }
 
+/* Banks and persisting cache lines are nothing here: settings are kept or forgotten. */
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && !ret_config)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    return sim_leave(&call, r);
+}
+
 /* ---- waiting ---- */
 
 static int synchronize(CUcontext handle)

@@ -24,11 +24,6 @@ struct copy {
     uint64_t staged; /* bytes behind this structure that are the source */
 };
 
-enum waiting {
-    WAIT_AS_STREAM, /* cuMemcpy*Async */
-    WAIT_AS_HOST    /* cuMemcpy* */
-};
-
 /* ---- bytes ---- */
 
 static bool is_zero(const unsigned char *at, uint64_t size)
@@ -122,8 +117,8 @@ static struct sim_op *make_copy(const char *name, const struct copy *copy, bool 
     return op;
 }
 
-static int submit_copy(
-        const char *name, struct CUstream_st *stream, struct copy copy, enum waiting waiting)
+static int submit_copy(const char *name, struct CUstream_st *stream, struct copy copy,
+        enum sim_copy_waiting waiting)
 {
     bool from_pageable = is_pageable(copy.src.addr);
     bool to_pageable = is_pageable(copy.dst.addr);
@@ -137,7 +132,7 @@ static int submit_copy(
     r = sim_stream_submit(stream, make_copy(name, &copy, from_pageable && !capturing));
     if (r || capturing)
         return r;
-    if (to_pageable || (waiting == WAIT_AS_HOST && touches_host && !from_pageable))
+    if (to_pageable || (waiting == SIM_COPY_AS_HOST && touches_host && !from_pageable))
         return sim_stream_wait(stream);
     return 0;
 }
@@ -155,7 +150,7 @@ static struct copy linear(const struct CUstream_st *stream, uint64_t dst, uint64
 
 /* A device pointer has to look like one where the call says so. */
 static int copy_linear(const char *name, struct CUstream_st *stream, uint64_t dst, bool dst_device,
-        uint64_t src, bool src_device, size_t size, enum waiting waiting)
+        uint64_t src, bool src_device, size_t size, enum sim_copy_waiting waiting)
 {
     if (size == 0)
         return 0;
@@ -190,7 +185,7 @@ static int copy_between_contexts(struct CUstream_st *stream, const struct copy *
 }
 
 static int copy_peer(struct CUstream_st *stream, uint64_t dst, CUcontext dst_ctx, uint64_t src,
-        CUcontext src_ctx, size_t size, enum waiting waiting)
+        CUcontext src_ctx, size_t size, enum sim_copy_waiting waiting)
 {
     struct copy copy = linear(stream, dst, src, size);
     struct CUctx_st *to, *from;
@@ -204,7 +199,7 @@ static int copy_peer(struct CUstream_st *stream, uint64_t dst, CUcontext dst_ctx
         return CUDA_ERROR_INVALID_VALUE;
     copy.dst.device = to->device;
     copy.src.device = from->device;
-    if (size && waiting == WAIT_AS_HOST)
+    if (size && waiting == SIM_COPY_AS_HOST)
         return copy_between_contexts(stream, &copy, to, from);
     return submit_copy("cuMemcpyPeerAsync", stream, copy, waiting);
 }
@@ -215,35 +210,35 @@ static int copy_peer(struct CUstream_st *stream, uint64_t dst, CUcontext dst_ctx
 
 SIM_DEFAULT_STREAM_CALL(cuMemcpy, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
         (CUdeviceptr dst, CUdeviceptr src, size_t size),
-        LINEAR("cuMemcpy", dst, false, src, false, WAIT_AS_HOST))
+        LINEAR("cuMemcpy", dst, false, src, false, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpyHtoD_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
         (CUdeviceptr dst, const void *src, size_t size),
-        LINEAR("cuMemcpyHtoD", dst, true, src, false, WAIT_AS_HOST))
+        LINEAR("cuMemcpyHtoD", dst, true, src, false, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpyDtoH_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
         (void *dst, CUdeviceptr src, size_t size),
-        LINEAR("cuMemcpyDtoH", dst, false, src, true, WAIT_AS_HOST))
+        LINEAR("cuMemcpyDtoH", dst, false, src, true, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpyDtoD_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
         (CUdeviceptr dst, CUdeviceptr src, size_t size),
-        LINEAR("cuMemcpyDtoD", dst, true, src, true, WAIT_AS_HOST))
+        LINEAR("cuMemcpyDtoD", dst, true, src, true, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpyPeer, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size),
-        copy_peer(stream, dst, dst_ctx, src, src_ctx, size, WAIT_AS_HOST))
+        copy_peer(stream, dst, dst_ctx, src, src_ctx, size, SIM_COPY_AS_HOST))
 SIM_STREAM_CALL(cuMemcpyAsync, SIM_NEED_CONTEXT,
         (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle),
-        LINEAR("cuMemcpyAsync", dst, false, src, false, WAIT_AS_STREAM))
+        LINEAR("cuMemcpyAsync", dst, false, src, false, SIM_COPY_AS_STREAM))
 SIM_STREAM_CALL(cuMemcpyHtoDAsync_v2, SIM_NEED_CONTEXT,
         (CUdeviceptr dst, const void *src, size_t size, CUstream handle),
-        LINEAR("cuMemcpyHtoDAsync", dst, true, src, false, WAIT_AS_STREAM))
+        LINEAR("cuMemcpyHtoDAsync", dst, true, src, false, SIM_COPY_AS_STREAM))
 SIM_STREAM_CALL(cuMemcpyDtoHAsync_v2, SIM_NEED_CONTEXT,
         (void *dst, CUdeviceptr src, size_t size, CUstream handle),
-        LINEAR("cuMemcpyDtoHAsync", dst, false, src, true, WAIT_AS_STREAM))
+        LINEAR("cuMemcpyDtoHAsync", dst, false, src, true, SIM_COPY_AS_STREAM))
 SIM_STREAM_CALL(cuMemcpyDtoDAsync_v2, SIM_NEED_CONTEXT,
         (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle),
-        LINEAR("cuMemcpyDtoDAsync", dst, true, src, true, WAIT_AS_STREAM))
+        LINEAR("cuMemcpyDtoDAsync", dst, true, src, true, SIM_COPY_AS_STREAM))
 SIM_STREAM_CALL(cuMemcpyPeerAsync, SIM_NEED_CONTEXT,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size,
                 CUstream handle),
-        copy_peer(stream, dst, dst_ctx, src, src_ctx, size, WAIT_AS_STREAM))
+        copy_peer(stream, dst, dst_ctx, src, src_ctx, size, SIM_COPY_AS_STREAM))
 
 /* ---- two and three dimensions ---- */
 
@@ -298,8 +293,8 @@ static int resolve(const CUDA_MEMCPY3D *c, int dst_device, int src_device, struc
     return r ? r : locate(&src, c->WidthInBytes, c->Height, src_device, &ret_copy->src);
 }
 
-static int copy_3d(
-        const char *name, struct CUstream_st *stream, const CUDA_MEMCPY3D *c, enum waiting waiting)
+int sim_copy_3d(const char *name, struct CUstream_st *stream, const CUDA_MEMCPY3D *c,
+        enum sim_copy_waiting waiting)
 {
     struct copy copy;
     int device = stream->ctx->device;
@@ -308,8 +303,8 @@ static int copy_3d(
     return r ? r : submit_copy(name, stream, copy, waiting);
 }
 
-static int copy_2d(
-        const char *name, struct CUstream_st *stream, const CUDA_MEMCPY2D *c, enum waiting waiting)
+static int copy_2d(const char *name, struct CUstream_st *stream, const CUDA_MEMCPY2D *c,
+        enum sim_copy_waiting waiting)
 {
     CUDA_MEMCPY3D wide;
 
@@ -332,11 +327,11 @@ static int copy_2d(
             .WidthInBytes = c->WidthInBytes,
             .Height = c->Height,
             .Depth = 1};
-    return copy_3d(name, stream, &wide, waiting);
+    return sim_copy_3d(name, stream, &wide, waiting);
 }
 
 static int copy_3d_peer(
-        struct CUstream_st *stream, const CUDA_MEMCPY3D_PEER *c, enum waiting waiting)
+        struct CUstream_st *stream, const CUDA_MEMCPY3D_PEER *c, enum sim_copy_waiting waiting)
 {
     struct CUctx_st *to, *from;
     CUDA_MEMCPY3D plain;
@@ -366,19 +361,19 @@ int sim_copy_make_3d(struct CUctx_st *ctx, const CUDA_MEMCPY3D *copy, struct sim
 }
 
 SIM_DEFAULT_STREAM_CALL(cuMemcpy2D_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE, (const CUDA_MEMCPY2D *c),
-        copy_2d("cuMemcpy2D", stream, c, WAIT_AS_HOST))
+        copy_2d("cuMemcpy2D", stream, c, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpy2DUnaligned_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
-        (const CUDA_MEMCPY2D *c), copy_2d("cuMemcpy2DUnaligned", stream, c, WAIT_AS_HOST))
+        (const CUDA_MEMCPY2D *c), copy_2d("cuMemcpy2DUnaligned", stream, c, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpy3D_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE, (const CUDA_MEMCPY3D *c),
-        copy_3d("cuMemcpy3D", stream, c, WAIT_AS_HOST))
+        sim_copy_3d("cuMemcpy3D", stream, c, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpy3DPeer, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
-        (const CUDA_MEMCPY3D_PEER *c), copy_3d_peer(stream, c, WAIT_AS_HOST))
+        (const CUDA_MEMCPY3D_PEER *c), copy_3d_peer(stream, c, SIM_COPY_AS_HOST))
 SIM_STREAM_CALL(cuMemcpy2DAsync_v2, SIM_NEED_CONTEXT, (const CUDA_MEMCPY2D *c, CUstream handle),
-        copy_2d("cuMemcpy2DAsync", stream, c, WAIT_AS_STREAM))
+        copy_2d("cuMemcpy2DAsync", stream, c, SIM_COPY_AS_STREAM))
 SIM_STREAM_CALL(cuMemcpy3DAsync_v2, SIM_NEED_CONTEXT, (const CUDA_MEMCPY3D *c, CUstream handle),
-        copy_3d("cuMemcpy3DAsync", stream, c, WAIT_AS_STREAM))
+        sim_copy_3d("cuMemcpy3DAsync", stream, c, SIM_COPY_AS_STREAM))
 SIM_STREAM_CALL(cuMemcpy3DPeerAsync, SIM_NEED_CONTEXT,
-        (const CUDA_MEMCPY3D_PEER *c, CUstream handle), copy_3d_peer(stream, c, WAIT_AS_STREAM))
+        (const CUDA_MEMCPY3D_PEER *c, CUstream handle), copy_3d_peer(stream, c, SIM_COPY_AS_STREAM))
 
 /* ---- batches ---- */
 
@@ -391,7 +386,7 @@ static int copy_batch(struct CUstream_st *stream, const CUdeviceptr *dsts, const
         return CUDA_ERROR_INVALID_VALUE; /* the reference forbids the default stream */
     for (size_t i = 0; i < count; i++) {
         int r = copy_linear("cuMemcpyBatchAsync", stream, dsts[i], false, srcs[i], false, sizes[i],
-                WAIT_AS_STREAM);
+                SIM_COPY_AS_STREAM);
         if (r) {
             if (ret_bad)
                 *ret_bad = i;
@@ -447,7 +442,7 @@ static int copy_batch_3d(struct CUstream_st *stream, size_t count,
         if (r == 0)
             r = locate(&src, copy.width, copy.height, device, &copy.src);
         if (r == 0)
-            r = submit_copy("cuMemcpy3DBatchAsync", stream, copy, WAIT_AS_STREAM);
+            r = submit_copy("cuMemcpy3DBatchAsync", stream, copy, SIM_COPY_AS_STREAM);
         if (r) {
             if (ret_bad)
                 *ret_bad = i;

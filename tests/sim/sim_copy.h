@@ -20,6 +20,15 @@
 
 #include "tests/sim/sim_stream.h"
 
+enum sim_copy_waiting {
+    SIM_COPY_AS_STREAM, /* cuMemcpy*Async */
+    SIM_COPY_AS_HOST    /* cuMemcpy* */
+};
+
+/* A copy of three dimensions on a stream, as the host or the stream waits. */
+int sim_copy_3d(const char *name, struct CUstream_st *stream, const CUDA_MEMCPY3D *copy,
+        enum sim_copy_waiting waiting);
+
 /* Operations for graph nodes; 0 and *ret_op, or the driver's code. */
 int sim_copy_make_3d(struct CUctx_st *ctx, const CUDA_MEMCPY3D *copy, struct sim_op **ret_op);
 int sim_copy_make_set(

@@ -528,7 +528,7 @@ CUresult cuKernelGetLibrary(CUlibrary *ret_library, CUkernel kernel)
 /* ---- what a function is ---- */
 
 /* A CUfunction or a CUkernel: the program may cast one into the other. */
-static const struct sim_kernel *kernel_behind(const void *handle)
+const struct sim_kernel *sim_module_kernel(const void *handle)
 {
     if (sim_handle_is(handle, SIM_KIND_FUNCTION))
         return ((const struct CUfunc_st *)handle)->kernel;
@@ -539,7 +539,7 @@ static const struct sim_kernel *kernel_behind(const void *handle)
 
 static int param_info(const void *handle, size_t index, size_t *ret_offset, size_t *ret_size)
 {
-    const struct sim_kernel *kernel = kernel_behind(handle);
+    const struct sim_kernel *kernel = sim_module_kernel(handle);
 
     if (!kernel)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -553,7 +553,7 @@ static int param_info(const void *handle, size_t index, size_t *ret_offset, size
 
 static int name_of(const void *handle, const char **ret_name)
 {
-    const struct sim_kernel *kernel = kernel_behind(handle);
+    const struct sim_kernel *kernel = sim_module_kernel(handle);
 
     if (!kernel)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -565,7 +565,7 @@ static int name_of(const void *handle, const char **ret_name)
 
 static int attribute_of(const void *handle, CUfunction_attribute which, int *ret_value)
 {
-    if (!kernel_behind(handle))
+    if (!sim_module_kernel(handle))
         return CUDA_ERROR_INVALID_HANDLE;
     if (!ret_value)
         return CUDA_ERROR_INVALID_VALUE;
@@ -614,16 +614,16 @@ ASK(cuFuncGetAttribute, (int *ret_value, CUfunction_attribute which, CUfunction 
         attribute_of(f, which, ret_value))
 ASK(cuKernelGetAttribute, (int *ret_value, CUfunction_attribute which, CUkernel k, CUdevice device),
         ((void)device, attribute_of(k, which, ret_value)))
-ASK(cuFuncLoad, (CUfunction f), kernel_behind(f) ? 0 : CUDA_ERROR_INVALID_HANDLE)
+ASK(cuFuncLoad, (CUfunction f), sim_module_kernel(f) ? 0 : CUDA_ERROR_INVALID_HANDLE)
 ASK(cuFuncSetCacheConfig, (CUfunction f, CUfunc_cache config),
-        ((void)config, kernel_behind(f) ? 0 : CUDA_ERROR_INVALID_HANDLE))
+        ((void)config, sim_module_kernel(f) ? 0 : CUDA_ERROR_INVALID_HANDLE))
 
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int value)
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
-    if (r == 0 && !kernel_behind(f))
+    if (r == 0 && !sim_module_kernel(f))
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0 && value < 0)
         r = CUDA_ERROR_INVALID_VALUE;
@@ -653,151 +653,45 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
 
     if (r == 0 && (!ret_blocks || block_size <= 0 || block_size > 1024 || dynamic > 166912))
         r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0 && !kernel_behind(f))
+    if (r == 0 && !sim_module_kernel(f))
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0)
         *ret_blocks = 2048 / block_size > 32 ? 32 : 2048 / block_size;
     return sim_leave(&call, r);
 }
 
-/* ---- launches ---- */
-
-struct launch {
-    const struct sim_kernel *kernel;
-    uint64_t params[SIM_KERNEL_PARAMS];
-};
-
-static CUresult run_launch(struct sim_op *op)
-{
-    const struct launch *launch = (const struct launch *)op->payload;
-
-    launch->kernel->body(launch->params);
-    return CUDA_SUCCESS;
-}
-
-bool sim_module_is_launch(const struct sim_op *op)
-{
-    return op->run == run_launch;
-}
-
-/* The buffer behind `extra`, or NULL if it is too short or not there. */
-static const char *extra_buffer(void **extra, size_t wanted)
-{
-    const char *buffer = NULL;
-    size_t size = 0;
-
-    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            size = *(const size_t *)extra[1];
-    }
-    return size >= wanted ? buffer : NULL;
-}
-
-static int read_params(struct launch *launch, void **params, void **extra)
-{
-    const struct sim_kernel *kernel = launch->kernel;
-    const char *buffer = params ? NULL : extra_buffer(extra, kernel->params_size);
-
-    if (!params && !buffer)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < kernel->params_count; i++)
-        memcpy(&launch->params[i], params ? params[i] : buffer + kernel->param_offset[i],
-                kernel->param_size[i]);
-    return 0;
-}
-
-static int check_shape(const CUDA_KERNEL_NODE_PARAMS *p)
-{
-    uint64_t threads = (uint64_t)p->blockDimX * p->blockDimY * p->blockDimZ;
-
-    if (!p->gridDimX || !p->gridDimY || !p->gridDimZ || threads == 0 || threads > 1024
-            || p->blockDimZ > 64 || p->gridDimX > 2147483647U || p->gridDimY > 65535
-            || p->gridDimZ > 65535)
-        return CUDA_ERROR_INVALID_VALUE;
-    return p->sharedMemBytes > 166912 ? CUDA_ERROR_INVALID_VALUE : 0;
-}
-
-int sim_module_make_launch(
-        struct CUctx_st *ctx, const CUDA_KERNEL_NODE_PARAMS *params, struct sim_op **ret_op)
-{
-    const struct sim_kernel *kernel;
-    struct launch *launch;
-    struct sim_op *op;
-    int r = params ? check_shape(params) : CUDA_ERROR_INVALID_VALUE;
-
-    if (r)
-        return r;
-    kernel = kernel_behind(params->func ? (const void *)params->func : (const void *)params->kern);
-    if (!kernel)
-        return CUDA_ERROR_INVALID_HANDLE;
-    op = sim_op_new(kernel->name, sizeof(*launch));
-    launch = (struct launch *)op->payload;
-    launch->kernel = kernel;
-    op->run = run_launch;
-    r = read_params(launch, params->kernelParams, params->extra);
-    if (r) {
-        sim_op_free(op);
-        return r;
-    }
-    kernel->declare(op, ctx->device, launch->params);
-    *ret_op = op;
-    return 0;
-}
-
-static int launch(struct CUstream_st *stream, const CUDA_KERNEL_NODE_PARAMS *params)
-{
-    struct sim_op *op;
-    int r = sim_module_make_launch(stream->ctx, params, &op);
-
-    if (r)
-        return r;
-    sim_stats.launches++;
-    return sim_stream_submit(stream, op);
-}
-
-#define LAUNCH(params_, extra_)               \
-    launch(stream,                            \
-            &(const CUDA_KERNEL_NODE_PARAMS){ \
-                    f, gx, gy, gz, bx, by, bz, shared, params_, extra_, NULL, NULL})
-
-SIM_STREAM_CALL(cuLaunchKernel, SIM_NEED_CONTEXT,
-        (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                unsigned int by, unsigned int bz, unsigned int shared, CUstream handle,
-                void **params, void **extra),
-        LAUNCH(params, extra))
-SIM_STREAM_CALL(cuLaunchCooperativeKernel, SIM_NEED_CONTEXT,
-        (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                unsigned int by, unsigned int bz, unsigned int shared, CUstream handle,
-                void **params),
-        LAUNCH(params, NULL))
-
-static CUresult launch_config(const char *name, bool per_thread, const CUlaunchConfig *c,
-        CUfunction f, void **params, void **extra)
+CUresult cuModuleEnumerateFunctions(CUfunction *ret_functions, unsigned int count, CUmodule module)
 {
     struct sim_call call;
-    struct CUstream_st *stream;
-    int r = sim_stream_enter(
-            &call, name, SIM_NEED_CONTEXT, c ? c->hStream : NULL, per_thread, &stream);
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
-    if (r == 0 && !c)
+    if (r == 0 && (!ret_functions || !sim_handle_is(module, SIM_KIND_MODULE)))
         r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0)
-        r = launch(stream,
-                &(const CUDA_KERNEL_NODE_PARAMS){f, c->gridDimX, c->gridDimY, c->gridDimZ,
-                        c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes, params, extra,
-                        NULL, NULL});
+    for (unsigned i = 0; r == 0 && i < count && i < module->image.count; i++)
+        ret_functions[i] = function_of(module, module->image.kernels[i]);
     return sim_leave(&call, r);
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+static int is_loaded(const void *handle, CUfunctionLoadingState *ret_state)
 {
-    return launch_config(__func__, false, config, f, params, extra);
+    if (!ret_state)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return sim_module_kernel(handle) ? 0 : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult cuLaunchKernelEx_ptsz(
-        const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+ASK(cuFuncIsLoaded, (CUfunctionLoadingState * ret_state, CUfunction f), is_loaded(f, ret_state))
+ASK(cuFuncSetSharedMemConfig, (CUfunction f, CUsharedconfig config),
+        ((void)config, sim_module_kernel(f) ? 0 : CUDA_ERROR_INVALID_HANDLE))
+ASK(cuKernelSetAttribute, (CUfunction_attribute which, int value, CUkernel k, CUdevice device),
+        ((void)which, (void)device,
+                value < 0                      ? CUDA_ERROR_INVALID_VALUE
+                        : sim_module_kernel(k) ? 0
+                                               : CUDA_ERROR_INVALID_HANDLE))
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        int *ret_blocks, CUfunction f, int block_size, size_t dynamic, unsigned int flags)
 {
-    return launch_config(__func__, true, config, f, params, extra);
+    (void)flags; /* about caches that do not exist here */
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(ret_blocks, f, block_size, dynamic);
 }

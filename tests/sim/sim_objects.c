@@ -85,6 +85,30 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *ret_map, CUtensorMapDataType type,
     return sim_leave(&call, r);
 }
 
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *ret_map, CUtensorMapDataType type,
+        cuuint32_t rank, void *address, const cuuint64_t *dim, const cuuint64_t *stride, int lower,
+        int upper, cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *element_stride,
+        CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    (void)lower;
+    (void)upper;
+    (void)channels;
+    (void)pixels;
+    (void)mode;
+    (void)swizzle;
+    (void)promotion;
+    (void)fill;
+    if (r == 0)
+        r = element_stride && rank >= 3
+                ? encode(ret_map, type, rank, address, dim, stride, interleave)
+                : CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r);
+}
+
 CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     struct sim_call call;

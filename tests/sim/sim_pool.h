@@ -14,7 +14,7 @@
  * put in (REUSE_ALLOW_INTERNAL_DEPENDENCIES). Free chunks above the release threshold go back to
  * the device when the program synchronises.
  *
- * A piece without a pool is a graph's memory node (sim_graph.h).
+ * A piece without a pool is a graph's memory node (sim_graphmem.h).
  * Threads: under the lock.
  */
 #ifndef KEDGE_TESTS_SIM_SIM_POOL_H
@@ -37,17 +37,5 @@ void sim_pool_synchronized(void);
 
 /* Frees in the order of the stream; of pools and of graphs. */
 int sim_pool_free_ordered(struct sim_piece *piece, struct CUstream_st *stream);
-
-/*
- * Memory of a graph's node: its addresses are fixed when it is opened and its bytes are the
- * device's from then on. Used from a launch of the node until a free.
- */
-int sim_pool_graph_open(
-        int device, uint64_t size, struct sim_piece **ret_piece, uint64_t *ret_addr);
-void sim_pool_graph_use(struct sim_piece *piece);
-bool sim_pool_is_graph(const struct sim_piece *piece);
-
-/* Its graph and all instances are gone: closes it now, or when the program frees it. */
-void sim_pool_graph_orphan(struct sim_piece *piece);
 
 #endif

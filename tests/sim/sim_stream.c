@@ -415,3 +415,45 @@ SIM_STREAM_CALL(cuStreamWriteValue32_v2, SIM_NEED_CONTEXT,
 SIM_STREAM_CALL(cuStreamWriteValue64_v2, SIM_NEED_CONTEXT,
         (CUstream handle, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
         submit_value("cuStreamWriteValue64", stream, true, (struct value){addr, value, flags, 8}))
+
+/* The two kinds of a batch that read and write values; barriers and flushes change nothing here. */
+static int submit_batch_item(struct CUstream_st *stream, const CUstreamBatchMemOpParams *item)
+{
+    struct value wait = {
+            item->waitValue.address, item->waitValue.value64, item->waitValue.flags, 8};
+    struct value write = {
+            item->writeValue.address, item->writeValue.value64, item->writeValue.flags, 8};
+
+    switch (item->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        wait.size = 4;
+        wait.value = item->waitValue.value;
+        return submit_value("cuStreamBatchMemOp", stream, false, wait);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return submit_value("cuStreamBatchMemOp", stream, false, wait);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        write.size = 4;
+        write.value = item->writeValue.value;
+        return submit_value("cuStreamBatchMemOp", stream, true, write);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return submit_value("cuStreamBatchMemOp", stream, true, write);
+    case CU_STREAM_MEM_OP_BARRIER:
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        return 0;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static int submit_batch(
+        struct CUstream_st *stream, unsigned count, const CUstreamBatchMemOpParams *items)
+{
+    int r = items && count && count <= 256 ? 0 : CUDA_ERROR_INVALID_VALUE;
+
+    for (unsigned i = 0; r == 0 && i < count; i++)
+        r = submit_batch_item(stream, &items[i]);
+    return r;
+}
+
+SIM_STREAM_CALL(cuStreamBatchMemOp_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, unsigned int count, CUstreamBatchMemOpParams *items, unsigned int flags),
+        flags ? CUDA_ERROR_INVALID_VALUE : submit_batch(stream, count, items))

@@ -570,3 +570,15 @@ CUresult cuMulticastCreate(
         r = CUDA_ERROR_INVALID_VALUE;
     return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
 }
+
+CUresult cuMulticastGetGranularity(
+        size_t *ret_size, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags which)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    (void)which;
+    if (r == 0 && (!ret_size || !prop))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+}

@@ -15,7 +15,7 @@
 #ifndef KEDGE_TESTS_UNIT_FAKE_DRIVER_H
 #define KEDGE_TESTS_UNIT_FAKE_DRIVER_H
 
-#include "alloc/driver.h"
+#include "alloc/pool.h"
 
 #include <pthread.h>
 
@@ -75,6 +75,9 @@ struct fake_driver {
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
     bool hangs;       /* the device makes no progress by itself: waits time out */
     int query_result; /* what fence_query says if not 0 */
+    const char *on_call; /* when the next call of this name is about to return, a context dies */
+    struct pool *on_call_pool;
+    uint64_t on_call_context;
 
     /* to be read by the test */
     uint64_t calls;

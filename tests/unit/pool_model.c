@@ -123,7 +123,7 @@ static bool is_over(struct model *m, const struct grave *grave, uint64_t stream)
 
 static void check_birth(struct model *m, const struct tenant *tenant, const struct outcome *told)
 {
-    uint64_t align = tenant->size >= 2 * MiB ? 2 * MiB : 512;
+    uint64_t align = tenant->size >= 2 * MiB && !tenant->stream ? 2 * MiB : 512;
     size_t kept = 0;
 
     CHECK_EQ(tenant->base % align, 0);

@@ -70,7 +70,7 @@ static void check_mutation(uint32_t mutate)
 {
     struct model_floors floors = {0};
 
-    for (uint64_t seed = 1; seed <= 40; seed++)
+    for (uint64_t seed = 1; seed <= 40 && floors.violations == 0; seed++)
         run(seed, 4000, mutate, &floors);
     print_floors(&floors);
     CHECK_GT(floors.violations, 0);
@@ -89,4 +89,14 @@ TEST(without_the_grace_period_the_device_faults)
 TEST(without_one_point_of_a_set_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_DROP_POINT);
+}
+
+TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_LEAST_POINT);
+}
+
+TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_CUT_POINT);
 }

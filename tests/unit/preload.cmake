@@ -4,7 +4,7 @@
 
 kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preload/msg.c)
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
-kedge_unit_test(keymap SOURCES keymap_test.c ../../preload/keymap.c LIBS kedge_alloc)
+kedge_unit_test(addrmap SOURCES addrmap_test.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
 
 # What a preloaded program finds around it. Captures are left out unless a test is about them.
@@ -49,7 +49,7 @@ if(TARGET simcuda)
     endforeach()
     target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
     target_link_options(next_first PRIVATE -Wl,--no-as-needed)
-    kedge_preload_test(lookup SOURCES ../preload/lookup_test.c ROUTES dlsym
+    kedge_preload_test(lookup SOURCES ../preload/handed_test.c ROUTES dlsym
         DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
     kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
@@ -73,6 +73,36 @@ if(TARGET simcuda)
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
     kedge_preload_test(cancel SOURCES ../preload/cancel_test.c ROUTES dlsym
         DEFINES CANCEL_PATH="$<TARGET_FILE:cancel_lib>")
+    # a library that asks, the same under a framework's name, and linked with each of the two runtimes
+    add_library(asking MODULE ../preload/asking_lib.c)
+    add_library(framework MODULE ../preload/asking_lib.c)
+    set_target_properties(framework PROPERTIES PREFIX "" OUTPUT_NAME libc10_cuda)
+    add_library(other_preload SHARED ../preload/other_preload.c)
+    set(asking_libraries asking framework other_preload)
+    set(world_defines ASKING_PATH="$<TARGET_FILE:asking>" FRAMEWORK_PATH="$<TARGET_FILE:framework>")
+    foreach(major 12 13)
+        add_library(asking_${major} MODULE ../preload/asking_lib.c)
+        target_compile_definitions(asking_${major} PRIVATE ASKS_RUNTIME)
+        target_link_libraries(asking_${major} PRIVATE simcudart${major})
+        list(APPEND asking_libraries asking_${major})
+        list(APPEND world_defines ASKING_${major}_PATH="$<TARGET_FILE:asking_${major}>")
+    endforeach()
+    foreach(library IN LISTS asking_libraries)
+        target_link_libraries(${library} PRIVATE kedge_flags)
+        set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
+            LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+    endforeach()
+    kedge_preload_test(world SOURCES ../preload/world_test.c ROUTES linked dlsym DEFINES ${world_defines})
+    if(TARGET world_linked_test)
+        add_dependencies(world_linked_test ${asking_libraries})
+        add_dependencies(world_dlsym_test ${asking_libraries})
+        add_test(NAME preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+            COMMAND world_dlsym_test libraries_on_the_bypass_list_get_the_drivers_memory)
+        kedge_test_properties(preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+            LABELS preload ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_NO_STACKS=1")
+    endif()
+    set(kedge_preloads "LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>")
+    kedge_preload_test(other SOURCES ../preload/other_test.c ROUTES linked ENVIRONMENT ${kedge_preloads})
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
 endif()
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # kedge-replay on a runtime that can be told to be wrong (broken_runtime.c).
 set -eu
+rm -rf work && mkdir work && cd work # nothing of an earlier run
 replay=$TEST_BUILD/kedge-replay
 export LD_LIBRARY_PATH=$TEST_BUILD/tests/unit/broken
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -484,3 +484,50 @@ TEST(launches_of_one_instance_run_one_after_the_other)
     CU(cuStreamSynchronize(second)); /* has to run what is on the first stream */
     CHECK_EQ(cuStreamQuery(first), CUDA_SUCCESS);
 }
+
+TEST(nodes_of_the_shared_form_do_the_same)
+{
+    CUgraphNodeParams alloc = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC},
+                      set = {.type = CU_GRAPH_NODE_TYPE_MEMSET},
+                      copy = {.type = CU_GRAPH_NODE_TYPE_MEMCPY},
+                      host = {.type = CU_GRAPH_NODE_TYPE_HOST},
+                      drop = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE},
+                      child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+    CUDA_HOST_NODE_PARAMS none = {0}, again = {.fn = count_call};
+    unsigned out = 0;
+    CUgraphNode n[5], more;
+    CUgraphExec exec;
+    CUgraph graph;
+
+    sim_start();
+    CU(cuGraphCreate(&graph, 0));
+    alloc.alloc.poolProps.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    alloc.alloc.bytesize = 512;
+    CU(cuGraphAddNode(&n[0], graph, NULL, 0, &alloc));
+    set.memset.dst = drop.free.dptr = alloc.alloc.dptr;
+    set.memset.value = 0xabcd;
+    set.memset.elementSize = 2;
+    set.memset.width = 2;
+    set.memset.height = 1;
+    CU(cuGraphAddNode_v2(&n[1], graph, &n[0], NULL, 1, &set));
+    copy.memcpy.copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+            .srcDevice = alloc.alloc.dptr,
+            .dstMemoryType = CU_MEMORYTYPE_HOST,
+            .dstHost = &out,
+            .WidthInBytes = 4,
+            .Height = 1,
+            .Depth = 1};
+    CU(cuGraphAddNode(&n[2], graph, &n[1], 1, &copy));
+    host.host = again;
+    CU(cuGraphAddNode(&n[3], graph, &n[2], 1, &host));
+    CU(cuGraphAddNode(&n[4], graph, &n[3], 1, &drop));
+    CHECK_EQ(cuGraphAddNode(&more, graph, NULL, 0, &child), CUDA_ERROR_NOT_SUPPORTED);
+    exec = instance(graph);
+    CU(cuGraphLaunch(exec, NULL));
+    CU(cuGraphLaunch(exec, NULL));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(out, 0xabcdabcd);
+    CHECK_EQ(host_calls, 2);
+    CHECK_EQ(cuGraphExecHostNodeSetParams(exec, n[3], &none), CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphExecHostNodeSetParams(exec, n[3], &again));
+}

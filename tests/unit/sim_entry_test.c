@@ -287,3 +287,35 @@ TEST(figures_of_another_size_are_refused)
 
     CHECK_EQ(simcuda_stats(&stats), -1);
 }
+
+static const char *const entry_symbols[] = {
+#define ENTRY(name, version, per_thread, symbol) #symbol,
+#include "tests/sim/entries.def"
+#undef ENTRY
+};
+
+/* What the library exports, one name a line, against what the look-up can find. */
+TEST(every_symbol_has_an_entry)
+{
+    char line[256], name[128];
+    int exported = 0;
+    Dl_info info;
+
+    REQUIRE(dladdr(symbol("cuInit"), &info) != 0);
+    (void)snprintf(line, sizeof(line), "nm -D --defined-only '%s'", info.dli_fname);
+    FILE *nm = popen(line, "re");
+    REQUIRE(nm != NULL);
+    while (fgets(line, sizeof(line), nm)) {
+        bool found = false;
+        if (sscanf(line, "%*s T %127s", name) != 1 || strncmp(name, "cu", 2) != 0)
+            continue;
+        exported++;
+        for (size_t i = 0; i < sizeof(entry_symbols) / sizeof(entry_symbols[0]); i++)
+            found |= strcmp(entry_symbols[i], name) == 0;
+        if (!found)
+            printf("no entry for %s\n", name);
+        CHECK(found);
+    }
+    (void)pclose(nm);
+    CHECK_GE(exported, 300);
+}

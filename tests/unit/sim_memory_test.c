@@ -205,3 +205,74 @@ TEST(pitched_rows_are_aligned)
     CU(cuMemcpy2D_v2(&copy));
     CHECK(memcmp(out, in + 10, 20) == 0);
 }
+
+TEST(managed_memory_takes_advice_and_prefetches)
+{
+    CUmemLocation host = {CU_MEM_LOCATION_TYPE_HOST, 0}, nowhere = {CU_MEM_LOCATION_TYPE_NONE, 0};
+    CUdeviceptr a, plain;
+
+    sim_start();
+    CU(cuMemAllocManaged(&a, 4 * MIB, CU_MEM_ATTACH_GLOBAL));
+    plain = sim_alloc(4 * MIB);
+    CU(cuMemAdvise(a, MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
+    CU(cuMemAdvise_v2(a, MIB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host));
+    CHECK_EQ(cuMemAdvise(plain, MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemAdvise(a, 5 * MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemAdvise(a, MIB, CU_MEM_ADVISE_SET_ACCESSED_BY, 7), CUDA_ERROR_INVALID_DEVICE);
+    CU(cuMemPrefetchAsync(a, 4 * MIB, CU_DEVICE_CPU, NULL));
+    CU(cuMemPrefetchAsync_v2_ptsz(a, 4 * MIB, host, 0, NULL));
+    CHECK_EQ(cuMemPrefetchAsync_v2(a, 4 * MIB, nowhere, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemPrefetchAsync(plain, MIB, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    CU(cuCtxSynchronize());
+}
+
+TEST(arrays_hold_rows_of_bytes)
+{
+    CUDA_ARRAY_DESCRIPTOR desc = {
+            .Width = 10, .Height = 3, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+    CUDA_MEMCPY2D in = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+            .srcPitch = 10,
+            .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+            .WidthInBytes = 10,
+            .Height = 3};
+    CUDA_ARRAY_DESCRIPTOR seen;
+    char out[16] = {0};
+    CUarray a, b;
+    CUdeviceptr d;
+
+    sim_start();
+    CU(cuArrayCreate_v2(&a, &desc));
+    CU(cuArrayCreate_v2(&b, &desc));
+    CU(cuArrayGetDescriptor_v2(&seen, a));
+    CHECK_EQ(seen.Height, 3);
+    in.srcHost = "0123456789abcdefghijABCDEFGHIJ";
+    in.dstArray = a;
+    CU(cuMemcpy2D_v2(&in));
+    in = (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+            .srcArray = a,
+            .srcXInBytes = 2,
+            .srcY = 2,
+            .dstMemoryType = CU_MEMORYTYPE_HOST,
+            .dstHost = out,
+            .WidthInBytes = 4,
+            .Height = 1};
+    CU(cuMemcpy2D_v2(&in));
+    CHECK(memcmp(out, "CDEF", 4) == 0);
+    d = sim_alloc(512);
+    CU(cuMemcpyAtoD_v2(d, a, 3, 4));
+    CU(cuMemcpyDtoA_v2(b, 1, d, 4));
+    CU(cuMemcpyAtoA_v2(b, 6, a, 0, 2));
+    CU(cuMemcpyHtoA_v2(b, 8, "xy", 2));
+    CU(cuMemcpyAtoHAsync_v2(out, b, 0, 10, NULL));
+    CHECK(memcmp(out,
+                  "\0"
+                  "3456"
+                  "\0"
+                  "01xy",
+                  10)
+            == 0);
+    CU(cuArrayDestroy(a));
+    CHECK_EQ(cuArrayDestroy(a), CUDA_ERROR_INVALID_HANDLE);
+    CHECK_EQ(cuMemcpyAtoD_v2(d, a, 0, 4), CUDA_ERROR_INVALID_HANDLE);
+    CU(cuArrayDestroy(b));
+}

@@ -487,3 +487,26 @@ TEST(many_threads_at_once)
     CHECK_EQ(sim_figures().held[0], 0);
     CHECK_EQ(sim_figures().submitted, sim_figures().executed);
 }
+
+TEST(a_batch_writes_and_waits_for_values)
+{
+    CUstreamBatchMemOpParams items[2] = {{.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64},
+            {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32}};
+    CUstream s;
+
+    sim_start();
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    items[0].writeValue.address = sim_alloc(512);
+    items[0].writeValue.value64 = 0x500000003;
+    items[1].waitValue.address = items[0].writeValue.address + 4;
+    items[1].waitValue.value = 5;
+    items[1].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    CU(cuStreamBatchMemOp_v2(s, 2, items, 0));
+    CU(cuStreamSynchronize(s));
+    items[1].waitValue.value = 6;
+    CU(cuStreamBatchMemOp_v2(s, 1, &items[1], 0));
+    for (int i = 0; i < 40; i++)
+        CHECK_EQ(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    items[0].operation = (CUstreamBatchMemOpType)77;
+    CHECK_EQ(cuStreamBatchMemOp_v2(s, 1, items, 0), CUDA_ERROR_INVALID_VALUE);
+}

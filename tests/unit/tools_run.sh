@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Drives `kedge` with libkedge.so and the simulated device. $1 says which part.
 set -eu
+rm -rf work && mkdir work && cd work # nothing of an earlier run
 build=$TEST_BUILD
 kedge=$build/kedge
 sot=$build/trainers/sot

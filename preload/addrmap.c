@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/keymap.h"
+#include "preload/addrmap.h"
 
 #include "alloc/meta.h"
 
 #include <stddef.h>
 
 enum {
-    KEYMAP_FIRST = 128, /* one page */
+    ADDRMAP_FIRST = 128, /* one page */
 };
 
-static uint32_t home_of(const struct keymap *map, uint64_t key)
+static uint32_t home_of(const struct addrmap *map, uint64_t key)
 {
     return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (map->capacity - 1);
 }
 
 /* The slot of a key, or the free one where it belongs. */
-static struct keymap_entry *slot_of(const struct keymap *map, uint64_t key)
+static struct addrmap_entry *slot_of(const struct addrmap *map, uint64_t key)
 {
     uint32_t at = home_of(map, key);
 
@@ -24,16 +24,16 @@ static struct keymap_entry *slot_of(const struct keymap *map, uint64_t key)
     return &map->slots[at];
 }
 
-struct keymap_entry *keymap_find(const struct keymap *map, uint64_t key)
+struct addrmap_entry *addrmap_find(const struct addrmap *map, uint64_t key)
 {
-    struct keymap_entry *slot = map->capacity && key ? slot_of(map, key) : NULL;
+    struct addrmap_entry *slot = map->capacity && key ? slot_of(map, key) : NULL;
 
     return slot && slot->key ? slot : NULL;
 }
 
-static int grow(struct keymap *map)
+static int grow(struct addrmap *map)
 {
-    struct keymap larger = {.capacity = map->capacity ? 2 * map->capacity : KEYMAP_FIRST};
+    struct addrmap larger = {.capacity = map->capacity ? 2 * map->capacity : ADDRMAP_FIRST};
 
     larger.slots = meta_map(larger.capacity * sizeof *larger.slots);
     if (!larger.slots)
@@ -48,21 +48,21 @@ static int grow(struct keymap *map)
     return 0;
 }
 
-struct keymap_entry *keymap_add(struct keymap *map, uint64_t key)
+struct addrmap_entry *addrmap_add(struct addrmap *map, uint64_t key)
 {
-    struct keymap_entry *slot = keymap_find(map, key);
+    struct addrmap_entry *slot = addrmap_find(map, key);
 
     if (slot || key == 0)
         return slot;
     if (2 * map->used >= map->capacity && grow(map) < 0)
         return NULL;
     slot = slot_of(map, key);
-    *slot = (struct keymap_entry){.key = key};
+    *slot = (struct addrmap_entry){.key = key};
     map->used++;
     return slot;
 }
 
-void keymap_remove(struct keymap *map, struct keymap_entry *entry)
+void addrmap_remove(struct addrmap *map, struct addrmap_entry *entry)
 {
     uint32_t mask = map->capacity - 1;
     uint32_t hole = (uint32_t)(entry - map->slots);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/runtime.h"
+#include "tools/rtcalls.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,10 +16,10 @@ static int find(void *library, const char *name, void *field, const char **ret_w
     return 0;
 }
 
-int runtime_open(struct runtime *ret_runtime, const char **ret_why)
+int rtcalls_open(struct rtcalls *ret_calls, const char **ret_why)
 {
     static const char *const sonames[] = {"libcudart.so.13", "libcudart.so.12"};
-    struct runtime rt = {0};
+    struct rtcalls rt = {0};
     void *library = NULL;
 
     for (size_t i = 0; i < 2 && !library; i++) {
@@ -53,6 +53,6 @@ int runtime_open(struct runtime *ret_runtime, const char **ret_why)
         if (r < 0)
             return r;
     }
-    *ret_runtime = rt;
+    *ret_calls = rt;
     return 0;
 }

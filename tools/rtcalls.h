@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runtime.h - the dozen calls of the CUDA runtime that kedge-replay makes.
+ * rtcalls.h - the dozen calls of the CUDA runtime that kedge-replay makes.
  *
  * kedge-replay is a program as a user could have written one, and the only CUDA client among the tools. It must build without a
  * toolkit, so it opens libcudart.so.13 (or .12) itself and declares what it calls here. Handles are opaque pointers; results
@@ -8,17 +8,17 @@
  *
  * Threads: none.
  */
-#ifndef KEDGE_TOOLS_RUNTIME_H
-#define KEDGE_TOOLS_RUNTIME_H
+#ifndef KEDGE_TOOLS_RTCALLS_H
+#define KEDGE_TOOLS_RTCALLS_H
 
 #include <stddef.h>
 
 enum {
-    RUNTIME_COPY_TO_HOST = 2,        /* cudaMemcpyDeviceToHost */
-    RUNTIME_STREAM_NON_BLOCKING = 1, /* cudaStreamNonBlocking */
+    RTCALLS_COPY_TO_HOST = 2,        /* cudaMemcpyDeviceToHost */
+    RTCALLS_STREAM_NON_BLOCKING = 1, /* cudaStreamNonBlocking */
 };
 
-struct runtime {
+struct rtcalls {
     int (*device_count)(int *ret_count);
     int (*malloc)(void **ret_ptr, size_t size);
     int (*free)(void *ptr);
@@ -36,6 +36,6 @@ struct runtime {
 };
 
 /* 0, or -ENOENT (no runtime library, *ret_why says which was looked for) or -ENOSYS (a call is missing, *ret_why names it). */
-int runtime_open(struct runtime *ret_runtime, const char **ret_why);
+int rtcalls_open(struct rtcalls *ret_calls, const char **ret_why);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/keymap.h"
+#include "tools/keytable.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "tools/vec.h"
 
-struct keymap_slot {
+struct keytable_slot {
     struct key key;
     uint32_t value;
     bool used;
@@ -23,7 +23,7 @@ static uint64_t mix(uint64_t x)
     return x;
 }
 
-static struct keymap_slot *find_slot(const struct keymap *map, struct key key)
+static struct keytable_slot *find_slot(const struct keytable *map, struct key key)
 {
     size_t mask = map->room - 1;
     size_t i = (size_t)(mix(key.a ^ mix(key.b ^ mix(key.c)))) & mask;
@@ -37,9 +37,9 @@ static struct keymap_slot *find_slot(const struct keymap *map, struct key key)
     return &map->slots[i];
 }
 
-static void grow(struct keymap *map)
+static void grow(struct keytable *map)
 {
-    struct keymap old = *map;
+    struct keytable old = *map;
 
     map->room = old.room ? old.room * 2 : 64;
     map->slots = vec_new(map->room, sizeof(*map->slots));
@@ -50,33 +50,33 @@ static void grow(struct keymap *map)
     free(old.slots);
 }
 
-uint32_t *keymap_at(struct keymap *map, struct key key, uint32_t initial)
+uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
 {
     if ((map->count + 1) * 2 > map->room)
         grow(map);
-    struct keymap_slot *slot = find_slot(map, key);
+    struct keytable_slot *slot = find_slot(map, key);
     if (!slot->used) {
-        *slot = (struct keymap_slot){key, initial, true};
+        *slot = (struct keytable_slot){key, initial, true};
         map->count++;
     }
     return &slot->value;
 }
 
-uint32_t *keymap_find(const struct keymap *map, struct key key)
+uint32_t *keytable_find(const struct keytable *map, struct key key)
 {
     if (map->room == 0)
         return NULL;
-    struct keymap_slot *slot = find_slot(map, key);
+    struct keytable_slot *slot = find_slot(map, key);
     return slot->used ? &slot->value : NULL;
 }
 
-void keymap_done(struct keymap *map)
+void keytable_done(struct keytable *map)
 {
     free(map->slots);
-    *map = (struct keymap){0};
+    *map = (struct keytable){0};
 }
 
-struct key keymap_text(const char *text)
+struct key keytable_text(const char *text)
 {
     uint64_t a = 0xcbf29ce484222325u; /* FNV-1a */
     uint64_t b = 0;

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hazards.c - a program for each hazard that no trainer meets often enough. Written as a user writes: against the runtime.
+ *
+ *     late_use        a thread stands between kedge's guard and the driver while the anchor passes (R66)
+ *     limbo           the anchor passes while kernels that use the tensor are queued (R66)
+ *     two_devices     a block of one device that the other device still reads is freed (R1)
+ *     short_streams   streams that end with work queued, whose handles come back as other streams' (R5, R69)
+ *     freed_capture   a block that a graph names is freed while the graph is captured (R12)
+ *     graph_memory    memory that is allocated on a capturing stream belongs to the graph (R11, R82)
+ *     fence_flight    captures begin while another thread is about to record a fence (R67)
+ *
+ * Each is legal, or harmless, on a device alone. late_use and limbo say what kedge did in a last line "anchor passed".
+ * Exit status as the trainers'. To stand at a given driver call it asks the simulated device for its hook, so it runs there only.
+ */
+#include "tests/sim/simcuda.h"
+#include "tests/trainers/twin.h"
+
+#include <dlfcn.h>
+#include <nvtx.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    HINTED_BYTES = 8388608, /* the size that the hint of the test picks */
+    BYTES = 3538944,
+    SMALL_BYTES = 40000,
+    ROUNDS = 12,
+    MANY = 80, /* small blocks that no one page holds, so that what was freed is asked for */
+    FLIGHTS = 12,
+};
+
+static struct twin_sums sums;
+
+static struct twin take(enum trainer_entrance entrance, uint64_t bytes, cudaStream_t stream)
+{
+    struct twin t;
+    void *ptr;
+
+    TRAINER_MALLOC(entrance, &ptr, bytes, stream);
+    twin_new(&t, ptr, bytes);
+    return t;
+}
+
+static void give(enum trainer_entrance entrance, struct twin *t, cudaStream_t stream)
+{
+    TRAINER_FREE(entrance, t->device, stream);
+    twin_drop(t);
+}
+
+static cudaStream_t new_stream(void)
+{
+    cudaStream_t stream;
+
+    CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return stream;
+}
+
+/* ---- standing at a driver call -------------------------------------------------------------- */
+
+static __thread const char *stand_at; /* beginning of the call's name; NULL = this thread goes on */
+static atomic_int standing;           /* 0 not yet, 1 there, 2 go on */
+static bool stand_for_good;           /* until told, else for some milliseconds */
+
+static void pause_ms(long ms)
+{
+    struct timespec time = {0, ms * 1000000};
+
+    (void)nanosleep(&time, NULL);
+}
+
+static void at_call(const char *call)
+{
+    if (!stand_at || strncmp(call, stand_at, strlen(stand_at)) != 0 || atomic_load(&standing) != 0)
+        return;
+    atomic_store(&standing, 1);
+    for (int i = 0; (stand_for_good || i < 5) && atomic_load(&standing) != 2; i++)
+        pause_ms(1);
+}
+
+static void set_hook(void (*hook)(const char *))
+{
+    void *device = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    __typeof__(&simcuda_set_call_hook) set = NULL;
+
+    if (device)
+        set = (__typeof__(&simcuda_set_call_hook))dlsym(device, "simcuda_set_call_hook");
+    if (!set)
+        trainer_fail(77, "SKIP: this is no simulated device");
+    set(hook);
+}
+
+/* ---- anchors -------------------------------------------------------------------------------- */
+
+/* Lets what waits for time, fences and readers move on. */
+static void let_time_pass(cudaStream_t stream)
+{
+    for (int i = 0; i < 10; i++) {
+        void *ptr;
+
+        (void)nvtxRangePushA("poll");
+        (void)nvtxRangePop();
+        CUDA_OK(cudaMallocAsync(&ptr, 512, stream));
+        CUDA_OK(cudaFreeAsync(ptr, stream));
+        (void)sched_yield();
+    }
+}
+
+static void *fill_late(void *data)
+{
+    const struct twin *t = data;
+    cudaStream_t stream = new_stream();
+
+    stand_at = "cuLaunchKernel";
+    trainer_fill(t->device, t->bytes, 5, stream);
+    stand_at = NULL;
+    CUDA_OK(cudaStreamSynchronize(stream));
+    CUDA_OK(cudaStreamDestroy(stream));
+    return NULL;
+}
+
+static int late_use(void)
+{
+    cudaStream_t stream = new_stream();
+    pthread_t thread;
+    struct twin t;
+
+    (void)nvtxRangePushA("P");
+    t = take(TRAINER_STREAM, HINTED_BYTES, stream);
+    twin_fill(&t, 1, stream);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    set_hook(at_call);
+    stand_for_good = true;
+    if (pthread_create(&thread, NULL, fill_late, &t) != 0)
+        trainer_fail(1, "no thread");
+    while (atomic_load(&standing) != 1)
+        pause_ms(1);
+    (void)nvtxRangePop(); /* dead from here on, with a launch on its way */
+    let_time_pass(stream);
+    atomic_store(&standing, 2);
+    (void)pthread_join(thread, NULL);
+    set_hook(NULL);
+    let_time_pass(stream);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    give(TRAINER_STREAM, &t, stream);
+    printf("anchor passed\n");
+    return 0;
+}
+
+static int limbo(void)
+{
+    cudaStream_t stream = new_stream();
+    cudaStream_t other = new_stream();
+    struct twin t;
+
+    for (int round = 0; round < 4; round++) {
+        (void)nvtxRangePushA("P");
+        t = take(TRAINER_STREAM, HINTED_BYTES, stream);
+        twin_fill(&t, (uint32_t)round, stream);
+        twin_sum(&sums, 0, &t, stream);
+        (void)nvtxRangePop(); /* dead, and the sum is still to come */
+        let_time_pass(other);
+        CUDA_OK(cudaStreamSynchronize(stream));
+        give(TRAINER_STREAM, &t, stream);
+    }
+    printf("anchor passed\n");
+    return 0;
+}
+
+/* ---- devices and streams -------------------------------------------------------------------- */
+
+static int two_devices(void)
+{
+    static unsigned char pattern[BYTES], back[BYTES];
+    cudaStream_t far;
+    void *home, *away;
+
+    CUDA_OK(cudaSetDevice(1));
+    far = new_stream();
+    CUDA_OK(cudaMalloc(&away, BYTES));
+    CUDA_OK(cudaSetDevice(0));
+    for (int round = 0; round < ROUNDS; round++) {
+        memset(pattern, round + 1, sizeof pattern);
+        CUDA_OK(cudaMalloc(&home, BYTES));
+        CUDA_OK(cudaMemcpy(home, pattern, BYTES, cudaMemcpyHostToDevice));
+        CUDA_OK(cudaDeviceSynchronize()); /* from pageable memory it may still be on its way */
+        CUDA_OK(cudaSetDevice(1));
+        CUDA_OK(cudaMemcpyPeerAsync(away, 1, home, 0, BYTES, far));
+        CUDA_OK(cudaSetDevice(0));
+        CUDA_OK(cudaFree(home));
+        CUDA_OK(cudaMalloc(&home, BYTES)); /* must not be what the other device still reads */
+        CUDA_OK(cudaMemset(home, 0xee, BYTES));
+        CUDA_OK(cudaSetDevice(1));
+        CUDA_OK(cudaStreamSynchronize(far));
+        CUDA_OK(cudaMemcpy(back, away, BYTES, cudaMemcpyDeviceToHost));
+        CUDA_OK(cudaSetDevice(0));
+        CUDA_OK(cudaFree(home));
+        if (memcmp(back, pattern, BYTES) != 0)
+            trainer_fail(1, "the copy between devices brought another tenant's bytes");
+    }
+    return 0;
+}
+
+static int short_streams(void)
+{
+    int same_handle = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        cudaStream_t first = new_stream();
+        cudaStream_t second;
+        struct twin a = take(TRAINER_STREAM, BYTES, first);
+        struct twin b;
+
+        twin_fill(&a, (uint32_t)round, first);
+        twin_sum(&sums, 0, &a, first);
+        give(TRAINER_STREAM, &a, first);
+        CUDA_OK(cudaStreamDestroy(first)); /* its work goes on */
+        second = new_stream();
+        same_handle += second == first;
+        b = take(TRAINER_STREAM, BYTES, second);
+        twin_fill(&b, (uint32_t)round + 100, second);
+        twin_sum(&sums, 0, &b, second);
+        give(TRAINER_STREAM, &b, second);
+        CUDA_OK(cudaStreamDestroy(second));
+    }
+    printf("handles that came back: %d\n", same_handle);
+    return 0;
+}
+
+/* ---- captures ------------------------------------------------------------------------------- */
+
+static void begin_capture(cudaStream_t stream)
+{
+    CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+}
+
+static cudaGraphExec_t end_capture(cudaStream_t stream)
+{
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+
+    CUDA_OK(cudaStreamEndCapture(stream, &graph));
+    CUDA_OK(cudaGraphInstantiate(&exec, graph, 0));
+    CUDA_OK(cudaGraphDestroy(graph));
+    return exec;
+}
+
+/* Small: on a device alone its page stays, so that the graph's write does not fault there. */
+static int freed_capture(void)
+{
+    cudaStream_t stream = new_stream();
+    struct twin named = take(TRAINER_SYNC, SMALL_BYTES, stream);
+    struct twin keeper = take(TRAINER_SYNC, SMALL_BYTES, stream);
+    struct twin later[MANY];
+    cudaGraphExec_t exec;
+
+    begin_capture(stream);
+    trainer_fill(named.device, SMALL_BYTES, 1, stream);
+    give(TRAINER_SYNC, &named, stream);
+    exec = end_capture(stream);
+    for (int i = 0; i < MANY; i++) {
+        later[i] = take(TRAINER_SYNC, SMALL_BYTES, stream);
+        twin_fill(&later[i], (uint32_t)i, stream);
+        CUDA_OK(cudaStreamSynchronize(stream)); /* nothing is pending, so fences protect nothing */
+    }
+    CUDA_OK(cudaGraphLaunch(exec, stream));
+    for (int i = 0; i < MANY; i++) {
+        twin_sum(&sums, 0, &later[i], stream);
+        give(TRAINER_SYNC, &later[i], stream);
+    }
+    CUDA_OK(cudaStreamSynchronize(stream));
+    CUDA_OK(cudaGraphExecDestroy(exec));
+    give(TRAINER_SYNC, &keeper, stream);
+    return 0;
+}
+
+static int graph_memory(void)
+{
+    cudaStream_t stream = new_stream();
+    cudaStream_t side = new_stream();
+    struct twin later[ROUNDS];
+    cudaGraphExec_t exec;
+    void *own;
+
+    give(TRAINER_STREAM, &(struct twin){take(TRAINER_STREAM, BYTES, stream).device, NULL, 0},
+            stream);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    begin_capture(stream);
+    CUDA_OK(cudaMallocAsync(&own, BYTES, stream));
+    trainer_fill(own, BYTES, 9, stream);
+    CUDA_OK(cudaFreeAsync(own, stream));
+    exec = end_capture(stream);
+    for (int i = 0; i < ROUNDS; i++) {
+        later[i] = take(TRAINER_STREAM, BYTES, i % 2 ? side : stream);
+        twin_fill(&later[i], (uint32_t)i, i % 2 ? side : stream);
+    }
+    CUDA_OK(cudaGraphLaunch(exec, stream));
+    for (int i = 0; i < ROUNDS; i++) {
+        twin_sum(&sums, 0, &later[i], i % 2 ? side : stream);
+        give(TRAINER_STREAM, &later[i], i % 2 ? side : stream);
+    }
+    CUDA_OK(cudaDeviceSynchronize());
+    CUDA_OK(cudaGraphExecDestroy(exec));
+    return 0;
+}
+
+static atomic_bool enough;
+
+/* Allocates and frees, as a data loader's thread does; now and then about to record a fence. */
+static void *comes_and_goes(void *data)
+{
+    void *ptr;
+
+    (void)data;
+    stand_at = "cuCtxRecordEvent";
+    while (!atomic_load(&enough)) {
+        CUDA_OK(cudaMalloc(&ptr, BYTES));
+        CUDA_OK(cudaFree(ptr));
+    }
+    return NULL;
+}
+
+static int fence_flight(void)
+{
+    cudaStream_t stream = new_stream();
+    struct twin t = take(TRAINER_SYNC, SMALL_BYTES, stream);
+    pthread_t thread;
+    int met = 0;
+
+    set_hook(at_call);
+    if (pthread_create(&thread, NULL, comes_and_goes, NULL) != 0)
+        trainer_fail(1, "no thread");
+    for (int i = 0; i < FLIGHTS; i++) {
+        for (int ms = 0; ms < 20 && atomic_load(&standing) != 1; ms++)
+            pause_ms(1);
+        met += atomic_load(&standing) == 1;
+        begin_capture(stream); /* waits for the fence call, or comes before it */
+        atomic_store(&standing, 2);
+        twin_fill(&t, (uint32_t)i, stream);
+        pause_ms(1);
+        CUDA_OK(cudaGraphExecDestroy(end_capture(stream)));
+        atomic_store(&standing, 0);
+    }
+    atomic_store(&enough, true);
+    atomic_store(&standing, 2);
+    (void)pthread_join(thread, NULL);
+    set_hook(NULL);
+    give(TRAINER_SYNC, &t, stream);
+    printf("captures that met a fence call: %d\n", met);
+    return 0;
+}
+
+/* ---- main ----------------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } hazards[] = {
+            {"late_use", late_use},
+            {"limbo", limbo},
+            {"two_devices", two_devices},
+            {"short_streams", short_streams},
+            {"freed_capture", freed_capture},
+            {"graph_memory", graph_memory},
+            {"fence_flight", fence_flight},
+    };
+
+    for (size_t i = 0; argc == 2 && i < sizeof hazards / sizeof *hazards; i++) {
+        if (strcmp(argv[1], hazards[i].name) != 0)
+            continue;
+        trainer_load_kernels();
+        sums = twin_sums_new(1);
+        (void)hazards[i].run();
+        return twin_sums_finish(&sums);
+    }
+    trainer_fail(2, "usage: hazards HAZARD");
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mutant.c - libkedge_mutant.so: the library that ships, with single safety devices switched off.
+ *
+ * Every fence, dependency and gate must be seen to matter: without it, the oracle of the simulated device has to fire. The
+ * mutant is linked from the very objects of libkedge.so; the linker (--wrap) puts the functions below between two of them, so
+ * nothing of this is in the library that ships.
+ *
+ *     conduct.o ─ pool_new ──► mutant.c: the driver's table with holes, options with mutations ──► pool.o
+ *     conduct.o ─ pool_free ─► mutant.c: a request that says less than is true ─────────────────► pool.o
+ *
+ * TEST_KEDGE_MUTATE is a list of the words of mutant.def, by comma; an unknown one ends the program, since a test of a
+ * mutation that does not exist must not pass. Without words the library does what libkedge.so does. TEST_KEDGE_FIGURES names a
+ * file that gets, when the program ends, what the run has exercised, a line "name number" each (R92).
+ *
+ * Threads: the words are fixed before the program's first call.
+ */
+#include "alloc/pool.h"
+#include "preload/backend.h"
+#include "preload/conduct.h"
+#include "preload/contexts.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "tests/sim/simcuda.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum mutant {
+#define MUTATION(name_, word_) MUTANT_##name_,
+#include "tests/mutation/mutant.def"
+#undef MUTATION
+    MUTANT_COUNT
+};
+
+static const char *const words[MUTANT_COUNT] = {
+#define MUTATION(name_, word_) word_,
+#include "tests/mutation/mutant.def"
+#undef MUTATION
+};
+static bool is_off[MUTANT_COUNT];
+static struct pool *the_pool;
+static char figures_path[256];
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static void switch_off(const char *word)
+{
+    for (int i = 0; i < MUTANT_COUNT; i++)
+        if (strcmp(word, words[i]) == 0) {
+            is_off[i] = true;
+            return;
+        }
+    (void)dprintf(STDERR_FILENO, "TEST_KEDGE_MUTATE: there is no mutation '%s'\n", word);
+    _exit(2);
+}
+
+__attribute__((constructor)) static void read_words(void)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): before the program begins */
+    const char *text = getenv("TEST_KEDGE_MUTATE");
+    const char *path = getenv("TEST_KEDGE_FIGURES");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    char copy[256];
+    char *rest = copy;
+    char *word;
+
+    (void)snprintf(copy, sizeof copy, "%s", text ? text : "");
+    (void)snprintf(figures_path, sizeof figures_path, "%s", path ? path : "");
+    while ((word = strsep(&rest, ",")) != NULL)
+        if (*word)
+            switch_off(word);
+}
+
+/* ---- figures -------------------------------------------------------------------------------- */
+
+static void write_pool_figures(int fd)
+{
+    struct pool_stats stats;
+
+    pool_stats(the_pool, -1, &stats);
+    (void)dprintf(fd,
+            "hits %lu\nepochs %lu\npoints %lu\npool_cross_reuses %lu\nmerges %lu\ninserted_waits "
+            "%lu\n"
+            "host_waits %lu\nreleased %lu\nquarantined %lu\n",
+            (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
+            (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
+            (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
+            (unsigned long)stats.released_count, (unsigned long)stats.quarantined);
+}
+
+static void write_device_figures(int fd)
+{
+    struct simcuda_stats stats = {.size = sizeof stats};
+    void *device = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    __typeof__(&simcuda_stats) ask = NULL;
+
+    if (device)
+        ask = (__typeof__(&simcuda_stats))dlsym(device, "simcuda_stats");
+    if (!ask || ask(&stats) != 0)
+        return;
+    (void)dprintf(fd,
+            "reuses %lu\ncross_stream_reuses %lu\ncontext_records %lu\nevent_records "
+            "%lu\nstream_waits %lu\n"
+            "synchronizes %lu\nunmaps %lu\nremaps %lu\ncaptures %lu\ncaptures_invalidated %lu\n"
+            "graph_launches %lu\nfaults %lu\n",
+            (unsigned long)stats.reuses, (unsigned long)stats.cross_stream_reuses,
+            (unsigned long)stats.context_records, (unsigned long)stats.event_records,
+            (unsigned long)stats.stream_waits, (unsigned long)stats.synchronizes,
+            (unsigned long)stats.unmaps, (unsigned long)stats.remaps, (unsigned long)stats.captures,
+            (unsigned long)stats.captures_invalidated, (unsigned long)stats.graph_launches,
+            (unsigned long)stats.faults);
+}
+
+__attribute__((destructor)) static void write_figures(void)
+{
+    /* A program that used no device, a shell on the way for example, has nothing to say. */
+    FILE *file = the_pool && figures_path[0] ? fopen(figures_path, "we") : NULL;
+
+    if (!file)
+        return;
+    write_pool_figures(fileno(file));
+    write_device_figures(fileno(file));
+    (void)fclose(file);
+}
+
+/* ---- the driver's table --------------------------------------------------------------------- */
+
+/* Fences are pointers, so their lowest bits are free for a note on what they are. */
+enum {
+    NOTE_PASSED = 1,
+};
+
+static struct driver real;
+
+static int record_epoch(void *self, uint64_t *ret_fence)
+{
+    int r = real.fence_record(self, ret_fence);
+
+    if (r == 0 && is_off[MUTANT_EPOCH])
+        *ret_fence |= NOTE_PASSED;
+    return r;
+}
+
+static int record_point(void *self, uint64_t identity, uint64_t *ret_fence)
+{
+    int r = real.stream_record(self, identity, ret_fence);
+
+    if (r == 0 && is_off[MUTANT_POINT])
+        *ret_fence |= NOTE_PASSED;
+    return r;
+}
+
+static int query(void *self, uint64_t fence)
+{
+    return fence & NOTE_PASSED ? 0 : real.fence_query(self, fence);
+}
+
+static int wait_for(void *self, uint64_t fence, uint32_t timeout_ms)
+{
+    return fence & NOTE_PASSED ? 0 : real.fence_wait(self, fence, timeout_ms);
+}
+
+static int stream_wait(void *self, uint64_t identity, uint64_t fence)
+{
+    return is_off[MUTANT_WAIT]
+            ? 0
+            : real.stream_wait_fence(self, identity, fence & ~(uint64_t)NOTE_PASSED);
+}
+
+static void put(void *self, uint64_t fence)
+{
+    real.fence_put(self, fence & ~(uint64_t)NOTE_PASSED);
+}
+
+/* ---- between two objects -------------------------------------------------------------------- */
+
+int __real_pool_new(
+        const struct driver *driver, const struct pool_opts *opts, struct pool **ret_pool);
+int __wrap_pool_new(
+        const struct driver *driver, const struct pool_opts *opts, struct pool **ret_pool);
+
+int __wrap_pool_new(
+        const struct driver *driver, const struct pool_opts *opts, struct pool **ret_pool)
+{
+    struct pool_opts changed = *opts;
+    struct driver table = *driver;
+    int r;
+
+    real = *driver;
+    table.fence_record = record_epoch;
+    table.stream_record = record_point;
+    table.fence_query = query;
+    table.fence_wait = wait_for;
+    table.stream_wait_fence = stream_wait;
+    table.fence_put = put;
+    changed.mutate |= is_off[MUTANT_FENCE] ? POOL_MUTATE_NO_FENCE : 0;
+    changed.mutate |= is_off[MUTANT_GRACE] ? POOL_MUTATE_NO_GRACE : 0;
+    changed.mutate |= is_off[MUTANT_DROP] ? POOL_MUTATE_DROP_POINT : 0;
+    changed.mutate |= is_off[MUTANT_LEAST] ? POOL_MUTATE_LEAST_POINT : 0;
+    changed.mutate |= is_off[MUTANT_CUT] ? POOL_MUTATE_CUT_POINT : 0;
+    r = __real_pool_new(&table, &changed, ret_pool);
+    if (r == 0)
+        the_pool = *ret_pool;
+    return r;
+}
+
+int __real_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
+        struct outcome *ret);
+int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
+        struct outcome *ret);
+
+int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
+        struct outcome *ret)
+{
+    struct pool_free_request changed = *request;
+
+    changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
+    changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
+    return __real_pool_free(pool, ptr, &changed, ret);
+}
+
+size_t __real_context_list(struct context *ret_contexts, size_t max);
+size_t __wrap_context_list(struct context *ret_contexts, size_t max);
+
+size_t __wrap_context_list(struct context *ret_contexts, size_t max)
+{
+    size_t n = __real_context_list(ret_contexts, max);
+
+    return is_off[MUTANT_CONTEXTS] && n > 1 ? 1 : n;
+}
+
+int __real_backend_synchronise(uint64_t context);
+int __wrap_backend_synchronise(uint64_t context);
+
+int __wrap_backend_synchronise(uint64_t context)
+{
+    return is_off[MUTANT_BARRIER] ? 0 : __real_backend_synchronise(context);
+}
+
+/* The threads' default streams seen so far, for MUTANT_OWNER. */
+enum {
+    THREAD_STREAMS = 64
+};
+static struct stream thread_streams[THREAD_STREAMS];
+
+int __real_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
+int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
+
+/* The first identity that was seen stands for all. */
+static uint64_t one_of(_Atomic(uint64_t) *first, uint64_t identity)
+{
+    uint64_t none = 0;
+
+    if (identity && atomic_compare_exchange_strong(first, &none, identity))
+        return identity;
+    return identity ? none : 0;
+}
+
+int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
+{
+    static _Atomic(uint64_t) first_stream;
+    static _Atomic(uint64_t) first_thread_stream;
+    int r = __real_stream_here(handle, per_thread_call, ret_stream);
+
+    if (r == 0 && ret_stream->per_thread)
+        thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
+    if (r == 0 && is_off[MUTANT_STREAM])
+        ret_stream->identity = one_of(&first_stream, ret_stream->identity);
+    if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)
+        ret_stream->identity = one_of(&first_thread_stream, ret_stream->identity);
+    return r;
+}
+
+bool __real_stream_enter(uint64_t identity, struct stream *ret_stream);
+bool __wrap_stream_enter(uint64_t identity, struct stream *ret_stream);
+
+/* Another thread's default stream is taken for this thread's: its handle names the wrong one here. */
+bool __wrap_stream_enter(uint64_t identity, struct stream *ret_stream)
+{
+    if (__real_stream_enter(identity, ret_stream))
+        return true;
+    if (!is_off[MUTANT_OWNER])
+        return false;
+    for (unsigned i = 0; i < THREAD_STREAMS; i++)
+        if (thread_streams[i].identity == identity && identity) {
+            *ret_stream = thread_streams[i];
+            return true;
+        }
+    return false;
+}
+
+void __real_pool_stream_gone(struct pool *pool, uint64_t stream_key);
+void __wrap_pool_stream_gone(struct pool *pool, uint64_t stream_key);
+
+void __wrap_pool_stream_gone(struct pool *pool, uint64_t stream_key)
+{
+    if (!is_off[MUTANT_STREAM_GONE])
+        __real_pool_stream_gone(pool, stream_key);
+}
+
+void __real_stream_forget(uint64_t identity);
+void __wrap_stream_forget(uint64_t identity);
+
+void __wrap_stream_forget(uint64_t identity)
+{
+    if (!is_off[MUTANT_STREAM_GONE])
+        __real_stream_forget(identity);
+}
+
+void __real_guard_read_begin(void);
+void __wrap_guard_read_begin(void);
+
+void __wrap_guard_read_begin(void)
+{
+    if (!is_off[MUTANT_READER])
+        __real_guard_read_begin();
+}
+
+void __real_guard_read_end(void);
+void __wrap_guard_read_end(void);
+
+void __wrap_guard_read_end(void)
+{
+    if (!is_off[MUTANT_READER])
+        __real_guard_read_end();
+}
+
+bool __real_conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+bool __wrap_conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+
+bool __wrap_conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+{
+    return !is_off[MUTANT_TOUCH] && __real_conduct_touch(ptr, size, how, what);
+}
+
+unsigned __real_gate_captures(void);
+unsigned __wrap_gate_captures(void);
+
+unsigned __wrap_gate_captures(void)
+{
+    return is_off[MUTANT_GATE_FENCE] ? 0 : __real_gate_captures();
+}
+
+bool __real_gate_fence_enter(void);
+bool __wrap_gate_fence_enter(void);
+
+bool __wrap_gate_fence_enter(void)
+{
+    if (is_off[MUTANT_GATE_FENCE])
+        return true;
+    if (is_off[MUTANT_GATE_FLIGHT]) /* enters as it should, and does not say that it is inside */
+        return __real_gate_captures() == 0;
+    return __real_gate_fence_enter();
+}
+
+void __real_gate_fence_leave(void);
+void __wrap_gate_fence_leave(void);
+
+void __wrap_gate_fence_leave(void)
+{
+    if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT])
+        __real_gate_fence_leave();
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every fence, dependency and gate, switched off: the oracle must fire. Left alone: it never does.
+
+    mutations.py without.WORD      runs the workloads that depend on the device WORD (mutant.def) until one of them goes wrong
+    mutations.py untouched.NAME    runs one workload, as shipped, on all seeds: nothing goes wrong, and the floors hold (R92)
+    mutations.py every_mutation_has_a_test
+
+Which orders the streams run in is decided by a seed, and the same seeds are used for both, so that a firing is the mutation's doing.
+"""
+import functools
+import os
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
+# pylint: disable=wrong-import-position
+from regresskit import BUILD, KEDGE, LIBRARY, SIM, SOT, SOURCE, check, fail, kedge_run, main, needs, run, same, tool  # noqa: E402
+
+MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
+HAZARDS = str(BUILD / "tests" / "mutation" / "hazards")
+# (schedule, seed, lag): tried in this order.
+ORDERS = [("lazy", 1, 0), ("random", 1, 0), ("random", 2, 1), ("random", 3, 0), ("random", 4, 1), ("random", 5, 0),
+          ("random", 6, 1), ("eager", 1, 1)]
+# Threads meet differently each time, so a mutation gets more tries; what fires is then run without it.
+TRIES = ORDERS + [("random", seed, seed % 2) for seed in range(7, 47)]
+HINT = """kedge-hints: 1
+hints:
+  - {id: late, do: release, pick: {size: 8388608}, when: {anchor: "P", edge: exit}}
+"""
+
+
+def trainer(name, *arguments):
+    return [str(BUILD / "trainers" / name), *arguments]
+
+
+def hint_by_hand():
+    path = pathlib.Path("hint.yaml")
+    path.write_text(HINT, encoding="utf-8")
+    path.chmod(0o644)
+    return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
+
+
+def hint_as_suggested(entrance, mode):
+    """The way of the product: good and bad run, suggest, verify."""
+    sot = ("--graph", "small", "--entrance", entrance)
+    for form in ("pt", "pir"):
+        kedge_run(SOT, "--form", form, *sot, capture=f"{form}.kcap")
+    tool("suggest", "--good", "pt.kcap", "--bad", "pir.kcap", "-o", "hints.yaml")
+    if mode == "live":
+        run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", SOT, "--form", "pir", *sot)
+    return {"KEDGE_HINTS": "hints.yaml", "KEDGE_HINTS_MODE": mode}
+
+
+class Workload:
+    """A program, what it needs around it, and the floors: figures that its runs together must not leave at 0."""
+
+    def __init__(self, command, floors, env=None, prepare=None, ends=0):
+        self.command, self.floors, self.ends = command, floors, ends
+        self.env, self.prepare = dict(env or {}), prepare
+
+    def ready(self):
+        if self.prepare:
+            self.env.update(self.prepare())
+            self.prepare = None
+
+    def run(self, library, order, **more):
+        self.ready()
+        sched, seed, lag = order
+        return run(*self.command, rc=None, timeout=60, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, SIMCUDA_MEMORY="2G",
+                   SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed, SIMCUDA_LAG=lag, KEDGE_TRACE="off", **self.env, **more)
+
+
+NO_BARRIER = {"KEDGE_SYNC_FREE": 0} # or fences on the sync entrance would always find an idle device
+SYNC_FLOORS = ("hits", "epochs", "host_waits", "reuses", "context_records")
+STREAM_FLOORS = ("hits", "points", "reuses", "cross_stream_reuses", "pool_cross_reuses", "inserted_waits", "event_records")
+WORKLOADS = {
+    "streams_sync": Workload(trainer("streams", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
+    "streams_stream": Workload(trainer("streams", "--entrance", "stream"), (*STREAM_FLOORS, "merges", "remaps", "unmaps")),
+    "threads_sync": Workload(trainer("threads", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
+    "threads_stream": Workload(trainer("threads", "--entrance", "stream"), (*STREAM_FLOORS, "unmaps")),
+    "loop_sync": Workload(trainer("loop", "--entrance", "sync"), ("hits", "epochs", "synchronizes", "reuses")),
+    "graphs_sync": Workload(trainer("graphs", "--entrance", "sync"),
+                            ("epochs", "captures", "graph_launches", "quarantined")),
+    "graphs_stream": Workload(trainer("graphs", "--entrance", "stream"),
+                              ("hits", "captures", "graph_launches")),
+    "sot_live": Workload([str(SOT), "--form", "pir", "--graph", "small", "--entrance", "stream"],
+                         ("epochs", "released", "unmaps"), prepare=functools.partial(hint_as_suggested, "stream", "live")),
+    "sot_touch": Workload([str(SOT), "--form", "pir", "--graph", "small", "--entrance", "sync", "--touch-released=launch"],
+                          (), prepare=functools.partial(hint_as_suggested, "sync", "trap"), ends=3),
+    "late_use": Workload([HAZARDS, "late_use"], ("epochs", "released"), prepare=hint_by_hand),
+    "limbo": Workload([HAZARDS, "limbo"], ("epochs", "released"), prepare=hint_by_hand),
+    "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | {"SIMCUDA_DEVICES": 2}),
+    "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
+    "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
+    "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "points")),
+    "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
+}
+
+# How a run can go wrong: exit status and what it says.
+ORACLE = (86, r"^.*ORACLE: ")
+FAULT = (3, r"\(700\)")
+SPOILT = (3, r"\(901\)")
+STALE = (1, r"^stale losses: [1-9]")
+# word -> how it shows, and where. Every one of these workloads must show it on some seed.
+MUTATIONS = {
+    "fence": (ORACLE, ["streams_sync", "streams_stream", "threads_sync", "threads_stream"]), # R4: in each multi-stream scenario
+    "epoch": (ORACLE, ["streams_sync", "threads_sync"]),
+    "point": (ORACLE, ["streams_stream", "threads_stream"]),
+    "least": (ORACLE, ["streams_stream", "threads_stream"]),
+    "cut": (ORACLE, ["streams_stream"]),
+    "drop": (ORACLE, ["streams_stream", "threads_stream"]),
+    "wait": (ORACLE, ["streams_stream", "threads_stream"]),
+    "stream": (ORACLE, ["streams_stream", "threads_stream"]),
+    "thread-stream": (ORACLE, ["streams_stream"]),
+    "owner": (ORACLE, ["streams_stream"]),
+    "stream-gone": (ORACLE, ["short_streams"]),
+    "contexts": (ORACLE, ["two_devices"]),
+    "barrier": (STALE, ["loop_sync"]),
+    "grace": (FAULT, ["late_use"]),
+    "reader": (FAULT, ["late_use"]),
+    "touch": (FAULT, ["sot_touch"]),
+    "limbo": (FAULT, ["sot_live", "limbo"]), # the words epoch and fence, where a hint released something
+    "gate-fence": (SPOILT, ["graphs_sync"]),
+    "gate-flight": (SPOILT, ["fence_flight"]),
+    "gate-memory": (ORACLE, ["graph_memory"]), # the word gate-fence, on the stream entrance
+    "quarantine": (ORACLE, ["freed_capture"]),
+}
+WORDS = {"limbo": ("epoch", "fence"), "gate-memory": ("gate-fence",)}
+
+
+def shows(done, how):
+    return done.returncode == how[0] and re.search(how[1], done.stdout, re.M) is not None
+
+
+def clean(workload, library, order, **more):
+    """A run in which nothing goes wrong."""
+    done = workload.run(library, order, **more)
+    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE) if re.search(how[1], done.stdout, re.M)]
+    if done.returncode != workload.ends or wrong:
+        print(done.stdout[-3000:])
+        fail(f"{workload.command}, {order}, {library.name}: exit {done.returncode}, wanted {workload.ends} {wrong}")
+
+
+def without(name):
+    how, workloads = MUTATIONS[name]
+    needs(LIBRARY, MUTANT)
+    for word in WORDS.get(name, (name,)):
+        for workload in workloads:
+            for tries, order in enumerate(TRIES, 1):
+                done = WORKLOADS[workload].run(MUTANT, order, TEST_KEDGE_MUTATE=word)
+                if shows(done, how):
+                    line = re.search(r".*" + how[1].lstrip("^") + r".*", done.stdout)
+                    print(f"without {word}, {workload}, try {tries}, {order}: exit {done.returncode}: {line.group(0)[:150]}")
+                    clean(WORKLOADS[workload], LIBRARY, order)
+                    break
+            else:
+                print(done.stdout[-2000:])
+                fail(f"without {word}, {workload}: right on all of {len(TRIES)} seeds, so nobody needs it or nobody sees it")
+
+
+def figures(path):
+    if not path.exists():
+        return {}
+    return {k: int(v) for k, v in (line.split() for line in path.read_text(encoding="utf-8").splitlines())}
+
+
+def untouched(name):
+    """The library that ships on every seed; then the mutant with no word, which is the same and can count."""
+    workload = WORKLOADS[name]
+    total = {}
+    needs(LIBRARY, MUTANT)
+    for order in ORDERS:
+        path = pathlib.Path("figures").absolute()
+        path.unlink(missing_ok=True)
+        for library, more in ((LIBRARY, {}), (MUTANT, {"TEST_KEDGE_FIGURES": path})):
+            clean(workload, library, order, **more)
+        found = figures(path)
+        same(f"{name}, {order}: faults", found.get("faults", 0), 0)
+        same(f"{name}, {order}: captures invalidated", found.get("captures_invalidated", 0), 0)
+        for key, value in found.items():
+            total[key] = total.get(key, 0) + value
+    print(f"{name}, {len(ORDERS)} orders: " + ", ".join(f"{k} {v}" for k, v in total.items()))
+    for floor in workload.floors:
+        check(total.get(floor, 0) > 0, f"{name} exercised no {floor}")
+
+
+def every_mutation_has_a_test():
+    """The table in mutant.def, the tests here, and the enum in alloc/pool.h name the same things."""
+    text = (SOURCE / "tests" / "mutation" / "mutant.def").read_text(encoding="utf-8")
+    words = re.findall(r'^MUTATION\(\w+,\s*"([\w-]+)"\)', text, re.M)
+    used = {w for name in MUTATIONS for w in WORDS.get(name, (name,))}
+    same("words of mutant.def and tests", sorted(used), sorted(words))
+    same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}), sorted(WORKLOADS))
+    ours = (SOURCE / "tests" / "mutation" / "mutant.c").read_text(encoding="utf-8")
+    for bit in re.findall(r"POOL_MUTATE_\w+", (SOURCE / "alloc" / "pool.h").read_text(encoding="utf-8")):
+        check(bit in ours, f"{bit} of alloc/pool.h is never switched off")
+    # And a word that does not exist is refused, else a test of it would prove nothing.
+    done = WORKLOADS["streams_sync"].run(MUTANT, ORDERS[0], TEST_KEDGE_MUTATE="no-such-word")
+    same("an unknown word", done.returncode, 2)
+
+
+CASES = {f"without.{name}": functools.partial(without, name) for name in MUTATIONS}
+CASES.update({f"untouched.{name}": functools.partial(untouched, name) for name in WORKLOADS})
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join([*CASES, "every_mutation_has_a_test"]))
+        sys.exit(os.EX_OK)
+    main(every_mutation_has_a_test, **CASES)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* A library that asks for memory: who asks decides whether kedge serves it (R20). Also loaded under a framework's name. */
+#include "preload/cuda_abi.h"
+
+CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size);
+cudaError_t ask_runtime(void **ret_ptr, size_t size);
+
+CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size)
+{
+    volatile CUresult result =
+            alloc(ret_ptr, size); /* a call, so that this library is the caller */
+
+    return result;
+}
+
+#ifdef ASKS_RUNTIME
+cudaError_t ask_runtime(void **ret_ptr, size_t size)
+{
+    volatile cudaError_t result = cudaMalloc(ret_ptr, size);
+
+    return result;
+}
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* The world around: libraries that are left alone, frameworks, several runtimes, several devices, no memory. */
+#include "tests/preload/client.h"
+
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MB ((size_t)1 << 20)
+
+typedef CUresult (*ask_fn)(__typeof__(&cuMemAlloc_v2), CUdeviceptr *, size_t);
+typedef cudaError_t (*ask_runtime_fn)(void **, size_t);
+
+static ask_fn asker(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    REQUIRE(library);
+    return (ask_fn)dlsym(library, "ask");
+}
+
+/* R20, with stacks and without */
+TEST(libraries_on_the_bypass_list_get_the_drivers_memory)
+{
+    CUdeviceptr ptr = 0;
+    ask_fn ask;
+
+    if (getenv("TEST_NO_STACKS"))
+        REQUIRE(setenv("KEDGE_STACKS", "off", 1) == 0);
+    REQUIRE(setenv("KEDGE_BYPASS", "libother*,libasking*", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK(client_is_pooled(ptr, 4096));
+    ask = asker(ASKING_PATH);
+    REQUIRE_EQ(ask(cu->cuMemAlloc_v2, &ptr, 4096), CUDA_SUCCESS);
+    CHECK(!client_is_pooled(ptr, 4096));
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemFree_v2"), 1);
+}
+
+TEST(a_library_that_nobody_names_is_served)
+{
+    CUdeviceptr ptr = 0;
+
+    client_init();
+    REQUIRE_EQ(asker(ASKING_PATH)(cu->cuMemAlloc_v2, &ptr, 4096), CUDA_SUCCESS);
+    CHECK(client_is_pooled(ptr, 4096));
+}
+
+/* R75: a framework that is known not to use cudaFree as a barrier pays nothing for it. */
+TEST(a_known_framework_frees_without_a_wait)
+{
+    CUdeviceptr ptr = 0;
+
+    client_init();
+    REQUIRE(dlopen(FRAMEWORK_PATH, RTLD_NOW | RTLD_LOCAL));
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuCtxSynchronize"), 0);
+}
+
+TEST(an_unknown_program_frees_with_a_wait)
+{
+    CUdeviceptr ptr = 0;
+
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuCtxSynchronize"), 1);
+}
+
+/* Each library gets the runtime that it is linked with, though both go through one door. */
+TEST(two_runtimes_keep_their_callers_apart)
+{
+    void *with_13 = dlopen(ASKING_13_PATH, RTLD_NOW | RTLD_LOCAL);
+    void *with_12 = dlopen(ASKING_12_PATH, RTLD_NOW | RTLD_LOCAL);
+    ask_runtime_fn ask_13, ask_12;
+    void *a = NULL, *b = NULL;
+    void *runtime_13 = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
+    void *runtime_12 = dlopen("libcudart.so.12", RTLD_NOW | RTLD_NOLOAD);
+    cudaError_t (*last_13)(void), (*last_12)(void);
+
+    REQUIRE(with_13 && with_12 && runtime_13 && runtime_12);
+    ask_13 = (ask_runtime_fn)dlsym(with_13, "ask_runtime");
+    ask_12 = (ask_runtime_fn)dlsym(with_12, "ask_runtime");
+    last_13 = (cudaError_t(*)(void))dlsym(runtime_13, "cudaGetLastError");
+    last_12 = (cudaError_t(*)(void))dlsym(runtime_12, "cudaGetLastError");
+    REQUIRE(ask_13 && ask_12 && last_13 && last_12);
+    CHECK_EQ(ask_13(&a, 4096), cudaSuccess);
+    CHECK_EQ(ask_12(&b, 4096), cudaSuccess);
+    CHECK(a && b && a != b);
+    /* each runtime keeps its own last error: it tells who was called */
+    CHECK_EQ(ask_12(&b, SIZE_MAX / 2), cudaErrorMemoryAllocation);
+    CHECK_EQ(last_13(), cudaSuccess);
+    CHECK_EQ(last_12(), cudaErrorMemoryAllocation);
+}
+
+/* Without memory for ourselves we are not there; the program notices one line. */
+TEST(without_memory_for_itself_kedge_steps_aside)
+{
+    struct rlimit limit = {1 * MB, RLIM_INFINITY}; /* less than is mapped: nothing more may be */
+    CUcontext context = NULL;
+    CUdeviceptr ptr = 0;
+
+    if (!client_load())
+        SKIP("no simulated driver");
+    REQUIRE_EQ(cu->cuInit(0), CUDA_SUCCESS);
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    (void)cu->cuDevicePrimaryCtxRetain(&context, 0); /* where kedge starts */
+    limit.rlim_cur = RLIM_INFINITY;
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    if (!context)
+        REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK(!client_is_pooled(ptr, 4096));
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemFree_v2"), 1);
+}
+
+/* ---- two devices ---------------------------------------------------------------------------- */
+
+static CUcontext context_of(CUdevice device)
+{
+    CUcontext context = NULL;
+
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&context, device), CUDA_SUCCESS);
+    return context;
+}
+
+static void two_devices(void)
+{
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    client_init();
+}
+
+/* R29, R30, R77: access that the program gives reaches memory that is there and memory that comes. */
+TEST(access_given_to_a_peer_reaches_live_and_later_memory)
+{
+    CUmemAccessDesc desc;
+    CUmemoryPool mempool;
+    CUdeviceptr before, after, there;
+    CUcontext second;
+    CUstream stream;
+
+    two_devices();
+    second = context_of(1);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&before, 2 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(before, 0x21, 2 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
+    memset(&desc, 0, sizeof desc);
+    desc.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    desc.location.id = 1;
+    desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    REQUIRE_EQ(cu->cuMemPoolSetAccess(mempool, &desc, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&after, 64 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(after, 0x22, 64 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+
+    REQUIRE_EQ(cu->cuCtxSetCurrent(second), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&there, 1 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(before, 1, 1 * MB), CUDA_SUCCESS); /* by the second device */
+    CHECK_EQ(cu->cuMemsetD8_v2(after, 1, 1 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS); /* a missing right is a sticky fault here */
+}
+
+/* R27: a block of one device is freed while another one is current, and nothing else changes. */
+TEST(a_free_does_not_care_which_device_is_current)
+{
+    CUdeviceptr first, other;
+    CUcontext second, current = NULL;
+
+    two_devices();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&first, 1 * MB), CUDA_SUCCESS);
+    second = context_of(1);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(second), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&other, 1 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(first), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    CHECK_EQ(current, second);
+    for (int i = 0; i < 100; i++) { /* the second device's heap never hands out the first one's */
+        CUdeviceptr ptr;
+        int device = -1;
+
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 1 * MB), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr),
+                CUDA_SUCCESS);
+        CHECK_EQ(device, 1);
+        REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    }
+}

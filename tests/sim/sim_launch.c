@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_launch.h"
+
+#include "tests/sim/sim_context.h"
+#include "tests/sim/sim_kernels.h"
+#include "tests/sim/sim_module.h"
+
+#include <string.h>
+
+struct launch {
+    const struct sim_kernel *kernel;
+    uint64_t params[SIM_KERNEL_PARAMS];
+};
+
+static CUresult run_launch(struct sim_op *op)
+{
+    const struct launch *launch = (const struct launch *)op->payload;
+
+    launch->kernel->body(launch->params);
+    return CUDA_SUCCESS;
+}
+
+bool sim_launch_is(const struct sim_op *op)
+{
+    return op->run == run_launch;
+}
+
+/* The buffer behind `extra`, or NULL if it is too short or not there. */
+static const char *extra_buffer(void **extra, size_t wanted)
+{
+    const char *buffer = NULL;
+    size_t size = 0;
+
+    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[1];
+    }
+    return size >= wanted ? buffer : NULL;
+}
+
+static int read_params(struct launch *launch, void **params, void **extra)
+{
+    const struct sim_kernel *kernel = launch->kernel;
+    const char *buffer = params ? NULL : extra_buffer(extra, kernel->params_size);
+
+    if (!params && !buffer)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < kernel->params_count; i++)
+        memcpy(&launch->params[i], params ? params[i] : buffer + kernel->param_offset[i],
+                kernel->param_size[i]);
+    return 0;
+}
+
+static int check_shape(const CUDA_KERNEL_NODE_PARAMS *p)
+{
+    uint64_t threads = (uint64_t)p->blockDimX * p->blockDimY * p->blockDimZ;
+
+    if (!p->gridDimX || !p->gridDimY || !p->gridDimZ || threads == 0 || threads > 1024
+            || p->blockDimZ > 64 || p->gridDimX > 2147483647U || p->gridDimY > 65535
+            || p->gridDimZ > 65535)
+        return CUDA_ERROR_INVALID_VALUE;
+    return p->sharedMemBytes > 166912 ? CUDA_ERROR_INVALID_VALUE : 0;
+}
+
+int sim_launch_make(
+        struct CUctx_st *ctx, const CUDA_KERNEL_NODE_PARAMS *params, struct sim_op **ret_op)
+{
+    const struct sim_kernel *kernel;
+    struct launch *launch;
+    struct sim_op *op;
+    int r = params ? check_shape(params) : CUDA_ERROR_INVALID_VALUE;
+
+    if (r)
+        return r;
+    kernel = sim_module_kernel(
+            params->func ? (const void *)params->func : (const void *)params->kern);
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    op = sim_op_new(kernel->name, sizeof(*launch));
+    launch = (struct launch *)op->payload;
+    launch->kernel = kernel;
+    op->run = run_launch;
+    r = read_params(launch, params->kernelParams, params->extra);
+    if (r) {
+        sim_op_free(op);
+        return r;
+    }
+    kernel->declare(op, ctx->device, launch->params);
+    *ret_op = op;
+    return 0;
+}
+
+static int launch(struct CUstream_st *stream, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    struct sim_op *op;
+    int r = sim_launch_make(stream->ctx, params, &op);
+
+    if (r)
+        return r;
+    sim_stats.launches++;
+    return sim_stream_submit(stream, op);
+}
+
+#define LAUNCH(params_, extra_)               \
+    launch(stream,                            \
+            &(const CUDA_KERNEL_NODE_PARAMS){ \
+                    f, gx, gy, gz, bx, by, bz, shared, params_, extra_, NULL, NULL})
+
+SIM_STREAM_CALL(cuLaunchKernel, SIM_NEED_CONTEXT,
+        (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                unsigned int by, unsigned int bz, unsigned int shared, CUstream handle,
+                void **params, void **extra),
+        LAUNCH(params, extra))
+SIM_STREAM_CALL(cuLaunchCooperativeKernel, SIM_NEED_CONTEXT,
+        (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                unsigned int by, unsigned int bz, unsigned int shared, CUstream handle,
+                void **params),
+        LAUNCH(params, NULL))
+
+static CUresult launch_config(const char *name, bool per_thread, const CUlaunchConfig *c,
+        CUfunction f, void **params, void **extra)
+{
+    struct sim_call call;
+    struct CUstream_st *stream;
+    int r = sim_stream_enter(
+            &call, name, SIM_NEED_CONTEXT, c ? c->hStream : NULL, per_thread, &stream);
+
+    if (r == 0 && !c)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = launch(stream,
+                &(const CUDA_KERNEL_NODE_PARAMS){f, c->gridDimX, c->gridDimY, c->gridDimZ,
+                        c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes, params, extra,
+                        NULL, NULL});
+    return sim_leave(&call, r);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return launch_config(__func__, false, config, f, params, extra);
+}
+
+CUresult cuLaunchKernelEx_ptsz(
+        const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+    return launch_config(__func__, true, config, f, params, extra);
+}
+
+CUresult cuLaunchCooperativeKernelMultiDevice(
+        CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!list || count == 0 || flags > 3))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; r == 0 && i < count; i++) {
+        const CUDA_LAUNCH_PARAMS *p = &list[i];
+        struct CUstream_st *stream;
+        r = sim_handle_is(p->hStream, SIM_KIND_STREAM)
+                ? sim_stream_get(call.ctx, p->hStream, false, &stream)
+                : CUDA_ERROR_INVALID_HANDLE; /* the reference wants created streams */
+        if (r == 0)
+            r = launch(stream,
+                    &(const CUDA_KERNEL_NODE_PARAMS){p->function, p->gridDimX, p->gridDimY,
+                            p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ,
+                            p->sharedMemBytes, p->kernelParams, NULL, NULL, NULL});
+    }
+    return sim_leave(&call, r);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/hint.h"
+#include "tests/check.h"
+
+#include <errno.h>
+#include <time.h>
+
+static struct rule any_rule(void)
+{
+    struct rule rule = {
+            .action = ACTION_RELEASE,
+            .mode = HINT_LIVE,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "*", .kind = EDGE_EXIT},
+    };
+
+    return rule;
+}
+
+static struct tag any_tag(void)
+{
+    return (struct tag){.site = 7, .size = 4096, .nth = 2, .anchor = 30, .path = "step/fwd"};
+}
+
+/* The rule that one rule array picks for a tag. */
+static int picks(const struct rule *rules, size_t n, const struct tag *tag)
+{
+    struct hints *hints = NULL;
+    struct plan plan;
+
+    REQUIRE_EQ(hint_new(rules, n, &hints), 0);
+    hint_plan(hints, tag, &plan);
+    hint_free(hints);
+    return plan.rule;
+}
+
+TEST(globs)
+{
+    static const struct {
+        const char *glob, *text;
+        bool matches;
+    } rows[] = {
+            {"", "", true},
+            {"", "a", false},
+            {"*", "", true},
+            {"*", "a/b/c", true},
+            {"a", "a", true},
+            {"a", "ab", false},
+            {"a*", "a", true},
+            {"a*c", "a/b/c", true},
+            {"a*c", "a/b/cd", false},
+            {"?", "", false},
+            {"?", "x", true},
+            {"a?c", "a/c", true},
+            {"SOT_CALL_*", "SOT_CALL_17", true},
+            {"SOT_CALL_1", "SOT_CALL_17", false},
+            {"*/fwd", "step/fwd", true},
+            {"*/fwd", "step/fwd/x", false},
+            {"*a*b*", "xxaxxbxx", true},
+            {"*a*b*", "xxbxxaxx", false},
+            {"**", "x", true},
+            {"[a]", "a", false},
+            {"[a]", "[a]", true},
+            {"\\*", "*", false},
+            {"\\*", "\\anything", true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        CHECK_EQ(hint_glob(rows[i].glob, rows[i].text), rows[i].matches);
+}
+
+/* The glob that a matcher with recursion takes exponential time for. Here it is at most |glob| x |text| steps. */
+TEST(a_hostile_glob_takes_no_time_to_speak_of)
+{
+    static char text[1 << 16];
+    char glob[RULE_GLOB_MAX];
+    struct timespec before, after;
+
+    memset(text, 'a', sizeof(text) - 1);
+    for (size_t i = 0; i + 2 < sizeof(glob); i += 2)
+        memcpy(glob + i, "*a", 3);
+    memcpy(glob + sizeof(glob) - 2, "b", 2);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    CHECK(!hint_glob(glob, text));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    printf("%ld ms\n",
+            (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
+}
+
+TEST(everything_that_a_pick_states_must_hold)
+{
+    struct rule rule = any_rule();
+    struct tag tag = any_tag();
+
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.site_count = 2;
+    rule.pick.site[0] = 1;
+    rule.pick.site[1] = 7;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.site[1] = 8;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+
+    rule = any_rule();
+    rule.pick.size_lo = 4096;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.size_hi = 4096;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.size_lo = rule.pick.size_hi = 4097;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+
+    rule = any_rule();
+    rule.pick.nth_lo = rule.pick.nth_hi = 2;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.nth_lo = rule.pick.nth_hi = 1;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+    rule.pick.nth_lo = 3;
+    rule.pick.nth_hi = 9;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+
+    rule = any_rule();
+    strcpy(rule.pick.inside, "step/*");
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    strcpy(rule.pick.inside, "step/fwd");
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    strcpy(rule.pick.inside, "step");
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+
+    rule = any_rule();
+    rule.pick.device = 0;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    tag.device = 1;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+    tag.device = -1;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+}
+
+TEST(the_first_rule_of_the_file_wins_whatever_it_is_keyed_by)
+{
+    struct rule rules[4] = {any_rule(), any_rule(), any_rule(), any_rule()};
+    struct tag tag = any_tag();
+
+    rules[0].mode = HINT_OFF; /* off rules are not there */
+    rules[1].action = ACTION_NONE;
+    rules[2].pick.size_lo = rules[2].pick.size_hi = 4096;
+    rules[3].pick.site_count = 1;
+    rules[3].pick.site[0] = 7;
+    CHECK_EQ(picks(rules, 4, &tag), 2);
+    rules[2].pick.size_lo = rules[2].pick.size_hi = 1;
+    CHECK_EQ(picks(rules, 4, &tag), 3);
+    CHECK_EQ(picks(rules, 0, &tag), -1);
+}
+
+/* The index against a walk over the rules. */
+TEST(the_index_finds_what_a_walk_finds)
+{
+    enum {
+        RULES = 400
+    };
+    static struct rule rules[RULES];
+    static const char *const paths[] = {"a", "a/b", "b", "step/fwd", ""};
+    static const char *const globs[] = {"", "a", "a*", "*", "step/?wd", "b"};
+    struct hints *hints;
+    uint64_t random = 11;
+    unsigned found = 0;
+
+    for (int i = 0; i < RULES; i++) {
+        uint64_t bits = random = random * UINT64_C(6364136223846793005) + 1;
+
+        bits >>= 20;
+        rules[i] = any_rule();
+        rules[i].pick.site_count = (uint32_t)(bits % 3);
+        for (uint32_t s = 0; s < rules[i].pick.site_count; s++)
+            rules[i].pick.site[s] = (bits >> 8) % 5 + s;
+        rules[i].pick.size_lo = (bits >> 12) % 6;
+        rules[i].pick.size_hi = bits >> 16 & 1 ? rules[i].pick.size_lo : (bits >> 17) % 6;
+        rules[i].pick.nth_lo = (uint32_t)((bits >> 20) % 3);
+        rules[i].pick.nth_hi = bits >> 22 & 1 ? UINT32_MAX : rules[i].pick.nth_lo;
+        strcpy(rules[i].pick.inside, globs[(bits >> 24) % 6]);
+        rules[i].mode = bits >> 28 & 3 ? HINT_LIVE : HINT_OFF;
+    }
+    REQUIRE_EQ(hint_new(rules, RULES, &hints), 0);
+    for (int step = 0; step < 20000; step++) {
+        uint64_t bits = random = random * UINT64_C(6364136223846793005) + 1;
+        struct tag tag = {.device = 0};
+        struct plan plan;
+        int naive = -1;
+
+        bits >>= 20;
+        tag.site = bits % 7;
+        tag.size = (bits >> 4) % 7;
+        tag.nth = (uint32_t)((bits >> 8) % 4);
+        tag.path = paths[(bits >> 12) % 5];
+        for (int i = 0; i < RULES && naive < 0; i++) {
+            const struct rule_pick *pick = &rules[i].pick;
+            bool site = pick->site_count == 0;
+
+            for (uint32_t s = 0; s < pick->site_count; s++)
+                site = site || pick->site[s] == tag.site;
+            if (site && rules[i].mode != HINT_OFF && tag.size >= pick->size_lo
+                    && tag.size <= pick->size_hi && tag.nth >= pick->nth_lo
+                    && tag.nth <= pick->nth_hi
+                    && (!pick->inside[0] || hint_glob(pick->inside, tag.path)))
+                naive = i;
+        }
+        hint_plan(hints, &tag, &plan);
+        REQUIRE_EQ(plan.rule, naive);
+        found += naive >= 0;
+    }
+    CHECK_GT(found, 1000);
+    CHECK_LT(found, 19999);
+    hint_free(hints);
+}
+
+TEST(small_blocks_are_matched_but_left_alone)
+{
+    struct rule rule = any_rule();
+    struct tag tag = any_tag();
+    struct hints *hints;
+    struct plan plan;
+
+    rule.min_size = 4096;
+    REQUIRE_EQ(hint_new(&rule, 1, &hints), 0);
+    hint_plan(hints, &tag, &plan);
+    CHECK(!plan.small);
+    CHECK(hint_acts(&plan));
+    tag.size = 4095;
+    hint_plan(hints, &tag, &plan);
+    CHECK_EQ(plan.rule, 0);
+    CHECK(plan.small);
+    CHECK(!hint_acts(&plan));
+    hint_free(hints);
+}
+
+TEST(only_release_in_trap_and_live_acts)
+{
+    for (int mode = 0; mode < HINT_MODE_COUNT; mode++) {
+        for (int action = 0; action < ACTION_COUNT; action++) {
+            struct plan plan = {
+                    .rule = 0,
+                    .mode = (enum hint_mode)mode,
+                    .action = (enum action)action,
+            };
+
+            CHECK_EQ(hint_acts(&plan),
+                    action == ACTION_RELEASE && (mode == HINT_TRAP || mode == HINT_LIVE));
+            plan.rule = -1;
+            CHECK(!hint_acts(&plan));
+        }
+    }
+}
+
+static bool is_due(const struct rule *rule, const struct tag *tag, const struct edge *edge)
+{
+    struct hints *hints;
+    struct plan plan;
+    bool due;
+
+    REQUIRE_EQ(hint_new(rule, 1, &hints), 0);
+    hint_plan(hints, tag, &plan);
+    REQUIRE_EQ(plan.rule, 0);
+    due = hint_is_due(hints, &plan, edge);
+    hint_free(hints);
+    return due;
+}
+
+TEST(an_allocation_inside_the_anchor_waits_for_that_very_instance)
+{
+    struct rule rule = any_rule();
+    struct tag tag = any_tag();
+    struct edge edge = {.kind = EDGE_EXIT, .anchor = 30, .path = "step/fwd"};
+
+    strcpy(rule.when.anchor, "step/*");
+    CHECK(is_due(&rule, &tag, &edge));
+    edge.anchor = 31; /* another instance of the same path */
+    CHECK(!is_due(&rule, &tag, &edge));
+    edge.anchor = 30;
+    edge.kind = EDGE_ENTER;
+    CHECK(!is_due(&rule, &tag, &edge));
+}
+
+TEST(an_allocation_outside_waits_for_the_first_edge_that_matches)
+{
+    struct rule rule = any_rule();
+    struct tag tag = any_tag();
+    struct edge edge = {.kind = EDGE_EXIT, .anchor = 99, .path = "backward"};
+
+    strcpy(rule.when.anchor, "back*");
+    CHECK(is_due(&rule, &tag, &edge));
+    edge.path = "forward";
+    CHECK(!is_due(&rule, &tag, &edge));
+
+    /* the enter of the instance that it lies in is over: the next one of any instance counts; and a mark is a point */
+    strcpy(rule.when.anchor, "step/fwd");
+    rule.when.kind = EDGE_ENTER;
+    edge.kind = EDGE_ENTER;
+    edge.path = "step/fwd";
+    CHECK(is_due(&rule, &tag, &edge));
+    rule.when.kind = EDGE_MARK;
+    edge.kind = EDGE_MARK;
+    CHECK(is_due(&rule, &tag, &edge));
+
+    /* without any open anchor */
+    rule.when.kind = edge.kind = EDGE_EXIT;
+    tag.anchor = 0;
+    CHECK(is_due(&rule, &tag, &edge));
+}
+
+TEST(nothing_is_due_by_a_rule_that_is_not_there)
+{
+    struct rule rule = any_rule();
+    struct edge edge = {.kind = EDGE_EXIT, .path = "x"};
+    struct plan plan = {.rule = -1};
+    struct hints *hints;
+
+    REQUIRE_EQ(hint_new(&rule, 1, &hints), 0);
+    CHECK(!hint_is_due(hints, &plan, &edge));
+    plan.rule = 1;
+    CHECK(!hint_is_due(hints, &plan, &edge));
+    CHECK(hint_rule(hints, 1) == NULL);
+    CHECK_EQ(hint_rule(hints, 0), &rule);
+    CHECK_EQ(hint_count(hints), 1);
+    hint_free(hints);
+    hint_free(NULL);
+}
+
+TEST(rules_without_an_end_are_refused)
+{
+    struct rule rule = any_rule();
+    struct hints *hints;
+
+    memset(rule.pick.inside, 'x', sizeof(rule.pick.inside));
+    CHECK_EQ(hint_new(&rule, 1, &hints), -EINVAL);
+    rule = any_rule();
+    memset(rule.when.anchor, 'x', sizeof(rule.when.anchor));
+    CHECK_EQ(hint_new(&rule, 1, &hints), -EINVAL);
+    rule = any_rule();
+    memset(rule.id, 'x', sizeof(rule.id));
+    CHECK_EQ(hint_new(&rule, 1, &hints), -EINVAL);
+    rule = any_rule();
+    rule.pick.site_count = RULE_SITES_MAX + 1;
+    CHECK_EQ(hint_new(&rule, 1, &hints), -EINVAL);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/lock.h"
+#include "tests/check.h"
+
+/* Deliberate violations are kept in this file: each test runs in a process of its own. */
+
+static struct lock pool_lock = LOCK_INIT(LOCK_RANK_POOL);
+static struct lock meta_lock = LOCK_INIT(LOCK_RANK_META);
+static long counter;
+
+static void *count(void *arg) TSA(no_thread_safety_analysis)
+{
+    for (int i = 0; i < 50000; i++) {
+        lock_take(&pool_lock);
+        counter++;
+        if (i % 64 == 0) {
+            lock_take(&meta_lock);
+            lock_drop(&meta_lock);
+        }
+        lock_drop(&pool_lock);
+    }
+    return arg;
+}
+
+TEST(one_thread_at_a_time)
+{
+    pthread_t threads[16];
+
+    for (int i = 0; i < 16; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, count, NULL), 0);
+    for (int i = 0; i < 16; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQ(counter, 16 * 50000);
+    CHECK_EQ(lock_violations(), 0);
+}
+
+TEST(rising_order_is_fine) TSA(no_thread_safety_analysis)
+{
+    lock_take(&pool_lock);
+    lock_take(&meta_lock);
+    lock_drop(&pool_lock); /* the order of letting go does not matter */
+    lock_drop(&meta_lock);
+    CHECK_EQ(lock_violations(), 0);
+    CHECK_EQ(lock_assert_none("test"), 0);
+}
+
+TEST(falling_order_is_counted) TSA(no_thread_safety_analysis)
+{
+    lock_take(&meta_lock);
+    lock_take(&pool_lock);
+    CHECK_EQ(lock_violations(), 1);
+    lock_drop(&pool_lock);
+    lock_drop(&meta_lock);
+    CHECK_EQ(lock_violations(), 1);
+    CHECK_STR_EQ(lock_last_violation(), "a lock was taken out of order");
+}
+
+TEST(a_lock_held_at_a_blocking_call_is_counted) TSA(no_thread_safety_analysis)
+{
+    lock_take(&pool_lock);
+    CHECK_EQ(lock_assert_none("cuMemAlloc"), 1);
+    lock_take(&meta_lock);
+    CHECK_EQ(lock_assert_none("cuMemFree"), 2);
+    lock_drop(&meta_lock);
+    lock_drop(&pool_lock);
+    CHECK_EQ(lock_assert_none("cuMemCreate"), 0);
+    CHECK_EQ(lock_violations(), 2);
+    CHECK_STR_EQ(lock_last_violation(), "cuMemFree");
+}
+
+TEST(a_drop_of_what_is_not_held_is_counted) TSA(no_thread_safety_analysis)
+{
+    lock_drop(&pool_lock);
+    CHECK_EQ(lock_violations(), 1);
+    lock_take(&pool_lock);
+    lock_drop(&pool_lock);
+    CHECK_EQ(lock_violations(), 1);
+}
+
+TEST(a_forked_child_starts_anew) TSA(no_thread_safety_analysis)
+{
+    /* as pool_forget does it, here with the lock held by "another thread" at the fork */
+    lock_take(&pool_lock);
+    lock_forget_thread();
+    lock_init(&pool_lock, LOCK_RANK_POOL);
+    CHECK_EQ(lock_assert_none("first call"), 0);
+    lock_take(&pool_lock);
+    lock_drop(&pool_lock);
+    CHECK_EQ(lock_violations(), 0);
+}
