@@ -104,6 +104,12 @@ void gate_fence_leave(void)
     atomic_fetch_sub(&gate_word, 1);
 }
 
+void gate_fences_end(void)
+{
+    while ((uint32_t)atomic_load(&gate_word) != 0)
+        (void)sched_yield();
+}
+
 unsigned gate_captures(void)
 {
     return (unsigned)(atomic_load(&gate_word) >> 32);

@@ -36,6 +36,9 @@ void gate_context_gone(uint64_t context);
 bool gate_fence_enter(void);
 void gate_fence_leave(void);
 
+/* Waits until no fence call is in flight: those that begin later see what was changed before. */
+void gate_fences_end(void);
+
 /* Captures that run or are about to begin, in the whole process. */
 unsigned gate_captures(void);
 

@@ -5,6 +5,7 @@
  */
 #include "preload/backend.h"
 #include "preload/conduct.h"
+#include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
@@ -67,6 +68,7 @@ static void going(CUcontext handle)
         return;
     conduct_context_gone(context.generation);
     (void)context_forget(handle);
+    gate_fences_end(); /* another thread's fence may be on its way into this context */
 }
 
 static void going_device(CUdevice device)

@@ -226,3 +226,52 @@ TEST(a_guess_that_cannot_be_met_is_quick)
     CHECK_EQ(after, available);
     CHECK_EQ(cu->cuMemAllocAsync(&ptr, available, stream), CUDA_SUCCESS); /* and this one can */
 }
+
+/* ---- a context ends while another thread's fence covers it ------------------------------------- */
+
+static CUcontext ending_context;
+static atomic_int context_ended, context_early;
+static pthread_t context_ender;
+
+static void *end_context(void *data)
+{
+    (void)data;
+    CHECK_EQ(cu->cuCtxDestroy_v2(ending_context), CUDA_SUCCESS);
+    return NULL;
+}
+
+static void end_in_fence(const char *call)
+{
+    static atomic_int seen;
+    struct timespec pause = {0, 1000000};
+
+    if (strncmp(call, "cuCtxDestroy", 12) == 0)
+        atomic_store(&context_ended, 1);
+    if (strcmp(call, "cuCtxRecordEvent") != 0 || atomic_exchange(&seen, 1))
+        return;
+    REQUIRE(pthread_create(&context_ender, NULL, end_context, NULL) == 0);
+    for (int i = 0; i < 100 && !atomic_load(&context_ended); i++)
+        (void)nanosleep(&pause, NULL);
+    atomic_store(&context_early, atomic_load(&context_ended));
+}
+
+/* R26 */
+TEST(a_context_does_not_end_in_the_middle_of_our_fence)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    CUdeviceptr ptr;
+
+    client_init();
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&ending_context, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    set_hook(end_in_fence);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 64 * MB), CUDA_SUCCESS); /* closes an epoch */
+    REQUIRE(pthread_join(context_ender, NULL) == 0);
+    set_hook(NULL);
+    CHECK(atomic_load(&context_ended) == 1);
+    CHECK(atomic_load(&context_early) == 0);
+}
