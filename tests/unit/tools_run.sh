@@ -91,7 +91,7 @@ verify)
     "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml >/dev/null
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$sot" --form pir --graph small --touch-released
     has out "not verified: hint contiguous-copy-1: shadow: its storage is used after the release was due"
-    has err "touch_tensor"
+    has err "run_touch"
     has err "contiguous_copy"
     [ ! -e h.yaml.receipt ] || fail "a receipt was written"
     # Another form of the program: the hint matches nothing that it expects.
