@@ -24,15 +24,17 @@ enum direction {
 
 #define UNREACHED (INT64_MIN / 2)
 
-/* Diagonals (x - y) that ALIGN_COST_MAX edits can reach, and a neighbour on each side. */
-#define DIAGONAL_ZERO (ALIGN_COST_MAX + 1)
-#define DIAGONALS     (2 * DIAGONAL_ZERO + 1)
+/* Edits after which a search is given up: at least and at most. */
+#define EDITS_MIN 64
+#define EDITS_MAX 4096
 
 struct align {
     const uint32_t *a, *b;
     uint32_t *partner;
     struct box box;
-    int64_t *reach[DIRECTIONS]; /* furthest x per diagonal; valid for those that reached() says */
+    int64_t edits_max;
+    int64_t *reach
+            [DIRECTIONS]; /* furthest x per diagonal x - y, counted from -edits_max; valid where reached() says so */
 };
 
 static int64_t width(const struct align *al)
@@ -50,7 +52,7 @@ static int64_t reached(const struct align *al, enum direction dir, int64_t edits
 {
     if (k < -edits || k > edits || k < -height(al) || k > width(al))
         return UNREACHED;
-    return al->reach[dir][DIAGONAL_ZERO + k];
+    return al->reach[dir][al->edits_max + k];
 }
 
 static bool equal_at(const struct align *al, enum direction dir, int64_t x, int64_t y)
@@ -98,7 +100,7 @@ static bool step(struct align *al, enum direction dir, int64_t edits, int64_t ot
         if (k < -m || k > n)
             continue;
         int64_t x = extend(al, dir, edits, k);
-        al->reach[dir][DIAGONAL_ZERO + k] = x;
+        al->reach[dir][al->edits_max + k] = x;
         if (x < 0 || !may_meet)
             continue;
         if (reached(al, dir == FORWARD ? BACKWARD : FORWARD, other_edits, n - m - k) + x < n)
@@ -128,11 +130,11 @@ static struct cut find_cut(struct align *al)
     struct cut cut;
     int64_t edits;
 
-    for (edits = 0; edits <= ALIGN_COST_MAX; edits++) {
+    for (edits = 0; edits <= al->edits_max; edits++) {
         if (step(al, FORWARD, edits, edits - 1, &cut) || step(al, BACKWARD, edits, edits, &cut))
             return cut;
     }
-    return furthest(al, ALIGN_COST_MAX);
+    return furthest(al, al->edits_max);
 }
 
 /* Pairs the common prefix and suffix of a box and takes them off. */
@@ -179,8 +181,13 @@ void align_sequences(
         partner[i] = ALIGN_NONE;
     if (a_count == 0 || b_count == 0)
         return;
+    al.edits_max = (int64_t)(ALIGN_STEPS_MAX / ((uint64_t)a_count + b_count));
+    if (al.edits_max < EDITS_MIN)
+        al.edits_max = EDITS_MIN;
+    if (al.edits_max > EDITS_MAX)
+        al.edits_max = EDITS_MAX;
     for (int dir = 0; dir < DIRECTIONS; dir++)
-        al.reach[dir] = vec_new(DIAGONALS, sizeof(*al.reach[dir]));
+        al.reach[dir] = vec_new((size_t)al.edits_max * 2 + 1, sizeof(*al.reach[dir]));
     solve(&al, a_count, b_count);
     for (int dir = 0; dir < DIRECTIONS; dir++)
         free(al.reach[dir]);

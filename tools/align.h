@@ -9,9 +9,9 @@
  *     a:  1 2 3 9 4          pairs: 1-1 2-2 3-3 4-4
  *     b:  1 2 7 3 4          left: 9 in a, 7 in b
  *
- * The search of one box is given up after ALIGN_COST_MAX edits and the box is cut where the search got furthest, so that two
- * sequences without anything in common cost (n + m) * ALIGN_COST_MAX steps at most; the pairs found then are still a common
- * subsequence, only perhaps not the longest.
+ * The search of one box is given up after so many edits that the whole costs about ALIGN_STEPS_MAX steps at most, and the box
+ * is cut where the search got furthest; the pairs found then are still a common subsequence, only perhaps not the longest.
+ * (Sequences of a few thousand elements are never given up upon.)
  *
  * Does not know what the numbers mean. Threads: none. Memory: two rows, malloc.
  */
@@ -21,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ALIGN_COST_MAX 512
-#define ALIGN_NONE     UINT32_MAX
+#define ALIGN_STEPS_MAX (UINT64_C(1) << 26)
+#define ALIGN_NONE      UINT32_MAX
 
 /* partner[i] = the index in `b` that a[i] belongs to, or ALIGN_NONE. Indices in `partner` ascend. */
 void align_sequences(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count,

@@ -305,7 +305,7 @@ static void add_carried(struct translation *tr)
                     &(struct read_event){.addr = event->addr,
                             .size = event->size,
                             .path = "",
-                            .nth = TRACE_NONE,
+                            .nth = UINT32_MAX,
                             .thread = event->thread,
                             .device = event->device});
         *known = 0;

@@ -240,8 +240,7 @@ static void plain_event(
             f->outside_freed_count++;
         }
     }
-    /* The state just before the window counts for its peaks. */
-    if (inside || at + 1 == window.first) {
+    if (inside) {
         raise_to(&f->peak_live, plain->live);
         raise_to(&f->peak_live_512, plain->live_512);
         raise_to(&f->peak_stored_512, plain->stored_512);

@@ -112,7 +112,7 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
             .site = birth->site,
             .stack = birth->stack,
             .anchor = birth->anchor,
-            .nth = birth->nth == TRACE_NONE ? *nth : birth->nth,
+            .nth = birth->count_nth ? *nth : birth->nth,
             .thread = birth->thread,
             .died = TRACE_NEVER,
             .released = TRACE_NEVER,

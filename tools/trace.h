@@ -99,13 +99,14 @@ struct trace {
 struct trace *trace_new(void);
 void trace_free(struct trace *trace);
 
-/* What a block is, when it is born. `anchor` 0 = outside all; nth is counted by trace_add_alloc where it is TRACE_NONE. */
+/* What a block is, when it is born. `anchor` 0 = outside all. */
 struct trace_birth {
     uint64_t address, size, site;
     uint32_t stack, anchor, nth, thread;
     int32_t rule;
     int device;
     bool native, stream;
+    bool count_nth; /* nth is not known: trace_add_alloc counts (anchor instance, site, size) itself */
 };
 
 /* `module` is copied, its path too. */

@@ -294,6 +294,32 @@ TEST(instances_of_one_path_are_paired_by_number)
     story_end(&bad);
 }
 
+/* The inner anchors are each run's first, the outer ones are not the same: no exit of good's outer one exists in bad. */
+TEST(an_outer_anchor_without_a_counterpart_proves_nothing)
+{
+    struct story good = story_begin();
+    struct story bad = story_begin();
+    story_enter(&good, "step");
+    story_exit(&good);
+    story_enter(&good, "step"); /* the second time */
+    story_enter(&good, "forward");
+    uint32_t g = story_alloc(&good, 1, MB);
+    story_exit(&good);
+    story_free(&good, g);
+    story_exit(&good);
+    story_enter(&bad, "step"); /* the first time */
+    story_enter(&bad, "forward");
+    (void)story_alloc(&bad, 1, MB);
+    story_exit(&bad);
+    story_exit(&bad);
+    struct compare c = compared(&good, &bad);
+    CHECK_EQ(c.paired.count, 1);
+    CHECK_EQ(c.late_count, 0);
+    compare_done(&c);
+    story_end(&good);
+    story_end(&bad);
+}
+
 TEST(anchors_of_one_run_only_are_counted)
 {
     struct story good = story_begin();

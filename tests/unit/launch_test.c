@@ -232,6 +232,11 @@ TEST(a_stated_backend_is_never_overridden)
     CHECK(has_line(&l, "sync entrance"));
     launch_done(&l);
 
+    char *empty[] = {(char[]){"PYTORCH_NO_CUDA_MEMORY_CACHING="}, NULL};
+    l = prepared((struct launch_request){.entrance = LAUNCH_STREAM}, empty);
+    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "(none)");
+    launch_done(&l);
+
     char *paddle[] = {(char[]){"FLAGS_use_system_allocator=1"}, NULL};
     l = prepared((struct launch_request){.entrance = LAUNCH_STREAM}, paddle);
     CHECK_STR_EQ(value(&l, "FLAGS_use_cuda_malloc_async_allocator"), "(none)");

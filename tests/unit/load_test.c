@@ -112,6 +112,8 @@ TEST(blocks_whose_birth_was_lost_are_carried_in)
     /* 0x1000 was born before the log begins; 0x3000 too and still lives; 0x2000 is on record. */
     alloc_event(&fake, 0x2000, 20);
     free_event(&fake, 0x1000, 10);
+    alloc_event(&fake, 0x5000, 1); /* a pair that is all on record */
+    free_event(&fake, 0x5000, 1);
     fake.live[0] = (struct read_live){.seq = 5, .addr = 0x3000, .size = 40, .path = ""};
     fake.live[1] = (struct read_live){.seq = 101, .addr = 0x2000, .size = 20, .path = ""};
     fake.capture.live_count = 2;
@@ -126,6 +128,7 @@ TEST(blocks_whose_birth_was_lost_are_carried_in)
     model_figure(load.trace, model_whole(load.trace), NULL, &f);
     CHECK_EQ(f.remaining, 60);
     CHECK_EQ(f.peak_live, 70);
+    CHECK_EQ(f.allocated_count, 4);
     /* For the whole process the writer's totals know more. */
     f = figures(&load, &partial);
     CHECK_EQ(f.max, 1000);

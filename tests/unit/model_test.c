@@ -92,6 +92,9 @@ TEST(blocks_from_before_the_window_change_only_the_peaks)
     CHECK_EQ(f.outside_freed, 1000);
     CHECK_EQ(f.outside_freed_count, 1);
     CHECK_EQ(f.peak_live, 1100); /* the 1500 of before are over */
+    CHECK_EQ(f.hinted.remaining, 10);
+    CHECK_EQ(f.hinted.freed, 100);
+    CHECK_EQ(f.would.max, 100);
     story_end(&s);
 }
 
@@ -382,18 +385,44 @@ TEST(instances_of_an_anchor_have_figures_and_releases_of_their_own)
     story_end(&s);
 }
 
+TEST(a_block_released_in_shadow_and_freed_later_in_the_anchor_counts_as_freed)
+{
+    struct story s = story_begin();
+    uint32_t outer = story_enter(&s, "step");
+    uint32_t inner = story_enter(&s, "forward");
+    uint32_t x = story_alloc(&s, 1, 100);
+    uint32_t y = story_alloc(&s, 1, 10);
+    story_exit(&s);
+    story_release(&s, x, inner, HINT_SHADOW);
+    story_release(&s, y, inner, HINT_LIVE);
+    story_free(&s, x);
+    story_free(&s, y);
+    story_exit(&s);
+
+    struct model_figures *f = model_figure_anchors(s.trace, model_whole(s.trace));
+    CHECK_EQ(f[outer].freed, 110);
+    CHECK_EQ(f[outer].hinted.freed, 110);
+    CHECK_EQ(f[outer].hinted.freed_count, 2);
+    CHECK_EQ(f[outer].hinted.released, 10);
+    CHECK_EQ(f[outer].would.freed_count, 2);
+    CHECK_EQ(f[outer].would.released, 110);
+    CHECK_EQ(f[outer].hinted.remaining, 0);
+    free(f);
+    story_end(&s);
+}
+
 TEST(live_blocks_are_summed_by_stack_largest_first)
 {
     struct story s = story_begin();
     struct trace_frame frame = {TRACE_NONE, 1};
     uint32_t one = trace_add_stack(s.trace, &frame, 1, false);
     uint32_t two = trace_add_stack(s.trace, &frame, 1, false);
-    struct trace_birth birth = {.address = 1, .size = 10, .stack = one, .nth = TRACE_NONE};
+    struct trace_birth birth = {.address = 1, .size = 10, .stack = one, .count_nth = true};
     size_t count;
     (void)trace_add_alloc(s.trace, &birth);
-    birth = (struct trace_birth){.address = 2, .size = 30, .stack = two, .nth = TRACE_NONE};
+    birth = (struct trace_birth){.address = 2, .size = 30, .stack = two, .count_nth = true};
     (void)trace_add_alloc(s.trace, &birth);
-    birth = (struct trace_birth){.address = 3, .size = 5, .stack = one, .nth = TRACE_NONE};
+    birth = (struct trace_birth){.address = 3, .size = 5, .stack = one, .count_nth = true};
     (void)trace_add_alloc(s.trace, &birth);
     (void)trace_add_free(s.trace, 2, 0);
 
@@ -425,7 +454,7 @@ TEST(a_free_of_an_unknown_address_changes_nothing)
 TEST(an_address_that_comes_again_without_a_free_was_freed)
 {
     struct story s = story_begin();
-    struct trace_birth birth = {.address = 1, .size = 10, .nth = TRACE_NONE};
+    struct trace_birth birth = {.address = 1, .size = 10, .count_nth = true};
     (void)trace_add_alloc(s.trace, &birth);
     birth.size = 20;
     (void)trace_add_alloc(s.trace, &birth);

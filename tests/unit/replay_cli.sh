@@ -28,12 +28,17 @@ for n, size in enumerate(sizes * 3):
         live -= sizes[(n - 1) % len(sizes)]
 open("t.csv", "w").write("\n".join(rows) + "\n")
 open("peak", "w").write(str(peak))
+def pages(size): # the first page, one per 2 MiB, and the last page
+    starts = {0, max(size - 4096, 4096)} | {k for k in range(1 << 21, size, 1 << 21) if k + 4096 <= size - 4096}
+    return len([s for s in starts if s < size])
+open("pages", "w").write(str(sum(pages(s) for s in sizes * 3 + [4096])))
 PY
 peak=$(cat peak)
 
 expect 0 "$replay" t.csv
 has out "allocations: 52"
 has out "peak live bytes: $peak"
+has out "pages checked: $(cat pages)"
 sum=$(grep checksum out)
 expect 0 "$replay" --entrance sync --streams t.csv
 has out "$sum"

@@ -78,7 +78,7 @@ static inline uint32_t story_alloc(struct story *story, uint64_t site, uint64_t 
             .size = size,
             .site = site,
             .anchor = story_here(story),
-            .nth = TRACE_NONE,
+            .count_nth = true,
             .thread = story->thread,
             .rule = -1};
 

@@ -390,6 +390,105 @@ TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
     }
 }
 
+static struct rule rule_for(uint64_t site)
+{
+    return (struct rule){.action = ACTION_RELEASE,
+            .mode = HINT_SHADOW,
+            .pick = {.site = {site},
+                    .site_count = 1,
+                    .size_hi = UINT64_MAX,
+                    .nth_hi = UINT32_MAX,
+                    .device = -1},
+            .when = {.anchor = "A", .kind = EDGE_EXIT},
+            .min_size = 2 * MB};
+}
+
+TEST(small_and_native_blocks_are_matched_but_not_released)
+{
+    struct story s = story_begin();
+    struct predict_match matches[3];
+    struct rule rule = rule_for(1);
+    uint32_t anchor = story_enter(&s, "A");
+    (void)story_alloc(&s, 1, MB);
+    (void)story_alloc(&s, 1, 4 * MB);
+    struct trace_birth native = {
+            .address = 1, .size = 4 * MB, .site = 1, .anchor = anchor, .native = true};
+    (void)trace_add_alloc(s.trace, &native);
+    story_exit(&s);
+    REQUIRE_EQ(predict_matches(s.trace, &rule, 1, matches), 0);
+    CHECK(matches[0].small);
+    CHECK_EQ(matches[0].at, TRACE_NEVER);
+    CHECK_EQ(matches[1].at, s.trace->anchors[anchor].exit);
+    CHECK_EQ(matches[2].rule, 0);
+    CHECK_EQ(matches[2].at, TRACE_NEVER);
+    story_end(&s);
+}
+
+TEST(a_block_from_outside_of_the_anchor_waits_for_the_next_exit)
+{
+    struct story s = story_begin();
+    struct predict_match matches[2];
+    struct rule rule = rule_for(1);
+    story_enter(&s, "A");
+    story_exit(&s);
+    (void)story_alloc(&s, 1, 4 * MB);
+    uint32_t anchor = story_enter(&s, "A");
+    story_exit(&s);
+    story_enter(&s, "A");
+    story_exit(&s);
+    (void)story_alloc(&s, 1, 4 * MB);
+    REQUIRE_EQ(predict_matches(s.trace, &rule, 1, matches), 0);
+    CHECK_EQ(matches[0].at, s.trace->anchors[anchor].exit);
+    CHECK_EQ(matches[1].at, TRACE_NEVER);
+    story_end(&s);
+}
+
+/* Handles of 2 MiB: ten late tensors of 8 MiB, one alive at a time with the hint. */
+TEST(held_bytes_are_predicted_by_the_pool_itself)
+{
+    struct story s = story_begin();
+    struct rule rule = rule_for(2);
+    uint64_t without = 0;
+    uint64_t with = 0;
+    for (int i = 0; i < 10; i++) {
+        story_enter(&s, "A");
+        (void)story_alloc(&s, 2, 8 * MB);
+        story_exit(&s);
+    }
+    REQUIRE_EQ(predict_reserved(s.trace, &rule, 0, &without), 0);
+    REQUIRE_EQ(predict_reserved(s.trace, &rule, 1, &with), 0);
+    CHECK_GE(without, 80 * MB);
+    CHECK_GE(with, 8 * MB);
+    CHECK_LT(with, 40 * MB);
+    story_end(&s);
+}
+
+/* Where the run could not count (its table was full), only a hint for all numbers can match. */
+TEST(blocks_without_a_number_are_not_picked_by_number)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    for (int i = 0; i < 4; i++) {
+        struct trace_birth birth = {.address = (uint64_t)(i + 1) << 40,
+                .size = 4 * MB,
+                .site = 1,
+                .nth = i == 0 ? 0 : UINT32_MAX,
+                .anchor = story_here(&p->bad)};
+        (void)trace_add_alloc(p->good.trace, &birth);
+        p->late[trace_add_alloc(p->bad.trace, &birth)] = i != 3;
+        if (i != 3)
+            (void)trace_add_free(p->good.trace, birth.address, 0);
+    }
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_lo, 0);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
+    CHECK_EQ(m.mixed.count, 2);
+    mine_done(&m);
+    pair_end(p);
+}
+
 TEST(folding_replaces_runs_of_digits)
 {
     char glob[RULE_GLOB_MAX];
