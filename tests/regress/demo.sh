@@ -6,3 +6,12 @@ DEMO_BUILD=$TEST_BUILD "$TEST_SOURCE/tools/demo" --sim | tee demo.out
 for words in '13\.11 GB' '9\.41 GB' '751' '3\.71 GB' 'bad with hints finished' 'good           finished' 'device: simulated'; do
     grep -q "$words" demo.out || { echo "FAILED: the demo does not show: $words"; exit 1; }
 done
+
+# What README.md shows of the demo is what the demo prints; blanks do not count.
+squeeze() { tr -s ' ' <"$1" | sed 's/^ //; s/ $//'; }
+squeeze demo.out >printed
+sed -n '/<!-- lines of tools\/demo -->/,/<!-- end -->/p' "$TEST_SOURCE/README.md" | grep -v '^<!--' >shown
+[ "$(grep -c . shown)" -gt 10 ] || { echo "FAILED: README.md shows no lines of the demo"; exit 1; }
+squeeze shown | grep . | while IFS= read -r line; do
+    grep -qF -- "$line" printed || { echo "FAILED: README.md shows a line that the demo does not print: $line"; exit 1; }
+done
