@@ -11,8 +11,8 @@ import subprocess
 
 import lintkit
 
-TYPE_ALONE = re.compile(r"^\s+(?:const )?(?:unsigned|int|char|bool|size_t|u?int\d+_t|devptr_t|(?:enum|struct) \w+|\w+ =)"
-                        r"(?: \*)?\n.*/\*", re.M)
+TYPE_ALONE = re.compile(r"^\s+(?:const |static |_Atomic )*(?:unsigned|int|char|bool|size_t|atomic_\w+|u?int\d+_t|devptr_t|"
+                        r"(?:enum|struct) \w+|\w+ =)(?: \*)?\n.*/\*", re.M)
 
 
 def check(root, complain):
