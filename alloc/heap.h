@@ -505,8 +505,8 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
-/* The storage that a live block takes at best: on a plain heap a large one starts on a granule and has its granules for
- * itself, as an allocation of the driver's own would. */
+/* The storage that a live block would take as an allocation of the driver's own: on a plain heap a large one has its
+ * granules for itself. (Ours may share the last one with a neighbour.) */
 static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
 {
     return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE
