@@ -158,7 +158,7 @@ struct device {
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
     uint64_t granularity; /* 0 = not asked yet */
-    int number;
+    int number;           /* fixed at creation */
 };
 
 struct heap {

@@ -76,6 +76,8 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->driver = *driver;
     pool->opts = *opts;
     lock_init(&pool->lock, LOCK_RANK_POOL);
+    for (int i = 0; i < POOL_DEVICES_MAX; i++)
+        pool->devices[i].number = i;
     r = slab_init(&pool->blocks, sizeof(struct block), BLOCKS_MAX);
     if (r == 0)
         r = slab_init(&pool->segments, sizeof(struct segment), SEGMENTS_MAX);
