@@ -59,8 +59,8 @@ struct load {
     struct load_other *others;
     size_t other_count, other_room;
     uint64_t carried_count, carried_bytes;
-    uint32_t
-            complete_from; /* event index: from here on no event is missing; TRACE_NEVER: none are there */
+    /* event index: from here on no event is missing; TRACE_NEVER: none are there */
+    uint32_t complete_from;
 };
 
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */
