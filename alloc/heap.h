@@ -63,6 +63,7 @@ enum block_flag {
     /* a trap took the access away: to be unmapped, not to be handed out as it is */
     BLOCK_TRAPPED = 1 << 3,
     BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
+    BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
 };
 
 /* 64 bytes, one line. */
@@ -255,6 +256,7 @@ struct pool {
     uint64_t waiting_bytes; /* in epochs */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks whose storage can go now */
+    struct lookup pins;          /* by block index: pins.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;
     uint32_t *due; /* per rule: head of the list of holders that wait for an edge */

@@ -11,7 +11,7 @@
  *          └─ stream ► mapped heap of the pool ────┴─ clean or own stream's free block (bestfit.h) ─────┤
  *                                     miss: poll fences · wait above the budget · trim · grow · wait · OOM
  *     pool_free  ─► sync: open epoch (fence.h), no driver call ·  stream: point set, reusable there at once
- *     pool_edge  ─► due hints: dead ─► readers ─► fence ─► unmapped: husk (holder.h)
+ *     pool_edge  ─► due hints: dead ─► readers ─► fence ─► unmapped: husk (holder.h); pinned ones are refused (pins.h)
  *
  * What it does not do: look at the environment, log, know CUDA, decide what a hint means (hint.h), write anything down
  * (the outcomes say what to record). Nothing here runs by itself: progress is made inside these calls, or by pool_poll.
@@ -178,7 +178,8 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
 /*
  * [driver] An anchor edge was passed: finds the hinted blocks that are due by it and, in trap and live, marks them dead and
  * lets the release go on as far as it can without waiting. Writes one outcome per due block, OUTCOME_SHADOW or
- * OUTCOME_RELEASE, at most `max` of them: *ret_count == max means that there may be more, call again with the same edge.
+ * OUTCOME_RELEASE or OUTCOME_REFUSED, at most `max` of them: *ret_count == max means that there may be more, call again
+ * with the same edge.
  * 0, or -errno (then nothing was released that is not in the outcomes).
  */
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
@@ -193,6 +194,36 @@ struct pool_hit {
     enum holder_state state; /* DEAD, LIMBO or HUSK */
     enum hint_mode mode;     /* SHADOW: nothing was done to it, only noted */
 };
+
+/* ── pins (R80) ── */
+
+/* How long somebody's reliance on a block lasts (pins.h). */
+enum pool_pin {
+    POOL_PIN_LIVE,  /* as long as the program holds the block */
+    POOL_PIN_GRAPH, /* a freed block is kept too, unless the device is full */
+    POOL_PIN_SHOWN, /* a freed block is kept too */
+    POOL_PIN_COUNT,
+};
+
+struct pool_pinned {
+    devptr_t base; /* of the block; with alloc_seq it names it for pool_unpin */
+    uint64_t alloc_seq;
+    devptr_t end;  /* where the next block begins */
+    uint64_t size; /* requested bytes */
+    int rule;      /* of the hint that expects an edge for it, -1 = none */
+    int device;
+};
+
+/*
+ * Pins the first block in [lo, lo + len) that the program holds. From then on no hint releases it.
+ * 0 and *ret; -ENOENT: there is none; -EBUSY and *ret_hit: a hint that acts has released it, as pool_touch says it;
+ * -ENOMEM. Makes no driver call.
+ */
+int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit);
+
+/* One such pin less. Nothing happens if the block is not there any more. Makes no driver call. */
+void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind);
 
 /* What the inline checks below read; the first member of struct pool. */
 struct pool_gate {
@@ -307,7 +338,7 @@ struct pool_stats {
     uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */
-    uint64_t quarantined; /* freed during a capture, kept for good */
+    uint64_t quarantined; /* freed while pinned or during a capture: kept (R12, R24, R80) */
     uint64_t limbo;       /* marked dead by a hint, storage not gone yet */
     uint64_t husk;        /* address held, storage gone */
     uint64_t free;        /* ready to be handed out */

@@ -141,6 +141,7 @@ enum outcome_kind {
     OUTCOME_SHADOW, /* an edge passed; a hint in shadow would have released the storage here */
     OUTCOME_RELEASE, /* an edge passed; the range is marked dead, the storage goes when the device is past it */
     OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone */
+    OUTCOME_REFUSED, /* an edge passed, and the storage stays: pinned, or the hint may not act any more */
     OUTCOME_KIND_COUNT,
 };
 
@@ -153,6 +154,7 @@ enum outcome_how {
     OUTCOME_ORDERED = 1u << 4, /* a stream was made to wait for another one */
     OUTCOME_HINTED = 1u << 5,  /* the block stands on a physical handle of its own */
     OUTCOME_SMALL = 1u << 6,   /* a hint matched but the block is below its min_size */
+    OUTCOME_PINNED = 1u << 7,  /* REFUSED: somebody relies on the storage (R80) */
 };
 
 /* What the pool did, for the recorder. Filled under the pool's lock, so `seq` orders outcomes as they happened. */

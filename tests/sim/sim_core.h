@@ -81,6 +81,11 @@ struct sim_thread {
     CUstreamCaptureMode capture_mode;
     unsigned not_ready; /* "not ready" answers in a row: the thread spins */
     uint64_t number;    /* of this thread, from 1 */
+    /* simcuda_fail_next: what this thread asked for */
+    char fail_call[64]; /* "": nothing */
+    unsigned fail_left; /* calls that will still fail; 0: all until it is cleared */
+    CUresult fail_code;
+    unsigned fail_hits;
 };
 
 int sim_enter(struct sim_call *call, const char *name, unsigned needs);
