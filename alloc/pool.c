@@ -479,6 +479,64 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
     return index ? 0 : -ENOENT;
 }
 
+/* Free blocks of a segment leave the index that requests look into for the one that they do not. Those that are freed
+ * later go there by themselves (heap_put). */
+static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
+{
+    uint32_t pulled = 0;
+
+    heap_settle(pool, segment->heap);
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        struct block *block = heap_block(pool, at);
+
+        if (block->state != BLOCK_FREE)
+            continue;
+        heap_pull(pool, at);
+        block->chain = pulled;
+        pulled = at;
+    }
+    segment->sealed = true;
+    while (pulled) {
+        struct block *block = heap_block(pool, pulled);
+        uint32_t next = block->chain;
+
+        block->chain = 0;
+        (void)heap_put(pool, pulled, block->stream, block->seq);
+        pulled = next;
+    }
+}
+
+static int export_locked(struct pool *pool, devptr_t ptr) POOL_LOCKED
+{
+    uint32_t index = heap_find(pool, ptr);
+    struct segment *segment;
+    struct block *block;
+
+    if (!index)
+        return -ENOENT;
+    block = heap_block(pool, index);
+    segment = heap_segment_of(pool, block);
+    if (segment->kind != SEGMENT_PLAIN || block->state != BLOCK_LIVE || block->node.base != ptr)
+        return -EINVAL;
+    if (segment->raw_base != ptr || segment->tenants != 1)
+        return -EBUSY;
+    if (!segment->sealed)
+        seal(pool, segment);
+    return 0;
+}
+
+int pool_export(struct pool *pool, devptr_t ptr)
+{
+    int r;
+
+    if (!granule_segment(&pool->granules, ptr))
+        return -ENOENT;
+    lock_take(&pool->lock);
+    r = export_locked(pool, ptr);
+    lock_drop(&pool->lock);
+    return r;
+}
+
 /* ── hints ── */
 
 /* What one edge has found. */
@@ -860,13 +918,31 @@ uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
     return trim_device(pool, device, UINT64_MAX);
 }
 
+/* What is free on any device, once what has passed is known to be free. */
+static void trim_all(struct pool *pool)
+{
+    (void)reclaim_poll(pool, true);
+    for (int device = 0; device < POOL_DEVICES_MAX; device++) {
+        bool any;
+
+        lock_take(&pool->lock);
+        any = pool->devices[device].reserved > 0;
+        lock_drop(&pool->lock);
+        if (any)
+            (void)trim_device(pool, device, UINT64_MAX);
+    }
+}
+
 void pool_synchronised(struct pool *pool)
 {
     struct heap *list[HEAPS_LOOK];
     size_t count;
 
-    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed)
+            || pool->opts.trim == POOL_TRIM_NEVER)
         return;
+    if (pool->opts.trim == POOL_TRIM_EAGER)
+        trim_all(pool);
     count = hold_heaps_over(pool, list);
     for (size_t i = 0; i < count; i++) {
         uint64_t keep_bytes, bytes;

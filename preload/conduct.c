@@ -33,7 +33,7 @@ static bool meminfo_raw;
 static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
-static bool records; /* a capture is written */
+static bool records;                /* a capture is written */
 static atomic_bool hints_stopped;
 static _Atomic(uint64_t) devices_told; /* bit per device that the capture knows */
 
@@ -92,6 +92,7 @@ static int start_pool(const struct config *config)
 {
     const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
     const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
+    const struct config_value *placement = config_key(config, CONFIG_POOL, "placement");
     const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
     struct pool_opts opts;
 
@@ -107,8 +108,9 @@ static int start_pool(const struct config *config)
     if (timeout && timeout->set)
         opts.fence_timeout_ms =
                 timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
-    if (trim && trim->set && trim->number != 0)
-        msg_warn("KEDGE_POOL: trim=%s is not there yet, using auto", trim->text);
+    if (trim && trim->set)
+        opts.trim = (enum pool_trim)trim->number;
+    opts.export_safe = placement && placement->set && placement->number == 1;
     meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }
