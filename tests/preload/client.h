@@ -68,6 +68,26 @@
     X(cuStreamIsCapturing, "cuStreamIsCapturing", 10000, 0)                                       \
     X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0)                                             \
     X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0)                                        \
+    X(cuMemAllocHost_v2, "cuMemAllocHost", 3020, 0)                                               \
+    X(cuMemHostRegister_v2, "cuMemHostRegister", 6050, 0)                                         \
+    X(cuMemHostUnregister, "cuMemHostUnregister", 4000, 0)                                        \
+    X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0)                                                 \
+    X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0)                                             \
+    X(cuArrayDestroy, "cuArrayDestroy", 2000, 0)                                                  \
+    X(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000, 0)                                      \
+    X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, 0)                                        \
+    X(cuMemSetAccess, "cuMemSetAccess", 10020, 0)                                                 \
+    X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0)                     \
+    X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0)                 \
+    X(cuGraphCreate, "cuGraphCreate", 10000, 0)                                                   \
+    X(cuGraphDestroy, "cuGraphDestroy", 10000, 0)                                                 \
+    X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, 0)                                         \
+    X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0)                                 \
+    X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0)                                   \
+    X(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                                              \
+    X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0)                     \
+    X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0)                                    \
+    X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0)                                         \
     X(cuModuleLoadData, "cuModuleLoadData", 2000, 0)                                              \
     X(cuModuleUnload, "cuModuleUnload", 2000, 0)                                                  \
     X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0)                                        \

@@ -103,6 +103,7 @@ if(TARGET simcuda)
     endif()
     set(kedge_preloads "LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>")
     kedge_preload_test(other SOURCES ../preload/other_test.c ROUTES linked ENVIRONMENT ${kedge_preloads})
+    kedge_preload_test(classes SOURCES ../preload/classes_test.c ROUTES linked dlsym gpa LIBS kedge_read)
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
 endif()
 
