@@ -332,6 +332,8 @@ static uint64_t thread_number(void)
 static void (*thread_stream_gone)(uint64_t identity); /* fixed when life starts */
 static pthread_key_t end_key;
 static atomic_bool has_end_key;
+/* How many were entered for this thread; those of dead contexts are gone already. */
+static __thread unsigned own_streams __attribute__((tls_model("initial-exec")));
 
 /* One stream of that thread, which leaves the table; 0 = there is none. */
 static uint64_t take_stream_of(uint64_t owner)
@@ -352,12 +354,15 @@ static uint64_t take_stream_of(uint64_t owner)
 /* In the thread itself: nobody else names its stream, so no use of it is under way. */
 static void thread_ends(void *unused)
 {
-    uint64_t identity;
-
     (void)unused;
     guard_push();
-    while ((identity = take_stream_of(thread_number())) != 0)
-        thread_stream_gone(identity);
+    while (own_streams > 0) {
+        uint64_t identity = take_stream_of(thread_number());
+
+        own_streams = identity ? own_streams - 1 : 0;
+        if (identity)
+            thread_stream_gone(identity);
+    }
     guard_pop();
 }
 
@@ -370,6 +375,7 @@ void stream_on_thread_end(void (*gone)(uint64_t identity))
 /* This thread has a stream of its own now. The destructor runs again if other destructors use CUDA after it. */
 static void expect_end(void)
 {
+    own_streams++;
     if (atomic_load(&has_end_key))
         (void)pthread_setspecific(end_key, &end_key);
 }

@@ -3,6 +3,7 @@
 
 #include "preload/coverage.h"
 #include "preload/doors.h"
+#include "preload/elfsym.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 
@@ -151,6 +152,7 @@ static bool bind_driver(const void *hint)
 {
     char path[PATH_MAX];
     void *handle = driver_handle(hint, path);
+    struct link_map *object = NULL;
     uintptr_t none = 0;
     uintptr_t base;
 
@@ -163,9 +165,14 @@ static bool bind_driver(const void *hint)
         memcpy(driver_path, path, sizeof path);
     else if (none != base)
         return atomic_load(&bound);
+    if (dlinfo(handle, RTLD_DI_LINKMAP, (void *)&object) != 0)
+        object = NULL;
     for (int slot = 0; slot < SLOT_COUNT; slot++) {
-        void *fn = real_dlsym(handle, slot_symbol[slot]);
+        void *fn;
 
+        if (!elfsym_may_have(object, slot_symbol[slot]))
+            continue; /* a look-up that fails allocates */
+        fn = real_dlsym(handle, slot_symbol[slot]);
         if (slot < SLOT_HOOKS)
             __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
         set_real((enum resolve_slot)slot, next_in_line(slot, fn, base));

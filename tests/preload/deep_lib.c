@@ -7,6 +7,7 @@
 
 void *deep_ask(void *handle, const char *name);
 void *deep_open(const char *file, int mode);
+void *deep_dlsym(void);
 
 void *deep_ask(void *handle, const char *name)
 {
@@ -20,4 +21,10 @@ void *deep_open(const char *file, int mode)
     void *volatile opened = dlopen(file, mode);
 
     return opened;
+}
+
+/* The dlsym that this library is bound to. */
+void *deep_dlsym(void)
+{
+    return (void *)dlsym;
 }

@@ -93,6 +93,7 @@ TEST(r41_a_library_that_binds_deeply_is_seen_and_told_once)
 TEST(r43_off_leaves_deep_binding_alone)
 {
     void *driver, *deep;
+    void *(*bound)(void);
     ask_fn ask;
 
     REQUIRE(setenv("KEDGE_MODE", "off", 1) == 0);
@@ -100,7 +101,9 @@ TEST(r43_off_leaves_deep_binding_alone)
     deep = dlopen(DEEP_PATH, RTLD_NOW | RTLD_DEEPBIND);
     REQUIRE(deep);
     ask = (ask_fn)dlsym(deep, "deep_ask");
-    REQUIRE(ask);
+    bound = (void *(*)(void))dlsym(deep, "deep_dlsym");
+    REQUIRE(ask && bound);
+    CHECK(strncmp(owner_of(bound()), "libc.so", 7) == 0);
     CHECK_STR_EQ(owner_of(ask(driver, "cuMemAlloc_v2")), "libcuda.so.1");
     CHECK_STR_EQ(owner_of(dlsym(driver, "cuMemAlloc_v2")), "libcuda.so.1");
 }

@@ -254,39 +254,6 @@ TEST(a_context_of_each_make_is_noticed_at_once)
 
 /* ---- threads ----------------------------------------------------------------------------------- */
 
-enum {
-    THREADS = 10000, /* more than there is room for at one time */
-};
-
-static atomic_int served;
-
-/* The thread's own stream: nobody names it after the thread. */
-static void *use_own_stream(void *data)
-{
-    CUdeviceptr ptr = 0;
-
-    (void)data;
-    if (cu->cuCtxSetCurrent(cu->context) == CUDA_SUCCESS
-            && cu->cuMemAllocAsync_ptsz(&ptr, 64 << 10, NULL) == CUDA_SUCCESS
-            && cu->cuMemFreeAsync_ptsz(ptr, NULL) == CUDA_SUCCESS)
-        atomic_fetch_add(&served, 1);
-    return NULL;
-}
-
-TEST(r69_streams_of_threads_end_with_them)
-{
-    client_init();
-    for (int i = 0; i < THREADS; i++) {
-        pthread_t thread;
-
-        REQUIRE(pthread_create(&thread, NULL, use_own_stream, NULL) == 0);
-        REQUIRE(pthread_join(thread, NULL) == 0);
-    }
-    CHECK_EQ(atomic_load(&served), THREADS);
-    CHECK_EQ(client_calls("cuMemAllocAsync_ptsz"), 0); /* none was left to the driver */
-    CHECK_EQ(client_calls("cuMemFreeAsync_ptsz"), 0);
-}
-
 static CUdeviceptr threads_block;
 static CUresult cleanup_result = CUDA_ERROR_UNKNOWN;
 static atomic_int in_driver;
