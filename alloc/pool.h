@@ -296,6 +296,10 @@ void pool_synchronised(struct pool *pool);
  * stream's only after this call. */
 void pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
+/* A stream went without a word, or cannot be asked any more: a thread's own stream ends with the thread. No driver call:
+ * what no fence covers yet waits for a full one. */
+void pool_stream_lost(struct pool *pool, uint64_t stream_key);
+
 /* A context is dead (destroyed, reset). Its plain heap is forgotten without a driver call, its private heap is given back
  * [driver], pending blocks and fences of it count as done. Blocks of it that the program still holds become unknown. */
 void pool_context_gone(struct pool *pool, uint64_t context);

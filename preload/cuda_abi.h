@@ -547,6 +547,8 @@ typedef enum CUoutput_mode_enum {
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
+typedef struct CUexecAffinityParam_st CUexecAffinityParam; /* not spoken here */
+
 typedef struct CUctxCreateParams_st {
     void *execAffinityParams; /* CUexecAffinityParam *, not spoken here */
     int numExecAffinityParams;
@@ -1448,6 +1450,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice, unsigned int);
 
 /* contexts */
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+CUresult cuCtxCreate_v3(CUcontext *, CUexecAffinityParam *, int, unsigned int, CUdevice);
 CUresult cuCtxCreate_v4(CUcontext *, CUctxCreateParams *, unsigned int, CUdevice);
 CUresult cuCtxDestroy(CUcontext);
 CUresult cuCtxDestroy_v2(CUcontext);
@@ -1803,6 +1806,8 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_
         const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
 CUresult cuGraphAddHostNode(
         CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
+CUresult cuGraphHostNodeGetParams(CUgraphNode, CUDA_HOST_NODE_PARAMS *);
+CUresult cuGraphHostNodeSetParams(CUgraphNode, const CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphAddChildGraphNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph);
 CUresult cuGraphAddEmptyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
 CUresult cuGraphAddEventRecordNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);

@@ -93,7 +93,10 @@
     X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0)                                        \
     X(cuLaunchKernel, "cuLaunchKernel", 4000, 0)                                                  \
     X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0)                       \
-    X(cuGraphLaunch, "cuGraphLaunch", 10000, 0)
+    X(cuGraphLaunch, "cuGraphLaunch", 10000, 0) X(cuGraphCreate, "cuGraphCreate", 10000, 0)        \
+    X(cuGraphAddHostNode, "cuGraphAddHostNode", 10000, 0)                                         \
+    X(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                                              \
+    X(cuCtxCreate_v3, "cuCtxCreate", 11040, 0)
 /* clang-format on */
 
 struct client {

@@ -502,7 +502,7 @@ static void free_in_callback(CUstream stream, CUresult status, void *data)
 }
 
 /* R38 */
-TEST(a_free_in_a_host_function_makes_no_driver_call)
+TEST(r38_a_free_in_a_host_function_makes_no_driver_call)
 {
     struct in_callback job = {.ran = 0};
     CUstream stream;
