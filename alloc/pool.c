@@ -362,13 +362,37 @@ static inline bool free_quickly(struct pool *pool, struct heap *heap, uint32_t i
     return true;
 }
 
+/* In a child nothing but the granules may be looked at; else a block that was not freed is told from the rest. The driver
+ * may say what the others are, unless it would take the address for a segment of ours. */
+static int find_frozen(struct pool *pool, devptr_t ptr)
+{
+    uint32_t number = granule_segment(&pool->granules, ptr);
+    const struct segment *segment;
+    uint32_t index;
+    int r = 0;
+
+    if (!number)
+        return -ENOENT;
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return 0;
+    lock_take(&pool->lock);
+    number = granule_segment(&pool->granules, ptr);
+    segment = heap_segment(pool, number);
+    index = number ? starts_at(&segment->starts, ptr - segment->base) : 0;
+    if (!index || heap_block(pool, index)->state != BLOCK_LIVE)
+        r = number && ptr == segment->raw_base ? -EINVAL : -ENOENT;
+    lock_drop(&pool->lock);
+    return r;
+}
+
 static __attribute__((noinline)) int free_frozen(
         struct pool *pool, devptr_t ptr, struct outcome *ret)
 {
-    if (!granule_segment(&pool->granules, ptr))
-        return -ENOENT;
-    *ret = (struct outcome){.kind = OUTCOME_FREE, .ptr = ptr, .rule = -1};
-    return 0;
+    int r = find_frozen(pool, ptr);
+
+    if (r == 0)
+        *ret = (struct outcome){.kind = OUTCOME_FREE, .ptr = ptr, .rule = -1};
+    return r;
 }
 
 int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,

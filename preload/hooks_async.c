@@ -80,12 +80,15 @@ static bool prepare(
     request->capturing = r == 0 && is_capturing(&request->stream);
     if (request->forward || request->capturing)
         return true;
-    if (call->from_pool) /* a heap serves the streams of its own device */
+    if (call->from_pool) {
+        mempool_learn_defaults(); /* one may be named before anything else made it known */
+        /* A heap serves the streams of its own device. */
         r = mempool_find(call->mempool, &mempool) && mempool.device == request->stream.device
                 ? 0
                 : -ENOENT;
-    else
+    } else {
         r = mempool_current(request->stream.device, &mempool);
+    }
     request->mempool = r == 0 ? mempool.id : 0;
     return true;
 }

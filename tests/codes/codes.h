@@ -157,6 +157,7 @@ struct codes_state {
     uint32_t step;
     bool one_context; /* of this profile: contexts and devices are left alone */
     bool lazy;        /* streams run late */
+    bool leaky;       /* blocks may be lost in one run only: a free that failed natively */
 };
 
 extern struct codes_state state;

@@ -114,12 +114,11 @@ static void order(const struct block *block, CUstream to)
     (void)CALL(cuStreamWaitEvent, to, event->handle, 0);
 }
 
-static void free_on(CUdeviceptr ptr, CUstream stream)
+static CUresult free_on(CUdeviceptr ptr, CUstream stream)
 {
     if (one_in(4))
-        (void)CALL(cuMemFreeAsync_ptsz, ptr, stream);
-    else
-        (void)CALL(cuMemFreeAsync, ptr, stream);
+        return CALL(cuMemFreeAsync_ptsz, ptr, stream);
+    return CALL(cuMemFreeAsync, ptr, stream);
 }
 
 static void op_free(void)
@@ -141,10 +140,9 @@ static void op_free(void)
         order(&block, to);
     journal_say(" kind %d stream %d", block.kind, stream);
     block_gone(slot);
-    free_on(block.ptr, to);
-    if (one_in(6)) {
+    if (free_on(block.ptr, to) == CUDA_SUCCESS && one_in(6)) {
         journal_say(" again");
-        free_on(block.ptr, to);
+        (void)free_on(block.ptr, to);
     }
 }
 
@@ -158,7 +156,7 @@ static void op_free_odd(void)
     if (one_in(3))
         ptr = one_in(2) ? 0 : unknown_address();
     journal_say(" odd");
-    free_on(ptr, some_stream(NULL));
+    (void)free_on(ptr, some_stream(NULL));
 }
 
 /* A block of cuMemAlloc: natively not memory of a pool. */
@@ -238,7 +236,7 @@ static void op_pool_get(void)
         return;
     if (attribute <= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
         journal_answer("%llu", (unsigned long long)value);
-    else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT && !state.one_context)
+    else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT && !state.leaky)
         journal_answer("used %llu", (unsigned long long)value);
 }
 

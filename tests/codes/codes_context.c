@@ -85,7 +85,8 @@ void codes_begin(void)
     if (one_in(4))
         (void)CALL(cuMemAlloc_v2, &nothing, 4096);
     (void)CALL(cuInit, 0);
-    (void)CALL(cuDeviceGetCount, &state.devices);
+    if (CALL(cuDeviceGetCount, &state.devices) != CUDA_SUCCESS)
+        state.devices = 1;
     if (one_in(3)) /* no context yet */
         (void)CALL(cuMemAlloc_v2, &nothing, 4096);
     if (one_in(3))
@@ -320,7 +321,8 @@ static void map_and_back(struct vmm *vmm)
     (void)CALL(cuMemSetAccess, at, size, &desc, 1);
     if (codes_here >= 0 && state.contexts[codes_here].device == 0) {
         (void)CALL(cuMemsetD8_v2, at, 1, 4096);
-        (void)CALL(cuCtxSynchronize);
+        if (CALL(cuCtxSynchronize) != CUDA_SUCCESS)
+            QUIET(cuCtxSynchronize); /* the set must not outlive its memory */
     }
     if (CALL(cuMemRetainAllocationHandle, &vmm->retained, (void *)(uintptr_t)at) == CUDA_SUCCESS)
         (void)CALL(cuMemRelease, vmm->retained);
@@ -335,6 +337,7 @@ static void op_vmm(void)
 {
     struct vmm vmm = {.prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED}, .size = 4 * MB};
     size_t granularity = 0;
+    CUresult r;
 
     if (any_capture()) /* each call of it would be refused */
         return;
@@ -342,8 +345,10 @@ static void op_vmm(void)
     vmm.prop.location.id = one_in(10) ? 12 : 0;
     (void)CALL(cuMemGetAllocationGranularity, &granularity, &vmm.prop,
             CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    if (CALL(cuMemCreate, &vmm.handle, one_in(8) ? 4097 : vmm.size, &vmm.prop, one_in(8) ? 3 : 0)
-            != CUDA_SUCCESS)
+    r = CALL(cuMemCreate, &vmm.handle, one_in(8) ? 4097 : vmm.size, &vmm.prop, one_in(8) ? 3 : 0);
+    if (journal_spared())
+        QUIET(cuMemRelease, vmm.handle);
+    if (r != CUDA_SUCCESS)
         return;
     if (CALL(cuMemAddressReserve, &vmm.at, vmm.size, 0, 0, 0) == CUDA_SUCCESS) {
         map_and_back(&vmm);

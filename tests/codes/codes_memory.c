@@ -118,11 +118,11 @@ static void op_managed(void)
 
 /* ---- free ---- */
 
-static void free_here(CUdeviceptr ptr)
+static CUresult free_here(CUdeviceptr ptr)
 {
     if (any_capture())
         journal_allow(RULE_R2);
-    (void)CALL(cuMemFree_v2, ptr);
+    return CALL(cuMemFree_v2, ptr);
 }
 
 static void op_free(void)
@@ -136,10 +136,9 @@ static void op_free(void)
     journal_say(" kind %d", state.blocks[slot].kind);
     /* Refused or not, it is not used any more: a block that stays is one that is lost in both runs. */
     block_gone(slot);
-    free_here(ptr);
-    if (one_in(6)) {
+    if (free_here(ptr) == CUDA_SUCCESS && one_in(6)) {
         journal_say(" again");
-        free_here(ptr);
+        (void)free_here(ptr);
     }
 }
 
@@ -154,7 +153,7 @@ static void op_free_odd(void)
     if (odd[which] == 0 || (slot >= 0 && odd[which] == state.blocks[slot].ptr))
         which = 0;
     journal_say(" odd %u", which);
-    free_here(odd[which]);
+    (void)free_here(odd[which]);
 }
 
 /* ---- host memory and arrays ---- */
@@ -202,7 +201,11 @@ static void op_array(void)
             CU_AD_FORMAT_UNSIGNED_INT8, one_in(6) ? 3 : 1};
     CUarray array = NULL;
 
-    if (CALL(cuArrayCreate_v2, &array, &descriptor) != CUDA_SUCCESS)
+    CUresult r = CALL(cuArrayCreate_v2, &array, &descriptor);
+
+    if (journal_spared())
+        QUIET(cuArrayDestroy, array);
+    if (r != CUDA_SUCCESS)
         return;
     (void)CALL(cuArrayDestroy, array);
     if (one_in(4))
@@ -397,7 +400,8 @@ static void op_ask_freed(void)
         return;
     ptr = state.blocks[slot].ptr;
     block_gone(slot);
-    free_here(ptr);
+    if (free_here(ptr) != CUDA_SUCCESS)
+        return;
     journal_allow(RULE_R21);
     (void)CALL(cuMemGetAddressRange_v2, &base, &size, ptr);
 }

@@ -362,7 +362,11 @@ static void op_graph(void)
     }
     journal_say(" stream %d", slot);
     if (!graph->exec) {
-        if (CALL(cuGraphInstantiateWithFlags, &graph->exec, graph->graph, 0) != CUDA_SUCCESS)
+        CUresult r = CALL(cuGraphInstantiateWithFlags, &graph->exec, graph->graph, 0);
+
+        if (journal_spared())
+            QUIET(cuGraphExecDestroy, graph->exec);
+        if (r != CUDA_SUCCESS)
             graph->exec = NULL;
         return;
     }
