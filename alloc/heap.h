@@ -60,9 +60,10 @@ enum block_flag {
     BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
     BLOCK_STREAMED = 1 << 1, /* came through the stream entrance */
     BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
-    BLOCK_TRAPPED =
-            1 << 3, /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_TRAPPED = 1 << 3,
     BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
+    BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
 };
 
 /* 64 bytes, one line. */
@@ -70,16 +71,16 @@ struct block {
     struct bestfit_node node;
     uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
     uint32_t segment;
-    uint32_t
-            stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    uint32_t stream;
     uint32_t holder; /* LIVE: index of its holder, 0 = none */
     uint32_t slack;  /* LIVE: size less what was requested */
     uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
     uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
     uint8_t state;
     uint8_t flags;
-    uint16_t
-            last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    uint16_t last;
 };
 
 enum segment_kind {
@@ -105,6 +106,7 @@ struct segment {
     struct starts starts;
     enum segment_kind kind;
     bool small;
+    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
@@ -157,7 +159,7 @@ struct device {
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
     uint64_t granularity; /* 0 = not asked yet */
-    int number;
+    int number;           /* fixed at creation */
 };
 
 struct heap {
@@ -178,6 +180,7 @@ struct heap {
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
     bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
     struct bestfit small, clean, gaps, hint_gaps, idle;
+    struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
     uint32_t recent_count; /* in all of them, those of streams included */
     uint64_t recent_bytes;
@@ -245,14 +248,15 @@ struct pool {
     struct lookup stream_of; /* by identity */
     struct stream *last_stream;
     uint32_t streams_gone; /* gone and not yet forgotten */
-    uint32_t
-            contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
+    /* how many contexts have died: growth that was under way then is not kept */
+    uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
     struct fence_line epochs;
     uint64_t waiting_bytes; /* in epochs */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks whose storage can go now */
+    struct lookup pins;          /* by block index: pins.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;
     uint32_t *due; /* per rule: head of the list of holders that wait for an edge */
@@ -422,7 +426,7 @@ static inline void heap_put_recent(
     uint64_t size = block->node.size;
     uint32_t *slot;
 
-    if (size > RECENT_MAX) {
+    if (size > RECENT_MAX || segment->sealed) {
         (void)heap_put(pool, index, stream, point);
         return;
     }
@@ -467,6 +471,7 @@ struct heap_want {
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
+    bool whole;      /* a segment of its own, all of it (R16) */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 
@@ -503,8 +508,8 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
-/* The storage that a live block takes at best: on a plain heap a large one starts on a granule and has its granules for
- * itself, as an allocation of the driver's own would. */
+/* The storage that a live block would take as an allocation of the driver's own: on a plain heap a large one has its
+ * granules for itself. (Ours may share the last one with a neighbour.) */
 static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
 {
     return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE

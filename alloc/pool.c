@@ -4,6 +4,7 @@
 #include "alloc/census.h"
 #include "alloc/drive.h"
 #include "alloc/heap.h"
+#include "alloc/pins.h"
 #include "alloc/reclaim.h"
 #include "alloc/serve.h"
 #include "alloc/trim.h"
@@ -75,6 +76,8 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->driver = *driver;
     pool->opts = *opts;
     lock_init(&pool->lock, LOCK_RANK_POOL);
+    for (int i = 0; i < POOL_DEVICES_MAX; i++)
+        pool->devices[i].number = i;
     r = slab_init(&pool->blocks, sizeof(struct block), BLOCKS_MAX);
     if (r == 0)
         r = slab_init(&pool->segments, sizeof(struct segment), SEGMENTS_MAX);
@@ -128,6 +131,7 @@ static void free_lists(struct pool *pool)
         meta_put(news, sizeof(*news));
     }
     lookup_done(&pool->stream_of);
+    pins_done(pool);
     for (int i = 0; i < HEAP_KIND_COUNT; i++)
         lookup_done(&pool->heap_of[i]);
     if (pool->due)
@@ -321,9 +325,12 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     if (block->holder)
         leave_holder(pool, block);
     if (request->quarantine) {
+        pins_forget(pool, index);
         keep(pool, index);
         return 0;
     }
+    if (pins_keep(pool, index))
+        return 0;
     stream = stream_of_free(pool, block, request);
     if (!stream) {
         heap_push_open(pool, index);
@@ -346,7 +353,7 @@ static inline bool free_quickly(struct pool *pool, struct heap *heap, uint32_t i
     struct block *block = heap_block(pool, index);
     struct stream *stream = pool->last_stream;
 
-    if (block->holder || request->quarantine || block->flags & BLOCK_HINTED)
+    if (block->holder || request->quarantine || block->flags & (BLOCK_HINTED | BLOCK_PINNED))
         return false;
     if (heap->kind == HEAP_PLAIN) {
         tell_death(pool, heap, block, 0, ret);
@@ -496,6 +503,64 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
     return index ? 0 : -ENOENT;
 }
 
+/* Free blocks of a segment leave the index that requests look into for the one that they do not. Those that are freed
+ * later go there by themselves (heap_put). */
+static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
+{
+    uint32_t pulled = 0;
+
+    heap_settle(pool, segment->heap);
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        struct block *block = heap_block(pool, at);
+
+        if (block->state != BLOCK_FREE)
+            continue;
+        heap_pull(pool, at);
+        block->chain = pulled;
+        pulled = at;
+    }
+    segment->sealed = true;
+    while (pulled) {
+        struct block *block = heap_block(pool, pulled);
+        uint32_t next = block->chain;
+
+        block->chain = 0;
+        (void)heap_put(pool, pulled, block->stream, block->seq);
+        pulled = next;
+    }
+}
+
+static int export_locked(struct pool *pool, devptr_t ptr) POOL_LOCKED
+{
+    uint32_t index = heap_find(pool, ptr);
+    struct segment *segment;
+    struct block *block;
+
+    if (!index)
+        return -ENOENT;
+    block = heap_block(pool, index);
+    segment = heap_segment_of(pool, block);
+    if (segment->kind != SEGMENT_PLAIN || block->state != BLOCK_LIVE || block->node.base != ptr)
+        return -EINVAL;
+    if (segment->raw_base != ptr || segment->tenants != 1)
+        return -EBUSY;
+    if (!segment->sealed)
+        seal(pool, segment);
+    return 0;
+}
+
+int pool_export(struct pool *pool, devptr_t ptr)
+{
+    int r;
+
+    if (!granule_segment(&pool->granules, ptr))
+        return -ENOENT;
+    lock_take(&pool->lock);
+    r = export_locked(pool, ptr);
+    lock_drop(&pool->lock);
+    return r;
+}
+
 /* ── hints ── */
 
 /* What one edge has found. */
@@ -507,15 +572,15 @@ struct edge_walk {
     uint32_t dead; /* chain of holders marked dead */
 };
 
-static void note_edge(
-        struct pool *pool, struct edge_walk *walk, const struct holder *holder) POOL_LOCKED
+static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder,
+        enum outcome_kind kind, uint32_t how) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, holder->block);
     const struct heap *heap = heap_segment_of(pool, block)->heap;
     struct outcome *ret = &walk->ret[walk->count++];
 
     *ret = (struct outcome){
-            .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
+            .kind = kind,
             .heap = heap->kind,
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
@@ -525,10 +590,24 @@ static void note_edge(
             .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
             .reserved = heap->device->reserved,
             .rule = holder->rule,
-            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .how = how | (block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0),
             .device = heap->device->number,
             .mode = holder->mode,
     };
+}
+
+/* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
+static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+{
+    const struct holder *holder = heap_holder(pool, index);
+    struct block *block = heap_block(pool, holder->block);
+    bool pinned = block->flags & BLOCK_PINNED;
+
+    if (!pinned && hint_may(pool->hints, holder->rule, holder->mode))
+        return false;
+    note_edge(pool, walk, holder, OUTCOME_REFUSED, pinned ? OUTCOME_PINNED : 0);
+    heap_drop_holder(pool, block);
+    return true;
 }
 
 /* One block is due: in shadow on paper, else its range is dead from here on. */
@@ -539,10 +618,13 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     struct heap *heap = heap_segment_of(pool, block)->heap;
     uint64_t requested = block->node.size - block->slack;
 
+    if (is_refused(pool, walk, index))
+        return;
     heap_unexpect(pool, index);
     (void)holder_step(holder, HOLDER_EVENT_DUE);
     heap_mark_released(pool, block, 1);
-    note_edge(pool, walk, holder);
+    note_edge(
+            pool, walk, holder, holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE, 0);
     if (holder->mode == HINT_SHADOW) {
         (void)holder_step(holder, HOLDER_EVENT_QUIET);
         (void)holder_step(holder, HOLDER_EVENT_REMOVED);
@@ -601,6 +683,18 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
     return r;
 }
 
+static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)
+{
+    *ret = (struct pool_hit){
+            .base = block->node.base,
+            .size = block->node.size - block->slack,
+            .alloc_seq = block->seq,
+            .rule = holder->rule,
+            .state = holder->state,
+            .mode = holder->mode,
+    };
+}
+
 /* The first released block in the range, if any. */
 static int touch_locked(
         struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret) POOL_LOCKED
@@ -620,14 +714,7 @@ static int touch_locked(
                                                              : NULL;
         if (holder && holder_is_released(holder)
                 && at - block->node.base < block->node.size - block->slack) {
-            *ret = (struct pool_hit){
-                    .base = block->node.base,
-                    .size = block->node.size - block->slack,
-                    .alloc_seq = block->seq,
-                    .rule = holder->rule,
-                    .state = holder->state,
-                    .mode = holder->mode,
-            };
+            fill_hit(block, holder, ret);
             return 1;
         }
         at = block->node.base + block->node.size;
@@ -647,6 +734,88 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
     r = touch_locked(pool, lo, len, ret);
     lock_drop(&pool->lock);
     return r;
+}
+
+/* ── pins ── */
+
+/* The first block in the range that the program holds, 0 = none. */
+static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LOCKED
+{
+    devptr_t at = lo;
+
+    while (at - lo < len) {
+        uint32_t index = heap_find(pool, at);
+        const struct block *block = heap_block(pool, index);
+
+        if (!index)
+            at = (at | (GRANULE_SIZE - 1)) + 1;
+        else if (block->state == BLOCK_LIVE
+                && at - block->node.base < block->node.size - block->slack)
+            return index;
+        else
+            at = block->node.base + block->node.size;
+    }
+    return 0;
+}
+
+static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+
+    if (holder && holder->mode != HINT_SHADOW && holder_is_released(holder)) {
+        fill_hit(block, holder, ret_hit);
+        return -EBUSY;
+    }
+    *ret = (struct pool_pinned){
+            .base = block->node.base,
+            .alloc_seq = block->seq,
+            .end = block->node.base + block->node.size,
+            .size = block->node.size - block->slack,
+            .rule = holder ? holder->rule : -1,
+            .device = heap_segment_of(pool, block)->heap->device->number,
+    };
+    return pins_add(pool, index, kind);
+}
+
+/* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
+static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
+{
+    return len == 0 || lo + len < lo
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
+            || (!granule_segment(&pool->granules, lo)
+                    && !granule_segment(&pool->granules, lo + len - 1));
+}
+
+int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit)
+{
+    int r = -ENOENT;
+    uint32_t index;
+
+    if (is_foreign(pool, lo, len))
+        return -ENOENT;
+    lock_take(&pool->lock);
+    index = first_live(pool, lo, len);
+    if (index)
+        r = pin_locked(pool, index, kind, ret, ret_hit);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind)
+{
+    uint32_t index;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return;
+    lock_take(&pool->lock);
+    index = heap_find(pool, base);
+    if (index && heap_block(pool, index)->node.base == base
+            && heap_block(pool, index)->seq == alloc_seq)
+        pins_remove(pool, index, kind);
+    lock_drop(&pool->lock);
 }
 
 /* ── progress, trim, ends ── */
@@ -773,13 +942,31 @@ uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
     return trim_device(pool, device, UINT64_MAX);
 }
 
+/* What is free on any device, once what has passed is known to be free. */
+static void trim_all(struct pool *pool)
+{
+    (void)reclaim_poll(pool, true);
+    for (int device = 0; device < POOL_DEVICES_MAX; device++) {
+        bool any;
+
+        lock_take(&pool->lock);
+        any = pool->devices[device].reserved > 0;
+        lock_drop(&pool->lock);
+        if (any)
+            (void)trim_device(pool, device, UINT64_MAX);
+    }
+}
+
 void pool_synchronised(struct pool *pool)
 {
     struct heap *list[HEAPS_LOOK];
     size_t count;
 
-    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed)
+            || pool->opts.trim == POOL_TRIM_NEVER)
         return;
+    if (pool->opts.trim == POOL_TRIM_EAGER)
+        trim_all(pool);
     count = hold_heaps_over(pool, list);
     for (size_t i = 0; i < count; i++) {
         uint64_t keep_bytes, bytes;

@@ -3,6 +3,7 @@
 
 #include "alloc/drive.h"
 #include "alloc/grow.h"
+#include "alloc/pins.h"
 #include "alloc/reclaim.h"
 #include "alloc/trim.h"
 
@@ -250,10 +251,22 @@ static int clean_device(struct pool *pool, struct serve *serve)
     return serve->stream && !serve->hinted ? hit_run(pool, serve) : NEXT;
 }
 
+/* Natively a freed block is gone, whatever graph names it: before an OOM kedge does not insist on more. */
+static void let_graphs_go(struct pool *pool, const struct serve *serve)
+{
+    lock_take(&pool->lock);
+    (void)pins_let_graphs_go(pool, serve->request->device);
+    lock_drop(&pool->lock);
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r = wait_and_hit(pool, serve);
 
+    if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
+        let_graphs_go(pool, serve);
+        r = wait_and_hit(pool, serve);
+    }
     serve->want.most = 0;
     if (r == NEXT)
         r = hit(pool, serve);
@@ -310,7 +323,7 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
     r = reclaim_device_points(pool, serve->request->device);
     if (r > 0)
         return r;
-    if (trim_device(pool, serve->request->device, over) > 0)
+    if (pool->opts.trim != POOL_TRIM_NEVER && trim_device(pool, serve->request->device, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
     if (!excess(pool, serve))
         return NEXT;
@@ -608,6 +621,13 @@ static int measure(const struct pool *pool, struct serve *serve)
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
+    serve->want.whole = opts->export_safe && serve->heap->kind == HEAP_PLAIN && !serve->hinted
+            && size >= opts->large;
+    if (serve->want.whole) {
+        serve->want.size = heap_round(size, GRANULE_SIZE);
+        serve->want.align = GRANULE_SIZE;
+        return 0;
+    }
     if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
         serve->want.most = serve->heap->strict ? heap_round(serve->want.size, GRANULE_SIZE)
                                                : serve->want.size * opts->cut;

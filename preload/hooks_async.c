@@ -90,6 +90,8 @@ static bool prepare(
         r = mempool_current(request->stream.device, &mempool);
     }
     request->mempool = r == 0 ? mempool.id : 0;
+    if (call->from_pool && r != 0 && mempool_is_host(call->mempool))
+        request->memclass = MEMCLASS_HOST;
     return true;
 }
 
@@ -302,11 +304,19 @@ CUresult cuMemPoolCreate(CUmemoryPool *ret_mempool, const CUmemPoolProps *props)
 CUresult cuMemPoolDestroy(CUmemoryPool mempool)
 {
     bool entered = life_enter(SLOT_cuMemPoolDestroy);
-    struct mempool known;
-    bool served = entered && is_served(mempool, &known);
-    CUresult result = REAL(cuMemPoolDestroy)(mempool);
+    struct mempool known = {.served = false};
+    uint64_t id = 0;
+    CUresult result;
 
-    if (served && result == CUDA_SUCCESS && mempool_destroyed(mempool)) {
+    if (entered && conduct_pool()) {
+        if (!guard_in_callback())
+            mempool_learn_defaults();
+        id = mempool_destroy_begin(mempool);
+    }
+    result = REAL(cuMemPoolDestroy)(mempool);
+    if (id)
+        mempool_destroy_end(id, result == CUDA_SUCCESS, &known);
+    if (known.served && result == CUDA_SUCCESS) {
         (void)pool_heap_gone(conduct_pool(), known.id);
         conduct_note_reserved(known.device);
     }
@@ -452,6 +462,24 @@ CUresult cuMemPoolGetAccess(
     if (life_enter(SLOT_cuMemPoolGetAccess))
         life_leave();
     return REAL(cuMemPoolGetAccess)(ret_flags, mempool, location);
+}
+
+/* Memory of another process, or of another pool of this one. It is freed like any other, and so recorded. */
+CUresult cuMemPoolImportPointer(
+        CUdeviceptr *ret_ptr, CUmemoryPool mempool, CUmemPoolPtrExportData *data)
+{
+    bool entered = life_enter(SLOT_cuMemPoolImportPointer);
+    CUresult result = REAL(cuMemPoolImportPointer)(ret_ptr, mempool, data);
+    CUdeviceptr base = 0;
+    size_t size = 0;
+
+    if (entered && result == CUDA_SUCCESS && ret_ptr) {
+        (void)REAL(cuMemGetAddressRange_v2)(&base, &size, *ret_ptr);
+        conduct_made(MEMCLASS_IMPORTED, *ret_ptr, size, conduct_device());
+    }
+    if (entered)
+        life_leave();
+    return result;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool mempool)

@@ -77,7 +77,27 @@ static void going_device(CUdevice device)
 
     if (handle)
         going(handle);
-    context_note_primary(device, NULL);
+}
+
+static bool is_inactive(CUdevice device)
+{
+    unsigned flags;
+    int active = 1;
+
+    return REAL_HAS(cuDevicePrimaryCtxGetState)
+            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active;
+}
+
+/* Whoever retained the context has it still, with the same handle and a new generation: fences cover that from now on,
+ * and the next reset is noticed too. */
+static void reset(CUdevice device)
+{
+    CUcontext handle = context_primary(device);
+
+    if (handle && is_inactive(device))
+        context_note_primary(device, NULL);
+    else if (handle)
+        context_note(handle);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext handle)
@@ -133,8 +153,10 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
         going_device(device);
     result = REAL(cuDevicePrimaryCtxReset_v2)(device);
     context_changed();
-    if (entered)
+    if (entered) {
+        reset(device);
         life_leave();
+    }
     return result;
 }
 
@@ -147,20 +169,20 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device)
         going_device(device);
     result = REAL(cuDevicePrimaryCtxReset)(device);
     context_changed();
-    if (entered)
+    if (entered) {
+        reset(device);
         life_leave();
+    }
     return result;
 }
 
 /* A release that was not the last one changes nothing. */
 static void released(CUdevice device, CUresult result)
 {
-    unsigned flags;
-    int active = 1;
-
-    if (result == CUDA_SUCCESS && REAL_HAS(cuDevicePrimaryCtxGetState)
-            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active)
+    if (result == CUDA_SUCCESS && is_inactive(device)) {
         going_device(device);
+        context_note_primary(device, NULL);
+    }
     context_changed();
 }
 
