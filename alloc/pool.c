@@ -1029,23 +1029,46 @@ static void kill_segments_of(struct pool *pool, struct heap *heap, uint64_t cont
     }
 }
 
-void pool_context_gone(struct pool *pool, uint64_t context)
+/* Work of the context may use its mapped memory to the end, so that is not given back before. */
+static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
-    struct heap *heap;
+    for (uint32_t at = heap->segments; at; at = heap_segment(pool, at)->next)
+        heap_kill_segment(pool, at);
+    heap->dropped = true;
+    if (heap->kind == HEAP_PRIVATE) {
+        heap->held = true;
+        heap->busy++;
+    }
+    heap_retire(pool, heap);
+}
+
+void pool_context_going(struct pool *pool, uint64_t context)
+{
+    struct heap *heap, *next;
 
     lock_take(&pool->lock);
     pool->contexts_gone++;
     for (heap = pool->leaving; heap; heap = heap->next_leaving)
         kill_segments_of(pool, heap, context);
-    for (heap = pool->heaps; heap; heap = heap->next) {
-        if (heap->kind == HEAP_MAPPED) {
+    for (heap = pool->heaps; heap; heap = next) {
+        next = heap->next;
+        if (heap->kind == HEAP_MAPPED)
             kill_segments_of(pool, heap, context);
-        } else if (heap->owner == context) {
-            for (uint32_t at = heap->segments; at; at = heap_segment(pool, at)->next)
-                heap_kill_segment(pool, at);
-            heap->dropped = true;
-            heap_retire(pool, heap);
-        }
+        else if (heap->owner == context)
+            leave_with_context(pool, heap);
+    }
+    lock_drop(&pool->lock);
+}
+
+void pool_context_gone(struct pool *pool, uint64_t context)
+{
+    pool_context_going(pool, context); /* again: something may have come in between */
+    lock_take(&pool->lock);
+    for (struct heap *heap = pool->leaving; heap; heap = heap->next_leaving) {
+        if (!heap->held || heap->owner != context)
+            continue;
+        heap->held = false;
+        heap->busy--;
     }
     lock_drop(&pool->lock);
     reclaim_leaving(pool);
