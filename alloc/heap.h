@@ -179,6 +179,7 @@ struct heap {
     bool no_hints; /* the driver has none: hinted blocks cannot be placed */
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
     bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
+    bool held;     /* counted in busy: its context dies, but work of it still runs */
     struct bestfit small, clean, gaps, hint_gaps, idle;
     struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];

@@ -300,6 +300,10 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key);
  * what no fence covers yet waits for a full one. */
 void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 
+/* A context is about to die. Its plain heap is forgotten, and its private heap serves nobody any more but stays as it is:
+ * work that uses it runs until the context is dead. No driver call. */
+void pool_context_going(struct pool *pool, uint64_t context);
+
 /* A context is dead (destroyed, reset). Its plain heap is forgotten without a driver call, its private heap is given back
  * [driver], pending blocks and fences of it count as done. Blocks of it that the program still holds become unknown. */
 void pool_context_gone(struct pool *pool, uint64_t context);

@@ -764,13 +764,17 @@ void conduct_synchronised(void)
         tell_news();
 }
 
-void conduct_context_gone(uint64_t generation)
+void conduct_context_going(uint64_t generation)
 {
-    if (generation == 0)
-        return;
     gate_context_gone(generation);
     backend_context_gone(generation);
     if (pool)
+        pool_context_going(pool, generation);
+}
+
+void conduct_context_gone(uint64_t generation)
+{
+    if (pool && generation != 0)
         pool_context_gone(pool, generation);
 }
 

@@ -118,7 +118,8 @@ void conduct_exported(devptr_t base);
 /* The program waited for the device. */
 void conduct_synchronised(void);
 
-/* A context is dead. */
+/* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
+void conduct_context_going(uint64_t generation);
 void conduct_context_gone(uint64_t generation);
 
 /* Bytes held from the driver on a device, after something else than a request changed them. */

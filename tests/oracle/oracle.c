@@ -72,7 +72,7 @@ static void set_device(uint64_t seed)
     (void)setenv("SIMCUDA_SCHED", schedules[seed % 4], 0);
     (void)setenv("SIMCUDA_LAG", seed % 3 ? "0" : seed % 2 ? "6" : "40", 0);
     (void)setenv("SIMCUDA_DEVICES", "2", 0);
-    (void)setenv("SIMCUDA_MEMORY", seed % 5 ? "512M" : "160M", 0);
+    (void)setenv("SIMCUDA_MEMORY", seed % 5 || world.late ? "512M" : "160M", 0);
 }
 
 static void add_figures(struct seed_figures *to, const struct seed_figures *from)

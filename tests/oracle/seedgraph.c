@@ -211,7 +211,8 @@ void actor_capture(struct actor *actor)
         if (!actor->execs[i].handle)
             film.exec = &actor->execs[i];
     film.lane = quiet_lane(actor, NULL, !world.free_running);
-    if (!film.exec || !film.lane)
+    if (!film.exec || !film.lane
+            || world.late) /* captured: the driver's own memory, and its rules */
         return;
     film.mode = modes[actor_pick(actor, world.free_running ? 2 : 3)];
     *film.exec = (struct exec){.home = film.lane->home, .memory_slot = -1};
