@@ -61,8 +61,8 @@ extern struct simcuda_stats sim_stats; /* guarded by the lock */
 enum sim_need {
     SIM_NEED_NOTHING = 0,
     SIM_NEED_INIT = 1, /* cuInit was called in this process */
-    SIM_NEED_CONTEXT =
-            3,         /* a current context that is alive and has no sticky error; implies INIT */
+    /* a current context that is alive and has no sticky error; implies INIT */
+    SIM_NEED_CONTEXT = 3,
     SIM_NEED_SAFE = 4, /* a call that stream capture calls potentially unsafe */
     SIM_IS_QUERY = 8   /* asks whether the device is done, or is what a thread does around asking */
 };
