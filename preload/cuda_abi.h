@@ -547,10 +547,23 @@ typedef enum CUoutput_mode_enum {
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
-typedef struct CUexecAffinityParam_st CUexecAffinityParam; /* not spoken here */
+typedef enum CUexecAffinityType_enum {
+    CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0
+} CUexecAffinityType;
+
+typedef struct CUexecAffinitySmCount_st {
+    unsigned int val;
+} CUexecAffinitySmCount;
+
+typedef struct CUexecAffinityParam_st {
+    CUexecAffinityType type;
+    union {
+        CUexecAffinitySmCount smCount;
+    } param;
+} CUexecAffinityParam;
 
 typedef struct CUctxCreateParams_st {
-    void *execAffinityParams; /* CUexecAffinityParam *, not spoken here */
+    CUexecAffinityParam *execAffinityParams;
     int numExecAffinityParams;
     void *cigParams; /* CUctxCigParam *, not spoken here */
 } CUctxCreateParams;

@@ -122,7 +122,7 @@ if(TARGET simcuda)
         DEFINES DEEP_PATH="$<TARGET_FILE:deep>" TWIN_A_PATH="$<TARGET_FILE:twin_a>"
             TWIN_B_PATH="$<TARGET_FILE:twin_b>")
     kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
-    kedge_preload_test(threads SOURCES ../preload/threads_test.c ROUTES dlsym)
+    kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym)
     foreach(test loader_dlsym_test)
         if(TARGET ${test})
             add_dependencies(${test} deep deep_sub twin_a twin_b)
