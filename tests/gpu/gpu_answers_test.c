@@ -168,7 +168,7 @@ TEST(r22_free_memory_returns_to_where_it_was)
     GPU_OK(cuMemFree_v2(ptr[0]));
     GPU_OK(cuMemGetInfo_v2(&before, &total));
     for (int i = 0; i < 16; i++)
-        REQUIRE_EQ(gpu->cuMemAlloc_v2(&ptr[i], (size_t)(i + 1) * 3 * MIB), CUDA_SUCCESS);
+        REQUIRE_EQ(gpu->cuMemAlloc_v2(&ptr[i], (size_t)(i + 1) * 3 * (size_t)MIB), CUDA_SUCCESS);
     for (int i = 0; i < 16; i++)
         GPU_OK(cuMemFree_v2(ptr[i]));
     GPU_OK(cuMemGetInfo_v2(&after, &total));
