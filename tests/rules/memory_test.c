@@ -2,14 +2,9 @@
 /* Rules about what memory is whose, on the simulated device with two devices; each test is a program of its own. */
 #include "tests/preload/client.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #define MB ((size_t)1 << 20)
-
-enum {
-    POOLS_EACH = 1000,
-};
 
 static CUdeviceptr alloc(size_t size)
 {
@@ -153,6 +148,16 @@ TEST(r16_export_safe_blocks_stand_alone_at_the_start_of_their_segments)
 
     REQUIRE(setenv("KEDGE_POOL", "placement=export-safe", 1) == 0);
     client_init();
+    live[0] = alloc(8 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(live[0]), CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) { /* packed, both would stand in the first one's segment */
+        live[i] = alloc((4 - (size_t)i) * MB);
+        check_alone(live[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(cu->cuIpcGetMemHandle(&handle, live[i]), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFree_v2(live[i]), CUDA_SUCCESS);
+    }
     for (int round = 0; round < 6; round++) {
         for (int i = 0; i < 24; i++) { /* of many sizes, small ones between them */
             size_t size =
@@ -335,38 +340,4 @@ TEST(r76_a_reset_takes_the_plain_heap_and_leaves_the_pools)
     stream = new_stream();
     CHECK_EQ(cu->cuMemFreeAsync(pooled, stream), CUDA_SUCCESS); /* from any context */
     CHECK_EQ(client_calls("cuMemFreeAsync"), 0);
-}
-
-/*
- * The driver may hand the number of a dying pool to another thread's new one before the call that destroys it has
- * returned: the new pool is served, and the old one's end does not take it along.
- */
-static void *makes_pools(void *unused)
-{
-    (void)unused;
-    if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS)
-        return NULL;
-    for (int i = 0; i < POOLS_EACH; i++) {
-        CUmemoryPool pool = new_pool(CU_MEM_HANDLE_TYPE_NONE);
-        CUdeviceptr ptr = 0;
-
-        if (!pool || cu->cuMemAllocFromPoolAsync(&ptr, 4096, pool, NULL) != CUDA_SUCCESS)
-            break;
-        (void)cu->cuMemFreeAsync(ptr, NULL);
-        (void)cu->cuMemPoolDestroy(pool);
-    }
-    return NULL;
-}
-
-TEST(r77_a_pools_number_may_come_back_while_it_is_destroyed)
-{
-    pthread_t threads[4];
-
-    client_init();
-    for (int i = 0; i < 4; i++)
-        REQUIRE(pthread_create(&threads[i], NULL, makes_pools, NULL) == 0);
-    for (int i = 0; i < 4; i++)
-        (void)pthread_join(threads[i], NULL);
-    CHECK_EQ(client_calls("cuMemPoolDestroy"), 4 * POOLS_EACH);
-    CHECK_EQ(client_calls("cuMemAllocFromPoolAsync"), 0); /* all of them were served */
 }
