@@ -546,7 +546,11 @@ typedef enum CUoutput_mode_enum {
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
-typedef struct CUexecAffinityParam_st CUexecAffinityParam; /* not spoken here */
+/* passed on, never looked into: a kind and its value */
+typedef struct CUexecAffinityParam_st {
+    unsigned int kind;
+    unsigned int value;
+} CUexecAffinityParam;
 
 typedef struct CUctxCreateParams_st {
     void *execAffinityParams; /* CUexecAffinityParam *, not spoken here */
