@@ -6,6 +6,7 @@ kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preloa
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
 kedge_unit_test(addrmap SOURCES addrmap_test.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
+kedge_unit_test(elfsym SOURCES elfsym_test.c ../../preload/elfsym.c)
 
 # What a preloaded program finds around it. Captures are left out unless a test is about them.
 set(kedge_preload_environment
@@ -50,7 +51,13 @@ if(TARGET simcuda)
     target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
     target_link_options(next_first PRIVATE -Wl,--no-as-needed)
     kedge_preload_test(lookup SOURCES ../preload/handed_test.c ROUTES dlsym
-        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
+        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>"
+            SECOND_DRIVER_PATH="${CMAKE_BINARY_DIR}/tests/preload/second/libcuda.so.1")
+    # the same driver from another folder
+    set(second_driver ${CMAKE_BINARY_DIR}/tests/preload/second/libcuda.so.1)
+    add_custom_command(OUTPUT ${second_driver} DEPENDS simcuda
+        COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:simcuda> ${second_driver})
+    add_custom_target(second_driver ALL DEPENDS ${second_driver})
     kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
         ENVIRONMENT "SIMCUDA_DEVICES=2")
