@@ -19,6 +19,7 @@ static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 
 static atomic_uint context_count;
+static atomic_uint contexts_ending;
 /* Rises when a handle may have changed its meaning; a thread's memo is good for one value of it. */
 static atomic_uint context_epoch = 1;
 
@@ -213,6 +214,21 @@ uint64_t context_forget(CUcontext handle)
     lock_drop(&contexts_lock);
     context_changed();
     return generation;
+}
+
+void context_end_begin(void)
+{
+    atomic_fetch_add(&contexts_ending, 1);
+}
+
+void context_end_done(void)
+{
+    atomic_fetch_sub(&contexts_ending, 1);
+}
+
+bool context_is_ending(void)
+{
+    return atomic_load(&contexts_ending) != 0;
 }
 
 void context_note_primary(CUdevice device, CUcontext handle)
@@ -541,4 +557,5 @@ void stream_forget(uint64_t identity)
 void context_fork_child(void)
 {
     lock_init(&contexts_lock, LOCK_RANK_PRELOAD);
+    atomic_store(&contexts_ending, 0);
 }

@@ -58,6 +58,12 @@ bool context_any(void);
 /* A context is dead or about to die: it is known no more, and its streams neither. Returns its generation, 0 = unknown. */
 uint64_t context_forget(CUcontext handle);
 
+/* Around the call that ends a context: until it is back, work of a context that is not known any more is not over, so no
+ * fence that would have to cover it counts as passed or can be recorded (R1, R26). */
+void context_end_begin(void);
+void context_end_done(void);
+bool context_is_ending(void);
+
 /* The primary context of a device, if it is known; which one is primary is learned from cuDevicePrimaryCtxRetain. */
 void context_note_primary(CUdevice device, CUcontext handle);
 CUcontext context_primary(CUdevice device);

@@ -107,14 +107,6 @@ NODE(cuGraphHostNodeSetParams, (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *h
 NODE(cuGraphExecHostNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
         (exec, node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
-NODE(cuGraphAddNode,
-        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-                CUgraphNodeParams *node),
-        (ret_node, graph, deps, count, hostfn_node(node, &copy)), CUgraphNodeParams)
-NODE(cuGraphAddNode_v2,
-        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-                const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *node),
-        (ret_node, graph, deps, edges, count, hostfn_node(node, &copy)), CUgraphNodeParams)
 NODE(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params),
         (node, hostfn_node(params, &copy)), CUgraphNodeParams)
 /* clang-format on */

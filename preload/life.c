@@ -8,6 +8,7 @@
 #include "preload/doors.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/imports.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
@@ -283,6 +284,8 @@ static void fork_child(void)
     backend_fork_child();
     conduct_fork_child();
     vmm_fork_child();
+    imports_ipc_fork_child();
+    imports_external_fork_child();
     anchor_fork_child();
     where_fork_child();
     capture_fork_child();

@@ -40,6 +40,9 @@ enum resolve_slot {
 enum hook_family {
     HOOK_FAMILY_LOOKUP,
     HOOK_FAMILY_MEM,
+    HOOK_FAMILY_HOST,
+    HOOK_FAMILY_ARRAY,
+    HOOK_FAMILY_EXTERNAL,
     HOOK_FAMILY_ASYNC,
     HOOK_FAMILY_POOL,
     HOOK_FAMILY_VMM,

@@ -20,6 +20,7 @@ enum view {
     VIEW_HINTS,
     VIEW_OOM,
     VIEW_ANCHORS,
+    VIEW_CLASSES,
     VIEW_COUNT,
 };
 

@@ -226,6 +226,14 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     return __real_pool_free(pool, ptr, &changed, ret);
 }
 
+int __real_pool_export(struct pool *pool, devptr_t ptr);
+int __wrap_pool_export(struct pool *pool, devptr_t ptr);
+
+int __wrap_pool_export(struct pool *pool, devptr_t ptr)
+{
+    return is_off[MUTANT_SHOWN] ? 0 : __real_pool_export(pool, ptr);
+}
+
 size_t __real_context_list(struct context *ret_contexts, size_t max);
 size_t __wrap_context_list(struct context *ret_contexts, size_t max);
 

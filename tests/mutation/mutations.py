@@ -95,6 +95,7 @@ WORKLOADS = {
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
     "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
+    "shown": Workload([HAZARDS, "shown"], ("epochs", "reuses")),
     "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
 }
 
@@ -126,6 +127,7 @@ ORACLE = (86, r"^.*ORACLE: ")
 FAULT = (3, r"\(700\)")
 SPOILT = (3, r"\(901\)")
 STALE = (1, r"^stale losses: [1-9]")
+FOREIGN = (1, r"^another tenant's bytes: [1-9]")
 RED = (1, r"^FAILED r38_|CHECK.*failed|off differs from no kedge in its calls")
 # word -> how it shows, and where. Every one of these workloads must show it on some seed.
 MUTATIONS = {
@@ -150,6 +152,7 @@ MUTATIONS = {
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the word gate-fence, on the stream entrance
     "quarantine": (ORACLE, ["freed_capture"]),
+    "shown": (FOREIGN, ["shown"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
 }
@@ -163,7 +166,7 @@ def shows(done, how):
 def clean(workload, library, order, **more):
     """A run in which nothing goes wrong."""
     done = workload.run(library, order, **more)
-    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE) if re.search(how[1], done.stdout, re.M)]
+    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE, FOREIGN) if re.search(how[1], done.stdout, re.M)]
     if done.returncode != workload.ends or wrong:
         print(done.stdout[-3000:])
         fail(f"{workload.command}, {order}, {library.name}: exit {done.returncode}, wanted {workload.ends} {wrong}")
