@@ -122,6 +122,7 @@ struct count {
     uint32_t free_blocks; /* FREE, GAP and IDLE */
     uint32_t holders;
     uint32_t released;
+    uint32_t pinned;
     uint32_t pending; /* blocks in the open chain or epochs */
     bool busy;        /* a block or the heap is in a driver call: storage cannot be counted */
 };
@@ -223,6 +224,7 @@ static int check_block(
 {
     const struct block *block = heap_block(pool, index);
 
+    count->pinned += block->flags & BLOCK_PINNED ? 1 : 0;
     if (block->holder && (block->state == BLOCK_LIVE || block->state == BLOCK_PENDING)) {
         if (check_holder(pool, index, count, ret_what) != 0)
             return -EINVAL;
@@ -395,6 +397,7 @@ static int check_heap(
             || compare(heap, &count, ret_what) != 0)
         return -EINVAL;
     sum->holders += count.holders;
+    sum->pinned += count.pinned;
     sum->released += count.released;
     sum->busy = sum->busy || count.busy;
     return 0;
@@ -448,6 +451,24 @@ static int check_lines(struct pool *pool, const char **ret_what) POOL_LOCKED
     return 0;
 }
 
+/* Every record is of a block that says so, and that the program holds or that is kept. */
+static int check_pins(struct pool *pool, const struct count *sum, const char **ret_what) POOL_LOCKED
+{
+    for (uint32_t at = 0; at < pool->pins.room; at++) {
+        const struct block *block = heap_block(pool, (uint32_t)pool->pins.slots[at].key);
+
+        if (pool->pins.slots[at].value
+                && broken(!(block->flags & BLOCK_PINNED)
+                                || (block->state != BLOCK_LIVE && block->state != BLOCK_KEPT),
+                        "a pin is on a block that is free", ret_what))
+            return -EINVAL;
+    }
+    if (broken(!sum->busy && sum->pinned != pool->pins.count, "a pinned block has no record",
+                ret_what))
+        return -EINVAL;
+    return 0;
+}
+
 static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
 {
     size_t rules = pool->due ? hint_count(pool->hints) : 0;
@@ -496,5 +517,7 @@ int census_check(struct pool *pool, const char **ret_what)
     if (broken(sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
                 "released ranges are miscounted", ret_what))
         return -EINVAL;
-    return check_lines(pool, ret_what) != 0 ? -EINVAL : check_due(pool, ret_what);
+    if (check_pins(pool, &sum, ret_what) != 0 || check_lines(pool, ret_what) != 0)
+        return -EINVAL;
+    return check_due(pool, ret_what);
 }

@@ -4,6 +4,7 @@
 #include "alloc/meta.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* What of its pick a rule states exactly, so that it can be hashed. A shape is a set of these. */
@@ -30,6 +31,9 @@ struct hints {
     struct entry *entries; /* [0] is not used */
     uint32_t entry_count;
     uint32_t entry_room;
+    /* any thread: what a run has learnt, only ever towards less */
+    _Atomic(unsigned char) *off; /* per rule */
+    atomic_bool live_refused;
 };
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -175,7 +179,8 @@ int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
     hints->entry_room = entries;
     hints->buckets = meta_get(buckets * sizeof(*hints->buckets));
     hints->entries = meta_get(entries * sizeof(*hints->entries));
-    if (!hints->buckets || !hints->entries) {
+    hints->off = meta_get(n + 1);
+    if (!hints->buckets || !hints->entries || !hints->off) {
         hint_free(hints);
         return -ENOMEM;
     }
@@ -192,6 +197,8 @@ void hint_free(struct hints *hints)
         meta_put(hints->buckets, (hints->mask + (size_t)1) * sizeof(*hints->buckets));
     if (hints->entries)
         meta_put(hints->entries, hints->entry_room * sizeof(*hints->entries));
+    if (hints->off)
+        meta_put(hints->off, hints->count + 1);
     meta_put(hints, sizeof(*hints));
 }
 
@@ -223,6 +230,33 @@ static bool matches(const struct rule_pick *pick, const struct tag *tag)
             && (pick->inside[0] == '\0' || hint_glob(pick->inside, tag->path));
 }
 
+static bool is_off(const struct hints *hints, uint32_t rule)
+{
+    return atomic_load_explicit(&hints->off[rule], memory_order_relaxed) != 0;
+}
+
+static bool is_live_refused(const struct hints *hints)
+{
+    return atomic_load_explicit(&hints->live_refused, memory_order_relaxed);
+}
+
+bool hint_switch_off(struct hints *hints, int rule)
+{
+    return hint_rule(hints, rule) && atomic_exchange(&hints->off[rule], 1) == 0;
+}
+
+bool hint_refuse_live(struct hints *hints)
+{
+    return !atomic_exchange(&hints->live_refused, true);
+}
+
+bool hint_may(const struct hints *hints, int rule, enum hint_mode mode)
+{
+    if (!hint_rule(hints, rule) || is_off(hints, (uint32_t)rule))
+        return false;
+    return mode != HINT_LIVE || !is_live_refused(hints);
+}
+
 /* The first rule of this shape that matches, `best` if none is before it. */
 static uint32_t probe(
         const struct hints *hints, uint64_t hash, const struct tag *tag, uint32_t best)
@@ -234,7 +268,8 @@ static uint32_t probe(
 
         if (entry->rule >= best)
             return best;
-        if (entry->hash == hash && matches(&hints->rules[entry->rule].pick, tag))
+        if (entry->hash == hash && !is_off(hints, entry->rule)
+                && matches(&hints->rules[entry->rule].pick, tag))
             return entry->rule;
     }
     return best;
@@ -262,7 +297,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     rule = &hints->rules[best];
     ret_plan->rule = (int)best;
     ret_plan->action = rule->action;
-    ret_plan->mode = rule->mode;
+    ret_plan->mode = rule->mode == HINT_LIVE && is_live_refused(hints) ? HINT_SHADOW : rule->mode;
     ret_plan->small = tag->size < rule->min_size;
     if (tag->anchor && rule->when.kind == EDGE_EXIT && hint_glob(rule->when.anchor, tag->path))
         ret_plan->due_anchor = tag->anchor;

@@ -14,8 +14,9 @@
  * was made inside of, then that very instance's exit (plan.due_anchor); else the first matching edge of any instance that
  * is passed after the allocation (due_anchor 0): the enter of the instance itself lies before it, and a mark is a point.
  *
- * Does not act, count, or know about blocks; keeps no state between calls. The rule array must outlive the index.
- * Threads: built by one, then read-only for any. Memory: meta.h. Rules: R55 R84 (nothing here changes an API answer).
+ * Does not act, count, or know about blocks. The only state between calls is what a run has learnt against a rule. The
+ * rule array must outlive the index.
+ * Threads: built by one, then any. Memory: meta.h. Rules: R55 R84 (nothing here changes an API answer) R85 R86.
  */
 #ifndef KEDGE_ALLOC_HINT_H
 #define KEDGE_ALLOC_HINT_H
@@ -43,6 +44,16 @@ bool hint_edge_matches(const struct rule *rule, const struct edge *edge);
 
 /* True if the plan changes where the block is placed: trap or live, an action that acts, not below min_size. */
 bool hint_acts(const struct plan *plan);
+
+/*
+ * What a run has learnt against its hints, from any thread, for good: a rule that is off matches nothing more and none of
+ * its blocks is released any more (R85); live that is refused is shadow (R86). True for the call that changed something.
+ */
+bool hint_switch_off(struct hints *hints, int rule);
+bool hint_refuse_live(struct hints *hints);
+
+/* Whether a block that this rule placed in this mode may still be released. */
+bool hint_may(const struct hints *hints, int rule, enum hint_mode mode);
 
 /* `*` any run of characters, `?` any one; all else literal. Linear in practice, never worse than |glob| x |text|. */
 bool hint_glob(const char *glob, const char *text);

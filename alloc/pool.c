@@ -4,6 +4,7 @@
 #include "alloc/census.h"
 #include "alloc/drive.h"
 #include "alloc/heap.h"
+#include "alloc/pins.h"
 #include "alloc/reclaim.h"
 #include "alloc/serve.h"
 #include "alloc/trim.h"
@@ -128,6 +129,7 @@ static void free_lists(struct pool *pool)
         meta_put(news, sizeof(*news));
     }
     lookup_done(&pool->stream_of);
+    pins_done(pool);
     for (int i = 0; i < HEAP_KIND_COUNT; i++)
         lookup_done(&pool->heap_of[i]);
     if (pool->due)
@@ -321,9 +323,12 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     if (block->holder)
         leave_holder(pool, block);
     if (request->quarantine) {
+        pins_forget(pool, index);
         keep(pool, index);
         return 0;
     }
+    if (pins_keep(pool, index))
+        return 0;
     stream = stream_of_free(pool, block, request);
     if (!stream) {
         heap_push_open(pool, index);
@@ -346,7 +351,7 @@ static inline bool free_quickly(struct pool *pool, struct heap *heap, uint32_t i
     struct block *block = heap_block(pool, index);
     struct stream *stream = pool->last_stream;
 
-    if (block->holder || request->quarantine || block->flags & BLOCK_HINTED)
+    if (block->holder || request->quarantine || block->flags & (BLOCK_HINTED | BLOCK_PINNED))
         return false;
     if (heap->kind == HEAP_PLAIN) {
         tell_death(pool, heap, block, 0, ret);
@@ -483,15 +488,15 @@ struct edge_walk {
     uint32_t dead; /* chain of holders marked dead */
 };
 
-static void note_edge(
-        struct pool *pool, struct edge_walk *walk, const struct holder *holder) POOL_LOCKED
+static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder,
+        enum outcome_kind kind, uint32_t how) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, holder->block);
     const struct heap *heap = heap_segment_of(pool, block)->heap;
     struct outcome *ret = &walk->ret[walk->count++];
 
     *ret = (struct outcome){
-            .kind = holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE,
+            .kind = kind,
             .heap = heap->kind,
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
@@ -501,10 +506,24 @@ static void note_edge(
             .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
             .reserved = heap->device->reserved,
             .rule = holder->rule,
-            .how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0,
+            .how = how | (block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0),
             .device = heap->device->number,
             .mode = holder->mode,
     };
+}
+
+/* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
+static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+{
+    const struct holder *holder = heap_holder(pool, index);
+    struct block *block = heap_block(pool, holder->block);
+    bool pinned = block->flags & BLOCK_PINNED;
+
+    if (!pinned && hint_may(pool->hints, holder->rule, holder->mode))
+        return false;
+    note_edge(pool, walk, holder, OUTCOME_REFUSED, pinned ? OUTCOME_PINNED : 0);
+    heap_drop_holder(pool, block);
+    return true;
 }
 
 /* One block is due: in shadow on paper, else its range is dead from here on. */
@@ -515,10 +534,13 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     struct heap *heap = heap_segment_of(pool, block)->heap;
     uint64_t requested = block->node.size - block->slack;
 
+    if (is_refused(pool, walk, index))
+        return;
     heap_unexpect(pool, index);
     (void)holder_step(holder, HOLDER_EVENT_DUE);
     heap_mark_released(pool, block, 1);
-    note_edge(pool, walk, holder);
+    note_edge(
+            pool, walk, holder, holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE, 0);
     if (holder->mode == HINT_SHADOW) {
         (void)holder_step(holder, HOLDER_EVENT_QUIET);
         (void)holder_step(holder, HOLDER_EVENT_REMOVED);
@@ -577,6 +599,18 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
     return r;
 }
 
+static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)
+{
+    *ret = (struct pool_hit){
+            .base = block->node.base,
+            .size = block->node.size - block->slack,
+            .alloc_seq = block->seq,
+            .rule = holder->rule,
+            .state = holder->state,
+            .mode = holder->mode,
+    };
+}
+
 /* The first released block in the range, if any. */
 static int touch_locked(
         struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret) POOL_LOCKED
@@ -596,14 +630,7 @@ static int touch_locked(
                                                              : NULL;
         if (holder && holder_is_released(holder)
                 && at - block->node.base < block->node.size - block->slack) {
-            *ret = (struct pool_hit){
-                    .base = block->node.base,
-                    .size = block->node.size - block->slack,
-                    .alloc_seq = block->seq,
-                    .rule = holder->rule,
-                    .state = holder->state,
-                    .mode = holder->mode,
-            };
+            fill_hit(block, holder, ret);
             return 1;
         }
         at = block->node.base + block->node.size;
@@ -623,6 +650,88 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
     r = touch_locked(pool, lo, len, ret);
     lock_drop(&pool->lock);
     return r;
+}
+
+/* ── pins ── */
+
+/* The first block in the range that the program holds, 0 = none. */
+static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LOCKED
+{
+    devptr_t at = lo;
+
+    while (at - lo < len) {
+        uint32_t index = heap_find(pool, at);
+        const struct block *block = heap_block(pool, index);
+
+        if (!index)
+            at = (at | (GRANULE_SIZE - 1)) + 1;
+        else if (block->state == BLOCK_LIVE
+                && at - block->node.base < block->node.size - block->slack)
+            return index;
+        else
+            at = block->node.base + block->node.size;
+    }
+    return 0;
+}
+
+static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+
+    if (holder && holder->mode != HINT_SHADOW && holder_is_released(holder)) {
+        fill_hit(block, holder, ret_hit);
+        return -EBUSY;
+    }
+    *ret = (struct pool_pinned){
+            .base = block->node.base,
+            .alloc_seq = block->seq,
+            .end = block->node.base + block->node.size,
+            .size = block->node.size - block->slack,
+            .rule = holder ? holder->rule : -1,
+            .device = heap_segment_of(pool, block)->heap->device->number,
+    };
+    return pins_add(pool, index, kind);
+}
+
+/* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
+static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
+{
+    return len == 0 || lo + len < lo
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
+            || (!granule_segment(&pool->granules, lo)
+                    && !granule_segment(&pool->granules, lo + len - 1));
+}
+
+int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit)
+{
+    int r = -ENOENT;
+    uint32_t index;
+
+    if (is_foreign(pool, lo, len))
+        return -ENOENT;
+    lock_take(&pool->lock);
+    index = first_live(pool, lo, len);
+    if (index)
+        r = pin_locked(pool, index, kind, ret, ret_hit);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind)
+{
+    uint32_t index;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return;
+    lock_take(&pool->lock);
+    index = heap_find(pool, base);
+    if (index && heap_block(pool, index)->node.base == base
+            && heap_block(pool, index)->seq == alloc_seq)
+        pins_remove(pool, index, kind);
+    lock_drop(&pool->lock);
 }
 
 /* ── progress, trim, ends ── */

@@ -3,6 +3,7 @@
 
 #include "alloc/drive.h"
 #include "alloc/grow.h"
+#include "alloc/pins.h"
 #include "alloc/reclaim.h"
 #include "alloc/trim.h"
 
@@ -250,10 +251,22 @@ static int clean_device(struct pool *pool, struct serve *serve)
     return serve->stream && !serve->hinted ? hit_run(pool, serve) : NEXT;
 }
 
+/* Natively a freed block is gone, whatever graph names it: before an OOM kedge does not insist on more. */
+static void let_graphs_go(struct pool *pool, const struct serve *serve)
+{
+    lock_take(&pool->lock);
+    (void)pins_let_graphs_go(pool, serve->request->device);
+    lock_drop(&pool->lock);
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r = wait_and_hit(pool, serve);
 
+    if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
+        let_graphs_go(pool, serve);
+        r = wait_and_hit(pool, serve);
+    }
     serve->want.most = 0;
     if (r == NEXT)
         r = hit(pool, serve);
