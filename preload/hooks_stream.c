@@ -106,11 +106,11 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
+/* A capture that is spoilt by this still counts: nothing is recorded on its stream any more. */
 static void going(CUstream stream)
 {
     uint64_t identity;
 
-    (void)gate_ended((uintptr_t)stream);
     if (guard_in_callback())
         return;
     identity = stream_identity(stream);
@@ -127,8 +127,11 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy_v2)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 
@@ -140,8 +143,11 @@ CUresult cuStreamDestroy(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 
