@@ -97,8 +97,7 @@ static bool is_alive(const struct ending *ending)
     struct context context;
 
     context_note(ending->handle);
-    return context_of_handle(ending->handle, &context)
-            && context.generation == ending->generation;
+    return context_of_handle(ending->handle, &context) && context.generation == ending->generation;
 }
 
 /* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */
