@@ -34,10 +34,6 @@ typedef enum CUmem_range_attribute_enum {
     CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8,
 } CUmem_range_attribute;
 
-typedef enum CUexecAffinityType_enum {
-    CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0, CU_EXEC_AFFINITY_TYPE_MAX = 1,
-} CUexecAffinityType;
-
 typedef enum CUflushGPUDirectRDMAWritesTarget_enum {
     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX = 0,
 } CUflushGPUDirectRDMAWritesTarget;
@@ -56,12 +52,6 @@ typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS_st {
 typedef struct CUDA_EVENT_RECORD_NODE_PARAMS_st {
     CUevent event;
 } CUDA_EVENT_RECORD_NODE_PARAMS;
-
-typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st {
-    size_t size;
-    size_t alignment;
-    unsigned int reserved[4];
-} CUDA_ARRAY_MEMORY_REQUIREMENTS;
 
 typedef struct CUdevprop_st {
     int maxThreadsPerBlock;
@@ -108,22 +98,13 @@ static inline CUevent sim_abi_event(const CUgraphNodeParams *params)
 #pragma GCC visibility push(default)
 
 /* the forms of CUDA 2 and 3: 32-bit addresses and sizes */
-CUresult cuArray3DCreate(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR_v1 *);
 CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 *, CUarray);
-CUresult cuArrayCreate(CUarray *, const CUDA_ARRAY_DESCRIPTOR_v1 *);
 CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR_v1 *, CUarray);
 CUresult cuCtxCreate(CUcontext *, unsigned int, CUdevice);
 CUresult cuCtxPopCurrent(CUcontext *);
 CUresult cuCtxPushCurrent(CUcontext);
 CUresult cuDeviceTotalMem(unsigned int *, CUdevice);
-CUresult cuMemAlloc(CUdeviceptr_v1 *, unsigned int);
-CUresult cuMemAllocHost(void **, unsigned int);
-CUresult cuMemAllocPitch(CUdeviceptr_v1 *, unsigned int *, unsigned int, unsigned int, unsigned int);
-CUresult cuMemFree(CUdeviceptr_v1);
-CUresult cuMemGetAddressRange(CUdeviceptr_v1 *, unsigned int *, CUdeviceptr_v1);
-CUresult cuMemGetInfo(unsigned int *, unsigned int *);
 CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *, void *, unsigned int);
-CUresult cuMemHostRegister(void *, size_t, unsigned int);
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *);
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *, CUstream);
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 *);
@@ -162,8 +143,6 @@ CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec, CUgraphNode, CUevent);
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec, CUgraphNode, CUevent);
 CUresult cuGraphGetEdges(CUgraph, CUgraphNode *, CUgraphNode *, size_t *);
 CUresult cuGraphGetEdges_v2(CUgraph, CUgraphNode *, CUgraphNode *, CUgraphEdgeData *, size_t *);
-CUresult cuGraphHostNodeGetParams(CUgraphNode, CUDA_HOST_NODE_PARAMS *);
-CUresult cuGraphHostNodeSetParams(CUgraphNode, const CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode, CUDA_MEMCPY3D *);
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode, const CUDA_MEMCPY3D *);
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode, CUDA_MEMSET_NODE_PARAMS *);
@@ -179,16 +158,13 @@ CUresult cuGraphRemoveDependencies(CUgraph, const CUgraphNode *, const CUgraphNo
 CUresult cuGraphRemoveDependencies_v2(CUgraph, const CUgraphNode *, const CUgraphNode *, const CUgraphEdgeData *, size_t);
 
 /* the rest */
-CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray, CUdevice);
 CUresult cuArrayGetPlane(CUarray *, CUarray, unsigned int);
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *, CUarray);
-CUresult cuCtxCreate_v3(CUcontext *, CUexecAffinityParam *, int, unsigned int, CUdevice);
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *, CUexecAffinityType);
 CUresult cuDeviceGetExecAffinitySupport(int *, CUexecAffinityType, CUdevice);
 CUresult cuDeviceGetProperties(CUdevprop *, CUdevice);
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *, CUarray_format, unsigned int, CUdevice);
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope);
-CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *);
 CUresult cuKernelSetCacheConfig(CUkernel, CUfunc_cache, CUdevice);
 CUresult cuLibraryGetUnifiedFunction(void **, CUlibrary, const char *);
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *, size_t *, size_t, CUmemLocation *, size_t *, size_t, unsigned long long, CUstream);
@@ -199,7 +175,6 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *, size_t *, size_t, CUmemLocation 
 CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *, size_t *, size_t, CUmemLocation *, size_t *, size_t, unsigned long long, CUstream);
 CUresult cuMemRangeGetAttribute(void *, size_t, CUmem_range_attribute, CUdeviceptr, size_t);
 CUresult cuMemRangeGetAttributes(void **, size_t *, CUmem_range_attribute *, size_t, CUdeviceptr, size_t);
-CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUmipmappedArray, CUdevice);
 CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *, CUmipmappedArray);
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *, CUfunction, int, int);
 CUresult cuStreamBatchMemOp(CUstream, unsigned int, CUstreamBatchMemOpParams *, unsigned int);
