@@ -3,3 +3,4 @@
 foreach(part capture context entry forms graph memory module oracle pool share stream symbols trouble vmm)
     kedge_unit_test(sim_${part} SOURCES sim_${part}_test.c LIBS simcuda)
 endforeach()
+kedge_script_test(lint.sim_abi.prototypes_and_layout_are_the_toolkits SCRIPT sim_abi_layout.sh LABELS lint)
