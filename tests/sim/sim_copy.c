@@ -117,6 +117,14 @@ static struct sim_op *make_copy(const char *name, const struct copy *copy, bool 
     return op;
 }
 
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: nothing that touches such memory returns before it is done. */
+static bool is_synchronous(uint64_t addr)
+{
+    const struct sim_block *block = sim_ledger_find(addr);
+
+    return block && block->sync_memops;
+}
+
 static int submit_copy(const char *name, struct CUstream_st *stream, struct copy copy,
         enum sim_copy_waiting waiting)
 {
@@ -132,7 +140,8 @@ static int submit_copy(const char *name, struct CUstream_st *stream, struct copy
     r = sim_stream_submit(stream, make_copy(name, &copy, from_pageable && !capturing));
     if (r || capturing)
         return r;
-    if (to_pageable || (waiting == SIM_COPY_AS_HOST && touches_host && !from_pageable))
+    if (to_pageable || is_synchronous(copy.dst.addr) || is_synchronous(copy.src.addr)
+            || (waiting == SIM_COPY_AS_HOST && touches_host && !from_pageable))
         return sim_stream_wait(stream);
     return 0;
 }
@@ -558,7 +567,9 @@ static int submit_set(const char *name, struct CUstream_st *stream, struct set s
     if (r)
         return r;
     sim_stats.copies++;
-    return sim_stream_submit(stream, op);
+    bool capturing = stream->capture != NULL;
+    r = sim_stream_submit(stream, op);
+    return r || capturing || !is_synchronous(set.addr) ? r : sim_stream_wait(stream);
 }
 
 int sim_copy_make_set(

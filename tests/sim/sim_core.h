@@ -138,6 +138,8 @@ enum sim_kind {
     SIM_KIND_NODE,
     SIM_KIND_EXEC,
     SIM_KIND_ARRAY,
+    SIM_KIND_MIPMAPPED,
+    SIM_KIND_EXTERNAL,
     SIM_KIND_COUNT
 };
 

@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_oracle.h"
+#include "tests/sim/sim_vmm.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -303,6 +304,23 @@ static CUresult check_ranges(const struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+/* What was written through a multicast mapping is written in all its memory. */
+static void spread(const struct sim_op *op)
+{
+    for (unsigned i = 0; i < op->ranges_count; i++) {
+        const struct sim_range *range = &op->ranges[i];
+        const struct sim_block *block = range->write ? sim_ledger_find(range->addr) : NULL;
+        if (!block || !block->multicast)
+            continue;
+        for (uint64_t z = 0; z < range->slices; z++)
+            for (uint64_t y = 0; y < range->rows; y++) {
+                uint64_t row = range->addr + z * range->slice + y * range->pitch;
+                sim_multicast_spread(block->multicast,
+                        block->multicast_offset + (row - block->addr), row, range->size);
+            }
+    }
+}
+
 /* ---- host functions run in helper threads ---- */
 
 static struct sim_op *host_jobs[64]; /* waiting for a helper */
@@ -388,6 +406,8 @@ static void run_first(struct sim_queue *queue, bool voluntary)
     code = check_ranges(op);
     if (code == CUDA_SUCCESS)
         code = op->run(op);
+    if (code == CUDA_SUCCESS)
+        spread(op);
     finish(op, code);
 }
 
