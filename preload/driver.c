@@ -19,6 +19,10 @@
 
 /* ---- quiet calls ---------------------------------------------------------------------------- */
 
+enum {
+    RESTORE_TRIES = 4,
+};
+
 /* What a call of ours must put back. */
 struct quiet {
     CUstreamCaptureMode mode;
@@ -41,8 +45,9 @@ static struct quiet quiet_begin(void)
 static int quiet_end(struct quiet *quiet, int result)
 {
     context_leave(quiet->pushed);
-    if (quiet->exchanged)
-        (void)REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode);
+    /* The thread's mode is the program's: it is put back whatever comes in between. */
+    for (int i = 0; i < RESTORE_TRIES && quiet->exchanged; i++)
+        quiet->exchanged = REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode) != CUDA_SUCCESS;
     guard_pop();
     if (result > 0)
         life_driver_said(result);
@@ -97,6 +102,8 @@ static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, de
     r = context_enter(context, &quiet.pushed);
     if (r == 0)
         r = (int)REAL(cuMemAlloc_v2)(&ptr, size);
+    else if (r > 0)
+        r = -EIO; /* not what the program asked: no answer to it */
     if (r == 0)
         *ret_ptr = ptr;
     return quiet_end(&quiet, r);

@@ -225,6 +225,21 @@ static int free_beside_capture(const struct block_info *block, CUstream handle, 
     return status != CU_STREAM_CAPTURE_STATUS_NONE ? -EINVAL : 0;
 }
 
+/*
+ * On a stream that we cannot name: there is none such, no context is current, or a question of ours failed. The driver says
+ * which: an address that it did not hand out it refuses last of all.
+ */
+static int free_on_unknown(CUdeviceptr ptr, CUstream handle, bool per_thread)
+{
+    struct block_info block;
+    int r = 0;
+
+    if (conduct_pool() && pool_find(conduct_pool(), ptr, &block) == 0)
+        r = block.mapped ? (int)flavour_of(per_thread).free(ptr, handle)
+                         : ask_stream(handle, per_thread);
+    return r == 0 || r == CUDA_ERROR_INVALID_VALUE ? conduct_free(ptr, ENTRANCE_STREAM, NULL) : r;
+}
+
 /* 0 done, > 0 the program's code, < 0 make the real call. */
 static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
 {
@@ -237,12 +252,8 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
     if (guard_in_callback())
         return conduct_free(ptr, ENTRANCE_STREAM, NULL);
     r = stream_here(handle, per_thread, &stream);
-    if (r > 0)
-        return -EINVAL; /* no such stream: the driver says so */
-    if (r < 0) {
-        r = ask_stream(handle, per_thread); /* no context is current */
-        return r ? r : conduct_free(ptr, ENTRANCE_STREAM, NULL);
-    }
+    if (r != 0)
+        return free_on_unknown(ptr, handle, per_thread);
     if (gate_captures() > 0 && is_live(ptr, &block)) {
         r = free_beside_capture(&block, handle, per_thread);
         if (r != 0)
