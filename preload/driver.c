@@ -77,7 +77,7 @@ bool backend_is_sticky(int result)
 }
 
 /* The driver refuses because a capture is there: never the program's business (R14). */
-static bool is_capture_error(int result)
+bool backend_is_capture_error(int result)
 {
     return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
             && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -345,6 +345,10 @@ static int apply_to(const struct addrmap_entry *range, const CUmemAccessDesc *de
     struct quiet quiet = quiet_begin();
     int r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
 
+    /* Twice: where it does not reach, the program's peers fault. */
+    if (r != 0 && r != CUDA_ERROR_INVALID_VALUE)
+        r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
+
     r = quiet_end(&quiet, r);
     return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* unmapped meanwhile */
 }
@@ -499,7 +503,7 @@ static int fence_one(struct fence *fence, const struct context *context)
     r = (int)REAL(cuCtxRecordEvent)(context->handle, event->handle);
     if (r != 0) {
         event_put(event);
-        if (is_capture_error(r))
+        if (backend_is_capture_error(r))
             atomic_store(&refused_context, context->generation);
         return r;
     }
@@ -519,7 +523,7 @@ static int fence_all(struct fence *fence)
     for (size_t i = 0; i < n; i++) {
         int r = fence_one(fence, &list[i]);
 
-        if (is_capture_error(r))
+        if (backend_is_capture_error(r))
             return -EBUSY;
         if (r != 0 && r != -ENOENT && !is_gone(r)) /* work of a dead context counts as done (R76) */
             return r;
@@ -594,7 +598,7 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
     r = fence ? record_on(&stream, fence) : -ENOMEM;
-    if (is_capture_error(r))
+    if (backend_is_capture_error(r))
         r = -EBUSY;
     else if (is_gone(r))
         r = -ENOENT;
@@ -709,7 +713,7 @@ static int stream_wait_fence(void *self, uint64_t identity, uint64_t handle)
     }
     quiet = quiet_begin();
     r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
-    r = quiet_end(&quiet, is_capture_error(r) ? -EBUSY : r);
+    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
     stream_leave(identity);
     return r;
