@@ -79,6 +79,7 @@ struct pool_opts {
     uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
     uint32_t epoch_count;      /* or so many blocks */
     uint32_t fence_timeout_ms; /* the longest wait for one fence */
+    bool mapped_only; /* stream requests are served from mapped memory or not at all: plain segments die with a context */
     uint32_t mutate;           /* enum pool_mutation; tests only */
 };
 
