@@ -44,7 +44,7 @@ static bool is_short; /* of memory: an allocation may be refused */
 
 /* What has happened, for the floors. */
 static atomic_ulong stream_allocs, sync_allocs, handed_over, contexts_ended, captures, trims,
-        callback_frees, copies, releases, refused_touches, out_of_memory;
+        callback_frees, copies, others, releases, refused_touches, out_of_memory;
 
 static unsigned pick(struct worker *w, unsigned n)
 {
@@ -174,6 +174,83 @@ static void trim(struct worker *w)
     CHECK_EQ(cu->cuDeviceGetDefaultMemPool(&pool, cu->device), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemPoolTrimTo(pool, pick(w, 2) * 8 * MB), CUDA_SUCCESS);
     atomic_fetch_add(&trims, 1);
+}
+
+/* Memory that is not pooled and recorded all the same, and pools that come and go. */
+static void have_mapped_memory(void)
+{
+    CUmemAllocationProp prop = {
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr range = 0;
+
+    if (!got(cu->cuMemCreate(&handle, 2 * MB, &prop, 0)))
+        return;
+    CHECK_EQ(cu->cuMemAddressReserve(&range, 2 * MB, 0, 0, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemMap(range, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemUnmap(range, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAddressFree(range, 2 * MB), CUDA_SUCCESS);
+}
+
+static void have_a_pool(struct worker *w)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemoryPool pool;
+    CUdeviceptr ptr = 0;
+
+    CHECK_EQ(cu->cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
+    if (got(cu->cuMemAllocFromPoolAsync(&ptr, 40000, pool, w->stream))) {
+        CHECK_EQ(cu->cuMemsetD8Async(ptr, 5, 40000, w->stream), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemFreeAsync(ptr, w->stream), CUDA_SUCCESS);
+    }
+    CHECK_EQ(cu->cuMemPoolDestroy(pool), CUDA_SUCCESS);
+}
+
+/* Shown to another process that never looks. */
+static void export_one(void)
+{
+    CUdeviceptr ptr = 0;
+    CUipcMemHandle handle;
+    CUresult r;
+
+    if (!got(cu->cuMemAlloc_v2(&ptr, 2 * MB)))
+        return;
+    r = cu->cuIpcGetMemHandle(&handle, ptr);
+    CHECK(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+}
+
+static void use_other_memory(struct worker *w)
+{
+    CUdeviceptr ptr = 0;
+    void *host = NULL;
+    size_t pitch = 0;
+
+    switch (pick(w, 6)) {
+    case 0:
+        CHECK_EQ(cu->cuMemHostAlloc(&host, 40000, 0), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemFreeHost(host), CUDA_SUCCESS);
+        break;
+    case 1:
+        if (got(cu->cuMemAllocManaged(&ptr, 40000, CU_MEM_ATTACH_GLOBAL)))
+            CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+        break;
+    case 2:
+        if (got(cu->cuMemAllocPitch_v2(&ptr, &pitch, 1000, 40, 4)))
+            CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+        break;
+    case 3:
+        have_mapped_memory();
+        break;
+    case 4:
+        have_a_pool(w);
+        break;
+    default:
+        export_one();
+    }
+    atomic_fetch_add(&others, 1);
 }
 
 /* A context of this thread's own, with blocks that live and blocks that are freed when it ends. */
@@ -309,6 +386,9 @@ static void one_round(struct worker *w)
         copy(w);
         break;
     case 12:
+        use_other_memory(w);
+        break;
+    case 13:
         CHECK_EQ(cu->cuStreamSynchronize(w->stream), CUDA_SUCCESS);
         break;
     default:
@@ -372,6 +452,7 @@ static void expect_floors(void)
     CHECK_GT(atomic_load(&trims), 10);
     CHECK_GT(atomic_load(&callback_frees), 10);
     CHECK_GT(atomic_load(&copies), 10);
+    CHECK_GT(atomic_load(&others), 10);
 }
 
 static void prepare(const char *what)
