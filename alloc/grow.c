@@ -63,11 +63,14 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 {
     struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
-    uint64_t granularity = heap->device->granularity;
+    uint64_t granularity;
     uint32_t number = 0;
     uint32_t *slot;
     int r = 0;
 
+    lock_take(&pool->lock);
+    granularity = heap->device->granularity;
+    lock_drop(&pool->lock);
     if (granularity == 0) {
         r = drive_granularity(pool, heap->device->number, &granularity);
         if (r == 0 && (granularity == 0 || (granularity & (granularity - 1)) != 0))

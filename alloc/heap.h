@@ -159,7 +159,7 @@ struct device {
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
     uint64_t granularity; /* 0 = not asked yet */
-    int number;
+    int number;           /* fixed at creation */
 };
 
 struct heap {
@@ -179,6 +179,7 @@ struct heap {
     bool no_hints; /* the driver has none: hinted blocks cannot be placed */
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
     bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
+    bool held;     /* counted in busy: its context dies, but work of it still runs */
     struct bestfit small, clean, gaps, hint_gaps, idle;
     struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
@@ -508,8 +509,8 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
-/* The storage that a live block takes at best: on a plain heap a large one starts on a granule and has its granules for
- * itself, as an allocation of the driver's own would. */
+/* The storage that a live block would take as an allocation of the driver's own: on a plain heap a large one has its
+ * granules for itself. (Ours may share the last one with a neighbour.) */
 static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
 {
     return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE

@@ -296,6 +296,14 @@ void pool_synchronised(struct pool *pool);
  * stream's only after this call. */
 void pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
+/* A stream went without a word, or cannot be asked any more: a thread's own stream ends with the thread. No driver call:
+ * what no fence covers yet waits for a full one. */
+void pool_stream_lost(struct pool *pool, uint64_t stream_key);
+
+/* A context is about to die. Its plain heap is forgotten, and its private heap serves nobody any more but stays as it is:
+ * work that uses it runs until the context is dead. No driver call. */
+void pool_context_going(struct pool *pool, uint64_t context);
+
 /* A context is dead (destroyed, reset). Its plain heap is forgotten without a driver call, its private heap is given back
  * [driver], pending blocks and fences of it count as done. Blocks of it that the program still holds become unknown. */
 void pool_context_gone(struct pool *pool, uint64_t context);
@@ -333,8 +341,8 @@ struct pool_stats {
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    /* the storage that live blocks need at best: whole granules for large plain ones, nothing for what hints
-     * marked dead */
+    /* the storage that the driver itself would hold for the live blocks: whole granules for large plain ones,
+     * nothing for what hints marked dead. The budget is measured by it. A pool may need less. */
     uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */

@@ -118,7 +118,8 @@ void conduct_exported(devptr_t base);
 /* The program waited for the device. */
 void conduct_synchronised(void);
 
-/* A context is dead. */
+/* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
+void conduct_context_going(uint64_t generation);
 void conduct_context_gone(uint64_t generation);
 
 /* Bytes held from the driver on a device, after something else than a request changed them. */
@@ -126,9 +127,6 @@ void conduct_note_reserved(int device);
 
 /* KEDGE_POOL=meminfo=driver. */
 bool conduct_meminfo_raw(void);
-
-/* Which hooks were reached, if that changed. */
-void conduct_tell_coverage(void);
 
 /* In the child of a fork. */
 void conduct_fork_child(void);

@@ -18,9 +18,11 @@
 #include "alloc/pool.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
+#include "preload/config.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hostfn.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>
@@ -373,4 +375,37 @@ void __wrap_gate_fence_leave(void)
 {
     if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT])
         __real_gate_fence_leave();
+}
+
+/* ---- host functions and the switch ---------------------------------------------------------- */
+
+struct hostfn __real_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data)
+{
+    if (is_off[MUTANT_CALLBACK])
+        return (struct hostfn){fn, callback, data, NULL};
+    return __real_hostfn_once(fn, callback, data);
+}
+
+const CUDA_HOST_NODE_PARAMS *__real_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy)
+{
+    return is_off[MUTANT_CALLBACK] ? params : __real_hostfn_host_node(params, copy);
+}
+
+unsigned __real_config_word(const struct config *config, enum config_id id);
+unsigned __wrap_config_word(const struct config *config, enum config_id id);
+
+unsigned __wrap_config_word(const struct config *config, enum config_id id)
+{
+    unsigned word = __real_config_word(config, id);
+
+    return is_off[MUTANT_OFF] && id == CONFIG_MODE ? 0 : word;
 }

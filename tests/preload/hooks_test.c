@@ -502,7 +502,7 @@ static void free_in_callback(CUstream stream, CUresult status, void *data)
 }
 
 /* R38 */
-TEST(a_free_in_a_host_function_makes_no_driver_call)
+TEST(r38_a_free_in_a_host_function_makes_no_driver_call)
 {
     struct in_callback job = {.ran = 0};
     CUstream stream;
@@ -564,6 +564,24 @@ TEST(a_context_reset_forgets_its_memory)
     CHECK_EQ(cu->cuMemsetD8_v2(after, 1, 1 * MB), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemFree_v2(after), CUDA_SUCCESS);
+}
+
+TEST(r26_a_second_reset_is_noticed_like_the_first)
+{
+    CUdeviceptr before[3];
+
+    client_init();
+    for (int i = 0; i < 3; i++) { /* the handle stays the same, and nobody retains it again */
+        before[i] = alloc(1 * MB);
+        CHECK(client_is_pooled(before[i], 1 * MB));
+        REQUIRE_EQ(cu->cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemFree_v2(before[i]), CUDA_ERROR_INVALID_VALUE);
+    }
+    before[0] = alloc(1 * MB);
+    CHECK_EQ(cu->cuMemsetD8_v2(before[0], 1, 1 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(before[0]), CUDA_SUCCESS);
 }
 
 TEST(a_second_context_has_a_heap_of_its_own)
