@@ -97,6 +97,7 @@
     X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0)                     \
     X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0)                                    \
     X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0)                                         \
+    X(cuMemcpy3DBatchAsync_v2, "cuMemcpy3DBatchAsync", 13000, 0)                                  \
     X(cuModuleLoadData, "cuModuleLoadData", 2000, 0)                                              \
     X(cuModuleUnload, "cuModuleUnload", 2000, 0)                                                  \
     X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0)                                        \
