@@ -14,7 +14,7 @@ PROGRAM = BUILD / "tests" / "rules" / "memory_program"
 ROWS = { # live at the end, peak, count, device memory
     "pooled": (40 * MB, 44 * MB, 3, True),
     "managed": (6 * MB, 6 * MB, 1, True),
-    "array-estimate": (MB, MB, 1, True),
+    "array": (MB, MB, 1, True),
     "host": (100 * MB, 100 * MB, 1, False),
 }
 
