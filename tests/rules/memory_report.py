@@ -14,7 +14,7 @@ PROGRAM = BUILD / "tests" / "rules" / "memory_program"
 ROWS = { # live at the end, peak, count, device memory
     "pooled": (40 * MB, 44 * MB, 3, True),
     "managed": (6 * MB, 6 * MB, 1, True),
-    "array-estimate": (MB, MB, 1, True),
+    "array": (MB, MB, 1, True),
     "host": (100 * MB, 100 * MB, 1, False),
 }
 
@@ -31,6 +31,7 @@ def check_json(trace):
     same("rows by class", rows, ROWS)
     same("Remaining is device memory only", found["remaining_bytes"], 47 * MB)
     same("Max is device memory only", found["max_bytes"], 47 * MB) # what was freed was freed before the array
+    check(found["e"] <= 1, f"E {found['e']}: what the driver serves is not held by the pool")
     device, = found["device_memory"]
     known = device["held_bytes"] + device["native_bytes"] + device["graph_reserved_bytes"]
     same("overhead", device["overhead_bytes"], device["total_bytes"] - device["free_bytes"] - known)

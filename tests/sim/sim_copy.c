@@ -105,6 +105,9 @@ static struct sim_op *make_copy(const char *name, const struct copy *copy, bool 
     *made = *copy;
     made->staged = staged;
     op->run = run_copy;
+    op->engine = is_host(copy->dst.addr) ? SIM_ENGINE_OUT
+            : is_host(copy->src.addr)    ? SIM_ENGINE_IN
+                                         : SIM_ENGINE_COMPUTE;
     for (uint64_t z = 0; staged && z < copy->depth; z++)
         for (uint64_t y = 0; y < copy->height; y++)
             memcpy((char *)(made + 1) + (z * copy->height + y) * copy->width,
@@ -549,6 +552,7 @@ static int make_set(const char *name, int device, struct set set, struct sim_op 
     op = sim_op_new(name, sizeof(set));
     memcpy(op->payload, &set, sizeof(set));
     op->run = run_set;
+    op->engine = SIM_ENGINE_COMPUTE;
     sim_op_range(op, device, SIM_SIDE_COPY, set.addr, set.width * set.element, true);
     op->ranges[0].pitch = set.pitch;
     op->ranges[0].rows = set.height;

@@ -5,20 +5,12 @@
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_pool.h"
+#include "tests/sim/sim_time.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
 
 static void forget_record(struct CUevent_st *event)
 {
@@ -141,7 +133,7 @@ static CUresult run_stamp(struct sim_op *op)
     const struct stamp *stamp = (const struct stamp *)op->payload;
 
     if (sim_handle_is(stamp->event, SIM_KIND_EVENT) && stamp->event->record == stamp->record)
-        stamp->event->time_ns = now_ns();
+        stamp->event->time_ns = sim_time_is_virtual() ? op->end_ns : sim_time_now();
     if (stamp->shared)
         shared_done(stamp->shared, stamp->shared_number);
     return CUDA_SUCCESS;
@@ -231,7 +223,7 @@ static int record_context(CUcontext handle, CUevent event)
     sim_stats.context_records++;
     event->recorded = true;
     sim_queue_context_points(ctx, &event->points, &event->known);
-    event->time_ns = now_ns();
+    event->time_ns = sim_time_now();
     return 0;
 }
 
