@@ -1052,6 +1052,33 @@ static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
     heap_retire(pool, heap);
 }
 
+static void hide_segments(
+        struct pool *pool, struct heap *heap, uint64_t context, bool hidden) POOL_LOCKED
+{
+    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
+        struct segment *segment = heap_segment(pool, number);
+
+        if (segment->kind != SEGMENT_PLAIN || segment->context != context || segment->dead)
+            continue;
+        if (hidden)
+            granule_clear(&pool->granules, segment->base, segment->top, number);
+        else
+            granule_set(&pool->granules, segment->base, segment->top, number);
+    }
+}
+
+void pool_context_hide(struct pool *pool, uint64_t context, bool hidden)
+{
+    lock_take(&pool->lock);
+    if (hidden)
+        pool->contexts_gone++; /* memory that is got meanwhile is not taken in */
+    for (struct heap *heap = pool->leaving; heap; heap = heap->next_leaving)
+        hide_segments(pool, heap, context, hidden);
+    for (struct heap *heap = pool->heaps; heap; heap = heap->next)
+        hide_segments(pool, heap, context, hidden);
+    lock_drop(&pool->lock);
+}
+
 void pool_context_going(struct pool *pool, uint64_t context)
 {
     struct heap *heap, *next;

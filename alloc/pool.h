@@ -301,6 +301,11 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key);
  * what no fence covers yet waits for a full one. */
 void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 
+/* The driver is being asked to end a context. Once it has, it may give the addresses of its memory to somebody else, before
+ * we hear of the end: so they are not looked up as ours meanwhile. `hidden` false: it was refused, they are ours as before.
+ * No driver call. */
+void pool_context_hide(struct pool *pool, uint64_t context, bool hidden);
+
 /* A context is about to die. Its plain heap is forgotten, and its private heap serves nobody any more but stays as it is:
  * work that uses it runs until the context is dead. No driver call. */
 void pool_context_going(struct pool *pool, uint64_t context);

@@ -316,13 +316,14 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     return given;
 }
 
-static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number)
+/* `was_dead`: its context took the memory with it. */
+static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number, bool was_dead)
 {
     struct segment *segment = heap_segment(pool, number);
     bool is_empty = true;
 
     if (segment->kind == SEGMENT_PLAIN) {
-        if (!heap->dropped && !segment->dead)
+        if (!heap->dropped && !was_dead)
             (void)drive_mem_free(pool, segment->context, segment->raw_base);
         return;
     }
@@ -354,10 +355,15 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
 
     while (heap->segments) {
         uint32_t number = heap->segments;
+        bool was_dead;
 
-        give_back_segment(pool, heap, number);
+        /* Its addresses are forgotten before the driver has them back and gives them to somebody else. */
         lock_take(&pool->lock);
+        was_dead = heap_segment(pool, number)->dead;
         heap_kill_segment(pool, number);
+        lock_drop(&pool->lock);
+        give_back_segment(pool, heap, number, was_dead);
+        lock_take(&pool->lock);
         heap_remove_segment(pool, number);
         lock_drop(&pool->lock);
     }

@@ -767,6 +767,12 @@ void conduct_synchronised(void)
         tell_news();
 }
 
+void conduct_context_hide(uint64_t generation, bool hidden)
+{
+    if (pool)
+        pool_context_hide(pool, generation, hidden);
+}
+
 void conduct_context_going(uint64_t generation)
 {
     gate_context_gone(generation);

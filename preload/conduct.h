@@ -119,6 +119,7 @@ void conduct_exported(devptr_t base);
 void conduct_synchronised(void);
 
 /* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
+void conduct_context_hide(uint64_t generation, bool hidden);
 void conduct_context_going(uint64_t generation);
 void conduct_context_gone(uint64_t generation);
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 
 enum {
     POP_TRIES = 4,
@@ -19,6 +20,7 @@ static struct lock contexts_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 
 /* guarded by contexts_lock: */
 static struct context contexts[CONTEXTS_MAX];
+static unsigned context_uses[CONTEXTS_MAX]; /* calls of ours that name it now */
 static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 
@@ -62,7 +64,7 @@ static struct context *add_locked(const struct context *context)
     struct context *old = find_locked(context->handle);
 
     for (int i = 0; i < CONTEXTS_MAX && !old; i++) {
-        if (contexts[i].generation)
+        if (contexts[i].generation || context_uses[i])
             continue;
         old = &contexts[i];
         atomic_fetch_add(&context_count, 1);
@@ -210,6 +212,20 @@ void context_note(CUcontext handle)
 
 static void forget_streams_locked(uint64_t context);
 
+/* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
+static void wait_for_uses(const unsigned *uses)
+{
+    bool used = true;
+
+    while (used) {
+        lock_take(&contexts_lock);
+        used = *uses > 0;
+        lock_drop(&contexts_lock);
+        if (used)
+            (void)sched_yield();
+    }
+}
+
 uint64_t context_forget(CUcontext handle)
 {
     struct context *found;
@@ -224,6 +240,8 @@ uint64_t context_forget(CUcontext handle)
         forget_streams_locked(generation);
     }
     lock_drop(&contexts_lock);
+    if (found)
+        wait_for_uses(&context_uses[found - contexts]);
     context_changed();
     return generation;
 }
@@ -264,27 +282,42 @@ CUcontext context_primary(CUdevice device)
     return handle;
 }
 
-int context_enter(uint64_t generation, bool *ret_pushed)
+int context_enter(uint64_t generation, struct context_use *ret_use)
 {
-    struct context context;
+    CUcontext handle = NULL;
     CUcontext current = NULL;
     int r;
 
-    *ret_pushed = false;
-    if (!context_of_generation(generation, &context))
+    *ret_use = (struct context_use){0};
+    lock_take(&contexts_lock);
+    for (unsigned i = 0; i < CONTEXTS_MAX && generation != 0 && !ret_use->slot; i++) {
+        if (contexts[i].generation != generation)
+            continue;
+        handle = contexts[i].handle;
+        context_uses[i]++;
+        ret_use->slot = i + 1;
+    }
+    lock_drop(&contexts_lock);
+    if (!ret_use->slot)
         return -ENOENT;
     r = (int)REAL(cuCtxGetCurrent)(&current);
-    if (r != 0 || current == context.handle)
+    if (r != 0 || current == handle)
         return r;
-    r = (int)REAL(cuCtxPushCurrent_v2)(context.handle);
-    *ret_pushed = r == 0;
+    r = (int)REAL(cuCtxPushCurrent_v2)(handle);
+    ret_use->pushed = r == 0;
     return r;
 }
 
-void context_leave(bool pushed)
+void context_leave(struct context_use *use)
 {
-    if (pushed)
+    if (use->pushed)
         pop();
+    if (use->slot) {
+        lock_take(&contexts_lock);
+        context_uses[use->slot - 1]--;
+        lock_drop(&contexts_lock);
+    }
+    *use = (struct context_use){0};
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */
@@ -567,5 +600,6 @@ void stream_forget(uint64_t identity)
 void context_fork_child(void)
 {
     lock_init(&contexts_lock, LOCK_RANK_PRELOAD);
+    memset(context_uses, 0, sizeof context_uses);
     atomic_store(&contexts_ending, 0);
 }

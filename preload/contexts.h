@@ -55,7 +55,8 @@ size_t context_list(struct context *ret_contexts, size_t max);
 /* Whether any context is known. No call, no lock. */
 bool context_any(void);
 
-/* A context is dead or about to die: it is known no more, and its streams neither. Returns its generation, 0 = unknown. */
+/* A context is dead or about to die: it is known no more, and its streams neither. Waits for calls of ours that name it.
+ * Returns its generation, 0 = unknown. */
 uint64_t context_forget(CUcontext handle);
 
 /* Around the call that ends a context: until it is back, work of a context that is not known any more is not over, so no
@@ -71,9 +72,16 @@ CUcontext context_primary(CUdevice device);
 /* Handles may mean something else now (a context was detached, reset ...): nothing cached is trusted any more. */
 void context_changed(void);
 
-/* Makes a context current for calls of ours. 0 (then leave it again), or the driver's code. *ret_pushed says whether. */
-int context_enter(uint64_t generation, bool *ret_pushed);
-void context_leave(bool pushed);
+/* A call of ours that names a context. {0} = none. */
+struct context_use {
+    unsigned slot; /* of the table, from 1 */
+    bool pushed;
+};
+
+/* Makes a context current for calls of ours: until context_leave it is not destroyed, since the driver may give its handle
+ * and its addresses to somebody else at once. 0, -ENOENT, or the driver's code; leave it in any case. */
+int context_enter(uint64_t generation, struct context_use *ret_use);
+void context_leave(struct context_use *use);
 
 /* A stream as the program named it in this call. */
 struct stream {

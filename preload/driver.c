@@ -27,13 +27,13 @@ enum {
 struct quiet {
     CUstreamCaptureMode mode;
     bool exchanged;
-    bool pushed;
+    struct context_use use;
 };
 
 /* Relaxed capture mode for this thread: a capture that begins elsewhere now is not ours to spoil (R13). */
 static struct quiet quiet_begin(void)
 {
-    struct quiet quiet = {CU_STREAM_CAPTURE_MODE_RELAXED, false, false};
+    struct quiet quiet = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
 
     lock_assert_none("driver call");
     guard_push();
@@ -44,7 +44,7 @@ static struct quiet quiet_begin(void)
 
 static int quiet_end(struct quiet *quiet, int result)
 {
-    context_leave(quiet->pushed);
+    context_leave(&quiet->use);
     /* The thread's mode is the program's: it is put back whatever comes in between. */
     for (int i = 0; i < RESTORE_TRIES && quiet->exchanged; i++)
         quiet->exchanged = REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode) != CUDA_SUCCESS;
@@ -99,7 +99,7 @@ static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, de
 
     (void)self;
     (void)device;
-    r = context_enter(context, &quiet.pushed);
+    r = context_enter(context, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemAlloc_v2)(&ptr, size);
     else if (r > 0)
@@ -115,7 +115,7 @@ static int mem_free(void *self, uint64_t context, devptr_t ptr)
     int r;
 
     (void)self;
-    r = context_enter(context, &quiet.pushed);
+    r = context_enter(context, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemFree_v2)(ptr);
     return quiet_end(&quiet, r);
@@ -153,14 +153,14 @@ static int granularity(void *self, int device, uint64_t *ret_size)
 }
 
 /* Any living context of the device will do for a question about it. */
-static int enter_device(int device, bool *ret_pushed)
+static int enter_device(int device, struct context_use *ret_use)
 {
     struct context list[CONTEXTS_MAX];
     size_t n = context_list(list, CONTEXTS_MAX);
 
     for (size_t i = 0; i < n; i++)
         if (list[i].device == device)
-            return context_enter(list[i].generation, ret_pushed);
+            return context_enter(list[i].generation, ret_use);
     return -ENOENT;
 }
 
@@ -172,7 +172,7 @@ static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_fre
     int r;
 
     (void)self;
-    r = enter_device(device, &quiet.pushed);
+    r = enter_device(device, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemGetInfo_v2)(&available, &total);
     if (r == 0) {
@@ -438,17 +438,17 @@ static void event_put(struct event *event)
 static int event_new(uint64_t context, struct event **ret_event)
 {
     struct event *event = event_take(context);
-    bool pushed;
+    struct context_use use;
     int r;
 
     if (!event) {
         event = meta_get(sizeof *event);
         if (!event)
             return -ENOMEM;
-        r = context_enter(context, &pushed);
+        r = context_enter(context, &use);
         if (r == 0)
             r = (int)REAL(cuEventCreate)(&event->handle, CU_EVENT_DISABLE_TIMING);
-        context_leave(pushed);
+        context_leave(&use);
         if (r != 0) {
             meta_put(event, sizeof *event);
             return r;
@@ -480,12 +480,12 @@ static void fence_put(void *self, uint64_t handle)
 
 static int synchronise_in(uint64_t context)
 {
-    bool pushed;
-    int r = context_enter(context, &pushed);
+    struct context_use use;
+    int r = context_enter(context, &use);
 
     if (r == 0)
         r = (int)REAL(cuCtxSynchronize)();
-    context_leave(pushed);
+    context_leave(&use);
     return r;
 }
 
@@ -553,26 +553,26 @@ static int fence_record(void *self, uint64_t *ret_fence)
 }
 
 /* The context of a special stream must be current when it is named. */
-static int enter_stream(const struct stream *stream, bool *ret_pushed)
+static int enter_stream(const struct stream *stream, struct context_use *ret_use)
 {
-    *ret_pushed = false;
+    *ret_use = (struct context_use){0};
     if (stream->handle != CU_STREAM_LEGACY && stream->handle != CU_STREAM_PER_THREAD)
         return 0;
-    return context_enter(stream->context, ret_pushed);
+    return context_enter(stream->context, ret_use);
 }
 
 static int record_on(const struct stream *stream, struct fence *fence)
 {
     struct event *event;
-    bool pushed = false;
+    struct context_use use = {0};
     int r = event_new(stream->context, &event);
 
     if (r != 0)
         return r;
-    r = enter_stream(stream, &pushed);
+    r = enter_stream(stream, &use);
     if (r == 0)
         r = (int)REAL(cuEventRecord)(event->handle, stream->handle);
-    context_leave(pushed);
+    context_leave(&use);
     if (r != 0) {
         event_put(event);
         return r;
@@ -683,8 +683,8 @@ static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
 
 static int wait_on(const struct stream *stream, const struct fence *fence)
 {
-    bool pushed = false;
-    int r = enter_stream(stream, &pushed);
+    struct context_use use = {0};
+    int r = enter_stream(stream, &use);
 
     for (const struct event *event = fence->first; event && r == 0; event = event->next) {
         struct context context;
@@ -694,7 +694,7 @@ static int wait_on(const struct stream *stream, const struct fence *fence)
         else if (context_is_ending())
             r = -EBUSY;
     }
-    context_leave(pushed);
+    context_leave(&use);
     return r;
 }
 

@@ -77,8 +77,8 @@ struct ending {
 };
 
 /*
- * Before the driver is asked: no call of ours names the context any more, and no fence of its work passes (R1, R26). What
- * the pool keeps of it stays until it is known to be dead.
+ * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
+ * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
  */
 static struct ending going(CUcontext handle)
 {
@@ -87,6 +87,8 @@ static struct ending going(CUcontext handle)
     context_end_begin();
     if (handle)
         ending.generation = context_forget(handle);
+    if (ending.generation)
+        conduct_context_hide(ending.generation, true);
     gate_fences_end(); /* another thread's fence may be on its way into this context */
     return ending;
 }
@@ -104,8 +106,12 @@ static bool is_alive(const struct ending *ending)
 static void gone(const struct ending *ending, CUresult result)
 {
     context_end_done();
-    if (!ending->generation || (result != CUDA_SUCCESS && is_alive(ending)))
+    if (!ending->generation)
         return;
+    if (result != CUDA_SUCCESS && is_alive(ending)) {
+        conduct_context_hide(ending->generation, false);
+        return;
+    }
     conduct_context_going(ending->generation);
     conduct_context_gone(ending->generation);
 }

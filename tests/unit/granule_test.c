@@ -61,3 +61,19 @@ TEST(released_ranges_are_counted_across_leaves)
     CHECK(!granule_is_released(&granules, 0, 100 * leaf));
     granule_done(&granules);
 }
+
+TEST(r26_what_is_forgotten_late_takes_nothing_from_others)
+{
+    struct granules granules;
+    devptr_t base = UINT64_C(0x600000000000);
+
+    REQUIRE_EQ(granule_init(&granules), 0);
+    REQUIRE_EQ(granule_prepare(&granules, base, 4 * GRANULE_SIZE), 0);
+    granule_set(&granules, base, 4 * GRANULE_SIZE, 5);
+    granule_set(&granules, base + GRANULE_SIZE, GRANULE_SIZE, 6);
+    granule_clear(&granules, base, 4 * GRANULE_SIZE, 5);
+    CHECK_EQ(granule_segment(&granules, base), 0);
+    CHECK_EQ(granule_segment(&granules, base + GRANULE_SIZE), 6);
+    CHECK_EQ(granule_segment(&granules, base + 2 * GRANULE_SIZE), 0);
+    granule_done(&granules);
+}

@@ -198,3 +198,61 @@ TEST(a_block_whose_point_has_passed_does_not_wait)
     CHECK_EQ(bench_stats(b).reserved, 0);
     bench_end(b);
 }
+
+static struct {
+    struct bench *bench;
+    unsigned seen; /* frees of segments during which the address was still looked up as ours */
+    unsigned frees;
+    int (*real)(void *self, uint64_t context, devptr_t ptr);
+} late;
+
+static int free_and_look(void *self, uint64_t context, devptr_t ptr)
+{
+    struct block_info info;
+
+    late.frees++;
+    late.seen += pool_find(late.bench->pool, ptr, &info) == 0;
+    return late.real(self, context, ptr);
+}
+
+/* Once the driver has an address back, somebody else may have it: it is forgotten before, whoever gives it back. */
+TEST(r26_addresses_are_forgotten_before_the_driver_has_them_back)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts opts;
+    devptr_t ptr;
+
+    REQUIRE(b != NULL);
+    pool_opts_init(&opts);
+    b->fake = fake_new(1 * GiB);
+    b->fake->no_vmm = true; /* so that a stream's heap stands on segments too */
+    late.bench = b;
+    late.real = b->fake->driver.mem_free;
+    b->fake->driver.mem_free = free_and_look;
+    REQUIRE_EQ(pool_new(&b->fake->driver, &opts, &b->pool), 0);
+    ptr = bench_alloc_on(b, 8 * MiB, 1);
+    CHECK_EQ(bench_free_on(b, ptr, 1), 0);
+    fake_drain(b->fake);
+    CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
+    CHECK_EQ(late.frees, 1);
+    CHECK_EQ(late.seen, 0);
+    bench_end(b);
+}
+
+/* While the driver is asked to end a context its addresses are nobody's; if it refuses, they are ours again. */
+TEST(r26_addresses_of_a_context_are_hidden_while_it_is_ended)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t ptr = bench_alloc(b, 8 * MiB);
+    struct block_info info;
+
+    pool_context_hide(b->pool, BENCH_CONTEXT + 1, true);
+    CHECK_EQ(pool_find(b->pool, ptr, &info), 0);
+    pool_context_hide(b->pool, BENCH_CONTEXT, true);
+    CHECK_EQ(pool_find(b->pool, ptr, &info), -ENOENT);
+    CHECK_EQ(bench_free(b, ptr), -ENOENT);
+    pool_context_hide(b->pool, BENCH_CONTEXT, false);
+    CHECK_EQ(pool_find(b->pool, ptr, &info), 0);
+    CHECK_EQ(bench_free(b, ptr), 0);
+    bench_end(b);
+}
