@@ -93,7 +93,7 @@ static void open_memory(void)
     tell(to_parent, &done, 1);
 }
 
-TEST(r23_r60_an_interior_pointer_exports_its_base_to_another_process)
+TEST(r60_an_interior_pointer_exports_its_base_to_another_process)
 {
     pid_t pid = other_process(open_memory);
     struct message message = {0};
