@@ -65,8 +65,8 @@ struct simcuda_stats {
     uint64_t steps;
     uint64_t parks; /* threads that stood at a call (SIMCUDA_PARK) */
     uint64_t park_timeouts;
-    uint64_t
-            on_legacy; /* of `submitted`, by the kind of stream; graphs count where they are launched */
+    /* of `submitted`, by the kind of stream; graphs count where they are launched */
+    uint64_t on_legacy;
     uint64_t on_blocking;
     uint64_t on_non_blocking;
     uint64_t on_per_thread;
