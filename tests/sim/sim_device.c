@@ -22,7 +22,6 @@ int sim_device_hold(int device, uint64_t bytes)
 void sim_device_drop(int device, uint64_t bytes)
 {
     sim_stats.held[device] -= bytes;
-    sim_faults_gave_back();
 }
 
 uint64_t sim_device_free_bytes(int device)
