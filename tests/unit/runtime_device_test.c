@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The runtime over the simulated device: what programs rely on, through both libraries. Each test has a process of its own. */
 #include "tests/check.h"
+#include "tests/sim/simcuda.h"
 #include "tests/trainers/kernels.ptx.h"
 #include "tests/trainers/kernels_host.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,6 +66,50 @@ TEST(memory_is_counted_and_comes_back)
     CHECK_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
     CHECK_EQ(cudaFree(device_memory(BYTES)), cudaSuccess); /* and life goes on */
     CHECK_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+static struct simcuda_stats figures(void)
+{
+    struct simcuda_stats stats = {.size = sizeof(stats)};
+    void *device = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    __typeof__(&simcuda_stats) ask = NULL;
+    void *found = device ? dlsym(device, "simcuda_stats") : NULL;
+
+    REQUIRE(found != NULL);
+    memcpy(&ask, &found, sizeof(ask));
+    REQUIRE_EQ(ask(&stats), 0);
+    return stats;
+}
+
+/* What the program is given and gives back is reported here, above whoever stands between it and the driver. */
+TEST(r91_the_runtime_is_the_witness_of_every_entrance)
+{
+    void *p, *q, *managed;
+    size_t pitch;
+    cudaMemPool_t pool;
+    cudaStream_t stream;
+
+    REQUIRE_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    CHECK_EQ(figures().births, 0);
+    p = device_memory(BYTES);
+    CHECK_EQ(figures().births, 1);
+    CHECK_EQ(cudaMallocAsync(&q, BYTES, stream), cudaSuccess);
+    CHECK_EQ(figures().births, 2);
+    CHECK_EQ(cudaFreeAsync(q, stream), cudaSuccess);
+    CHECK_EQ(figures().deaths, 1);
+    REQUIRE_EQ(cudaDeviceGetDefaultMemPool(&pool, 0), cudaSuccess);
+    CHECK_EQ(cudaMallocFromPoolAsync(&q, BYTES, pool, stream), cudaSuccess);
+    CHECK_EQ(figures().births, 3);
+    CHECK_EQ(figures().reuses, 1); /* the pool gave the same bytes out again */
+    CHECK_EQ(figures().cross_stream_reuses, 0);
+    CHECK_EQ(cudaFree(q), cudaSuccess);
+    CHECK_EQ(cudaFree(p), cudaSuccess);
+    CHECK_EQ(figures().deaths, 3);
+    CHECK_EQ(cudaMallocPitch(&p, &pitch, 100, 100), cudaSuccess);
+    CHECK_EQ(cudaMallocManaged(&managed, BYTES, 1), cudaSuccess);
+    CHECK_EQ(figures().births, 5);
+    CHECK_EQ(cudaFree(NULL), cudaSuccess);
+    CHECK_EQ(figures().deaths, 3);
 }
 
 TEST(what_is_copied_in_comes_out)
