@@ -208,9 +208,9 @@ static void reuse_behind_one_branch(void)
     t = sim_stream(CU_STREAM_NON_BLOCKING);
     CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     graph = new_graph();
+    (void)fill_node(graph, NULL, 0, reused, 5); /* the branch that the event leaves out */
     node = set_node(graph, NULL, 0, reused, 1);
     CU(cuGraphAddEventRecordNode(&node, graph, &node, 1, event));
-    (void)fill_node(graph, NULL, 0, reused, 5); /* the other branch, which the event leaves out */
     CU(cuGraphLaunch(instance(graph), s));
     simcuda_witness_death(reused, s);
     CU(cuStreamWaitEvent(t, event, 0));

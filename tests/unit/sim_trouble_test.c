@@ -176,6 +176,7 @@ TEST(r66_the_environment_says_which_call_stands_until_when)
     pthread_join(thread, NULL);
     CHECK_EQ(simcuda_calls("cuMemAlloc"), 2);
     CHECK_EQ(sim_figures().parks, 1);
+    CHECK_EQ(sim_figures().park_timeouts, 0);
 }
 
 static void *alloc_parked(void *unused)
@@ -201,6 +202,7 @@ TEST(r66_a_thread_that_stands_is_let_go_by_hand)
         pthread_join(threads[i], NULL);
     CHECK_EQ(simcuda_calls("cuMemAlloc"), 2);
     CHECK_EQ(sim_figures().parks, 2);
+    CHECK_EQ(sim_figures().park_timeouts, 0);
 }
 
 /* ---- the hook ---- */
