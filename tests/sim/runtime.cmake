@@ -3,7 +3,7 @@
 foreach(major 13 12)
     add_library(simcudart${major} SHARED
         runtime_absent.c runtime_boot.c runtime_copy.c runtime_device.c runtime_graph.c runtime_launch.c
-        runtime_memory.c runtime_nvcc.c runtime_stream.c runtime_versions.c)
+        runtime_memory.c runtime_nodes.c runtime_nvcc.c runtime_stream.c runtime_versions.c)
     target_compile_definitions(simcudart${major} PRIVATE RUNTIME_MAJOR=${major})
     target_link_libraries(simcudart${major} PRIVATE kedge_flags pthread ${CMAKE_DL_LIBS})
     # -Bsymbolic: what the runtime calls of its own is not for preloaded symbols to answer.

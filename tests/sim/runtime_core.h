@@ -13,8 +13,8 @@
  * It stands above anything that is put between program and driver, and so it is the oracle's witness: it tells the
  * simulated driver (simcuda.h), if that is the one, which blocks the program was given and gave back.
  *
- * It has no export tables, no textures, arrays, graphics, and no graph nodes but those of a capture; calls of that
- * kind exist and return cudaErrorNotSupported (runtime_absent.def).
+ * It has no export tables, no textures, arrays, graphics; calls of that kind exist and return cudaErrorNotSupported
+ * (runtime_absent.def).
  *
  * Threads: any. The last error, the device and its binding belong to the thread; primary contexts and kernels are
  * shared, each under a mutex of its own. RUNTIME_MAJOR (13 or 12) is set by the build.
@@ -23,6 +23,7 @@
 #define KEDGE_TESTS_SIM_RUNTIME_CORE_H
 
 #include "preload/cuda_abi.h"
+#include "tests/sim/sim_abi.h"
 
 #include <stdbool.h>
 

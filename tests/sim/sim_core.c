@@ -161,8 +161,10 @@ int sim_enter(struct sim_call *call, const char *name, unsigned needs)
         sim_context_break((CUresult)r);
     if (r)
         return r;
-    if (me->in_host_function && needs != SIM_NEED_NOTHING)
+    if (me->in_host_function && needs != SIM_NEED_NOTHING) {
+        sim_stats.host_refusals++;
         return CUDA_ERROR_NOT_PERMITTED;
+    }
     r = check_start(name, needs);
     if (r)
         return r;

@@ -11,6 +11,8 @@ int sim_device_hold(int device, uint64_t bytes)
     if (bytes > sim_config.memory - sim_stats.held[device]
             || sim_faults_short(sim_stats.held[device] + bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes && sim_stats.peak[device] == 0)
+        sim_stats.devices_used++;
     sim_stats.held[device] += bytes;
     if (sim_stats.peak[device] < sim_stats.held[device])
         sim_stats.peak[device] = sim_stats.held[device];
@@ -20,7 +22,6 @@ int sim_device_hold(int device, uint64_t bytes)
 void sim_device_drop(int device, uint64_t bytes)
 {
     sim_stats.held[device] -= bytes;
-    sim_faults_gave_back();
 }
 
 uint64_t sim_device_free_bytes(int device)

@@ -30,7 +30,7 @@ struct fault {
 struct shortage {
     uint64_t above;
     uint64_t until; /* 0: for good */
-    uint64_t given_back;
+    uint64_t freed;
     bool met; /* something was refused */
 };
 
@@ -156,7 +156,7 @@ bool sim_faults_short(uint64_t held)
 
     for (unsigned i = 0; i < shortages_count; i++) {
         struct shortage *shortage = &shortages[i];
-        if (held <= shortage->above || (shortage->until && shortage->given_back >= shortage->until))
+        if (held <= shortage->above || (shortage->until && shortage->freed >= shortage->until))
             continue;
         shortage->met = true;
         refused = true;
@@ -164,11 +164,11 @@ bool sim_faults_short(uint64_t held)
     return refused;
 }
 
-void sim_faults_gave_back(void)
+void sim_faults_freed(void)
 {
     for (unsigned i = 0; i < shortages_count; i++)
         if (shortages[i].met)
-            shortages[i].given_back++;
+            shortages[i].freed++;
 }
 
 uint64_t sim_faults_calls(const char *name)

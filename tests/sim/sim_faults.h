@@ -7,8 +7,8 @@
  *     call:n:code          the n-th call (from 1) returns that code and does nothing
  *     call:n+:code         and so do all later ones
  *     call:n:sticky=code   and the context of the caller returns it from then on
- *     oom:size:k           out of memory above `size` bytes of a device, until memory went back to
- *                          the device k times since the first refusal; without `:k` for good
+ *     oom:size:k           out of memory above `size` bytes of a device, until k blocks (or handles)
+ *                          were freed since the first refusal; without `:k` for good
  *
  * `call` is a symbol (cuMemAlloc_v2), a plain name (cuMemAlloc, which stands for all its versions
  * and per-thread forms) or `*` (every call), `code` a number or a name (2, CUDA_ERROR_OUT_OF_MEMORY).
@@ -39,7 +39,8 @@ bool sim_faults_is(const char *name, const char *call);
 
 /* Whether a device that would hold `held` bytes is out of memory because a test said so. */
 bool sim_faults_short(uint64_t held);
-void sim_faults_gave_back(void);
+/* A block, or a handle of physical memory, was freed. */
+void sim_faults_freed(void);
 
 /* How often `name` (a symbol or a plain name) was called. */
 uint64_t sim_faults_calls(const char *name);

@@ -55,14 +55,88 @@ void sim_log_call(const char *name, uint64_t thread, int result, const char *det
             name, detail, result);
 }
 
+/* ---- figures ---- */
+
+/* All of them by name; those per device are written apart. */
+static const struct {
+    const char *name;
+    size_t offset;
+} figures[] = {
+#define FIGURE(name)                                \
+    {                                               \
+#        name, offsetof(struct simcuda_stats, name) \
+    }
+        FIGURE(calls),
+        FIGURE(cost_ns),
+        FIGURE(host_ns),
+        FIGURE(submitted),
+        FIGURE(executed),
+        FIGURE(voluntary),
+        FIGURE(on_legacy),
+        FIGURE(on_blocking),
+        FIGURE(on_non_blocking),
+        FIGURE(on_per_thread),
+        FIGURE(launches),
+        FIGURE(copies),
+        FIGURE(host_functions),
+        FIGURE(host_refusals),
+        FIGURE(event_records),
+        FIGURE(context_records),
+        FIGURE(stream_waits),
+        FIGURE(synchronizes),
+        FIGURE(maps),
+        FIGURE(unmaps),
+        FIGURE(remaps),
+        FIGURE(captures),
+        FIGURE(captures_invalidated),
+        FIGURE(graph_launches),
+        FIGURE(faults),
+        FIGURE(peer_accesses),
+        FIGURE(devices_used),
+        FIGURE(births),
+        FIGURE(deaths),
+        FIGURE(reuses),
+        FIGURE(cross_stream_reuses),
+        FIGURE(merged_reuses),
+        FIGURE(steps),
+        FIGURE(parks),
+        FIGURE(park_timeouts),
+#undef FIGURE
+};
+
+static uint64_t figure(size_t i)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)&sim_stats + figures[i].offset, sizeof(value));
+    return value;
+}
+
 static void put_calls(const char *name, uint64_t calls)
 {
     put("# calls %s %llu\n", name, (unsigned long long)calls);
 }
 
-static void put_figure(const char *name, uint64_t value)
+/* SIMCUDA_STATS: the figures as `name value`, appended at the end of each process. */
+static void write_stats(void)
 {
-    put("# %s %llu\n", name, (unsigned long long)value);
+    const char *path = getenv("SIMCUDA_STATS");
+    FILE *file;
+
+    if (!path || !*path || !sim_stats.calls)
+        return;
+    file = strcmp(path, "-") == 0 ? stderr : fopen(path, "ae");
+    if (!file) {
+        sim_say("SIMCUDA_STATS=%s: %s, figures are not written", path, strerror(errno));
+        return;
+    }
+    (void)fprintf(file, "process %d\n", (int)getpid());
+    for (int i = 0; i < sim_config.devices; i++)
+        (void)fprintf(file, "device_%d_peak %llu\n", i, (unsigned long long)sim_stats.peak[i]);
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+        (void)fprintf(file, "%s %llu\n", figures[i].name, (unsigned long long)figure(i));
+    if (file != stderr)
+        (void)fclose(file);
 }
 
 /* At the end of the process: what happened on the device. */
@@ -70,35 +144,13 @@ __attribute__((destructor)) static void sim_log_close(void)
 {
     const struct simcuda_stats *s = &sim_stats;
 
+    write_stats();
     if (log_fd < 0)
         return;
     for (int i = 0; i < sim_config.devices; i++)
         put("# device %d held %llu peak %llu of %llu\n", i, (unsigned long long)s->held[i],
                 (unsigned long long)s->peak[i], (unsigned long long)sim_config.memory);
-    put_figure("cost_ns", s->cost_ns);
-    put_figure("submitted", s->submitted);
-    put_figure("executed", s->executed);
-    put_figure("voluntary", s->voluntary);
-    put_figure("launches", s->launches);
-    put_figure("copies", s->copies);
-    put_figure("host_functions", s->host_functions);
-    put_figure("event_records", s->event_records);
-    put_figure("context_records", s->context_records);
-    put_figure("stream_waits", s->stream_waits);
-    put_figure("synchronizes", s->synchronizes);
-    put_figure("maps", s->maps);
-    put_figure("unmaps", s->unmaps);
-    put_figure("remaps", s->remaps);
-    put_figure("captures", s->captures);
-    put_figure("captures_invalidated", s->captures_invalidated);
-    put_figure("graph_launches", s->graph_launches);
-    put_figure("faults", s->faults);
-    put_figure("births", s->births);
-    put_figure("deaths", s->deaths);
-    put_figure("reuses", s->reuses);
-    put_figure("cross_stream_reuses", s->cross_stream_reuses);
-    put_figure("steps", s->steps);
-    put_figure("parks", s->parks);
-    put_figure("park_timeouts", s->park_timeouts);
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+        put("# %s %llu\n", figures[i].name, (unsigned long long)figure(i));
     sim_faults_each(put_calls);
 }

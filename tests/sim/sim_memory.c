@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim_capture.h"
 #include "tests/sim/sim_device.h"
+#include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_pool.h"
 #include "tests/sim/sim_va.h"
@@ -202,6 +203,7 @@ int sim_memory_alloc(struct CUctx_st *ctx, uint64_t size, CUdeviceptr *ret_ptr)
 
 void sim_memory_release(struct sim_block *block)
 {
+    sim_faults_freed();
     if (block->va_size) {
         sim_ipc_forget(block->addr);
         sim_va_drop(block->addr, block->va_size);

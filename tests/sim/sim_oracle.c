@@ -176,14 +176,24 @@ static const struct CUstream_st *stream_of(CUstream handle)
     return stream;
 }
 
-static void count_reuse(const struct tenant *was, CUstream stream, bool *counted)
+/* The former tenants of one birth's bytes. */
+struct former {
+    bool any, several; /* of several streams */
+    uintptr_t stream;
+};
+
+static void count_reuse(const struct tenant *was, CUstream stream, struct former *former)
 {
-    if (*counted)
-        return;
-    *counted = true;
-    sim_stats.reuses++;
-    if (was->stream != (uintptr_t)stream)
-        sim_stats.cross_stream_reuses++;
+    if (!former->any) {
+        former->any = true;
+        former->stream = was->stream;
+        sim_stats.reuses++;
+        if (was->stream != (uintptr_t)stream)
+            sim_stats.cross_stream_reuses++;
+    } else if (was->stream != former->stream && !former->several) {
+        former->several = true;
+        sim_stats.merged_reuses++;
+    }
 }
 
 void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
@@ -191,7 +201,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
     struct trial trial = {0};
     struct tenant born = {.addr = ptr, .size = bytes, .alive = true, .stream = (uintptr_t)stream};
     const struct CUstream_st *on;
-    bool counted = false;
+    struct former former = {0};
 
     if (!ptr || !bytes)
         return;
@@ -213,7 +223,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
         trial.addr = was.addr > ptr ? was.addr : ptr;
         uint64_t end = was.addr + was.size < ptr + bytes ? was.addr + was.size : ptr + bytes;
         trial.size = end - trial.addr;
-        count_reuse(&was, stream, &counted);
+        count_reuse(&was, stream, &former);
         if (judged)
             sim_queue_each(try_operation, &trial);
         cut(old, ptr, bytes);

@@ -87,10 +87,8 @@ static int answer(void *out, CUpointer_attribute which, const struct sim_block *
         put_u64(out, allowed_handle_types(block));
         return 0;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        put_bool(out, false);
-        return 0;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        put_bool(out, block->sync_memops);
+        put_bool(out, which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && block->sync_memops);
         return 0;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         put_int(out, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);

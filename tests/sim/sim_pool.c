@@ -2,6 +2,7 @@
 #include "tests/sim/sim_capture.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_device.h"
+#include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_graph.h"
 #include "tests/sim/sim_graphmem.h"
 #include "tests/sim/sim_ipc.h"
@@ -425,6 +426,7 @@ static CUresult run_free(struct sim_op *op)
     const struct freeing *freeing = (const struct freeing *)op->payload;
 
     freeing->token->done = true;
+    sim_faults_freed();
     for (uint64_t at = freeing->addr; at < freeing->addr + freeing->size;) {
         const struct sim_block *block = sim_ledger_find(at);
         if (!block)
@@ -549,6 +551,7 @@ int sim_pool_free_now(struct sim_piece *piece)
     struct CUmemPoolHandle_st *pool = piece->pool;
 
     piece->used = false;
+    sim_faults_freed();
     forget(piece);
     if (pool) {
         pool->used -= piece->size;

@@ -297,6 +297,9 @@ static CUresult check_ranges(const struct sim_op *op)
 
     for (unsigned i = 0; i < op->ranges_count; i++) {
         const struct sim_range *range = &op->ranges[i];
+        const struct sim_block *block = sim_ledger_find(range->addr);
+        if (block && block->device >= 0 && block->device != range->device)
+            sim_stats.peer_accesses++;
         if (range_is_touchable(range, &bad))
             continue;
         sim_ledger_describe(bad, text, sizeof(text));

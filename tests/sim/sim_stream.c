@@ -102,6 +102,18 @@ int sim_stream_enter(struct sim_call *call, const char *name, unsigned needs, CU
     return r;
 }
 
+static void count(const struct CUstream_st *stream)
+{
+    if (sim_stream_is_legacy(stream))
+        sim_stats.on_legacy++;
+    else if (stream->thread)
+        sim_stats.on_per_thread++;
+    else if (stream->flags & CU_STREAM_NON_BLOCKING)
+        sim_stats.on_non_blocking++;
+    else
+        sim_stats.on_blocking++;
+}
+
 int sim_stream_submit_after(struct CUstream_st *stream, struct sim_op *op,
         const struct sim_clock *after, const struct sim_clock *known)
 {
@@ -116,6 +128,7 @@ int sim_stream_submit_after(struct CUstream_st *stream, struct sim_op *op,
         }
     }
     sim_queue_submit(stream->queue, op, after, known);
+    count(stream);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_device.h"
+#include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_va.h"
 
@@ -268,6 +269,7 @@ static void physical_put(struct sim_physical *physical)
 {
     if (physical->handles || physical->mappings)
         return;
+    sim_faults_freed();
     tdelete(physical, &physicals, order_physicals);
     if (physical->fd == arena)
         arena_give(physical->offset, physical->size);

@@ -61,9 +61,18 @@ struct simcuda_stats {
     uint64_t deaths;
     uint64_t reuses;              /* births on bytes that had an earlier tenant */
     uint64_t cross_stream_reuses; /* of these, those whose stream is not that of the death */
+    uint64_t merged_reuses;       /* of these, those on bytes of tenants of several streams */
     uint64_t steps;
     uint64_t parks; /* threads that stood at a call (SIMCUDA_PARK) */
     uint64_t park_timeouts;
+    /* of `submitted`, by the kind of stream; graphs count where they are launched */
+    uint64_t on_legacy;
+    uint64_t on_blocking;
+    uint64_t on_non_blocking;
+    uint64_t on_per_thread;
+    uint64_t peer_accesses; /* ranges of another device's memory that operations touched */
+    uint64_t devices_used;  /* devices that ever held something */
+    uint64_t host_refusals; /* calls that host functions made and were refused (800) */
     uint64_t host_ns; /* the host's virtual clock: what its calls cost and what it waited for */
 };
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The runtime over the simulated device: what programs rely on, through both libraries. Each test has a process of its own. */
 #include "tests/check.h"
+#include "tests/sim/runtime_nodes.h"
+#include "tests/sim/simcuda.h"
 #include "tests/trainers/kernels.ptx.h"
 #include "tests/trainers/kernels_host.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,6 +67,50 @@ TEST(memory_is_counted_and_comes_back)
     CHECK_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
     CHECK_EQ(cudaFree(device_memory(BYTES)), cudaSuccess); /* and life goes on */
     CHECK_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+static struct simcuda_stats figures(void)
+{
+    struct simcuda_stats stats = {.size = sizeof(stats)};
+    void *device = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    __typeof__(&simcuda_stats) ask = NULL;
+    void *found = device ? dlsym(device, "simcuda_stats") : NULL;
+
+    REQUIRE(found != NULL);
+    memcpy(&ask, &found, sizeof(ask));
+    REQUIRE_EQ(ask(&stats), 0);
+    return stats;
+}
+
+/* What the program is given and gives back is reported here, above whoever stands between it and the driver. */
+TEST(r91_the_runtime_is_the_witness_of_every_entrance)
+{
+    void *p, *q, *managed;
+    size_t pitch;
+    cudaMemPool_t pool;
+    cudaStream_t stream;
+
+    REQUIRE_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    CHECK_EQ(figures().births, 0);
+    p = device_memory(BYTES);
+    CHECK_EQ(figures().births, 1);
+    CHECK_EQ(cudaMallocAsync(&q, BYTES, stream), cudaSuccess);
+    CHECK_EQ(figures().births, 2);
+    CHECK_EQ(cudaFreeAsync(q, stream), cudaSuccess);
+    CHECK_EQ(figures().deaths, 1);
+    REQUIRE_EQ(cudaDeviceGetDefaultMemPool(&pool, 0), cudaSuccess);
+    CHECK_EQ(cudaMallocFromPoolAsync(&q, BYTES, pool, stream), cudaSuccess);
+    CHECK_EQ(figures().births, 3);
+    CHECK_EQ(figures().reuses, 1); /* the pool gave the same bytes out again */
+    CHECK_EQ(figures().cross_stream_reuses, 0);
+    CHECK_EQ(cudaFree(q), cudaSuccess);
+    CHECK_EQ(cudaFree(p), cudaSuccess);
+    CHECK_EQ(figures().deaths, 3);
+    CHECK_EQ(cudaMallocPitch(&p, &pitch, 100, 100), cudaSuccess);
+    CHECK_EQ(cudaMallocManaged(&managed, BYTES, 1), cudaSuccess);
+    CHECK_EQ(figures().births, 5);
+    CHECK_EQ(cudaFree(NULL), cudaSuccess);
+    CHECK_EQ(figures().deaths, 3);
 }
 
 TEST(what_is_copied_in_comes_out)
@@ -298,6 +345,74 @@ TEST(a_step_is_captured_and_launched_again)
     CHECK_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
     CHECK_EQ(cudaGraphDestroy(graph), cudaSuccess);
     host_tensor_free(expected, 8192);
+}
+
+static unsigned byte_at(const void *ptr)
+{
+    unsigned char value = 0;
+
+    REQUIRE_EQ(cudaMemcpy(&value, ptr, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+    return value;
+}
+
+/* As programs make them that do not capture: a set, a copy, a kernel, a child, memory of the graph. */
+TEST(graphs_are_made_by_hand_and_changed)
+{
+    CUDA_MEMSET_NODE_PARAMS set = {.value = 5, .elementSize = 1, .width = 64, .height = 1};
+    CUDA_MEM_ALLOC_NODE_PARAMS alloc = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+            .bytesize = BYTES};
+    unsigned char *p = device_memory(BYTES);
+    uint64_t bytes = 4096;
+    uint32_t seed = 3;
+    void *dst = p + 8192;
+    void *args[] = {&dst, &bytes, &seed};
+    struct cudaKernelNodeParams launch = {.func = (void *)kernel("kedge_fill"),
+            .gridDim = {1, 1, 1},
+            .blockDim = {64, 1, 1},
+            .kernelParams = args};
+    cudaGraph_t graph;
+    cudaGraph_t child;
+    cudaGraphNode_t nodes[5];
+    cudaGraphExec_t exec;
+    void *own;
+
+    REQUIRE_EQ(cudaGraphCreate(&graph, 0), cudaSuccess);
+    REQUIRE_EQ(cudaGraphAddMemAllocNode(
+                       &nodes[0], graph, NULL, 0, (struct cudaMemAllocNodeParams *)(void *)&alloc),
+            cudaSuccess);
+    set.dst = alloc.dptr;
+    own = (void *)(uintptr_t)alloc.dptr;
+    REQUIRE_EQ(cudaGraphAddMemsetNode(&nodes[1], graph, &nodes[0], 1,
+                       (const struct cudaMemsetParams *)(const void *)&set),
+            cudaSuccess);
+    REQUIRE_EQ(cudaGraphAddMemcpyNode1D(
+                       &nodes[2], graph, &nodes[1], 1, p, own, 64, cudaMemcpyDeviceToDevice),
+            cudaSuccess);
+    REQUIRE_EQ(cudaGraphAddMemFreeNode(&nodes[3], graph, &nodes[2], 1, own), cudaSuccess);
+    REQUIRE_EQ(cudaGraphCreate(&child, 0), cudaSuccess);
+    REQUIRE_EQ(cudaGraphAddKernelNode(&nodes[4], child, NULL, 0, &launch), cudaSuccess);
+    REQUIRE_EQ(cudaGraphAddChildGraphNode(&nodes[4], graph, &nodes[1], 1, child), cudaSuccess);
+    REQUIRE_EQ(cudaGraphInstantiateWithFlags(&exec, graph, 0), cudaSuccess);
+    REQUIRE_EQ(cudaGraphLaunch(exec, NULL), cudaSuccess);
+    REQUIRE_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    CHECK_EQ(byte_at(p + 63), 5);
+    CHECK_EQ(byte_at(p + 64), 0);
+    set.value = 7;
+    REQUIRE_EQ(cudaGraphExecMemsetNodeSetParams(
+                       exec, nodes[1], (const struct cudaMemsetParams *)(const void *)&set),
+            cudaSuccess);
+    REQUIRE_EQ(cudaGraphExecMemcpyNodeSetParams1D(
+                       exec, nodes[2], p + 64, own, 64, cudaMemcpyDeviceToDevice),
+            cudaSuccess);
+    REQUIRE_EQ(cudaGraphLaunch(exec, NULL), cudaSuccess);
+    REQUIRE_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    CHECK_EQ(byte_at(p), 5);
+    CHECK_EQ(byte_at(p + 64), 7);
+    CHECK_EQ(cudaGraphNodeSetEnabled(exec, nodes[3], 0), cudaErrorInvalidValue);
+    launch.func = args;
+    CHECK_EQ(cudaGraphAddKernelNode(&nodes[4], child, NULL, 0, &launch),
+            cudaErrorInvalidDeviceFunction);
 }
 
 TEST(an_unsafe_call_ends_a_capture_unless_the_thread_relaxed_it)

@@ -7,9 +7,16 @@
 #    include <cuda_profiler_api.h>
 #    include <cuda_runtime_api.h>
 #    define KEDGE_ABI_PROTOTYPES_ONLY /* a prototype of ours that differs does not compile */
+#    include "tests/sim/runtime_nodes.h"
 #    include "tests/sim/sim_abi.h"
+/* Structures of the runtime that are passed on as the driver's. */
+#    define DRIVERS(type, runtime)     struct runtime
+#    define SIDE(field, runtime_field) runtime_field
 #else
+#    include "tests/sim/runtime_nodes.h"
 #    include "tests/sim/sim_abi.h"
+#    define DRIVERS(type, runtime)     type
+#    define SIDE(field, runtime_field) field
 #endif
 
 #include <stddef.h>
@@ -17,7 +24,10 @@
 
 #define TYPE(type)         printf("%s %zu\n", #type, sizeof(type));
 #define FIELD(type, field) printf("%s.%s %zu\n", #type, #field, offsetof(type, field));
-#define VALUE(name)        printf("%s %lld\n", #name, (long long)(name));
+#define SAME(type, runtime, field, runtime_field)                                       \
+    printf("%s %zu %s %zu\n", #runtime, sizeof(DRIVERS(type, runtime)), #runtime_field, \
+            offsetof(DRIVERS(type, runtime), SIDE(field, runtime_field)));
+#define VALUE(name) printf("%s %lld\n", #name, (long long)(name));
 
 int main(void)
 {
@@ -40,6 +50,27 @@ int main(void)
     FIELD(CUdevprop, regsPerBlock)
     FIELD(CUdevprop, clockRate)
     FIELD(CUdevprop, textureAlign)
+    FIELD(struct cudaKernelNodeParams, gridDim)
+    FIELD(struct cudaKernelNodeParams, blockDim)
+    FIELD(struct cudaKernelNodeParams, sharedMemBytes)
+    FIELD(struct cudaKernelNodeParams, kernelParams)
+    FIELD(struct cudaKernelNodeParams, extra)
+    SAME(CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams, pitch, pitch)
+    SAME(CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams, value, value)
+    SAME(CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams, elementSize, elementSize)
+    SAME(CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams, width, width)
+    SAME(CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams, height, height)
+    SAME(CUDA_HOST_NODE_PARAMS, cudaHostNodeParams, fn, fn)
+    SAME(CUDA_HOST_NODE_PARAMS, cudaHostNodeParams, userData, userData)
+    SAME(CUDA_MEM_ALLOC_NODE_PARAMS, cudaMemAllocNodeParams, accessDescs, accessDescs)
+    SAME(CUDA_MEM_ALLOC_NODE_PARAMS, cudaMemAllocNodeParams, bytesize, bytesize)
+    SAME(CUDA_MEM_ALLOC_NODE_PARAMS, cudaMemAllocNodeParams, dptr, dptr)
+    SAME(CUDA_GRAPH_INSTANTIATE_PARAMS, cudaGraphInstantiateParams_st, hUploadStream, uploadStream)
+    SAME(CUDA_GRAPH_INSTANTIATE_PARAMS, cudaGraphInstantiateParams_st, hErrNode_out, errNode_out)
+    SAME(CUDA_GRAPH_INSTANTIATE_PARAMS, cudaGraphInstantiateParams_st, result_out, result_out)
+    SAME(CUgraphExecUpdateResultInfo, cudaGraphExecUpdateResultInfo_st, errorNode, errorNode)
+    SAME(CUgraphExecUpdateResultInfo, cudaGraphExecUpdateResultInfo_st, errorFromNode,
+            errorFromNode)
     TYPE(CUstreamAttrID)
     TYPE(CUstreamAttrValue)
     VALUE(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY)

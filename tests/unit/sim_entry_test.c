@@ -156,7 +156,10 @@ static void bad_settings(void)
     sim_env("SIMCUDA_DEVICES", "99");
     sim_env("SIMCUDA_LAG", "-1");
     sim_env("SIMCUDA_ORACLE", "maybe");
-    sim_env("SIMCUDA_FAIL", "cuMemAlloc:0:2,x,cuMemFree:1:success,cuMemFree:1:0");
+    sim_env("SIMCUDA_FAIL", "cuMemAlloc:0:2,x,cuMemFree:1:success,cuMemFree:1:0,oom:lots,oom:1M:0");
+    sim_env("SIMCUDA_PARK", "cuMemAlloc,cuMemAlloc:0:step,cuMemAlloc:1:");
+    sim_env("SIMCUDA_BANDWIDTH", "fast");
+    sim_env("SIMCUDA_COMPUTE", "0");
     sim_env("SIMCUDA_COSTS", "/no/such/file");
     sim_env("SIMCUDA_LOG", "/no/such/folder/log");
     sim_start();
@@ -168,7 +171,8 @@ static void bad_settings(void)
 TEST(bad_settings_get_one_line_each_and_the_default)
 {
     static const char *const names[] = {"SIMCUDA_MEMORY", "SIMCUDA_SCHED", "SIMCUDA_DEVICES",
-            "SIMCUDA_LAG", "SIMCUDA_ORACLE", "SIMCUDA_FAIL", "SIMCUDA_COSTS", "SIMCUDA_LOG"};
+            "SIMCUDA_LAG", "SIMCUDA_ORACLE", "SIMCUDA_FAIL", "SIMCUDA_COSTS", "SIMCUDA_LOG",
+            "SIMCUDA_PARK", "SIMCUDA_BANDWIDTH", "SIMCUDA_COMPUTE"};
     int lines = 0;
 
     REQUIRE(pipe(message_pipe) == 0);
@@ -177,7 +181,7 @@ TEST(bad_settings_get_one_line_each_and_the_default)
     REQUIRE(read(message_pipe[0], messages, sizeof(messages) - 1) > 0);
     for (const char *c = messages; *c; c++)
         lines += *c == '\n';
-    CHECK_EQ(lines, 11); /* four of them for SIMCUDA_FAIL */
+    CHECK_EQ(lines, 18); /* six of them for SIMCUDA_FAIL, three for SIMCUDA_PARK */
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         CHECK(strstr(messages, names[i]) != NULL);
 }

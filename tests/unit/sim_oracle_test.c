@@ -296,3 +296,74 @@ TEST(is_not_confused_by_odd_witnesses)
 {
     CHECK_EQ(sim_in_child(odd_witnesses), 0);
 }
+
+/* ---- what a suite exercised ---- */
+
+static void exercise(void)
+{
+    CUdeviceptr ptr;
+    CUcontext second;
+    CUstream s, t;
+
+    CU(cuInit(0));
+    CU(cuDevicePrimaryCtxRetain(&second, 1));
+    CU(cuCtxSetCurrent(second));
+    CU(cuMemAlloc_v2(&ptr, 2 * MIB));
+    CU(cuMemFree_v2(ptr));
+    sim_start();
+    ptr = sim_alloc(4 * MIB);
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    t = sim_stream(0);
+    CU(cuMemsetD8Async(ptr, 1, 8, s));
+    CU(cuMemsetD8Async(ptr, 1, 8, t));
+    CU(cuMemsetD8Async(ptr, 1, 8, CU_STREAM_PER_THREAD));
+    CU(cuMemsetD8_v2(ptr, 1, 8));
+    CU(cuCtxSynchronize());
+    /* two neighbours die on two streams, and one is born on the bytes of both */
+    simcuda_witness_birth(ptr, 2 * MIB, s);
+    simcuda_witness_birth(ptr + 2 * MIB, 2 * MIB, t);
+    simcuda_witness_death(ptr, s);
+    simcuda_witness_death(ptr + 2 * MIB, t);
+    simcuda_witness_birth(ptr, 4 * MIB, s);
+    CU(cuCtxSetCurrent(second));
+    CU(cuMemcpyDtoD_v2(ptr, ptr + MIB, 100)); /* a copy of device 1 of memory of device 0 */
+    CU(cuCtxSynchronize());
+    exit(0);
+}
+
+static uint64_t value_of(const char *text, const char *name)
+{
+    char line[64];
+    const char *at;
+
+    (void)snprintf(line, sizeof(line), "\n%s ", name);
+    at = strstr(text, line);
+    REQUIRE(at != NULL);
+    return strtoull(at + strlen(line), NULL, 10);
+}
+
+TEST(r92_the_device_says_what_a_run_exercised)
+{
+    static char text[8192];
+    char path[] = "/tmp/simcuda_stats_XXXXXX";
+    int fd = mkstemp(path);
+
+    REQUIRE(fd >= 0);
+    sim_env("SIMCUDA_DEVICES", "2");
+    sim_env("SIMCUDA_STATS", path);
+    CHECK_EQ(sim_in_child(exercise), 0);
+    REQUIRE(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    unlink(path);
+    CHECK_EQ(value_of(text, "on_non_blocking"), 1);
+    CHECK_EQ(value_of(text, "on_blocking"), 1);
+    CHECK_EQ(value_of(text, "on_per_thread"), 1);
+    CHECK_EQ(value_of(text, "on_legacy"), 2);
+    CHECK_EQ(value_of(text, "reuses"), 1);
+    CHECK_EQ(value_of(text, "merged_reuses"), 1);
+    CHECK_EQ(value_of(text, "peer_accesses"), 2); /* read and written */
+    CHECK_EQ(value_of(text, "devices_used"), 2);
+    CHECK_EQ(value_of(text, "device_1_peak"), 2 * MIB);
+    CHECK_EQ(value_of(text, "graph_launches"), 0);
+    CHECK_EQ(value_of(text, "context_records"), 0);
+}

@@ -93,7 +93,7 @@ static void open_memory(void)
     tell(to_parent, &done, 1);
 }
 
-TEST(r23_r60_an_interior_pointer_exports_its_base_to_another_process)
+TEST(r60_an_interior_pointer_exports_its_base_to_another_process)
 {
     pid_t pid = other_process(open_memory);
     struct message message = {0};
@@ -174,6 +174,64 @@ TEST(r60_events_order_the_work_of_two_processes)
     CHECK_EQ(cuEventQuery(event), CUDA_SUCCESS);
     CHECK_EQ(byte_at(ptr + 1), 5);
     join(pid);
+}
+
+/* A host function of the one process that ends when the other says so: until then the record is not done. */
+static void wait_for_the_other(void *unused)
+{
+    char step;
+
+    (void)unused;
+    hear(to_parent, &step, 1);
+}
+
+static void wait_before_it_is_done(void)
+{
+    struct message message;
+    CUdeviceptr base;
+    CUevent event;
+    CUstream s;
+    char step = 1;
+
+    hear(to_child, &message, sizeof(message));
+    sim_start();
+    CU(cuIpcOpenMemHandle_v2(&base, message.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CU(cuIpcOpenEventHandle(&event, message.event));
+    while (cuEventQuery(event) == CUDA_SUCCESS)
+        (void)usleep(1000); /* not recorded yet */
+    CHECK_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuStreamWaitEvent(s, event, 0));
+    CU(cuMemcpyDtoDAsync_v2(base + 1, base, 1, s));
+    CHECK_EQ(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+    tell(to_parent, &step, 1);
+    CU(cuStreamSynchronize(s));
+    CHECK_EQ(byte_at(base + 1), 5);
+    CU(cuEventSynchronize(event));
+}
+
+TEST(r60_a_stream_waits_for_the_work_of_another_process)
+{
+    pid_t pid = other_process(wait_before_it_is_done);
+    struct message message = {0};
+    CUdeviceptr ptr;
+    CUevent event;
+    CUstream s;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    ptr = sim_alloc(4 * MIB);
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    CU(cuIpcGetEventHandle(&message.event, event));
+    CU(cuIpcGetMemHandle(&message.memory, ptr));
+    tell(to_child, &message, sizeof(message));
+    CU(cuLaunchHostFunc(s, wait_for_the_other, NULL));
+    CU(cuMemsetD8Async(ptr, 5, 1, s));
+    CU(cuEventRecord(event, s)); /* returns when the host function has */
+    CHECK_EQ(cuEventQuery(event), CUDA_SUCCESS);
+    join(pid);
+    CHECK_EQ(byte_at(ptr + 1), 5);
 }
 
 /* ---- handles of physical memory ---- */

@@ -99,21 +99,24 @@ TEST(r60_memory_is_short_above_a_mark)
     (void)sim_alloc(4 * MIB);
 }
 
-TEST(r60_memory_is_short_until_enough_was_given_back)
+TEST(r60_memory_is_short_until_enough_was_freed)
 {
-    CUdeviceptr first, second, ptr;
+    CUdeviceptr first, second, small, ptr;
 
-    sim_env("SIMCUDA_FAIL", "oom:8M:2");
+    sim_env("SIMCUDA_FAIL", "oom:8M:3");
     sim_start();
+    small = sim_alloc(100);
     first = sim_alloc(4 * MIB);
     second = sim_alloc(2 * MIB);
     CU(cuMemFree_v2(second)); /* before the first refusal: counts nothing */
-    second = sim_alloc(4 * MIB);
+    second = sim_alloc(2 * MIB);
     CHECK_EQ(cuMemAlloc_v2(&ptr, 16 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
     CU(cuMemFree_v2(first));
-    CHECK_EQ(cuMemAlloc_v2(&ptr, 16 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    CU(cuMemFree_v2(small));
+    CHECK_EQ(cuMemAllocAsync(&ptr, 16 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY);
     CU(cuMemFree_v2(second));
     CU(cuMemAlloc_v2(&ptr, 16 * MIB));
+    CU(cuMemAllocAsync(&ptr, 16 * MIB, NULL));
 }
 
 /* ---- threads that stand at a call ---- */
@@ -173,6 +176,7 @@ TEST(r66_the_environment_says_which_call_stands_until_when)
     pthread_join(thread, NULL);
     CHECK_EQ(simcuda_calls("cuMemAlloc"), 2);
     CHECK_EQ(sim_figures().parks, 1);
+    CHECK_EQ(sim_figures().park_timeouts, 0);
 }
 
 static void *alloc_parked(void *unused)
@@ -198,6 +202,7 @@ TEST(r66_a_thread_that_stands_is_let_go_by_hand)
         pthread_join(threads[i], NULL);
     CHECK_EQ(simcuda_calls("cuMemAlloc"), 2);
     CHECK_EQ(sim_figures().parks, 2);
+    CHECK_EQ(sim_figures().park_timeouts, 0);
 }
 
 /* ---- the hook ---- */
