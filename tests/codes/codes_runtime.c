@@ -236,7 +236,8 @@ static void op_capture(void)
         if (state.step - captured_at < 4)
             return;
         r = RUN(cudaStreamEndCapture, captured, &graph);
-        captured = NULL;
+        if (r != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+            captured = NULL;
         if (r == CUDA_SUCCESS && graph)
             (void)RUN(cudaGraphDestroy, graph);
     } else if (slot >= 0) {
@@ -296,6 +297,16 @@ static void op_reset(void)
     look_at_errors(r);
 }
 
+/* Only the thread that began a capture may end it, unless it is a relaxed one. */
+static void end_capture(void)
+{
+    cudaGraph_t graph = NULL;
+
+    if (captured
+            && RUN(cudaStreamEndCapture, captured, &graph) != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+        captured = NULL;
+}
+
 static void run_one(void)
 {
     static void (*const ops[])(void) = {op_malloc, op_malloc, op_malloc, op_malloc_async,
@@ -307,8 +318,6 @@ static void run_one(void)
 
 void runtime_program(uint32_t steps)
 {
-    cudaGraph_t graph = NULL;
-
     load();
     state.one_context = state.one_context || one_in(2);
     for (state.step = 0; state.step < steps; state.step++) {
@@ -317,8 +326,8 @@ void runtime_program(uint32_t steps)
         else
             run_one();
     }
-    if (captured)
-        (void)RUN(cudaStreamEndCapture, captured, &graph);
+    end_capture();
+    elsewhere(end_capture);
     for (int i = 0; i < BLOCKS; i++)
         if (state.blocks[i].kind != BLOCK_NONE)
             (void)RUN(cudaFree, (void *)(uintptr_t)state.blocks[i].ptr);
