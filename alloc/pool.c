@@ -979,7 +979,7 @@ void pool_synchronised(struct pool *pool)
     }
 }
 
-void pool_stream_gone(struct pool *pool, uint64_t stream_key)
+static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
 {
     struct stream *stream;
     uint64_t number;
@@ -997,7 +997,7 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key)
     if (!stream)
         return;
     if (needed)
-        r = reclaim_record(pool, index, &number);
+        r = may_record ? reclaim_record(pool, index, &number) : -ENOENT;
     lock_take(&pool->lock);
     if (lookup_find(&pool->stream_of, stream_key) == stream) {
         if (r != 0)
@@ -1009,6 +1009,16 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key)
         heap_forget_streams(pool);
     }
     lock_drop(&pool->lock);
+}
+
+void pool_stream_gone(struct pool *pool, uint64_t stream_key)
+{
+    stream_gone(pool, stream_key, true);
+}
+
+void pool_stream_lost(struct pool *pool, uint64_t stream_key)
+{
+    stream_gone(pool, stream_key, false);
 }
 
 /* A mapped heap without VMM has plain segments of several contexts: those of the dead one go. */

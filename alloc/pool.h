@@ -297,6 +297,10 @@ void pool_synchronised(struct pool *pool);
  * stream's only after this call. */
 void pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
+/* A stream went without a word, or cannot be asked any more: a thread's own stream ends with the thread. No driver call:
+ * what no fence covers yet waits for a full one. */
+void pool_stream_lost(struct pool *pool, uint64_t stream_key);
+
 /* A context is about to die. Its plain heap is forgotten, and its private heap serves nobody any more but stays as it is:
  * work that uses it runs until the context is dead. No driver call. */
 void pool_context_going(struct pool *pool, uint64_t context);

@@ -123,12 +123,12 @@ enum memclass {
     MEMCLASS_ARRAY_GUESS, /* size computed from the array's description */
     MEMCLASS_GRAPH,       /* a memory node of a graph, or made on a stream that is captured */
     MEMCLASS_DEVICE_END,
-    MEMCLASS_HOST =
-            MEMCLASS_DEVICE_END, /* pinned, or made on the host by a pool or a physical handle */
-    MEMCLASS_REGISTERED,         /* the program's own memory, pinned later */
-    MEMCLASS_IMPORTED,           /* of another process */
-    MEMCLASS_EXTERNAL,           /* of another interface (Vulkan, OpenGL ...) */
-    MEMCLASS_MULTICAST,          /* an address space over memory that is counted elsewhere */
+    /* pinned, or made on the host by a pool or a physical handle */
+    MEMCLASS_HOST = MEMCLASS_DEVICE_END,
+    MEMCLASS_REGISTERED, /* the program's own memory, pinned later */
+    MEMCLASS_IMPORTED,   /* of another process */
+    MEMCLASS_EXTERNAL,   /* of another interface (Vulkan, OpenGL ...) */
+    MEMCLASS_MULTICAST,  /* an address space over memory that is counted elsewhere */
     MEMCLASS_VIRTUAL,    /* reserved addresses, no memory */
     MEMCLASS_COUNT,
 };

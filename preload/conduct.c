@@ -4,6 +4,7 @@
 #include "preload/addrmap.h"
 #include "preload/backend.h"
 #include "preload/bypass.h"
+#include "preload/coverage.h"
 #include "preload/cuda_abi.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
@@ -172,36 +173,6 @@ int conduct_start(void)
 }
 
 /* ---- what the capture is told --------------------------------------------------------------- */
-
-static void tell_coverage(void)
-{
-    static const struct {
-        enum resolve_route route;
-        const char *name;
-    } routes[] = {
-            {ROUTE_LINKED, "symbol"}, {ROUTE_DLSYM, "dlsym"}, {ROUTE_GPA, "cuGetProcAddress"}};
-
-    for (int slot = 0; slot < SLOT_HOOKS; slot++)
-        for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-            uint64_t count = resolve_count((enum resolve_slot)slot, routes[i].route);
-
-            if (count > 0)
-                told(capture_coverage(
-                        resolve_row((enum resolve_slot)slot)->symbol, routes[i].name, count));
-        }
-    for (int i = 0; i < DOOR_COUNT; i++) {
-        enum resolve_door door = (enum resolve_door)i;
-
-        if (resolve_door_count(door) > 0)
-            told(capture_coverage(resolve_door_name(door), "symbol", resolve_door_count(door)));
-    }
-}
-
-void conduct_tell_coverage(void)
-{
-    if (resolve_coverage_news())
-        tell_coverage();
-}
 
 /* Once per device: three questions that the driver answers from its tables. */
 static void tell_device(int device)
@@ -394,7 +365,7 @@ static void record_alloc(const struct conduct_request *request, const struct out
             .rule = request->plan.rule,
     };
 
-    conduct_tell_coverage();
+    coverage_tell(false);
     tell_device(request->tag.device);
     told(capture_alloc(&info));
     tell_reserved(outcome);
@@ -421,6 +392,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
             request->entrance == ENTRANCE_STREAM ? request->stream.device : request->context.device;
     int r;
 
+    coverage_look();
     (void)where_am_i(request->size, device, &request->tag);
     make_plan(request);
     if (!is_ours(request) || bypass_wants(&request->tag, request->caller))
@@ -482,7 +454,7 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
             record_oom(request, result);
         return;
     }
-    conduct_tell_coverage();
+    coverage_tell(false);
     tell_device(request->tag.device);
     request->tag.size = size;
     info.seq = next_seq();
@@ -764,7 +736,7 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
         (void)where_am_i(size, device, &tag);
     else
         outside_tag(size, device, &tag);
-    conduct_tell_coverage();
+    coverage_look();
     if (memclass == MEMCLASS_GRAPH)
         atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
     info.seq = next_seq();

@@ -128,9 +128,6 @@ void conduct_note_reserved(int device);
 /* KEDGE_POOL=meminfo=driver. */
 bool conduct_meminfo_raw(void);
 
-/* Which hooks were reached, if that changed. */
-void conduct_tell_coverage(void);
-
 /* In the child of a fork. */
 void conduct_fork_child(void);
 

@@ -547,8 +547,23 @@ typedef enum CUoutput_mode_enum {
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
+typedef enum CUexecAffinityType_enum {
+    CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0
+} CUexecAffinityType;
+
+typedef struct CUexecAffinitySmCount_st {
+    unsigned int val;
+} CUexecAffinitySmCount;
+
+typedef struct CUexecAffinityParam_st {
+    CUexecAffinityType type;
+    union {
+        CUexecAffinitySmCount smCount;
+    } param;
+} CUexecAffinityParam;
+
 typedef struct CUctxCreateParams_st {
-    void *execAffinityParams; /* CUexecAffinityParam *, not spoken here */
+    CUexecAffinityParam *execAffinityParams;
     int numExecAffinityParams;
     void *cigParams; /* CUctxCigParam *, not spoken here */
 } CUctxCreateParams;
@@ -1448,6 +1463,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice, unsigned int);
 
 /* contexts */
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+CUresult cuCtxCreate_v3(CUcontext *, CUexecAffinityParam *, int, unsigned int, CUdevice);
 CUresult cuCtxCreate_v4(CUcontext *, CUctxCreateParams *, unsigned int, CUdevice);
 CUresult cuCtxDestroy(CUcontext);
 CUresult cuCtxDestroy_v2(CUcontext);
@@ -1594,12 +1610,11 @@ CUresult cuIpcOpenEventHandle(CUevent *, CUipcEventHandle);
 CUresult cuImportExternalMemory(CUexternalMemory *, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *);
 CUresult cuExternalMemoryGetMappedBuffer(
         CUdeviceptr *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *);
-CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *, CUexternalMemory,
-        const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *);
+CUresult cuExternalMemoryGetMappedMipmappedArray(
+        CUmipmappedArray *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *);
 CUresult cuDestroyExternalMemory(CUexternalMemory);
 CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *, size_t *, CUgraphicsResource);
-CUDA_ABI_PTSZ(
-        CUresult, cuGraphicsUnmapResources, (unsigned int, CUgraphicsResource *, CUstream));
+CUDA_ABI_PTSZ(CUresult, cuGraphicsUnmapResources, (unsigned int, CUgraphicsResource *, CUstream));
 
 /* copies that return when the call may */
 CUDA_ABI_PTDS(CUresult, cuMemcpy, (CUdeviceptr, CUdeviceptr, size_t));
@@ -1803,6 +1818,8 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_
         const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
 CUresult cuGraphAddHostNode(
         CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
+CUresult cuGraphHostNodeGetParams(CUgraphNode, CUDA_HOST_NODE_PARAMS *);
+CUresult cuGraphHostNodeSetParams(CUgraphNode, const CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphAddChildGraphNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph);
 CUresult cuGraphAddEmptyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
 CUresult cuGraphAddEventRecordNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);

@@ -47,8 +47,8 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 
     if (__builtin_mul_overflow(bytes, height, &bytes)
             || __builtin_mul_overflow(bytes, depth, &bytes)
-            || __builtin_mul_overflow(
-                    bytes, at_least_one(desc->NumChannels) * channel_bits(desc->Format) / 8, &bytes))
+            || __builtin_mul_overflow(bytes,
+                    at_least_one(desc->NumChannels) * channel_bits(desc->Format) / 8, &bytes))
         return 0;
     return bytes;
 }
@@ -87,8 +87,7 @@ static uint64_t drivers_word(CUarray array, CUmipmappedArray mipmap, int device)
 static void made(CUarray array, CUmipmappedArray mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc,
         unsigned levels)
 {
-    bool mapped_later =
-            (desc->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
+    bool mapped_later = (desc->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
     uint64_t handle = array ? (uintptr_t)array : (uintptr_t)mipmap;
     int device = conduct_device();
     uint64_t size = mapped_later ? 0 : drivers_word(array, mipmap, device);

@@ -40,6 +40,20 @@ CUresult cuCtxCreate_v2(CUcontext *ret_context, unsigned int flags, CUdevice dev
     return result;
 }
 
+CUresult cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
+        unsigned int flags, CUdevice device)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuCtxCreate_v3))
+        return REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
+    result = REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
+    if (result == CUDA_SUCCESS && ret_context)
+        context_note(*ret_context);
+    life_leave();
+    return result;
+}
+
 CUresult cuCtxCreate_v4(
         CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {
@@ -83,8 +97,7 @@ static bool is_alive(const struct ending *ending)
     struct context context;
 
     context_note(ending->handle);
-    return context_of_handle(ending->handle, &context)
-            && context.generation == ending->generation;
+    return context_of_handle(ending->handle, &context) && context.generation == ending->generation;
 }
 
 /* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */

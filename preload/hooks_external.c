@@ -26,15 +26,14 @@ CUresult cuImportExternalMemory(
     return result;
 }
 
-CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret_ptr, CUexternalMemory memory,
-        const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
+CUresult cuExternalMemoryGetMappedBuffer(
+        CUdeviceptr *ret_ptr, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
 {
     bool entered = life_enter(SLOT_cuExternalMemoryGetMappedBuffer);
     CUresult result = REAL(cuExternalMemoryGetMappedBuffer)(ret_ptr, memory, desc);
 
     if (entered && result == CUDA_SUCCESS && ret_ptr) /* freed by cuMemFree */
-        conduct_made(
-                MEMCLASS_EXTERNAL, *ret_ptr, 0, conduct_device());
+        conduct_made(MEMCLASS_EXTERNAL, *ret_ptr, 0, conduct_device());
     if (entered)
         life_leave();
     return result;

@@ -5,6 +5,7 @@
  * figure: its pool keeps memory between launches. That one is asked for when a device is looked at (conduct_look).
  */
 #include "preload/conduct.h"
+#include "preload/hostfn.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 
@@ -69,11 +70,13 @@ static bool wants_room(const CUgraphNodeParams *params, CUresult result)
 CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
         size_t count, CUgraphNodeParams *params)
 {
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy); /* asks who calls, so before entering */
     bool entered = life_enter(SLOT_cuGraphAddNode);
-    CUresult result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, params);
+    CUresult result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, given);
 
     if (entered && wants_room(params, result))
-        result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, params);
+        result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, given);
     if (entered && result == CUDA_SUCCESS && params)
         added_node(params);
     if (entered)
@@ -84,11 +87,13 @@ CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode 
 CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
         const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy); /* asks who calls, so before entering */
     bool entered = life_enter(SLOT_cuGraphAddNode_v2);
-    CUresult result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, params);
+    CUresult result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, given);
 
     if (entered && wants_room(params, result))
-        result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, params);
+        result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, given);
     if (entered && result == CUDA_SUCCESS && params)
         added_node(params);
     if (entered)

@@ -250,7 +250,8 @@ static struct addrmap_entry *around_locked(devptr_t ptr)
     for (uint32_t i = 0; i < vmm_mappings.capacity; i++) {
         struct addrmap_entry *mapping = &vmm_mappings.slots[i];
 
-        if (mapping->key && mapping->key <= ptr && ptr - mapping->key < mapping->value[MAPPING_SIZE])
+        if (mapping->key && mapping->key <= ptr
+                && ptr - mapping->key < mapping->value[MAPPING_SIZE])
             return mapping;
     }
     return NULL;

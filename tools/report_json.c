@@ -47,15 +47,7 @@ static void json_quality(struct json *json, const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
 
-    json_begin(json, "coverage", '[');
-    for (size_t i = 0; i < capture->coverage_count; i++) {
-        json_begin(json, NULL, '{');
-        json_text(json, "hook", capture->coverage[i].hook);
-        json_text(json, "route", capture->coverage[i].route);
-        json_uint(json, "count", capture->coverage[i].count);
-        json_end(json, '}');
-    }
-    json_end(json, ']');
+    report_coverage_json(json, report);
     json_begin(json, "notes", '[');
     for (size_t i = 0; i < capture->note_count; i++)
         json_text(json, NULL, capture->note[i].text);

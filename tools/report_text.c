@@ -102,13 +102,7 @@ static void print_header(const struct report *report)
     }
     print_field("ended", end);
     free(end);
-    if (capture->coverage_count) {
-        uint64_t calls = 0;
-        for (size_t i = 0; i < capture->coverage_count; i++)
-            calls += capture->coverage[i].count;
-        printf("%-9s %zu hooks in use, %" PRIu64 " calls or look-ups (--json lists them)\n",
-                "coverage", capture->coverage_count, calls);
-    }
+    report_coverage_print(report);
     for (size_t i = 0; i < capture->note_count; i++)
         print_field(capture->note[i].severity ? "warning" : "note", capture->note[i].text);
     print_losses(report);

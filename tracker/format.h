@@ -129,8 +129,8 @@ struct format_header {
     char host[64];
     char rank[32];
     char program[96]; /* where_program(), for receipts */
-    uint32_t
-            class_count; /* classes that the writer knew; 0 = it recorded none (before classes came) */
+    /* classes that the writer knew; 0 = it recorded none (before classes came) */
+    uint32_t class_count;
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];

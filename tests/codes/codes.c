@@ -209,7 +209,8 @@ static void look_at_reference(CUresult got, CUresult *ret_effective, const char 
 static void catch_up(const char *rule)
 {
     if (strcmp(rule, "R2") == 0)
-        QUIET(cuMemFree_v2, unknown_address()); /* a call that spoils a capture, as the free would have */
+        QUIET(cuMemFree_v2,
+                unknown_address()); /* a call that spoils a capture, as the free would have */
     if (strcmp(rule, "R34") == 0)
         QUIET(cuCtxSynchronize); /* shows the error that the free did not see */
 }
@@ -476,8 +477,7 @@ static bool in_child(uint32_t seed, uint32_t variant)
         exit(99);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_REACHED)
         return false;
-    if (!WIFEXITED(status)
-            || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != EXIT_STOPPED))
+    if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != EXIT_STOPPED))
         printf("DIED %s %d\n", WIFEXITED(status) ? "status" : "signal",
                 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     return options.own || options.internal;
@@ -518,8 +518,9 @@ int main(int argc, char **argv)
     int at;
 
     if (!read_options(argc, argv, &at)) {
-        (void)fprintf(stderr, "usage: codes plain|capture|tight|sticky [--front driver|runtime] "
-                              "[--steps N] [--own] [--internal CODE] FIRST LAST [REFERENCE]\n");
+        (void)fprintf(stderr,
+                "usage: codes plain|capture|tight|sticky [--front driver|runtime] "
+                "[--steps N] [--own] [--internal CODE] FIRST LAST [REFERENCE]\n");
         return 2;
     }
     options.reference = argc > at + 2 ? argv[at + 2] : NULL;

@@ -181,7 +181,8 @@ CUstream some_stream(int *ret_slot);
 bool any_capture(void);
 
 int free_block_slot(void);
-int some_block(unsigned kinds); /* mask of 1 << enum block_kind; -1 = there is none; not a pinned one */
+int some_block(
+        unsigned kinds); /* mask of 1 << enum block_kind; -1 = there is none; not a pinned one */
 int pinned_block(void);
 void block_gone(int slot);
 void context_gone(int slot);

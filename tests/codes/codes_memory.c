@@ -225,8 +225,8 @@ static CUdeviceptr place(size_t *ret_size)
     *ret_size = 64;
     if (slot >= 0 && state.lazy && state.blocks[slot].context != codes_here)
         slot = -1; /* its free would not wait for this context */
-    if (slot < 0 || codes_here < 0
-            || state.blocks[slot].device != state.contexts[codes_here].device || one_in(8))
+    if (slot < 0 || codes_here < 0 || state.blocks[slot].device != state.contexts[codes_here].device
+            || one_in(8))
         return one_in(2) ? 0 : unknown_address();
     *ret_size = state.blocks[slot].size < HOST_BYTES ? state.blocks[slot].size : HOST_BYTES;
     return state.blocks[slot].ptr;

@@ -254,8 +254,7 @@ static void op_begin(void)
 {
     int slot;
     CUstream stream = some_stream(&slot);
-    CUstreamCaptureMode mode =
-            one_in(12) ? (CUstreamCaptureMode)7 : (CUstreamCaptureMode)chance(3);
+    CUstreamCaptureMode mode = one_in(12) ? (CUstreamCaptureMode)7 : (CUstreamCaptureMode)chance(3);
 
     journal_say(" stream %d mode %d", slot, (int)mode);
     /* A capture of a thread's own stream could be ended by nobody else. */
@@ -325,8 +324,7 @@ static void op_is_capturing(void)
 
 static void op_exchange(void)
 {
-    CUstreamCaptureMode mode =
-            one_in(12) ? (CUstreamCaptureMode)9 : (CUstreamCaptureMode)chance(3);
+    CUstreamCaptureMode mode = one_in(12) ? (CUstreamCaptureMode)9 : (CUstreamCaptureMode)chance(3);
 
     if (CALL(cuThreadExchangeStreamCaptureMode, &mode) == CUDA_SUCCESS)
         journal_answer("was %d", (int)mode);

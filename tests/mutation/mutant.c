@@ -11,16 +11,18 @@
  *
  * TEST_KEDGE_MUTATE is a list of the words of mutant.def, by comma; an unknown one ends the program, since a test of a
  * mutation that does not exist must not pass. Without words the library does what libkedge.so does. TEST_KEDGE_FIGURES names a
- * file that gets, when the program ends, what the run has exercised, a line "name number" each (R92).
+ * file that gets, when a process ends, what the run has exercised, a line "name number" each (R92).
  *
  * Threads: the words are fixed before the program's first call.
  */
 #include "alloc/pool.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
+#include "preload/config.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hostfn.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>
@@ -119,7 +121,7 @@ static void write_device_figures(int fd)
 __attribute__((destructor)) static void write_figures(void)
 {
     /* A program that used no device, a shell on the way for example, has nothing to say. */
-    FILE *file = the_pool && figures_path[0] ? fopen(figures_path, "we") : NULL;
+    FILE *file = the_pool && figures_path[0] ? fopen(figures_path, "ae") : NULL;
 
     if (!file)
         return;
@@ -222,6 +224,14 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
     changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
     return __real_pool_free(pool, ptr, &changed, ret);
+}
+
+int __real_pool_export(struct pool *pool, devptr_t ptr);
+int __wrap_pool_export(struct pool *pool, devptr_t ptr);
+
+int __wrap_pool_export(struct pool *pool, devptr_t ptr)
+{
+    return is_off[MUTANT_SHOWN] ? 0 : __real_pool_export(pool, ptr);
 }
 
 size_t __real_context_list(struct context *ret_contexts, size_t max);
@@ -365,4 +375,37 @@ void __wrap_gate_fence_leave(void)
 {
     if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT])
         __real_gate_fence_leave();
+}
+
+/* ---- host functions and the switch ---------------------------------------------------------- */
+
+struct hostfn __real_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data)
+{
+    if (is_off[MUTANT_CALLBACK])
+        return (struct hostfn){fn, callback, data, NULL};
+    return __real_hostfn_once(fn, callback, data);
+}
+
+const CUDA_HOST_NODE_PARAMS *__real_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy)
+{
+    return is_off[MUTANT_CALLBACK] ? params : __real_hostfn_host_node(params, copy);
+}
+
+unsigned __real_config_word(const struct config *config, enum config_id id);
+unsigned __wrap_config_word(const struct config *config, enum config_id id);
+
+unsigned __wrap_config_word(const struct config *config, enum config_id id)
+{
+    unsigned word = __real_config_word(config, id);
+
+    return is_off[MUTANT_OFF] && id == CONFIG_MODE ? 0 : word;
 }

@@ -24,6 +24,7 @@
 #define KEDGE_TESTS_SIM_SIM_CORE_H
 
 #include "preload/cuda_abi.h"
+#include "tests/sim/sim_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <pthread.h>
@@ -47,6 +48,7 @@ struct sim_config {
     uint64_t memory;
     int devices;
     uint64_t seed;
+    int version; /* that the driver says it is, and up to which it knows entries */
     enum sim_schedule schedule;
     uint64_t lag;
     bool oracle;
