@@ -80,7 +80,7 @@ struct pool_opts {
     uint32_t epoch_count;      /* or so many blocks */
     uint32_t fence_timeout_ms; /* the longest wait for one fence */
     bool mapped_only; /* stream requests are served from mapped memory or not at all: plain segments die with a context */
-    uint32_t mutate;           /* enum pool_mutation; tests only */
+    uint32_t mutate; /* enum pool_mutation; tests only */
 };
 
 /* Fills in the defaults; pool.c says why each is what it is. */

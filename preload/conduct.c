@@ -112,7 +112,8 @@ static int start_pool(const struct config *config)
     if (trim && trim->set)
         opts.trim = (enum pool_trim)trim->number;
     opts.export_safe = placement && placement->set && placement->number == 1;
-    opts.mapped_only = true; /* stream-ordered memory outlives the context that it was asked for in */
+    opts.mapped_only =
+            true; /* stream-ordered memory outlives the context that it was asked for in */
     meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }

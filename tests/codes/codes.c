@@ -97,7 +97,7 @@ static struct {
     uint32_t known; /* how many */
     enum rule rule;
     bool spared;
-    bool differed; /* by a rule */
+    bool differed;      /* by a rule */
     bool spared_before; /* the call before this one */
     bool injected;
     bool unfired; /* the failure that was to be has not happened */

@@ -241,7 +241,8 @@ static void op_capture(void)
         if (r == CUDA_SUCCESS && graph)
             (void)RUN(cudaGraphDestroy, graph);
     } else if (slot >= 0) {
-        r = RUN(cudaStreamBeginCapture, stream, one_in(8) ? 5 : (enum cudaStreamCaptureMode)chance(3));
+        r = RUN(cudaStreamBeginCapture, stream,
+                one_in(8) ? 5 : (enum cudaStreamCaptureMode)chance(3));
         captured = r == CUDA_SUCCESS ? stream : NULL;
         captured_at = state.step;
     } else {
@@ -303,7 +304,8 @@ static void end_capture(void)
     cudaGraph_t graph = NULL;
 
     if (captured
-            && RUN(cudaStreamEndCapture, captured, &graph) != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+            && RUN(cudaStreamEndCapture, captured, &graph)
+                    != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
         captured = NULL;
 }
 
