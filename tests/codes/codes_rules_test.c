@@ -186,9 +186,11 @@ TEST(r31_the_answer_to_a_full_device_is_out_of_memory)
 {
     CUdeviceptr ptr = 0;
 
+    REQUIRE(setenv("SIMCUDA_FAIL", "cuMemAlloc_v2:2+:999", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "reserve=0", 1) == 0); /* the driver is asked at once */
     client_init();
     CHECK_EQ(cu->cuMemAlloc_v2(&ptr, (size_t)1 << 40), CUDA_ERROR_OUT_OF_MEMORY);
-    CHECK_EQ(cu->cuMemAllocAsync(&ptr, (size_t)1 << 40, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_GE(client_calls("cuMemAlloc_v2"), 2);
 }
 
 TEST(r81_every_call_that_takes_memory_gets_what_the_heaps_can_spare)
@@ -225,6 +227,7 @@ TEST(r81_nothing_is_given_back_while_a_capture_runs)
     client_init();
     stream = new_stream(CU_STREAM_NON_BLOCKING);
     REQUIRE_EQ(cu->cuMemFree_v2(alloc(1536 * MB)), CUDA_SUCCESS);
+    (void)alloc(1 * MB); /* what was freed is known to be clean by now */
     REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemAllocPitch_v2(&ptr, &pitch, MB, 1024, 4), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_EQ(client_calls("cuMemFree_v2"), 0);
@@ -400,13 +403,15 @@ TEST(r10_while_a_capture_runs_kedge_records_asks_waits_for_and_trims_nothing)
         REQUIRE_EQ(cu->cuMemFree_v2(sync[i]), CUDA_SUCCESS);
         REQUIRE_EQ(cu->cuMemFreeAsync(async[i], stream), CUDA_SUCCESS);
     }
+    (void)alloc(64 * MB);
+    (void)alloc_async(64 * MB, stream);
     REQUIRE_EQ(cu->cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
     set_hook(watch);
     for (int i = 4; i < 8; i++) {
         CHECK_EQ(cu->cuMemFree_v2(sync[i]), CUDA_SUCCESS);
         CHECK_EQ(cu->cuMemFreeAsync(async[i], stream), CUDA_SUCCESS);
-        (void)cu->cuMemAlloc_v2(&ptr, 200 * MB);
-        (void)cu->cuMemAllocAsync(&ptr, 200 * MB, stream);
+        (void)cu->cuMemAlloc_v2(&ptr, 900 * MB);
+        (void)cu->cuMemAllocAsync(&ptr, 900 * MB, stream);
         CHECK_EQ(cu->cuMemAllocAsync(&ptr, 1 * MB, captured), CUDA_SUCCESS);
     }
     set_hook(NULL);
