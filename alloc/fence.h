@@ -55,6 +55,7 @@ struct fence_line {
     uint64_t recorded; /* the greatest number that has a fence */
     uint64_t passed;   /* all numbers up to here have passed */
     uint32_t marks;    /* how many wait */
+    bool stalled;      /* a wait ran out of time, and nothing of the line has passed since */
 };
 
 /* {stream -> point}; `stream` are indices of the pool's stream table. 0 entries = clean. */

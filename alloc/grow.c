@@ -493,9 +493,10 @@ static int may_grow(struct pool *pool, const struct serve *serve)
         return 0;
     if (pool->opts.cap && reserved + need > pool->opts.cap)
         return DRIVER_OUT_OF_MEMORY;
+    /* Our own opinion as long as there is another attempt: the driver has not refused anything yet. */
     if ((reserve || many) && drive_memory(pool, serve->request->device, &total, &available) == 0
             && available < need + reserve)
-        return DRIVER_OUT_OF_MEMORY;
+        return serve->last ? DRIVER_OUT_OF_MEMORY : -ENOSPC;
     return 0;
 }
 

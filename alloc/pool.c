@@ -674,12 +674,10 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
     }
     lock_drop(&pool->lock);
     *ret_count = walk.count;
-    if (walk.dead) {
+    if (walk.dead)
         reclaim_grace(pool, grace, walk.dead);
-        (void)reclaim_poll(pool, false); /* an error of the device shows at the next allocation */
-    } else {
+    else
         meta_put(grace, sizeof(*grace));
-    }
     return r;
 }
 

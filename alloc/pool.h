@@ -177,8 +177,8 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
 /* ── hints ── */
 
 /*
- * [driver] An anchor edge was passed: finds the hinted blocks that are due by it and, in trap and live, marks them dead and
- * lets the release go on as far as it can without waiting. Writes one outcome per due block, OUTCOME_SHADOW or
+ * An anchor edge was passed: finds the hinted blocks that are due by it and, in trap and live, marks them dead. Makes no
+ * driver call, since an edge may come in a host function or a capture: pool_poll lets the release go on. Writes one outcome per due block, OUTCOME_SHADOW or
  * OUTCOME_RELEASE or OUTCOME_REFUSED, at most `max` of them: *ret_count == max means that there may be more, call again
  * with the same edge.
  * 0, or -errno (then nothing was released that is not in the outcomes).

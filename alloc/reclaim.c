@@ -77,6 +77,8 @@ static bool pass(
     while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(line, number)) != NULL) {
         uint32_t index = mark->chain.head;
 
+        line->stalled = false;
+
         if (line == &pool->epochs)
             pool->waiting_bytes -= mark->chain.bytes;
         while (index) {
@@ -135,8 +137,10 @@ static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool
     unuse(mark, &puts);
     if (r > 0 || r == -EBUSY)
         pool->counters.fence_errors++;
-    if (r == -EAGAIN && wait)
+    if (r == -EAGAIN && wait) {
         pool->counters.timeouts++;
+        line->stalled = true;
+    }
     lock_drop(&pool->lock);
     put_all(pool, &puts);
     return r;
@@ -457,6 +461,16 @@ int reclaim_wait(struct pool *pool)
     if (r < 0)
         return -ETIMEDOUT;
     return r;
+}
+
+bool reclaim_is_stalled(struct pool *pool)
+{
+    bool stalled;
+
+    lock_take(&pool->lock);
+    stalled = pool->epochs.stalled;
+    lock_drop(&pool->lock);
+    return stalled;
 }
 
 /* ── points ── */

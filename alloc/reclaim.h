@@ -32,6 +32,9 @@ static inline bool reclaim_is_due(const struct pool *pool)
  * device's own error. */
 int reclaim_wait(struct pool *pool);
 
+/* True if the last wait for an epoch ran out of time and no epoch has passed since. */
+bool reclaim_is_stalled(struct pool *pool);
+
 /* Records the streams whose free blocks in this heap have points that no fence covers yet, asks the fences, makes clean
  * what has passed. Not those of stream `but` (0 = of all). 0 or > 0. */
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);

@@ -297,12 +297,13 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     return again > 0 && r > 0 ? r : again;
 }
 
-/* Above the budget: wait for the oldest epoch before holding more (R74). */
+/* Above the budget: wait for the oldest epoch before holding more (R74). Work that has outlasted one wait (a kernel that
+ * never ends) is not waited for again before something has passed: the driver can still serve (R6). */
 static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    while (excess(pool, serve) > 0) {
+    while (excess(pool, serve) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
         r = reclaim_wait(pool);

@@ -93,6 +93,8 @@ static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags,
     request.memclass = MEMCLASS_MANAGED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
+    if (conduct_make_room((int)result, request.context.device))
+        result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
 }

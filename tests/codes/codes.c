@@ -97,6 +97,8 @@ static struct {
     uint32_t known; /* how many */
     enum rule rule;
     bool spared;
+    bool differed;      /* by a rule */
+    bool spared_before; /* the call before this one */
     bool injected;
     bool unfired; /* the failure that was to be has not happened */
     char name[64];
@@ -142,6 +144,11 @@ static bool is_free(const char *name)
     return strncmp(name, "cuMemFree", 9) == 0 || strncmp(name, "cudaFree", 8) == 0;
 }
 
+bool journal_takes_error(void)
+{
+    return is_alloc(journal.name) || is_free(journal.name);
+}
+
 static bool is_sticky(int code)
 {
     return code == CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -162,6 +169,8 @@ static const char *rule_of(int want)
 {
     if (journal.unfired)
         return "served";
+    if (journal.spared_before && strcmp(journal.name, "cudaGetLastError") == 0)
+        return "after";
     if (want == CUDA_ERROR_OUT_OF_MEMORY && is_alloc(journal.name))
         return "oom";
     if (is_sticky(want) && (is_alloc(journal.name) || is_free(journal.name)))
@@ -175,7 +184,8 @@ static void look_at_reference(CUresult got, CUresult *ret_effective, const char 
 
     *ret_effective = got;
     *ret_rule = NULL;
-    journal.spared = false;
+    journal.spared_before = journal.spared || journal.differed;
+    journal.spared = journal.differed = false;
     if (!journal.reference || journal.number > journal.known)
         return;
     want = journal.reference[journal.number];
@@ -191,6 +201,7 @@ static void look_at_reference(CUresult got, CUresult *ret_effective, const char 
     if (!*ret_rule)
         return;
     journal.spared = got == CUDA_SUCCESS;
+    journal.differed = true;
     *ret_effective = (CUresult)want;
 }
 

@@ -69,6 +69,9 @@ CUresult journal_after(CUresult got);
 /* The last call succeeded where the reference was refused: undo it. */
 bool journal_spared(void);
 
+/* Whether an error of the last call may be there in one run only. */
+bool journal_takes_error(void);
+
 /* What the last call answered, when it answered something that does not depend on addresses or time. */
 void journal_answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

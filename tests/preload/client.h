@@ -75,6 +75,9 @@
     X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0)                                  \
     X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0)                                         \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", 10000, 0)                                       \
+    X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", 10010, 0)           \
+    X(cuCtxPushCurrent_v2, "cuCtxPushCurrent", 4000, 0)                                           \
+    X(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000, 0)                                             \
     X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0)                                             \
     X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0)                                        \
     X(cuMemAllocHost_v2, "cuMemAllocHost", 3020, 0)                                               \

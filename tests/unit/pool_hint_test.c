@@ -58,6 +58,7 @@ static size_t pass_edge(struct bench *b)
             b->last = told[0];
         all += count;
     } while (count == 8);
+    (void)pool_poll(b->pool, true, told, 0, &count); /* nothing is told: poll_husks hears of it */
     return all;
 }
 
@@ -582,6 +583,23 @@ TEST(a_dead_context_takes_its_hinted_blocks_along)
     CHECK_EQ(b->fake->held, 0); /* it does not go with the context by itself */
     CHECK_EQ(b->fake->ranges, 0);
     CHECK_EQ(bench_stats(b).limbo + bench_stats(b).husk + bench_stats(b).reserved, 0);
+    bench_end(b);
+}
+
+TEST(r10_r38_an_edge_makes_no_driver_call)
+{
+    struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    struct outcome told[8];
+    uint64_t before;
+    size_t count;
+
+    before = b->fake->calls;
+    CHECK_EQ(pool_edge(b->pool, &exit_edge, told, 8, &count), 0);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(b->fake->calls, before);
+    CHECK_EQ(state_of(b, a), HOLDER_DEAD);
+    CHECK_EQ(poll_husks(b), 1); /* where calls are allowed it goes on */
     bench_end(b);
 }
 

@@ -438,6 +438,42 @@ TEST(without_leave_to_wait_nobody_waits)
     bench_end(b);
 }
 
+/* A kernel that never ends: above the budget it is waited for once, and then not before something has passed. */
+TEST(r6_what_has_outlasted_a_wait_is_not_waited_for_while_growth_serves)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t a;
+
+    pool_opts_init(&opts);
+    opts.budget = 32 * MiB;
+    b = bench_new_with(1 * GiB, &opts);
+    a = bench_alloc(b, 16 * MiB);
+    fake_submit(b->fake, 2, a, 16 * MiB);
+    b->fake->hangs = true;
+    for (int i = 0; i < 6; i++) {
+        CHECK_EQ(bench_free(b, a), 0);
+        a = bench_alloc(b, 16 * MiB); /* what was freed is behind the kernel */
+        CHECK_NE(a, 0);
+    }
+    CHECK_EQ(bench_stats(b).timeouts, 1);
+    b->fake->hangs = false;
+    fake_drain(b->fake);
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK_NE(bench_alloc(b, 16 * MiB), 0); /* something has passed */
+    b->fake->hangs = true;
+    for (int i = 0; i < 20 && bench_stats(b).timeouts == 1; i++) {
+        a = bench_alloc(b, 16 * MiB);
+        CHECK_NE(a, 0);
+        fake_submit(b->fake, 2, a, 16 * MiB);
+        CHECK_EQ(bench_free(b, a), 0);
+    }
+    CHECK_EQ(bench_stats(b).timeouts, 2); /* and may be waited for again */
+    b->fake->hangs = false;
+    fake_drain(b->fake);
+    bench_end(b);
+}
+
 TEST(a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
 {
     struct bench *b = bench_new(64 * MiB);
