@@ -113,9 +113,9 @@ def preloading_tests():
     listing = subprocess.run(["ctest", "--test-dir", str(BUILD), "--show-only=json-v1"], capture_output=True, text=True,
                              check=True).stdout
     for test in json.loads(listing)["tests"]:
-        env = next((dict(e.split("=", 1) for e in p["value"]) for p in test.get("properties", [])
-                    if p["name"] == "ENVIRONMENT"), {})
-        if str(LIBRARY) in env.get("LD_PRELOAD", ""):
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        env = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
+        if str(LIBRARY) in env.get("LD_PRELOAD", "") and not {"slow", "bench", "gpu"} & set(properties.get("LABELS", [])):
             yield test["name"], test["command"], env
 
 

@@ -145,7 +145,7 @@ TEST(something_freed_now_needs_a_record_that_begins_later)
     CHECK_EQ(drop(mark), 1);
 }
 
-TEST(a_set_takes_the_maximum_of_each_stream)
+TEST(r70_a_set_takes_the_maximum_of_each_stream)
 {
     struct fence_set a = {0};
     struct fence_set b = {0};

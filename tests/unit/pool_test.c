@@ -3,7 +3,7 @@
 
 /* The sync entrance and what is common to both, on a fake driver: one test per promise of pool.h. */
 
-TEST(freed_block_waits_for_every_stream)
+TEST(r1_freed_block_waits_for_every_stream)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t first = bench_alloc(b, 3 * MiB);
@@ -25,7 +25,7 @@ TEST(freed_block_waits_for_every_stream)
     bench_end(b);
 }
 
-TEST(a_sync_free_makes_no_driver_call)
+TEST(r2_a_sync_free_makes_no_driver_call)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t ptrs[400];
@@ -140,7 +140,7 @@ TEST(odd_options_are_refused)
     fake_free(fake);
 }
 
-TEST(bad_frees_are_told_apart_and_release_nothing)
+TEST(r35_bad_frees_are_told_apart_and_release_nothing)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc(b, 4 * MiB);
@@ -332,7 +332,7 @@ TEST(an_outcome_tells_what_happened)
 
 /* ── a full device (R31) ── */
 
-TEST(a_full_device_waits_for_what_is_pending)
+TEST(r31_a_full_device_waits_for_what_is_pending)
 {
     struct bench *b = bench_new(64 * MiB);
     devptr_t a = bench_alloc(b, 40 * MiB);
@@ -345,7 +345,7 @@ TEST(a_full_device_waits_for_what_is_pending)
     bench_end(b);
 }
 
-TEST(a_full_device_takes_idle_memory_of_other_heaps)
+TEST(r31_r81_a_full_device_takes_idle_memory_of_other_heaps)
 {
     struct bench *b = bench_new(64 * MiB);
     struct pool_request request = bench_request(60 * MiB, 0);
@@ -361,7 +361,7 @@ TEST(a_full_device_takes_idle_memory_of_other_heaps)
     bench_end(b);
 }
 
-TEST(the_last_refusal_is_the_drivers_own)
+TEST(r31_the_last_refusal_is_the_drivers_own)
 {
     struct bench *b = bench_new(64 * MiB);
     struct pool_stats stats;
@@ -474,7 +474,7 @@ TEST(r6_what_has_outlasted_a_wait_is_not_waited_for_while_growth_serves)
     bench_end(b);
 }
 
-TEST(a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
+TEST(r6_r73_a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
 {
     struct bench *b = bench_new(64 * MiB);
     devptr_t a = bench_alloc(b, 40 * MiB);
@@ -605,7 +605,7 @@ static uint64_t peak_of_steps(struct bench *b, bool behind, uint64_t *ret_live)
 
 /* Natively cuMemFree waits for the device, so that the peak is what is live, however far the program runs ahead. On real
  * traces pool_replay.sh compares with that; here the sizes are chosen to be hard to fit. */
-TEST(streams_that_are_a_step_behind_do_not_raise_the_peak)
+TEST(r74_streams_that_are_a_step_behind_do_not_raise_the_peak)
 {
     struct bench *prompt = bench_new(8 * GiB);
     struct bench *late = bench_new(8 * GiB);
@@ -624,7 +624,7 @@ TEST(streams_that_are_a_step_behind_do_not_raise_the_peak)
     bench_end(late);
 }
 
-TEST(a_budget_that_is_stated_is_kept_to)
+TEST(r74_a_budget_that_is_stated_is_kept_to)
 {
     struct pool_opts opts;
     struct bench *b;
@@ -640,7 +640,7 @@ TEST(a_budget_that_is_stated_is_kept_to)
 
 /* ── captures ── */
 
-TEST(in_a_capture_only_hits_are_served)
+TEST(r82_in_a_capture_only_hits_are_served)
 {
     struct bench *b = bench_new(1 * GiB);
     struct pool_request request = bench_request(4 * MiB, 0);
@@ -689,7 +689,7 @@ TEST(without_leave_to_fence_no_fence_is_touched)
     bench_end(b);
 }
 
-TEST(what_is_freed_in_a_capture_is_kept)
+TEST(r12_what_is_freed_in_a_capture_is_kept)
 {
     struct bench *b = bench_new(1 * GiB);
     struct pool_free_request request = {.quarantine = true};
@@ -707,7 +707,7 @@ TEST(what_is_freed_in_a_capture_is_kept)
 
 /* ── ends ── */
 
-TEST(a_dead_context_takes_its_heap_along_and_nothing_else)
+TEST(r26_r76_a_dead_context_takes_its_heap_along_and_nothing_else)
 {
     struct bench *b = bench_new(1 * GiB);
     struct pool_request other = bench_request(4 * MiB, 0);
@@ -750,7 +750,7 @@ TEST(a_context_that_dies_during_growth_is_noticed)
     bench_end(b);
 }
 
-TEST(a_forked_child_calls_nothing_and_frees_succeed)
+TEST(r39_a_forked_child_calls_nothing_and_frees_succeed)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc(b, 4 * MiB);
@@ -776,7 +776,7 @@ TEST(a_forked_child_calls_nothing_and_frees_succeed)
     free(b);
 }
 
-TEST(a_frozen_pool_recycles_nothing)
+TEST(r34_a_frozen_pool_recycles_nothing)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc(b, 4 * MiB);
