@@ -26,32 +26,52 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
                 (void *)(uintptr_t)ptr, why);
 }
 
-/* Whether `ptr` may be shown as the driver would show it. */
-static bool may_show(const char *call, devptr_t ptr)
+/* What natively is no address any more: the block was freed, and is only waiting. */
+static bool is_gone(const struct block_info *info)
+{
+    return info->state == HOLDER_GONE || info->size == 0;
+}
+
+/* 0: as the driver would show it. Else what the program gets instead. */
+static CUresult may_show(const char *call, devptr_t ptr)
 {
     struct block_info info;
     int r;
 
     if (!conduct_pool() || pool_find(conduct_pool(), ptr, &info) != 0)
-        return true;
+        return CUDA_SUCCESS;
+    if (is_gone(&info))
+        return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
     if (conduct_is_hinted(ptr))
         conduct_stop_hints(call);
     if (info.mapped) {
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
-        return false;
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     r = pool_export(conduct_pool(), ptr);
-    if (r == -EBUSY || r == -EINVAL)
-        say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
-    return r == 0;
+    if (r == 0)
+        return CUDA_SUCCESS;
+    say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
+static bool is_stream_ordered(devptr_t ptr)
+{
+    struct block_info info;
+
+    return conduct_pool() && pool_find(conduct_pool(), ptr, &info) == 0 && !is_gone(&info)
+            && info.heap == HEAP_MAPPED && !conduct_is_hinted(ptr);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcGetMemHandle);
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = CUDA_SUCCESS;
 
-    if (!entered || may_show("cuIpcGetMemHandle", ptr))
+    if (entered && !is_stream_ordered(ptr))
+        result = may_show("cuIpcGetMemHandle", ptr);
+    if (result == CUDA_SUCCESS)
         result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
     if (entered)
         life_leave();
@@ -145,12 +165,12 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
     bool entered = life_enter(SLOT_cuMemRetainAllocationHandle);
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     struct block_info info;
+    CUresult result;
 
     if (entered && conduct_pool()
             && pool_find(conduct_pool(), (devptr_t)(uintptr_t)address, &info) == 0 && info.mapped)
-        (void)may_show("cuMemRetainAllocationHandle", (devptr_t)(uintptr_t)address);
+        result = may_show("cuMemRetainAllocationHandle", (devptr_t)(uintptr_t)address);
     else
         result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
     if (entered && result == CUDA_SUCCESS && ret_handle)
@@ -161,30 +181,30 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
 }
 
 /* A range, not a base: of the plain heap any part of one block can be shown, and nothing beyond it. */
-static bool may_show_range(devptr_t ptr, size_t size)
+static CUresult may_show_range(devptr_t ptr, size_t size)
 {
     const char *call = "cuMemGetHandleForAddressRange";
     struct block_info info;
 
     if (!conduct_pool() || pool_find(conduct_pool(), ptr, &info) != 0)
-        return true;
-    if (info.mapped)
+        return CUDA_SUCCESS;
+    if (info.mapped || is_gone(&info))
         return may_show(call, ptr);
     if (ptr < info.base || size > info.rounded || ptr - info.base > info.rounded - size) {
         say_refused(call, ptr, "the range reaches beyond one block");
-        return false;
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     conduct_exported(info.base);
-    return true;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType handle_type, unsigned long long flags)
 {
     bool entered = life_enter(SLOT_cuMemGetHandleForAddressRange);
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = entered ? may_show_range(ptr, size) : CUDA_SUCCESS;
 
-    if (!entered || may_show_range(ptr, size))
+    if (result == CUDA_SUCCESS)
         result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
     if (entered)
         life_leave();

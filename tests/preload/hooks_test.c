@@ -394,7 +394,8 @@ TEST(r23_a_block_that_shares_its_segment_is_not_exported)
             CUDA_ERROR_NOT_SUPPORTED); /* at offset 0, but not alone */
     CHECK_EQ(client_calls("cuIpcGetMemHandle"), 0);
     async = alloc_async(1 * MB, stream);
-    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, async), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, async),
+            CUDA_ERROR_INVALID_VALUE); /* the driver's own word for memory of a pool */
     CHECK_EQ(cu->cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)async),
             CUDA_ERROR_NOT_SUPPORTED);
 }

@@ -173,6 +173,32 @@ TEST(r23_offset_0_is_shown_and_any_other_offset_is_refused)
     end_onlooker(&other);
 }
 
+/* Natively each of these has the driver's own answer, and so it has here. */
+TEST(r23_what_cannot_be_shown_natively_gets_the_drivers_word)
+{
+    __typeof__(&cuIpcGetMemHandle) real;
+    CUipcMemHandle handle, untouched;
+    CUdeviceptr freed, ordered = 0;
+    CUstream stream;
+    unsigned lines;
+
+    client_init();
+    listen_to_stderr();
+    real = (__typeof__(real))client_driver("cuIpcGetMemHandle");
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ordered, 4 * MB, stream), CUDA_SUCCESS);
+    memset(&handle, 0xaa, sizeof handle);
+    untouched = handle;
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, ordered), real(&handle, ordered));
+    CHECK_NE(cu->cuIpcGetMemHandle(&handle, ordered), CUDA_SUCCESS);
+    freed = alloc(4 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(freed), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, freed), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, 0), real(&handle, 0));
+    CHECK(memcmp(&handle, &untouched, sizeof handle) == 0);
+    CHECK_EQ(lines_with("refused", &lines), 0);
+}
+
 /* When the neighbours are gone, a small block is its segment. */
 TEST(r23_a_block_that_stands_alone_is_shown_whatever_its_size)
 {

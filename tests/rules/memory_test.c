@@ -195,6 +195,36 @@ TEST(r16_packed_blocks_may_share_and_r23_guards_them)
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, b), CUDA_ERROR_NOT_SUPPORTED);
 }
 
+/* Growth of one heap gives back what another one keeps, before it takes what is to stay free. */
+static size_t left_after_growth(const char *settings)
+{
+    __typeof__(&cuMemGetInfo_v2) real;
+    CUdeviceptr ptr = 0;
+    size_t available = 0, total = 0;
+    CUstream stream;
+
+    REQUIRE(setenv("SIMCUDA_MEMORY", "1G", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", settings, 1) == 0);
+    client_init();
+    stream = new_stream();
+    ptr = alloc(500 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 400 * MB, stream), CUDA_SUCCESS);
+    real = (__typeof__(real))client_driver("cuMemGetInfo_v2");
+    REQUIRE_EQ(real(&available, &total), CUDA_SUCCESS);
+    return available;
+}
+
+TEST(r46_the_reserve_is_left_for_the_driver)
+{
+    CHECK_GE(left_after_growth("reserve=256M,budget=2G"), 256 * MB);
+}
+
+TEST(r46_without_a_reserve_growth_takes_what_there_is)
+{
+    CHECK(left_after_growth("reserve=0,budget=2G") < 256 * MB);
+}
+
 /* ---- questions ------------------------------------------------------------------------------ */
 
 TEST(r21_on_the_plain_heap_every_answer_is_the_drivers)
