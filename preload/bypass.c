@@ -3,6 +3,7 @@
 
 #include "alloc/hint.h"
 #include "preload/config.h"
+#include "preload/guard.h"
 #include "tracker/intern.h"
 
 #include <dlfcn.h>
@@ -118,6 +119,10 @@ bool bypass_wants(const struct tag *tag, const void *caller)
     if (tag->stack && intern_frames(tag->stack, &frame, 1) == 1)
         return module_wants(frame.module);
     if (!dladdr(caller, &info) || !info.dli_fname)
+        return false;
+    /* The first one outside CUDA's libraries counts (R83); the runtime's own doors saw who called it. */
+    if (in_list("libcudart.so*", base_of(info.dli_fname)) && guard_thread.asker
+            && (!dladdr(guard_thread.asker, &info) || !info.dli_fname))
         return false;
     return bypass_names(base_of(info.dli_fname));
 }

@@ -13,10 +13,19 @@ CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size
     return result;
 }
 
+cudaError_t ask_runtime_async(void **ret_ptr, size_t size);
+
 #ifdef ASKS_RUNTIME
 cudaError_t ask_runtime(void **ret_ptr, size_t size)
 {
     volatile cudaError_t result = cudaMalloc(ret_ptr, size);
+
+    return result;
+}
+
+cudaError_t ask_runtime_async(void **ret_ptr, size_t size)
+{
+    volatile cudaError_t result = cudaMallocAsync(ret_ptr, size, NULL);
 
     return result;
 }

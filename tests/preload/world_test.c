@@ -20,7 +20,7 @@ static ask_fn asker(const char *path)
 }
 
 /* R20, with stacks and without */
-TEST(libraries_on_the_bypass_list_get_the_drivers_memory)
+TEST(r20_libraries_on_the_bypass_list_get_the_drivers_memory)
 {
     CUdeviceptr ptr = 0;
     ask_fn ask;
@@ -38,6 +38,38 @@ TEST(libraries_on_the_bypass_list_get_the_drivers_memory)
     CHECK_EQ(client_calls("cuMemFree_v2"), 1);
 }
 
+/* The runtime stands between the library and the driver. */
+static void ask_through_the_runtime(const char *stacks)
+{
+    void *library;
+    ask_runtime_fn ask, ask_async;
+    void *ptr = NULL;
+
+    REQUIRE(setenv("KEDGE_STACKS", stacks, 1) == 0);
+    REQUIRE(setenv("KEDGE_BYPASS", "libasking_13*", 1) == 0);
+    client_init();
+    library = dlopen(ASKING_13_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    ask = (ask_runtime_fn)dlsym(library, "ask_runtime");
+    ask_async = (ask_runtime_fn)dlsym(library, "ask_runtime_async");
+    REQUIRE(ask && ask_async);
+    REQUIRE_EQ(ask(&ptr, 4096), cudaSuccess);
+    CHECK(!client_is_pooled((CUdeviceptr)(uintptr_t)ptr, 4096));
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 0);
+    REQUIRE_EQ(ask_async(&ptr, 4096), cudaSuccess);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
+}
+
+TEST(r83_the_asker_behind_a_shared_runtime_is_found)
+{
+    ask_through_the_runtime("auto");
+}
+
+TEST(r83_the_asker_behind_a_shared_runtime_is_found_without_stacks)
+{
+    ask_through_the_runtime("off");
+}
+
 TEST(a_library_that_nobody_names_is_served)
 {
     CUdeviceptr ptr = 0;
@@ -48,7 +80,7 @@ TEST(a_library_that_nobody_names_is_served)
 }
 
 /* R75: a framework that is known not to use cudaFree as a barrier pays nothing for it. */
-TEST(a_known_framework_frees_without_a_wait)
+TEST(r75_a_known_framework_frees_without_a_wait)
 {
     CUdeviceptr ptr = 0;
 
@@ -59,7 +91,7 @@ TEST(a_known_framework_frees_without_a_wait)
     CHECK_EQ(client_calls("cuCtxSynchronize"), 0);
 }
 
-TEST(an_unknown_program_frees_with_a_wait)
+TEST(r75_an_unknown_program_frees_with_a_wait)
 {
     CUdeviceptr ptr = 0;
 
@@ -135,7 +167,7 @@ static void two_devices(void)
 }
 
 /* R29, R30, R77: access that the program gives reaches memory that is there and memory that comes. */
-TEST(access_given_to_a_peer_reaches_live_and_later_memory)
+TEST(r29_r77_access_given_to_a_peer_reaches_live_and_later_memory)
 {
     CUmemAccessDesc desc;
     CUmemoryPool mempool;
@@ -167,7 +199,7 @@ TEST(access_given_to_a_peer_reaches_live_and_later_memory)
 }
 
 /* The same, for a pool that was named before anything came from it, from another device's context. */
-TEST(access_given_before_the_first_allocation_counts)
+TEST(r77_access_given_before_the_first_allocation_counts)
 {
     CUmemAccessDesc desc;
     CUmemoryPool mempool;
@@ -194,7 +226,7 @@ TEST(access_given_before_the_first_allocation_counts)
 }
 
 /* R27: a block of one device is freed while another one is current, and nothing else changes. */
-TEST(a_free_does_not_care_which_device_is_current)
+TEST(r27_a_free_does_not_care_which_device_is_current)
 {
     CUdeviceptr first, other;
     CUcontext second, current = NULL;

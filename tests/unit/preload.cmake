@@ -103,9 +103,9 @@ if(TARGET simcuda)
     if(TARGET world_linked_test)
         add_dependencies(world_linked_test ${asking_libraries})
         add_dependencies(world_dlsym_test ${asking_libraries})
-        add_test(NAME preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
-            COMMAND world_dlsym_test libraries_on_the_bypass_list_get_the_drivers_memory)
-        kedge_test_properties(preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+        add_test(NAME preload.world.dlsym.r20_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+            COMMAND world_dlsym_test r20_libraries_on_the_bypass_list_get_the_drivers_memory)
+        kedge_test_properties(preload.world.dlsym.r20_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
             LABELS preload ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_NO_STACKS=1")
     endif()
     set(kedge_preloads "LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>")
