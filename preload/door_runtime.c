@@ -2,7 +2,6 @@
 #include "preload/doors.h"
 
 #include "preload/cuda_abi.h"
-#include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 
@@ -104,28 +103,13 @@ static void *enter(struct door *door, const void *caller, const void *self)
     return real;
 }
 
-/*
- * Who asks the runtime, for the time of the call: without stacks, the driver's hook sees only the runtime (R83). Returns who
- * asked before.
- */
-static const void *asked_by(const void *caller)
-{
-    const void *before = guard_thread.asker;
-
-    guard_thread.asker = caller;
-    return before;
-}
-
 cudaError_t cudaMalloc(void **ret_ptr, size_t size)
 {
     static struct door door = {NULL, "cudaMalloc", DOOR_cudaMalloc};
     __typeof__(&cudaMalloc) real =
             (__typeof__(&cudaMalloc))enter(&door, __builtin_return_address(0), (void *)cudaMalloc);
-    const void *before = asked_by(__builtin_return_address(0));
-    cudaError_t result = real ? real(ret_ptr, size) : cudaErrorInitializationError;
 
-    (void)asked_by(before);
-    return result;
+    return real ? real(ret_ptr, size) : cudaErrorInitializationError;
 }
 
 cudaError_t cudaFree(void *ptr)
@@ -142,11 +126,8 @@ cudaError_t cudaMallocAsync(void **ret_ptr, size_t size, cudaStream_t stream)
     static struct door door = {NULL, "cudaMallocAsync", DOOR_cudaMallocAsync};
     __typeof__(&cudaMallocAsync) real = (__typeof__(&cudaMallocAsync))enter(
             &door, __builtin_return_address(0), (void *)cudaMallocAsync);
-    const void *before = asked_by(__builtin_return_address(0));
-    cudaError_t result = real ? real(ret_ptr, size, stream) : cudaErrorInitializationError;
 
-    (void)asked_by(before);
-    return result;
+    return real ? real(ret_ptr, size, stream) : cudaErrorInitializationError;
 }
 
 cudaError_t cudaMallocAsync_ptsz(void **ret_ptr, size_t size, cudaStream_t stream)
@@ -154,11 +135,8 @@ cudaError_t cudaMallocAsync_ptsz(void **ret_ptr, size_t size, cudaStream_t strea
     static struct door door = {NULL, "cudaMallocAsync_ptsz", DOOR_cudaMallocAsync_ptsz};
     __typeof__(&cudaMallocAsync_ptsz) real = (__typeof__(&cudaMallocAsync_ptsz))enter(
             &door, __builtin_return_address(0), (void *)cudaMallocAsync_ptsz);
-    const void *before = asked_by(__builtin_return_address(0));
-    cudaError_t result = real ? real(ret_ptr, size, stream) : cudaErrorInitializationError;
 
-    (void)asked_by(before);
-    return result;
+    return real ? real(ret_ptr, size, stream) : cudaErrorInitializationError;
 }
 
 cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream)

@@ -27,14 +27,24 @@ static void began(CUresult result, CUstream stream, bool per_thread)
     gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), context.generation);
 }
 
-/* Ended if the driver says that the stream captures no more, whatever the call returned. */
-static void ended(CUstream stream, bool per_thread)
+/* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
+static bool is_over(CUstream named)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult asked = CUDA_ERROR_INVALID_HANDLE;
+
+    if (REAL_HAS(cuStreamIsCapturing))
+        asked = REAL(cuStreamIsCapturing)(named, &status);
+    if (asked == CUDA_SUCCESS)
+        return status == CU_STREAM_CAPTURE_STATUS_NONE;
+    return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static void ended(CUresult result, CUstream stream, bool per_thread)
+{
     CUstream named = special(stream, per_thread);
 
-    if (!REAL_HAS(cuStreamIsCapturing) || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
-            || status == CU_STREAM_CAPTURE_STATUS_NONE)
+    if (result == CUDA_SUCCESS || is_over(named))
         (void)gate_ended((uintptr_t)named);
 }
 
@@ -74,7 +84,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
 
     if (entered) {
-        ended(stream, false);
+        ended(result, stream, false);
         life_leave();
     }
     return result;
@@ -86,7 +96,7 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
 
     if (entered) {
-        ended(stream, true);
+        ended(result, stream, true);
         life_leave();
     }
     return result;
@@ -94,11 +104,11 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
+/* A capture that is spoilt by this still counts: nothing is recorded on its stream any more. */
 static void going(CUstream stream)
 {
     uint64_t identity;
 
-    (void)gate_ended((uintptr_t)stream);
     if (guard_in_callback())
         return;
     identity = stream_identity(stream);
@@ -115,8 +125,11 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy_v2)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 
@@ -128,8 +141,11 @@ CUresult cuStreamDestroy(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 

@@ -3,6 +3,8 @@
 #include "preload/cuda_abi.h"
 
 CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size);
+CUresult ask_on_stream(
+        __typeof__(&cuMemAllocAsync) alloc, CUdeviceptr *ret_ptr, size_t size, CUstream stream);
 cudaError_t ask_runtime(void **ret_ptr, size_t size);
 
 CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size)
@@ -13,19 +15,18 @@ CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size
     return result;
 }
 
-cudaError_t ask_runtime_async(void **ret_ptr, size_t size);
+CUresult ask_on_stream(
+        __typeof__(&cuMemAllocAsync) alloc, CUdeviceptr *ret_ptr, size_t size, CUstream stream)
+{
+    volatile CUresult result = alloc(ret_ptr, size, stream);
+
+    return result;
+}
 
 #ifdef ASKS_RUNTIME
 cudaError_t ask_runtime(void **ret_ptr, size_t size)
 {
     volatile cudaError_t result = cudaMalloc(ret_ptr, size);
-
-    return result;
-}
-
-cudaError_t ask_runtime_async(void **ret_ptr, size_t size)
-{
-    volatile cudaError_t result = cudaMallocAsync(ret_ptr, size, NULL);
 
     return result;
 }

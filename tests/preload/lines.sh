@@ -10,7 +10,7 @@ fail=0
 said() {
     local count=$1 pattern=$2; shift 2
     rm -f lines.kcap
-    env "$@" "$TEST_BUILD/tests/unit/hooks_dlsym_test" sync_memory_comes_from_segments >out.txt 2>err.txt
+    env "$@" "$TEST_BUILD/tests/unit/hooks_dlsym_test" r19_sync_memory_comes_from_segments >out.txt 2>err.txt
     local lines; lines=$(grep -c '^kedge\[' err.txt)
     if [ "$lines" != "$count" ] || { [ -n "$pattern" ] && ! grep -qE "$pattern" err.txt; }; then
         echo "$*: wanted $count lines with '$pattern', got:"; cat err.txt; fail=1

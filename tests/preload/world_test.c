@@ -20,7 +20,7 @@ static ask_fn asker(const char *path)
 }
 
 /* R20, with stacks and without */
-TEST(r20_libraries_on_the_bypass_list_get_the_drivers_memory)
+TEST(r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory)
 {
     CUdeviceptr ptr = 0;
     ask_fn ask;
@@ -38,36 +38,60 @@ TEST(r20_libraries_on_the_bypass_list_get_the_drivers_memory)
     CHECK_EQ(client_calls("cuMemFree_v2"), 1);
 }
 
-/* The runtime stands between the library and the driver. */
-static void ask_through_the_runtime(const char *stacks)
+/* Who called cudaMalloc is behind the runtime, with a stack or without one. */
+static void check_behind_the_runtime(void)
 {
+    ask_runtime_fn ask;
     void *library;
-    ask_runtime_fn ask, ask_async;
     void *ptr = NULL;
 
-    REQUIRE(setenv("KEDGE_STACKS", stacks, 1) == 0);
     REQUIRE(setenv("KEDGE_BYPASS", "libasking_13*", 1) == 0);
     client_init();
+    library = dlopen(ASKING_12_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    ask = (ask_runtime_fn)dlsym(library, "ask_runtime");
+    REQUIRE(ask);
+    REQUIRE_EQ(ask(&ptr, 4096), cudaSuccess);
+    CHECK(client_is_pooled((CUdeviceptr)(uintptr_t)ptr, 4096)); /* on no list */
     library = dlopen(ASKING_13_PATH, RTLD_NOW | RTLD_LOCAL);
     REQUIRE(library);
     ask = (ask_runtime_fn)dlsym(library, "ask_runtime");
-    ask_async = (ask_runtime_fn)dlsym(library, "ask_runtime_async");
-    REQUIRE(ask && ask_async);
+    REQUIRE(ask);
     REQUIRE_EQ(ask(&ptr, 4096), cudaSuccess);
     CHECK(!client_is_pooled((CUdeviceptr)(uintptr_t)ptr, 4096));
+}
+
+TEST(r83_the_caller_is_found_behind_a_shared_runtime)
+{
+    check_behind_the_runtime();
+}
+
+TEST(r83_the_caller_is_found_behind_a_shared_runtime_without_stacks)
+{
+    REQUIRE(setenv("KEDGE_STACKS", "off", 1) == 0);
+    check_behind_the_runtime();
+}
+
+TEST(r83_the_stream_entrance_is_bypassed_too)
+{
+    void *library;
+    CUresult (*ask)(__typeof__(&cuMemAllocAsync), CUdeviceptr *, size_t, CUstream);
+    CUdeviceptr ptr = 0;
+    CUstream stream;
+
+    REQUIRE(setenv("KEDGE_BYPASS", "libasking*", 1) == 0);
+    client_init();
+    library = dlopen(ASKING_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    ask = (__typeof__(ask))dlsym(library, "ask_on_stream");
+    REQUIRE(ask);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 4096, stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemAllocAsync"), 0);
-    REQUIRE_EQ(ask_async(&ptr, 4096), cudaSuccess);
+    REQUIRE_EQ(ask(cu->cuMemAllocAsync, &ptr, 4096, stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
-}
-
-TEST(r83_the_asker_behind_a_shared_runtime_is_found)
-{
-    ask_through_the_runtime("auto");
-}
-
-TEST(r83_the_asker_behind_a_shared_runtime_is_found_without_stacks)
-{
-    ask_through_the_runtime("off");
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemFreeAsync"), 1);
 }
 
 TEST(a_library_that_nobody_names_is_served)

@@ -28,7 +28,7 @@ CUresult cuDriverGetVersion(int *ret_version)
     if (r == 0 && !ret_version)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_version = SIM_DRIVER_VERSION;
+        *ret_version = sim_config.version;
     return sim_leave(&call, r);
 }
 
@@ -125,7 +125,8 @@ static const struct entry *find_entry(
 
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
         const struct entry *entry = &entries[i];
-        if (entry->per_thread != per_thread || strcmp(entry->name, name) != 0)
+        if (entry->per_thread != per_thread || entry->version > sim_config.version
+                || strcmp(entry->name, name) != 0)
             continue;
         if (entry->version > version)
             *ret_newer = true;

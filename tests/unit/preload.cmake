@@ -6,6 +6,7 @@ kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preloa
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
 kedge_unit_test(addrmap SOURCES addrmap_test.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
+kedge_unit_test(mempools SOURCES mempools_test.c ../../preload/mempools.c LIBS kedge_alloc)
 kedge_unit_test(elfsym SOURCES elfsym_test.c ../../preload/elfsym.c)
 
 # What a preloaded program finds around it. Captures are left out unless a test is about them.
@@ -103,9 +104,9 @@ if(TARGET simcuda)
     if(TARGET world_linked_test)
         add_dependencies(world_linked_test ${asking_libraries})
         add_dependencies(world_dlsym_test ${asking_libraries})
-        add_test(NAME preload.world.dlsym.r20_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
-            COMMAND world_dlsym_test r20_libraries_on_the_bypass_list_get_the_drivers_memory)
-        kedge_test_properties(preload.world.dlsym.r20_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+        add_test(NAME preload.world.dlsym.r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+            COMMAND world_dlsym_test r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory)
+        kedge_test_properties(preload.world.dlsym.r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
             LABELS preload ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_NO_STACKS=1")
     endif()
     set(kedge_preloads "LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>")
