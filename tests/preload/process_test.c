@@ -167,6 +167,58 @@ TEST(r37_a_call_that_comes_back_out_of_the_driver_is_the_drivers)
     CHECK_EQ(cu->cuMemFree_v2(outer), CUDA_SUCCESS);
 }
 
+static __thread bool nested;
+static atomic_int nested_calls, nested_failures;
+
+/* Whatever the driver is asked for, it first asks for memory and gives it back. */
+static void ask_each_time(const char *call)
+{
+    CUdeviceptr ptr = 0;
+
+    if (nested || strcmp(call, "cuInit") == 0 || strcmp(call, "cuMemFree_v2") == 0)
+        return;
+    nested = true;
+    if (cu->cuMemAlloc_v2(&ptr, 4096) != CUDA_SUCCESS || cu->cuMemFree_v2(ptr) != CUDA_SUCCESS)
+        atomic_fetch_add(&nested_failures, 1);
+    atomic_fetch_add(&nested_calls, 1);
+    nested = false;
+}
+
+static void fill_and_check(CUstream stream, unsigned char value)
+{
+    static unsigned char host[1 * MB];
+    CUdeviceptr sync = alloc(1 * MB), async = 0;
+
+    REQUIRE_EQ(cu->cuMemAllocAsync(&async, 1 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(sync, value, 1 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(
+            cu->cuMemsetD8Async(async, (unsigned char)(value + 1), 1 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoH_v2(host, sync, sizeof host), CUDA_SUCCESS);
+    CHECK(host[0] == value && host[sizeof host - 1] == value);
+    REQUIRE_EQ(cu->cuMemcpyDtoH_v2(host, async, sizeof host), CUDA_SUCCESS);
+    CHECK(host[0] == value + 1 && host[sizeof host - 1] == value + 1);
+    CHECK_EQ(cu->cuMemFree_v2(sync), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFreeAsync(async, stream), CUDA_SUCCESS);
+}
+
+/* R37: out of every call that kedge makes, whatever it was about to do. */
+TEST(r37_the_driver_may_come_back_out_of_any_call)
+{
+    CUstream stream = NULL, other = NULL;
+
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    on_each_call(ask_each_time);
+    for (int i = 0; i < 20; i++)
+        fill_and_check(i % 2 ? stream : other, (unsigned char)(2 * i));
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    on_each_call(NULL);
+    CHECK_EQ(atomic_load(&nested_failures), 0);
+    CHECK_GT(atomic_load(&nested_calls), 100);
+}
+
 /* ---- host functions in graphs ------------------------------------------------------------------ */
 
 struct job {
