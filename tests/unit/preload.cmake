@@ -131,6 +131,12 @@ if(TARGET simcuda)
             TWIN_B_PATH="$<TARGET_FILE:twin_b>" FRAMEWORK_PATH="$<TARGET_FILE:framework>")
     kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
     kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym)
+    if(TARGET own_streams_dlsym_test)
+        add_test(NAME preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
+            COMMAND own_streams_dlsym_test r69_streams_of_threads_end_with_them)
+        kedge_test_properties(preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
+            LABELS preload slow ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_THREADS=10000")
+    endif()
     foreach(test loader_dlsym_test)
         if(TARGET ${test})
             add_dependencies(${test} deep deep_sub twin_a twin_b framework)
