@@ -551,6 +551,103 @@ TEST(r39_a_fork_among_busy_threads_leaves_a_child_that_can_free)
     (void)unlink(capture_file);
 }
 
+/* ---- kill -9 ----------------------------------------------------------------------------------- */
+
+enum {
+    KILLED_THREADS = 6,
+    KILLED_SIZE = 64 << 10,
+    KILLED_HELD = 8,
+};
+
+/* Shared with the child: what each thread holds, by its own account. */
+static struct {
+    atomic_long held[KILLED_THREADS];
+    atomic_int ready;
+} * account;
+
+/* The account is behind by at most one operation at any moment. */
+static void *hold_and_let_go(void *data)
+{
+    atomic_long *mine = data;
+    CUdeviceptr ptr[KILLED_HELD] = {0};
+    CUstream stream = NULL;
+
+    if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS
+            || cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return NULL;
+    for (unsigned i = 0;; i++) {
+        CUdeviceptr *at = &ptr[i * 5 % KILLED_HELD];
+        bool async = i * 5 % KILLED_HELD % 2;
+
+        if (*at) {
+            (void)(async ? cu->cuMemFreeAsync(*at, stream) : cu->cuMemFree_v2(*at));
+            *at = 0;
+            atomic_fetch_sub(mine, KILLED_SIZE);
+        } else if ((async ? cu->cuMemAllocAsync(at, KILLED_SIZE, stream)
+                          : cu->cuMemAlloc_v2(at, KILLED_SIZE))
+                == CUDA_SUCCESS) {
+            atomic_fetch_add(mine, KILLED_SIZE);
+        }
+        if (i == 200)
+            atomic_fetch_add(&account->ready, 1);
+    }
+}
+
+static void be_busy_for_ever(void)
+{
+    pthread_t thread;
+
+    client_init();
+    for (int i = 0; i < KILLED_THREADS; i++)
+        REQUIRE(pthread_create(&thread, NULL, hold_and_let_go, &account->held[i]) == 0);
+    (void)pthread_join(thread, NULL);
+}
+
+static void kill_when_busy(void)
+{
+    struct timespec pause = {0, 1000000};
+    struct read_capture *capture;
+    long truth = 0, recorded;
+    int status;
+    pid_t child = fork();
+
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        be_busy_for_ever();
+        _exit(1);
+    }
+    for (int i = 0; i < 20000 && atomic_load(&account->ready) < KILLED_THREADS; i++)
+        (void)nanosleep(&pause, NULL);
+    REQUIRE(kill(child, SIGKILL) == 0);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(atomic_load(&account->ready), KILLED_THREADS);
+    capture = read_now();
+    for (int i = 0; i < KILLED_THREADS; i++)
+        truth += atomic_load(&account->held[i]);
+    recorded = (long)capture->total.live_bytes;
+    CHECK_LE(labs(recorded - truth), (long)KILLED_THREADS * KILLED_SIZE);
+    CHECK_LE(capture->live_count, (size_t)KILLED_THREADS * KILLED_HELD);
+    CHECK_EQ(capture->state, FORMAT_STATE_OPEN);
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
+/* R47: killed at any moment, the record is right within one operation of each thread. */
+TEST(r47_a_kill_among_busy_threads_leaves_a_record_that_is_right)
+{
+    account =
+            mmap(NULL, sizeof *account, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(account != MAP_FAILED);
+    for (int round = 0; round < 4; round++) {
+        char tail[32];
+
+        snprintf(tail, sizeof tail, "killed-%d", round);
+        memset(account, 0, sizeof *account);
+        capture_to(tail);
+        kill_when_busy();
+    }
+}
+
 /* ---- exit -------------------------------------------------------------------------------------- */
 
 static atomic_int *calls_at_exit; /* shared with the child */
