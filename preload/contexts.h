@@ -26,9 +26,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Room for streams, of which half may be seen at one time; a test makes it small. */
+#ifndef STREAMS_ROOM
+#    define STREAMS_ROOM (1 << 14)
+#endif
+
 enum {
-    CONTEXTS_MAX = 256,    /* alive at one time */
-    STREAMS_MAX = 1 << 14, /* seen at one time: half of it */
+    CONTEXTS_MAX = 256, /* alive at one time */
+    STREAMS_MAX = STREAMS_ROOM,
     DEVICES_MAX = 64,
 };
 

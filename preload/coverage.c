@@ -2,6 +2,7 @@
 #include "preload/coverage.h"
 
 #include "preload/bypass.h"
+#include "preload/elfsym.h"
 #include "preload/msg.h"
 #include "tracker/capture.h"
 #include "tracker/where.h"
@@ -109,6 +110,33 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *data)
     return 1; /* every object says the same */
 }
 
+static void note_wanted(const char *name)
+{
+    if (name[0] == 'c' && name[1] == 'u' && coverage_is_memory(name) && !resolve_knows(name))
+        coverage_unhooked(name);
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct link_map object = {.l_addr = info->dlpi_addr};
+
+    (void)size;
+    (void)data;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+            object.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    if (object.l_ld)
+        elfsym_each_wanted(&object, note_wanted);
+    return 0;
+}
+
+/* Memory functions that libraries are linked with and that we do not export go to the driver without a look-up. */
+static void tell_linked(void)
+{
+    (void)dl_iterate_phdr(look_at_object, NULL);
+}
+
 /* A framework that caches: its segments would be taken for tensors. Once each, as it is found. */
 static void tell_frameworks(void)
 {
@@ -129,13 +157,16 @@ void coverage_look(void)
 {
     static _Atomic(unsigned long long) adds, subs;
     struct counts now = {0, 0};
+    unsigned long long before;
 
     (void)dl_iterate_phdr(read_counts, &now);
     if (atomic_load_explicit(&subs, memory_order_relaxed) != now.subs
             && atomic_exchange(&subs, now.subs) != now.subs)
         where_modules_changed(); /* an address may be another function's now */
-    if (atomic_load_explicit(&adds, memory_order_relaxed) != now.adds
-            && atomic_exchange(&adds, now.adds) != now.adds) {
+    before = atomic_load_explicit(&adds, memory_order_relaxed);
+    if (before != now.adds && atomic_exchange(&adds, now.adds) != now.adds) {
+        if (before == 0)
+            tell_linked();
         bypass_objects_came();
         tell_frameworks();
     }
@@ -197,6 +228,8 @@ void coverage_tell(bool ends)
         news = true;
     if (!news && !ends)
         return;
+    if (ends)
+        tell_linked(); /* of what came later, too */
     tell_hooks();
     tell_doors();
     tell_names();

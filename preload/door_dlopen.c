@@ -55,6 +55,8 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     static _Atomic(void *) known;
     dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
 
+    if (nsid == LM_ID_BASE && (mode & RTLD_DEEPBIND))
+        mode = binds_as_usual(mode);
     if (nsid != LM_ID_BASE && life_is_wanted())
         door_namespace(__builtin_return_address(0));
     return real ? real(nsid, file, mode) : NULL;

@@ -183,13 +183,14 @@ static void tell_namespace(void)
 
 void door_namespace(const void *caller)
 {
-    const char *slash;
+    const char *slash, *base;
     Dl_info info;
 
-    /* CUDA's own libraries do as they please */
+    /* CUDA's own libraries do as they please, and the runtime is known to have such a call */
     if (dladdr(caller, &info) && info.dli_fname) {
         slash = strrchr(info.dli_fname, '/');
-        if (strncmp(slash ? slash + 1 : info.dli_fname, "libcuda", 7) == 0)
+        base = slash ? slash + 1 : info.dli_fname;
+        if (strncmp(base, "libcu", 5) == 0 || strncmp(base, "libnv", 5) == 0)
             return;
     }
     resolve_note_door(DOOR_dlmopen);

@@ -71,3 +71,15 @@ bool elfsym_may_have(const struct link_map *object, const char *name)
     }
     return false;
 }
+
+/* What the table does not hash comes first: the null symbol, and all that is wanted. */
+void elfsym_each_wanted(const struct link_map *object, void (*tell)(const char *name))
+{
+    struct tables tables;
+
+    if (!find_tables(object, &tables))
+        return;
+    for (uint32_t i = 1; i < tables.hash[1]; i++)
+        if (tables.symbols[i].st_shndx == SHN_UNDEF)
+            tell(tables.strings + tables.symbols[i].st_name);
+}

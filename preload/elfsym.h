@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elfsym.h - whether a loaded object has a symbol, asked without the loader.
+ * elfsym.h - which symbols a loaded object has and wants, asked without the loader.
  *
  * A dlsym that finds nothing makes a message for dlerror, which it gets from malloc. kedge looks for every entry of every
  * driver version, and must not allocate in a process that has switched it off (R43).
@@ -16,5 +16,8 @@ struct link_map;
 
 /* False only if it certainly has no such symbol: an object without a GNU hash table may have any. */
 bool elfsym_may_have(const struct link_map *object, const char *name);
+
+/* Tells each symbol that the object wants from others; nothing of an object without a GNU hash table. */
+void elfsym_each_wanted(const struct link_map *object, void (*tell)(const char *name));
 
 #endif

@@ -71,7 +71,7 @@ static void print_unhooked(const struct read_capture *capture, const struct rend
     if (shown > NAMES_SHOWN)
         printf(" and %zu more", shown - NAMES_SHOWN);
     if (shown)
-        puts(": looked up by the program, no hook of kedge's");
+        puts(": looked up or linked by the program, no hook of kedge's");
 }
 
 void report_coverage_print(const struct report *report)

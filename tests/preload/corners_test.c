@@ -26,7 +26,7 @@ static CUdeviceptr alloc_async(size_t size, CUstream stream)
 }
 
 /* R82: the quarantine of R12 is the sync entrance's. In stream order a free beside a capture is a free like any other. */
-TEST(a_free_in_stream_order_beside_a_capture_is_not_lost)
+TEST(r82_a_free_in_stream_order_beside_a_capture_is_not_lost)
 {
     CUstream captured, other;
     CUdeviceptr first, second;
@@ -80,7 +80,7 @@ TEST(r77_memory_of_a_pool_lies_on_the_pools_device)
 }
 
 /* R77: access that is given later reaches every granule that is still there, also where a trim has taken the first. */
-TEST(access_reaches_what_a_trim_has_left)
+TEST(r77_access_reaches_what_a_trim_has_left)
 {
     CUmemAccessDesc peer = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemoryPool mempool;

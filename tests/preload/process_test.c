@@ -167,6 +167,58 @@ TEST(r37_a_call_that_comes_back_out_of_the_driver_is_the_drivers)
     CHECK_EQ(cu->cuMemFree_v2(outer), CUDA_SUCCESS);
 }
 
+static __thread bool nested;
+static atomic_int nested_calls, nested_failures;
+
+/* Whatever the driver is asked for, it first asks for memory and gives it back. */
+static void ask_each_time(const char *call)
+{
+    CUdeviceptr ptr = 0;
+
+    if (nested || strcmp(call, "cuInit") == 0 || strcmp(call, "cuMemFree_v2") == 0)
+        return;
+    nested = true;
+    if (cu->cuMemAlloc_v2(&ptr, 4096) != CUDA_SUCCESS || cu->cuMemFree_v2(ptr) != CUDA_SUCCESS)
+        atomic_fetch_add(&nested_failures, 1);
+    atomic_fetch_add(&nested_calls, 1);
+    nested = false;
+}
+
+static void fill_and_check(CUstream stream, unsigned char value)
+{
+    static unsigned char host[1 * MB];
+    CUdeviceptr sync = alloc(1 * MB), async = 0;
+
+    REQUIRE_EQ(cu->cuMemAllocAsync(&async, 1 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(sync, value, 1 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(
+            cu->cuMemsetD8Async(async, (unsigned char)(value + 1), 1 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoH_v2(host, sync, sizeof host), CUDA_SUCCESS);
+    CHECK(host[0] == value && host[sizeof host - 1] == value);
+    REQUIRE_EQ(cu->cuMemcpyDtoH_v2(host, async, sizeof host), CUDA_SUCCESS);
+    CHECK(host[0] == value + 1 && host[sizeof host - 1] == value + 1);
+    CHECK_EQ(cu->cuMemFree_v2(sync), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFreeAsync(async, stream), CUDA_SUCCESS);
+}
+
+/* R37: out of every call that kedge makes, whatever it was about to do. */
+TEST(r37_the_driver_may_come_back_out_of_any_call)
+{
+    CUstream stream = NULL, other = NULL;
+
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    on_each_call(ask_each_time);
+    for (int i = 0; i < 20; i++)
+        fill_and_check(i % 2 ? stream : other, (unsigned char)(2 * i));
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    on_each_call(NULL);
+    CHECK_EQ(atomic_load(&nested_failures), 0);
+    CHECK_GT(atomic_load(&nested_calls), 100);
+}
+
 /* ---- host functions in graphs ------------------------------------------------------------------ */
 
 struct job {
@@ -497,6 +549,103 @@ TEST(r39_a_fork_among_busy_threads_leaves_a_child_that_can_free)
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     CHECK_EQ(cu->cuMemFree_v2(held[0]), CUDA_SUCCESS);
     (void)unlink(capture_file);
+}
+
+/* ---- kill -9 ----------------------------------------------------------------------------------- */
+
+enum {
+    KILLED_THREADS = 6,
+    KILLED_SIZE = 64 << 10,
+    KILLED_HELD = 8,
+};
+
+/* Shared with the child: what each thread holds, by its own account. */
+static struct {
+    atomic_long held[KILLED_THREADS];
+    atomic_int ready;
+} * account;
+
+/* The account is behind by at most one operation at any moment. */
+static void *hold_and_let_go(void *data)
+{
+    atomic_long *mine = data;
+    CUdeviceptr ptr[KILLED_HELD] = {0};
+    CUstream stream = NULL;
+
+    if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS
+            || cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return NULL;
+    for (unsigned i = 0;; i++) {
+        CUdeviceptr *at = &ptr[i * 5 % KILLED_HELD];
+        bool async = i * 5 % KILLED_HELD % 2;
+
+        if (*at) {
+            (void)(async ? cu->cuMemFreeAsync(*at, stream) : cu->cuMemFree_v2(*at));
+            *at = 0;
+            atomic_fetch_sub(mine, KILLED_SIZE);
+        } else if ((async ? cu->cuMemAllocAsync(at, KILLED_SIZE, stream)
+                          : cu->cuMemAlloc_v2(at, KILLED_SIZE))
+                == CUDA_SUCCESS) {
+            atomic_fetch_add(mine, KILLED_SIZE);
+        }
+        if (i == 200)
+            atomic_fetch_add(&account->ready, 1);
+    }
+}
+
+static void be_busy_for_ever(void)
+{
+    pthread_t thread;
+
+    client_init();
+    for (int i = 0; i < KILLED_THREADS; i++)
+        REQUIRE(pthread_create(&thread, NULL, hold_and_let_go, &account->held[i]) == 0);
+    (void)pthread_join(thread, NULL);
+}
+
+static void kill_when_busy(void)
+{
+    struct timespec pause = {0, 1000000};
+    struct read_capture *capture;
+    long truth = 0, recorded;
+    int status;
+    pid_t child = fork();
+
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        be_busy_for_ever();
+        _exit(1);
+    }
+    for (int i = 0; i < 20000 && atomic_load(&account->ready) < KILLED_THREADS; i++)
+        (void)nanosleep(&pause, NULL);
+    REQUIRE(kill(child, SIGKILL) == 0);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(atomic_load(&account->ready), KILLED_THREADS);
+    capture = read_now();
+    for (int i = 0; i < KILLED_THREADS; i++)
+        truth += atomic_load(&account->held[i]);
+    recorded = (long)capture->total.live_bytes;
+    CHECK_LE(labs(recorded - truth), (long)KILLED_THREADS * KILLED_SIZE);
+    CHECK_LE(capture->live_count, (size_t)KILLED_THREADS * KILLED_HELD);
+    CHECK_EQ(capture->state, FORMAT_STATE_OPEN);
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
+/* R47: killed at any moment, the record is right within one operation of each thread. */
+TEST(r47_a_kill_among_busy_threads_leaves_a_record_that_is_right)
+{
+    account =
+            mmap(NULL, sizeof *account, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(account != MAP_FAILED);
+    for (int round = 0; round < 4; round++) {
+        char tail[32];
+
+        snprintf(tail, sizeof tail, "killed-%d", round);
+        memset(account, 0, sizeof *account);
+        capture_to(tail);
+        kill_when_busy();
+    }
 }
 
 /* ---- exit -------------------------------------------------------------------------------------- */

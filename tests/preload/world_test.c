@@ -104,7 +104,7 @@ TEST(a_library_that_nobody_names_is_served)
 }
 
 /* R75: a framework that is known not to use cudaFree as a barrier pays nothing for it. */
-TEST(a_known_framework_frees_without_a_wait)
+TEST(r75_a_known_framework_frees_without_a_wait)
 {
     CUdeviceptr ptr = 0;
 
@@ -115,7 +115,7 @@ TEST(a_known_framework_frees_without_a_wait)
     CHECK_EQ(client_calls("cuCtxSynchronize"), 0);
 }
 
-TEST(an_unknown_program_frees_with_a_wait)
+TEST(r75_an_unknown_program_frees_with_a_wait)
 {
     CUdeviceptr ptr = 0;
 
@@ -250,7 +250,7 @@ TEST(r77_access_given_before_the_first_allocation_counts)
 }
 
 /* R27: a block of one device is freed while another one is current, and nothing else changes. */
-TEST(a_free_does_not_care_which_device_is_current)
+TEST(r27_a_free_does_not_care_which_device_is_current)
 {
     CUdeviceptr first, other;
     CUcontext second, current = NULL;

@@ -428,6 +428,23 @@ TEST(r52_a_narrow_umask_takes_nothing_away)
     CHECK_EQ(status.st_mode & 07777, 0600);
 }
 
+/* A pipe would make the program wait for a reader, a device would swallow the record. */
+TEST(r52_a_pipe_in_the_place_of_the_file_is_left_alone)
+{
+    char file[TRACK_PATH_MAX], other[TRACK_PATH_MAX + 16];
+    struct stat status;
+
+    track_path(file, track_scratch(), "p.kcap");
+    REQUIRE_EQ(mkfifo(file, 0600), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(0x1000, 10, 1), 0);
+    REQUIRE_EQ(lstat(file, &status), 0);
+    CHECK(S_ISFIFO(status.st_mode));
+    (void)snprintf(other, sizeof other, "%s.%d", file, (int)getpid());
+    REQUIRE_EQ(lstat(other, &status), 0);
+    CHECK(S_ISREG(status.st_mode));
+}
+
 TEST(names_have_patterns)
 {
     char pattern[TRACK_PATH_MAX], wanted[TRACK_PATH_MAX];

@@ -41,6 +41,26 @@ TEST(what_the_loader_does_not_find_is_not_there)
     CHECK(!elfsym_may_have(libm, "malloc")); /* it uses it, and does not have it */
 }
 
+static bool wants_dlsym, wants_own;
+
+static void listen(const char *name)
+{
+    wants_dlsym |= strcmp(name, "dlsym") == 0;
+    wants_own |= strcmp(name, "main") == 0 || strcmp(name, "cos") == 0;
+}
+
+TEST(what_a_program_takes_from_others_is_told)
+{
+    struct link_map *self = dlopen(NULL, RTLD_NOW);
+
+    elfsym_each_wanted(self, listen);
+    CHECK(wants_dlsym);
+    CHECK(!wants_own);
+    wants_own = false;
+    elfsym_each_wanted(object_of("libm.so.6"), listen);
+    CHECK(!wants_own); /* that one has it itself */
+}
+
 TEST(an_unknown_object_may_have_anything)
 {
     CHECK(elfsym_may_have(NULL, "malloc"));

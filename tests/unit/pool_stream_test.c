@@ -499,6 +499,29 @@ TEST(r5_a_stream_that_went_unseen_is_covered_by_a_full_fence)
     bench_end(b);
 }
 
+/* A thread's own stream ends with the thread: nobody can record on it, and no driver call is made for it. */
+TEST(r5_r69_a_stream_that_is_lost_is_covered_by_a_full_fence)
+{
+    struct bench *b = roomy_bench();
+    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    uint64_t calls;
+
+    fake_submit(b->fake, 1, a, 5 * MiB);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    calls = b->fake->stream_records;
+    b->fake->streams[1].gone = true;
+    pool_stream_lost(b->pool, 1);
+    pool_stream_lost(b->pool, 1); /* twice is fine */
+    pool_stream_lost(b->pool, 9); /* and so is one that was never seen */
+    CHECK_EQ(b->fake->stream_records, calls);
+    b->fake->hangs = true;
+    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), a); /* its number is another stream's now */
+    CHECK_NE(bench_alloc_on(b, 5 * MiB, 2), a);
+    fake_drain(b->fake);
+    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 2), a);
+    bench_end(b);
+}
+
 TEST(a_number_that_comes_back_is_another_stream)
 {
     struct bench *b = roomy_bench();

@@ -131,7 +131,15 @@ if(TARGET simcuda)
         DEFINES DEEP_PATH="$<TARGET_FILE:deep>" TWIN_A_PATH="$<TARGET_FILE:twin_a>"
             TWIN_B_PATH="$<TARGET_FILE:twin_b>" FRAMEWORK_PATH="$<TARGET_FILE:framework>")
     kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
-    kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym)
+    kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym
+        ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:kedge_few_streams>")
+    if(TARGET own_streams_dlsym_test)
+        add_dependencies(own_streams_dlsym_test kedge_few_streams)
+        add_test(NAME preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
+            COMMAND own_streams_dlsym_test r69_streams_of_threads_end_with_them)
+        kedge_test_properties(preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
+            LABELS preload slow ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_THREADS=10000")
+    endif()
     foreach(test loader_dlsym_test)
         if(TARGET ${test})
             add_dependencies(${test} deep deep_sub twin_a twin_b framework)
