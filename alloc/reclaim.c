@@ -552,7 +552,8 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index)
     stream->newest = stream->line.recorded;
 }
 
-/* The streams other than `but` that have free blocks here; how many. */
+/* The streams other than `but` that have free blocks here; how many. Each is held (let_streams_go): while its fences are
+ * asked without the lock, its record must not become another stream's. */
 static uint32_t list_streams(
         struct pool *pool, struct heap *heap, uint32_t but, uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
@@ -560,10 +561,18 @@ static uint32_t list_streams(
 
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
-        if (at->stream != but && at->fit.count > 0)
-            list[count++] = at->stream;
+        if (at->stream == but || at->fit.count == 0)
+            continue;
+        heap_stream_at(pool, at->stream)->refs++;
+        list[count++] = at->stream;
     }
     return count;
+}
+
+static void let_streams_go(struct pool *pool, const uint32_t *list, uint32_t count) POOL_LOCKED
+{
+    for (uint32_t i = 0; i < count; i++)
+        heap_stream_at(pool, list[i])->refs--;
 }
 
 /* Makes sure that a fence covers all that was freed on this stream. */
@@ -608,6 +617,7 @@ int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
     lock_take(&pool->lock);
     heap->busy--;
     (void)heap_sweep(pool, heap);
+    let_streams_go(pool, list, count);
     heap_forget_streams(pool);
     lock_drop(&pool->lock);
     return r > 0 ? r : 0;
@@ -630,6 +640,7 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
     lock_take(&pool->lock);
     heap->busy--;
     (void)heap_sweep(pool, heap);
+    let_streams_go(pool, list, count);
     lock_drop(&pool->lock);
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }

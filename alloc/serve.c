@@ -419,7 +419,13 @@ static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed)
         uint32_t next = block->next;
         bool is_last = at == last;
 
-        (void)heap_put(pool, at, block->stream, block->seq);
+        if (block->stream && block->seq > heap_stream_at(pool, block->stream)->newest) {
+            heap_name_stream(
+                    pool, block, 0); /* the stream was lost meanwhile: its points never come */
+            heap_push_open(pool, at);
+        } else {
+            (void)heap_put(pool, at, block->stream, block->seq);
+        }
         if (is_last)
             return;
         at = next;

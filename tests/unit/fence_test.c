@@ -127,7 +127,7 @@ TEST(the_fence_is_put_when_the_last_asker_is_back)
     CHECK_EQ(drop(mark), 55);
 }
 
-TEST(something_freed_now_needs_a_record_that_begins_later)
+TEST(r01_something_freed_now_needs_a_record_that_begins_later)
 {
     struct fence_line line = {0};
     uint64_t early = fence_next(&line);

@@ -219,7 +219,7 @@ TEST(r70_a_run_of_several_streams_waits_for_each_of_them)
     bench_end(b);
 }
 
-TEST(more_streams_than_a_set_holds_are_one_full_fence)
+TEST(r70_more_streams_than_a_set_holds_are_one_full_fence)
 {
     struct bench *b = tight_bench(1 * GiB, 12 * MiB);
     devptr_t parts[6];
@@ -522,7 +522,7 @@ TEST(r5_r69_a_stream_that_is_lost_is_covered_by_a_full_fence)
     bench_end(b);
 }
 
-TEST(a_number_that_comes_back_is_another_stream)
+TEST(r69_a_number_that_comes_back_is_another_stream)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -575,6 +575,52 @@ TEST(r77_a_pool_with_live_blocks_stays_until_the_last_is_freed)
     CHECK_EQ(pool_poll(b->pool, true, told, 1, &count), 0);
     CHECK_EQ(bench_free_on(b, c, 1), -ENOENT);
     CHECK_EQ(b->fake->ranges, 1); /* the other heap's */
+    bench_end(b);
+}
+
+/* ---- what another thread does while a fence is asked ---- */
+
+static struct bench *meddled;
+static devptr_t of_the_new_stream;
+
+static int query_and_meddle(void *self, uint64_t fence)
+{
+    struct fake_driver *fake = self;
+    struct bench *b = meddled;
+    int r = fake->driver.fence_query(self, fence);
+
+    if (r != 0 || !b)
+        return r;
+    meddled = NULL;
+    (void)bench_alloc_on(b, 5 * MiB, 1); /* asks the same fence, and takes what is behind it */
+    pool_stream_gone(b->pool, 2);
+    of_the_new_stream = bench_alloc_on(b, 5 * MiB, 3); /* its record could be where that of 2 was */
+    b->fake->hangs = true;
+    fake_submit(b->fake, 3, of_the_new_stream, 5 * MiB);
+    CHECK_EQ(bench_free_on(b, of_the_new_stream, 3), 0);
+    return r;
+}
+
+TEST(r69_r70_an_answer_about_a_stream_that_has_ended_is_not_taken_for_anothers)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts opts;
+    struct driver driver;
+    devptr_t got;
+
+    REQUIRE(b);
+    pool_opts_init(&opts);
+    opts.budget = 1 * GiB;
+    b->fake = fake_new(1 * GiB);
+    driver = b->fake->driver;
+    driver.fence_query = query_and_meddle;
+    REQUIRE_EQ(pool_new(&driver, &opts, &b->pool), 0);
+    CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 5 * MiB, 2), 2), 0);
+    meddled = b;
+    got = bench_alloc_on(b, 5 * MiB, 1);
+    CHECK_NE(got, of_the_new_stream);
+    CHECK(!meddled);
+    b->fake->hangs = false;
     bench_end(b);
 }
 

@@ -490,6 +490,29 @@ TEST(r6_r73_a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
     bench_end(b);
 }
 
+/* One wait, and then the memory that is there: whoever has room does not wait for a device that hangs. */
+TEST(r06_growth_serves_when_a_fence_does_not_pass_in_time)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t a, c;
+
+    pool_opts_init(&opts);
+    opts.budget = 48 * MiB;
+    b = bench_new_with(1 * GiB, &opts);
+    a = bench_alloc(b, 40 * MiB);
+    fake_submit(b->fake, 2, a, 40 * MiB);
+    CHECK_EQ(bench_free(b, a), 0);
+    b->fake->hangs = true;
+    c = bench_alloc(b, 40 * MiB);
+    CHECK_NE(c, 0);
+    CHECK_NE(c, a);
+    CHECK_EQ(bench_stats(b).timeouts, 1);
+    CHECK_EQ(b->fake->waits, 1);
+    b->fake->hangs = false;
+    bench_end(b);
+}
+
 TEST(an_error_of_the_device_reaches_the_application)
 {
     struct bench *b = bench_new(1 * GiB);
