@@ -105,6 +105,15 @@ static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
     return n;
 }
 
+/* The driver tells the parameters of kernels since 12.4. */
+static bool tells_parameters(void)
+{
+    int version = 0;
+
+    return REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS && version >= 12040
+            && REAL_HAS(cuFuncGetParamInfo);
+}
+
 /* What may not be live falls to shadow, and one line says why. */
 static void judge_live(struct hintfile *file, const char *path)
 {
@@ -112,7 +121,7 @@ static void judge_live(struct hintfile *file, const char *path)
 
     if (count_mode(file, HINT_LIVE) == 0)
         return;
-    if (!REAL_HAS(cuFuncGetParamInfo)) {
+    if (!tells_parameters()) {
         msg_warn("%s: live is refused below driver 12.4, which cannot tell kernel parameters; "
                  "hints stay in shadow",
                 path);
@@ -170,7 +179,7 @@ void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_
     struct hintfile *file;
     int r;
 
-    *ret_sidecar = (struct sidecar){NULL, false};
+    *ret_sidecar = (struct sidecar){NULL, false, false};
     if (!*path || strcmp(path, "off") == 0)
         return;
     if (!serves) {
@@ -191,6 +200,7 @@ void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_
         hintfile_free(file);
         return;
     }
-    ret_sidecar->acts = count_mode(file, HINT_TRAP) + count_mode(file, HINT_LIVE) > 0;
+    ret_sidecar->lives = count_mode(file, HINT_LIVE) > 0;
+    ret_sidecar->acts = ret_sidecar->lives || count_mode(file, HINT_TRAP) > 0;
     tell_capture(file, path); /* the file stays: the index points into its rules */
 }
