@@ -60,8 +60,8 @@ enum block_flag {
     BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
     BLOCK_STREAMED = 1 << 1, /* came through the stream entrance */
     BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
-    BLOCK_TRAPPED =
-            1 << 3, /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_TRAPPED = 1 << 3,
     BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
     BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
 };
@@ -71,16 +71,16 @@ struct block {
     struct bestfit_node node;
     uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
     uint32_t segment;
-    uint32_t
-            stream; /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    uint32_t stream;
     uint32_t holder; /* LIVE: index of its holder, 0 = none */
     uint32_t slack;  /* LIVE: size less what was requested */
     uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
     uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
     uint8_t state;
     uint8_t flags;
-    uint16_t
-            last; /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    uint16_t last;
 };
 
 enum segment_kind {
@@ -246,8 +246,8 @@ struct pool {
     struct lookup stream_of; /* by identity */
     struct stream *last_stream;
     uint32_t streams_gone; /* gone and not yet forgotten */
-    uint32_t
-            contexts_gone; /* how many contexts have died: growth that was under way then is not kept */
+    /* how many contexts have died: growth that was under way then is not kept */
+    uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
     struct fence_line epochs;

@@ -37,37 +37,36 @@ struct pool;
 enum pool_mutation {
     POOL_MUTATE_NO_FENCE = 1u << 0, /* freed blocks count as passed without asking a fence */
     POOL_MUTATE_NO_GRACE = 1u << 1, /* a dead range does not wait for submissions under way (R66) */
-    POOL_MUTATE_DROP_POINT =
-            1u << 2, /* merges and waits forget the last entry of a point set (R70) */
-    POOL_MUTATE_LEAST_POINT =
-            1u << 3, /* two blocks of a stream, joined, keep the lesser point (R70) */
+    /* merges and waits forget the last entry of a point set (R70) */
+    POOL_MUTATE_DROP_POINT = 1u << 2,
+    /* two blocks of a stream, joined, keep the lesser point (R70) */
+    POOL_MUTATE_LEAST_POINT = 1u << 3,
     POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
 };
 
 struct pool_opts {
-    uint64_t
-            quantum; /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
+    /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
+    uint64_t quantum;
     uint64_t large;
-    uint64_t
-            align_large; /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); */
-    uint64_t
-            align_stream; /* stream requests on this: cuMemAllocAsync promises no more than the quantum */
-    uint64_t
-            cut; /* a large sync request takes no block that is more than so many times its size, unless the device is full: cutting
-                     large segments for it would keep them from being given back whole */
+    /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); */
+    uint64_t align_large;
+    /* stream requests on this: cuMemAllocAsync promises no more than the quantum */
+    uint64_t align_stream;
+    /* a large sync request takes no block that is more than so many times its size, unless the device is full:
+     * cutting large segments for it would keep them from being given back whole */
+    uint64_t cut;
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
-    uint64_t
-            budget; /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that
-                             was live with storage at once */
-    uint64_t
-            cap; /* bytes held that growth never goes beyond: a request above it ends as if the device were
-                             full; 0 = none */
-    uint64_t
-            reserve; /* bytes of the device that growth leaves free as long as trimming can (R46); 0 = none */
-    uint64_t
-            handle; /* physical handles of the mapped heap; growth of 16 times as much takes larger ones */
+    /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that was live with
+     * storage at once */
+    uint64_t budget;
+    /* bytes held that growth never goes beyond: a request above it ends as if the device were full; 0 = none */
+    uint64_t cap;
+    /* bytes of the device that growth leaves free as long as trimming can (R46); 0 = none */
+    uint64_t reserve;
+    /* physical handles of the mapped heap; growth of 16 times as much takes larger ones */
+    uint64_t handle;
     uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
     uint32_t epoch_count;      /* or so many blocks */
     uint32_t fence_timeout_ms; /* the longest wait for one fence */
@@ -93,9 +92,9 @@ int pool_set_hints(struct pool *pool, const struct hints *hints);
 struct pool_request {
     uint64_t size;  /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
     uint64_t owner; /* sync: context generation; stream: memory pool id; not 0 */
-    uint64_t
-            context; /* generation of the calling thread's context; where a stream heap has no VMM, its segments come
-                         from here; 0 = as owner */
+    /* generation of the calling thread's context; where a stream heap has no VMM, its segments come from here;
+     * 0 = as owner */
+    uint64_t context;
     uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
     const struct plan *plan; /* what hint_plan said, NULL = nothing */
     enum entrance entrance;
@@ -141,8 +140,8 @@ struct block_info {
     devptr_t base;    /* of the block */
     uint64_t size;    /* requested bytes; 0 if the block is not live */
     uint64_t rounded; /* bytes that it takes */
-    devptr_t
-            segment_base; /* what was got from the driver in one piece; for mapped memory: the handle under `ptr` */
+    /* what was got from the driver in one piece; for mapped memory: the handle under `ptr` */
+    devptr_t segment_base;
     uint64_t segment_size;
     uint32_t segment_tenants; /* blocks in the segment that the program holds */
     enum holder_state state;  /* HOLDER_GONE = the program does not hold this address */
@@ -320,8 +319,9 @@ struct pool_stats {
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    uint64_t
-            stored; /* the storage that live blocks need at best: whole granules for large plain ones, nothing for what hints marked dead */
+    /* the storage that live blocks need at best: whole granules for large plain ones, nothing for what hints
+     * marked dead */
+    uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */
     uint64_t quarantined; /* freed while pinned or during a capture: kept (R12, R24, R80) */

@@ -37,8 +37,8 @@ struct rule_when {
 struct rule {
     char id[RULE_ID_MAX];
     enum action action;
-    enum hint_mode
-            mode; /* after file, KEDGE_HINTS_MODE and receipt had their say (preload/config, R87) */
+    /* after file, KEDGE_HINTS_MODE and receipt had their say (preload/config, R87) */
+    enum hint_mode mode;
     struct rule_pick pick;
     struct rule_when when;
     uint64_t min_size;     /* smaller blocks are left alone and counted */

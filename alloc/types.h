@@ -33,12 +33,12 @@ struct tag {
     uint64_t site;    /* native site key: hash of (build-id, offset) frames; 0 = unknown */
     uint32_t stack;   /* interned native stack, 0 = none */
     uint32_t pystack; /* interned Python stack, 0 = none */
-    uint32_t
-            anchor; /* innermost open anchor instance of this thread, else the process's phase; 0 = none */
+    /* innermost open anchor instance of this thread, else the process's phase; 0 = none */
+    uint32_t anchor;
     uint32_t nth;  /* how many of (anchor instance, site, size) came before this one */
     uint64_t size; /* bytes that the program requested */
-    const char *
-            path; /* anchor path "outer/inner" of `anchor`, never NULL, valid for the process's life */
+    /* anchor path "outer/inner" of `anchor`, never NULL, valid for the process's life */
+    const char *path;
     uint32_t instance; /* which time `path` was entered when `anchor` was, 0 = the first */
     int device;        /* device ordinal, -1 = unknown */
 };
@@ -86,8 +86,8 @@ struct plan {
     int rule;
     enum action action;
     enum hint_mode mode;
-    uint32_t
-            due_anchor; /* the anchor instance whose edge is meant; 0 = the first edge that matches the rule's `when` */
+    /* the anchor instance whose edge is meant; 0 = the first edge that matches the rule's `when` */
+    uint32_t due_anchor;
     bool small; /* matched, but below the rule's min_size: left alone and counted */
 };
 
@@ -143,8 +143,8 @@ struct outcome {
     uint64_t seq;       /* of this event; strictly rising over the process */
     uint64_t alloc_seq; /* of the block's allocation (= seq for OUTCOME_ALLOC) */
     uint64_t stream;    /* identity of the allocating stream, 0 = unknown */
-    uint64_t
-            reserved; /* bytes held from the driver afterwards, all heaps of the device, caches included */
+    /* bytes held from the driver afterwards, all heaps of the device, caches included */
+    uint64_t reserved;
     int64_t reserved_delta; /* what this call changed in it */
     int rule;               /* index of the hint, -1 = none */
     uint32_t how;           /* enum outcome_how */

@@ -34,8 +34,8 @@ enum {
 /* One value, of a variable or of a key inside one. */
 struct config_value {
     bool set; /* by the environment, and understood */
-    uint64_t
-            number; /* SIZE, COUNT, MS; ENUM: index of the word, or a bit per word where several are allowed */
+    /* SIZE, COUNT, MS; ENUM: index of the word, or a bit per word where several are allowed */
+    uint64_t number;
     const char *text; /* PATH, TEXT: the value, "" if unset. ENUM: the word */
 };
 

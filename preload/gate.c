@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 enum {
-    GATE_CAPTURES =
-            64, /* whose streams are known; one more is counted and ends with its context or never */
+    /* whose streams are known; one more is counted and ends with its context or never */
+    GATE_CAPTURES = 64,
 };
 
 /* Low half: fence calls in flight. High half: captures pending or running. */

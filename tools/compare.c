@@ -52,7 +52,7 @@ static struct lists make_lists(const struct compare_side *side)
 
 static uint32_t token(struct work *work, uint64_t site, uint64_t size)
 {
-    uint32_t next = (uint32_t)work->tokens.count;
+    uint32_t next = (uint32_t)keytable_count(&work->tokens);
 
     return *keytable_at(&work->tokens, (struct key){site, size, 1}, next);
 }

@@ -1,16 +1,83 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/keytable.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
+#include "alloc/table.h"
 #include "tools/vec.h"
 
-struct keytable_slot {
+#define CHUNK_ENTRIES 256
+
+struct keytable_entry {
     struct key key;
     uint32_t value;
-    bool used;
+    UT_hash_handle hh;
 };
+
+/* Entries stand still once they are in the table, so they come in chunks and not in one array that grows. */
+struct keytable_chunk {
+    struct keytable_chunk *next;
+    size_t used;
+    struct keytable_entry entries[CHUNK_ENTRIES];
+};
+
+static struct keytable_entry *find(const struct keytable *map, struct key key)
+{
+    struct keytable_entry *entry;
+
+    HASH_FIND(hh, map->head, &key, sizeof(key), entry);
+    return entry;
+}
+
+static struct keytable_entry *new_entry(struct keytable *map)
+{
+    struct keytable_chunk *chunk = map->chunks;
+
+    if (!chunk || chunk->used == CHUNK_ENTRIES) {
+        chunk = vec_new(1, sizeof(*chunk));
+        chunk->next = map->chunks;
+        map->chunks = chunk;
+    }
+    return &chunk->entries[chunk->used++];
+}
+
+uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
+{
+    struct keytable_entry *entry = find(map, key);
+
+    if (!entry) {
+        entry = new_entry(map);
+        entry->key = key;
+        entry->value = initial;
+        HASH_ADD(hh, map->head, key, sizeof(entry->key), entry);
+        if (!TABLE_ADDED(entry))
+            vec_out_of_memory();
+    }
+    return &entry->value;
+}
+
+uint32_t *keytable_find(const struct keytable *map, struct key key)
+{
+    struct keytable_entry *entry = find(map, key);
+
+    return entry ? &entry->value : NULL;
+}
+
+size_t keytable_count(const struct keytable *map)
+{
+    return HASH_COUNT(map->head);
+}
+
+void keytable_done(struct keytable *map)
+{
+    HASH_CLEAR(hh, map->head);
+    while (map->chunks) {
+        struct keytable_chunk *next = map->chunks->next;
+
+        free(map->chunks);
+        map->chunks = next;
+    }
+}
 
 /* A finaliser with full avalanche; the constants are odd and without structure. */
 static uint64_t mix(uint64_t x)
@@ -21,59 +88,6 @@ static uint64_t mix(uint64_t x)
     x *= 0xd6e8feb86659fd93u;
     x ^= x >> 32;
     return x;
-}
-
-static struct keytable_slot *find_slot(const struct keytable *map, struct key key)
-{
-    size_t mask = map->room - 1;
-    size_t i = (size_t)(mix(key.a ^ mix(key.b ^ mix(key.c)))) & mask;
-
-    while (map->slots[i].used) {
-        const struct key *k = &map->slots[i].key;
-        if (k->a == key.a && k->b == key.b && k->c == key.c)
-            break;
-        i = (i + 1) & mask;
-    }
-    return &map->slots[i];
-}
-
-static void grow(struct keytable *map)
-{
-    struct keytable old = *map;
-
-    map->room = old.room ? old.room * 2 : 64;
-    map->slots = vec_new(map->room, sizeof(*map->slots));
-    for (size_t i = 0; i < old.room; i++) {
-        if (old.slots[i].used)
-            *find_slot(map, old.slots[i].key) = old.slots[i];
-    }
-    free(old.slots);
-}
-
-uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
-{
-    if ((map->count + 1) * 2 > map->room)
-        grow(map);
-    struct keytable_slot *slot = find_slot(map, key);
-    if (!slot->used) {
-        *slot = (struct keytable_slot){key, initial, true};
-        map->count++;
-    }
-    return &slot->value;
-}
-
-uint32_t *keytable_find(const struct keytable *map, struct key key)
-{
-    if (map->room == 0)
-        return NULL;
-    struct keytable_slot *slot = find_slot(map, key);
-    return slot->used ? &slot->value : NULL;
-}
-
-void keytable_done(struct keytable *map)
-{
-    free(map->slots);
-    *map = (struct keytable){0};
 }
 
 struct key keytable_text(const char *text)

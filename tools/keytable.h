@@ -2,8 +2,8 @@
 /*
  * keytable.h - a hash table from three numbers to one.
  *
- * Addresses, (anchor, site, size) triples and hashed names are looked up millions of times when a capture is read, and
- * nothing is ever removed: a caller that wants an entry gone overwrites its value. Open addressing, at most half full.
+ * uthash with entries of one kind, so that the readers of captures need not declare a struct for every index. Nothing is
+ * ever removed: a caller that wants an entry gone overwrites its value.
  *
  * Does not own what the numbers stand for. Threads: none. Memory: vec.h.
  */
@@ -17,16 +17,20 @@ struct key {
     uint64_t a, b, c;
 };
 
+/* {0} is an empty table. */
 struct keytable {
-    struct keytable_slot *slots;
-    size_t count, room; /* room is a power of two, or 0 */
+    struct keytable_entry *head;
+    struct keytable_chunk *chunks;
 };
 
-/* The value of `key`; a new entry starts with `initial`. Valid until the next keytable_at. */
+/* The value of `key`; a new entry starts with `initial`. Valid as long as the table. */
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial);
 
 /* The value of `key`, NULL if it was never put in. */
 uint32_t *keytable_find(const struct keytable *map, struct key key);
+
+/* How many entries it has. */
+size_t keytable_count(const struct keytable *map);
 
 void keytable_done(struct keytable *map);
 

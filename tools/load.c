@@ -71,7 +71,7 @@ static uint32_t stack_of(struct translation *tr, uint32_t leaf)
 
 static uint32_t thread_of(struct translation *tr, uint32_t number)
 {
-    uint32_t next = (uint32_t)tr->threads.count;
+    uint32_t next = (uint32_t)keytable_count(&tr->threads);
 
     return *keytable_at(&tr->threads, (struct key){number, 0, 0}, next);
 }

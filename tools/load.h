@@ -49,8 +49,8 @@ struct load {
     struct load_oom *ooms;
     size_t oom_count, oom_room;
     uint64_t carried_count, carried_bytes;
-    uint32_t
-            complete_from; /* event index: from here on no event is missing; TRACE_NEVER: none are there */
+    /* event index: from here on no event is missing; TRACE_NEVER: none are there */
+    uint32_t complete_from;
 };
 
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */

@@ -47,8 +47,8 @@ static void as_glob(const char *path, char ret_glob[static RULE_GLOB_MAX])
 
 struct work {
     const struct mine_job *job;
-    uint32_t *
-            late_exit; /* per block: the event of the exit that it is late by, TRACE_NEVER if it is not late */
+    /* per block: the event of the exit that it is late by, TRACE_NEVER if it is not late */
+    uint32_t *late_exit;
     uint32_t *late_anchor;
     bool *covered;
     struct mine *out;

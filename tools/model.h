@@ -48,8 +48,8 @@ struct model_figures {
     uint64_t peak_live_512;   /* the same with each block rounded up to 512 */
     uint64_t peak_stored_512; /* and without what hints released: what needed storage, for E */
     uint64_t peak_reserved;   /* held from the driver, in the window */
-    uint32_t
-            max_at; /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
+    /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
+    uint32_t max_at;
     struct model_second hinted; /* releases that were made (live) */
     struct model_second would;  /* those and the ones that shadow and trap wrote down */
 };

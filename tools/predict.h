@@ -20,8 +20,8 @@
 
 struct predict_match {
     uint32_t rule; /* index, TRACE_NONE: no rule */
-    uint32_t
-            at; /* the edge at which it is released, TRACE_NEVER: none came, or the block is too small */
+    /* the edge at which it is released, TRACE_NEVER: none came, or the block is too small */
+    uint32_t at;
     bool small; /* matched, but below the rule's min_size */
 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Noreturn void no_memory(void)
+_Noreturn void vec_out_of_memory(void)
 {
     fputs("kedge: out of memory\n", stderr);
     exit(2);
@@ -22,7 +22,7 @@ void *vec_grow(void *base, size_t need, size_t size, size_t *room)
         more = need;
     void *moved = reallocarray(base, more, size);
     if (!moved)
-        no_memory();
+        vec_out_of_memory();
     memset((char *)moved + *room * size, 0, (more - *room) * size);
     *room = more;
     return moved;
@@ -32,7 +32,7 @@ void *vec_new(size_t count, size_t size)
 {
     void *base = calloc(count ? count : 1, size);
     if (!base)
-        no_memory();
+        vec_out_of_memory();
     return base;
 }
 
@@ -40,7 +40,7 @@ char *vec_text(const char *text)
 {
     char *copy = strdup(text);
     if (!copy)
-        no_memory();
+        vec_out_of_memory();
     return copy;
 }
 
@@ -53,6 +53,6 @@ char *vec_format(const char *format, ...)
     int n = vasprintf(&text, format, args);
     va_end(args);
     if (n < 0)
-        no_memory();
+        vec_out_of_memory();
     return text;
 }

@@ -16,6 +16,9 @@
 
 #include <stddef.h>
 
+/* What all of these do when there is no memory. */
+_Noreturn void vec_out_of_memory(void);
+
 /* Room for at least `need` elements of `size` bytes; `*room` is updated. New bytes are zero. */
 void *vec_grow(void *base, size_t need, size_t size, size_t *room);
 

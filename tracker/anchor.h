@@ -46,8 +46,8 @@ struct anchor_place {
 struct anchor_stats {
     uint64_t entered;  /* ranges with an edge */
     uint64_t too_deep; /* pushes beyond ANCHOR_DEPTH_MAX or ANCHOR_PATH_MAX */
-    uint64_t
-            too_many; /* pushes or starts beyond ANCHOR_PATHS_MAX, ANCHOR_OPEN_MAX or intern's bounds */
+    /* pushes or starts beyond ANCHOR_PATHS_MAX, ANCHOR_OPEN_MAX or intern's bounds */
+    uint64_t too_many;
     uint64_t cut_names; /* names longer than ANCHOR_NAME_MAX */
     uint64_t unmatched; /* pops and ends of nothing */
     uint64_t orphaned;  /* ranges that their thread's end closed */

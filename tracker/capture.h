@@ -38,10 +38,10 @@
 
 /* All strings are copied. */
 struct capture_opts {
-    const char
-            *file; /* pattern: %h host, %r rank ("0" without), %p pid, %% percent; NULL = default */
-    const char *
-            rank; /* RANK, PADDLE_TRAINER_ID or OMPI_COMM_WORLD_RANK of the environment; NULL = none */
+    /* pattern: %h host, %r rank ("0" without), %p pid, %% percent; NULL = default */
+    const char *file;
+    /* RANK, PADDLE_TRAINER_ID or OMPI_COMM_WORLD_RANK of the environment; NULL = none */
+    const char *rank;
     const char *program;     /* where_program(); NULL = "" */
     enum format_trace trace; /* FORMAT_TRACE_OFF: every call returns 0 and does nothing */
     uint64_t ring_bytes;     /* bound of the event log in ring mode; 0 = 256 MiB; at least 1 MiB */

@@ -78,8 +78,8 @@ struct format_totals {
 struct format_lost {
     uint64_t events_recycled; /* overwritten by newer ones (ring) */
     uint64_t events_dropped;  /* no room, no chunk */
-    uint64_t
-            live_dropped; /* allocations without a slot: totals count them, the live table does not */
+    /* allocations without a slot: totals count them, the live table does not */
+    uint64_t live_dropped;
     uint64_t defs_dropped;  /* strings, modules, nodes, notes without room */
     uint64_t unknown_frees; /* frees of what was never seen allocated */
     uint64_t implied_frees; /* an address was allocated again without a free in between */

@@ -30,8 +30,8 @@ enum {
 struct books {
     _Atomic int64_t bytes;
     _Atomic int64_t blocks;
-    _Atomic int64_t
-            pending; /* bytes of the operation under way: > 0 an allocation, < 0 a free, 0 none */
+    /* bytes of the operation under way: > 0 an allocation, < 0 a free, 0 none */
+    _Atomic int64_t pending;
     _Atomic int64_t operations;
     char rest[96]; /* a line of its own */
 };

@@ -2,6 +2,7 @@
 #include "tests/sim/sim_config.h"
 
 #include "tests/sim/sim_faults.h"
+#include "tests/sim/sim_park.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,4 +103,5 @@ void sim_config_read(void)
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));
     sim_faults_read_costs(getenv("SIMCUDA_COSTS"));
+    sim_park_read(getenv("SIMCUDA_PARK"));
 }

@@ -38,6 +38,14 @@ int sim_context_current(struct CUctx_st **ret_ctx)
     return 0;
 }
 
+void sim_context_break(CUresult code)
+{
+    struct CUctx_st *ctx = top();
+
+    if (ctx && ctx->alive && !ctx->sticky)
+        ctx->sticky = code;
+}
+
 int sim_context_get(CUcontext handle, struct CUctx_st **ret_ctx)
 {
     struct CUctx_st *ctx = handle ? handle : top();

@@ -40,6 +40,9 @@ struct CUctx_st {
 /* The calling thread's context, or 201, 709, or its sticky error. */
 int sim_context_current(struct CUctx_st **ret_ctx);
 
+/* The calling thread's context, if it has one, has a sticky error from now on. */
+void sim_context_break(CUresult code);
+
 /* 0 if the handle is a living context, else 201 or 709. NULL: the current one. */
 int sim_context_get(CUcontext handle, struct CUctx_st **ret_ctx);
 

@@ -6,6 +6,7 @@
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_log.h"
+#include "tests/sim/sim_park.h"
 #include "tests/sim/sim_queue.h"
 
 #include <errno.h>
@@ -145,14 +146,19 @@ int sim_enter(struct sim_call *call, const char *name, unsigned needs)
 {
     struct sim_thread *me = sim_self();
     void (*hook)(const char *) = atomic_load(&call_hook);
+    bool sticky = false;
     int r;
 
     *call = (struct sim_call){.name = name};
-    if (hook && !me->in_host_function)
+    pthread_once(&once, boot);
+    if (hook)
         hook(name);
+    sim_park_enter(name);
     sim_lock();
     call->locked = true;
-    r = (int)sim_faults_count(name);
+    r = (int)sim_faults_count(name, &sticky);
+    if (sticky)
+        sim_context_break((CUresult)r);
     if (r)
         return r;
     if (me->in_host_function && needs != SIM_NEED_NOTHING)
@@ -180,6 +186,7 @@ CUresult sim_leave(struct sim_call *call, int result)
             sim_queue_exit();
         sim_log_call(call->name, sim_self()->number, result, call->detail);
         sim_unlock();
+        sim_park_leave(call->name);
     }
     return (CUresult)result;
 }

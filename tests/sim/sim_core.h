@@ -60,8 +60,8 @@ extern struct simcuda_stats sim_stats; /* guarded by the lock */
 enum sim_need {
     SIM_NEED_NOTHING = 0,
     SIM_NEED_INIT = 1, /* cuInit was called in this process */
-    SIM_NEED_CONTEXT =
-            3,         /* a current context that is alive and has no sticky error; implies INIT */
+    /* a current context that is alive and has no sticky error; implies INIT */
+    SIM_NEED_CONTEXT = 3,
     SIM_NEED_SAFE = 4, /* a call that stream capture calls potentially unsafe */
     SIM_IS_QUERY = 8   /* asks whether the device is done, or is what a thread does around asking */
 };
@@ -81,6 +81,11 @@ struct sim_thread {
     CUstreamCaptureMode capture_mode;
     unsigned not_ready; /* "not ready" answers in a row: the thread spins */
     uint64_t number;    /* of this thread, from 1 */
+    /* simcuda_fail_next: what this thread asked for */
+    char fail_call[64]; /* "": nothing */
+    unsigned fail_left; /* calls that will still fail; 0: all until it is cleared */
+    CUresult fail_code;
+    unsigned fail_hits;
 };
 
 int sim_enter(struct sim_call *call, const char *name, unsigned needs);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_device.h"
 
+#include "tests/sim/sim_faults.h"
+
 #include <stdio.h>
 #include <string.h>
 
 int sim_device_hold(int device, uint64_t bytes)
 {
-    if (bytes > sim_config.memory - sim_stats.held[device])
+    if (bytes > sim_config.memory - sim_stats.held[device]
+            || sim_faults_short(sim_stats.held[device] + bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     sim_stats.held[device] += bytes;
     if (sim_stats.peak[device] < sim_stats.held[device])
@@ -17,6 +20,7 @@ int sim_device_hold(int device, uint64_t bytes)
 void sim_device_drop(int device, uint64_t bytes)
 {
     sim_stats.held[device] -= bytes;
+    sim_faults_gave_back();
 }
 
 uint64_t sim_device_free_bytes(int device)

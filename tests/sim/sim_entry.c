@@ -48,14 +48,20 @@ static const char *error_name(CUresult error)
 
 CUresult cuGetErrorName(CUresult error, const char **ret_name)
 {
-    if (!ret_name)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_name = error_name(error);
-    return *ret_name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_NOTHING);
+
+    if (r == 0 && !ret_name)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        *ret_name = error_name(error);
+        r = *ret_name ? 0 : CUDA_ERROR_INVALID_VALUE;
+    }
+    return sim_leave(&call, r);
 }
 
 /* The commonest in words; all others say their name. */
-CUresult cuGetErrorString(CUresult error, const char **ret_text)
+static const char *error_text(CUresult error)
 {
     static const struct {
         CUresult error;
@@ -74,13 +80,24 @@ CUresult cuGetErrorString(CUresult error, const char **ret_text)
             {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"},
     };
 
-    if (!ret_text)
-        return CUDA_ERROR_INVALID_VALUE;
-    *ret_text = error_name(error);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (texts[i].error == error)
-            *ret_text = texts[i].text;
-    return *ret_text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+            return texts[i].text;
+    return error_name(error);
+}
+
+CUresult cuGetErrorString(CUresult error, const char **ret_text)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_NOTHING);
+
+    if (r == 0 && !ret_text)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        *ret_text = error_text(error);
+        r = *ret_text ? 0 : CUDA_ERROR_INVALID_VALUE;
+    }
+    return sim_leave(&call, r);
 }
 
 /* ---- the look-up ---- */

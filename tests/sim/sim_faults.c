@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_faults.h"
 
+#include "tests/sim/sim_config.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +21,23 @@ struct fault {
     char name[NAME_MAX_LENGTH];
     uint64_t at;
     bool onwards;
+    bool sticky;
     CUresult code;
+};
+
+/* oom:size:k */
+struct shortage {
+    uint64_t above;
+    uint64_t until; /* 0: for good */
+    uint64_t given_back;
+    bool met; /* something was refused */
 };
 
 static struct row table[TABLE_SIZE]; /* guarded by the lock of sim_core.c */
 static struct fault faults[64];      /* fixed after reading */
 static unsigned faults_count;
+static struct shortage shortages[8]; /* guarded by the lock of sim_core.c */
+static unsigned shortages_count;
 
 /* cuMemAlloc_v2 and cuMemAllocAsync_ptsz without their tails. */
 static void plain_name(const char *name, char *ret_plain)
@@ -57,19 +70,61 @@ static struct row *find_row(const char *name)
     return &table[0]; /* cannot be: the table is larger than the driver */
 }
 
-static CUresult injected(const char *name, uint64_t number)
+bool sim_faults_is(const char *name, const char *call)
+{
+    char plain[NAME_MAX_LENGTH];
+
+    plain_name(name, plain);
+    return strcmp(call, "*") == 0 || strcmp(name, call) == 0 || strcmp(plain, call) == 0;
+}
+
+/* The code for the `number`-th call that goes by `name`. */
+static CUresult injected(const char *name, uint64_t number, bool *ret_sticky)
 {
     for (unsigned i = 0; i < faults_count; i++) {
         const struct fault *fault = &faults[i];
         if (strcmp(fault->name, name) != 0)
             continue;
-        if (number == fault->at || (fault->onwards && number > fault->at))
+        if (number == fault->at || (fault->onwards && number > fault->at)) {
+            *ret_sticky = fault->sticky;
             return fault->code;
+        }
     }
     return CUDA_SUCCESS;
 }
 
-CUresult sim_faults_count(const char *name)
+/* What the calling thread asked for. */
+static CUresult asked_for(const char *name)
+{
+    struct sim_thread *me = sim_self();
+
+    if (!me->fail_call[0] || !sim_faults_is(name, me->fail_call))
+        return CUDA_SUCCESS;
+    me->fail_hits++;
+    if (me->fail_left && --me->fail_left == 0)
+        me->fail_call[0] = '\0';
+    return me->fail_code;
+}
+
+void simcuda_fail_next(const char *call, unsigned times, CUresult code)
+{
+    struct sim_thread *me = sim_self();
+
+    snprintf(me->fail_call, sizeof(me->fail_call), "%s", call);
+    me->fail_left = times;
+    me->fail_code = code;
+    me->fail_hits = 0;
+}
+
+unsigned simcuda_fail_clear(void)
+{
+    struct sim_thread *me = sim_self();
+
+    me->fail_call[0] = '\0';
+    return me->fail_hits;
+}
+
+CUresult sim_faults_count(const char *name, bool *ret_sticky)
 {
     char plain[NAME_MAX_LENGTH];
     struct row *row = find_row(name);
@@ -78,15 +133,40 @@ CUresult sim_faults_count(const char *name)
     plain_name(name, plain);
     row->calls++;
     sim_stats.calls++;
-    code = injected(name, row->calls);
+    uint64_t cost = row->cost_ns;
+    code = injected("*", sim_stats.calls, ret_sticky);
+    if (code == CUDA_SUCCESS)
+        code = injected(name, row->calls, ret_sticky);
     if (strcmp(plain, name) != 0) {
         row = find_row(plain);
         row->calls++;
+        cost = cost ? cost : row->cost_ns;
         if (code == CUDA_SUCCESS)
-            code = injected(plain, row->calls);
+            code = injected(plain, row->calls, ret_sticky);
     }
-    sim_stats.cost_ns += row->cost_ns;
-    return code;
+    sim_stats.cost_ns += cost;
+    return code ? code : asked_for(name);
+}
+
+bool sim_faults_short(uint64_t held)
+{
+    bool refused = false;
+
+    for (unsigned i = 0; i < shortages_count; i++) {
+        struct shortage *shortage = &shortages[i];
+        if (held <= shortage->above || (shortage->until && shortage->given_back >= shortage->until))
+            continue;
+        shortage->met = true;
+        refused = true;
+    }
+    return refused;
+}
+
+void sim_faults_gave_back(void)
+{
+    for (unsigned i = 0; i < shortages_count; i++)
+        if (shortages[i].met)
+            shortages[i].given_back++;
 }
 
 uint64_t sim_faults_calls(const char *name)
@@ -132,6 +212,7 @@ static bool read_code(const char *text, CUresult *ret_code)
 
 static bool read_fault(char *item, struct fault *ret_fault)
 {
+    static const char sticky[] = "sticky=";
     char *number = strchr(item, ':');
     char *code = number ? strchr(number + 1, ':') : NULL;
     char *end;
@@ -145,7 +226,48 @@ static bool read_fault(char *item, struct fault *ret_fault)
     ret_fault->onwards = *end == '+';
     if (ret_fault->onwards)
         end++;
+    ret_fault->sticky = strncmp(code, sticky, strlen(sticky)) == 0;
+    if (ret_fault->sticky)
+        code += strlen(sticky);
     return end != number && *end == '\0' && ret_fault->at > 0 && read_code(code, &ret_fault->code);
+}
+
+static bool read_shortage(char *item, struct shortage *ret_shortage)
+{
+    char *until = strchr(item, ':');
+    char *end = NULL;
+
+    *ret_shortage = (struct shortage){0};
+    if (until) {
+        *until++ = '\0';
+        ret_shortage->until = strtoull(until, &end, 10);
+        if (end == until || *end != '\0' || ret_shortage->until == 0)
+            return false;
+    }
+    return sim_config_size(item, &ret_shortage->above);
+}
+
+/* One item of the list; false if there is no more room for its kind. */
+static bool take_item(char *item)
+{
+    char shown[128];
+    bool known;
+
+    snprintf(shown, sizeof(shown), "%s", item);
+    if (strncmp(item, "oom:", 4) == 0) {
+        if (shortages_count == sizeof(shortages) / sizeof(shortages[0]))
+            return false;
+        known = read_shortage(item + 4, &shortages[shortages_count]);
+        shortages_count += known;
+    } else {
+        if (faults_count == sizeof(faults) / sizeof(faults[0]))
+            return false;
+        known = read_fault(item, &faults[faults_count]);
+        faults_count += known;
+    }
+    if (!known)
+        sim_say("SIMCUDA_FAIL=%s: call:n:code or oom:size:k expected, left out", shown);
+    return true;
 }
 
 void sim_faults_read(const char *list)
@@ -157,18 +279,11 @@ void sim_faults_read(const char *list)
     copy = strdup(list);
     if (!copy)
         return;
-    for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        char shown[128];
-        snprintf(shown, sizeof(shown), "%s", item);
-        if (faults_count == sizeof(faults) / sizeof(faults[0])) {
-            sim_say("SIMCUDA_FAIL: more than 64 faults, the rest is left out");
+    for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save))
+        if (!take_item(item)) {
+            sim_say("SIMCUDA_FAIL: more than 64 faults or 8 shortages, the rest is left out");
             break;
         }
-        if (read_fault(item, &faults[faults_count]))
-            faults_count++;
-        else
-            sim_say("SIMCUDA_FAIL=%s: call:n:code expected, left out", shown);
-    }
     free(copy);
 }
 

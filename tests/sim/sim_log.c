@@ -98,5 +98,7 @@ __attribute__((destructor)) static void sim_log_close(void)
     put_figure("reuses", s->reuses);
     put_figure("cross_stream_reuses", s->cross_stream_reuses);
     put_figure("steps", s->steps);
+    put_figure("parks", s->parks);
+    put_figure("park_timeouts", s->park_timeouts);
     sim_faults_each(put_calls);
 }

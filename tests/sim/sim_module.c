@@ -645,11 +645,11 @@ CUresult cuFuncGetModule(CUmodule *ret_module, CUfunction f)
     return sim_leave(&call, r);
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        int *ret_blocks, CUfunction f, int block_size, size_t dynamic)
+static CUresult occupancy(
+        const char *name, int *ret_blocks, CUfunction f, int block_size, size_t dynamic)
 {
     struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    int r = sim_enter(&call, name, SIM_NEED_INIT);
 
     if (r == 0 && (!ret_blocks || block_size <= 0 || block_size > 1024 || dynamic > 166912))
         r = CUDA_ERROR_INVALID_VALUE;
@@ -658,6 +658,12 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
     if (r == 0)
         *ret_blocks = 2048 / block_size > 32 ? 32 : 2048 / block_size;
     return sim_leave(&call, r);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        int *ret_blocks, CUfunction f, int block_size, size_t dynamic)
+{
+    return occupancy(__func__, ret_blocks, f, block_size, dynamic);
 }
 
 CUresult cuModuleEnumerateFunctions(CUfunction *ret_functions, unsigned int count, CUmodule module)
@@ -693,5 +699,5 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         int *ret_blocks, CUfunction f, int block_size, size_t dynamic, unsigned int flags)
 {
     (void)flags; /* about caches that do not exist here */
-    return cuOccupancyMaxActiveBlocksPerMultiprocessor(ret_blocks, f, block_size, dynamic);
+    return occupancy(__func__, ret_blocks, f, block_size, dynamic);
 }

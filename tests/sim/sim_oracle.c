@@ -2,6 +2,7 @@
 #include "tests/sim/sim_oracle.h"
 
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_park.h"
 #include "tests/sim/sim_stream.h"
 
 #include <execinfo.h>
@@ -241,4 +242,5 @@ void simcuda_witness_step(void)
     if (!sim_self()->in_host_function)
         sim_queue_exit();
     sim_unlock();
+    sim_park_leave("step");
 }

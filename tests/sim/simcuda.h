@@ -2,13 +2,14 @@
 /*
  * simcuda.h - what the simulated driver offers beside the CUDA driver interface.
  *
- * Tests link it or find it with dlsym in libcuda.so.1. Two groups:
+ * Tests link it or find it with dlsym in libcuda.so.1. Three groups:
  *
  *   witness   The oracle must know which block belongs to which tenant, and the driver lies below
  *             kedge and sees segments only. So whoever stands *above* kedge (the simulated
  *             runtime, or a shim around a test's own driver calls) reports every block that the
  *             program was given and every block that it gives back. Never called by kedge.
  *   figures   bytes on the device, calls made, and what a run has exercised.
+ *   trouble   calls that fail, threads that stand still at a call, a hook at every call.
  *
  * When a block is handed out while an operation of its former tenant is neither done nor ordered
  * before the new tenant's stream, the device prints both sides on stderr and ends the process
@@ -21,6 +22,7 @@
 
 #include "preload/cuda_abi.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,6 +62,8 @@ struct simcuda_stats {
     uint64_t reuses;              /* births on bytes that had an earlier tenant */
     uint64_t cross_stream_reuses; /* of these, those whose stream is not that of the death */
     uint64_t steps;
+    uint64_t parks; /* threads that stood at a call (SIMCUDA_PARK) */
+    uint64_t park_timeouts;
 };
 
 #pragma GCC visibility push(default)
@@ -83,10 +87,34 @@ void simcuda_witness_death(CUdeviceptr ptr, CUstream stream);
 void simcuda_witness_step(void);
 
 /*
- * `hook` is called at the head of every driver call, in the calling thread and with no lock of the
- * device held, with the call's symbol. NULL takes it away.
+ * `hook` is called at the head of every driver call, whichever it is and whoever makes it (look-ups
+ * and calls from host functions included), in the calling thread, before the call has done anything
+ * and with no lock of the device held, with the call's symbol. It may call what is declared here, so
+ * a library under test can check there that it holds no lock of its own. NULL takes it away.
  */
 void simcuda_set_call_hook(void (*hook)(const char *call));
+
+/*
+ * The calling thread's next `times` calls of `call` (0: all, until it is cleared) return `code` and
+ * do nothing. `call` is a symbol, a plain name or "*". So a program can have its own next call fail,
+ * whatever a library makes of it or calls beside it.
+ */
+void simcuda_fail_next(const char *call, unsigned times, CUresult code);
+
+/* The calling thread's calls fail no more. Returns how many did since simcuda_fail_next. */
+unsigned simcuda_fail_clear(void);
+
+/*
+ * The calling thread's next call of `call` stands still at its entry until another thread has come
+ * back from a call that `until` names ("cuMemUnmap|step"), or until simcuda_unpark if it is NULL.
+ */
+void simcuda_park_next(const char *call, const char *until);
+
+/* Waits until that many threads stand still. False: they did not come within two seconds. */
+bool simcuda_wait_parked(unsigned count);
+
+/* All that stand still go on. */
+void simcuda_unpark(void);
 
 #pragma GCC visibility pop
 #endif

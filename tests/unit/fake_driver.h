@@ -56,8 +56,8 @@ struct fake_item {
 struct fake_stream {
     struct fake_item *items;
     uint64_t submitted, done, room;
-    struct fake_clock
-            before; /* what of the other queues is ordered before whatever is submitted next */
+    /* what of the other queues is ordered before whatever is submitted next */
+    struct fake_clock before;
     bool gone;
 };
 

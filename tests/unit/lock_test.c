@@ -55,7 +55,7 @@ TEST(falling_order_is_counted) TSA(no_thread_safety_analysis)
     CHECK_STR_EQ(lock_last_violation(), "a lock was taken out of order");
 }
 
-TEST(a_lock_held_at_a_blocking_call_is_counted) TSA(no_thread_safety_analysis)
+TEST(r36_a_lock_held_at_a_blocking_call_is_counted) TSA(no_thread_safety_analysis)
 {
     lock_take(&pool_lock);
     CHECK_EQ(lock_assert_none("cuMemAlloc"), 1);

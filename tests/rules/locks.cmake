@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+#
+# R36: the library with a look at every door (locks_guest.c), in every program that there is; and the same seen red.
+if(NOT KEDGE_SANITIZE AND TARGET kedge_mutant)
+    set(wrapped dlvsym dlopen dladdr dladdr1 dl_iterate_phdr resolve_dlsym resolve_ready unwind_frames unwind_warm
+        where_am_i open close read write pwrite fallocate fstat stat rename unlink readlink mmap capfile_create
+        malloc calloc realloc free nanosleep sched_yield pthread_once pool_new)
+    add_library(kedge_locks SHARED locks_guest.c ${CMAKE_SOURCE_DIR}/preload/door_dlsym.c)
+    # The jumps of dlsym and of what stands behind it.
+    set_source_files_properties(locks_guest.c ${CMAKE_SOURCE_DIR}/preload/door_dlsym.c
+        PROPERTIES COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-Wno-missing-prototypes")
+    kedge_preloaded(kedge_locks ${CMAKE_BINARY_DIR}/preload/kedge.map)
+    foreach(symbol IN LISTS wrapped)
+        target_link_options(kedge_locks PRIVATE -Wl,--wrap=${symbol})
+    endforeach()
+    # Under its own name: tests ask which library a function is from.
+    set_target_properties(kedge_locks PROPERTIES OUTPUT_NAME kedge
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/rules/locks)
+
+    set(held r36_no_lock_is_held_at_a_door)
+    foreach(case IN ITEMS trainers captures hints workloads preload_tests)
+        kedge_script_test(rules.locks.${held}.${case} SCRIPT locks.py ARGS ${case} LABELS regress preload TIMEOUT 600)
+    endforeach()
+    foreach(door IN ITEMS driver loader unwind file once)
+        kedge_script_test(rules.locks.r36_a_lock_held_at_a_door_is_seen.${door} SCRIPT locks.py ARGS seen.${door}
+            LABELS mutation preload)
+    endforeach()
+endif()
