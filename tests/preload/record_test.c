@@ -507,29 +507,6 @@ TEST(a_live_hint_makes_a_program_fit)
     clean_up();
 }
 
-/* What cannot be pinned yet is refused: after a graph launch hints release nothing more (R80). */
-TEST(a_graph_launch_ends_all_releases)
-{
-    struct read_capture *capture;
-    CUgraphExec exec;
-    CUstream stream;
-    CUgraph graph;
-
-    hints_for("graph", "trap");
-    client_init();
-    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemFree_v2(phase()), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemFree_v2(phase()), CUDA_SUCCESS);
-    capture = read_now();
-    CHECK_EQ(count_hints(capture, FORMAT_HINT_DEAD), 1); /* the one before */
-    read_close(capture);
-    clean_up();
-}
-
 TEST(a_bad_hint_file_is_one_line_and_no_hints)
 {
     struct read_capture *capture;

@@ -14,6 +14,7 @@ struct sim_config sim_config = {
         .devices = 1,
         .seed = 1,
         .oracle = true,
+        .version = SIM_DRIVER_VERSION,
 };
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
@@ -89,12 +90,16 @@ void sim_config_read(void)
     static const char *const switches[] = {"off", "on", NULL};
     static const char *const faults[] = {"sticky", "segv", NULL};
     uint64_t devices = 1;
+    uint64_t version = SIM_DRIVER_VERSION;
 
     read_number("SIMCUDA_MEMORY", SIM_GRANULE, (uint64_t)1 << 42,
             "a size of 2M to 4096G with a suffix K, M or G", &sim_config.memory);
     sim_config.memory -= sim_config.memory % SIM_GRANULE;
     read_number("SIMCUDA_DEVICES", 1, SIMCUDA_MAX_DEVICES, "a number from 1 to 16", &devices);
     sim_config.devices = (int)devices;
+    read_number("SIMCUDA_VERSION", 11030, SIM_DRIVER_VERSION, "a driver version from 11030 on",
+            &version);
+    sim_config.version = (int)version;
     read_number("SIMCUDA_SEED", 0, UINT64_MAX, "a number", &sim_config.seed);
     read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps", &sim_config.lag);
     sim_config.schedule = (enum sim_schedule)read_word(

@@ -51,6 +51,7 @@ struct sim_config {
     uint64_t lag;
     bool oracle;
     bool fault_segv;
+    int version; /* of the driver, as it says it */
 };
 
 extern struct sim_config sim_config;

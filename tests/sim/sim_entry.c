@@ -28,7 +28,7 @@ CUresult cuDriverGetVersion(int *ret_version)
     if (r == 0 && !ret_version)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_version = SIM_DRIVER_VERSION;
+        *ret_version = sim_config.version;
     return sim_leave(&call, r);
 }
 
@@ -127,7 +127,7 @@ static const struct entry *find_entry(
         const struct entry *entry = &entries[i];
         if (entry->per_thread != per_thread || strcmp(entry->name, name) != 0)
             continue;
-        if (entry->version > version)
+        if (entry->version > version || entry->version > sim_config.version)
             *ret_newer = true;
         else if (!best || entry->version > best->version)
             best = entry;
@@ -141,7 +141,7 @@ static int look_up(const char *name, void **ret_address, int version, cuuint64_t
     const struct entry *found = NULL;
     bool newer = false;
 
-    if (!name || !ret_address || version > SIM_DRIVER_VERSION + 999
+    if (!name || !ret_address || version > sim_config.version + 999
             || flags
                     & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM
                             | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
