@@ -7,7 +7,10 @@
  * capture mode, which is how libraries do it. Between launches it allocates, uses and frees tensors of the same sizes,
  * so that a block that the graph still writes to would be noticed. With the stream entrance the step also takes a
  * tensor of its own from the graph's memory.
+ *
+ * After that the same with graphs that are made by hand and changed while they are in use (hand.h).
  */
+#include "tests/trainers/hand.h"
 #include "tests/trainers/kernels_host.h"
 #include "tests/trainers/twin.h"
 
@@ -21,6 +24,7 @@ enum {
     SMALL_BYTES = 40000,
     SLOT_GRAPH = 0,
     SLOT_BETWEEN,
+    SLOT_HAND,
     SLOTS,
 };
 
@@ -157,6 +161,7 @@ static int run(enum trainer_entrance entrance, uint32_t launches)
     give(entrance, &s.product, s.stream);
     give(entrance, &s.input, s.stream);
     give(entrance, &s.state, s.stream);
+    hand_run(entrance, s.stream, s.side, &s.sums, SLOT_HAND, launches);
     CUDA_OK(cudaStreamDestroy(s.side));
     CUDA_OK(cudaStreamDestroy(s.stream));
     return twin_sums_finish(&s.sums);
