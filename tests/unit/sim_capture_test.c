@@ -492,7 +492,7 @@ TEST(nodes_of_the_shared_form_do_the_same)
                       copy = {.type = CU_GRAPH_NODE_TYPE_MEMCPY},
                       host = {.type = CU_GRAPH_NODE_TYPE_HOST},
                       drop = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE},
-                      child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+                      child = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
     CUDA_HOST_NODE_PARAMS none = {0}, again = {.fn = count_call};
     unsigned out = 0;
     CUgraphNode n[5], more;
