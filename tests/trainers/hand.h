@@ -5,7 +5,7 @@
  * A library that keeps its graphs over many steps does this with the driver's interface: it adds kernel, copy, set, child
  * and memory nodes, instantiates, launches, gives single nodes of an instance other tensors, replaces all of them by an
  * update, and frees what no node names any more. The graph that it began with stays, and goes on naming tensors that were
- * freed, without being launched again.
+ * freed, without being launched again. What it begins with is allocated in the range "BY_HAND".
  */
 #ifndef KEDGE_TRAINERS_HAND_H
 #define KEDGE_TRAINERS_HAND_H
