@@ -210,7 +210,7 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
 
     if (!buffer)
         return false;
-    if (!layout) /* every word of it may be a pointer */
+    if (!layout || !layout->known) /* every word of it may be a pointer */
         return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
     for (unsigned i = 0; i < layout->count; i++)
         if (layout->param[i].offset + layout->param[i].size <= size

@@ -400,7 +400,7 @@ TEST(a_block_that_shares_its_segment_is_not_exported)
 }
 
 /* R24 */
-TEST(a_block_that_is_its_segment_is_exported_and_never_handed_out_again)
+TEST(r24_a_block_that_is_its_segment_is_exported_and_never_handed_out_again)
 {
     CUdeviceptr a, b;
     CUipcMemHandle handle;

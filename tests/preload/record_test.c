@@ -330,7 +330,7 @@ static CUdeviceptr phase(void)
     return tensor;
 }
 
-TEST(shadow_notes_what_would_have_been_saved_and_changes_nothing)
+TEST(r55_shadow_notes_what_would_have_been_saved_and_changes_nothing)
 {
     unsigned char back[16];
     struct read_capture *capture;
@@ -384,7 +384,7 @@ static void must_be_stopped(CUdeviceptr tensor)
     CHECK_EQ(cu->cuMemFree_v2(other), CUDA_SUCCESS);
 }
 
-TEST(trap_stops_each_visible_use)
+TEST(r58_r86_trap_stops_each_visible_use)
 {
     struct read_capture *capture;
     CUdeviceptr tensor, base;
@@ -438,7 +438,7 @@ static void write_receipt(void)
     REQUIRE(unlink(capture_file) == 0);
 }
 
-TEST(live_gives_the_storage_back_and_keeps_the_address)
+TEST(r57_r87_live_gives_the_storage_back_and_keeps_the_address)
 {
     struct read_capture *capture;
     CUdeviceptr tensor, next;
@@ -498,7 +498,7 @@ static void all_steps_in_shadow(void)
 }
 
 /* R88: proved by the device, whose memory holds 256 of them. */
-TEST(a_live_hint_makes_a_program_fit)
+TEST(r88_a_live_hint_makes_a_program_fit)
 {
     hints_for("fit", "live");
     CHECK_EQ(run_child(all_steps_in_shadow), 0);
