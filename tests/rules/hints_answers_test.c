@@ -263,11 +263,13 @@ static size_t free_now(void)
 
 static void figures(const char *mode)
 {
-    CUdeviceptr ptr[4];
-    size_t before;
+    CUdeviceptr ptr[4], natively;
+    size_t before, pitch;
 
     client_init();
     (void)kit_alloc(512);
+    CU_OK(cu->cuMemAllocPitch_v2(
+            &natively, &pitch, 1 * MB, 100, 4)); /* not all that is used is ours */
     before = free_now();
     for (int i = 0; i < 4; i++) {
         KEDGE_PUSH("PHASE_0");
