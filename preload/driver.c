@@ -504,8 +504,11 @@ static int fence_one(struct fence *fence, const struct context *context)
 static int fence_all(struct fence *fence)
 {
     struct context list[CONTEXTS_MAX];
-    size_t n = context_list(list, CONTEXTS_MAX);
+    size_t n;
 
+    if (context_is_ending()) /* its work is under way still, and cannot be fenced any more */
+        return -EBUSY;
+    n = context_list(list, CONTEXTS_MAX);
     for (size_t i = 0; i < n; i++) {
         int r = fence_one(fence, &list[i]);
 
@@ -607,6 +610,8 @@ static int query_event(struct event *event)
         return 0;
     if (context_of_generation(event->context, &context))
         r = (int)REAL(cuEventQuery)(event->handle);
+    else if (context_is_ending())
+        return -EAGAIN;
     if (r == 0 || is_gone(r)) {
         atomic_store_explicit(&event->passed, true, memory_order_relaxed);
         return 0;
@@ -675,6 +680,8 @@ static int wait_on(const struct stream *stream, const struct fence *fence)
 
         if (context_of_generation(event->context, &context))
             r = (int)REAL(cuStreamWaitEvent)(stream->handle, event->handle, 0);
+        else if (context_is_ending())
+            r = -EBUSY;
     }
     context_leave(pushed);
     return r;

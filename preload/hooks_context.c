@@ -40,6 +40,20 @@ CUresult cuCtxCreate_v2(CUcontext *ret_context, unsigned int flags, CUdevice dev
     return result;
 }
 
+CUresult cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
+        unsigned int flags, CUdevice device)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuCtxCreate_v3))
+        return REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
+    result = REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
+    if (result == CUDA_SUCCESS && ret_context)
+        context_note(*ret_context);
+    life_leave();
+    return result;
+}
+
 CUresult cuCtxCreate_v4(
         CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {
@@ -57,54 +71,75 @@ CUresult cuCtxCreate_v4(
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 /*
- * What a dying context holds in mapped memory is given back while it lives, its plain heap is forgotten. If the driver then
- * refuses to end it, its blocks are the driver's again: they are freed by address, and nothing new comes from the old heap.
+ * Nothing of a dying context is handed out or named any more. What it holds in mapped memory is given back when it is dead,
+ * because its work uses that to the end; its plain heap is forgotten. If the driver refuses to end it, its blocks are the
+ * driver's again: they are freed by address, and nothing new comes from the old heap.
  */
-static void going(CUcontext handle)
+static uint64_t going(CUcontext handle)
 {
     struct context context;
 
+    context_end_begin();
     if (!context_of_handle(handle, &context))
-        return;
-    conduct_context_gone(context.generation);
+        return 0;
+    conduct_context_going(context.generation);
     (void)context_forget(handle);
     gate_fences_end(); /* another thread's fence may be on its way into this context */
+    return context.generation;
 }
 
-static void going_device(CUdevice device)
+static void gone(uint64_t generation)
+{
+    context_end_done();
+    conduct_context_gone(generation);
+}
+
+static bool is_inactive(CUdevice device)
+{
+    unsigned flags;
+    int active = 1;
+
+    return REAL_HAS(cuDevicePrimaryCtxGetState)
+            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active;
+}
+
+/* Whoever retained the context has it still, with the same handle and a new generation: fences cover that from now on,
+ * and the next reset is noticed too. */
+static void reset(CUdevice device)
 {
     CUcontext handle = context_primary(device);
 
-    if (handle)
-        going(handle);
-    context_note_primary(device, NULL);
+    if (handle && is_inactive(device))
+        context_note_primary(device, NULL);
+    else if (handle)
+        context_note(handle);
 }
 
 CUresult cuCtxDestroy_v2(CUcontext handle)
 {
     bool entered = life_enter(SLOT_cuCtxDestroy_v2);
-    CUresult result;
+    uint64_t generation = entered ? going(handle) : 0;
+    CUresult result = REAL(cuCtxDestroy_v2)(handle);
 
-    if (entered)
-        going(handle);
-    result = REAL(cuCtxDestroy_v2)(handle);
     context_changed();
-    if (entered)
+    if (entered) {
+        gone(generation);
         life_leave();
+    }
     return result;
 }
 
 CUresult cuCtxDestroy(CUcontext handle)
 {
     bool entered = life_enter(SLOT_cuCtxDestroy);
-    CUresult result;
+    uint64_t generation = entered ? going(handle) : 0;
+    CUresult result = REAL(cuCtxDestroy)(handle);
 
-    if (entered)
-        going(handle);
-    result = REAL(cuCtxDestroy)(handle);
     context_changed();
-    if (entered)
+    if (entered) {
+        gone(generation);
         life_leave();
+    }
     return result;
 }
 
@@ -117,7 +152,7 @@ CUresult cuCtxDetach(CUcontext handle)
 
     if (entered && result == CUDA_SUCCESS
             && REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
-        going(handle);
+        gone(going(handle));
     context_changed();
     if (entered)
         life_leave();
@@ -127,40 +162,40 @@ CUresult cuCtxDetach(CUcontext handle)
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset_v2);
-    CUresult result;
+    uint64_t generation = entered ? going(context_primary(device)) : 0;
+    CUresult result = REAL(cuDevicePrimaryCtxReset_v2)(device);
 
-    if (entered)
-        going_device(device);
-    result = REAL(cuDevicePrimaryCtxReset_v2)(device);
     context_changed();
-    if (entered)
+    if (entered) {
+        gone(generation);
+        reset(device);
         life_leave();
+    }
     return result;
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
     bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset);
-    CUresult result;
+    uint64_t generation = entered ? going(context_primary(device)) : 0;
+    CUresult result = REAL(cuDevicePrimaryCtxReset)(device);
 
-    if (entered)
-        going_device(device);
-    result = REAL(cuDevicePrimaryCtxReset)(device);
     context_changed();
-    if (entered)
+    if (entered) {
+        gone(generation);
+        reset(device);
         life_leave();
+    }
     return result;
 }
 
 /* A release that was not the last one changes nothing. */
 static void released(CUdevice device, CUresult result)
 {
-    unsigned flags;
-    int active = 1;
-
-    if (result == CUDA_SUCCESS && REAL_HAS(cuDevicePrimaryCtxGetState)
-            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active)
-        going_device(device);
+    if (result == CUDA_SUCCESS && is_inactive(device)) {
+        gone(going(context_primary(device)));
+        context_note_primary(device, NULL);
+    }
     context_changed();
 }
 

@@ -11,6 +11,8 @@
  * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
  */
 #include "preload/conduct.h"
+#include "preload/graphmem.h"
+#include "preload/hostfn.h"
 #include "preload/life.h"
 #include "preload/params.h"
 #include "preload/pins.h"
@@ -182,15 +184,46 @@ ADD(cuGraphAddMemsetNode,
 ADD(cuGraphAddChildGraphNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraph child),
         (ret_node, graph, deps, count, child), (child_touches(child), false))
-ADD(cuGraphAddNode,
-        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-                CUgraphNodeParams *params),
-        (ret_node, graph, deps, count, params), node_touches(params, __func__))
-ADD(cuGraphAddNode_v2,
-        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-                const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
-        (ret_node, graph, deps, edges, count, params), node_touches(params, __func__))
 /* clang-format on */
+
+/* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
+CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+        CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphAddNode))
+        return REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    if (graphmem_wants_room(params, result))
+        result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    if (result == CUDA_SUCCESS && params)
+        graphmem_added(params);
+    return added(&pins, result, graph, ret_node);
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
+        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphAddNode_v2))
+        return REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    if (graphmem_wants_room(params, result))
+        result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    if (result == CUDA_SUCCESS && params)
+        graphmem_added(params);
+    return added(&pins, result, graph, ret_node);
+}
 
 /* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
 static CUresult changed(
@@ -245,8 +278,6 @@ SET(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D *copy), (
         copy_touches(copy, __func__))
 SET(cuGraphMemsetNodeSetParams, (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set), (node, set),
         memset_touches(set, __func__))
-SET(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, params),
-        node_touches(params, __func__))
 
 SET_EXEC(cuGraphExecKernelNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
@@ -262,9 +293,35 @@ SET_EXEC(cuGraphExecMemsetNodeSetParams,
         (exec, node, set, ctx), memset_touches(set, __func__))
 SET_EXEC(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
         (exec, node, child), (child_touches(child), false))
-SET_EXEC(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params),
-        (exec, node, params), node_touches(params, __func__))
 /* clang-format on */
+
+CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphNodeSetParams))
+        return REAL(cuGraphNodeSetParams)(node, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphNodeSetParams)(node, given);
+    return changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node);
+}
+
+CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphExecNodeSetParams))
+        return REAL(cuGraphExecNodeSetParams)(exec, node, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphExecNodeSetParams)(exec, node, given);
+    return changed(&pins, result, PINS_OF_EXEC, key(exec), node);
+}
 
 CUresult cuGraphDestroyNode(CUgraphNode node)
 {

@@ -2,15 +2,20 @@
 /*
  * Memory that the program shows to others. The driver exports what an address lies in, from its base: for a block inside a
  * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
- * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown is pinned (R80): no hint releases it,
- * and it is not handed out again after its free (R24).
+ * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80).
  */
+#include "preload/addrmap.h"
 #include "preload/conduct.h"
+#include "preload/imports.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/vmm.h"
 
+#include "alloc/lock.h"
+
+#include <errno.h>
 #include <stdatomic.h>
 
 static void say_refused(const char *call, devptr_t ptr, const char *why)
@@ -34,48 +39,119 @@ static bool is_ours(devptr_t ptr, struct block_info *ret_info)
     return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0;
 }
 
-/* The legacy handle shows all of the allocation that an address lies in, from its base. */
-static bool may_show(const char *call, devptr_t ptr, const struct block_info *info)
+/* Whether `ptr` may be shown as the driver would show it; then its segment stays its own (R24). */
+static bool may_show(const char *call, devptr_t ptr)
 {
-    hint_off(info, call);
-    if (info->mapped) {
+    struct block_info info;
+    int r;
+
+    if (!is_ours(ptr, &info))
+        return true;
+    hint_off(&info, call);
+    if (info.mapped) {
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
         return false;
     }
-    if (info->base != info->segment_base || info->segment_tenants != 1 || info->size == 0) {
-        say_refused(call, ptr, "the block shares its segment with others");
-        return false;
-    }
-    return true;
-}
-
-/* There is no call that takes an IPC handle back. */
-static void shown(struct pins *pins, CUresult result)
-{
-    if (result == CUDA_SUCCESS)
-        pins_keep(pins);
-    else
-        pins_undo(pins);
+    r = pool_export(conduct_pool(), ptr);
+    if (r == -EBUSY || r == -EINVAL)
+        say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
+    return r == 0;
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcGetMemHandle);
-    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    struct block_info info;
 
-    if (!entered || !is_ours(ptr, &info)) {
+    if (!entered || may_show("cuIpcGetMemHandle", ptr))
         result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
-    } else if (may_show("cuIpcGetMemHandle", ptr, &info)) {
-        (void)pins_collect(&pins, info.base, info.size, TOUCH_POINTER, NULL);
-        result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
-        shown(&pins, result);
-    }
     if (entered)
         life_leave();
     return result;
 }
+
+/* ---- what others show to us ----------------------------------------------------------------- */
+
+/* An allocation that is opened twice is one address, closed twice. */
+static struct lock imports_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct addrmap imports; /* guarded by imports_lock; address: how often it is open */
+
+void imports_ipc_fork_child(void)
+{
+    lock_init(&imports_lock, LOCK_RANK_PRELOAD);
+}
+
+static void opened(devptr_t ptr)
+{
+    struct addrmap_entry *known;
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    bool is_new;
+
+    lock_take(&imports_lock);
+    known = addrmap_add(&imports, ptr);
+    is_new = known && known->value[0]++ == 0;
+    lock_drop(&imports_lock);
+    if (!is_new)
+        return;
+    (void)REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
+    conduct_made(MEMCLASS_IMPORTED, ptr, size, conduct_device());
+}
+
+/* true: it was the last time. */
+static bool closed(devptr_t ptr)
+{
+    struct addrmap_entry *known;
+    bool is_last;
+
+    lock_take(&imports_lock);
+    known = addrmap_find(&imports, ptr);
+    is_last = known && --known->value[0] == 0;
+    if (is_last)
+        addrmap_remove(&imports, known);
+    lock_drop(&imports_lock);
+    return is_last;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
+{
+    bool entered = life_enter(SLOT_cuIpcOpenMemHandle_v2);
+    CUresult result = REAL(cuIpcOpenMemHandle_v2)(ret_ptr, handle, flags);
+
+    if (entered && result == CUDA_SUCCESS && ret_ptr)
+        opened(*ret_ptr);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
+{
+    bool entered = life_enter(SLOT_cuIpcOpenMemHandle);
+    CUresult result = REAL(cuIpcOpenMemHandle)(ret_ptr, handle, flags);
+
+    if (entered && result == CUDA_SUCCESS && ret_ptr)
+        opened(*ret_ptr);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* The record goes before the real call: afterwards the address may be something else's. */
+CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuIpcCloseMemHandle);
+    CUresult result;
+
+    if (entered && closed(ptr))
+        conduct_gone(ptr);
+    result = REAL(cuIpcCloseMemHandle)(ptr);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* ---- handles of mapped memory --------------------------------------------------------------- */
 
 /*
  * The handle under an address. A hinted block stands on one of its own, which then is the program's too, until it releases
@@ -114,6 +190,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
         result = retain_of_ours(ret_handle, address, &info);
     else
         result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
+    if (entered && result == CUDA_SUCCESS && ret_handle)
+        vmm_retained(*ret_handle, (devptr_t)(uintptr_t)address);
     if (entered)
         life_leave();
     return result;
@@ -135,7 +213,10 @@ static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
     if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
         return CUDA_ERROR_INVALID_VALUE;
     result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
-    shown(&pins, result);
+    if (result == CUDA_SUCCESS)
+        pins_keep(&pins);
+    else
+        pins_undo(&pins);
     return result;
 }
 

@@ -18,12 +18,15 @@
 #include "alloc/pool.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
+#include "preload/config.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hostfn.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +93,7 @@ static void write_pool_figures(int fd)
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
-            (unsigned long)stats.released_count, (unsigned long)stats.quarantined);
+            (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high);
 }
 
 static void write_device_figures(int fd)
@@ -222,6 +225,25 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
     changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
     return __real_pool_free(pool, ptr, &changed, ret);
+}
+
+int __real_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit);
+int __wrap_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit);
+
+int __wrap_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit)
+{
+    return is_off[MUTANT_QUARANTINE] ? -ENOENT : __real_pool_pin(pool, lo, len, kind, ret, ret_hit);
+}
+
+int __real_pool_export(struct pool *pool, devptr_t ptr);
+int __wrap_pool_export(struct pool *pool, devptr_t ptr);
+
+int __wrap_pool_export(struct pool *pool, devptr_t ptr)
+{
+    return is_off[MUTANT_SHOWN] ? 0 : __real_pool_export(pool, ptr);
 }
 
 size_t __real_context_list(struct context *ret_contexts, size_t max);
@@ -365,4 +387,37 @@ void __wrap_gate_fence_leave(void)
 {
     if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT])
         __real_gate_fence_leave();
+}
+
+/* ---- host functions and the switch ---------------------------------------------------------- */
+
+struct hostfn __real_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data)
+{
+    if (is_off[MUTANT_CALLBACK])
+        return (struct hostfn){fn, callback, data, NULL};
+    return __real_hostfn_once(fn, callback, data);
+}
+
+const CUDA_HOST_NODE_PARAMS *__real_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy)
+{
+    return is_off[MUTANT_CALLBACK] ? params : __real_hostfn_host_node(params, copy);
+}
+
+unsigned __real_config_word(const struct config *config, enum config_id id);
+unsigned __wrap_config_word(const struct config *config, enum config_id id);
+
+unsigned __wrap_config_word(const struct config *config, enum config_id id)
+{
+    unsigned word = __real_config_word(config, id);
+
+    return is_off[MUTANT_OFF] && id == CONFIG_MODE ? 0 : word;
 }

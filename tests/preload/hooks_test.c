@@ -145,7 +145,8 @@ TEST(async_memory_is_reused_on_its_stream_at_once)
     CHECK_EQ(base, a);
     CHECK_EQ(size, 3 * MB);
     CHECK_EQ(cu->cuMemFreeAsync(a, stream), CUDA_SUCCESS);
-    CHECK_EQ(cu->cuMemGetAddressRange_v2(&base, &size, a), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cu->cuMemGetAddressRange_v2(&base, &size, a),
+            CUDA_ERROR_NOT_FOUND); /* the driver's word for what is nowhere (R79) */
     b = alloc_async(3 * MB, stream);
     CHECK_EQ(a, b);
     CHECK_EQ(cu->cuMemFreeAsync(b, stream), CUDA_SUCCESS);
@@ -400,7 +401,8 @@ TEST(a_block_that_shares_its_segment_is_not_exported)
 }
 
 /* R24 */
-TEST(r24_a_block_that_is_its_segment_is_exported_and_never_handed_out_again)
+/* Its segment goes back to the driver, so that what comes next at this address is other memory. */
+TEST(r24_an_exported_block_is_never_handed_out_again)
 {
     CUdeviceptr a, b;
     CUipcMemHandle handle;
@@ -408,12 +410,16 @@ TEST(r24_a_block_that_is_its_segment_is_exported_and_never_handed_out_again)
     client_init();
     a = alloc(64 * MB);
     REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, a), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemAlloc_v2"), 1);
     REQUIRE_EQ(cu->cuMemFree_v2(a), CUDA_SUCCESS);
-    for (int i = 0; i < 20; i++) {
-        b = alloc(64 * MB);
-        CHECK_NE(a, b);
-        REQUIRE_EQ(cu->cuMemFree_v2(b), CUDA_SUCCESS);
-    }
+    b = alloc(64 * MB);
+    CHECK_EQ(client_calls("cuMemAlloc_v2"), 2);
+    REQUIRE_EQ(cu->cuMemFree_v2(b), CUDA_SUCCESS);
+    b = alloc(64 * MB); /* that one was shown to nobody */
+    CHECK_EQ(client_calls("cuMemAlloc_v2"), 2);
+    b = alloc(64 * MB);
+    CHECK_EQ(client_calls("cuMemAlloc_v2"), 3);
+    CHECK_EQ(client_calls("cuMemFree_v2"), 1);
 }
 
 /* ---- capture -------------------------------------------------------------------------------- */
@@ -497,7 +503,7 @@ static void free_in_callback(CUstream stream, CUresult status, void *data)
 }
 
 /* R38 */
-TEST(a_free_in_a_host_function_makes_no_driver_call)
+TEST(r38_a_free_in_a_host_function_makes_no_driver_call)
 {
     struct in_callback job = {.ran = 0};
     CUstream stream;
@@ -559,6 +565,24 @@ TEST(a_context_reset_forgets_its_memory)
     CHECK_EQ(cu->cuMemsetD8_v2(after, 1, 1 * MB), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemFree_v2(after), CUDA_SUCCESS);
+}
+
+TEST(r26_a_second_reset_is_noticed_like_the_first)
+{
+    CUdeviceptr before[3];
+
+    client_init();
+    for (int i = 0; i < 3; i++) { /* the handle stays the same, and nobody retains it again */
+        before[i] = alloc(1 * MB);
+        CHECK(client_is_pooled(before[i], 1 * MB));
+        REQUIRE_EQ(cu->cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemFree_v2(before[i]), CUDA_ERROR_INVALID_VALUE);
+    }
+    before[0] = alloc(1 * MB);
+    CHECK_EQ(cu->cuMemsetD8_v2(before[0], 1, 1 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(before[0]), CUDA_SUCCESS);
 }
 
 TEST(a_second_context_has_a_heap_of_its_own)

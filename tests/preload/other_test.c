@@ -22,7 +22,7 @@ TEST(another_preload_is_called_in_its_turn)
 }
 
 /* A pointer that no symbol has, for a (name, version, flag) that is ours: that row's hook (R42). */
-TEST(an_unknown_pointer_is_adopted_by_its_row)
+TEST(r42_an_unknown_pointer_is_adopted_by_its_row)
 {
     const int *look_ups = dlsym(RTLD_DEFAULT, "other_look_ups");
     const int *allocs = dlsym(RTLD_DEFAULT, "other_allocs");

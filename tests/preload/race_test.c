@@ -67,7 +67,7 @@ static void *copier(void *data)
 }
 
 /* A copy that has passed the guard is on its way into the driver; the release must wait for it. */
-TEST(a_release_waits_for_submissions_on_their_way)
+TEST(r66_a_release_waits_for_submissions_on_their_way)
 {
     __typeof__(&simcuda_set_call_hook) set_hook;
     unsigned char host[64];
@@ -135,7 +135,7 @@ static uint64_t fence_calls(void)
 }
 
 /* Relaxed captures, since the other thread's own allocations are forwarded and must be allowed. */
-TEST(ten_thousand_captures_are_not_spoilt)
+TEST(r67_ten_thousand_captures_are_not_spoilt)
 {
     __typeof__(&simcuda_stats) stats;
     struct simcuda_stats figures = {.size = sizeof figures};
@@ -163,6 +163,75 @@ TEST(ten_thousand_captures_are_not_spoilt)
     REQUIRE(stats && stats(&figures) == 0);
     CHECK_EQ(figures.captures_invalidated, 0);
     CHECK_EQ(figures.captures, captures);
+}
+
+/* ---- contexts that end ------------------------------------------------------------------------ */
+
+static void park_at_end(const char *call)
+{
+    if (!may_park || strcmp(call, "cuCtxDestroy_v2") != 0 || atomic_load(&parked) != 0)
+        return;
+    atomic_store(&parked, 1);
+    while (atomic_load(&parked) != 2)
+        (void)sched_yield();
+}
+
+static void *ends_context(void *context)
+{
+    may_park = true;
+    CHECK_EQ(cu->cuCtxDestroy_v2((CUcontext)context), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* Work of a context is not over because another thread has begun to end the context. */
+TEST(r01_r26_a_context_that_is_being_ended_still_has_work)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    CUcontext second = NULL;
+    CUstream stream;
+    CUdeviceptr ptr;
+    pthread_t thread;
+
+    REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    ptr = alloc(4 * MB);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 4 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    set_hook(park_at_end);
+    REQUIRE(pthread_create(&thread, NULL, ends_context, second) == 0);
+    while (atomic_load(&parked) != 1)
+        (void)sched_yield();
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    for (int i = 0; i < 40; i++)
+        CHECK(alloc(4 * MB) != ptr);
+    atomic_store(&parked, 2);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    set_hook(NULL);
+}
+
+/* The device's work uses hinted blocks to the end: their storage goes after the context, not before it. */
+TEST(r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over)
+{
+    __typeof__(&simcuda_stats) stats;
+    struct simcuda_stats figures = {.size = sizeof figures};
+    CUdeviceptr ptr;
+
+    write_hints();
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    stats = (__typeof__(&simcuda_stats))client_sim("simcuda_stats");
+    KEDGE_PUSH("P");
+    ptr = alloc(8 * MB);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 8 * MB, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+    REQUIRE(stats && stats(&figures) == 0);
+    CHECK_EQ(figures.faults, 0);
+    CHECK_GT(figures.unmaps, 0);
 }
 
 /* ---- starting ------------------------------------------------------------------------------- */
@@ -242,7 +311,7 @@ static void *tenants(void *data)
 }
 
 /* Frees without the host barrier, on late streams: the fences alone keep tenants apart (R1). */
-TEST(no_block_has_two_tenants)
+TEST(r01_r91_no_block_has_two_tenants)
 {
     __typeof__(&simcuda_stats) stats;
     struct simcuda_stats figures = {.size = sizeof figures};

@@ -260,7 +260,7 @@ static void free_inherited(void)
 }
 
 /* R39 */
-TEST(a_forked_child_frees_in_peace_and_writes_nothing)
+TEST(r39_a_forked_child_frees_in_peace_and_writes_nothing)
 {
     struct read_capture *before, *after;
 

@@ -25,12 +25,12 @@ def witness(library, rc):
     return {n: set(re.findall(rf"^{n} (\S+)$", done.stdout, re.M)) for n in NAMES}
 
 
-def hooks_are_in_place_before_the_runtime_gives_up():
+def r59_hooks_are_in_place_before_the_runtime_gives_up():
     for name, libraries in witness(LIBRARY, 0).items():
         check(libraries == {str(LIBRARY)}, f"{name} was answered with {libraries}")
 
 
-def without_the_dlsym_hook_they_are_not():
+def r59_without_the_dlsym_hook_they_are_not():
     """The same program with a library that lacks the one hook: the test above can fail."""
     found = list(BUILD.rglob("libkedge_nodlsym.so"))
     needs(*(found or [BUILD / "libkedge_nodlsym.so"]))
@@ -39,4 +39,4 @@ def without_the_dlsym_hook_they_are_not():
 
 
 if __name__ == "__main__":
-    main(hooks_are_in_place_before_the_runtime_gives_up, without_the_dlsym_hook_they_are_not)
+    main(r59_hooks_are_in_place_before_the_runtime_gives_up, r59_without_the_dlsym_hook_they_are_not)

@@ -42,8 +42,8 @@ def read_rules(path):
             fields = [f.strip() for f in line.split("|", 2)]
             if len(fields) != 3 or fields[0] != f"R{len(rules) + 1}":
                 sys.exit(f"{path.name}: not 'R{len(rules) + 1} | sentence | note': {line}")
-            if fields[2] and not re.match(r"replaced by R\d+|not here: .", fields[2]):
-                sys.exit(f"{path.name}: {fields[0]}: the note is neither 'replaced by Rnn' nor 'not here: why'")
+            if fields[2] and not re.match(r"replaced by R\d+|not here: .|in part: .", fields[2]):
+                sys.exit(f"{path.name}: {fields[0]}: the note is none of 'replaced by Rnn', 'not here: why', 'in part: why'")
             rules.append((len(rules) + 1, fields[1], fields[2]))
     if len(rules) != COUNT:
         sys.exit(f"{path.name}: {len(rules)} rules, not {COUNT}")
@@ -95,11 +95,13 @@ def short_names(names):
 
 
 def status_of(anywhere, gpu, note):
+    if (anywhere or gpu) and note.startswith("in part"):
+        return note
     if anywhere:
         return "covered" + (", more on a GPU" if gpu else "")
     if gpu:
         return "needs a GPU"
-    return note or "not yet"
+    return "not yet" if note.startswith("in part") else note or "not yet"
 
 
 def make_table(rules, proofs):

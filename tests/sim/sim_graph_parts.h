@@ -57,8 +57,8 @@ struct sim_item {
     CUevent event;
     unsigned *deps; /* earlier items */
     unsigned deps_count;
-    unsigned
-            inside; /* entry of a child graph: so many items follow that are its own, with the exit */
+    /* entry of a child graph: so many items follow that are its own, with the exit */
+    unsigned inside;
     bool disabled;
 };
 

@@ -147,7 +147,7 @@ static CUresult call_context_record(void)
     return cuCtxRecordEvent(ctx, e);
 }
 
-TEST(unsafe_calls_spoil_a_capture_that_is_not_relaxed)
+TEST(r60_unsafe_calls_spoil_a_capture_that_is_not_relaxed)
 {
     sim_start();
     during(CU_STREAM_CAPTURE_MODE_GLOBAL, call_alloc, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false);
