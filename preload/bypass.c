@@ -7,9 +7,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+
+enum {
+    WALK_FRAMES = 16,
+};
 
 static const char default_names[] =
         "libnccl*,libnvshmem*,libucp*,libucs*,libuct*,libucm*,libgdrapi*";
@@ -110,6 +115,35 @@ static bool module_wants(uint32_t number)
     return answer == 2;
 }
 
+static int find_named(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    (void)data;
+    return info->dlpi_name && bypass_names(base_of(info->dlpi_name)) ? 1 : 0;
+}
+
+/* What stands between a caller and us: the runtime, the driver, we ourselves, the C library. */
+static bool is_between(const char *name)
+{
+    return in_list("libcuda.so*,libcudart.so*,libcudart-*.so*,libkedge*,libc.so*", name);
+}
+
+/* The first frame outside CUDA, by a short walk of our own: only where no stack was taken, the runtime is shared and a
+ * library of the list is there at all. */
+static bool walk_wants(void)
+{
+    void *ips[WALK_FRAMES];
+    int n = backtrace(ips, WALK_FRAMES);
+    Dl_info info;
+
+    for (int i = 0; i < n; i++) {
+        if (!dladdr(ips[i], &info) || !info.dli_fname || is_between(base_of(info.dli_fname)))
+            continue;
+        return bypass_names(base_of(info.dli_fname));
+    }
+    return false;
+}
+
 bool bypass_wants(const struct tag *tag, const void *caller)
 {
     struct intern_frame frame;
@@ -119,7 +153,9 @@ bool bypass_wants(const struct tag *tag, const void *caller)
         return module_wants(frame.module);
     if (!dladdr(caller, &info) || !info.dli_fname)
         return false;
-    return bypass_names(base_of(info.dli_fname));
+    if (!is_between(base_of(info.dli_fname)))
+        return bypass_names(base_of(info.dli_fname));
+    return dl_iterate_phdr(find_named, NULL) && walk_wants();
 }
 
 struct search {

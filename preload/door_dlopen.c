@@ -21,14 +21,12 @@ typedef void *(*dlmopen_fn)(Lmid_t, const char *, int);
 /* The next one in line, which is another preload's or the C library's; found once. */
 static void *next_of(const char *name, _Atomic(void *) *known)
 {
-    /* part of libc since 2.34; before, of libdl: 2.2.5 and 2.17 are the first of x86-64 and aarch64, dlmopen's is 2.3.4 */
-    static const char *const versions[] = {
-            "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.3.4", "GLIBC_2.17"};
     void *fn = atomic_load_explicit(known, memory_order_relaxed);
 
-    for (size_t i = 0; !fn && i < sizeof versions / sizeof *versions; i++)
-        fn = dlvsym(RTLD_NEXT, name, versions[i]); /* never exported by us: it would find itself */
-    atomic_store_explicit(known, fn, memory_order_relaxed);
+    if (!fn) {
+        fn = resolve_next(name);
+        atomic_store_explicit(known, fn, memory_order_relaxed);
+    }
     return fn;
 }
 

@@ -35,7 +35,7 @@ static void *ours(void *handle, const char *name)
 /* No local variable may have its address taken: the compiler would keep the frame, and call. */
 __attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name)
 {
-    void *(*real)(void *, const char *) = resolve_real_dlsym();
+    void *(*real)(void *, const char *) = resolve_next_dlsym();
     void *hook = ours(handle, name);
 
     if (hook == RESOLVE_HIDE)

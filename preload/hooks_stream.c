@@ -46,17 +46,28 @@ static void began(CUresult result, CUstream stream, bool per_thread)
             runs, (uintptr_t)special(stream, per_thread), context.generation, (uintptr_t)graph);
 }
 
-/* Ended if the driver says that the stream captures no more, whatever the call returned. What a capture that came to
- * nothing had pinned is nobody's. */
-static void ended(CUstream stream, bool per_thread, CUgraph graph)
+/* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
+static bool is_over(CUstream named)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult asked = CUDA_ERROR_INVALID_HANDLE;
+
+    if (REAL_HAS(cuStreamIsCapturing))
+        asked = REAL(cuStreamIsCapturing)(named, &status);
+    if (asked == CUDA_SUCCESS)
+        return status == CU_STREAM_CAPTURE_STATUS_NONE;
+    return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* What a capture that came to nothing had pinned is nobody's. */
+static void ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
+{
     CUstream named = special(stream, per_thread);
+    CUgraph graph = result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
     uint64_t known = gate_graph((uintptr_t)named);
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
 
-    if (REAL_HAS(cuStreamIsCapturing) && REAL(cuStreamIsCapturing)(named, &status) == CUDA_SUCCESS
-            && status != CU_STREAM_CAPTURE_STATUS_NONE)
+    if (result != CUDA_SUCCESS && !is_over(named))
         return;
     (void)gate_ended((uintptr_t)named);
     if (!known || known == (uintptr_t)graph)
@@ -66,11 +77,6 @@ static void ended(CUstream stream, bool per_thread, CUgraph graph)
         pins_give_back(&pins, PINS_OF_GRAPH, (uintptr_t)graph);
     else
         pins_undo(&pins);
-}
-
-static CUgraph graph_made(CUresult result, const CUgraph *ret_graph)
-{
-    return result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
 }
 
 /* The entries differ in their arguments only; what is done around them does not. */
@@ -109,7 +115,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
 
     if (entered) {
-        ended(stream, false, graph_made(result, ret_graph));
+        ended(result, stream, false, ret_graph);
         life_leave();
     }
     return result;
@@ -121,7 +127,7 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
 
     if (entered) {
-        ended(stream, true, graph_made(result, ret_graph));
+        ended(result, stream, true, ret_graph);
         life_leave();
     }
     return result;
@@ -129,11 +135,11 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
+/* A capture that is spoilt by this still counts: nothing is recorded on its stream any more. */
 static void going(CUstream stream)
 {
     uint64_t identity;
 
-    (void)gate_ended((uintptr_t)stream);
     if (guard_in_callback())
         return;
     identity = stream_identity(stream);
@@ -150,8 +156,11 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy_v2)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 
@@ -163,8 +172,11 @@ CUresult cuStreamDestroy(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 

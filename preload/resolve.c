@@ -87,6 +87,19 @@ void *resolve_next(const char *name)
     return real_dlsym(RTLD_NEXT, name);
 }
 
+/* A look-up with a version, as that of the real one is, passes by what other preloads export without. */
+dlsym_fn resolve_next_dlsym(void)
+{
+    static _Atomic(void *) found;
+    void *fn = atomic_load_explicit(&found, memory_order_relaxed);
+
+    if (!fn) {
+        fn = real_dlsym(RTLD_NEXT, "dlsym");
+        atomic_store_explicit(&found, fn, memory_order_relaxed);
+    }
+    return fn ? (dlsym_fn)fn : resolve_real_dlsym();
+}
+
 static uintptr_t object_base(const void *address)
 {
     Dl_info info;

@@ -129,6 +129,9 @@ void *resolve_next(const char *name);
 /* The real dlsym, found without GLIBC_PRIVATE; NULL when the C library has none (then nothing works). */
 void *(*resolve_real_dlsym(void))(void *, const char *);
 
+/* The dlsym behind ours: another preload's, else the real one. */
+void *(*resolve_next_dlsym(void))(void *, const char *);
+
 /*
  * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in for it, if there is
  * one. Leaves it alone otherwise.

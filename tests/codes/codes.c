@@ -124,7 +124,7 @@ bool journal_spared(void)
 static bool is_alloc(const char *name)
 {
     static const char *const names[] = {"cuMemAlloc", "cudaMalloc", "cuMemCreate", "cuArrayCreate",
-            "cuModuleLoadData", "cuGraphInstantiate"};
+            "cuModuleLoadData", "cuGraphInstantiate", "cuGraphAddMemAllocNode", "cuMemHostAlloc"};
     bool found = false;
 
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)

@@ -306,6 +306,7 @@ static void map_and_back(struct vmm *vmm)
     CUmemAccessDesc desc = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr at = vmm->at;
     size_t size = vmm->size;
+    CUresult r;
 
     desc.location = vmm->prop.location;
     if (one_in(3)) /* nothing is mapped yet */
@@ -318,8 +319,8 @@ static void map_and_back(struct vmm *vmm)
         (void)CALL(cuMemMap, at, size, 0, vmm->handle, 0);
     if (one_in(3))
         (void)CALL(cuMemSetAccess, at, size, &desc, 0);
-    (void)CALL(cuMemSetAccess, at, size, &desc, 1);
-    if (codes_here >= 0 && state.contexts[codes_here].device == 0) {
+    r = CALL(cuMemSetAccess, at, size, &desc, 1);
+    if (r == CUDA_SUCCESS && codes_here >= 0 && state.contexts[codes_here].device == 0) {
         (void)CALL(cuMemsetD8_v2, at, 1, 4096);
         if (CALL(cuCtxSynchronize) != CUDA_SUCCESS)
             QUIET(cuCtxSynchronize); /* the set must not outlive its memory */

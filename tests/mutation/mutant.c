@@ -11,7 +11,7 @@
  *
  * TEST_KEDGE_MUTATE is a list of the words of mutant.def, by comma; an unknown one ends the program, since a test of a
  * mutation that does not exist must not pass. Without words the library does what libkedge.so does. TEST_KEDGE_FIGURES names a
- * file that gets, when the program ends, what the run has exercised, a line "name number" each (R92).
+ * file that gets, when a process ends, what the run has exercised, a line "name number" each (R92).
  *
  * Threads: the words are fixed before the program's first call.
  */
@@ -122,7 +122,7 @@ static void write_device_figures(int fd)
 __attribute__((destructor)) static void write_figures(void)
 {
     /* A program that used no device, a shell on the way for example, has nothing to say. */
-    FILE *file = the_pool && figures_path[0] ? fopen(figures_path, "we") : NULL;
+    FILE *file = the_pool && figures_path[0] ? fopen(figures_path, "ae") : NULL;
 
     if (!file)
         return;

@@ -212,6 +212,32 @@ static void give(struct actor *actor)
         block_free(actor, block);
 }
 
+/* Neighbours of several streams, freed with their work pending, and then something that needs the room of all. */
+static void cluster(struct actor *actor)
+{
+    static const uint64_t sizes[] = {2097152, 3145728};
+    uint64_t bytes = sizes[actor_pick(actor, 2)];
+    struct block *blocks[4] = {NULL};
+    struct block *large;
+
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = block_new(actor, bytes, true);
+        if (blocks[i])
+            block_fill(actor, blocks[i], blocks[i]->birth);
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!blocks[i] || blocks[i]->kind != BLOCK_STREAM)
+            continue;
+        if (actor_chance(actor, 50))
+            block_check(actor, blocks[i], lane_for(actor, blocks[i]));
+        block_free(actor, blocks[i]);
+    }
+    large = block_new(actor, 3 * bytes, true);
+    if (large)
+        block_fill(actor, large, large->birth);
+    actor->figures.clusters++;
+}
+
 static void call_back(struct actor *actor)
 {
     struct block *block = actor_block(actor);
@@ -294,7 +320,8 @@ void actor_act(struct actor *actor)
             {6, write},
             {5, copy},
             {20, give},
-            {6, wait},
+            {4, wait},
+            {2, cluster},
             {3, call_back},
             {3, actor_end_lane},
             {3, actor_capture},

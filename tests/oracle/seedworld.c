@@ -190,6 +190,10 @@ static void forget_home(struct actor *actor, struct home *home)
 /* What other contexts do to blocks of this one must be over before the memory goes; its own work need not be. */
 static void wait_for_others(struct actor *actor, const struct home *home)
 {
+    if (world.late) { /* blocks that were freed under such work, too */
+        home_current(&world.first);
+        DO(cuCtxSynchronize());
+    }
     for (int i = 0; i < SEED_BLOCKS; i++) {
         struct block *block = &actor->blocks[i];
 

@@ -127,6 +127,9 @@ void client_init(void);
 /* A function of the simulated device itself (simcuda_*). */
 void *client_sim(const char *symbol);
 
+/* The driver's own function, past every hook: found in the library's table of symbols. */
+void *client_driver(const char *symbol);
+
 /* How often the driver was asked for this, below kedge. */
 uint64_t client_calls(const char *call);
 

@@ -32,7 +32,7 @@ static CUdeviceptr alloc_async(size_t size, CUstream stream)
 
 /* ---- synchronous memory --------------------------------------------------------------------- */
 
-TEST(sync_memory_comes_from_segments)
+TEST(r19_sync_memory_comes_from_segments)
 {
     CUdeviceptr a, b;
     uint64_t before;
@@ -64,7 +64,7 @@ TEST(bad_frees_get_the_drivers_code)
 }
 
 /* R17 */
-TEST(requests_for_nothing_are_the_drivers)
+TEST(r17_requests_for_nothing_are_the_drivers)
 {
     CUdeviceptr ptr = 7;
 
@@ -83,7 +83,7 @@ TEST(without_a_context_the_driver_answers)
     CHECK_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-TEST(pitched_and_managed_memory_is_the_drivers)
+TEST(r18_pitched_and_managed_memory_is_the_drivers)
 {
     CUdeviceptr ptr;
     size_t pitch;
@@ -177,7 +177,7 @@ TEST(the_two_flavours_of_stream_0_are_two_streams)
 }
 
 /* R9, R64 */
-TEST(each_free_takes_memory_of_each_entrance)
+TEST(r9_each_free_takes_memory_of_each_entrance)
 {
     CUdeviceptr sync, async;
     CUstream stream;
@@ -212,7 +212,7 @@ static cuuint64_t attribute(CUmemoryPool mempool, CUmemPool_attribute which)
 }
 
 /* R78 */
-TEST(pool_attributes_speak_of_our_heap)
+TEST(r78_pool_attributes_speak_of_our_heap)
 {
     cuuint64_t zero = 0, most = UINT64_MAX;
     CUmemoryPool mempool;
@@ -254,7 +254,7 @@ static CUmemPoolProps device_pool(size_t max_size)
 }
 
 /* R77 */
-TEST(a_pool_of_the_programs_is_served_unless_it_is_limited)
+TEST(r8_r77_a_pool_of_the_programs_is_served_unless_it_is_limited)
 {
     CUmemPoolProps plain = device_pool(0);
     CUmemPoolProps small = device_pool(256 * MB);
@@ -302,7 +302,7 @@ static size_t free_now(void)
 }
 
 /* R22 */
-TEST(free_memory_returns_to_its_starting_value)
+TEST(r22_free_memory_returns_to_its_starting_value)
 {
     CUdeviceptr a, b;
     CUstream stream;
@@ -379,7 +379,7 @@ TEST(the_programs_own_virtual_memory_is_untouched)
 /* ---- sharing -------------------------------------------------------------------------------- */
 
 /* R23 */
-TEST(a_block_that_shares_its_segment_is_not_exported)
+TEST(r23_a_block_that_shares_its_segment_is_not_exported)
 {
     CUmemGenericAllocationHandle retained;
     CUdeviceptr a, b, async;

@@ -231,3 +231,19 @@ TEST(a_library_in_the_place_of_another_is_known_by_its_own_name)
     read_close(capture);
     (void)unlink(capture_file);
 }
+
+/* A framework that is imported after the first CUDA call is told of as well, once. */
+TEST(a_framework_that_comes_late_is_noticed)
+{
+    CUdeviceptr ptr;
+
+    client_init();
+    listen_to_stderr();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK_EQ(said("caches memory by itself"), 0);
+    REQUIRE(dlopen(FRAMEWORK_PATH, RTLD_NOW | RTLD_LOCAL));
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK_EQ(said("PyTorch caches memory by itself"), 1);
+    listen_no_more();
+}

@@ -43,3 +43,20 @@ TEST(r42_an_unknown_pointer_is_adopted_by_its_row)
     CHECK(client_is_pooled(ptr, 4096));
     CHECK_EQ(*allocs, 1);
 }
+
+/* So do its eyes on the loader. */
+TEST(another_preload_still_sees_the_loader)
+{
+    void *self = dlopen(NULL, RTLD_NOW);
+    const int *opens = dlsym(self, "other_opens");
+    const int *asks = dlsym(self, "other_asks");
+    int before;
+
+    REQUIRE(opens && asks);
+    before = *opens;
+    REQUIRE(dlopen("libm.so.6", RTLD_NOW));
+    CHECK_EQ(*opens, before + 1);
+    before = *asks;
+    CHECK(dlsym(self, "malloc"));
+    CHECK_EQ(*asks, before + 1);
+}

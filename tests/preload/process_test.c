@@ -445,6 +445,60 @@ TEST(r39_a_child_of_a_process_with_pending_work_frees_in_peace)
     (void)unlink(capture_file);
 }
 
+static atomic_bool enough;
+
+static void *allocate_on_and_on(void *data)
+{
+    CUstream stream = NULL;
+
+    (void)data;
+    if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS
+            || cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return NULL;
+    while (!atomic_load(&enough)) {
+        CUdeviceptr sync, async;
+
+        if (cu->cuMemAlloc_v2(&sync, 4096) == CUDA_SUCCESS)
+            (void)cu->cuMemFree_v2(sync);
+        if (cu->cuMemAllocAsync(&async, 4096, stream) == CUDA_SUCCESS)
+            (void)cu->cuMemFreeAsync(async, stream);
+        KEDGE_PUSH("round");
+        KEDGE_POP();
+    }
+    return NULL;
+}
+
+/* R39: whatever the other threads held at the moment of the fork, the child does not wait for it. */
+TEST(r39_a_fork_among_busy_threads_leaves_a_child_that_can_free)
+{
+    pthread_t threads[3];
+
+    capture_to("busy");
+    client_init();
+    held[0] = alloc(1 * MB);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, allocate_on_and_on, NULL) == 0);
+    for (int round = 0; round < 60; round++) {
+        int status = 0;
+        pid_t child = fork();
+
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            alarm(20); /* a child that hangs is a failure */
+            KEDGE_PUSH("child");
+            KEDGE_POP();
+            _exit(cu->cuMemFree_v2(held[0]) == CUDA_SUCCESS ? 0 : 1);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    CHECK_EQ(cu->cuMemFree_v2(held[0]), CUDA_SUCCESS);
+    (void)unlink(capture_file);
+}
+
 /* ---- exit -------------------------------------------------------------------------------------- */
 
 static atomic_int *calls_at_exit; /* shared with the child */

@@ -42,7 +42,7 @@ static bool with_hints;
 
 /* What has happened, for the floors. */
 static atomic_ulong stream_allocs, sync_allocs, handed_over, contexts_ended, captures, trims,
-        callback_frees, releases, refused_touches;
+        callback_frees, copies, releases, refused_touches;
 
 static unsigned pick(struct worker *w, unsigned n)
 {
@@ -122,6 +122,23 @@ static void hand_over(struct worker *w)
     free(old);
 }
 
+/* Between two blocks of this thread, and from the host. */
+static void copy(struct worker *w)
+{
+    const struct tenant *from = &w->own[pick(w, OWN)];
+    const struct tenant *to = &w->own[pick(w, OWN)];
+    size_t size = from->size < to->size ? from->size : to->size;
+    unsigned char host[512] = {7};
+
+    if (!from->ptr || !to->ptr)
+        return;
+    CHECK_EQ(cu->cuMemcpyHtoD_v2(from->ptr, host, sizeof host), CUDA_SUCCESS);
+    if (from != to)
+        CHECK_EQ(cu->cuMemcpyDtoDAsync_v2(to->ptr, from->ptr, size, w->stream), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemcpyDtoH_v2(host, from->ptr, sizeof host), CUDA_SUCCESS);
+    atomic_fetch_add(&copies, 1);
+}
+
 /* ---- the rest ------------------------------------------------------------------------------- */
 
 static void ask(struct worker *w)
@@ -158,7 +175,7 @@ static void visit_context(struct worker *w)
     CUcontext context;
     CUdeviceptr ptr[4];
 
-    REQUIRE_EQ(cu->cuCtxCreate_v2(&context, 0, cu->device), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&context, 0, w->number / 4 % 2), CUDA_SUCCESS);
     for (int i = 0; i < 4; i++) {
         CHECK_EQ(cu->cuMemAlloc_v2(&ptr[i], 40000), CUDA_SUCCESS);
         CHECK_EQ(cu->cuMemsetD8_v2(ptr[i], 7, 40000), CUDA_SUCCESS);
@@ -277,6 +294,10 @@ static void one_round(struct worker *w)
         hand_over(w);
         break;
     case 10:
+    case 11:
+        copy(w);
+        break;
+    case 12:
         CHECK_EQ(cu->cuStreamSynchronize(w->stream), CUDA_SUCCESS);
         break;
     default:
@@ -338,6 +359,7 @@ static void expect_floors(void)
     CHECK_GT(atomic_load(&handed_over), 10);
     CHECK_GT(atomic_load(&trims), 10);
     CHECK_GT(atomic_load(&callback_frees), 10);
+    CHECK_GT(atomic_load(&copies), 10);
 }
 
 static void prepare(const char *what)

@@ -13,8 +13,8 @@ struct sim_config sim_config = {
         .memory = (uint64_t)80 << 30,
         .devices = 1,
         .seed = 1,
-        .oracle = true,
         .version = SIM_DRIVER_VERSION,
+        .oracle = true,
 };
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
@@ -97,8 +97,7 @@ void sim_config_read(void)
     sim_config.memory -= sim_config.memory % SIM_GRANULE;
     read_number("SIMCUDA_DEVICES", 1, SIMCUDA_MAX_DEVICES, "a number from 1 to 16", &devices);
     sim_config.devices = (int)devices;
-    read_number("SIMCUDA_VERSION", 11030, SIM_DRIVER_VERSION, "a driver version from 11030 on",
-            &version);
+    read_number("SIMCUDA_VERSION", 11080, SIM_DRIVER_VERSION, "a version as 12040", &version);
     sim_config.version = (int)version;
     read_number("SIMCUDA_SEED", 0, UINT64_MAX, "a number", &sim_config.seed);
     read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps", &sim_config.lag);

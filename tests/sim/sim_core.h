@@ -48,11 +48,11 @@ struct sim_config {
     uint64_t memory;
     int devices;
     uint64_t seed;
+    int version; /* that the driver says it is, and up to which it knows entries */
     enum sim_schedule schedule;
     uint64_t lag;
     bool oracle;
     bool fault_segv;
-    int version; /* of the driver, as it says it */
 };
 
 extern struct sim_config sim_config;

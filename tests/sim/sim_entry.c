@@ -125,9 +125,10 @@ static const struct entry *find_entry(
 
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
         const struct entry *entry = &entries[i];
-        if (entry->per_thread != per_thread || strcmp(entry->name, name) != 0)
+        if (entry->per_thread != per_thread || entry->version > sim_config.version
+                || strcmp(entry->name, name) != 0)
             continue;
-        if (entry->version > version || entry->version > sim_config.version)
+        if (entry->version > version)
             *ret_newer = true;
         else if (!best || entry->version > best->version)
             best = entry;
@@ -141,7 +142,7 @@ static int look_up(const char *name, void **ret_address, int version, cuuint64_t
     const struct entry *found = NULL;
     bool newer = false;
 
-    if (!name || !ret_address || version > sim_config.version + 999
+    if (!name || !ret_address || version > SIM_DRIVER_VERSION + 999
             || flags
                     & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM
                             | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))

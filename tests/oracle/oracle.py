@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Random legal programs under the oracle: natively, under kedge in several arrangements, and what they exercised (R92).
+
+    oracle.py CASE                     a test, by name
+    oracle.py seeds ARRANGEMENT FIRST COUNT [native]
+
+A failing seed prints the command that repeats it.
+"""
+import collections
+import concurrent.futures
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
+# pylint: disable=wrong-import-position
+from regresskit import BUILD, LIBRARY, SIM, check, fail, main, needs, run  # noqa: E402
+
+PROGRAM = BUILD / "tests" / "oracle" / "oracle"
+OLD_DRIVER = BUILD / "tests" / "oracle" / "sim-12.4"
+MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
+CHUNK = 20    # seeds of one process
+WORKERS = 4   # they wait more than they compute
+HINTS = """kedge-hints: 1
+hints:
+  - {id: stays, do: release, pick: {size: 6291456}, when: {anchor: "never", edge: exit}}
+  - {id: goes, do: release, pick: {size: 8388608}, when: {anchor: "P", edge: exit}}
+"""
+NO_BARRIER = {"KEDGE_SYNC_FREE": "0"}  # or every free on the sync entrance would find an idle device
+
+
+def hinted():
+    path = pathlib.Path("hints.yaml").absolute()
+    if not path.exists():
+        path.write_text(HINTS, encoding="utf-8")
+        path.chmod(0o644)
+    return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
+
+
+# name -> (arguments, environment, whether CUDA alone allows it)
+ARRANGEMENTS = {
+    "plain": ((), NO_BARRIER, True),
+    "tight": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,chunk=4M"}, True),
+    "hints": (("--anchors",), NO_BARRIER, True),
+    "threads": (("--free-running",), NO_BARRIER, True),
+    "late": (("--late",), NO_BARRIER, False),
+    "barrier": ((), {}, True),
+    "old": ((), NO_BARRIER | {"LD_LIBRARY_PATH": OLD_DRIVER, "SIMCUDA_VERSION": "12040"}, True),
+}
+
+# What the program did and the device counted. The device counts kedge's calls too.
+FLOORS = ("sync_allocs stream_allocs pool_allocs mapped_allocs legacy_uses blocking_uses nonblocking_uses thread_uses "
+          "second_context_uses device_1_uses peer_uses peer_copies frees_elsewhere frees_with_work_pending "
+          "sync_frees_of_stream_blocks callbacks streams_ended contexts_ended device_resets letters "
+          "frees_in_captures allocs_in_captures memory_nodes forked_captures trims anchors data_checks turns free_running "
+          "reuses cross_stream_reuses host_functions event_records stream_waits synchronizes captures graph_launches").split()
+KEDGE_FLOORS = "callback_frees full_devices context_records unmaps remaps".split()
+# What happened inside the pool: counted by the mutant with nothing switched off, which is the same library.
+POOL_FLOORS = "hits epochs points pool_cross_reuses merges inserted_waits host_waits released quarantined".split()
+
+
+def count(text):
+    found = collections.Counter()
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1].isdigit():
+            found[words[0]] += int(words[1])
+    return found
+
+
+def piece(arrangement, first, number, library):
+    """Some seeds in one process: their figures, or None."""
+    arguments, environment, _ = ARRANGEMENTS[arrangement]
+    changes = {"LD_LIBRARY_PATH": SIM, **environment}
+    if arrangement == "hints" and library:
+        changes |= hinted()
+    if library:
+        changes |= {"LD_PRELOAD": library, "KEDGE_TRACE": "off"}
+    figures = None
+    if library == MUTANT:
+        figures = pathlib.Path(f"figures.{arrangement}.{first}").absolute()
+        figures.unlink(missing_ok=True)
+        changes["TEST_KEDGE_FIGURES"] = figures
+    done = run(PROGRAM, *arguments, first, number, rc=None, timeout=3600, **changes)
+    if done.returncode != 0:
+        fail(f"{arrangement}, seeds from {first}, {library.name if library else 'natively'}: exit {done.returncode}\n"
+             + done.stdout[-5000:])
+        return None
+    found = count(done.stdout)
+    for name, value in (count(figures.read_text(encoding="utf-8")) if figures else {}).items():
+        found["pool." + name] += value
+    return found
+
+
+def seeds(jobs):
+    """[(arrangement, first, count, library)] in several processes; the sum of their figures."""
+    pieces = [(name, at, min(CHUNK, first + number - at), library) for name, first, number, library in jobs
+              for at in range(first, first + number, CHUNK)]
+    total = collections.Counter()
+    needs(PROGRAM)
+    hinted()
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as workers:
+        for found in workers.map(lambda job: piece(*job), pieces):
+            total += found or {}
+    return total
+
+
+def floors(total, names):
+    print(", ".join(f"{name} {total[name]}" for name in ("seeds", *names)))
+    for name in names:
+        check(total[name] > 0, f"no {name} were exercised")
+    for name in ("faults", "captures_invalidated"):
+        check(total[name] == 0, f"{name}: {total[name]}")
+
+
+def natively(number):
+    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "barrier", "old")]
+    floors(seeds([(name, 1 + i * number, number // len(legal) + 1, None) for i, name in enumerate(legal)]), FLOORS)
+
+
+def under_kedge(number, counted):
+    """So many seeds, dealt out to the arrangements; some of them once more, where the pool's own figures are read."""
+    share = -(-number // len(ARRANGEMENTS))
+    jobs = [(name, 1 + i * number, share, LIBRARY) for i, name in enumerate(ARRANGEMENTS)]
+    floors(seeds(jobs), FLOORS + KEDGE_FLOORS)
+    jobs = [(name, first, -(-counted // len(ARRANGEMENTS)), MUTANT) for name, first, _, _ in jobs]
+    floors(seeds(jobs), ["pool." + name for name in POOL_FLOORS])
+
+
+def r91_seeds_are_legal_natively():
+    natively(200)
+
+
+def r91_ten_thousand_seeds_are_legal_natively():
+    natively(10000)
+
+
+def r01_r92_two_hundred_seeds():
+    under_kedge(200, 70)
+
+
+def r01_r92_ten_thousand_seeds():
+    under_kedge(10000, 700)
+
+
+def r03_r68_below_driver_12_5_an_epoch_is_a_drain():
+    total = seeds([("old", 100, 40, MUTANT)])
+    floors(total, ["pool.epochs", "synchronizes", "cross_stream_reuses"])
+    check(total["context_records"] == 0, "an old driver has no cuCtxRecordEvent")
+
+
+def r56_hints_keep_tenants_apart():
+    floors(seeds([("hints", 500, 40, MUTANT)]), ["anchors", "mapped_allocs", "pool.released", "pool.hits", "unmaps"])
+
+
+def r09_r64_what_cuda_leaves_open_is_fenced():
+    floors(seeds([("late", 700, 40, MUTANT)]), ["sync_frees_of_stream_blocks", "peer_uses", "cross_stream_reuses", "pool.hits"])
+
+
+def by_hand(name, first, number, native=""):
+    total = seeds([(name, int(first), int(number), None if native else LIBRARY)])
+    print("\n".join(f"{k} {v}" for k, v in total.items()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["seeds"]:
+        by_hand(*sys.argv[2:])
+        sys.exit(os.EX_OK)
+    main(r91_seeds_are_legal_natively, r91_ten_thousand_seeds_are_legal_natively, r01_r92_two_hundred_seeds,
+         r01_r92_ten_thousand_seeds, r03_r68_below_driver_12_5_an_epoch_is_a_drain, r56_hints_keep_tenants_apart,
+         r09_r64_what_cuda_leaves_open_is_fenced)
