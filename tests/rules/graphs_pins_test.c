@@ -307,6 +307,74 @@ TEST(r80_a_node_that_is_set_anew_gives_up_what_it_had)
     kit_clean_up();
 }
 
+TEST(r80_copies_of_a_graph_pin_by_themselves)
+{
+    CUdeviceptr cloned, inner, before, after;
+    CUgraphExecUpdateResultInfo info;
+    CUDA_MEMSET_NODE_PARAMS params;
+    CUgraph graph, other;
+    CUgraphExec exec;
+    CUgraphNode node;
+
+    start("copies", "trap");
+    KEDGE_PUSH("PHASE_0");
+    cloned = kit_alloc(KIT_BYTES);
+    inner = kit_alloc(KIT_BYTES);
+    before = kit_alloc(KIT_BYTES);
+    after = kit_alloc(KIT_BYTES);
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    params = set_of(cloned);
+    CU_OK(KIT_CU(cuGraphAddMemsetNode)(&node, graph, NULL, 0, &params, cu->context));
+    CU_OK(KIT_CU(cuGraphClone)(&other, graph));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph)); /* the clone has it */
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    params = set_of(inner);
+    CU_OK(KIT_CU(cuGraphAddMemsetNode)(&node, graph, NULL, 0, &params, cu->context));
+    CU_OK(KIT_CU(cuGraphAddChildGraphNode)(&node, other, NULL, 0, graph));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph)); /* the child of the clone has it */
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    params = set_of(before);
+    CU_OK(KIT_CU(cuGraphAddMemsetNode)(&node, graph, NULL, 0, &params, cu->context));
+    CU_OK(cu->cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    params = set_of(after);
+    CU_OK(KIT_CU(cuGraphAddMemsetNode)(&node, graph, NULL, 0, &params, cu->context));
+    CU_OK(KIT_CU(cuGraphExecUpdate_v2)(exec, graph, &info));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph)); /* the instance names this one now */
+    KEDGE_POP();
+    must_be_kept(cloned);
+    must_be_kept(inner);
+    must_be_released(before);
+    must_be_kept(after);
+    kit_clean_up();
+}
+
+/* A launch that is captured becomes a child of what is captured. */
+TEST(r80_a_captured_launch_pins_what_its_instance_names)
+{
+    CUdeviceptr ptr;
+    CUgraphExec exec;
+    CUgraph graph;
+
+    start("launch", "trap");
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    begin_capture();
+    CU_OK(cu->cuMemsetD8Async(ptr, 7, 10, stream));
+    graph = end_capture();
+    CU_OK(cu->cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    begin_capture();
+    if (cu->cuGraphLaunch(exec, stream) != CUDA_SUCCESS)
+        SKIP("this device captures no launches");
+    graph = end_capture();
+    CU_OK(KIT_CU(cuGraphExecDestroy)(exec));
+    KEDGE_POP();
+    must_be_kept(ptr);
+    kit_clean_up();
+}
+
 /* ---- descriptors ---------------------------------------------------------------------------- */
 
 static CUtexObject texture_of(CUdeviceptr ptr)
@@ -430,28 +498,64 @@ TEST(r85_a_refused_export_ends_its_hint_and_no_other)
     kit_clean_up();
 }
 
+static int show_range(CUdeviceptr ptr, size_t size)
+{
+    int fd = -1;
+
+    return (int)KIT_CU(cuMemGetHandleForAddressRange)(
+            &fd, ptr, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+}
+
 /* An export that the driver refuses leaves no pin. */
 TEST(r80_what_the_driver_refuses_is_not_pinned)
 {
     CUdeviceptr a, b;
-    int fd = -1;
 
+    REQUIRE(setenv("SIMCUDA_FAIL", "cuMemGetHandleForAddressRange:1:801", 1) == 0);
     kit_files("dmabuf");
     client_init();
     a = kit_alloc(64 * MB);
-    CHECK_EQ(KIT_CU(cuMemGetHandleForAddressRange)(
-                     &fd, a, 4096, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
-            CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(show_range(a, 4096), CUDA_ERROR_NOT_SUPPORTED);
     CHECK_EQ(client_calls("cuMemGetHandleForAddressRange"), 1); /* it was the driver's word */
     CHECK_EQ(cu->cuMemFree_v2(a), CUDA_SUCCESS);
     CU_OK(cu->cuCtxSynchronize());
     b = kit_alloc(64 * MB);
     CHECK_EQ(b, a);
     /* beyond one block: ours to refuse */
-    CHECK_EQ(KIT_CU(cuMemGetHandleForAddressRange)(
-                     &fd, b, 128 * MB, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0),
-            CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(show_range(b, 128 * MB), CUDA_ERROR_NOT_SUPPORTED);
     CHECK_EQ(client_calls("cuMemGetHandleForAddressRange"), 1);
+    kit_clean_up();
+}
+
+/* A device that got the range may use it as long as it likes: there is no call that ends it. */
+TEST(r24_r80_a_range_that_was_shown_is_pinned_for_good)
+{
+    CUdeviceptr ptr;
+
+    kit_files("range");
+    client_init();
+    ptr = kit_alloc(64 * MB);
+    CU_OK(show_range(ptr + 65536, 65536));
+    must_be_freed(ptr);
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 4; i++)
+        CHECK_NE(kit_alloc(64 * MB), ptr);
+    kit_clean_up();
+}
+
+/* The request alone says that the block is to be shared: its hint is off, whatever the driver answers (R85). */
+TEST(r85_a_range_of_a_hinted_block_ends_its_hint)
+{
+    CUdeviceptr ptr;
+
+    start("hintedrange", "trap");
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    (void)show_range(ptr, KIT_BYTES);
+    CHECK_EQ(client_calls("cuMemGetHandleForAddressRange"), 1);
+    KEDGE_POP();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
+    must_be_freed(ptr);
     kit_clean_up();
 }
 
