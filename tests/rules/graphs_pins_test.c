@@ -535,7 +535,7 @@ TEST(r24_r80_a_range_that_was_shown_is_pinned_for_good)
     kit_files("range");
     client_init();
     ptr = kit_alloc(64 * MB);
-    CU_OK(show_range(ptr + 65536, 65536));
+    CU_OK(show_range(ptr, 65536));
     must_be_freed(ptr);
     CU_OK(cu->cuCtxSynchronize());
     for (int i = 0; i < 4; i++)
