@@ -718,6 +718,22 @@ void conduct_hint_off(int rule, const char *call)
             hint_rule(sidecar.hints, rule)->id, call);
 }
 
+void conduct_shared(devptr_t base, uint64_t size, int device)
+{
+    struct capture_hint_info info = {
+            .what = FORMAT_HINT_SKIPPED,
+            .mode = HINT_OFF,
+            .rule = -1,
+            .ptr = base,
+            .size = size,
+            .seq = next_seq(),
+            .device = device,
+            .result = EBUSY,
+    };
+
+    told(capture_hint(&info));
+}
+
 void conduct_unknown_layout(const char *call)
 {
     if (!sidecar.acts || !hint_refuse_live(sidecar.hints) || !sidecar.lives)

@@ -87,6 +87,9 @@ void conduct_stop_hints(const char *why);
 /* One rule acts no more in this run, since the program shared a block of it: one line (R85). */
 void conduct_hint_off(int rule, const char *call);
 
+/* A block was shared with somebody: the capture is told (R85). */
+void conduct_shared(devptr_t base, uint64_t size, int device);
+
 /* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). */
 void conduct_unknown_layout(const char *call);
 

@@ -111,7 +111,7 @@ int ncclCommRegister(void *comm, void *buffer, size_t size, void **ret_handle)
         return real(comm, buffer, size, ret_handle);
     guard_read_begin();
     (void)pins_collect(&pins, (devptr_t)(uintptr_t)buffer, size, TOUCH_POINTER, NULL);
-    pins_switch_hints_off(&pins, __func__);
+    pins_shared(&pins, __func__, true);
     life_leave(); /* NCCL calls the driver, and our hooks, for memory of its own */
     result = real(comm, buffer, size, ret_handle);
     guard_read_end();

@@ -27,9 +27,12 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
                 (void *)(uintptr_t)ptr, why);
 }
 
-/* The hint that placed or watches the block ends with the request, whatever comes of it (R85). */
+/* The hint that placed or watches the block ends with the request, whatever comes of it, and none is suggested for its site
+ * (R85). */
 static void hint_off(const struct block_info *info, const char *call)
 {
+    if (info->size > 0)
+        conduct_shared(info->base, info->size, info->device);
     if (info->rule >= 0)
         conduct_hint_off(info->rule, call);
 }
