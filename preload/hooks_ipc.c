@@ -76,7 +76,7 @@ static bool is_stream_ordered(devptr_t ptr)
     struct block_info info;
 
     return conduct_pool() && pool_find(conduct_pool(), ptr, &info) == 0 && !is_gone(&info)
-            && info.heap == HEAP_MAPPED && !conduct_is_hinted(ptr);
+            && info.heap == HEAP_MAPPED && info.rule < 0;
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
