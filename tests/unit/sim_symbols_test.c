@@ -135,7 +135,7 @@ TEST(r60_r62_every_symbol_of_the_toolkit_is_here_or_refused_with_a_reason)
 }
 
 /* What a program finds: by its symbol, and by its name at the version that brought it. */
-TEST(r42_r60_every_entry_is_found_by_symbol_and_by_name_and_version)
+TEST(r60_every_entry_is_found_by_symbol_and_by_name_and_version)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 
