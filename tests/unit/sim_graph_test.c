@@ -760,6 +760,50 @@ TEST(child_graphs_and_events_of_the_shared_form)
     CHECK_EQ(cuGraphLaunch(exec, NULL), CUDA_ERROR_INVALID_HANDLE); /* its event is gone */
 }
 
+/* ---- user objects ---- */
+
+static int destroyed;
+static CUresult destroyer_result;
+
+static void destroy_it(void *data)
+{
+    size_t bytes;
+
+    destroyed += *(int *)data;
+    destroyer_result = cuMemGetInfo_v2(&bytes, &bytes);
+}
+
+TEST(user_objects_live_as_long_as_who_holds_them)
+{
+    static int one = 1;
+    CUuserObject object;
+    CUgraph graph, clone;
+    CUgraphExec exec;
+    CUstream s;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    s = sim_stream(0);
+    CHECK_EQ(cuUserObjectCreate(&object, &one, destroy_it, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    CU(cuUserObjectCreate(&object, &one, destroy_it, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    CU(cuUserObjectRetain(object, 1));
+    CU(cuUserObjectRelease(object, 2));
+    graph = two_sets(sim_alloc(4096), 1);
+    CU(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)); /* the last one */
+    CHECK_EQ(cuGraphReleaseUserObject(graph, object, 2), CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphClone(&clone, graph));
+    exec = instance(graph);
+    CU(cuGraphDestroy(graph));
+    CU(cuGraphReleaseUserObject(clone, object, 1));
+    CU(cuGraphLaunch(exec, s));
+    CU(cuGraphExecDestroy(exec));
+    CHECK_EQ(destroyed, 0); /* the launch has not run */
+    CU(cuStreamSynchronize(s));
+    CHECK_EQ(destroyed, 1);
+    CHECK_EQ(destroyer_result, CUDA_ERROR_NOT_PERMITTED);
+    CHECK_EQ(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST(a_graph_can_be_drawn)
 {
     char path[] = "/tmp/simcuda_dot_XXXXXX";

@@ -33,7 +33,7 @@ static const struct entry entries[] = {
 static const char *const groups[] = {"cuInit", "cuDriver", "cuGetProc", "cuGetError", "cuCtx",
         "cuDevice", "cuMem", "cuMulticast", "cuPointer", "cuStream", "cuEvent", "cuGraph", "cuIpc",
         "cuArray", "cuMipmapped", "cuModule", "cuLibrary", "cuKernel", "cuFunc", "cuLaunch",
-        "cuImportExternalMemory", "cuExternalMemory", "cuDestroyExternalMemory"};
+        "cuUserObject", "cuImportExternalMemory", "cuExternalMemory", "cuDestroyExternalMemory"};
 
 /* What is left out, by the beginning of its name, and why. */
 static const struct {
@@ -54,8 +54,6 @@ static const struct {
         {"cuGraphKernelNodeGetAttribute", "attributes of launches mean nothing to host kernels"},
         {"cuGraphKernelNodeSetAttribute", "attributes of launches mean nothing to host kernels"},
         {"cuGraphKernelNodeCopyAttributes", "attributes of launches mean nothing to host kernels"},
-        {"cuGraphRetainUserObject", "user objects: destructors that no memory hangs on"},
-        {"cuGraphReleaseUserObject", "user objects: destructors that no memory hangs on"},
         {"cuDeviceGetNvSciSyncAttributes", "NvSci is another system"},
         {"cuDeviceGetHostAtomicCapabilities", "a property of a link: there is none"},
         {"cuDeviceGetP2PAtomicCapabilities", "a property of a link: there is none"},
