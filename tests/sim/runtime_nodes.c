@@ -211,3 +211,17 @@ cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long *ret_
         *ret_flags = flags;
     return error;
 }
+
+SAME(cudaUserObjectCreate, cuUserObjectCreate,
+        (cudaUserObject_t * ret_object, void *data, cudaHostFn_t destroy, unsigned int count,
+                unsigned int flags),
+        (ret_object, data, destroy, count, flags))
+SAME(cudaUserObjectRetain, cuUserObjectRetain, (cudaUserObject_t object, unsigned int count),
+        (object, count))
+SAME(cudaUserObjectRelease, cuUserObjectRelease, (cudaUserObject_t object, unsigned int count),
+        (object, count))
+SAME(cudaGraphRetainUserObject, cuGraphRetainUserObject,
+        (cudaGraph_t graph, cudaUserObject_t object, unsigned int count, unsigned int flags),
+        (graph, object, count, flags))
+SAME(cudaGraphReleaseUserObject, cuGraphReleaseUserObject,
+        (cudaGraph_t graph, cudaUserObject_t object, unsigned int count), (graph, object, count))

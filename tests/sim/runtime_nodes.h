@@ -25,6 +25,7 @@ struct cudaKernelNodeParams {
 struct cudaMemsetParams;
 struct cudaHostNodeParams;
 struct cudaMemAllocNodeParams;
+typedef struct CUuserObject_st *cudaUserObject_t;
 typedef struct cudaGraphInstantiateParams_st cudaGraphInstantiateParams;
 typedef struct cudaGraphExecUpdateResultInfo_st cudaGraphExecUpdateResultInfo;
 
@@ -71,6 +72,11 @@ cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t, cudaGraphNode_t,
 cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t, cudaGraphNode_t, unsigned int);
 cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t, cudaGraphNode_t, unsigned int *);
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo *);
+cudaError_t cudaUserObjectCreate(cudaUserObject_t *, void *data, cudaHostFn_t destroy, unsigned int count, unsigned int flags);
+cudaError_t cudaUserObjectRetain(cudaUserObject_t, unsigned int);
+cudaError_t cudaUserObjectRelease(cudaUserObject_t, unsigned int);
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned int count, unsigned int flags);
+cudaError_t cudaGraphReleaseUserObject(cudaGraph_t, cudaUserObject_t, unsigned int);
 /* clang-format on */
 
 #pragma GCC visibility pop

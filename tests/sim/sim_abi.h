@@ -34,6 +34,14 @@ typedef enum CUmem_range_attribute_enum {
     CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8,
 } CUmem_range_attribute;
 
+typedef enum CUuserObject_flags_enum {
+    CU_USER_OBJECT_NO_DESTRUCTOR_SYNC = 1,
+} CUuserObject_flags;
+
+typedef enum CUuserObjectRetain_flags_enum {
+    CU_GRAPH_USER_OBJECT_MOVE = 1,
+} CUuserObjectRetain_flags;
+
 typedef enum CUflushGPUDirectRDMAWritesTarget_enum {
     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX = 0,
 } CUflushGPUDirectRDMAWritesTarget;
@@ -68,6 +76,8 @@ typedef struct CUdevprop_st {
 
 typedef CUlaunchAttributeID CUstreamAttrID;
 typedef CUlaunchAttributeValue CUstreamAttrValue;
+
+typedef struct CUuserObject_st *CUuserObject;
 
 /* Not spoken: named where a prototype needs them. */
 typedef struct CUDA_ARRAY_SPARSE_PROPERTIES_st CUDA_ARRAY_SPARSE_PROPERTIES;
@@ -158,6 +168,11 @@ CUresult cuGraphRemoveDependencies(CUgraph, const CUgraphNode *, const CUgraphNo
 CUresult cuGraphRemoveDependencies_v2(CUgraph, const CUgraphNode *, const CUgraphNode *, const CUgraphEdgeData *, size_t);
 
 /* the rest */
+CUresult cuUserObjectCreate(CUuserObject *, void *, CUhostFn, unsigned int, unsigned int);
+CUresult cuUserObjectRetain(CUuserObject, unsigned int);
+CUresult cuUserObjectRelease(CUuserObject, unsigned int);
+CUresult cuGraphRetainUserObject(CUgraph, CUuserObject, unsigned int, unsigned int);
+CUresult cuGraphReleaseUserObject(CUgraph, CUuserObject, unsigned int);
 CUresult cuArrayGetPlane(CUarray *, CUarray, unsigned int);
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *, CUarray);
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *, CUexecAffinityType);

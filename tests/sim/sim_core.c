@@ -8,6 +8,7 @@
 #include "tests/sim/sim_log.h"
 #include "tests/sim/sim_park.h"
 #include "tests/sim/sim_queue.h"
+#include "tests/sim/sim_userobject.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -189,6 +190,7 @@ CUresult sim_leave(struct sim_call *call, int result)
         sim_log_call(call->name, sim_self()->number, result, call->detail);
         sim_unlock();
         sim_park_leave(call->name);
+        sim_userobject_drain();
     }
     return (CUresult)result;
 }

@@ -107,6 +107,15 @@ static bool is_chain(const struct items *items)
 
 /* ---- instances ---- */
 
+/* User objects of the graph and of all graphs in it. */
+static void share_objects(struct sim_holdings *holdings, CUgraph graph)
+{
+    sim_userobject_share(holdings, &graph->holdings);
+    for (unsigned i = 0; i < graph->count; i++)
+        if (graph->nodes[i]->child)
+            share_objects(holdings, graph->nodes[i]->child);
+}
+
 static int instantiate(CUgraphExec *ret_exec, CUgraph graph, unsigned long long flags)
 {
     struct items items = {0};
@@ -125,6 +134,7 @@ static int instantiate(CUgraphExec *ret_exec, CUgraph graph, unsigned long long 
     exec->count = items.count;
     exec->items = items.at;
     exec->is_chain = is_chain(&items);
+    share_objects(&exec->holdings, graph);
     sim_handle_add(exec, SIM_KIND_EXEC);
     *ret_exec = exec;
     return 0;
@@ -193,6 +203,7 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     if (r == 0) {
         struct items items = {exec->items, exec->count};
         items_clear(&items);
+        sim_userobject_put(&exec->holdings, &exec->last);
         sim_handle_remove(exec);
         sim_clock_clear(&exec->last);
         free(exec);

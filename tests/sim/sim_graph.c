@@ -50,6 +50,7 @@ void sim_graph_free(CUgraph graph)
 {
     for (unsigned i = 0; i < graph->count; i++)
         node_free(graph->nodes[i]);
+    sim_userobject_put(&graph->holdings, NULL);
     sim_handle_remove(graph);
     free(graph->nodes);
     free(graph);
@@ -204,6 +205,7 @@ CUgraph sim_graph_copy(CUgraph graph)
         return NULL;
     copy = sim_graph_new();
     copy->original = graph->id;
+    sim_userobject_share(&copy->holdings, &graph->holdings);
     for (unsigned i = 0; i < graph->count; i++) {
         CUgraphNode node = graph->nodes[i];
         CUgraphNode made = sim_graph_node_add(copy, node->type, node->deps, node->deps_count);

@@ -13,6 +13,7 @@
 #define KEDGE_TESTS_SIM_SIM_GRAPH_PARTS_H
 
 #include "tests/sim/sim_graph.h"
+#include "tests/sim/sim_userobject.h"
 
 /* Shared by the node that made it and all instances. */
 struct sim_node_memory {
@@ -45,6 +46,7 @@ struct CUgraph_st {
     bool embedded;     /* a child graph's: belongs to its node */
     uint64_t original; /* id of the graph of which this is a clone */
     uint64_t id;
+    struct sim_holdings holdings; /* user objects */
 };
 
 /* One node of an instance. Child graphs are laid out flat, between an entry and an exit. */
@@ -68,6 +70,7 @@ struct CUgraphExec_st {
     unsigned long long flags;
     bool is_chain;         /* every item comes right behind the one before it */
     struct sim_clock last; /* launches of one instance run one after the other */
+    struct sim_holdings holdings;
 };
 
 /* One reference less; the last one closes the memory, or leaves it to the program's free. */

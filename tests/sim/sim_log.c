@@ -62,11 +62,10 @@ static const struct {
     const char *name;
     size_t offset;
 } figures[] = {
-#define FIGURE(name)                                \
-    {                                               \
-#        name, offsetof(struct simcuda_stats, name) \
-    }
-        FIGURE(calls),
+/* clang-format off */
+#define FIGURE(name) {#name, offsetof(struct simcuda_stats, name)}
+        /* clang-format on */
+        {"driver_calls", offsetof(struct simcuda_stats, calls)}, /* "calls" goes by name */
         FIGURE(cost_ns),
         FIGURE(host_ns),
         FIGURE(submitted),

@@ -415,6 +415,27 @@ TEST(graphs_are_made_by_hand_and_changed)
             cudaErrorInvalidDeviceFunction);
 }
 
+static void count_it(void *data)
+{
+    ++*(int *)data;
+}
+
+TEST(what_a_graph_holds_is_given_back_with_it)
+{
+    static int gone;
+    cudaUserObject_t object;
+    cudaGraph_t graph;
+
+    REQUIRE_EQ(cudaUserObjectCreate(&object, &gone, count_it, 2, 1), cudaSuccess);
+    REQUIRE_EQ(cudaGraphCreate(&graph, 0), cudaSuccess);
+    REQUIRE_EQ(cudaGraphRetainUserObject(graph, object, 1, 1), cudaSuccess);
+    REQUIRE_EQ(cudaUserObjectRelease(object, 1), cudaSuccess);
+    CHECK_EQ(gone, 0);
+    REQUIRE_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    CHECK_EQ(gone, 1);
+    CHECK_EQ(cudaUserObjectRetain(object, 1), cudaErrorInvalidValue);
+}
+
 TEST(an_unsafe_call_ends_a_capture_unless_the_thread_relaxed_it)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

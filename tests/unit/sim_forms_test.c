@@ -277,3 +277,42 @@ TEST(a_context_that_is_attached_twice_is_destroyed_by_the_last)
     CHECK_EQ(properties.SIMDWidth, 32);
     CHECK_EQ(cuDeviceGetProperties(&properties, 7), CUDA_ERROR_INVALID_DEVICE);
 }
+
+TEST(rare_questions_have_answers_and_refusals)
+{
+    CUexecAffinityParam affinity;
+    CUlibrary library;
+    CUkernel kernel;
+    CUdeviceptr ptr;
+    size_t bytes = 0;
+    void *function;
+
+    CHECK_EQ(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+            CUDA_ERROR_NOT_INITIALIZED);
+    sim_start();
+    CU(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+            CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
+    CHECK_EQ(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                     (CUflushGPUDirectRDMAWritesScope)5),
+            CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
+            CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    CHECK_EQ(cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_ERROR_INVALID_VALUE);
+    CU(cuDeviceGetTexture1DLinearMaxWidth(&bytes, CU_AD_FORMAT_FLOAT, 1, 0));
+    CHECK_GT(bytes, 0);
+    CHECK_EQ(cuDeviceGetTexture1DLinearMaxWidth(&bytes, CU_AD_FORMAT_FLOAT, 1, 3),
+            CUDA_ERROR_INVALID_DEVICE);
+    CU(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, sim_function("kedge_fill"), 8, 64));
+    CHECK_EQ(bytes, 166912 / 8);
+    CHECK_EQ(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, sim_function("kedge_fill"), 0, 64),
+            CUDA_ERROR_INVALID_VALUE);
+    CU(cuLibraryLoadData(&library, sim_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    CU(cuLibraryGetKernel(&kernel, library, "kedge_fill"));
+    CU(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_L1, 0));
+    CHECK_EQ(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_L1, 9), CUDA_ERROR_INVALID_DEVICE);
+    CHECK_EQ(cuKernelSetCacheConfig(NULL, CU_FUNC_CACHE_PREFER_L1, 0), CUDA_ERROR_INVALID_HANDLE);
+    CHECK_EQ(cuLibraryGetManaged(&ptr, &bytes, library, "managed"), CUDA_ERROR_NOT_FOUND);
+    CHECK_EQ(cuLibraryGetUnifiedFunction(&function, library, "function"), CUDA_ERROR_NOT_FOUND);
+    CHECK_EQ(cuLibraryGetUnifiedFunction(&function, NULL, "function"), CUDA_ERROR_INVALID_HANDLE);
+}

@@ -695,6 +695,135 @@ TEST(r60_memory_of_a_graph_that_one_branch_frees_under_another_is_found_out)
     CHECK_GT(seen[1], 0);
 }
 
+/* Members of the union that kedge does not look into. */
+static CUgraphNodeParams child_params(CUgraph child, CUgraphChildGraphNodeOwnership ownership)
+{
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+    CUDA_CHILD_GRAPH_NODE_PARAMS member = {child, ownership};
+
+    memcpy(params.reserved1, &member, sizeof(member));
+    return params;
+}
+
+static CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event)
+{
+    CUgraphNodeParams params = {.type = type};
+
+    memcpy(params.reserved1, &event, sizeof(event));
+    return params;
+}
+
+TEST(child_graphs_and_events_of_the_shared_form)
+{
+    CUgraphNodeParams params;
+    CUgraph graph, child, moved, asked;
+    CUgraphNode node, moved_node, record_node;
+    CUgraphExec exec;
+    CUevent event, other;
+    CUdeviceptr ptr;
+
+    sim_start();
+    ptr = sim_alloc(4096);
+    graph = new_graph();
+    child = new_graph();
+    (void)set_node(child, NULL, 0, ptr, 1);
+    params = child_params(child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE);
+    CU(cuGraphAddNode(&node, graph, NULL, 0, &params));
+    moved = new_graph();
+    (void)set_node(moved, NULL, 0, ptr + 1, 2);
+    params = child_params(moved, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
+    CU(cuGraphAddNode(&moved_node, graph, &node, 1, &params));
+    CU(cuGraphChildGraphNodeGetGraph(moved_node, &asked));
+    CHECK_EQ(asked, moved);
+    CHECK_EQ(cuGraphDestroy(moved), CUDA_ERROR_INVALID_VALUE); /* it is the node's now */
+    CHECK_EQ(cuGraphAddNode(&moved_node, new_graph(), NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
+    params = child_params(graph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE);
+    CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU(cuEventCreate(&other, CU_EVENT_DISABLE_TIMING));
+    params = event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+    CU(cuGraphAddNode(&record_node, graph, &moved_node, 1, &params));
+    params = event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+    CU(cuGraphAddNode(&node, graph, &record_node, 1, &params));
+    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    params = event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, other);
+    CU(cuGraphExecNodeSetParams(exec, record_node, &params));
+    CHECK_EQ(cuGraphExecNodeSetParams(exec, node, &params), CUDA_ERROR_INVALID_VALUE);
+    params = event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, (CUevent)(uintptr_t)ptr);
+    CHECK_EQ(cuGraphNodeSetParams(record_node, &params), CUDA_ERROR_INVALID_HANDLE);
+    CU(cuGraphLaunch(exec, NULL));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(byte_at(ptr), 1);
+    CHECK_EQ(byte_at(ptr + 1), 2);
+    CHECK_EQ(sim_figures().event_records, 1);
+    CU(cuEventDestroy_v2(other));
+    CHECK_EQ(cuGraphLaunch(exec, NULL), CUDA_ERROR_INVALID_HANDLE); /* its event is gone */
+}
+
+/* ---- user objects ---- */
+
+static int destroyed;
+static CUresult destroyer_result;
+
+static void destroy_it(void *data)
+{
+    size_t bytes;
+
+    destroyed += *(int *)data;
+    destroyer_result = cuMemGetInfo_v2(&bytes, &bytes);
+}
+
+TEST(user_objects_live_as_long_as_who_holds_them)
+{
+    static int one = 1;
+    CUuserObject object;
+    CUgraph graph, clone;
+    CUgraphExec exec;
+    CUstream s;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    s = sim_stream(0);
+    CHECK_EQ(cuUserObjectCreate(&object, &one, destroy_it, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    CU(cuUserObjectCreate(&object, &one, destroy_it, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    CU(cuUserObjectRetain(object, 1));
+    CU(cuUserObjectRelease(object, 2));
+    graph = two_sets(sim_alloc(4096), 1);
+    CU(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)); /* the last one */
+    CHECK_EQ(cuGraphReleaseUserObject(graph, object, 2), CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphClone(&clone, graph));
+    exec = instance(graph);
+    CU(cuGraphDestroy(graph));
+    CU(cuGraphReleaseUserObject(clone, object, 1));
+    CU(cuGraphLaunch(exec, s));
+    CU(cuGraphExecDestroy(exec));
+    CHECK_EQ(destroyed, 0); /* the launch has not run */
+    CU(cuStreamSynchronize(s));
+    CHECK_EQ(destroyed, 1);
+    CHECK_EQ(destroyer_result, CUDA_ERROR_NOT_PERMITTED);
+    CHECK_EQ(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(a_graph_can_be_drawn)
+{
+    char path[] = "/tmp/simcuda_dot_XXXXXX";
+    char text[512] = {0};
+    CUgraph graph;
+    int fd = mkstemp(path);
+
+    REQUIRE(fd >= 0);
+    sim_start();
+    graph = two_sets(sim_alloc(4096), 1);
+    CU(cuGraphDebugDotPrint(graph, path, 0));
+    REQUIRE(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    unlink(path);
+    CHECK(strstr(text, "digraph") != NULL);
+    CHECK(strstr(text, " -> ") != NULL);
+    CHECK_EQ(cuGraphDebugDotPrint(graph, "/no/such/folder/graph", 0), CUDA_ERROR_OPERATING_SYSTEM);
+    CHECK_EQ(cuGraphDebugDotPrint(graph, NULL, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST(what_a_device_cannot_do_in_graphs_is_refused)
 {
     CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL},

@@ -33,7 +33,7 @@ static const struct entry entries[] = {
 static const char *const groups[] = {"cuInit", "cuDriver", "cuGetProc", "cuGetError", "cuCtx",
         "cuDevice", "cuMem", "cuMulticast", "cuPointer", "cuStream", "cuEvent", "cuGraph", "cuIpc",
         "cuArray", "cuMipmapped", "cuModule", "cuLibrary", "cuKernel", "cuFunc", "cuLaunch",
-        "cuImportExternalMemory", "cuExternalMemory", "cuDestroyExternalMemory"};
+        "cuUserObject", "cuImportExternalMemory", "cuExternalMemory", "cuDestroyExternalMemory"};
 
 /* What is left out, by the beginning of its name, and why. */
 static const struct {
@@ -54,8 +54,6 @@ static const struct {
         {"cuGraphKernelNodeGetAttribute", "attributes of launches mean nothing to host kernels"},
         {"cuGraphKernelNodeSetAttribute", "attributes of launches mean nothing to host kernels"},
         {"cuGraphKernelNodeCopyAttributes", "attributes of launches mean nothing to host kernels"},
-        {"cuGraphRetainUserObject", "user objects: destructors that no memory hangs on"},
-        {"cuGraphReleaseUserObject", "user objects: destructors that no memory hangs on"},
         {"cuDeviceGetNvSciSyncAttributes", "NvSci is another system"},
         {"cuDeviceGetHostAtomicCapabilities", "a property of a link: there is none"},
         {"cuDeviceGetP2PAtomicCapabilities", "a property of a link: there is none"},
@@ -135,7 +133,7 @@ TEST(r60_r62_every_symbol_of_the_toolkit_is_here_or_refused_with_a_reason)
 }
 
 /* What a program finds: by its symbol, and by its name at the version that brought it. */
-TEST(r42_r60_every_entry_is_found_by_symbol_and_by_name_and_version)
+TEST(r60_every_entry_is_found_by_symbol_and_by_name_and_version)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 

@@ -232,7 +232,7 @@ typedef CUresult any_call(long, long, long, long, long, long, long, long, long, 
         long, long, long, long, long, long, long, long, long, long);
 
 /* Before cuInit no call does anything, so each of them can be called with nothing in its hands. */
-TEST(r36_r60_the_hook_is_at_the_head_of_every_entry)
+TEST(r60_the_hook_is_at_the_head_of_every_entry)
 {
     const size_t count = sizeof(entries) / sizeof(entries[0]);
 
@@ -292,7 +292,7 @@ static void check_refused(void)
     CU(cuCtxSynchronize()); /* nothing became sticky */
 }
 
-TEST(r38_no_kind_of_host_function_may_call_the_driver)
+TEST(r60_no_kind_of_host_function_may_call_the_driver)
 {
     CUDA_HOST_NODE_PARAMS node_params = {call_from_host, host_results};
     CUgraph graph;
