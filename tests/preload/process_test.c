@@ -285,6 +285,29 @@ TEST(r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call)
     }
 }
 
+/*
+ * A free of the program's waits for the device, and the device runs a host function meanwhile, which frees as well. Whoever
+ * runs it, the driver's thread or the one that waits, it is the program's code and not kedge's.
+ */
+TEST(r38_a_host_function_that_runs_while_kedge_waits_frees_like_any_other)
+{
+    struct job job = {.ran = 0};
+    CUstream stream = NULL;
+    CUdeviceptr other;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    other = alloc(1 * MB);
+    fill(&job, stream);
+    REQUIRE_EQ(cu->cuLaunchHostFunc(stream, free_both, &job), CUDA_SUCCESS);
+    CHECK_EQ(job.ran, 0);
+    REQUIRE_EQ(cu->cuMemFree_v2(other), CUDA_SUCCESS); /* a barrier */
+    check_ran(&job, 1);
+    CHECK_EQ(client_calls("cuMemFree_v2"), 0);
+    CHECK_EQ(client_calls("cuMemFreeAsync"), 0);
+}
+
 /* ---- contexts ---------------------------------------------------------------------------------- */
 
 /* R1: a fence covers a context from the moment that it is made, with whichever call. */
@@ -360,6 +383,76 @@ TEST(a_thread_that_is_cancelled_inside_a_call_ends_after_it)
     CHECK_EQ(atomic_load(&in_driver), 1);
     CHECK_EQ(cleanup_result, CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemFree_v2"), 0);
+}
+
+static __thread CUdeviceptr own_sync, own_async;
+static __thread CUstream own_stream;
+static atomic_int cleaned, cleanup_failures;
+
+static void free_own(void *data)
+{
+    (void)data;
+    if (own_sync && cu->cuMemFree_v2(own_sync) != CUDA_SUCCESS)
+        atomic_fetch_add(&cleanup_failures, 1);
+    if (own_async && cu->cuMemFreeAsync(own_async, own_stream) != CUDA_SUCCESS)
+        atomic_fetch_add(&cleanup_failures, 1);
+    atomic_fetch_add(&cleaned, 1);
+}
+
+static void *churn_until_cancelled(void *data)
+{
+    (void)data;
+    if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS
+            || cu->cuStreamCreate(&own_stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return NULL;
+    pthread_cleanup_push(free_own, NULL);
+    for (;;) {
+        if (cu->cuMemAlloc_v2(&own_sync, 64 << 10) != CUDA_SUCCESS)
+            own_sync = 0;
+        if (cu->cuMemAllocAsync(&own_async, 64 << 10, own_stream) != CUDA_SUCCESS)
+            own_async = 0;
+        pthread_testcancel();
+        if (own_sync && cu->cuMemFree_v2(own_sync) == CUDA_SUCCESS)
+            own_sync = 0;
+        if (own_async && cu->cuMemFreeAsync(own_async, own_stream) == CUDA_SUCCESS)
+            own_async = 0;
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+TEST(cancelled_threads_leave_nothing_behind)
+{
+    enum {
+        CANCELLED = 48,
+        AT_ONCE = 4,
+    };
+    struct read_capture *capture;
+    struct timespec pause = {0, 0};
+
+    capture_to("cancelled");
+    client_init();
+    for (int i = 0; i < CANCELLED; i += AT_ONCE) {
+        pthread_t threads[AT_ONCE];
+
+        for (int t = 0; t < AT_ONCE; t++)
+            REQUIRE(pthread_create(&threads[t], NULL, churn_until_cancelled, NULL) == 0);
+        pause.tv_nsec = 200000L * (i % 7);
+        (void)nanosleep(&pause, NULL);
+        for (int t = 0; t < AT_ONCE; t++)
+            REQUIRE(pthread_cancel(threads[t]) == 0);
+        for (int t = 0; t < AT_ONCE; t++)
+            REQUIRE(pthread_join(threads[t], NULL) == 0);
+    }
+    CHECK_EQ(atomic_load(&cleanup_failures), 0);
+    CHECK_GT(atomic_load(&cleaned), 0);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(alloc(1 * MB)), CUDA_SUCCESS);
+    capture = read_now();
+    CHECK_EQ(capture->live_count, 0);
+    CHECK_EQ(capture->total.live_bytes, 0);
+    read_close(capture);
+    (void)unlink(capture_file);
 }
 
 static void *abort_here(void *data)
