@@ -19,12 +19,12 @@ static CUstream special(CUstream stream, bool per_thread)
 
 static void began(CUresult result, CUstream stream, bool per_thread)
 {
-    struct context context = {.generation = 0};
+    struct stream named = {.context = 0}; /* a capture dies with the context of its stream, not with the current one */
     bool runs = result == CUDA_SUCCESS;
 
     if (runs)
-        (void)context_here(&context);
-    gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), context.generation);
+        (void)stream_here(stream, per_thread, &named);
+    gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), named.context);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
