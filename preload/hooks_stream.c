@@ -19,7 +19,9 @@ static CUstream special(CUstream stream, bool per_thread)
 
 static void began(CUresult result, CUstream stream, bool per_thread)
 {
-    struct stream named = {.context = 0}; /* a capture dies with the context of its stream, not with the current one */
+    struct stream named = {
+            .context =
+                    0}; /* a capture dies with the context of its stream, not with the current one */
     bool runs = result == CUDA_SUCCESS;
 
     if (runs)
