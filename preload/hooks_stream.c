@@ -34,16 +34,17 @@ static CUgraph captured_graph(CUstream stream)
 
 static void began(CUresult result, CUstream stream, bool per_thread)
 {
-    struct context context = {.generation = 0};
+    struct stream named = {.context = 0};
     bool runs = result == CUDA_SUCCESS;
     CUgraph graph = NULL;
 
+    /* a capture dies with the context of its stream, not with the current one */
     if (runs) {
-        (void)context_here(&context);
+        (void)stream_here(stream, per_thread, &named);
         graph = captured_graph(special(stream, per_thread));
     }
     gate_begin_leave(
-            runs, (uintptr_t)special(stream, per_thread), context.generation, (uintptr_t)graph);
+            runs, (uintptr_t)special(stream, per_thread), named.context, (uintptr_t)graph);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */

@@ -33,7 +33,7 @@ RUNS = {
     "own_tight": (["tight", "--own"], 4, None, 10000, 25),
     "inside": (["plain"], 4, [999, 2], 10000, 30),
     "inside_capture": (["capture"], 4, [900, 2], 10000, 30),
-    "inside_tight": (["tight"], 4, [999, 2], 10000, 20),
+    "inside_tight": (["tight"], 2, [999, 2], 10000, 20),
 }
 
 

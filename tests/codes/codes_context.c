@@ -242,8 +242,8 @@ static void op_primary(void)
         break;
     }
     case 1:
-        (void)CALL(cuDevicePrimaryCtxRetain, &handle, one_in(4) ? 9 : 0);
-        (void)CALL(cuDevicePrimaryCtxRelease_v2, 0);
+        if (CALL(cuDevicePrimaryCtxRetain, &handle, one_in(4) ? 9 : 0) == CUDA_SUCCESS)
+            (void)CALL(cuDevicePrimaryCtxRelease_v2, 0);
         break;
     case 2:
         (void)CALL(cuDevicePrimaryCtxRelease_v2, one_in(2) ? 9 : state.devices - 1 + 5);

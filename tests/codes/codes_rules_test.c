@@ -547,3 +547,24 @@ TEST(r11_r82_a_capture_goes_on_until_the_driver_says_that_it_is_over)
     ptr = alloc_async(1 * MB, stream);
     CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
 }
+
+/* The context that is current when it begins may go before it. */
+TEST(r11_r26_a_capture_dies_with_the_context_of_its_stream)
+{
+    CUcontext other = NULL;
+    CUgraph graph = NULL;
+    CUstream stream;
+    CUdeviceptr ptr;
+
+    client_init();
+    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxDestroy_v2(other), CUDA_SUCCESS);
+    ptr = alloc_async(1 * MB, stream);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 1); /* a node of the graph */
+    CHECK_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    ptr = alloc_async(1 * MB, stream);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
+}

@@ -17,7 +17,7 @@ static CUresult alloc(CUdeviceptr *ret_ptr, size_t size)
 }
 
 /* R31: pending frees are waited for and idle segments given back before the program hears of it. */
-TEST(memory_that_is_only_waiting_is_no_oom)
+TEST(r31_memory_that_is_only_waiting_is_no_oom)
 {
     CUdeviceptr ptr[8];
 
@@ -33,7 +33,7 @@ TEST(memory_that_is_only_waiting_is_no_oom)
 }
 
 /* R81: the driver's other customers get what our heaps do not use. */
-TEST(a_forwarded_request_gets_what_heaps_can_spare)
+TEST(r81_a_forwarded_request_gets_what_heaps_can_spare)
 {
     CUdeviceptr ptr;
     size_t pitch;
@@ -60,7 +60,7 @@ TEST(failed_guesses_leave_no_growth)
     CHECK_EQ(alloc(&ptr, 1536 * MB), CUDA_SUCCESS);
 }
 
-TEST(the_drivers_own_code_comes_through)
+TEST(r32_the_drivers_own_code_comes_through)
 {
     CUdeviceptr ptr;
 
@@ -99,7 +99,7 @@ TEST(r40_after_the_drivers_end_our_frees_succeed)
 }
 
 /* R33, R36: no call of ours may fail a program: each of them fails once, and the program notices nothing. */
-TEST(no_failure_of_ours_reaches_the_program)
+TEST(r14_r32_no_failure_of_ours_reaches_the_program)
 {
     static const char *const ours[] = {"cuCtxRecordEvent:1+:999", "cuEventCreate:1+:999",
             "cuEventQuery:1+:999", "cuMemAddressReserve:1+:2", "cuMemCreate:1+:2",

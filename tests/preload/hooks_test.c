@@ -50,7 +50,7 @@ TEST(r19_sync_memory_comes_from_segments)
     CHECK_EQ(client_calls("cuMemFree_v2"), 0); /* nothing has reached the driver */
 }
 
-TEST(bad_frees_get_the_drivers_code)
+TEST(r35_bad_frees_get_the_drivers_code)
 {
     CUdeviceptr ptr;
 
@@ -426,7 +426,7 @@ TEST(r24_an_exported_block_is_never_handed_out_again)
 /* ---- capture -------------------------------------------------------------------------------- */
 
 /* R11, R82: the program gets the driver's own word, and nothing of ours spoils the capture. */
-TEST(during_a_capture_the_driver_answers)
+TEST(r11_r12_r82_during_a_capture_the_driver_answers)
 {
     CUdeviceptr sync = 0, graph_memory = 0, ptr;
     CUstream stream;
@@ -459,7 +459,7 @@ TEST(during_a_capture_the_driver_answers)
 }
 
 /* In global mode an allocation is forbidden, and spoils the capture: both as without kedge. */
-TEST(a_forbidden_call_is_forbidden)
+TEST(r11_a_forbidden_call_is_forbidden)
 {
     CUdeviceptr ptr;
     CUstream stream;
@@ -541,7 +541,7 @@ TEST(r38_a_free_in_a_host_function_makes_no_driver_call)
 /* ---- barriers and ends ---------------------------------------------------------------------- */
 
 /* R75: the classic habit, free as a barrier for the host. */
-TEST(a_free_waits_for_the_host_reads_behind_it)
+TEST(r61_r75_a_free_waits_for_the_host_reads_behind_it)
 {
     unsigned char *host = NULL;
     CUdeviceptr source, scratch;

@@ -18,7 +18,7 @@ run() {
     rm -f "$name" "$name".* # the device appends to its log
     env "$@" LD_PRELOAD="$preload" SIMCUDA_LOG="$name" TEST_ROUTE="$route" TEST_COUNTS="$name.counts" \
         "$tests/hooks_${route}_test" content_survives_in_neighbours a_stream_may_go_while_its_memory_waits \
-        bad_frees_get_the_drivers_code >"$name.out" 2>&1 || { cat "$name.out"; fail=1; }
+        r35_bad_frees_get_the_drivers_code >"$name.out" 2>&1 || { cat "$name.out"; fail=1; }
     grep -v '^#' "$name" | sed -E 's/0x(7f|55|56)[0-9a-f]+/HOST/g' >"$name.calls"
 }
 for route in linked dlsym gpa; do

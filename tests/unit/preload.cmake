@@ -67,9 +67,9 @@ if(TARGET simcuda)
     kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
     foreach(which RANGE 1 13)
         if(TARGET errors_gpa_test)
-            add_test(NAME preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
-                COMMAND errors_gpa_test no_failure_of_ours_reaches_the_program)
-            kedge_test_properties(preload.errors.gpa.no_failure_of_ours_reaches_the_program.${which}
+            add_test(NAME preload.errors.gpa.r14_r32_no_failure_of_ours_reaches_the_program.${which}
+                COMMAND errors_gpa_test r14_r32_no_failure_of_ours_reaches_the_program)
+            kedge_test_properties(preload.errors.gpa.r14_r32_no_failure_of_ours_reaches_the_program.${which}
                 LABELS preload
                 ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=gpa" "TEST_WHICH=${which}")
         endif()
