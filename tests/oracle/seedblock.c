@@ -192,7 +192,7 @@ struct block *block_new(struct actor *actor, uint64_t bytes, bool on_stream)
     block->kind = on_stream ? BLOCK_STREAM : BLOCK_SYNC;
     if (on_stream)
         block->writer = point_of(lane);
-    world_say(actor, "born", block);
+    world_say(actor, "born", block, lane);
     actor->figures.sync_allocs += !on_stream;
     actor->figures.stream_allocs += on_stream;
     return block;
@@ -318,7 +318,7 @@ static void bring_home(struct actor *actor, struct block *block)
 void block_free_plain(struct actor *actor, struct block *block)
 {
     home_current(actor->homes[actor_pick(actor, actor->homes_count)]);
-    world_say(actor, "freed", block);
+    world_say(actor, "freed", block, NULL);
     cu.dies(block->ptr, SIMCUDA_NO_STREAM);
     DO(cuMemFree_v2(block->ptr));
     block->kind = BLOCK_NONE;
@@ -332,7 +332,7 @@ static void free_on_lane(struct actor *actor, struct block *block, struct lane *
     block_before_write(block, lane);
     actor->figures.frees_elsewhere += lane != block->birth;
     home_current(lane->home);
-    world_say(actor, "freed in stream order", block);
+    world_say(actor, "freed in stream order", block, lane);
     cu.dies(block->ptr, lane->handle);
     result = per_thread ? cu.cuMemFreeAsync_ptsz(block->ptr, NULL)
                         : cu.cuMemFreeAsync(block->ptr, lane->handle);
@@ -403,7 +403,7 @@ void block_free_in_callback(struct actor *actor, struct block *block, struct lan
     atomic_store(&call->state, 1);
     block->away = true;
     home_current(lane->home);
-    world_say(actor, "freed by a callback", block);
+    world_say(actor, "freed by a callback", block, lane);
     actor->figures.callbacks++;
     if (actor_chance(actor, 50))
         DO(cuLaunchHostFunc(lane->handle, run_call, call));

@@ -52,12 +52,17 @@ void world_must(CUresult result, const char *call, const char *file, int line)
     _Exit(3);
 }
 
-void world_say(const struct actor *actor, const char *what, const struct block *block)
+void world_say(const struct actor *actor, const char *what, const struct block *block,
+        const struct lane *lane)
 {
+    static const char *const kinds[] = {"legacy", "blocking", "non-blocking", "thread's"};
+
     if (world.verbose)
-        (void)fprintf(stderr, "actor %d: %s 0x%llx + %llu, %s, device %d\n", actor->number, what,
-                (unsigned long long)block->ptr, (unsigned long long)block->bytes,
-                block->kind == BLOCK_SYNC ? "sync" : "stream", block->home->device);
+        (void)fprintf(stderr, "actor %d: %s 0x%llx + %llu, %s, device %d, %s stream %p\n",
+                actor->number, what, (unsigned long long)block->ptr,
+                (unsigned long long)block->bytes, block->kind == BLOCK_SYNC ? "sync" : "ordered",
+                block->home->device, lane ? kinds[lane->kind] : "no",
+                lane ? (void *)lane->handle : NULL);
 }
 
 _Noreturn void world_stale(const char *what, uint64_t got, uint64_t want)
@@ -180,7 +185,7 @@ static void forget_home(struct actor *actor, struct home *home)
 
         if (block->kind != BLOCK_SYNC || block->home != home)
             continue;
-        world_say(actor, "ends with its context", block);
+        world_say(actor, "ends with its context", block, NULL);
         cu.dies(block->ptr, SIMCUDA_NO_STREAM);
         block->kind = BLOCK_NONE;
     }

@@ -279,7 +279,8 @@ void world_must(CUresult result, const char *call, const char *file, int line);
 #define DO(call_) world_must(cu.call_, #call_, __FILE__, __LINE__)
 
 /* With --verbose: what happens to the block. */
-void world_say(const struct actor *actor, const char *what, const struct block *block);
+void world_say(const struct actor *actor, const char *what, const struct block *block,
+        const struct lane *lane);
 
 /* The program's data are wrong: status 1. */
 _Noreturn void world_stale(const char *what, uint64_t got, uint64_t want);
