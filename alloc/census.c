@@ -23,6 +23,7 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
     to->used_high += tally->used_high;
     to->stored_high += tally->stored_high;
     to->reserved_high += tally->reserved_high;
+    to->quarantined_high += tally->kept_high;
 }
 
 static uint64_t free_bytes(const struct heap *heap)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/heap.h"
 
-#include "alloc/pins.h"
+#include "alloc/pin.h"
 
 #include <errno.h>
 #include <string.h>
@@ -161,7 +161,7 @@ static void delete_block(struct pool *pool, uint32_t index) POOL_LOCKED
     else
         segment->last = block->prev;
     starts_clear(&segment->starts, block->node.base - segment->base);
-    pins_forget(pool, index);
+    pin_forget(pool, index);
     heap_name_stream(pool, block, 0);
     slab_put(&pool->blocks, index);
 }
@@ -299,7 +299,7 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
             && (holder->state == HOLDER_DEAD || holder->state == HOLDER_LIMBO);
     bool husk = holder && holder->mode != HINT_SHADOW && holder->state == HOLDER_HUSK;
 
-    pins_forget(pool, index);
+    pin_forget(pool, index);
     if (block->state == BLOCK_FREE || block->state == BLOCK_GAP || block->state == BLOCK_IDLE) {
         heap_pull(pool, index);
         block->state = BLOCK_KEPT;
@@ -730,6 +730,7 @@ void heap_count_pending(struct heap *heap, int64_t by)
 void heap_count_kept(struct heap *heap, int64_t by)
 {
     heap->tally.kept += (uint64_t)by;
+    heap_raise(&heap->tally.kept_high, heap->tally.kept);
 }
 
 void heap_count_limbo(struct heap *heap, int64_t by)

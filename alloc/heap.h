@@ -151,6 +151,7 @@ struct tally {
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;
+    uint64_t kept_high;
 };
 
 /* Sums over the heaps of a device; those that need marks of their own. */
@@ -257,7 +258,7 @@ struct pool {
     uint64_t waiting_bytes; /* in epochs */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks whose storage can go now */
-    struct lookup pins;          /* by block index: pins.c */
+    struct lookup pins;          /* by block index: pin.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;
     uint32_t *due; /* per rule: head of the list of holders that wait for an edge */

@@ -4,7 +4,7 @@
 #include "alloc/census.h"
 #include "alloc/drive.h"
 #include "alloc/heap.h"
-#include "alloc/pins.h"
+#include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/serve.h"
 #include "alloc/trim.h"
@@ -131,7 +131,7 @@ static void free_lists(struct pool *pool)
         meta_put(news, sizeof(*news));
     }
     lookup_done(&pool->stream_of);
-    pins_done(pool);
+    pin_done(pool);
     for (int i = 0; i < HEAP_KIND_COUNT; i++)
         lookup_done(&pool->heap_of[i]);
     if (pool->due)
@@ -325,11 +325,11 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     if (block->holder)
         leave_holder(pool, block);
     if (request->quarantine) {
-        pins_forget(pool, index);
+        pin_forget(pool, index);
         keep(pool, index);
         return 0;
     }
-    if (pins_keep(pool, index))
+    if (pin_keep(pool, index))
         return 0;
     stream = stream_of_free(pool, block, request);
     if (!stream) {
@@ -776,7 +776,7 @@ static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
             .rule = holder ? holder->rule : -1,
             .device = heap_segment_of(pool, block)->heap->device->number,
     };
-    return pins_add(pool, index, kind);
+    return pin_add(pool, index, kind);
 }
 
 /* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
@@ -804,6 +804,33 @@ int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
     return r;
 }
 
+/* The pinned block that was called so when it was pinned, 0 = it is gone. */
+static uint32_t find_pinned(struct pool *pool, devptr_t base, uint64_t alloc_seq) POOL_LOCKED
+{
+    uint32_t index = heap_find(pool, base);
+    const struct block *block = heap_block(pool, index);
+
+    return index && block->node.base == base && block->seq == alloc_seq
+                    && block->flags & BLOCK_PINNED
+            ? index
+            : 0;
+}
+
+int pool_repin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind)
+{
+    uint32_t index;
+    int r = -ENOENT;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return -ENOENT;
+    lock_take(&pool->lock);
+    index = find_pinned(pool, base, alloc_seq);
+    if (index)
+        r = pin_add(pool, index, kind);
+    lock_drop(&pool->lock);
+    return r;
+}
+
 void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind)
 {
     uint32_t index;
@@ -811,10 +838,9 @@ void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_
     if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
         return;
     lock_take(&pool->lock);
-    index = heap_find(pool, base);
-    if (index && heap_block(pool, index)->node.base == base
-            && heap_block(pool, index)->seq == alloc_seq)
-        pins_remove(pool, index, kind);
+    index = find_pinned(pool, base, alloc_seq);
+    if (index)
+        pin_remove(pool, index, kind);
     lock_drop(&pool->lock);
 }
 

@@ -11,7 +11,7 @@
  *          └─ stream ► mapped heap of the pool ────┴─ clean or own stream's free block (bestfit.h) ─────┤
  *                                     miss: poll fences · wait above the budget · trim · grow · wait · OOM
  *     pool_free  ─► sync: open epoch (fence.h), no driver call ·  stream: point set, reusable there at once
- *     pool_edge  ─► due hints: dead ─► readers ─► fence ─► unmapped: husk (holder.h); pinned ones are refused (pins.h)
+ *     pool_edge  ─► due hints: dead ─► readers ─► fence ─► unmapped: husk (holder.h); pinned ones are refused (pin.h)
  *
  * What it does not do: look at the environment, log, know CUDA, decide what a hint means (hint.h), write anything down
  * (the outcomes say what to record). Nothing here runs by itself: progress is made inside these calls, or by pool_poll.
@@ -198,7 +198,7 @@ struct pool_hit {
 
 /* ── pins (R80) ── */
 
-/* How long somebody's reliance on a block lasts (pins.h). */
+/* How long somebody's reliance on a block lasts (pin.h). */
 enum pool_pin {
     POOL_PIN_LIVE,  /* as long as the program holds the block */
     POOL_PIN_GRAPH, /* a freed block is kept too, unless the device is full */
@@ -222,6 +222,9 @@ struct pool_pinned {
  */
 int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
         struct pool_pinned *ret, struct pool_hit *ret_hit);
+
+/* One more of a block that is pinned already, freed ones that are kept included. 0, -ENOENT, -ENOMEM. */
+int pool_repin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind);
 
 /* One such pin less. Nothing happens if the block is not there any more. Makes no driver call. */
 void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind);
@@ -357,6 +360,7 @@ struct pool_stats {
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;
+    uint64_t quarantined_high; /* of all heaps: the sum of theirs */
     /* counters over the pool's life; for one heap, those of that heap where it makes sense, else 0 */
     uint64_t allocs, frees, hits, misses, grows;
     uint64_t bad_frees;    /* interior or double */

@@ -3,7 +3,7 @@
 
 #include "alloc/drive.h"
 #include "alloc/grow.h"
-#include "alloc/pins.h"
+#include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/trim.h"
 
@@ -255,7 +255,7 @@ static int clean_device(struct pool *pool, struct serve *serve)
 static void let_graphs_go(struct pool *pool, const struct serve *serve)
 {
     lock_take(&pool->lock);
-    (void)pins_let_graphs_go(pool, serve->request->device);
+    (void)pin_let_graphs_go(pool, serve->request->device);
     lock_drop(&pool->lock);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/conduct.h"
 
-#include "preload/addrmap.h"
 #include "preload/backend.h"
 #include "preload/bypass.h"
 #include "preload/coverage.h"
@@ -10,6 +9,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
+#include "preload/pins.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "tracker/anchor.h"
@@ -166,7 +166,7 @@ int conduct_start(void)
     r = pool_set_hints(pool, sidecar.hints);
     if (r < 0) {
         msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
-        sidecar = (struct sidecar){NULL, false};
+        sidecar = (struct sidecar){NULL, false, false};
         return 0;
     }
     guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66) */
@@ -476,33 +476,28 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
-/* Blocks that the program shared with others. */
-static struct lock exported_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct addrmap exported; /* guarded by exported_lock; by base, no values */
-static atomic_uint exported_count;
+/* More captures than this at once keep what is freed meanwhile for good. */
+enum {
+    GRAPHS_MAX = 8,
+};
 
-void conduct_exported(devptr_t base)
+/*
+ * What is freed on the sync entrance while captures run may be in their graphs: it is not handed out before they and their
+ * instances are gone (R12). False: not every graph is known, so it is kept for good.
+ */
+static bool pin_for_captures(devptr_t ptr)
 {
-    lock_take(&exported_lock);
-    (void)addrmap_add(&exported, base);
-    atomic_store(&exported_count, exported.used);
-    lock_drop(&exported_lock);
-}
+    uint64_t graphs[GRAPHS_MAX];
+    size_t count;
+    bool all = gate_graphs(graphs, GRAPHS_MAX, &count);
 
-/* True once: the block leaves the list. */
-static bool was_exported(devptr_t base)
-{
-    struct addrmap_entry *found;
+    for (size_t i = 0; i < count && all; i++) {
+        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
 
-    if (atomic_load_explicit(&exported_count, memory_order_relaxed) == 0)
-        return false;
-    lock_take(&exported_lock);
-    found = addrmap_find(&exported, base);
-    if (found)
-        addrmap_remove(&exported, found);
-    atomic_store(&exported_count, exported.used);
-    lock_drop(&exported_lock);
-    return found != NULL;
+        (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
+        pins_give(&pins, PINS_OF_GRAPH, graphs[i], 0);
+    }
+    return all;
 }
 
 /*
@@ -566,13 +561,15 @@ static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct strea
             .stream = ordered ? stream->identity : 0,
             .record_now = stream && stream->per_thread,
             .may_fence = may,
-            /* R12 is for frees without a stream (R82). */
-            .quarantine = (entrance == ENTRANCE_SYNC && gate_captures() > 0) || was_exported(ptr),
     };
     uint64_t barrier = barrier_of(ptr, entrance);
     struct outcome outcome;
-    int r = pool_free(pool, ptr, &request, &outcome);
+    int r;
 
+    /* R12 is for frees without a stream (R82). */
+    if (entrance == ENTRANCE_SYNC && gate_captures() > 0)
+        request.quarantine = !pin_for_captures(ptr);
+    r = pool_free(pool, ptr, &request, &outcome);
     if (r == -EINVAL)
         return CUDA_ERROR_INVALID_VALUE;
     if (r != 0)
@@ -607,6 +604,16 @@ bool conduct_free_passive(devptr_t ptr)
 
 /* ---- anchors and uses ----------------------------------------------------------------------- */
 
+static void tell_due(const struct outcome *due, const struct edge *edge)
+{
+    if (due->kind == OUTCOME_REFUSED)
+        tell_hint(due, FORMAT_HINT_SKIPPED, edge, due->how & OUTCOME_PINNED ? EBUSY : EPERM);
+    else if (due->kind == OUTCOME_SHADOW)
+        tell_hint(due, FORMAT_HINT_WOULD_RELEASE, edge, 0);
+    else
+        tell_hint(due, FORMAT_HINT_DEAD, edge, 0);
+}
+
 void conduct_edge(const struct edge *edge)
 {
     struct outcome due[OUTCOMES];
@@ -620,9 +627,7 @@ void conduct_edge(const struct edge *edge)
         n = 0;
         r = pool_edge(pool, edge, due, OUTCOMES, &n);
         for (size_t i = 0; i < n; i++)
-            tell_hint(&due[i],
-                    due[i].kind == OUTCOME_SHADOW ? FORMAT_HINT_WOULD_RELEASE : FORMAT_HINT_DEAD,
-                    edge, 0);
+            tell_due(&due[i], edge);
     } while (r == 0 && n == OUTCOMES);
     tell_news();
 }
@@ -677,18 +682,24 @@ static void tell_touch(
                 *capture_path() ? "; both stacks are in " : "", capture_path());
 }
 
+bool conduct_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
+{
+    if (hit->mode == HINT_SHADOW || (how == TOUCH_INSIDE && hit->mode != HINT_TRAP)) {
+        tell_touch(hit, FORMAT_HINT_LATE_TOUCH, ptr, what);
+        return false;
+    }
+    tell_touch(hit, FORMAT_HINT_VIOLATION, ptr, what);
+    return true;
+}
+
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
     struct pool_hit hit;
 
-    if (!sidecar.hints || size == 0 || !pool_touch(pool, ptr, size, &hit))
-        return false;
-    if (hit.mode == HINT_SHADOW || (how == TOUCH_INSIDE && hit.mode != HINT_TRAP)) {
-        tell_touch(&hit, FORMAT_HINT_LATE_TOUCH, ptr, what);
-        return false;
-    }
-    tell_touch(&hit, FORMAT_HINT_VIOLATION, ptr, what);
-    return true;
+    if (sidecar.hints && size != 0 && pool_touch(pool, ptr, size, &hit)
+            && conduct_hit(&hit, ptr, how, what))
+        return true;
+    return guard_thread.pins && pins_collect(guard_thread.pins, ptr, size, how, what);
 }
 
 void conduct_stop_hints(const char *why)
@@ -699,12 +710,22 @@ void conduct_stop_hints(const char *why)
     told(capture_note(1, why));
 }
 
-bool conduct_is_hinted(devptr_t ptr)
+void conduct_hint_off(int rule, const char *call)
 {
-    struct block_info info;
+    if (!sidecar.hints || !hint_switch_off(sidecar.hints, rule))
+        return;
+    msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",
+            hint_rule(sidecar.hints, rule)->id, call);
+}
 
-    return sidecar.acts && pool_find(pool, ptr, &info) == 0
-            && (info.mode == HINT_TRAP || info.mode == HINT_LIVE) && info.state != HOLDER_GONE;
+void conduct_unknown_layout(const char *call)
+{
+    if (!sidecar.acts || !hint_refuse_live(sidecar.hints) || !sidecar.lives)
+        return;
+    msg_warn("%s: the driver does not tell the parameters of a kernel, live hints are shadow from "
+             "here on",
+            call);
+    told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
 }
 
 /* ---- the rest of the world ------------------------------------------------------------------ */
@@ -788,7 +809,7 @@ bool conduct_meminfo_raw(void)
 
 void conduct_fork_child(void)
 {
-    lock_init(&exported_lock, LOCK_RANK_PRELOAD);
+    pins_fork_child();
     lock_init(&seen_lock, LOCK_RANK_PRELOAD);
     if (pool)
         pool_forget(pool);

@@ -74,15 +74,21 @@ enum touch {
 
 /*
  * Inside a reader section: true if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not
- * be made. In shadow the use is noted and the answer is false.
+ * be made. In shadow the use is noted and the answer is false. On a captured stream the blocks are pinned (submit.h).
  */
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
 
-/* Something happened that hints cannot cope with yet (a graph, an export ...): they release nothing more, one line. */
+/* What conduct_touch does with a hit: tells it, and says whether the call must not be made. */
+bool conduct_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
+
+/* Something happened that hints cannot cope with: they release nothing more in this run, one line. */
 void conduct_stop_hints(const char *why);
 
-/* Whether [ptr] belongs to a block that a trap or live hint placed. */
-bool conduct_is_hinted(devptr_t ptr);
+/* One rule acts no more in this run, since the program shared a block of it: one line (R85). */
+void conduct_hint_off(int rule, const char *call);
+
+/* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). */
+void conduct_unknown_layout(const char *call);
 
 /* ---- the rest of the world ------------------------------------------------------------------ */
 
@@ -111,9 +117,6 @@ int conduct_device(void);
 /* What the driver says about a device now, for the record; conduct_looked: the program has just asked that itself. */
 void conduct_look(int device);
 void conduct_looked(int device, uint64_t free_bytes, uint64_t total_bytes);
-
-/* The program shared a block with the world; it is never handed out again (R24). */
-void conduct_exported(devptr_t base);
 
 /* The program waited for the device. */
 void conduct_synchronised(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/cuda_abi.h"
+#include "preload/doors.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
@@ -14,7 +15,11 @@
  */
 static void *ours(void *handle, const char *name)
 {
-    if (name[0] != 'c' || name[1] != 'u' || guard_depth() > 0 || handle == RTLD_NEXT)
+    if (guard_depth() > 0 || handle == RTLD_NEXT)
+        return NULL;
+    if (name[0] == 'n' && name[1] == 'c')
+        return life_is_wanted() ? door_nccl(handle, name) : NULL;
+    if (name[0] != 'c' || name[1] != 'u')
         return NULL;
     if (handle
             == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */

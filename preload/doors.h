@@ -11,6 +11,12 @@
 #ifndef KEDGE_PRELOAD_DOORS_H
 #define KEDGE_PRELOAD_DOORS_H
 
+/*
+ * NCCL's registration (door_nccl.c): ours, for a dlsym that asks a library that has it. NULL: go on, RESOLVE_HIDE: there is
+ * none.
+ */
+void *door_nccl(void *handle, const char *name);
+
 /* The real function of a runtime symbol, for an object that has it loaded; NULL if there is none in this process. */
 void *door_find(const char *symbol);
 

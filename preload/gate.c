@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/gate.h"
 
+#include "preload/guard.h"
+
 #include "alloc/lock.h"
 
 #include <sched.h>
@@ -21,18 +23,31 @@ static struct lock gate_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 static struct {
     uintptr_t stream;
     uint64_t context;
+    uint64_t graph;
     bool used;
 } gate_running[GATE_CAPTURES]; /* guarded by gate_lock */
+
+/* After each change of the count; the last of two that meet sees both. */
+static void tell_guard(void)
+{
+    lock_take(&gate_lock);
+    if (gate_captures() > 0)
+        guard_set(GUARD_CAPTURING);
+    else
+        guard_clear(GUARD_CAPTURING);
+    lock_drop(&gate_lock);
+}
 
 void gate_begin_enter(void)
 {
     atomic_fetch_add(&gate_word, GATE_CAPTURE);
+    tell_guard();
     /* A fence call is one short call into the driver; there are rarely any. */
     while ((uint32_t)atomic_load(&gate_word) != 0)
         (void)sched_yield();
 }
 
-static void remember(uintptr_t stream, uint64_t context)
+static void remember(uintptr_t stream, uint64_t context, uint64_t graph)
 {
     lock_take(&gate_lock);
     for (int i = 0; i < GATE_CAPTURES; i++) {
@@ -41,19 +56,51 @@ static void remember(uintptr_t stream, uint64_t context)
         gate_running[i].used = true;
         gate_running[i].stream = stream;
         gate_running[i].context = context;
+        gate_running[i].graph = graph;
         break;
     }
     lock_drop(&gate_lock);
 }
 
-void gate_begin_leave(bool began, uintptr_t stream, uint64_t context)
+void gate_begin_leave(bool began, uintptr_t stream, uint64_t context, uint64_t graph)
 {
     if (!began) {
         atomic_fetch_sub(&gate_word, GATE_CAPTURE);
+        tell_guard();
         return;
     }
     atomic_fetch_add(&gate_count, 1);
-    remember(stream, context);
+    remember(stream, context, graph);
+}
+
+bool gate_graphs(uint64_t *ret_graphs, size_t max, size_t *ret_count)
+{
+    size_t count = 0;
+    size_t known = 0;
+
+    lock_take(&gate_lock);
+    for (int i = 0; i < GATE_CAPTURES; i++) {
+        if (!gate_running[i].used || !gate_running[i].graph)
+            continue;
+        known++;
+        if (count < max)
+            ret_graphs[count++] = gate_running[i].graph;
+    }
+    lock_drop(&gate_lock);
+    *ret_count = count;
+    return count == known && known == gate_captures();
+}
+
+uint64_t gate_graph(uintptr_t stream)
+{
+    uint64_t graph = 0;
+
+    lock_take(&gate_lock);
+    for (int i = 0; i < GATE_CAPTURES; i++)
+        if (gate_running[i].used && gate_running[i].stream == stream)
+            graph = gate_running[i].graph;
+    lock_drop(&gate_lock);
+    return graph;
 }
 
 bool gate_ended(uintptr_t stream)
@@ -67,8 +114,10 @@ bool gate_ended(uintptr_t stream)
             gate_running[i].used = false;
     }
     lock_drop(&gate_lock);
-    if (found)
+    if (found) {
         atomic_fetch_sub(&gate_word, GATE_CAPTURE);
+        tell_guard();
+    }
     return found;
 }
 
@@ -84,8 +133,10 @@ void gate_context_gone(uint64_t context)
         gone++;
     }
     lock_drop(&gate_lock);
-    if (gone > 0)
+    if (gone > 0) {
         atomic_fetch_sub(&gate_word, gone * GATE_CAPTURE);
+        tell_guard();
+    }
 }
 
 bool gate_fence_enter(void)
@@ -126,4 +177,5 @@ void gate_fork_child(void)
     lock_init(&gate_lock, LOCK_RANK_PRELOAD);
     for (int i = 0; i < GATE_CAPTURES; i++)
         gate_running[i].used = false;
+    guard_clear(GUARD_CAPTURING);
 }

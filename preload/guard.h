@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 struct guard_slot;
+struct pins;
 
 struct guard_thread {
     unsigned depth;    /* > 0: inside kedge */
@@ -37,14 +38,16 @@ struct guard_thread {
     unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
     int cancel;        /* life.c: the program's cancel state, while kedge acts */
     struct guard_slot *slot; /* NULL until the first reader section */
+    struct pins *pins; /* what the arguments name is to be pinned for (submit.h), NULL = not */
 };
 
 extern __thread struct guard_thread guard_thread __attribute__((tls_model("initial-exec")));
 
 /* Why a submission hook may not simply jump to the driver. */
 enum guard_bit {
-    GUARD_UNBOUND = 1, /* the driver's entries are not known yet */
-    GUARD_ACTING = 2,  /* hints act or watch: arguments are looked at */
+    GUARD_UNBOUND = 1,   /* the driver's entries are not known yet */
+    GUARD_ACTING = 2,    /* hints act or watch: arguments are looked at */
+    GUARD_CAPTURING = 4, /* a stream is being captured: so are arguments, if it is this one */
 };
 
 extern atomic_uint guard_word;

@@ -2,33 +2,11 @@
 /*
  * Copies and sets: looked at, never changed. While no hint acts each is one load, one branch and the driver (R86). Else the
  * ranges that it names are looked up inside a reader section (R66), and a call that touches released storage is not made.
- *
- * SUBMIT writes one such function for each symbol of the ABI, _ptds and _ptsz forms included: only the names and arguments
- * differ between them.
+ * On a stream that is being captured they are pinned (R80). The functions are written by the macros of submit.h.
  */
 #include "preload/arrays.h"
 #include "preload/conduct.h"
 #include "preload/submit.h"
-
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
-/* clang-format off */
-#define SUBMIT(symbol, params, args, check)                                        \
-    CUresult symbol params                                                         \
-    {                                                                              \
-        CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
-        if (guard_is_idle() || !submit_begin())                                    \
-            return REAL(symbol) args;                                              \
-        if (!(check))                                                              \
-            result = REAL(symbol) args;                                            \
-        submit_end();                                                              \
-        return result;                                                             \
-    }
-#define SUBMIT_PTDS(symbol, params, args, check)                                   \
-    SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptds, params, args, check)
-#define SUBMIT_PTSZ(symbol, params, args, check)                                   \
-    SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptsz, params, args, check)
-/* clang-format on */
-/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Host pointers are looked up as well: under unified addressing they may be the device's. */
 static bool touches(const void *host, size_t size, const char *what)

@@ -4,8 +4,9 @@
  * there, and ends with the node that frees it, or with the program's free. What the driver holds for graphs is another
  * figure: its pool keeps memory between launches. That one is asked for when a device is looked at (conduct_look).
  */
+#include "preload/graphmem.h"
+
 #include "preload/conduct.h"
-#include "preload/hostfn.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 
@@ -52,8 +53,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *ret_node, CUgraph graph,
     return result;
 }
 
-/* The generic form: the two kinds of nodes that are about memory. */
-static void added_node(const CUgraphNodeParams *params)
+void graphmem_added(const CUgraphNodeParams *params)
 {
     if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         added(&params->alloc);
@@ -61,44 +61,10 @@ static void added_node(const CUgraphNodeParams *params)
         conduct_gone(params->free.dptr);
 }
 
-static bool wants_room(const CUgraphNodeParams *params, CUresult result)
+bool graphmem_wants_room(const CUgraphNodeParams *params, CUresult result)
 {
     return params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
             && conduct_make_room((int)result, device_of(&params->alloc));
-}
-
-CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
-        size_t count, CUgraphNodeParams *params)
-{
-    CUgraphNodeParams copy;
-    CUgraphNodeParams *given = hostfn_node(params, &copy); /* asks who calls, so before entering */
-    bool entered = life_enter(SLOT_cuGraphAddNode);
-    CUresult result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, given);
-
-    if (entered && wants_room(params, result))
-        result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, given);
-    if (entered && result == CUDA_SUCCESS && params)
-        added_node(params);
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
-        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
-{
-    CUgraphNodeParams copy;
-    CUgraphNodeParams *given = hostfn_node(params, &copy); /* asks who calls, so before entering */
-    bool entered = life_enter(SLOT_cuGraphAddNode_v2);
-    CUresult result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, given);
-
-    if (entered && wants_room(params, result))
-        result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, given);
-    if (entered && result == CUDA_SUCCESS && params)
-        added_node(params);
-    if (entered)
-        life_leave();
-    return result;
 }
 
 /* ---- the driver's pool for graphs ----------------------------------------------------------- */

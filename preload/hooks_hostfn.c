@@ -107,8 +107,6 @@ NODE(cuGraphHostNodeSetParams, (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *h
 NODE(cuGraphExecHostNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
         (exec, node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
-NODE(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params),
-        (node, hostfn_node(params, &copy)), CUgraphNodeParams)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -2,13 +2,14 @@
 /*
  * Memory that the program shows to others. The driver exports what an address lies in, from its base: for a block inside a
  * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
- * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). An exported block is never handed out again (R24).
+ * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80).
  */
 #include "preload/addrmap.h"
 #include "preload/conduct.h"
 #include "preload/imports.h"
 #include "preload/life.h"
 #include "preload/msg.h"
+#include "preload/pins.h"
 #include "preload/resolve.h"
 #include "preload/vmm.h"
 
@@ -26,51 +27,51 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
                 (void *)(uintptr_t)ptr, why);
 }
 
+/* The hint that placed or watches the block ends with the request, whatever comes of it (R85). */
+static void hint_off(const struct block_info *info, const char *call)
+{
+    if (info->rule >= 0)
+        conduct_hint_off(info->rule, call);
+}
+
+static bool is_ours(devptr_t ptr, struct block_info *ret_info)
+{
+    return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0;
+}
+
 /* What natively is no address any more: the block was freed, and is only waiting. */
 static bool is_gone(const struct block_info *info)
 {
     return info->state == HOLDER_GONE || info->size == 0;
 }
 
-/* 0: as the driver would show it. Else what the program gets instead. */
-static CUresult may_show(const char *call, devptr_t ptr)
+/* 0: as the driver would show it; then its segment stays its own (R24). Else what the program gets instead. */
+static CUresult may_show(const char *call, devptr_t ptr, const struct block_info *info)
 {
-    struct block_info info;
-    int r;
-
-    if (!conduct_pool() || pool_find(conduct_pool(), ptr, &info) != 0)
-        return CUDA_SUCCESS;
-    if (is_gone(&info))
+    if (is_gone(info))
         return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
-    if (conduct_is_hinted(ptr))
-        conduct_stop_hints(call);
-    if (info.mapped) {
+    hint_off(info, call);
+    /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
+    if (info->heap == HEAP_MAPPED && info->rule < 0)
+        return CUDA_SUCCESS;
+    if (info->mapped) {
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    r = pool_export(conduct_pool(), ptr);
-    if (r == 0)
+    if (pool_export(conduct_pool(), ptr) == 0)
         return CUDA_SUCCESS;
     say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
     return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-/* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
-static bool is_stream_ordered(devptr_t ptr)
-{
-    struct block_info info;
-
-    return conduct_pool() && pool_find(conduct_pool(), ptr, &info) == 0 && !is_gone(&info)
-            && info.heap == HEAP_MAPPED && !conduct_is_hinted(ptr);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcGetMemHandle);
     CUresult result = CUDA_SUCCESS;
+    struct block_info info;
 
-    if (entered && !is_stream_ordered(ptr))
-        result = may_show("cuIpcGetMemHandle", ptr);
+    if (entered && is_ours(ptr, &info))
+        result = may_show("cuIpcGetMemHandle", ptr, &info);
     if (result == CUDA_SUCCESS)
         result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
     if (entered)
@@ -161,16 +162,42 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 
 /* ---- handles of mapped memory --------------------------------------------------------------- */
 
-/* The handle under an address: of a mapped heap it is ours, and may carry other blocks. */
+/*
+ * The handle under an address. A hinted block stands on one of its own, which then is the program's too, until it releases
+ * it (cuMemRelease); the handles of other mapped memory are ours and may carry other blocks.
+ */
+static CUresult retain_of_ours(
+        CUmemGenericAllocationHandle *ret_handle, void *address, const struct block_info *info)
+{
+    const char *call = "cuMemRetainAllocationHandle";
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUresult result;
+
+    if (is_gone(info))
+        return CUDA_ERROR_INVALID_VALUE;
+    hint_off(info, call);
+    if (info->segment_base != info->base || info->segment_size != info->rounded) {
+        say_refused(call, (devptr_t)(uintptr_t)address, "the handle carries other blocks too");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
+        return CUDA_ERROR_INVALID_VALUE;
+    result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
+    if (result == CUDA_SUCCESS && ret_handle)
+        pins_give(&pins, PINS_OF_HANDLE, *ret_handle, 0);
+    else
+        pins_undo(&pins);
+    return result;
+}
+
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
     bool entered = life_enter(SLOT_cuMemRetainAllocationHandle);
     struct block_info info;
     CUresult result;
 
-    if (entered && conduct_pool()
-            && pool_find(conduct_pool(), (devptr_t)(uintptr_t)address, &info) == 0 && info.mapped)
-        result = may_show("cuMemRetainAllocationHandle", (devptr_t)(uintptr_t)address);
+    if (entered && is_ours((devptr_t)(uintptr_t)address, &info) && info.mapped)
+        result = retain_of_ours(ret_handle, address, &info);
     else
         result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
     if (entered && result == CUDA_SUCCESS && ret_handle)
@@ -180,31 +207,41 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
     return result;
 }
 
-/* A range, not a base: of the plain heap any part of one block can be shown, and nothing beyond it. */
-static CUresult may_show_range(devptr_t ptr, size_t size)
+/* A range, not a base: any part of one block can be shown, and nothing beyond it. There is no end to it that we see. */
+static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
+        CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
 {
     const char *call = "cuMemGetHandleForAddressRange";
-    struct block_info info;
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUresult result;
 
-    if (!conduct_pool() || pool_find(conduct_pool(), ptr, &info) != 0)
-        return CUDA_SUCCESS;
-    if (info.mapped || is_gone(&info))
-        return may_show(call, ptr);
-    if (ptr < info.base || size > info.rounded || ptr - info.base > info.rounded - size) {
+    if (is_gone(info))
+        return CUDA_ERROR_INVALID_VALUE;
+    hint_off(info, call);
+    if (size > info->rounded || ptr - info->base > info->rounded - size) {
         say_refused(call, ptr, "the range reaches beyond one block");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    conduct_exported(info.base);
-    return CUDA_SUCCESS;
+    if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
+        return CUDA_ERROR_INVALID_VALUE;
+    result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
+    if (result == CUDA_SUCCESS)
+        pins_keep(&pins);
+    else
+        pins_undo(&pins);
+    return result;
 }
 
 CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType handle_type, unsigned long long flags)
 {
     bool entered = life_enter(SLOT_cuMemGetHandleForAddressRange);
-    CUresult result = entered ? may_show_range(ptr, size) : CUDA_SUCCESS;
+    struct block_info info;
+    CUresult result;
 
-    if (result == CUDA_SUCCESS)
+    if (entered && is_ours(ptr, &info))
+        result = show_range(ret_handle, ptr, size, handle_type, flags, &info);
+    else
         result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
     if (entered)
         life_leave();

@@ -61,6 +61,9 @@ static bool is_mapped(devptr_t ptr, struct block_info *ret_info)
     return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0 && ret_info->mapped;
 }
 
+/* An address at which there never is anything: what the driver says of it, it would say of a freed one. */
+#define NOWHERE ((CUdeviceptr)0)
+
 /* Held by the program: natively a freed address is no address any more. */
 static bool is_held(const struct block_info *info)
 {
@@ -76,7 +79,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdevi
     if (!entered || !is_mapped(ptr, &info)) {
         result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, ptr);
     } else if (!is_held(&info)) {
-        result = CUDA_ERROR_INVALID_VALUE;
+        result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, NOWHERE);
     } else {
         result = CUDA_SUCCESS;
         if (ret_base)
@@ -96,8 +99,17 @@ CUresult cuMemGetAddressRange(CUdeviceptr_v1 *ret_base, unsigned int *ret_size, 
     return REAL(cuMemGetAddressRange)(ret_base, ret_size, ptr);
 }
 
+/* How wide a boolean is, the driver knows: it writes its own answer (the plural call always has one), and we the truth. */
+static bool put_bool(void *value, CUpointer_attribute attribute, devptr_t ptr, bool is)
+{
+    (void)REAL(cuPointerGetAttributes)(1, &attribute, &value, ptr);
+    *(unsigned char *)value = is;
+    return true;
+}
+
 /* Attributes whose answer is the block's in every state. false: not one of them. */
-static bool answer_block(void *value, CUpointer_attribute attribute, const struct block_info *info)
+static bool answer_block(
+        void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
 {
     struct mempool mempool;
 
@@ -117,14 +129,23 @@ static bool answer_block(void *value, CUpointer_attribute attribute, const struc
         *(CUmemoryPool *)value = mempool.handle;
         return true;
     case CU_POINTER_ATTRIBUTE_MAPPED:
-        *(int *)value = 1;
-        return true;
+        return put_bool(value, attribute, ptr, true);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *(int *)value = 0;
-        return true;
+        return put_bool(value, attribute, ptr, false);
     default:
         return false;
     }
+}
+
+/* The context of memory that the program asked for in a context; stream-ordered memory has none. */
+static bool answer_context(void *value, const struct block_info *info)
+{
+    struct context context;
+
+    if (info->heap != HEAP_PRIVATE || !context_of_generation(info->owner, &context))
+        return false;
+    *(CUcontext *)value = context.handle;
+    return true;
 }
 
 /* The others, for a range that has no storage to ask the driver about (limbo is not told apart: both are dead). */
@@ -141,34 +162,48 @@ static bool answer_husk(
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)value = info->device;
         return true;
-    case CU_POINTER_ATTRIBUTE_CONTEXT: {
-        struct context context;
-
-        *(CUcontext *)value =
-                context_of_generation(info->context, &context) ? context.handle : NULL;
-        return true;
-    }
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(int *)value = 0;
-        return true;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return put_bool(value, attribute, ptr, false);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         *(unsigned long long *)value = 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        *(unsigned *)value = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: /* the block stood on a handle of its own */
+        *(CUdeviceptr *)value = info->base;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        *(size_t *)value = info->rounded;
         return true;
     default:
         return false;
     }
 }
 
+static bool is_out_of_reach(const struct block_info *info)
+{
+    return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO;
+}
+
+/* What we know better than the driver. */
+static bool answer(
+        void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
+{
+    return answer_block(value, attribute, info, ptr)
+            || (attribute == CU_POINTER_ATTRIBUTE_CONTEXT && answer_context(value, info))
+            || (is_out_of_reach(info) && answer_husk(value, attribute, info, ptr));
+}
+
 /* One attribute of an address in mapped memory of ours; the driver answers what we have nothing to say about. */
 static CUresult attribute_of(
         void *value, CUpointer_attribute attribute, devptr_t ptr, const struct block_info *info)
 {
-    bool husk = info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO;
-
     if (!is_held(info))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (answer_block(value, attribute, info) || (husk && answer_husk(value, attribute, info, ptr)))
+        return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
+    if (answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;
     return REAL(cuPointerGetAttribute)(value, attribute, ptr);
 }
@@ -189,28 +224,22 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
 }
 
 /*
- * The plural call never fails for an unknown address: it answers zeroes. So the driver answers first, and the block's own
- * answers are written over it.
+ * The plural call never fails for an unknown address: it answers zeroes, or -2 for a device. So the driver answers first,
+ * of NOWHERE where natively nothing would be at this one, and the block's own answers are written over it.
  */
-static void overlay(unsigned count, const CUpointer_attribute *attributes, void **values,
-        devptr_t ptr, const struct block_info *info)
-{
-    bool husk = info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO;
-
-    for (unsigned i = 0; i < count && is_held(info); i++)
-        if (values[i] && !answer_block(values[i], attributes[i], info) && husk)
-            (void)answer_husk(values[i], attributes[i], info, ptr);
-}
-
 CUresult cuPointerGetAttributes(
         unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuPointerGetAttributes);
-    CUresult result = REAL(cuPointerGetAttributes)(count, attributes, values, ptr);
     struct block_info info;
+    bool ours = entered && is_mapped(ptr, &info);
+    bool held = ours && is_held(&info);
+    CUresult result =
+            REAL(cuPointerGetAttributes)(count, attributes, values, ours && !held ? NOWHERE : ptr);
 
-    if (entered && result == CUDA_SUCCESS && attributes && values && is_mapped(ptr, &info))
-        overlay(count, attributes, values, ptr, &info);
+    for (unsigned i = 0; held && result == CUDA_SUCCESS && attributes && values && i < count; i++)
+        if (values[i])
+            (void)answer(values[i], attributes[i], &info, ptr);
     if (entered)
         life_leave();
     return result;

@@ -6,6 +6,7 @@
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/pins.h"
 #include "preload/resolve.h"
 
 /* ---- capture -------------------------------------------------------------------------------- */
@@ -17,14 +18,32 @@ static CUstream special(CUstream stream, bool per_thread)
     return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
+/* The graph that the stream is captured into; a free must not ask (R2), so it is asked here. */
+static CUgraph captured_graph(CUstream stream)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph = NULL;
+    cuuint64_t id;
+
+    if (!conduct_pool() || !REAL_HAS(cuStreamGetCaptureInfo_v2)
+            || REAL(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, NULL, NULL)
+                    != CUDA_SUCCESS)
+        return NULL;
+    return graph;
+}
+
 static void began(CUresult result, CUstream stream, bool per_thread)
 {
     struct context context = {.generation = 0};
     bool runs = result == CUDA_SUCCESS;
+    CUgraph graph = NULL;
 
-    if (runs)
+    if (runs) {
         (void)context_here(&context);
-    gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), context.generation);
+        graph = captured_graph(special(stream, per_thread));
+    }
+    gate_begin_leave(
+            runs, (uintptr_t)special(stream, per_thread), context.generation, (uintptr_t)graph);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
@@ -40,12 +59,24 @@ static bool is_over(CUstream named)
     return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-static void ended(CUresult result, CUstream stream, bool per_thread)
+/* What a capture that came to nothing had pinned is nobody's. */
+static void ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
 {
     CUstream named = special(stream, per_thread);
+    CUgraph graph = result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
+    uint64_t known = gate_graph((uintptr_t)named);
+    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
 
-    if (result == CUDA_SUCCESS || is_over(named))
-        (void)gate_ended((uintptr_t)named);
+    if (result != CUDA_SUCCESS && !is_over(named))
+        return;
+    (void)gate_ended((uintptr_t)named);
+    if (!known || known == (uintptr_t)graph)
+        return;
+    pins_take(&pins, PINS_OF_GRAPH, known);
+    if (graph)
+        pins_give_back(&pins, PINS_OF_GRAPH, (uintptr_t)graph);
+    else
+        pins_undo(&pins);
 }
 
 /* The entries differ in their arguments only; what is done around them does not. */
@@ -84,7 +115,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
 
     if (entered) {
-        ended(result, stream, false);
+        ended(result, stream, false, ret_graph);
         life_leave();
     }
     return result;
@@ -96,7 +127,7 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
 
     if (entered) {
-        ended(result, stream, true);
+        ended(result, stream, true, ret_graph);
         life_leave();
     }
     return result;

@@ -10,6 +10,7 @@
 #include "preload/addrmap.h"
 #include "preload/conduct.h"
 #include "preload/life.h"
+#include "preload/pins.h"
 #include "preload/resolve.h"
 
 #include "alloc/lock.h"
@@ -153,13 +154,18 @@ CUresult cuMulticastCreate(
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     bool entered = life_enter(SLOT_cuMemRelease);
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
     CUresult result;
 
-    if (entered)
+    if (entered) {
         drop(handle, HANDLE_REFERENCES);
+        pins_take_one(&pins, PINS_OF_HANDLE, handle); /* of a block of ours (hooks_ipc.c) */
+    }
     result = REAL(cuMemRelease)(handle);
-    if (entered)
+    if (entered) {
+        pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE, handle);
         life_leave();
+    }
     return result;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/params.h"
 
+#include "preload/conduct.h"
 #include "preload/resolve.h"
 
 #include "alloc/meta.h"
@@ -8,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 enum {
     PARAMS_SLOTS = 1 << 14,
@@ -30,21 +32,26 @@ void params_forget(void)
     atomic_fetch_add(&generation, 1);
 }
 
-static bool ask_param(CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
+static CUresult ask_param(
+        CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
 {
     if (as_kernel)
-        return REAL(cuKernelGetParamInfo)((CUkernel)(void *)func, index, offset, size)
-                == CUDA_SUCCESS;
-    return REAL(cuFuncGetParamInfo)(func, index, offset, size) == CUDA_SUCCESS;
+        return REAL(cuKernelGetParamInfo)((CUkernel)(void *)func, index, offset, size);
+    return REAL(cuFuncGetParamInfo)(func, index, offset, size);
 }
 
-static unsigned count_params(CUfunction func, bool as_kernel)
+/* The list ends where the driver says that there is no such parameter; any other word means that it does not know. */
+static unsigned count_params(CUfunction func, bool as_kernel, bool *known)
 {
+    CUresult result = CUDA_SUCCESS;
     size_t offset, size;
     unsigned n = 0;
 
-    while (n < PARAMS_MAX && ask_param(func, as_kernel, n, &offset, &size))
-        n++;
+    while (n < PARAMS_MAX && result == CUDA_SUCCESS) {
+        result = ask_param(func, as_kernel, n, &offset, &size);
+        n += result == CUDA_SUCCESS ? 1 : 0;
+    }
+    *known |= result == CUDA_ERROR_INVALID_VALUE;
     return n;
 }
 
@@ -52,19 +59,21 @@ static unsigned count_params(CUfunction func, bool as_kernel)
 static struct params *ask(CUfunction func)
 {
     bool as_kernel = false;
+    bool known = false;
     struct params *layout;
     unsigned count = 0;
 
     if (REAL_HAS(cuFuncGetParamInfo))
-        count = count_params(func, false);
+        count = count_params(func, false, &known);
     if (count == 0 && REAL_HAS(cuKernelGetParamInfo)) {
         as_kernel = true;
-        count = count_params(func, true);
+        count = count_params(func, true, &known);
     }
     layout = meta_get(sizeof *layout + count * sizeof layout->param[0]);
     if (!layout)
         return NULL;
     layout->count = count;
+    layout->known = known;
     for (unsigned i = 0; i < count; i++) {
         size_t offset = 0;
         size_t size = 0;
@@ -144,4 +153,79 @@ const struct params *params_of(CUfunction func)
     if (layout && !keep((uintptr_t)func, layout, now))
         hold(layout);
     return layout;
+}
+
+/* ---- looking at them ------------------------------------------------------------------------ */
+
+enum {
+    POINTER_BYTES = 8,
+};
+
+/* Eight bytes at `at`, which need not be aligned. */
+static devptr_t word_at(const char *at)
+{
+    devptr_t word;
+
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+static bool bytes_touch(const char *bytes, size_t size, const char *what)
+{
+    if (size == POINTER_BYTES)
+        return conduct_touch(word_at(bytes), 1, TOUCH_POINTER, what);
+    for (size_t i = 0; i + POINTER_BYTES <= size; i += POINTER_BYTES)
+        if (conduct_touch(word_at(bytes + i), 1, TOUCH_INSIDE, what))
+            return true;
+    return false;
+}
+
+static bool list_touches(const struct params *layout, void **params, const char *what)
+{
+    for (unsigned i = 0; i < layout->count; i++)
+        if (params[i] && bytes_touch(params[i], layout->param[i].size, what))
+            return true;
+    return false;
+}
+
+/* The buffer and its size from an `extra` list. */
+static const char *extra_buffer(void **extra, size_t *ret_size)
+{
+    const char *buffer = NULL;
+
+    *ret_size = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *ret_size = *(const size_t *)extra[1];
+    }
+    return buffer;
+}
+
+static bool extra_touches(const struct params *layout, void **extra, const char *what)
+{
+    size_t size;
+    const char *buffer = extra_buffer(extra, &size);
+
+    if (!buffer)
+        return false;
+    if (!layout || !layout->known) /* every word of it may be a pointer */
+        return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
+    for (unsigned i = 0; i < layout->count; i++)
+        if (layout->param[i].offset + layout->param[i].size <= size
+                && bytes_touch(buffer + layout->param[i].offset, layout->param[i].size, what))
+            return true;
+    return false;
+}
+
+bool params_touch(CUfunction func, void **params, void **extra, const char *what)
+{
+    const struct params *layout = params || extra ? params_of(func) : NULL;
+
+    if (params && func && (!layout || !layout->known))
+        conduct_unknown_layout(what);
+    if (params && layout && list_touches(layout, params, what))
+        return true;
+    return extra && extra_touches(layout, extra, what);
 }

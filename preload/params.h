@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * params.h - where the parameters of a kernel lie, asked from the driver once per kernel.
+ * params.h - where the parameters of a kernel lie, asked from the driver (since 12.4) once per kernel; and looking at them.
  *
  * Keyed by the handle of the launch, which may be a CUfunction or a CUkernel. Looking one up takes no lock. When any module
  * or library is unloaded all that is known goes, since handles come back as other kernels.
@@ -11,10 +11,12 @@
 
 #include "preload/cuda_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct params {
     uint32_t count;
+    bool known; /* the driver said so; else it may have parameters that nobody tells us of */
     struct {
         uint32_t offset;
         uint32_t size;
@@ -23,6 +25,13 @@ struct params {
 
 /* NULL: the driver does not say, or there is no memory. */
 const struct params *params_of(CUfunction func);
+
+/*
+ * Looks at the parameters of a launch as conduct_touch looks at a range: one of eight bytes is a pointer or looks like one,
+ * larger ones are looked through in steps of eight, `extra` buffers by their size. True: the launch must not be made.
+ * Where the layout is not known, live hints end (R86).
+ */
+bool params_touch(CUfunction func, void **params, void **extra, const char *what);
 
 /* A module or library goes. */
 void params_forget(void);

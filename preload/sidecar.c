@@ -105,6 +105,15 @@ static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
     return n;
 }
 
+/* The driver tells the parameters of kernels since 12.4. */
+static bool tells_parameters(void)
+{
+    int version = 0;
+
+    return REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS && version >= 12040
+            && REAL_HAS(cuFuncGetParamInfo);
+}
+
 /* What may not be live falls to shadow, and one line says why. */
 static void judge_live(struct hintfile *file, const char *path)
 {
@@ -112,19 +121,17 @@ static void judge_live(struct hintfile *file, const char *path)
 
     if (count_mode(file, HINT_LIVE) == 0)
         return;
-    if (!REAL_HAS(cuFuncGetParamInfo)) {
+    verdict = receipt_check(path, file->hash, where_program(), NULL);
+    if (verdict != RECEIPT_GOOD) {
+        msg_warn("%s: live needs a receipt from `kedge verify` (%s); hints stay in shadow", path,
+                receipt_verdict_text(verdict));
+        replace_modes(file, HINT_SHADOW, HINT_LIVE);
+    } else if (!tells_parameters()) {
         msg_warn("%s: live is refused below driver 12.4, which cannot tell kernel parameters; "
                  "hints stay in shadow",
                 path);
         replace_modes(file, HINT_SHADOW, HINT_LIVE);
-        return;
     }
-    verdict = receipt_check(path, file->hash, where_program(), NULL);
-    if (verdict == RECEIPT_GOOD)
-        return;
-    msg_warn("%s: live needs a receipt from `kedge verify` (%s); hints stay in shadow", path,
-            receipt_verdict_text(verdict));
-    replace_modes(file, HINT_SHADOW, HINT_LIVE);
 }
 
 /* false: the file is not to be used. */
@@ -170,7 +177,7 @@ void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_
     struct hintfile *file;
     int r;
 
-    *ret_sidecar = (struct sidecar){NULL, false};
+    *ret_sidecar = (struct sidecar){NULL, false, false};
     if (!*path || strcmp(path, "off") == 0)
         return;
     if (!serves) {
@@ -185,12 +192,18 @@ void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_
         hintfile_free(file);
         return;
     }
+    tell_capture(file, path);
+    if (count_mode(file, HINT_OFF) == file->rule_count) {
+        hintfile_free(file); /* as if there were none: nothing is looked at for them (R55) */
+        return;
+    }
     r = hint_new(file->rule, file->rule_count, &ret_sidecar->hints);
     if (r < 0) {
         msg_warn("%s: %s, hints are ignored", path, strerrordesc_np(-r));
         hintfile_free(file);
         return;
     }
-    ret_sidecar->acts = count_mode(file, HINT_TRAP) + count_mode(file, HINT_LIVE) > 0;
-    tell_capture(file, path); /* the file stays: the index points into its rules */
+    /* the file stays: the index points into its rules */
+    ret_sidecar->lives = count_mode(file, HINT_LIVE) > 0;
+    ret_sidecar->acts = ret_sidecar->lives || count_mode(file, HINT_TRAP) > 0;
 }

@@ -21,6 +21,7 @@
 struct sidecar {
     struct hints *hints; /* NULL = none */
     bool acts;           /* a rule is in trap or live */
+    bool lives;          /* a rule is in live */
 };
 
 /* Always leaves *ret_sidecar valid. Tells the capture what is in force. */

@@ -1,22 +1,98 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/submit.h"
 
+#include "preload/conduct.h"
+#include "preload/gate.h"
 #include "preload/life.h"
 
 #include <stdatomic.h>
 
-bool submit_begin(void)
+/* A capture whose graph the driver does not tell (below 11.3): what it pins stays pinned for good. */
+#define UNKNOWN_GRAPH UINT64_MAX
+
+static CUstream named(CUstream stream, bool per_thread)
 {
-    if (guard_depth() > 0 || !resolve_ready() || life_is_passive()
-            || !(atomic_load(&guard_word) & GUARD_ACTING))
+    if (stream)
+        return stream;
+    return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+/* What the stream is captured into, 0 = it is not. The last node of it in *ret_node, if there is one. */
+static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUgraphNode *nodes = NULL;
+    CUgraph graph = NULL;
+    cuuint64_t id;
+    size_t count = 0;
+
+    *ret_node = NULL;
+    if (!REAL_HAS(cuStreamGetCaptureInfo_v2)) {
+        if (!REAL_HAS(cuStreamIsCapturing)
+                || REAL(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS
+                || status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+            return 0;
+        return UNKNOWN_GRAPH;
+    }
+    if (REAL(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, &nodes, &count)
+                    != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return 0;
+    if (count == 1 && nodes)
+        *ret_node = nodes[0];
+    return (uint64_t)(uintptr_t)graph;
+}
+
+bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
+{
+    unsigned word;
+    CUgraphNode node;
+
+    submit->graph = 0;
+    if (guard_depth() > 0 || !resolve_ready() || life_is_passive())
         return false;
+    word = atomic_load(&guard_word);
     guard_push();
+    if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM && conduct_pool()) {
+        submit->stream = named(stream, per_thread);
+        submit->graph = graph_of(submit->stream, &node);
+    }
+    if (!(word & GUARD_ACTING) && !submit->graph) {
+        guard_pop();
+        return false;
+    }
     guard_read_begin();
+    if (submit->graph) {
+        submit->pins = PINS_NONE(POOL_PIN_GRAPH);
+        guard_thread.pins = &submit->pins;
+    }
     return true;
 }
 
-void submit_end(void)
+/* What the call pinned belongs to the node that it became. */
+static void give(struct submit *submit)
 {
+    CUgraphNode node = NULL;
+
+    if (submit->graph == UNKNOWN_GRAPH) {
+        pins_keep(&submit->pins);
+        return;
+    }
+    if (submit->pins.first && graph_of(submit->stream, &node) != submit->graph)
+        node = NULL;
+    pins_give(&submit->pins, PINS_OF_GRAPH, submit->graph, (uintptr_t)node);
+}
+
+CUresult submit_end(struct submit *submit, CUresult result)
+{
+    if (submit->graph) {
+        guard_thread.pins = NULL;
+        if (result == CUDA_SUCCESS)
+            give(submit);
+        else
+            pins_undo(&submit->pins);
+    }
     guard_read_end();
     guard_pop();
+    return result;
 }

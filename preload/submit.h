@@ -1,23 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * submit.h - what every hooked submission does around the real call (R66, R86).
+ * submit.h - what every hooked submission does around the real call (R66, R80, R86).
  *
  *     idle? ─ yes ─► REAL            one load, one branch
  *       └ no ─► submit_begin ─► the arguments are looked at ─► REAL, unless they touch what is released ─► submit_end
  *
+ * There is something to look at while hints act or watch, and, for the one stream, while it is being captured: what a
+ * captured call names is pinned for its graph, since the graph will name it again. conduct_touch does both.
+ *
  * submit_begin may find that nothing is to be looked at after all (our own call, pass-through, the driver just became
- * known); it says false then, and nothing has to be ended. Between begin and end the thread is a reader and inside kedge.
+ * known, another stream); it says false then, and nothing has to be ended. Between begin and end the thread is a reader
+ * and inside kedge.
+ *
+ * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ that of the per-thread form too. `check` says true if the call must
+ * not be made. _PTSZ takes the stream from a parameter of that name.
  */
 #ifndef KEDGE_PRELOAD_SUBMIT_H
 #define KEDGE_PRELOAD_SUBMIT_H
 
 #include "preload/cuda_abi.h"
 #include "preload/guard.h"
+#include "preload/pins.h"
 #include "preload/resolve.h"
 
 #include <stdbool.h>
 
-bool submit_begin(void);
-void submit_end(void);
+struct submit {
+    struct pins pins;
+    CUstream stream;
+    uint64_t graph; /* that the stream is captured into, 0 = it is not */
+};
+
+/* The stream of a call that no capture can hold. */
+#define SUBMIT_NO_STREAM ((CUstream)(uintptr_t)-1)
+
+bool submit_begin(struct submit *submit, CUstream stream, bool per_thread);
+/* Returns the result. */
+CUresult submit_end(struct submit *submit, CUresult result);
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define SUBMIT_ON(symbol, params, args, check, on_stream, per_thread)              \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
+        struct submit submit;                                                      \
+        if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))      \
+            return REAL(symbol) args;                                              \
+        if (!(check))                                                              \
+            result = REAL(symbol) args;                                            \
+        return submit_end(&submit, result);                                        \
+    }
+#define SUBMIT(symbol, params, args, check)                                        \
+    SUBMIT_ON(symbol, params, args, check, SUBMIT_NO_STREAM, false)
+#define SUBMIT_PTDS(symbol, params, args, check)                                   \
+    SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptds, params, args, check)
+#define SUBMIT_PTSZ(symbol, params, args, check)                                   \
+    SUBMIT_ON(symbol, params, args, check, stream, false)                          \
+    SUBMIT_ON(symbol##_ptsz, params, args, check, stream, true)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

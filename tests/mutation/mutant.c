@@ -26,6 +26,7 @@
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +93,7 @@ static void write_pool_figures(int fd)
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
-            (unsigned long)stats.released_count, (unsigned long)stats.quarantined);
+            (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high);
 }
 
 static void write_device_figures(int fd)
@@ -224,6 +225,17 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
     changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
     return __real_pool_free(pool, ptr, &changed, ret);
+}
+
+int __real_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit);
+int __wrap_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit);
+
+int __wrap_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit)
+{
+    return is_off[MUTANT_QUARANTINE] ? -ENOENT : __real_pool_pin(pool, lo, len, kind, ret, ret_hit);
 }
 
 int __real_pool_export(struct pool *pool, devptr_t ptr);

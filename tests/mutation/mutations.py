@@ -150,13 +150,14 @@ MUTATIONS = {
     "limbo": (FAULT, ["sot_live", "limbo"]), # the words epoch and fence, where a hint released something
     "gate-fence": (SPOILT, ["graphs_sync"]),
     "gate-flight": (SPOILT, ["fence_flight"]),
-    "gate-memory": (ORACLE, ["graph_memory"]), # the word gate-fence, on the stream entrance
+    "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream entrance
     "quarantine": (ORACLE, ["freed_capture"]),
     "shown": (FOREIGN, ["shown"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
 }
-WORDS = {"limbo": ("epoch", "fence"), "gate-memory": ("gate-fence",)}
+# Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory.
+WORDS = {"limbo": ("epoch", "fence"), "gate-memory": ("gate-fence,quarantine",)}
 
 
 def shows(done, how):
@@ -219,7 +220,7 @@ def every_mutation_has_a_test():
     """The table in mutant.def, the tests here, and the enum in alloc/pool.h name the same things."""
     text = (SOURCE / "tests" / "mutation" / "mutant.def").read_text(encoding="utf-8")
     words = re.findall(r'^MUTATION\(\w+,\s*"([\w-]+)"\)', text, re.M)
-    used = {w for name in MUTATIONS for w in WORDS.get(name, (name,))}
+    used = {w for name in MUTATIONS for words_of in WORDS.get(name, (name,)) for w in words_of.split(",")}
     same("words of mutant.def and tests", sorted(used), sorted(words))
     same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}),
          sorted(WORKLOADS | PROGRAMS))

@@ -145,7 +145,8 @@ TEST(async_memory_is_reused_on_its_stream_at_once)
     CHECK_EQ(base, a);
     CHECK_EQ(size, 3 * MB);
     CHECK_EQ(cu->cuMemFreeAsync(a, stream), CUDA_SUCCESS);
-    CHECK_EQ(cu->cuMemGetAddressRange_v2(&base, &size, a), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cu->cuMemGetAddressRange_v2(&base, &size, a),
+            CUDA_ERROR_NOT_FOUND); /* the driver's word for what is nowhere (R79) */
     b = alloc_async(3 * MB, stream);
     CHECK_EQ(a, b);
     CHECK_EQ(cu->cuMemFreeAsync(b, stream), CUDA_SUCCESS);

@@ -371,7 +371,7 @@ static CUdeviceptr phase(void)
     return tensor;
 }
 
-TEST(shadow_notes_what_would_have_been_saved_and_changes_nothing)
+TEST(r55_shadow_notes_what_would_have_been_saved_and_changes_nothing)
 {
     unsigned char back[16];
     struct read_capture *capture;
@@ -456,7 +456,7 @@ static void must_be_stopped(CUdeviceptr tensor)
     CHECK_EQ(cu->cuMemFree_v2(other), CUDA_SUCCESS);
 }
 
-TEST(trap_stops_each_visible_use)
+TEST(r58_r86_trap_stops_each_visible_use)
 {
     struct read_capture *capture;
     CUdeviceptr tensor, base;
@@ -510,7 +510,7 @@ static void write_receipt(void)
     REQUIRE(unlink(capture_file) == 0);
 }
 
-TEST(live_gives_the_storage_back_and_keeps_the_address)
+TEST(r57_r87_live_gives_the_storage_back_and_keeps_the_address)
 {
     struct read_capture *capture;
     CUdeviceptr tensor, next;
@@ -570,35 +570,12 @@ static void all_steps_in_shadow(void)
 }
 
 /* R88: proved by the device, whose memory holds 256 of them. */
-TEST(a_live_hint_makes_a_program_fit)
+TEST(r88_a_live_hint_makes_a_program_fit)
 {
     hints_for("fit", "live");
     CHECK_EQ(run_child(all_steps_in_shadow), 0);
     write_receipt();
     CHECK_EQ(steps_that_fit(), STEPS);
-    clean_up();
-}
-
-/* What cannot be pinned yet is refused: after a graph launch hints release nothing more (R80). */
-TEST(a_graph_launch_ends_all_releases)
-{
-    struct read_capture *capture;
-    CUgraphExec exec;
-    CUstream stream;
-    CUgraph graph;
-
-    hints_for("graph", "trap");
-    client_init();
-    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemFree_v2(phase()), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemFree_v2(phase()), CUDA_SUCCESS);
-    capture = read_now();
-    CHECK_EQ(count_hints(capture, FORMAT_HINT_DEAD), 1); /* the one before */
-    read_close(capture);
     clean_up();
 }
 

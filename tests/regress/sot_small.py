@@ -99,7 +99,7 @@ def suggest_predicts_the_peak():
     same("hints", len(j["hints"]), 1)
 
 
-def shadow_changes_nothing():
+def r55_shadow_changes_nothing():
     plain = capture_both()
     hints()
     done = kedge_run(SOT, "--form", "pir", "--graph", "small", capture="shadow.kcap", KEDGE_HINTS="hints.yaml",
@@ -115,7 +115,7 @@ def shadow_changes_nothing():
     check(human(BLOCK) in text, "the report does not name the bytes that shadow would have saved")
 
 
-def live_without_a_receipt_stays_in_shadow():
+def r87_live_without_a_receipt_stays_in_shadow():
     capture_both()
     hints()
     done = kedge_run(SOT, "--form", "pir", "--graph", "small", capture="live.kcap", KEDGE_HINTS="hints.yaml",
@@ -127,7 +127,7 @@ def live_without_a_receipt_stays_in_shadow():
     check(re.search(r"receipt|verify", done.stdout, re.I), "no line says that the receipt is missing")
 
 
-def a_receipt_is_for_one_file_and_one_program():
+def r87_a_receipt_is_for_one_file_and_one_program():
     capture_both()
     path = hints()
     verify()
@@ -137,7 +137,7 @@ def a_receipt_is_for_one_file_and_one_program():
     check(re.search(r"receipt|verify", done.stdout, re.I), "an edited file of hints is taken for the verified one")
 
 
-def a_later_touch_is_stopped_with_the_hint_named():
+def r86_r87_a_later_touch_is_stopped_and_gets_no_receipt():
     """The program uses the tensor after the anchor: trap and live stop the call, and verify gives no receipt."""
     capture_both()
     listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
@@ -159,7 +159,7 @@ def a_later_touch_is_stopped_with_the_hint_named():
         check(name in refused.stdout, f"{how}: verify does not name the hint that failed")
 
 
-def live_stops_a_later_touch_too():
+def r86_live_stops_a_later_touch_too():
     """A receipt from a run that does not touch; then one that does. Nothing stale is ever read."""
     capture_both()
     listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
@@ -186,7 +186,7 @@ def other_actions_are_refused_by_name():
 
 if __name__ == "__main__":
     main(reports_are_the_published_ones, diff_names_the_missing_free, suggested_hints_make_bad_equal_good,
-         suggest_predicts_the_peak, shadow_changes_nothing, live_without_a_receipt_stays_in_shadow,
-         a_receipt_is_for_one_file_and_one_program, a_later_touch_is_stopped_with_the_hint_named,
-         live_stops_a_later_touch_too,
+         suggest_predicts_the_peak, r55_shadow_changes_nothing, r87_live_without_a_receipt_stays_in_shadow,
+         r87_a_receipt_is_for_one_file_and_one_program, r86_r87_a_later_touch_is_stopped_and_gets_no_receipt,
+         r86_live_stops_a_later_touch_too,
          other_actions_are_refused_by_name)

@@ -167,7 +167,7 @@ TEST(a_fence_backs_off_while_a_capture_is_pending_or_runs)
     gate_fence_leave();
     gate_begin_enter();
     CHECK(!gate_fence_enter());
-    gate_begin_leave(true, 16, 1);
+    gate_begin_leave(true, 16, 1, 0);
     CHECK_EQ(gate_captures(), 1);
     CHECK(!gate_fence_enter());
     CHECK(!gate_ended(17));
@@ -180,7 +180,7 @@ TEST(a_fence_backs_off_while_a_capture_is_pending_or_runs)
 TEST(a_begin_that_failed_leaves_nothing)
 {
     gate_begin_enter();
-    gate_begin_leave(false, 16, 1);
+    gate_begin_leave(false, 16, 1, 0);
     CHECK_EQ(gate_captures(), 0);
     CHECK(!gate_ended(16));
 }
@@ -188,9 +188,9 @@ TEST(a_begin_that_failed_leaves_nothing)
 TEST(captures_of_a_dead_context_are_gone)
 {
     gate_begin_enter();
-    gate_begin_leave(true, 16, 7);
+    gate_begin_leave(true, 16, 7, 0);
     gate_begin_enter();
-    gate_begin_leave(true, 17, 8);
+    gate_begin_leave(true, 17, 8, 0);
     gate_context_gone(7);
     CHECK_EQ(gate_captures(), 1);
     CHECK(gate_ended(17));
@@ -202,7 +202,7 @@ static void *begin_in_another_thread(void *data)
     atomic_store(&phase, 1);
     gate_begin_enter();
     atomic_store(&phase, 2);
-    gate_begin_leave(false, 0, 0);
+    gate_begin_leave(false, 0, 0, 0);
     return NULL;
 }
 
@@ -231,7 +231,7 @@ static void *many_captures(void *data)
     for (int i = 0; i < 10000; i++) {
         gate_begin_enter();
         atomic_store(&capturing_now, 1);
-        gate_begin_leave(true, 99, 1);
+        gate_begin_leave(true, 99, 1, 0);
         atomic_store(&capturing_now, 0);
         (void)gate_ended(99);
     }

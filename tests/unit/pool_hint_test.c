@@ -109,7 +109,7 @@ TEST(a_hinted_block_stands_on_a_handle_of_its_own)
     bench_end(b);
 }
 
-TEST(at_the_edge_the_storage_goes_and_the_address_stays)
+TEST(r57_at_the_edge_the_storage_goes_and_the_address_stays)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t a = hinted(b, 3 * MiB);
@@ -155,7 +155,7 @@ TEST(the_address_comes_back_after_the_free_and_a_fence)
     bench_end(b);
 }
 
-TEST(limbo_lasts_until_the_device_is_past_the_last_use)
+TEST(r57_limbo_lasts_until_the_device_is_past_the_last_use)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t a = hinted(b, 3 * MiB);
@@ -180,7 +180,7 @@ TEST(limbo_lasts_until_the_device_is_past_the_last_use)
     bench_end(b);
 }
 
-TEST(a_submission_between_its_guard_and_the_driver_is_waited_for)
+TEST(r66_a_submission_between_its_guard_and_the_driver_is_waited_for)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t a = hinted(b, 3 * MiB);
@@ -200,7 +200,7 @@ TEST(a_submission_between_its_guard_and_the_driver_is_waited_for)
     bench_end(b);
 }
 
-TEST(the_programs_free_may_come_at_any_moment)
+TEST(r58_the_programs_free_may_come_at_any_moment)
 {
     for (int moment = 0; moment < 4; moment++) {
         struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
@@ -274,7 +274,7 @@ TEST(a_trap_keeps_the_storage_and_takes_the_access)
     bench_end(b);
 }
 
-TEST(work_on_a_trapped_range_faults_on_the_device)
+TEST(r57_work_on_a_trapped_range_faults_on_the_device)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_TRAP);
     devptr_t a = hinted(b, 4 * MiB);
@@ -287,7 +287,7 @@ TEST(work_on_a_trapped_range_faults_on_the_device)
     bench_end(b);
 }
 
-TEST(shadow_changes_nothing_but_the_report)
+TEST(r55_shadow_changes_nothing_but_the_report)
 {
     struct bench *with = hinted_bench(1 * GiB, HINT_SHADOW);
     struct bench *without = bench_new(1 * GiB);
@@ -453,7 +453,7 @@ TEST(without_a_hint_nothing_is_armed)
 
 /* ── figures and the proof ── */
 
-TEST(no_answer_to_the_program_depends_on_hints)
+TEST(r84_no_answer_to_the_program_depends_on_hints)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t a = hinted_on(b, 3 * MiB, 1);
@@ -496,7 +496,7 @@ static bool run_steps(struct bench *b, bool with_hints, int behind)
     return ok;
 }
 
-TEST(on_a_device_between_the_two_peaks_only_the_hinted_form_finishes)
+TEST(r88_on_a_device_between_the_two_peaks_only_the_hinted_form_finishes)
 {
     for (int behind = 0; behind < 2; behind++) {
         struct bench *bad = bench_new(64 * MiB); /* needs 8 * 16 + 8 */
@@ -562,7 +562,7 @@ TEST(a_removal_that_the_driver_refuses_harms_nothing)
     bench_end(b);
 }
 
-TEST(a_dead_context_takes_its_hinted_blocks_along)
+TEST(r30_a_dead_context_takes_its_hinted_blocks_along)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t live = hinted(b, 4 * MiB);

@@ -45,6 +45,22 @@ TEST(a_name_a_version_and_a_flag_give_a_symbol)
     CHECK_EQ(look("cuStreamGetCaptureInfo", 12030, 0), symbol("cuStreamGetCaptureInfo_v3"));
 }
 
+TEST(an_older_driver_has_not_what_came_later)
+{
+    CUdriverProcAddressQueryResult status;
+    void *address = &status;
+    int version = 0;
+
+    sim_env("SIMCUDA_VERSION", "12030");
+    CU(cuDriverGetVersion(&version));
+    CHECK_EQ(version, 12030);
+    CU(cuGetProcAddress_v2("cuFuncGetParamInfo", &address, 12040, 0, &status));
+    CHECK_EQ(address, NULL);
+    CHECK_NE(status, CU_GET_PROC_ADDRESS_SUCCESS);
+    CHECK_EQ(look("cuCtxSynchronize", 12030, 0), symbol("cuCtxSynchronize"));
+    CHECK_EQ(look("cuCtxSynchronize", 13000, 0), symbol("cuCtxSynchronize"));
+}
+
 TEST(the_look_up_finds_itself_at_the_right_arity)
 {
     CHECK_EQ(look("cuGetProcAddress", 11030, 0), symbol("cuGetProcAddress"));

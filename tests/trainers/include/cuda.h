@@ -17,5 +17,9 @@
 #define cuMemcpyHtoD              cuMemcpyHtoD_v2
 #define cuStreamDestroy           cuStreamDestroy_v2
 #define cuEventDestroy            cuEventDestroy_v2
+#define cuGraphAddKernelNode      cuGraphAddKernelNode_v2
+#define cuGraphExecUpdate         cuGraphExecUpdate_v2
+
+#define cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
 
 #endif

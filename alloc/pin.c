@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc/pins.h"
+#include "alloc/pin.h"
 
 #include "alloc/meta.h"
 
@@ -15,7 +15,7 @@ static struct pin *pin_of(const struct pool *pool, uint32_t index) POOL_LOCKED
     return heap_block(pool, index)->flags & BLOCK_PINNED ? lookup_find(&pool->pins, index) : NULL;
 }
 
-int pins_add(struct pool *pool, uint32_t index, enum pool_pin kind)
+int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind)
 {
     struct pin *pin = pin_of(pool, index);
 
@@ -33,7 +33,7 @@ int pins_add(struct pool *pool, uint32_t index, enum pool_pin kind)
     return 0;
 }
 
-void pins_forget(struct pool *pool, uint32_t index)
+void pin_forget(struct pool *pool, uint32_t index)
 {
     struct pin *pin = pin_of(pool, index);
 
@@ -49,12 +49,12 @@ static void let_go(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = heap_block(pool, index);
 
-    pins_forget(pool, index);
+    pin_forget(pool, index);
     heap_count_kept(heap_segment_of(pool, block)->heap, -(int64_t)block->node.size);
     heap_push_open(pool, index);
 }
 
-void pins_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
+void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
 {
     struct pin *pin = pin_of(pool, index);
     bool keeps;
@@ -68,17 +68,17 @@ void pins_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
     if (pin->kept)
         let_go(pool, index);
     else if (pin->count[POOL_PIN_LIVE] == 0)
-        pins_forget(pool, index);
+        pin_forget(pool, index);
 }
 
-bool pins_keep(struct pool *pool, uint32_t index)
+bool pin_keep(struct pool *pool, uint32_t index)
 {
     struct pin *pin = pin_of(pool, index);
 
     if (!pin)
         return false;
     if (!pin->count[POOL_PIN_GRAPH] && !pin->count[POOL_PIN_SHOWN]) {
-        pins_forget(pool, index);
+        pin_forget(pool, index);
         return false;
     }
     pin->kept = true;
@@ -88,7 +88,7 @@ bool pins_keep(struct pool *pool, uint32_t index)
     return true;
 }
 
-uint32_t pins_let_graphs_go(struct pool *pool, int device)
+uint32_t pin_let_graphs_go(struct pool *pool, int device)
 {
     uint32_t gone = 0;
     uint32_t at = 0;
@@ -113,7 +113,7 @@ uint32_t pins_let_graphs_go(struct pool *pool, int device)
 }
 
 /* Alone inside. */
-void pins_done(struct pool *pool)
+void pin_done(struct pool *pool)
 {
     for (uint32_t at = 0; at < pool->pins.room; at++)
         if (pool->pins.slots[at].value)

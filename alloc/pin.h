@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pins.h - blocks whose storage somebody outside the program's own pointers relies on (R80).
+ * pin.h - blocks whose storage somebody outside the program's own pointers relies on (R80).
  *
  * An export, a registration, a descriptor or a captured graph names an address for longer than a call lasts. Such a block
  * is pinned: no hint releases it, and, depending on who relies on it, its memory is not handed out again either:
@@ -13,26 +13,26 @@
  * A pin is a count per block and kind; who holds it is the caller's to know. The flag BLOCK_PINNED says that there is a
  * record. Does not call the driver. Threads: the caller holds the pool lock. Memory: meta.h.
  */
-#ifndef KEDGE_ALLOC_PINS_H
-#define KEDGE_ALLOC_PINS_H
+#ifndef KEDGE_ALLOC_PIN_H
+#define KEDGE_ALLOC_PIN_H
 
 #include "alloc/heap.h"
 
 /* One pin more on a block. 0 or -ENOMEM. */
-int pins_add(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
+int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 
 /* One pin less. A block that was kept for it goes its way: PENDING. */
-void pins_remove(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
+void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 
 /* The program frees a pinned block. true: it is to be kept (BLOCK_KEPT, counted), and is. */
-bool pins_keep(struct pool *pool, uint32_t index) POOL_LOCKED;
+bool pin_keep(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* The device is full: what only graphs keep goes its way. Returns how many blocks did. */
-uint32_t pins_let_graphs_go(struct pool *pool, int device) POOL_LOCKED;
+uint32_t pin_let_graphs_go(struct pool *pool, int device) POOL_LOCKED;
 
 /* The block's record goes, whatever relied on it. */
-void pins_forget(struct pool *pool, uint32_t index) POOL_LOCKED;
+void pin_forget(struct pool *pool, uint32_t index) POOL_LOCKED;
 
-void pins_done(struct pool *pool);
+void pin_done(struct pool *pool);
 
 #endif

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Graphs. What a node names, every later launch uses, and a launch has no arguments to look at. So blocks are pinned where
+ * their addresses go into a graph, and stay so until the graph and its instances are gone (R12, R80):
+ *
+ *     captured call (submit.c) ─┐                        ┌─ instantiate ─► instance ─ destroy ─► done
+ *     node added, set ──────────┴► graph, by node ───────┼─ clone, child ─► another graph
+ *                                    └─ destroy ─► done  └─ update ──────► instance, anew
+ *
+ * A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
+ * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
+ */
+#include "preload/conduct.h"
+#include "preload/graphmem.h"
+#include "preload/hostfn.h"
+#include "preload/life.h"
+#include "preload/params.h"
+#include "preload/pins.h"
+#include "preload/submit.h"
+
+/* What the call names is pinned on the way through conduct_touch. */
+static bool begin(struct pins *pins, int slot)
+{
+    if (!life_enter(slot))
+        return false;
+    *pins = PINS_NONE(POOL_PIN_GRAPH);
+    guard_read_begin();
+    if (conduct_pool())
+        guard_thread.pins = pins;
+    return true;
+}
+
+static void end(void)
+{
+    guard_read_end();
+    life_leave();
+}
+
+static uint64_t key(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
+
+/* ---- what a node names ---------------------------------------------------------------------- */
+
+static bool kernel_touches(
+        CUfunction func, CUkernel kernel, void **params, void **extra, const char *what)
+{
+    return params_touch(func ? func : (CUfunction)(void *)kernel, params, extra, what);
+}
+
+static bool kernel_v1_touches(const CUDA_KERNEL_NODE_PARAMS_v1 *params, const char *what)
+{
+    return params && kernel_touches(params->func, NULL, params->kernelParams, params->extra, what);
+}
+
+static bool kernel_v2_touches(const CUDA_KERNEL_NODE_PARAMS *params, const char *what)
+{
+    return params
+            && kernel_touches(
+                    params->func, params->kern, params->kernelParams, params->extra, what);
+}
+
+/* From the first byte to the last of one side of a copy. */
+static bool side_touches(const CUDA_MEMCPY3D *copy, bool source, const char *what)
+{
+    CUmemorytype type = source ? copy->srcMemoryType : copy->dstMemoryType;
+    devptr_t base = source ? copy->srcDevice : copy->dstDevice;
+    size_t pitch = source ? copy->srcPitch : copy->dstPitch;
+    size_t rows = source ? copy->srcHeight : copy->dstHeight;
+    size_t x = source ? copy->srcXInBytes : copy->dstXInBytes;
+    size_t y = source ? copy->srcY : copy->dstY;
+    size_t z = source ? copy->srcZ : copy->dstZ;
+
+    if (type == CU_MEMORYTYPE_ARRAY || !copy->WidthInBytes || !copy->Height || !copy->Depth)
+        return false;
+    if (type == CU_MEMORYTYPE_HOST)
+        base = key(source ? copy->srcHost : copy->dstHost);
+    pitch = pitch ? pitch : copy->WidthInBytes;
+    rows = rows ? rows : copy->Height;
+    base += (z * rows + y) * pitch + x;
+    return conduct_touch(base,
+            ((copy->Depth - 1) * rows + copy->Height - 1) * pitch + copy->WidthInBytes,
+            TOUCH_POINTER, what);
+}
+
+static bool copy_touches(const CUDA_MEMCPY3D *copy, const char *what)
+{
+    return copy && (side_touches(copy, true, what) || side_touches(copy, false, what));
+}
+
+static bool set_touches(
+        devptr_t dst, size_t pitch, size_t width, size_t height, unsigned element, const char *what)
+{
+    uint64_t bytes = (uint64_t)width * element;
+
+    if (height > 1)
+        bytes += (uint64_t)(height - 1) * pitch;
+    return conduct_touch(dst, bytes ? bytes : 1, TOUCH_POINTER, what);
+}
+
+static bool memset_touches(const CUDA_MEMSET_NODE_PARAMS *set, const char *what)
+{
+    return set
+            && set_touches(set->dst, set->pitch, set->width, set->height, set->elementSize, what);
+}
+
+/* The graph of a child node: first in the union since 12.2; cuda_abi.h need not name it. */
+static CUgraph child_of(const CUgraphNodeParams *params)
+{
+    return (CUgraph)(uintptr_t)params->reserved1[0];
+}
+
+static void child_touches(CUgraph child)
+{
+    if (guard_thread.pins)
+        pins_copy(guard_thread.pins, PINS_OF_GRAPH, key(child));
+}
+
+static bool node_touches(const CUgraphNodeParams *params, const char *what)
+{
+    if (!params)
+        return false;
+    switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return kernel_touches(params->kernel.func, params->kernel.kern, params->kernel.kernelParams,
+                params->kernel.extra, what);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return copy_touches(&params->memcpy.copyParams, what);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return set_touches(params->memset.dst, params->memset.pitch, params->memset.width,
+                params->memset.height, params->memset.elementSize, what);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        child_touches(child_of(params));
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* ---- nodes of graphs ------------------------------------------------------------------------ */
+
+static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const CUgraphNode *node)
+{
+    guard_thread.pins = NULL;
+    if (result == CUDA_SUCCESS)
+        pins_give(pins, PINS_OF_GRAPH, key(graph), node ? key(*node) : 0);
+    else
+        pins_undo(pins);
+    end();
+    return result;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define ADD(symbol, params, args, check)                                        \
+    CUresult symbol params                                                      \
+    {                                                                           \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
+        struct pins pins;                                                 \
+        if (!begin(&pins, SLOT_##symbol))                                       \
+            return REAL(symbol) args;                                           \
+        if (!(check))                                                           \
+            result = REAL(symbol) args;                                         \
+        return added(&pins, result, graph, ret_node);                           \
+    }
+
+ADD(cuGraphAddKernelNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_KERNEL_NODE_PARAMS_v1 *params),
+        (ret_node, graph, deps, count, params), kernel_v1_touches(params, __func__))
+ADD(cuGraphAddKernelNode_v2,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_KERNEL_NODE_PARAMS *params),
+        (ret_node, graph, deps, count, params), kernel_v2_touches(params, __func__))
+ADD(cuGraphAddMemcpyNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_MEMCPY3D *copy, CUcontext ctx),
+        (ret_node, graph, deps, count, copy, ctx), copy_touches(copy, __func__))
+ADD(cuGraphAddMemsetNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx),
+        (ret_node, graph, deps, count, set, ctx), memset_touches(set, __func__))
+ADD(cuGraphAddChildGraphNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraph child),
+        (ret_node, graph, deps, count, child), (child_touches(child), false))
+/* clang-format on */
+
+/* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
+CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+        CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphAddNode))
+        return REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    if (graphmem_wants_room(params, result))
+        result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    if (result == CUDA_SUCCESS && params)
+        graphmem_added(params);
+    return added(&pins, result, graph, ret_node);
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
+        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphAddNode_v2))
+        return REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    if (graphmem_wants_room(params, result))
+        result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    if (result == CUDA_SUCCESS && params)
+        graphmem_added(params);
+    return added(&pins, result, graph, ret_node);
+}
+
+/* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
+static CUresult changed(
+        struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id, CUgraphNode node)
+{
+    struct pins before = PINS_NONE(POOL_PIN_GRAPH);
+
+    guard_thread.pins = NULL;
+    if (result != CUDA_SUCCESS) {
+        pins_undo(pins);
+    } else if (id == 0) {
+        pins_keep(pins);
+    } else {
+        pins_take_parts(&before, owner, id, key(node), key(node) + 1, -1);
+        pins_give(pins, owner, id, key(node));
+        pins_undo(&before);
+    }
+    end();
+    return result;
+}
+
+/* clang-format off */
+#define SET(symbol, params, args, check)                                        \
+    CUresult symbol params                                                      \
+    {                                                                           \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
+        struct pins pins;                                                 \
+        if (!begin(&pins, SLOT_##symbol))                                       \
+            return REAL(symbol) args;                                           \
+        if (!(check))                                                           \
+            result = REAL(symbol) args;                                         \
+        return changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node); \
+    }
+#define SET_EXEC(symbol, params, args, check)                                   \
+    CUresult symbol params                                                      \
+    {                                                                           \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
+        struct pins pins;                                                 \
+        if (!begin(&pins, SLOT_##symbol))                                       \
+            return REAL(symbol) args;                                           \
+        if (!(check))                                                           \
+            result = REAL(symbol) args;                                         \
+        return changed(&pins, result, PINS_OF_EXEC, key(exec), node);           \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+SET(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
+        (node, params), kernel_v1_touches(params, __func__))
+SET(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params),
+        (node, params), kernel_v2_touches(params, __func__))
+SET(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D *copy), (node, copy),
+        copy_touches(copy, __func__))
+SET(cuGraphMemsetNodeSetParams, (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set), (node, set),
+        memset_touches(set, __func__))
+
+SET_EXEC(cuGraphExecKernelNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
+        (exec, node, params), kernel_v1_touches(params, __func__))
+SET_EXEC(cuGraphExecKernelNodeSetParams_v2,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params),
+        (exec, node, params), kernel_v2_touches(params, __func__))
+SET_EXEC(cuGraphExecMemcpyNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx),
+        (exec, node, copy, ctx), copy_touches(copy, __func__))
+SET_EXEC(cuGraphExecMemsetNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx),
+        (exec, node, set, ctx), memset_touches(set, __func__))
+SET_EXEC(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
+        (exec, node, child), (child_touches(child), false))
+/* clang-format on */
+
+CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphNodeSetParams))
+        return REAL(cuGraphNodeSetParams)(node, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphNodeSetParams)(node, given);
+    return changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node);
+}
+
+CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, SLOT_cuGraphExecNodeSetParams))
+        return REAL(cuGraphExecNodeSetParams)(exec, node, given);
+    if (!node_touches(params, __func__))
+        result = REAL(cuGraphExecNodeSetParams)(exec, node, given);
+    return changed(&pins, result, PINS_OF_EXEC, key(exec), node);
+}
+
+CUresult cuGraphDestroyNode(CUgraphNode node)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+    uint64_t graph;
+    CUresult result;
+
+    if (!life_enter(SLOT_cuGraphDestroyNode))
+        return REAL(cuGraphDestroyNode)(node);
+    graph = pins_find_part(PINS_OF_GRAPH, key(node));
+    if (graph)
+        pins_take_parts(&pins, PINS_OF_GRAPH, graph, key(node), key(node) + 1, -1);
+    result = REAL(cuGraphDestroyNode)(node);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graph);
+    life_leave();
+    return result;
+}
+
+/* ---- instances, copies, ends ---------------------------------------------------------------- */
+
+/* Before the driver copies a graph, what it names is pinned once more, for the copy. */
+static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
+{
+    if (!life_enter(slot))
+        return false;
+    *pins = PINS_NONE(POOL_PIN_GRAPH);
+    if (conduct_pool())
+        pins_copy(pins, PINS_OF_GRAPH, key(graph));
+    return true;
+}
+
+static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id)
+{
+    if (result == CUDA_SUCCESS)
+        pins_give(pins, owner, id, PINS_SAME_PARTS);
+    else
+        pins_undo(pins);
+    life_leave();
+    return result;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+/* clang-format off */
+#define COPY(symbol, params, args, owner, ret_copy)                             \
+    CUresult symbol params                                                      \
+    {                                                                           \
+        struct pins pins;                                                 \
+        CUresult result;                                                        \
+        if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
+            return REAL(symbol) args;                                           \
+        result = REAL(symbol) args;                                             \
+        return copied(&pins, result, owner, result == CUDA_SUCCESS ? key(*(ret_copy)) : 0); \
+    }
+#define INSTANTIATE(symbol, params, args) COPY(symbol, params, args, PINS_OF_EXEC, ret_exec)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+INSTANTIATE(cuGraphInstantiate,
+        (CUgraphExec *ret_exec, CUgraph graph, CUgraphNode *error, char *log, size_t size),
+        (ret_exec, graph, error, log, size))
+INSTANTIATE(cuGraphInstantiate_v2,
+        (CUgraphExec *ret_exec, CUgraph graph, CUgraphNode *error, char *log, size_t size),
+        (ret_exec, graph, error, log, size))
+INSTANTIATE(cuGraphInstantiateWithFlags,
+        (CUgraphExec *ret_exec, CUgraph graph, unsigned long long flags), (ret_exec, graph, flags))
+INSTANTIATE(cuGraphInstantiateWithParams,
+        (CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+        (ret_exec, graph, params))
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
+        (CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+        (ret_exec, graph, params))
+COPY(cuGraphClone, (CUgraph *ret_graph, CUgraph graph), (ret_graph, graph), PINS_OF_GRAPH, ret_graph)
+/* clang-format on */
+
+/* An update replaces all that the instance names. */
+static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec)
+{
+    struct pins before = PINS_NONE(POOL_PIN_GRAPH);
+
+    if (result == CUDA_SUCCESS)
+        pins_take(&before, PINS_OF_EXEC, key(exec));
+    result = copied(pins, result, PINS_OF_EXEC, key(exec));
+    pins_undo(&before);
+    return result;
+}
+
+CUresult cuGraphExecUpdate(
+        CUgraphExec exec, CUgraph graph, CUgraphNode *error, CUgraphExecUpdateResult *ret_result)
+{
+    struct pins pins;
+
+    if (!begin_copy(&pins, SLOT_cuGraphExecUpdate, graph))
+        return REAL(cuGraphExecUpdate)(exec, graph, error, ret_result);
+    return updated(&pins, REAL(cuGraphExecUpdate)(exec, graph, error, ret_result), exec);
+}
+
+CUresult cuGraphExecUpdate_v2(
+        CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info)
+{
+    struct pins pins;
+
+    if (!begin_copy(&pins, SLOT_cuGraphExecUpdate_v2, graph))
+        return REAL(cuGraphExecUpdate_v2)(exec, graph, ret_info);
+    return updated(&pins, REAL(cuGraphExecUpdate_v2)(exec, graph, ret_info), exec);
+}
+
+CUresult cuGraphDestroy(CUgraph graph)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuGraphDestroy))
+        return REAL(cuGraphDestroy)(graph);
+    pins_take(&pins, PINS_OF_GRAPH, key(graph));
+    result = REAL(cuGraphDestroy)(graph);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, key(graph));
+    life_leave();
+    return result;
+}
+
+/* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuGraphExecDestroy))
+        return REAL(cuGraphExecDestroy)(exec);
+    pins_take(&pins, PINS_OF_EXEC, key(exec));
+    result = REAL(cuGraphExecDestroy)(exec);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_EXEC, key(exec));
+    life_leave();
+    return result;
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+/* There is nothing to look at, unless the launch itself is captured: then the instance becomes a child. */
+static bool launched(CUgraphExec exec)
+{
+    if (guard_thread.pins)
+        pins_copy(guard_thread.pins, PINS_OF_EXEC, key(exec));
+    return false;
+}
+
+/* clang-format off */
+SUBMIT_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream), launched(exec))
+/* clang-format on */

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Things that name addresses for longer than a call: tensor maps, textures, surfaces, multicast objects. Released storage is
+ * refused like any visible use; a block that is named is pinned until the thing is gone (R80). A tensor map is bytes of the
+ * program's own and has no end, so its block is pinned as long as the program holds it.
+ */
+#include "preload/conduct.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/pins.h"
+#include "preload/resolve.h"
+
+/* Between the first look and the driver's return the thread is a reader (R66). */
+static bool begin(struct pins *pins, enum pool_pin kind, int slot)
+{
+    if (!life_enter(slot))
+        return false;
+    *pins = PINS_NONE(kind);
+    guard_read_begin();
+    return true;
+}
+
+static void end(void)
+{
+    guard_read_end();
+    life_leave();
+}
+
+/* ---- tensor maps ---------------------------------------------------------------------------- */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define ENCODE(symbol, params, args, address)                                          \
+    CUresult symbol params                                                             \
+    {                                                                                  \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                    \
+        struct pins pins;                                                       \
+        if (!begin(&pins, POOL_PIN_LIVE, SLOT_##symbol))                               \
+            return REAL(symbol) args;                                                  \
+        if (!pins_collect(&pins, (devptr_t)(uintptr_t)(address), 1, TOUCH_POINTER, __func__)) \
+            result = REAL(symbol) args;                                                \
+        if (result == CUDA_SUCCESS)                                                    \
+            pins_keep(&pins);                                                     \
+        else                                                                           \
+            pins_undo(&pins);                                                     \
+        end();                                                                         \
+        return result;                                                                 \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+ENCODE(cuTensorMapEncodeTiled,
+        (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                const cuuint64_t *dim, const cuuint64_t *strides, const cuuint32_t *box,
+                const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                CUtensorMapFloatOOBfill oob),
+        (map, type, rank, address, dim, strides, box, element_strides, interleave, swizzle, l2,
+                oob),
+        address)
+ENCODE(cuTensorMapEncodeIm2col,
+        (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                const cuuint64_t *dim, const cuuint64_t *strides, const int *lower_corner,
+                const int *upper_corner, cuuint32_t channels, cuuint32_t column,
+                const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                CUtensorMapFloatOOBfill oob),
+        (map, type, rank, address, dim, strides, lower_corner, upper_corner, channels, column,
+                element_strides, interleave, swizzle, l2, oob),
+        address)
+ENCODE(cuTensorMapEncodeIm2colWide,
+        (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                const cuuint64_t *dim, const cuuint64_t *strides, int lower_corner_width,
+                int upper_corner_width, cuuint32_t channels, cuuint32_t column,
+                const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+                CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill oob),
+        (map, type, rank, address, dim, strides, lower_corner_width, upper_corner_width, channels,
+                column, element_strides, interleave, mode, swizzle, l2, oob),
+        address)
+ENCODE(cuTensorMapReplaceAddress, (CUtensorMap *map, void *address), (map, address), address)
+/* clang-format on */
+
+/* ---- textures and surfaces ------------------------------------------------------------------ */
+
+/* Arrays are not pooled: only linear memory and pitched images of it have an address. */
+static bool resource_touches(
+        struct pins *pins, const CUDA_RESOURCE_DESC *resource, const char *what)
+{
+    const CUDA_RESOURCE_DESC *r = resource;
+    size_t size;
+
+    if (!r)
+        return false;
+    if (r->resType == CU_RESOURCE_TYPE_LINEAR) {
+        size = r->res.linear.sizeInBytes ? r->res.linear.sizeInBytes : 1;
+        return pins_collect(pins, r->res.linear.devPtr, size, TOUCH_POINTER, what);
+    }
+    if (r->resType == CU_RESOURCE_TYPE_PITCH2D) {
+        size = r->res.pitch2D.pitchInBytes * r->res.pitch2D.height;
+        return pins_collect(pins, r->res.pitch2D.devPtr, size ? size : 1, TOUCH_POINTER, what);
+    }
+    return false;
+}
+
+static void describe(struct pins *pins, CUresult result, enum pins_owner owner, uint64_t object)
+{
+    if (result == CUDA_SUCCESS)
+        pins_give(pins, owner, object, 0);
+    else
+        pins_undo(pins);
+}
+
+CUresult cuTexObjectCreate(CUtexObject *ret_object, const CUDA_RESOURCE_DESC *resource,
+        const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, POOL_PIN_LIVE, SLOT_cuTexObjectCreate))
+        return REAL(cuTexObjectCreate)(ret_object, resource, texture, view);
+    if (!resource_touches(&pins, resource, __func__))
+        result = REAL(cuTexObjectCreate)(ret_object, resource, texture, view);
+    describe(&pins, result, PINS_OF_TEXTURE, result == CUDA_SUCCESS ? *ret_object : 0);
+    end();
+    return result;
+}
+
+CUresult cuSurfObjectCreate(CUsurfObject *ret_object, const CUDA_RESOURCE_DESC *resource)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, POOL_PIN_LIVE, SLOT_cuSurfObjectCreate))
+        return REAL(cuSurfObjectCreate)(ret_object, resource);
+    if (!resource_touches(&pins, resource, __func__))
+        result = REAL(cuSurfObjectCreate)(ret_object, resource);
+    describe(&pins, result, PINS_OF_SURFACE, result == CUDA_SUCCESS ? *ret_object : 0);
+    end();
+    return result;
+}
+
+CUresult cuTexObjectDestroy(CUtexObject object)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_LIVE);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuTexObjectDestroy))
+        return REAL(cuTexObjectDestroy)(object);
+    pins_take(&pins, PINS_OF_TEXTURE, object);
+    result = REAL(cuTexObjectDestroy)(object);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_TEXTURE, object);
+    life_leave();
+    return result;
+}
+
+CUresult cuSurfObjectDestroy(CUsurfObject object)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_LIVE);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuSurfObjectDestroy))
+        return REAL(cuSurfObjectDestroy)(object);
+    pins_take(&pins, PINS_OF_SURFACE, object);
+    result = REAL(cuSurfObjectDestroy)(object);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_SURFACE, object);
+    life_leave();
+    return result;
+}
+
+/* ---- multicast ------------------------------------------------------------------------------ */
+
+/* A bind shows whole granules to other devices: every block in the range is pinned, and its hint is off (R85). */
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
+        CUdeviceptr memptr, size_t size, unsigned long long flags)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pins pins;
+
+    if (!begin(&pins, POOL_PIN_SHOWN, SLOT_cuMulticastBindAddr))
+        return REAL(cuMulticastBindAddr)(mc_handle, mc_offset, memptr, size, flags);
+    if (!pins_collect(&pins, memptr, size, TOUCH_POINTER, __func__)) {
+        pins_switch_hints_off(&pins, __func__);
+        result = REAL(cuMulticastBindAddr)(mc_handle, mc_offset, memptr, size, flags);
+    }
+    if (result == CUDA_SUCCESS)
+        pins_give(&pins, PINS_OF_MULTICAST, mc_handle, mc_offset);
+    else
+        pins_undo(&pins);
+    end();
+    return result;
+}
+
+/* Of a handle that the program retained from a block of ours: bound, it relies on the block after its release too. */
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
+        CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+        unsigned long long flags)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuMulticastBindMem))
+        return REAL(cuMulticastBindMem)(mc_handle, mc_offset, mem_handle, mem_offset, size, flags);
+    pins_copy(&pins, PINS_OF_HANDLE, mem_handle);
+    result = REAL(cuMulticastBindMem)(mc_handle, mc_offset, mem_handle, mem_offset, size, flags);
+    if (result == CUDA_SUCCESS)
+        pins_give(&pins, PINS_OF_MULTICAST, mc_handle, mc_offset);
+    else
+        pins_undo(&pins);
+    life_leave();
+    return result;
+}
+
+CUresult cuMulticastUnbind(
+        CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset, size_t size)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuMulticastUnbind))
+        return REAL(cuMulticastUnbind)(mc_handle, device, mc_offset, size);
+    pins_take_parts(
+            &pins, PINS_OF_MULTICAST, mc_handle, mc_offset, (uint64_t)mc_offset + size, device);
+    result = REAL(cuMulticastUnbind)(mc_handle, device, mc_offset, size);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle);
+    life_leave();
+    return result;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pins.h - who relies on which blocks for longer than a call (R80).
+ *
+ * The pool counts pins per block (alloc/pin.h); here stands whose they are. An owner is a thing of the program's that
+ * names addresses: a graph, an instance of one, a texture, a registration, a handle. A call that makes or changes an owner
+ * collects the blocks first, so that no hint can release them meanwhile, and gives them to the owner when the driver has
+ * said yes:
+ *
+ *     struct pins pins = PINS_NONE(kind);
+ *     pins_collect(&pins, ptr, size, TOUCH_POINTER, __func__)    true: released storage, the call must not be made
+ *     result = REAL(...)
+ *     result == 0 ? pins_give(&pins, OWNER, handle, part) : pins_undo(&pins)
+ *     ...
+ *     pins_take(&pins, OWNER, handle) · REAL(destroy) · pins_end(&pins, result == 0, OWNER, handle)
+ *
+ * `part` is what may be replaced within an owner (a node of a graph), 0 = nothing that can be told apart. An owner without
+ * an end (a tensor map, an IPC handle) keeps its pins for good: pins_keep.
+ * Without a pool, or without memory, nothing is pinned; in the second case hints stop acting.
+ * Threads: any; a struct pins belongs to one thread. Makes no driver call. Memory: meta.h. Rules: R12 R24 R80.
+ */
+#ifndef KEDGE_PRELOAD_PINS_H
+#define KEDGE_PRELOAD_PINS_H
+
+#include "alloc/pool.h"
+#include "preload/conduct.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum pins_owner {
+    PINS_OF_GRAPH,
+    PINS_OF_EXEC,
+    PINS_OF_TEXTURE,
+    PINS_OF_SURFACE,
+    PINS_OF_HANDLE,    /* a physical handle that the program retained; one entry per reference */
+    PINS_OF_MULTICAST, /* part: offset in the object */
+    PINS_OF_NCCL,
+    PINS_OWNER_COUNT,
+};
+
+struct pins_entry;
+
+/* What one call has collected. */
+struct pins {
+    struct pins_entry *first;
+    enum pool_pin kind;
+};
+
+#define PINS_NONE(how) \
+    (struct pins)      \
+    {                  \
+        NULL, how      \
+    }
+
+/*
+ * Pins every block of the program's in the range. True: a hint that acts has released one of them, and the call must not be
+ * made (told, as conduct_touch does). Without a call to name nothing is told and the answer is false.
+ */
+bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call);
+
+/* As collected, but what another owner has; for clones, instances, children. */
+void pins_copy(struct pins *pins, enum pins_owner owner, uint64_t id);
+
+/* Id 0 is no owner: nothing stays. Part PINS_SAME_PARTS: as they were copied. */
+#define PINS_SAME_PARTS UINT64_MAX
+void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t part);
+void pins_undo(struct pins *pins);
+void pins_keep(struct pins *pins);
+
+/*
+ * The end of an owner: what it has is taken before the driver is asked (the handle may be another's right after), and undone
+ * or given back afterwards.
+ */
+void pins_take(struct pins *pins, enum pins_owner owner, uint64_t id);
+
+/* As pins_take: of the parts from `lo` up to but not `hi`, on this device (-1: any); the newest one only. */
+void pins_take_parts(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t lo,
+        uint64_t hi, int device);
+void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id);
+
+/* The owner that has this part, 0 = none. Looks at all of its kind. */
+uint64_t pins_find_part(enum pins_owner owner, uint64_t part);
+
+/* Rules whose blocks were collected here are off from now on, one line each (R85). */
+void pins_switch_hints_off(const struct pins *pins, const char *call);
+
+/* What was taken is the owner's again; parts stay what they were. */
+void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id);
+
+static inline void pins_end(struct pins *pins, bool ended, enum pins_owner owner, uint64_t id)
+{
+    if (ended)
+        pins_undo(pins);
+    else
+        pins_give_back(pins, owner, id);
+}
+
+/* In the child of a fork. */
+void pins_fork_child(void);
+
+#endif

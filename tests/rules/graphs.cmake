@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+#
+# R12, R24, R80: pins, on the simulated device, and by a libnccl of our own for what NCCL registers.
+if(NOT KEDGE_SANITIZE AND TARGET simcuda)
+    add_library(fake_nccl SHARED graphs_nccl_lib.c)
+    target_link_libraries(fake_nccl PRIVATE kedge_flags)
+    set_target_properties(fake_nccl PROPERTIES C_VISIBILITY_PRESET default OUTPUT_NAME nccl
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/rules/nccl)
+    kedge_preload_test(graphs_pins SOURCES graphs_pins_test.c ROUTES dlsym LIBS kedge_read
+        DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>")
+    add_dependencies(graphs_pins_dlsym_test fake_nccl)
+endif()

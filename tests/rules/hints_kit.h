@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hints_kit.h - what the tests of hints and pins share: a hint file, a capture that is read while it is open, a phase.
+ *
+ * The test is the program: it writes its hints before its first CUDA call, and each test runs in a process of its own. The
+ * one rule matches 8 MiB inside PHASE_* and is due at its exit.
+ */
+#ifndef KEDGE_TESTS_RULES_HINTS_KIT_H
+#define KEDGE_TESTS_RULES_HINTS_KIT_H
+
+#include "preload/kedge.h"
+#include "tests/preload/client.h"
+#include "tracker/hintfile.h"
+#include "tracker/read.h"
+#include "tracker/receipt.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MB        ((size_t)1 << 20)
+#define KIT_BYTES (8 * MB)
+
+/* A function of the driver as the program gets it, for what client.h does not list. */
+#define KIT_CU(symbol) ((__typeof__(&symbol))client_sim(#symbol))
+#define CU_OK(call)    REQUIRE_EQ(call, CUDA_SUCCESS)
+
+static char kit_capture[200], kit_hints[240], kit_receipt[260];
+
+static inline void kit_files(const char *tail)
+{
+    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+
+    snprintf(
+            kit_capture, sizeof kit_capture, "%s/kedge-rules-%d-%s.kcap", dir, (int)getpid(), tail);
+    snprintf(kit_hints, sizeof kit_hints, "%s.yaml", kit_capture);
+    snprintf(kit_receipt, sizeof kit_receipt, "%s.receipt", kit_hints);
+    (void)unlink(kit_capture);
+    REQUIRE(setenv("KEDGE_CAPTURE", kit_capture, 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+}
+
+static inline void kit_clean_up(void)
+{
+    (void)unlink(kit_receipt);
+    (void)unlink(kit_hints);
+    (void)unlink(kit_capture);
+}
+
+static inline void kit_write(const char *text)
+{
+    int fd = open(kit_hints, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+
+    REQUIRE(fd >= 0);
+    REQUIRE(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    REQUIRE(close(fd) == 0);
+    REQUIRE(setenv("KEDGE_HINTS", kit_hints, 1) == 0);
+}
+
+/* Before the first CUDA call. `mode`: off, shadow, trap or live; NULL: as the file says, which is nothing. */
+static inline void kit_hint(const char *tail, const char *mode)
+{
+    kit_files(tail);
+    kit_write("kedge-hints: 1\n"
+              "hints:\n"
+              "  - id: unused\n"
+              "    do: release\n"
+              "    pick: {size: 8388608, inside: \"PHASE_*\", nth: all}\n"
+              "    when: {anchor: \"PHASE_*\", edge: exit}\n");
+    if (mode)
+        REQUIRE(setenv("KEDGE_HINTS_MODE", mode, 1) == 0);
+}
+
+static inline CUdeviceptr kit_alloc(size_t size)
+{
+    CUdeviceptr ptr = 0;
+
+    CU_OK(cu->cuMemAlloc_v2(&ptr, size));
+    return ptr;
+}
+
+static inline struct read_capture *kit_read(void)
+{
+    struct read_capture *capture = NULL;
+    struct read_error error;
+
+    REQUIRE_EQ(read_open(kit_capture, &capture, &error), 0);
+    CHECK_EQ(capture->bad_records, 0);
+    return capture;
+}
+
+/* How often this was told of the block at `ptr` (0: of any). */
+static inline unsigned kit_told(enum format_hint_what what, CUdeviceptr ptr)
+{
+    struct read_capture *capture = kit_read();
+    unsigned n = 0;
+
+    for (size_t i = 0; i < capture->event_count; i++)
+        n += capture->event[i].kind == FORMAT_EVENT_HINT && capture->event[i].what == what
+                && (ptr == 0 || capture->event[i].addr == ptr);
+    read_close(capture);
+    return n;
+}
+
+/* In a child that has no CUDA yet; its status. */
+static inline int kit_child(void (*body)(void))
+{
+    int status = 0;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        body();
+        exit(check_state.failures > 0 ? 1 : 0);
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static inline void kit_touch_nothing(void)
+{
+    client_init();
+    KEDGE_PUSH("PHASE_0");
+    (void)kit_alloc(KIT_BYTES);
+    KEDGE_POP();
+}
+
+/* Makes the receipt that `live` needs, from a run of a child, as `kedge verify` would. */
+static inline void kit_allow_live(void)
+{
+    struct receipt receipt = {.shadow_clean = 1, .trap_clean = 1};
+    struct read_capture *capture;
+    struct hintfile_error error;
+    struct hintfile *file;
+
+    REQUIRE_EQ(kit_child(kit_touch_nothing), 0);
+    capture = kit_read();
+    REQUIRE(hintfile_read(kit_hints, &file, &error) == 0);
+    receipt.hints_hash = file->hash;
+    snprintf(receipt.program, sizeof receipt.program, "%s", capture->program);
+    strcpy(receipt.date, "2026-11-21T00:00:00Z");
+    REQUIRE(receipt_write(kit_hints, &receipt) == 0);
+    hintfile_free(file);
+    read_close(capture);
+    REQUIRE(unlink(kit_capture) == 0);
+}
+
+#endif
