@@ -15,6 +15,13 @@ static struct pin *pin_of(const struct pool *pool, uint32_t index) POOL_LOCKED
     return heap_block(pool, index)->flags & BLOCK_PINNED ? lookup_find(&pool->pins, index) : NULL;
 }
 
+uint32_t pin_count(const struct pool *pool, uint32_t index, enum pool_pin kind)
+{
+    const struct pin *pin = pin_of(pool, index);
+
+    return pin ? pin->count[kind] : 0;
+}
+
 int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind)
 {
     struct pin *pin = pin_of(pool, index);

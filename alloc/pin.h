@@ -21,6 +21,9 @@
 /* One pin more on a block. 0 or -ENOMEM. */
 int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 
+/* How many of a kind there are. */
+uint32_t pin_count(const struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
+
 /* One pin less. A block that was kept for it goes its way: PENDING. */
 void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 

@@ -775,6 +775,7 @@ static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
             .size = block->node.size - block->slack,
             .rule = holder ? holder->rule : -1,
             .device = heap_segment_of(pool, block)->heap->device->number,
+            .first = pin_count(pool, index, kind) == 0,
     };
     return pin_add(pool, index, kind);
 }

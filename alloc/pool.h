@@ -213,6 +213,7 @@ struct pool_pinned {
     uint64_t size; /* requested bytes */
     int rule;      /* of the hint that expects an edge for it, -1 = none */
     int device;
+    bool first; /* no pin of this kind stood on it before */
 };
 
 /*

@@ -26,8 +26,10 @@ enum {
     NCCL_SYSTEM_ERROR = 2, /* what NCCL gives where the system has no such thing */
 };
 
+#pragma GCC visibility push(default)
 int ncclCommRegister(void *comm, void *buffer, size_t size, void **ret_handle);
 int ncclCommDeregister(void *comm, void *handle);
+#pragma GCC visibility pop
 
 static _Atomic(void *) real_register;
 static _Atomic(void *) real_deregister;
@@ -111,7 +113,7 @@ int ncclCommRegister(void *comm, void *buffer, size_t size, void **ret_handle)
         return real(comm, buffer, size, ret_handle);
     guard_read_begin();
     (void)pins_collect(&pins, (devptr_t)(uintptr_t)buffer, size, TOUCH_POINTER, NULL);
-    pins_switch_hints_off(&pins, __func__);
+    pins_shared(&pins, __func__, true);
     life_leave(); /* NCCL calls the driver, and our hooks, for memory of its own */
     result = real(comm, buffer, size, ret_handle);
     guard_read_end();

@@ -27,9 +27,12 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
                 (void *)(uintptr_t)ptr, why);
 }
 
-/* The hint that placed or watches the block ends with the request, whatever comes of it (R85). */
+/* The hint that placed or watches the block ends with the request, whatever comes of it, and none is suggested for its site
+ * (R85). */
 static void hint_off(const struct block_info *info, const char *call)
 {
+    if (info->size > 0)
+        conduct_shared(info->base, info->size, info->device);
     if (info->rule >= 0)
         conduct_hint_off(info->rule, call);
 }
@@ -52,7 +55,7 @@ static CUresult may_show(const char *call, devptr_t ptr, const struct block_info
         return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
     hint_off(info, call);
     /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
-    if (info->heap == HEAP_MAPPED && info->rule < 0)
+    if (info->mapped && info->heap == HEAP_MAPPED && info->rule < 0)
         return CUDA_SUCCESS;
     if (info->mapped) {
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");

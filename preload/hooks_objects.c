@@ -30,21 +30,22 @@ static void end(void)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define ENCODE(symbol, params, args, address)                                          \
-    CUresult symbol params                                                             \
-    {                                                                                  \
-        CUresult result = CUDA_ERROR_INVALID_VALUE;                                    \
-        struct pins pins;                                                       \
-        if (!begin(&pins, POOL_PIN_LIVE, SLOT_##symbol))                               \
-            return REAL(symbol) args;                                                  \
-        if (!pins_collect(&pins, (devptr_t)(uintptr_t)(address), 1, TOUCH_POINTER, __func__)) \
-            result = REAL(symbol) args;                                                \
-        if (result == CUDA_SUCCESS)                                                    \
-            pins_keep(&pins);                                                     \
-        else                                                                           \
-            pins_undo(&pins);                                                     \
-        end();                                                                         \
-        return result;                                                                 \
+#define ENCODE(symbol, params, args, address)                                                   \
+    CUresult symbol params                                                                      \
+    {                                                                                           \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                             \
+        struct pins pins;                                                                       \
+        if (!begin(&pins, POOL_PIN_LIVE, SLOT_##symbol))                                        \
+            return REAL(symbol) args;                                                           \
+        if (!pins_collect(&pins, (devptr_t)(uintptr_t)(address), 1, TOUCH_POINTER, __func__))   \
+            result = REAL(symbol) args;                                                         \
+        pins_shared(&pins, __func__, false);                                                    \
+        if (result == CUDA_SUCCESS)                                                             \
+            pins_keep(&pins);                                                                   \
+        else                                                                                    \
+            pins_undo(&pins);                                                                   \
+        end();                                                                                  \
+        return result;                                                                          \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -104,6 +105,7 @@ static bool resource_touches(
 
 static void describe(struct pins *pins, CUresult result, enum pins_owner owner, uint64_t object)
 {
+    pins_shared(pins, NULL, false);
     if (result == CUDA_SUCCESS)
         pins_give(pins, owner, object, 0);
     else
@@ -179,7 +181,7 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_o
     if (!begin(&pins, POOL_PIN_SHOWN, SLOT_cuMulticastBindAddr))
         return REAL(cuMulticastBindAddr)(mc_handle, mc_offset, memptr, size, flags);
     if (!pins_collect(&pins, memptr, size, TOUCH_POINTER, __func__)) {
-        pins_switch_hints_off(&pins, __func__);
+        pins_shared(&pins, __func__, true);
         result = REAL(cuMulticastBindAddr)(mc_handle, mc_offset, memptr, size, flags);
     }
     if (result == CUDA_SUCCESS)

@@ -15,8 +15,10 @@ struct pins_entry {
     devptr_t base;
     uint64_t alloc_seq;
     uint64_t part;
+    uint64_t size;
     int rule;
     int device;
+    bool first; /* of its kind on the block */
     enum pool_pin kind;
 };
 
@@ -41,6 +43,8 @@ static bool add(struct pins *pins, const struct pool_pinned *pinned)
     entry->alloc_seq = pinned->alloc_seq;
     entry->rule = pinned->rule;
     entry->device = pinned->device;
+    entry->size = pinned->size;
+    entry->first = pinned->first;
     entry->kind = pins->kind;
     entry->next = pins->first;
     pins->first = entry;
@@ -251,9 +255,12 @@ uint64_t pins_find_part(enum pins_owner owner, uint64_t part)
     return id;
 }
 
-void pins_switch_hints_off(const struct pins *pins, const char *call)
+void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
 {
-    for (const struct pins_entry *at = pins->first; at; at = at->next)
-        if (at->rule >= 0)
+    for (const struct pins_entry *at = pins->first; at; at = at->next) {
+        if (at->first)
+            conduct_shared(at->base, at->size, at->device);
+        if (ends_hints && at->rule >= 0)
             conduct_hint_off(at->rule, call);
+    }
 }

@@ -82,8 +82,11 @@ void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id);
 /* The owner that has this part, 0 = none. Looks at all of its kind. */
 uint64_t pins_find_part(enum pins_owner owner, uint64_t part);
 
-/* Rules whose blocks were collected here are off from now on, one line each (R85). */
-void pins_switch_hints_off(const struct pins *pins, const char *call);
+/*
+ * What was collected is shared with somebody: the capture is told, once per block, so that no hint is suggested for its site;
+ * with `ends_hints`, rules that expect an edge for it are off from now on, one line each (R85).
+ */
+void pins_shared(const struct pins *pins, const char *call, bool ends_hints);
 
 /* What was taken is the owner's again; parts stay what they were. */
 void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id);

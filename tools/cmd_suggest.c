@@ -249,6 +249,8 @@ static void print_text(struct suggestion *s)
     print_sum("are smaller than a physical handle (--min-size) and left alone", &mine->small);
     print_sum("cannot be told apart from blocks that must stay: no hint", &mine->mixed);
     print_sum("have no stack or are not the pool's: no hint", &mine->unplaced);
+    print_sum("are of sites that share their blocks (exports, registrations, descriptors): no hint",
+            &mine->shared);
     if (s->compare.never_count)
         printf("  %zu blocks (%s) are never freed, but not because of an anchor: no hint\n",
                 s->compare.never_count, render_bytes(text[0], s->compare.never_bytes));
@@ -305,6 +307,7 @@ static void print_json(struct suggestion *s)
     json_sum(&json, "small", &s->mine.small);
     json_sum(&json, "mixed", &s->mine.mixed);
     json_sum(&json, "unplaced", &s->mine.unplaced);
+    json_sum(&json, "shared", &s->mine.shared);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)
         json_hint(&json, s, &s->mine.hints[i]);
@@ -327,6 +330,7 @@ static int mine_and_save(struct suggestion *s)
 {
     struct mine_job job = {
             .trace = s->bad.trace,
+            .good = s->good.trace,
             .window = s->window,
             .late = s->compare.late,
             .late_count = s->compare.late_count,

@@ -286,12 +286,22 @@ static void count_hint(
     }
 }
 
+static void note_shared(struct translation *tr, const struct read_event *event)
+{
+    uint32_t block = trace_find_live(tr->trace, event->addr);
+
+    if (block != TRACE_NONE)
+        tr->trace->blocks[block].shared = true;
+}
+
 static void add_hint(struct translation *tr, const struct read_event *event)
 {
     if (event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE)
         add_release(tr, event);
     else
         trace_add_other(tr->trace, thread_of(tr, event->thread));
+    if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
+        note_shared(tr, event);
     if (event->rule >= 0 && (size_t)event->rule < tr->load->hint_count)
         count_hint(tr, event, &tr->load->hints[event->rule]);
 }

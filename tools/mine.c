@@ -351,10 +351,28 @@ static void solve_sites(struct work *work, const struct field *all)
     }
 }
 
+static bool any_shared(const struct trace *trace)
+{
+    for (size_t i = 0; trace && i < trace->block_count; i++)
+        if (trace->blocks[i].shared)
+            return true;
+    return false;
+}
+
+/* Was a block of this site shared with somebody in this run? */
+static bool is_shared_in(const struct trace *trace, uint64_t site)
+{
+    for (size_t i = 0; trace && i < trace->block_count; i++)
+        if (trace->blocks[i].shared && trace->blocks[i].site == site)
+            return true;
+    return false;
+}
+
 /* The late frees that can have hints; the others are counted. */
 static void sort_out_late(struct work *work)
 {
     const struct mine_job *job = work->job;
+    bool look = any_shared(job->trace) || any_shared(job->good);
 
     for (size_t i = 0; i < job->late_count; i++) {
         const struct compare_late *late = &job->late[i];
@@ -364,6 +382,9 @@ static void sort_out_late(struct work *work)
             other = &work->out->small;
         else if (block->site == 0 || block->native)
             other = &work->out->unplaced;
+        else if (look
+                && (is_shared_in(job->trace, block->site) || is_shared_in(job->good, block->site)))
+            other = &work->out->shared;
         if (other) {
             other->count++;
             other->bytes += block->size;

@@ -45,11 +45,13 @@ struct mine {
     struct compare_sum small;       /* below min_size */
     struct compare_sum mixed;       /* no hint tells them apart from what must stay */
     struct compare_sum unplaced;    /* no stack was recorded, or not from the pool */
+    struct compare_sum shared;      /* at a site that exports, registers or describes its blocks */
     uint64_t max_before, max_after; /* Max of the window without and with the hints */
 };
 
 struct mine_job {
     const struct trace *trace; /* the bad run */
+    const struct trace *good;  /* another one whose shared sites count too, NULL: none */
     struct model_window window;
     const struct compare_late *late;
     size_t late_count;

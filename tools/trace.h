@@ -81,6 +81,7 @@ struct trace_block {
     enum memclass memclass;
     bool native; /* made by the driver itself, not from the pool: no hint can act on it */
     bool stream; /* by the stream entrance */
+    bool shared; /* exported, registered or described: no hint may act on its site (R85) */
 };
 
 struct trace {

@@ -293,7 +293,7 @@ void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, u
             entry->is_released = true;
             *ret_first_release = true;
         }
-        if (entry->slot) {
+        if (entry->slot && rule >= 0) {
             __atomic_store_n(&entry->slot->hint, (uint8_t)what, __ATOMIC_RELAXED);
             __atomic_store_n(&entry->slot->rule, (int32_t)rule, __ATOMIC_RELAXED);
         }

@@ -271,8 +271,8 @@ enum format_hint_what {
     FORMAT_HINT_UNMAPPED,      /* live: storage gone; trap: access gone */
     FORMAT_HINT_LATE_TOUCH,    /* shadow: used after the edge */
     FORMAT_HINT_VIOLATION,     /* trap, live: a call that touches it was stopped */
-    FORMAT_HINT_SKIPPED,       /* matched, not acted upon (small, pinned, exported ...) */
-    FORMAT_HINT_REFUSED,       /* kedge or the driver could not do it */
+    FORMAT_HINT_SKIPPED, /* matched, not acted upon (small, pinned ...); without a rule: shared with somebody (R85) */
+    FORMAT_HINT_REFUSED, /* kedge or the driver could not do it */
     FORMAT_HINT_COUNT,
 };
 

@@ -430,6 +430,7 @@ TEST(r80_a_tensor_map_pins_its_memory_for_good)
             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
     KEDGE_POP();
     must_be_kept(ptr);
+    CHECK_EQ(kit_shared(ptr), 1); /* for `kedge suggest` */
     must_be_freed(ptr);
     CU_OK(cu->cuCtxSynchronize());
     KEDGE_PUSH("PHASE_1");
@@ -504,6 +505,29 @@ static int show_range(CUdeviceptr ptr, size_t size)
 
     return (int)KIT_CU(cuMemGetHandleForAddressRange)(
             &fd, ptr, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+}
+
+/* Without any hint, a run says which blocks were shared, once each, so that none is suggested for their sites. */
+TEST(r85_a_capture_names_what_was_shared)
+{
+    CUdeviceptr exported, ranged, described, other;
+    CUipcMemHandle handle;
+
+    kit_files("shared");
+    client_init();
+    exported = kit_alloc(64 * MB);
+    ranged = kit_alloc(64 * MB);
+    described = kit_alloc(1 * MB);
+    other = kit_alloc(1 * MB);
+    CU_OK(cu->cuIpcGetMemHandle(&handle, exported));
+    (void)show_range(ranged, 65536);
+    (void)texture_of(described);
+    (void)texture_of(described);
+    CHECK_GE(kit_shared(exported), 1);
+    CHECK_GE(kit_shared(ranged), 1);
+    CHECK_EQ(kit_shared(described), 1);
+    CHECK_EQ(kit_shared(other), 0);
+    kit_clean_up();
 }
 
 /* An export that the driver refuses leaves no pin. */
@@ -594,6 +618,38 @@ TEST(r80_r85_a_buffer_that_nccl_registers_is_pinned)
     CHECK_EQ(*calls, 2);
     /* what NCCL does not take is not pinned */
     CHECK_NE(do_register(NULL, (void *)(uintptr_t)kit_alloc(512), 512, &handle), 0);
+    kit_clean_up();
+}
+
+TEST(r80_a_library_that_is_linked_with_nccl_is_seen_too)
+{
+    void *library = dlopen(NCCL_USER_PATH, RTLD_NOW | RTLD_LOCAL);
+    register_fn do_register;
+    deregister_fn deregister;
+    CUdeviceptr kept, released;
+    void *handle = NULL;
+
+    REQUIRE(library);
+    start("linked", "trap");
+    do_register = (register_fn)dlsym(library, "user_register");
+    deregister = (deregister_fn)dlsym(library, "user_deregister");
+    REQUIRE(do_register && deregister);
+    kept = kit_alloc(32 * MB);
+    released = kit_alloc(32 * MB);
+    CHECK_EQ(do_register(&handle, (void *)(uintptr_t)released, 4096, &handle), 0);
+    CHECK_EQ(deregister(&handle, handle), 0);
+    CHECK_EQ(do_register(&handle, (void *)(uintptr_t)kept, 4096, &handle), 0);
+    CHECK_GE(kit_shared(kept), 1);
+    must_be_freed(kept);
+    must_be_freed(released);
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 4; i++) {
+        CUdeviceptr next = kit_alloc(32 * MB);
+
+        CHECK_NE(next, kept);
+        handle = next == released ? NULL : handle;
+    }
+    CHECK(handle == NULL); /* that one came back */
     kit_clean_up();
 }
 

@@ -90,17 +90,29 @@ static inline struct read_capture *kit_read(void)
     return capture;
 }
 
-/* How often this was told of the block at `ptr` (0: of any). */
-static inline unsigned kit_told(enum format_hint_what what, CUdeviceptr ptr)
+static inline unsigned kit_count(enum format_hint_what what, CUdeviceptr ptr, bool by_rule)
 {
     struct read_capture *capture = kit_read();
     unsigned n = 0;
 
     for (size_t i = 0; i < capture->event_count; i++)
         n += capture->event[i].kind == FORMAT_EVENT_HINT && capture->event[i].what == what
+                && (capture->event[i].rule >= 0) == by_rule
                 && (ptr == 0 || capture->event[i].addr == ptr);
     read_close(capture);
     return n;
+}
+
+/* How often this was told by a hint of the block at `ptr` (0: of any). */
+static inline unsigned kit_told(enum format_hint_what what, CUdeviceptr ptr)
+{
+    return kit_count(what, ptr, true);
+}
+
+/* How often it was told that the block is shared with somebody. */
+static inline unsigned kit_shared(CUdeviceptr ptr)
+{
+    return kit_count(FORMAT_HINT_SKIPPED, ptr, false);
 }
 
 /* In a child that has no CUDA yet; its status. */

@@ -68,6 +68,7 @@ static struct mine mined(const struct pair *p)
 
     compare_runs(&g, &b, &c);
     struct mine_job job = {.trace = p->bad.trace,
+            .good = p->good.trace,
             .window = b.window,
             .late = c.late,
             .late_count = c.late_count,
@@ -282,6 +283,30 @@ TEST(blocks_without_a_stack_get_no_hint)
     CHECK_EQ(m.unplaced.count, 1);
     mine_done(&m);
     pair_end(p);
+}
+
+/* In either run: the next one may export a block that this one did not. */
+TEST(r85_a_site_that_shared_a_block_gets_no_hint)
+{
+    for (int which = 0; which < 3; which++) {
+        struct pair *p = pair_begin();
+        uint32_t block;
+
+        enter(p, "A");
+        block = late(p, 1, 4 * MB);
+        (void)late(p, 1, 4 * MB);
+        (void)late(p, 2, 4 * MB);
+        leave(p);
+        if (which == 1)
+            p->bad.trace->blocks[block].shared = true;
+        if (which == 2)
+            p->good.trace->blocks[0].shared = true;
+        struct mine m = mined(p);
+        CHECK_EQ(m.shared.count, which ? 2 : 0);
+        CHECK_EQ(m.covered.count, which ? 1 : 3);
+        mine_done(&m);
+        pair_end(p);
+    }
 }
 
 /* Freed by good after the inner anchor and before the outer one's exit: only the outer exit is proved. */
