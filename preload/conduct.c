@@ -712,6 +712,58 @@ bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what
     return guard_thread.pins && pins_collect(guard_thread.pins, ptr, size, how, what);
 }
 
+/* One side of a copy. */
+struct side {
+    CUcontext context;
+    int device;
+    bool hinted;
+};
+
+static bool is_hinted(devptr_t ptr, struct side *ret_side)
+{
+    struct context context;
+    struct block_info info;
+
+    if (pool_find(pool, ptr, &info) != 0 || info.heap != HEAP_PRIVATE
+            || !context_of_generation(info.owner, &context))
+        return false;
+    *ret_side = (struct side){context.handle, info.device, true};
+    return true;
+}
+
+/* Memory that is not hinted: the driver knows whose it is, unless it belongs to no context. */
+static bool is_plain(devptr_t ptr, struct side *ret_side)
+{
+    *ret_side = (struct side){NULL, -1, false};
+    return REAL(cuPointerGetAttribute)(&ret_side->context, CU_POINTER_ATTRIBUTE_CONTEXT, ptr)
+            == CUDA_SUCCESS
+            && REAL(cuPointerGetAttribute)(
+                       &ret_side->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr)
+            == CUDA_SUCCESS
+            && ret_side->context;
+}
+
+bool conduct_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src)
+{
+    struct side to = {.hinted = false};
+    struct side from = {.hinted = false};
+    struct context here;
+
+    if (!sidecar.acts)
+        return false;
+    (void)is_hinted(dst, &to);
+    (void)is_hinted(src, &from);
+    if ((!to.hinted && !from.hinted) || context_here(&here) != 0)
+        return false;
+    if ((!to.hinted && !is_plain(dst, &to)) || (!from.hinted && !is_plain(src, &from)))
+        return false;
+    if (to.device == here.device && from.device == here.device)
+        return false;
+    *ret_dst = to.context;
+    *ret_src = from.context;
+    return true;
+}
+
 void conduct_stop_hints(const char *why)
 {
     if (!sidecar.acts || atomic_exchange(&hints_stopped, true))

@@ -78,6 +78,12 @@ enum touch {
  */
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
 
+/*
+ * A copy between device addresses whose one side is a hinted block that another device or context's device has no access to,
+ * though natively it would be plain memory that every copy reaches: true, and the contexts to copy between (R85).
+ */
+bool conduct_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src);
+
 /* What conduct_touch does with a hit: tells it, and says whether the call must not be made. */
 bool conduct_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
 

@@ -26,8 +26,10 @@ enum {
     NCCL_SYSTEM_ERROR = 2, /* what NCCL gives where the system has no such thing */
 };
 
+#pragma GCC visibility push(default)
 int ncclCommRegister(void *comm, void *buffer, size_t size, void **ret_handle);
 int ncclCommDeregister(void *comm, void *handle);
+#pragma GCC visibility pop
 
 static _Atomic(void *) real_register;
 static _Atomic(void *) real_deregister;

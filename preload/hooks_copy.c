@@ -151,10 +151,36 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* clang-format off */
-SUBMIT_PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),
-        either(dst, src, size, __func__))
-SUBMIT_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
-        (dst, src, size, stream), either(dst, src, size, __func__))
+/* Between devices some of these are copies between peers, which a hinted block needs and plain memory does not (R85). */
+#define SUBMIT_PEERS(symbol, peer, params, args, peer_args, on_stream, per_thread)           \
+    CUresult symbol params                                                                   \
+    {                                                                                        \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                          \
+        CUcontext to, from;                                                                  \
+        struct submit submit;                                                                \
+        if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
+            return REAL(symbol) args;                                                        \
+        if (!either(dst, src, size, __func__))                                               \
+            result = conduct_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
+        return submit_end(&submit, result);                                                  \
+    }
+#define SUBMIT_PEERS_NOW(symbol, suffix)                                                     \
+    SUBMIT_PEERS(symbol##suffix, cuMemcpyPeer##suffix,                                       \
+            (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),               \
+            (dst, to, src, from, size), SUBMIT_NO_STREAM, false)
+#define SUBMIT_PEERS_ASYNC(symbol, suffix, per_thread)                                       \
+    SUBMIT_PEERS(symbol##suffix, cuMemcpyPeerAsync##suffix,                                  \
+            (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),                \
+            (dst, src, size, stream), (dst, to, src, from, size, stream), stream, per_thread)
+
+SUBMIT_PEERS_NOW(cuMemcpy, )
+SUBMIT_PEERS_NOW(cuMemcpy, _ptds)
+SUBMIT_PEERS_NOW(cuMemcpyDtoD_v2, )
+SUBMIT_PEERS_NOW(cuMemcpyDtoD_v2, _ptds)
+SUBMIT_PEERS_ASYNC(cuMemcpyAsync, , false)
+SUBMIT_PEERS_ASYNC(cuMemcpyAsync, _ptsz, true)
+SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, , false)
+SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, _ptsz, true)
 SUBMIT_PTDS(cuMemcpyPeer,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size),
         (dst, dst_ctx, src, src_ctx, size), either(dst, src, size, __func__))
@@ -172,10 +198,6 @@ SUBMIT_PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, sr
 SUBMIT_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
         (dst, src, size, stream),
         touches(dst, size, __func__) || conduct_touch(src, size, TOUCH_POINTER, __func__))
-SUBMIT_PTDS(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),
-        either(dst, src, size, __func__))
-SUBMIT_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
-        (dst, src, size, stream), either(dst, src, size, __func__))
 SUBMIT_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t size),
         (dst, dst_offset, src, size), conduct_touch(src, size, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t src_offset, size_t size),

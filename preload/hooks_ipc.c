@@ -27,12 +27,6 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
                 (void *)(uintptr_t)ptr, why);
 }
 
-/* What natively is no address any more: the block was freed, and is only waiting. */
-static bool is_gone(const struct block_info *info)
-{
-    return info->state == HOLDER_GONE || info->size == 0;
-}
-
 /* The hint that placed or watches the block ends with the request, whatever comes of it, and none is suggested for its site
  * (R85). */
 static void hint_off(const struct block_info *info, const char *call)
@@ -48,44 +42,39 @@ static bool is_ours(devptr_t ptr, struct block_info *ret_info)
     return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0;
 }
 
-/* 0: as the driver would show it, and its segment then stays its own (R24). Else what the program gets instead. */
-static CUresult may_show(const char *call, devptr_t ptr)
+/* What natively is no address any more: the block was freed, and is only waiting. */
+static bool is_gone(const struct block_info *info)
 {
-    struct block_info info;
-    int r;
+    return info->state == HOLDER_GONE || info->size == 0;
+}
 
-    if (!is_ours(ptr, &info))
-        return CUDA_SUCCESS;
-    if (is_gone(&info))
+/* 0: as the driver would show it; then its segment stays its own (R24). Else what the program gets instead. */
+static CUresult may_show(const char *call, devptr_t ptr, const struct block_info *info)
+{
+    if (is_gone(info))
         return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
-    hint_off(&info, call);
-    if (info.mapped) {
+    hint_off(info, call);
+    /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
+    if (info->mapped && info->heap == HEAP_MAPPED && info->rule < 0)
+        return CUDA_SUCCESS;
+    if (info->mapped) {
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    r = pool_export(conduct_pool(), ptr);
-    if (r == 0)
+    if (pool_export(conduct_pool(), ptr) == 0)
         return CUDA_SUCCESS;
     say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
     return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-/* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
-static bool is_stream_ordered(devptr_t ptr)
-{
-    struct block_info info;
-
-    return conduct_pool() && pool_find(conduct_pool(), ptr, &info) == 0 && !is_gone(&info)
-            && info.heap == HEAP_MAPPED && info.rule < 0;
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcGetMemHandle);
     CUresult result = CUDA_SUCCESS;
+    struct block_info info;
 
-    if (entered && !is_stream_ordered(ptr))
-        result = may_show("cuIpcGetMemHandle", ptr);
+    if (entered && is_ours(ptr, &info))
+        result = may_show("cuIpcGetMemHandle", ptr, &info);
     if (result == CUDA_SUCCESS)
         result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
     if (entered)

@@ -6,7 +6,11 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     target_link_libraries(fake_nccl PRIVATE kedge_flags)
     set_target_properties(fake_nccl PROPERTIES C_VISIBILITY_PRESET default OUTPUT_NAME nccl
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/rules/nccl)
+    add_library(nccl_user MODULE graphs_nccl_user.c)
+    target_link_libraries(nccl_user PRIVATE kedge_flags fake_nccl)
+    set_target_properties(nccl_user PROPERTIES C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/rules/nccl)
     kedge_preload_test(graphs_pins SOURCES graphs_pins_test.c ROUTES dlsym LIBS kedge_read
-        DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>")
-    add_dependencies(graphs_pins_dlsym_test fake_nccl)
+        DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>" NCCL_USER_PATH="$<TARGET_FILE:nccl_user>")
+    add_dependencies(graphs_pins_dlsym_test fake_nccl nccl_user)
 endif()

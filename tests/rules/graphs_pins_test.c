@@ -621,6 +621,38 @@ TEST(r80_r85_a_buffer_that_nccl_registers_is_pinned)
     kit_clean_up();
 }
 
+TEST(r80_a_library_that_is_linked_with_nccl_is_seen_too)
+{
+    void *library = dlopen(NCCL_USER_PATH, RTLD_NOW | RTLD_LOCAL);
+    register_fn do_register;
+    deregister_fn deregister;
+    CUdeviceptr kept, released;
+    void *handle = NULL;
+
+    REQUIRE(library);
+    start("linked", "trap");
+    do_register = (register_fn)dlsym(library, "user_register");
+    deregister = (deregister_fn)dlsym(library, "user_deregister");
+    REQUIRE(do_register && deregister);
+    kept = kit_alloc(32 * MB);
+    released = kit_alloc(32 * MB);
+    CHECK_EQ(do_register(&handle, (void *)(uintptr_t)released, 4096, &handle), 0);
+    CHECK_EQ(deregister(&handle, handle), 0);
+    CHECK_EQ(do_register(&handle, (void *)(uintptr_t)kept, 4096, &handle), 0);
+    CHECK_GE(kit_shared(kept), 1);
+    must_be_freed(kept);
+    must_be_freed(released);
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 4; i++) {
+        CUdeviceptr next = kit_alloc(32 * MB);
+
+        CHECK_NE(next, kept);
+        handle = next == released ? NULL : handle;
+    }
+    CHECK(handle == NULL); /* that one came back */
+    kit_clean_up();
+}
+
 TEST(r80_without_nccl_its_names_are_not_found)
 {
     CHECK(dlsym(RTLD_DEFAULT, "ncclCommRegister") == NULL);

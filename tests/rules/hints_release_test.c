@@ -244,6 +244,56 @@ TEST(r30_hinted_memory_is_open_to_every_enabled_peer)
     kit_clean_up();
 }
 
+/* ---- R85 ------------------------------------------------------------------------------------ */
+
+/* Natively the block would be plain memory, which every copy reaches; mapped, only its own device does. */
+static void copy_between_devices(const char *mode)
+{
+    unsigned char bytes[64];
+    CUdeviceptr hinted, far;
+    CUcontext second;
+
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    kit_hint("between", mode);
+    client_init();
+    KEDGE_PUSH("PHASE_0");
+    hinted = kit_alloc(KIT_BYTES);
+    CU_OK(cu->cuMemsetD8_v2(hinted, 0x44, KIT_BYTES));
+    CU_OK(cu->cuCtxSynchronize());
+    CU_OK(cu->cuDevicePrimaryCtxRetain(&second, 1));
+    CU_OK(cu->cuCtxSetCurrent(second));
+    far = kit_alloc(1 * MB);
+    CU_OK(cu->cuMemsetD8_v2(far, 0, 1 * MB));
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU_OK(cu->cuCtxSynchronize());
+    CU_OK(cu->cuMemcpyDtoD_v2(far, hinted, 64));
+    CU_OK(cu->cuMemcpyDtoDAsync_v2(far + 64, hinted, 64, stream));
+    CU_OK(KIT_CU(cuMemcpy)(far + 128, hinted, 64));
+    CU_OK(KIT_CU(cuMemcpyAsync)(far + 192, hinted, 64, stream));
+    CU_OK(cu->cuMemcpyDtoD_v2(hinted + 4096, hinted, 64)); /* from the other device's context */
+    CU_OK(cu->cuCtxSynchronize());
+    for (CUdeviceptr at = far; at < far + 256; at += 64) {
+        memset(bytes, 0, sizeof bytes);
+        CU_OK(cu->cuMemcpyDtoH_v2(bytes, at, sizeof bytes));
+        CHECK_EQ(bytes[0], 0x44);
+        CHECK_EQ(bytes[63], 0x44);
+    }
+    KEDGE_POP();
+    kit_clean_up();
+}
+
+TEST(r85_copies_between_devices_reach_hinted_blocks)
+{
+    copy_between_devices("trap");
+    CHECK_GT(client_calls("cuMemcpyPeer") + client_calls("cuMemcpyPeerAsync"), 0);
+}
+
+TEST(r85_copies_between_devices_without_hints_are_as_they_were)
+{
+    copy_between_devices("off");
+    CHECK_EQ(client_calls("cuMemcpyPeer") + client_calls("cuMemcpyPeerAsync"), 0);
+}
+
 /* ---- R86 ------------------------------------------------------------------------------------ */
 
 TEST(r86_a_pointer_sized_parameter_stops_in_live_too)

@@ -20,6 +20,7 @@ struct race {
     struct bench *b;
     struct rule rules[2];
     atomic_uint anchor;
+    atomic_uint shown;
     atomic_bool stop;
     pthread_mutex_t mutex; /* guards `taken` */
     struct range taken[THREADS * LIVE];
@@ -32,6 +33,8 @@ struct worker {
     pthread_t thread;
     devptr_t live[LIVE];
     uint64_t stream[LIVE];
+    struct pool_pinned pinned[LIVE]; /* base 0: none */
+    enum pool_pin kind[LIVE];
     struct rule *rule;
 };
 
@@ -102,7 +105,9 @@ static void give(struct worker *w, unsigned i)
         (void)driver->stream_wait_fence(driver->self, request.stream, fence);
         driver->fence_put(driver->self, fence);
     }
-    leave(w->race, w->number * LIVE + i);
+    /* what was shown is nobody's before it is taken back (R24) */
+    if (!w->pinned[i].base || w->kind[i] != POOL_PIN_SHOWN)
+        leave(w->race, w->number * LIVE + i);
     CHECK_EQ(pool_free(w->race->b->pool, w->live[i], &request, &told), 0);
     w->live[i] = 0;
 }
@@ -118,6 +123,32 @@ static void look(struct worker *w, unsigned i)
     CHECK_EQ(info.base, w->live[i]);
     (void)pool_touch(w->race->b->pool, w->live[i], 100, &hit);
     (void)pool_touch(w->race->b->pool, w->live[i] - 64 * MiB, 128 * MiB, &hit);
+}
+
+/* Somebody relies on the block, or does no more; the pin may outlive the program's hold. */
+static void pin(struct worker *w, unsigned i)
+{
+    struct pool_hit hit;
+
+    if (w->pinned[i].base) {
+        if (!w->live[i] && w->kind[i] == POOL_PIN_SHOWN)
+            leave(w->race, w->number * LIVE + i);
+        pool_unpin(w->race->b->pool, w->pinned[i].base, w->pinned[i].alloc_seq, w->kind[i]);
+        w->pinned[i].base = 0;
+    } else if (w->live[i]) {
+        w->kind[i] = (enum pool_pin)(next_random(w) % POOL_PIN_COUNT);
+        if (pool_pin(w->race->b->pool, w->live[i], 1, w->kind[i], &w->pinned[i], &hit) != 0)
+            w->pinned[i].base = 0;
+        else if (w->kind[i] == POOL_PIN_SHOWN)
+            atomic_fetch_add(&w->race->shown, 1);
+    }
+}
+
+/* What is pinned is there: no edge has released it (R80). */
+static void use_pinned(struct worker *w, unsigned i)
+{
+    if (w->live[i] && w->pinned[i].base)
+        CHECK(fake_is_accessible(w->race->b->fake, w->live[i], 512));
 }
 
 /* A submission as preload makes it: inside a reader section, and not on what is released. */
@@ -157,11 +188,11 @@ static void *program(void *arg)
 
         if (step % 200 == 199)
             pass_edge(w->race);
-        switch (next_random(w) % 8) {
+        switch (next_random(w) % 9) {
         case 0:
         case 1:
         case 2:
-            if (!w->live[i])
+            if (!w->live[i] && !w->pinned[i].base)
                 take(w, i);
             break;
         case 3:
@@ -171,6 +202,10 @@ static void *program(void *arg)
             break;
         case 5:
             look(w, i);
+            use_pinned(w, i);
+            break;
+        case 6:
+            pin(w, i);
             break;
         default:
             use(w, i);
@@ -180,6 +215,8 @@ static void *program(void *arg)
     for (unsigned i = 0; i < LIVE; i++) {
         if (w->live[i])
             give(w, i);
+        if (w->pinned[i].base)
+            pin(w, i);
     }
     return NULL;
 }
@@ -279,6 +316,9 @@ static void run_race(uint64_t memory, bool no_vmm)
         CHECK_GT(stats.allocs, 1000);
         CHECK_GT(stats.epochs, 10);
         CHECK_GT(stats.trims, 0);
+        CHECK_GT(stats.quarantined_high, 0);
+        CHECK_GT(atomic_load(&race->shown), 0);
+        CHECK_EQ(stats.quarantined, 0); /* every pin was taken back */
         if (!no_vmm)
             CHECK_GT(stats.released_count, 0);
     }
