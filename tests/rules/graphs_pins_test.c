@@ -188,6 +188,39 @@ TEST(r80_only_the_captured_stream_pins)
     kit_clean_up();
 }
 
+/* Outside captures, and without hints, a submission is one load, one branch and the driver: nothing is asked, nothing pinned. */
+TEST(r66_no_submission_asks_about_captures_while_there_is_none)
+{
+    uint64_t asked, params;
+    CUdeviceptr ptr;
+    CUfunction sum;
+    CUgraph graph;
+
+    kit_files("cost");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    sum = client_sum_kernel();
+    ptr = kit_alloc(1 * MB);
+    for (int round = 0; round < 2; round++) {
+        asked = client_calls("cuStreamGetCaptureInfo") + client_calls("cuStreamIsCapturing");
+        params = client_calls("cuFuncGetParamInfo") + client_calls("cuKernelGetParamInfo");
+        for (int i = 0; i < 50; i++) {
+            CU_OK(cu->cuMemsetD8Async(ptr, 1, 64, stream));
+            CU_OK(client_sum(sum, ptr, ptr + 64, 64, stream));
+        }
+        CHECK_EQ(client_calls("cuStreamGetCaptureInfo") + client_calls("cuStreamIsCapturing"),
+                asked);
+        CHECK_EQ(client_calls("cuFuncGetParamInfo") + client_calls("cuKernelGetParamInfo"), params);
+        begin_capture(); /* and again after one */
+        CU_OK(client_sum(sum, ptr, ptr + 64, 64, stream));
+        graph = end_capture();
+        CHECK_GT(client_calls("cuStreamGetCaptureInfo") + client_calls("cuStreamIsCapturing"),
+                asked);
+        CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    }
+    kit_clean_up();
+}
+
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
 static CUDA_MEMSET_NODE_PARAMS set_of(CUdeviceptr ptr)
