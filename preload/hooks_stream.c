@@ -43,8 +43,7 @@ static void began(CUresult result, CUstream stream, bool per_thread)
         (void)stream_here(stream, per_thread, &named);
         graph = captured_graph(special(stream, per_thread));
     }
-    gate_begin_leave(
-            runs, (uintptr_t)special(stream, per_thread), named.context, (uintptr_t)graph);
+    gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), named.context, (uintptr_t)graph);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
