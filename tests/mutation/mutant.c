@@ -133,16 +133,23 @@ __attribute__((destructor)) static void write_figures(void)
 /* Fences are pointers, so their lowest bits are free for a note on what they are. */
 enum {
     NOTE_PASSED = 1,
+    NOTE_EPOCH = 2,
+    NOTES = NOTE_PASSED | NOTE_EPOCH,
 };
 
 static struct driver real;
 
 static int record_epoch(void *self, uint64_t *ret_fence)
 {
-    int r = real.fence_record(self, ret_fence);
+    int r;
 
-    if (r == 0 && is_off[MUTANT_EPOCH])
-        *ret_fence |= NOTE_PASSED;
+    if (is_off[MUTANT_DRAIN]) {
+        *ret_fence = NOTE_PASSED; /* of no fence at all */
+        return 0;
+    }
+    r = real.fence_record(self, ret_fence);
+    if (r == 0)
+        *ret_fence |= is_off[MUTANT_EPOCH] ? NOTES : NOTE_EPOCH;
     return r;
 }
 
@@ -157,24 +164,26 @@ static int record_point(void *self, uint64_t identity, uint64_t *ret_fence)
 
 static int query(void *self, uint64_t fence)
 {
-    return fence & NOTE_PASSED ? 0 : real.fence_query(self, fence);
+    return fence & NOTE_PASSED ? 0 : real.fence_query(self, fence & ~(uint64_t)NOTES);
 }
 
 static int wait_for(void *self, uint64_t fence, uint32_t timeout_ms)
 {
-    return fence & NOTE_PASSED ? 0 : real.fence_wait(self, fence, timeout_ms);
+    return fence & NOTE_PASSED ? 0
+                               : real.fence_wait(self, fence & ~(uint64_t)NOTES, timeout_ms);
 }
 
 static int stream_wait(void *self, uint64_t identity, uint64_t fence)
 {
-    return is_off[MUTANT_WAIT]
-            ? 0
-            : real.stream_wait_fence(self, identity, fence & ~(uint64_t)NOTE_PASSED);
+    if (is_off[MUTANT_WAIT] || (is_off[MUTANT_WHOLE] && fence & NOTE_EPOCH))
+        return 0;
+    return real.stream_wait_fence(self, identity, fence & ~(uint64_t)NOTES);
 }
 
 static void put(void *self, uint64_t fence)
 {
-    real.fence_put(self, fence & ~(uint64_t)NOTE_PASSED);
+    if (fence & ~(uint64_t)NOTES)
+        real.fence_put(self, fence & ~(uint64_t)NOTES);
 }
 
 /* ---- between two objects -------------------------------------------------------------------- */
@@ -218,7 +227,13 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
         struct outcome *ret)
 {
     struct pool_free_request changed = *request;
+    struct block_info info;
 
+    if (is_off[MUTANT_PLAIN_FREE] && request->entrance == ENTRANCE_SYNC
+            && pool_find(pool, ptr, &info) == 0 && info.heap == HEAP_MAPPED) {
+        changed.entrance = ENTRANCE_STREAM;
+        changed.stream = info.stream;
+    }
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
     changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
     return __real_pool_free(pool, ptr, &changed, ret);
@@ -265,7 +280,7 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
 {
     static _Atomic(uint64_t) first_stream;
     static _Atomic(uint64_t) first_thread_stream;
-    int r = __real_stream_here(handle, per_thread_call, ret_stream);
+    int r = __real_stream_here(handle, per_thread_call && !is_off[MUTANT_PTSZ], ret_stream);
 
     if (r == 0 && ret_stream->per_thread)
         thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
@@ -365,4 +380,64 @@ void __wrap_gate_fence_leave(void)
 {
     if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT])
         __real_gate_fence_leave();
+}
+
+void __real_pool_context_going(struct pool *pool, uint64_t context);
+void __wrap_pool_context_going(struct pool *pool, uint64_t context);
+void __real_pool_context_gone(struct pool *pool, uint64_t context);
+void __wrap_pool_context_gone(struct pool *pool, uint64_t context);
+
+void __wrap_pool_context_going(struct pool *pool, uint64_t context)
+{
+    if (is_off[MUTANT_EARLY_END])
+        __real_pool_context_gone(pool, context);
+    else if (!is_off[MUTANT_CONTEXT_GONE])
+        __real_pool_context_going(pool, context);
+}
+
+void __wrap_pool_context_gone(struct pool *pool, uint64_t context)
+{
+    if (!is_off[MUTANT_CONTEXT_GONE])
+        __real_pool_context_gone(pool, context);
+}
+
+bool __real_context_is_ending(void);
+bool __wrap_context_is_ending(void);
+
+bool __wrap_context_is_ending(void)
+{
+    return !is_off[MUTANT_ENDING] && __real_context_is_ending();
+}
+
+void __real_pool_freeze(struct pool *pool);
+void __wrap_pool_freeze(struct pool *pool);
+
+void __wrap_pool_freeze(struct pool *pool)
+{
+    if (!is_off[MUTANT_FREEZE])
+        __real_pool_freeze(pool);
+}
+
+void __real_conduct_exported(devptr_t base);
+void __wrap_conduct_exported(devptr_t base);
+
+void __wrap_conduct_exported(devptr_t base)
+{
+    if (!is_off[MUTANT_EXPORTED])
+        __real_conduct_exported(base);
+}
+
+int __real_conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
+int __wrap_conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
+
+int __wrap_conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream)
+{
+    unsigned callback = guard_thread.callback;
+    int r;
+
+    if (is_off[MUTANT_CALLBACK])
+        guard_thread.callback = 0;
+    r = __real_conduct_free(ptr, entrance, stream);
+    guard_thread.callback = callback;
+    return r;
 }
