@@ -335,11 +335,11 @@ static int check_recent(
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
     uint32_t blocks = heap->small.count + heap->clean.count + heap->gaps.count
-            + heap->hint_gaps.count + heap->idle.count + heap->recent_count;
+            + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count;
 
     if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
                         || bestfit_check(&heap->gaps) != 0 || bestfit_check(&heap->hint_gaps) != 0
-                        || bestfit_check(&heap->idle) != 0,
+                        || bestfit_check(&heap->idle) != 0 || bestfit_check(&heap->sealed) != 0,
                 "an index of free blocks is broken", ret_what))
         return -EINVAL;
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {

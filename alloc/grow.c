@@ -2,6 +2,7 @@
 #include "alloc/grow.h"
 
 #include "alloc/drive.h"
+#include "alloc/trim.h"
 
 /* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
 #define RANGE_UNKNOWN (UINT64_C(64) << 30)
@@ -62,11 +63,14 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 {
     struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
-    uint64_t granularity = heap->device->granularity;
+    uint64_t granularity;
     uint32_t number = 0;
     uint32_t *slot;
     int r = 0;
 
+    lock_take(&pool->lock);
+    granularity = heap->device->granularity;
+    lock_drop(&pool->lock);
     if (granularity == 0) {
         r = drive_granularity(pool, heap->device->number, &granularity);
         if (r == 0 && (granularity == 0 || (granularity & (granularity - 1)) != 0))
@@ -108,6 +112,8 @@ static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LO
     uint64_t chunk =
             heap_round(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
+    if (serve->want.whole)
+        return exact;
     /* A chunk only as long as what it holds too much is small beside what is live anyway. */
     if (chunk > exact && device->reserved + chunk <= high + high / 20)
         return chunk;
@@ -150,6 +156,7 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     like.context = heap->kind != HEAP_PLAIN && request->context ? request->context : request->owner;
     lock_drop(&pool->lock);
 
+    trim_sealed(pool, heap);
     r = get_plain(pool, &like, request->device);
     if (r != 0)
         return r;

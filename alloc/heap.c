@@ -18,7 +18,6 @@ static struct heap *new_heap(
     heap->kind = kind;
     heap->owner = owner;
     heap->device = &pool->devices[device];
-    heap->device->number = device;
     heap->attrs.reuse_event_dependencies = true;
     heap->attrs.reuse_opportunistic = true;
     heap->attrs.reuse_internal_dependencies = true;
@@ -27,6 +26,7 @@ static struct heap *new_heap(
     bestfit_init(&heap->gaps, &pool->blocks);
     bestfit_init(&heap->hint_gaps, &pool->blocks);
     bestfit_init(&heap->idle, &pool->blocks);
+    bestfit_init(&heap->sealed, &pool->blocks);
     if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
         meta_put(heap, sizeof(*heap));
         return NULL;
@@ -367,6 +367,8 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
         return &heap->idle;
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
+    if (segment->sealed)
+        return &heap->sealed;
     if (block->stream)
         return &heap_class(heap, block->stream)->fit;
     return segment->small ? &heap->small : &heap->clean;
@@ -537,9 +539,32 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     return index;
 }
 
+/* A free segment of exactly this size. */
+static uint32_t find_whole(
+        const struct pool *pool, const struct heap *heap, uint64_t size) POOL_LOCKED
+{
+    devptr_t from = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(&heap->clean, size, from)) != 0) {
+        const struct block *block = heap_block(pool, index);
+        const struct segment *segment = heap_segment_of(pool, block);
+
+        if (block->node.size != size)
+            return 0;
+        if (segment->size == size && segment->raw_base == block->node.base)
+            return index;
+        from = block->node.base + 1;
+    }
+    return 0;
+}
+
 static uint32_t find_free(
         const struct pool *pool, struct heap *heap, const struct heap_want *want) POOL_LOCKED
 {
+    if (want->whole)
+        return find_whole(pool, heap, want->size);
+
     const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
     uint32_t index = class ? bestfit_find(&class->fit, want->size, want->align) : 0;
     uint32_t other =
@@ -589,13 +614,15 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
 {
     uint64_t best = UINT64_MAX;
 
+    if (want->whole)
+        return -ENOENT; /* in a segment of one class free neighbours are one block already */
     heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
         uint32_t first = 0;
         uint64_t bytes = 0;
 
-        if (segment->kind == SEGMENT_HINT || segment->small || segment->dead)
+        if (segment->kind == SEGMENT_HINT || segment->small || segment->sealed || segment->dead)
             continue;
         for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
             const struct block *block = heap_block(pool, at);

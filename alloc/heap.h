@@ -106,6 +106,7 @@ struct segment {
     struct starts starts;
     enum segment_kind kind;
     bool small;
+    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
@@ -158,7 +159,7 @@ struct device {
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
     uint64_t granularity; /* 0 = not asked yet */
-    int number;
+    int number;           /* fixed at creation */
 };
 
 struct heap {
@@ -180,6 +181,7 @@ struct heap {
     bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
     bool held;     /* counted in busy: its context dies, but work of it still runs */
     struct bestfit small, clean, gaps, hint_gaps, idle;
+    struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
     uint32_t recent_count; /* in all of them, those of streams included */
     uint64_t recent_bytes;
@@ -425,7 +427,7 @@ static inline void heap_put_recent(
     uint64_t size = block->node.size;
     uint32_t *slot;
 
-    if (size > RECENT_MAX) {
+    if (size > RECENT_MAX || segment->sealed) {
         (void)heap_put(pool, index, stream, point);
         return;
     }
@@ -470,6 +472,7 @@ struct heap_want {
     uint64_t align;
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
+    bool whole;      /* a segment of its own, all of it (R16) */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 
@@ -506,8 +509,8 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
-/* The storage that a live block takes at best: on a plain heap a large one starts on a granule and has its granules for
- * itself, as an allocation of the driver's own would. */
+/* The storage that a live block would take as an allocation of the driver's own: on a plain heap a large one has its
+ * granules for itself. (Ours may share the last one with a neighbour.) */
 static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
 {
     return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE

@@ -76,6 +76,8 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->driver = *driver;
     pool->opts = *opts;
     lock_init(&pool->lock, LOCK_RANK_POOL);
+    for (int i = 0; i < POOL_DEVICES_MAX; i++)
+        pool->devices[i].number = i;
     r = slab_init(&pool->blocks, sizeof(struct block), BLOCKS_MAX);
     if (r == 0)
         r = slab_init(&pool->segments, sizeof(struct segment), SEGMENTS_MAX);
@@ -367,13 +369,37 @@ static inline bool free_quickly(struct pool *pool, struct heap *heap, uint32_t i
     return true;
 }
 
+/* In a child nothing but the granules may be looked at; else a block that was not freed is told from the rest. The driver
+ * may say what the others are, unless it would take the address for a segment of ours. */
+static int find_frozen(struct pool *pool, devptr_t ptr)
+{
+    uint32_t number = granule_segment(&pool->granules, ptr);
+    const struct segment *segment;
+    uint32_t index;
+    int r = 0;
+
+    if (!number)
+        return -ENOENT;
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return 0;
+    lock_take(&pool->lock);
+    number = granule_segment(&pool->granules, ptr);
+    segment = heap_segment(pool, number);
+    index = number ? starts_at(&segment->starts, ptr - segment->base) : 0;
+    if (!index || heap_block(pool, index)->state != BLOCK_LIVE)
+        r = number && ptr == segment->raw_base ? -EINVAL : -ENOENT;
+    lock_drop(&pool->lock);
+    return r;
+}
+
 static __attribute__((noinline)) int free_frozen(
         struct pool *pool, devptr_t ptr, struct outcome *ret)
 {
-    if (!granule_segment(&pool->granules, ptr))
-        return -ENOENT;
-    *ret = (struct outcome){.kind = OUTCOME_FREE, .ptr = ptr, .rule = -1};
-    return 0;
+    int r = find_frozen(pool, ptr);
+
+    if (r == 0)
+        *ret = (struct outcome){.kind = OUTCOME_FREE, .ptr = ptr, .rule = -1};
+    return r;
 }
 
 int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
@@ -475,6 +501,64 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
         fill_info(pool, heap_block(pool, index), ptr, ret);
     lock_drop(&pool->lock);
     return index ? 0 : -ENOENT;
+}
+
+/* Free blocks of a segment leave the index that requests look into for the one that they do not. Those that are freed
+ * later go there by themselves (heap_put). */
+static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
+{
+    uint32_t pulled = 0;
+
+    heap_settle(pool, segment->heap);
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        struct block *block = heap_block(pool, at);
+
+        if (block->state != BLOCK_FREE)
+            continue;
+        heap_pull(pool, at);
+        block->chain = pulled;
+        pulled = at;
+    }
+    segment->sealed = true;
+    while (pulled) {
+        struct block *block = heap_block(pool, pulled);
+        uint32_t next = block->chain;
+
+        block->chain = 0;
+        (void)heap_put(pool, pulled, block->stream, block->seq);
+        pulled = next;
+    }
+}
+
+static int export_locked(struct pool *pool, devptr_t ptr) POOL_LOCKED
+{
+    uint32_t index = heap_find(pool, ptr);
+    struct segment *segment;
+    struct block *block;
+
+    if (!index)
+        return -ENOENT;
+    block = heap_block(pool, index);
+    segment = heap_segment_of(pool, block);
+    if (segment->kind != SEGMENT_PLAIN || block->state != BLOCK_LIVE || block->node.base != ptr)
+        return -EINVAL;
+    if (segment->raw_base != ptr || segment->tenants != 1)
+        return -EBUSY;
+    if (!segment->sealed)
+        seal(pool, segment);
+    return 0;
+}
+
+int pool_export(struct pool *pool, devptr_t ptr)
+{
+    int r;
+
+    if (!granule_segment(&pool->granules, ptr))
+        return -ENOENT;
+    lock_take(&pool->lock);
+    r = export_locked(pool, ptr);
+    lock_drop(&pool->lock);
+    return r;
 }
 
 /* ── hints ── */
@@ -858,13 +942,31 @@ uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
     return trim_device(pool, device, UINT64_MAX);
 }
 
+/* What is free on any device, once what has passed is known to be free. */
+static void trim_all(struct pool *pool)
+{
+    (void)reclaim_poll(pool, true);
+    for (int device = 0; device < POOL_DEVICES_MAX; device++) {
+        bool any;
+
+        lock_take(&pool->lock);
+        any = pool->devices[device].reserved > 0;
+        lock_drop(&pool->lock);
+        if (any)
+            (void)trim_device(pool, device, UINT64_MAX);
+    }
+}
+
 void pool_synchronised(struct pool *pool)
 {
     struct heap *list[HEAPS_LOOK];
     size_t count;
 
-    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed)
+            || pool->opts.trim == POOL_TRIM_NEVER)
         return;
+    if (pool->opts.trim == POOL_TRIM_EAGER)
+        trim_all(pool);
     count = hold_heaps_over(pool, list);
     for (size_t i = 0; i < count; i++) {
         uint64_t keep_bytes, bytes;
@@ -877,7 +979,7 @@ void pool_synchronised(struct pool *pool)
     }
 }
 
-void pool_stream_gone(struct pool *pool, uint64_t stream_key)
+static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
 {
     struct stream *stream;
     uint64_t number;
@@ -895,7 +997,7 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key)
     if (!stream)
         return;
     if (needed)
-        r = reclaim_record(pool, index, &number);
+        r = may_record ? reclaim_record(pool, index, &number) : -ENOENT;
     lock_take(&pool->lock);
     if (lookup_find(&pool->stream_of, stream_key) == stream) {
         if (r != 0)
@@ -907,6 +1009,16 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key)
         heap_forget_streams(pool);
     }
     lock_drop(&pool->lock);
+}
+
+void pool_stream_gone(struct pool *pool, uint64_t stream_key)
+{
+    stream_gone(pool, stream_key, true);
+}
+
+void pool_stream_lost(struct pool *pool, uint64_t stream_key)
+{
+    stream_gone(pool, stream_key, false);
 }
 
 /* A mapped heap without VMM has plain segments of several contexts: those of the dead one go. */

@@ -44,6 +44,13 @@ enum pool_mutation {
     POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
 };
 
+/* When free segments and handles go back to the driver by themselves; on a full device they always do. */
+enum pool_trim {
+    POOL_TRIM_AUTO, /* growth would pass the budget; mapped heaps also at the program's waits (R78) */
+    POOL_TRIM_NEVER,
+    POOL_TRIM_EAGER, /* all of them, whenever the program has waited for the device */
+};
+
 struct pool_opts {
     /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
     uint64_t quantum;
@@ -55,6 +62,8 @@ struct pool_opts {
     /* a large sync request takes no block that is more than so many times its size, unless the device is full:
      * cutting large segments for it would keep them from being given back whole */
     uint64_t cut;
+    enum pool_trim trim;
+    bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
@@ -131,6 +140,14 @@ struct pool_free_request {
  */
 int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
         struct outcome *ret);
+
+/*
+ * The block at ptr is about to be shown to another process, which will see all of its segment: from here on no other block
+ * comes to stand there, and when the last one is freed and passed, the segment goes back to the driver (R24).
+ * 0 · -ENOENT: not ours · -EINVAL: not the beginning of a live block in memory that can be shown · -EBUSY: the segment
+ * has other tenants, or begins elsewhere (R23).
+ */
+int pool_export(struct pool *pool, devptr_t ptr);
 
 /* What is known about an address. */
 struct block_info {
@@ -279,6 +296,10 @@ void pool_synchronised(struct pool *pool);
  * stream's only after this call. */
 void pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
+/* A stream went without a word, or cannot be asked any more: a thread's own stream ends with the thread. No driver call:
+ * what no fence covers yet waits for a full one. */
+void pool_stream_lost(struct pool *pool, uint64_t stream_key);
+
 /* A context is about to die. Its plain heap is forgotten, and its private heap serves nobody any more but stays as it is:
  * work that uses it runs until the context is dead. No driver call. */
 void pool_context_going(struct pool *pool, uint64_t context);
@@ -320,8 +341,8 @@ struct pool_stats {
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    /* the storage that live blocks need at best: whole granules for large plain ones, nothing for what hints
-     * marked dead */
+    /* the storage that the driver itself would hold for the live blocks: whole granules for large plain ones,
+     * nothing for what hints marked dead. The budget is measured by it. A pool may need less. */
     uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */

@@ -323,7 +323,7 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
     r = reclaim_device_points(pool, serve->request->device);
     if (r > 0)
         return r;
-    if (trim_device(pool, serve->request->device, over) > 0)
+    if (pool->opts.trim != POOL_TRIM_NEVER && trim_device(pool, serve->request->device, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
     if (!excess(pool, serve))
         return NEXT;
@@ -627,6 +627,13 @@ static int measure(const struct pool *pool, struct serve *serve)
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
+    serve->want.whole = opts->export_safe && serve->heap->kind == HEAP_PLAIN && !serve->hinted
+            && size >= opts->large;
+    if (serve->want.whole) {
+        serve->want.size = heap_round(size, GRANULE_SIZE);
+        serve->want.align = GRANULE_SIZE;
+        return 0;
+    }
     if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
         serve->want.most = serve->heap->strict ? heap_round(serve->want.size, GRANULE_SIZE)
                                                : serve->want.size * opts->cut;

@@ -97,8 +97,18 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
     return unmapped ? node.size : 0;
 }
 
-/* A plain segment that is one clean free block. */
-static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
+/* All of a plain segment is free, and nothing of it is behind a point. */
+static bool is_free(const struct pool *pool, const struct segment *segment) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, segment->first);
+
+    return segment->kind == SEGMENT_PLAIN && !segment->dead && block->state == BLOCK_FREE
+            && heap_class_of(pool, block->stream, block->seq) == 0
+            && block->node.size == segment->size;
+}
+
+/* A plain segment that is one clean free block; of sealed ones only, if `sealed`. */
+static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most, bool sealed)
 {
     struct segment found = {.raw_size = 0};
 
@@ -106,10 +116,8 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
     heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
-        const struct block *block = heap_block(pool, segment->first);
 
-        if (segment->kind != SEGMENT_PLAIN || segment->dead || block->state != BLOCK_FREE
-                || block->stream || block->node.size != segment->size || segment->raw_size > most)
+        if (!is_free(pool, segment) || segment->raw_size > most || (sealed && !segment->sealed))
             continue;
         found = *segment;
         heap_remove_segment(pool, number);
@@ -120,6 +128,17 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most)
     if (found.raw_size)
         (void)drive_mem_free(pool, found.context, found.raw_base);
     return found.raw_size;
+}
+
+void trim_sealed(struct pool *pool, struct heap *heap)
+{
+    bool any;
+
+    lock_take(&pool->lock);
+    any = heap->sealed.count > 0;
+    lock_drop(&pool->lock);
+    while (any && segment_one(pool, heap, UINT64_MAX, true) > 0)
+        ;
 }
 
 /* The highest clean free block of the arena below *from that has whole slots: these are cut out, BUSY. */
@@ -250,7 +269,7 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     lock_drop(&pool->lock);
     empty_shelves(pool, heap, &goal);
     while (left(&goal) && one) {
-        one = segment_one(pool, heap, most(&goal));
+        one = segment_one(pool, heap, most(&goal), false);
         goal.given += one;
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)

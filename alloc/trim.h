@@ -27,4 +27,7 @@ uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes);
 /* Gives back a heap that no table names any more, live blocks or not, and forgets it. */
 void trim_whole_heap(struct pool *pool, struct heap *heap);
 
+/* [driver] Gives back the segments of a heap that were shown to others and are free now. */
+void trim_sealed(struct pool *pool, struct heap *heap);
+
 #endif

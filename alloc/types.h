@@ -109,6 +109,30 @@ enum heap_kind {
     HEAP_KIND_COUNT,
 };
 
+/*
+ * What kind of memory an allocation is. The numbers stand in captures: new ones are appended, none changes its meaning.
+ * Device memory of this process comes first, what follows never counts as such.
+ */
+enum memclass {
+    MEMCLASS_POOLED,      /* from our heaps */
+    MEMCLASS_DRIVER,      /* cuMemAlloc or a memory pool, served by the driver itself */
+    MEMCLASS_PITCHED,     /* cuMemAllocPitch */
+    MEMCLASS_MANAGED,     /* cuMemAllocManaged; its pages may be on the host */
+    MEMCLASS_VMM,         /* a physical handle of the program's own */
+    MEMCLASS_ARRAY,       /* size as the driver says */
+    MEMCLASS_ARRAY_GUESS, /* size computed from the array's description */
+    MEMCLASS_GRAPH,       /* a memory node of a graph, or made on a stream that is captured */
+    MEMCLASS_DEVICE_END,
+    /* pinned, or made on the host by a pool or a physical handle */
+    MEMCLASS_HOST = MEMCLASS_DEVICE_END,
+    MEMCLASS_REGISTERED, /* the program's own memory, pinned later */
+    MEMCLASS_IMPORTED,   /* of another process */
+    MEMCLASS_EXTERNAL,   /* of another interface (Vulkan, OpenGL ...) */
+    MEMCLASS_MULTICAST,  /* an address space over memory that is counted elsewhere */
+    MEMCLASS_VIRTUAL,    /* reserved addresses, no memory */
+    MEMCLASS_COUNT,
+};
+
 /* What an outcome tells of. */
 enum outcome_kind {
     OUTCOME_NONE,

@@ -6,9 +6,15 @@
 #include "tracker/intern.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+
+enum {
+    WALK_FRAMES = 16,
+};
 
 static const char default_names[] =
         "libnccl*,libnvshmem*,libucp*,libucs*,libuct*,libucm*,libgdrapi*";
@@ -16,29 +22,42 @@ static const char framework_names[] =
         "libtorch_cuda.so*,libc10_cuda.so*,libpaddle.so*,libphi_gpu.so*,libphi_core.so*,"
         "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";
 
-/* A framework, and the settings under which its allocations reach the driver one by one: any of them will do. */
+/*
+ * A framework, and the settings under which its allocations reach the driver one by one: any of them will do. The libraries
+ * are globs for the base name, or for the end of the path where they hold a slash.
+ */
 static const struct framework {
     const char *name;
     const char *library;
     const char *advice;
+    const char *setting;
+    bool depends; /* on what the program does: nothing outside tells */
     struct {
         const char *variable;
-        const char *value; /* contained in it */
-    } uncached[4];
+        const char *value; /* contained in it; NULL = it is enough that the variable is there */
+    } uncached[5];
 } frameworks[] = {
         {"PyTorch", "libc10_cuda.so*", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync",
+                "framework-pool.PyTorch", false,
                 {{"PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync"},
                         {"PYTORCH_ALLOC_CONF", "cudaMallocAsync"},
-                        {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1"}}},
+                        {"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL}}},
         {"PaddlePaddle", "libpaddle.so*", "FLAGS_use_system_allocator=1",
+                "framework-pool.PaddlePaddle", false,
                 {{"FLAGS_use_system_allocator", "1"}, {"FLAGS_use_system_allocator", "true"},
                         {"FLAGS_use_cuda_malloc_async_allocator", "1"},
                         {"FLAGS_use_cuda_malloc_async_allocator", "true"}}},
-        {"JAX", "xla_cuda_plugin.so*", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async",
+        {"JAX", "xla_cuda_plugin.so*,xla_extension.so*,libjax_common.so*",
+                "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async", "framework-pool.JAX", false,
                 {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
                         {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"}}},
-        {"TensorFlow", "libtensorflow_framework.so*", "TF_GPU_ALLOCATOR=cuda_malloc_async",
+        {"TensorFlow", "libtensorflow_framework.so*,libtensorflow_cc.so*",
+                "TF_GPU_ALLOCATOR=cuda_malloc_async", "framework-pool.TensorFlow", false,
                 {{"TF_GPU_ALLOCATOR", "cuda_malloc"}}},
+        {"CuPy", "*/cupy/cuda/memory.*so", "cupy.cuda.set_allocator(None) in the program",
+                "framework-pool.CuPy", true, {{NULL, NULL}}},
+        {"RMM", "librmm.so*", "a resource without a pool in the program", "framework-pool.RMM",
+                true, {{NULL, NULL}}},
 };
 
 static const char *more_names = "";
@@ -96,6 +115,35 @@ static bool module_wants(uint32_t number)
     return answer == 2;
 }
 
+static int find_named(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    (void)data;
+    return info->dlpi_name && bypass_names(base_of(info->dlpi_name)) ? 1 : 0;
+}
+
+/* What stands between a caller and us: the runtime, the driver, we ourselves, the C library. */
+static bool is_between(const char *name)
+{
+    return in_list("libcuda.so*,libcudart.so*,libcudart-*.so*,libkedge*,libc.so*", name);
+}
+
+/* The first frame outside CUDA, by a short walk of our own: only where no stack was taken, the runtime is shared and a
+ * library of the list is there at all. */
+static bool walk_wants(void)
+{
+    void *ips[WALK_FRAMES];
+    int n = backtrace(ips, WALK_FRAMES);
+    Dl_info info;
+
+    for (int i = 0; i < n; i++) {
+        if (!dladdr(ips[i], &info) || !info.dli_fname || is_between(base_of(info.dli_fname)))
+            continue;
+        return bypass_names(base_of(info.dli_fname));
+    }
+    return false;
+}
+
 bool bypass_wants(const struct tag *tag, const void *caller)
 {
     struct intern_frame frame;
@@ -105,7 +153,9 @@ bool bypass_wants(const struct tag *tag, const void *caller)
         return module_wants(frame.module);
     if (!dladdr(caller, &info) || !info.dli_fname)
         return false;
-    return bypass_names(base_of(info.dli_fname));
+    if (!is_between(base_of(info.dli_fname)))
+        return bypass_names(base_of(info.dli_fname));
+    return dl_iterate_phdr(find_named, NULL) && walk_wants();
 }
 
 struct search {
@@ -117,43 +167,63 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *data)
     const struct search *search = data;
 
     (void)size;
-    return info->dlpi_name && in_list(search->list, base_of(info->dlpi_name)) ? 1 : 0;
+    return info->dlpi_name
+                    && in_list(search->list,
+                            strchr(search->list, '/') ? info->dlpi_name : base_of(info->dlpi_name))
+            ? 1
+            : 0;
 }
 
 static bool is_uncached(const struct framework *framework)
 {
-    for (size_t i = 0; i < 4 && framework->uncached[i].variable; i++) {
+    const size_t most = sizeof framework->uncached / sizeof *framework->uncached;
+
+    for (size_t i = 0; i < most && framework->uncached[i].variable; i++) {
         const char *value = config_env(framework->uncached[i].variable);
 
-        if (value && strstr(value, framework->uncached[i].value))
+        if (value && (!framework->uncached[i].value || strstr(value, framework->uncached[i].value)))
             return true;
     }
     return false;
 }
 
-const char *bypass_caching_framework(const char **ret_switch)
+int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
 {
-    for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
-        struct search search = {frameworks[i].library};
+    const struct framework *framework = &frameworks[which];
+    struct search search;
 
-        if (!dl_iterate_phdr(find_library, &search) || is_uncached(&frameworks[i]))
-            continue;
-        *ret_switch = frameworks[i].advice;
-        return frameworks[i].name;
-    }
-    return NULL;
+    if (which >= sizeof frameworks / sizeof *frameworks)
+        return -ENOENT;
+    search.list = framework->library;
+    *ret_caching = (struct bypass_caching){
+            .name = framework->name,
+            .advice = framework->advice,
+            .setting = framework->setting,
+            .is_on = dl_iterate_phdr(find_library, &search) && !is_uncached(framework),
+            .is_certain = !framework->depends,
+    };
+    return 0;
+}
+
+/* 0 not asked, 1 no, 2 yes */
+static atomic_uchar framework_known;
+
+void bypass_objects_came(void)
+{
+    unsigned char no = 1;
+
+    (void)atomic_compare_exchange_strong(&framework_known, &no, 0);
 }
 
 bool bypass_framework_known(void)
 {
-    static atomic_uchar answer; /* 0 not asked, 1 no, 2 yes */
-    unsigned char known_answer = atomic_load_explicit(&answer, memory_order_relaxed);
+    unsigned char answer = atomic_load_explicit(&framework_known, memory_order_relaxed);
 
-    if (known_answer == 0) {
+    if (answer == 0) {
         struct search search = {framework_names};
 
-        known_answer = dl_iterate_phdr(find_library, &search) ? 2 : 1;
-        atomic_store_explicit(&answer, known_answer, memory_order_relaxed);
+        answer = dl_iterate_phdr(find_library, &search) ? 2 : 1;
+        atomic_store_explicit(&framework_known, answer, memory_order_relaxed);
     }
-    return known_answer == 2;
+    return answer == 2;
 }

@@ -29,13 +29,22 @@ bool bypass_wants(const struct tag *tag, const void *caller);
 /* Whether a base name of a library is on the list. */
 bool bypass_names(const char *base_name);
 
-/*
- * The name of a loaded framework whose own caching allocator is on, and in *ret_switch the setting that turns it off; NULL
- * if there is none. With it on, kedge sees the framework's segments and not its tensors.
- */
-const char *bypass_caching_framework(const char **ret_switch);
+/* A framework's own caching allocator. With it on, kedge sees the framework's segments and not its tensors. */
+struct bypass_caching {
+    const char *name;
+    const char *advice;  /* the setting that turns it off */
+    const char *setting; /* the name under which the capture keeps the advice */
+    bool is_on;          /* its library is loaded, and none of its settings turns the cache off */
+    bool is_certain;     /* false: the program decides, and nothing outside tells */
+};
 
-/* Whether the process has loaded a framework that does not use cudaFree as a host barrier. Asked once per process. */
+/* The framework number `which`, as it is now: 0, or -ENOENT beyond the last one. */
+int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching);
+
+/* Libraries were loaded: what was not there may be there now. */
+void bypass_objects_came(void);
+
+/* Whether the process has loaded a framework that does not use cudaFree as a host barrier. Remembered. */
 bool bypass_framework_known(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include "preload/addrmap.h"
 #include "preload/backend.h"
 #include "preload/bypass.h"
+#include "preload/coverage.h"
 #include "preload/cuda_abi.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
@@ -11,6 +12,7 @@
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
+#include "tracker/anchor.h"
 #include "tracker/capture.h"
 #include "tracker/where.h"
 
@@ -32,6 +34,7 @@ static bool meminfo_raw;
 static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
+static bool records;                /* a capture is written */
 static atomic_bool hints_stopped;
 static _Atomic(uint64_t) devices_told; /* bit per device that the capture knows */
 
@@ -90,6 +93,7 @@ static int start_pool(const struct config *config)
 {
     const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
     const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
+    const struct config_value *placement = config_key(config, CONFIG_POOL, "placement");
     const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
     struct pool_opts opts;
 
@@ -105,8 +109,9 @@ static int start_pool(const struct config *config)
     if (timeout && timeout->set)
         opts.fence_timeout_ms =
                 timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
-    if (trim && trim->set && trim->number != 0)
-        msg_warn("KEDGE_POOL: trim=%s is not there yet, using auto", trim->text);
+    if (trim && trim->set)
+        opts.trim = (enum pool_trim)trim->number;
+    opts.export_safe = placement && placement->set && placement->number == 1;
     meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }
@@ -125,6 +130,7 @@ static void start_capture(const struct config *config)
     };
     int r;
 
+    records = opts.trace != FORMAT_TRACE_OFF;
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !opts.rank; i++)
         opts.rank = config_env(ranks[i]);
     r = capture_init(&opts);
@@ -167,36 +173,6 @@ int conduct_start(void)
 
 /* ---- what the capture is told --------------------------------------------------------------- */
 
-static void tell_coverage(void)
-{
-    static const struct {
-        enum resolve_route route;
-        const char *name;
-    } routes[] = {
-            {ROUTE_LINKED, "symbol"}, {ROUTE_DLSYM, "dlsym"}, {ROUTE_GPA, "cuGetProcAddress"}};
-
-    for (int slot = 0; slot < SLOT_HOOKS; slot++)
-        for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-            uint64_t count = resolve_count((enum resolve_slot)slot, routes[i].route);
-
-            if (count > 0)
-                told(capture_coverage(
-                        resolve_row((enum resolve_slot)slot)->symbol, routes[i].name, count));
-        }
-    for (int i = 0; i < DOOR_COUNT; i++) {
-        enum resolve_door door = (enum resolve_door)i;
-
-        if (resolve_door_count(door) > 0)
-            told(capture_coverage(resolve_door_name(door), "symbol", resolve_door_count(door)));
-    }
-}
-
-void conduct_tell_coverage(void)
-{
-    if (resolve_coverage_news())
-        tell_coverage();
-}
-
 /* Once per device: three questions that the driver answers from its tables. */
 static void tell_device(int device)
 {
@@ -214,6 +190,66 @@ static void tell_device(int device)
         (void)REAL(cuDeviceTotalMem_v2)(&total, device);
     (void)REAL(cuDriverGetVersion)(&version);
     told(capture_device(device, name, total, (uint32_t)version));
+    conduct_look(device);
+}
+
+/* ---- looks at the device -------------------------------------------------------------------- */
+
+static atomic_bool has_graph_memory;
+static _Atomic(uint32_t) synchronised; /* how often the program has waited */
+
+static uint64_t graph_figure(int device, CUgraphMem_attribute which)
+{
+    cuuint64_t value = 0;
+
+    if (!REAL_HAS(cuDeviceGetGraphMemAttribute)
+            || REAL(cuDeviceGetGraphMemAttribute)(device, which, &value) != CUDA_SUCCESS)
+        return 0;
+    return value;
+}
+
+void conduct_looked(int device, uint64_t free_bytes, uint64_t total_bytes)
+{
+    struct capture_look_info info = {
+            .device = device, .free_bytes = free_bytes, .total_bytes = total_bytes};
+    struct pool_stats stats;
+
+    if (pool) {
+        pool_stats(pool, device, &stats);
+        info.held_bytes = stats.reserved;
+    }
+    if (atomic_load_explicit(&has_graph_memory, memory_order_relaxed)) {
+        info.graph_reserved = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+        info.graph_high = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
+    }
+    told(capture_look(&info));
+}
+
+void conduct_look(int device)
+{
+    uint64_t total = 0;
+    uint64_t available = 0;
+
+    if (!records || device < 0 || !conduct_may_fence() || life_sticky())
+        return;
+    if (backend_driver.memory(NULL, device, &total, &available) == 0)
+        conduct_looked(device, available, total);
+}
+
+/* When the program has waited for the 1st, 2nd, 4th, 8th ... time: kernels and caches of the driver come with use. */
+static void look_now_and_then(void)
+{
+    uint64_t devices = atomic_load_explicit(&devices_told, memory_order_relaxed);
+    uint32_t count;
+
+    if (!records)
+        return;
+    count = atomic_fetch_add_explicit(&synchronised, 1, memory_order_relaxed) + 1;
+    if (count & (count - 1))
+        return;
+    for (int device = 0; device < DEVICES_MAX && devices >> device; device++)
+        if (devices >> device & 1)
+            conduct_look(device);
 }
 
 static void tell_reserved(const struct outcome *outcome)
@@ -328,7 +364,7 @@ static void record_alloc(const struct conduct_request *request, const struct out
             .rule = request->plan.rule,
     };
 
-    conduct_tell_coverage();
+    coverage_tell(false);
     tell_device(request->tag.device);
     told(capture_alloc(&info));
     tell_reserved(outcome);
@@ -355,6 +391,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
             request->entrance == ENTRANCE_STREAM ? request->stream.device : request->context.device;
     int r;
 
+    coverage_look();
     (void)where_am_i(request->size, device, &request->tag);
     make_plan(request);
     if (!is_ours(request) || bypass_wants(&request->tag, request->caller))
@@ -389,6 +426,13 @@ bool conduct_make_room(int result, int device)
     return bytes > 0;
 }
 
+static enum memclass class_of(const struct conduct_request *request)
+{
+    if (request->memclass != MEMCLASS_POOLED)
+        return request->memclass;
+    return request->capturing ? MEMCLASS_GRAPH : MEMCLASS_DRIVER;
+}
+
 void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr, uint64_t size)
 {
     struct capture_alloc_info info = {
@@ -396,6 +440,7 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
             .ptr = ptr,
             .stream = (uintptr_t)request->stream.handle,
             .entrance = request->entrance,
+            .memclass = class_of(request),
             .native = true,
             .stream_capture = request->capturing,
             .rule = -1,
@@ -407,10 +452,12 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
             record_oom(request, result);
         return;
     }
-    conduct_tell_coverage();
+    coverage_tell(false);
     tell_device(request->tag.device);
     request->tag.size = size;
     info.seq = next_seq();
+    if (info.memclass == MEMCLASS_GRAPH)
+        atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
     told(capture_alloc(&info));
     if (request->plan.rule >= 0 && hint_acts(&request->plan)) {
         struct outcome outcome = {.ptr = ptr,
@@ -659,24 +706,57 @@ bool conduct_is_hinted(devptr_t ptr)
 
 /* ---- the rest of the world ------------------------------------------------------------------ */
 
-void conduct_handle_made(uint64_t handle, uint64_t size, int device, const void *caller)
+/* Where this is, without a place in the count of allocations: no hint speaks of such memory. */
+static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
 {
-    struct conduct_request request = {
-            .size = size, .entrance = ENTRANCE_SYNC, .caller = caller, .forward = true};
+    struct anchor_place place;
 
-    request.context.device = device;
-    (void)where_am_i(size, device, &request.tag);
-    request.plan.rule = -1;
-    conduct_forwarded(&request, CUDA_SUCCESS, handle, size);
+    anchor_here(&place);
+    *ret_tag = (struct tag){.stack = where_stack(),
+            .anchor = place.anchor,
+            .size = size,
+            .path = place.anchor ? place.path : "",
+            .instance = place.instance,
+            .device = device};
 }
 
-void conduct_handle_gone(uint64_t handle)
+void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int device)
 {
-    record_foreign_free(handle, ENTRANCE_SYNC, 0);
+    struct tag tag = {.path = ""};
+    struct capture_alloc_info info = {.tag = &tag,
+            .ptr = key,
+            .entrance = ENTRANCE_SYNC,
+            .memclass = memclass,
+            .native = true,
+            .rule = -1};
+
+    if (memclass < MEMCLASS_DEVICE_END)
+        (void)where_am_i(size, device, &tag);
+    else
+        outside_tag(size, device, &tag);
+    coverage_look();
+    if (memclass == MEMCLASS_GRAPH)
+        atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
+    info.seq = next_seq();
+    told(capture_alloc(&info));
+    tell_device(device);
+}
+
+void conduct_gone(uint64_t key)
+{
+    record_foreign_free(key, ENTRANCE_SYNC, 0);
+}
+
+int conduct_device(void)
+{
+    struct context context;
+
+    return !guard_in_callback() && context_here(&context) == 0 ? context.device : -1;
 }
 
 void conduct_synchronised(void)
 {
+    look_now_and_then();
     if (!pool || !conduct_may_fence() || pool_is_frozen(pool))
         return;
     pool_synchronised(pool);

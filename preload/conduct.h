@@ -39,6 +39,7 @@ struct conduct_request {
     struct stream stream;   /* stream entrance */
     uint64_t mempool;       /* stream entrance: id of the pool that serves it, 0 = forward */
     const void *caller;     /* return address of the hook */
+    enum memclass memclass; /* if the driver serves it: MEMCLASS_POOLED = find out */
     bool forward;           /* never pooled: managed, pitched, imported, exportable ... */
     bool capturing;         /* its stream is being captured */
     /* filled by conduct_alloc, read by conduct_forwarded: */
@@ -91,9 +92,25 @@ struct pool *conduct_pool(void);
 /* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
 bool conduct_may_fence(void);
 
-/* A physical handle of the program's own (cuMemCreate) was made, or the last of it is gone. */
-void conduct_handle_made(uint64_t handle, uint64_t size, int device, const void *caller);
-void conduct_handle_gone(uint64_t handle);
+/*
+ * Memory that only the driver knows: made, or gone. `key` is its address, or conduct_key of its handle. What is not device
+ * memory of this process is recorded with its stack, and takes no part in the counting by which hints name allocations.
+ */
+void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int device);
+void conduct_gone(uint64_t key);
+
+/* Handles of several kinds and addresses in one space of numbers. */
+static inline uint64_t conduct_key(enum memclass memclass, uint64_t handle)
+{
+    return ((uint64_t)memclass + 1) << 56 | (handle & ((UINT64_C(1) << 56) - 1));
+}
+
+/* The calling thread's device, -1 if it has none or may not ask. */
+int conduct_device(void);
+
+/* What the driver says about a device now, for the record; conduct_looked: the program has just asked that itself. */
+void conduct_look(int device);
+void conduct_looked(int device, uint64_t free_bytes, uint64_t total_bytes);
 
 /* The program shared a block with the world; it is never handed out again (R24). */
 void conduct_exported(devptr_t base);
@@ -110,9 +127,6 @@ void conduct_note_reserved(int device);
 
 /* KEDGE_POOL=meminfo=driver. */
 bool conduct_meminfo_raw(void);
-
-/* Which hooks were reached, if that changed. */
-void conduct_tell_coverage(void);
 
 /* In the child of a fork. */
 void conduct_fork_child(void);

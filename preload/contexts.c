@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/contexts.h"
 
+#include "preload/guard.h"
 #include "preload/resolve.h"
 
 #include "alloc/lock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -341,6 +343,59 @@ static uint64_t thread_number(void)
     return number;
 }
 
+/* ---- threads end ---------------------------------------------------------------------------- */
+
+static void (*thread_stream_gone)(uint64_t identity); /* fixed when life starts */
+static pthread_key_t end_key;
+static atomic_bool has_end_key;
+/* How many were entered for this thread; those of dead contexts are gone already. */
+static __thread unsigned own_streams __attribute__((tls_model("initial-exec")));
+
+/* One stream of that thread, which leaves the table; 0 = there is none. */
+static uint64_t take_stream_of(uint64_t owner)
+{
+    uint64_t identity = 0;
+
+    lock_take(&contexts_lock);
+    for (unsigned i = 0; i < STREAMS_MAX && !identity; i++) {
+        if (!streams[i].identity || streams[i].owner != owner)
+            continue;
+        identity = streams[i].identity;
+        stream_remove_locked(&streams[i]);
+    }
+    lock_drop(&contexts_lock);
+    return identity;
+}
+
+/* In the thread itself: nobody else names its stream, so no use of it is under way. */
+static void thread_ends(void *unused)
+{
+    (void)unused;
+    guard_push();
+    while (own_streams > 0) {
+        uint64_t identity = take_stream_of(thread_number());
+
+        own_streams = identity ? own_streams - 1 : 0;
+        if (identity)
+            thread_stream_gone(identity);
+    }
+    guard_pop();
+}
+
+void stream_on_thread_end(void (*gone)(uint64_t identity))
+{
+    thread_stream_gone = gone;
+    atomic_store(&has_end_key, pthread_key_create(&end_key, thread_ends) == 0);
+}
+
+/* This thread has a stream of its own now. The destructor runs again if other destructors use CUDA after it. */
+static void expect_end(void)
+{
+    own_streams++;
+    if (atomic_load(&has_end_key))
+        (void)pthread_setspecific(end_key, &end_key);
+}
+
 static CUstream normalised(CUstream handle, bool per_thread_call)
 {
     if (handle)
@@ -426,6 +481,8 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
         fill(entry, ret_stream);
     }
     lock_drop(&contexts_lock);
+    if (entry && handle == CU_STREAM_PER_THREAD)
+        expect_end();
     return entry ? 0 : -ENOSPC;
 }
 

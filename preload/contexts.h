@@ -9,7 +9,9 @@
  *     CUstream  ─ cuStreamGetId in the calling thread ──────────► identity ───► handle, generation, owner thread
  *
  * Handles 0, 1 and 2 are normalised first: 0 is the legacy stream in a plain call and the thread's own in a _ptsz call.
- * Two threads' per-thread streams are two streams, and only the owner can record on its own (R69).
+ * Two threads' per-thread streams are two streams, and only the owner can record on its own (R69). They end with their
+ * thread, which nobody tells: a key destructor of ours does, or a program that starts threads again and again would fill
+ * the table.
  *
  * Contexts are noted when they are created, retained or allocated from, so that a fence covers them all (R1). Does not
  * create contexts and does not change which one is current, apart from context_enter/leave, which undo each other (R27).
@@ -95,6 +97,12 @@ uint64_t stream_identity(CUstream handle);
 
 /* The stream is about to be destroyed: it is known no more. Waits for calls of ours that name it. */
 void stream_forget(uint64_t identity);
+
+/*
+ * At the end of a thread that used its own default stream, once for each such stream that is known no more (R69): `gone` is
+ * told its identity. No driver call is made, and none may be made in `gone`. Set once, when life starts.
+ */
+void stream_on_thread_end(void (*gone)(uint64_t identity));
 
 /* In the child of a fork. */
 void context_fork_child(void);

@@ -59,6 +59,7 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUgraphicsResource_st *CUgraphicsResource;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef struct CUgraphDeviceUpdatableNode_st *CUgraphDeviceNode;
 
@@ -546,8 +547,23 @@ typedef enum CUoutput_mode_enum {
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
+typedef enum CUexecAffinityType_enum {
+    CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0
+} CUexecAffinityType;
+
+typedef struct CUexecAffinitySmCount_st {
+    unsigned int val;
+} CUexecAffinitySmCount;
+
+typedef struct CUexecAffinityParam_st {
+    CUexecAffinityType type;
+    union {
+        CUexecAffinitySmCount smCount;
+    } param;
+} CUexecAffinityParam;
+
 typedef struct CUctxCreateParams_st {
-    void *execAffinityParams; /* CUexecAffinityParam *, not spoken here */
+    CUexecAffinityParam *execAffinityParams;
     int numExecAffinityParams;
     void *cigParams; /* CUctxCigParam *, not spoken here */
 } CUctxCreateParams;
@@ -636,6 +652,33 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
     unsigned int NumChannels;
     unsigned int Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
+
+typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {
+    unsigned int Width;
+    unsigned int Height;
+    CUarray_format Format;
+    unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR_v1;
+
+typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st {
+    unsigned int Width;
+    unsigned int Height;
+    unsigned int Depth;
+    CUarray_format Format;
+    unsigned int NumChannels;
+    unsigned int Flags;
+} CUDA_ARRAY3D_DESCRIPTOR_v1;
+
+#    define CUDA_ARRAY3D_LAYERED          0x01
+#    define CUDA_ARRAY3D_CUBEMAP          0x04
+#    define CUDA_ARRAY3D_SPARSE           0x40
+#    define CUDA_ARRAY3D_DEFERRED_MAPPING 0x80
+
+typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st {
+    size_t size;
+    size_t alignment;
+    unsigned int reserved[4];
+} CUDA_ARRAY_MEMORY_REQUIREMENTS;
 
 typedef struct CUDA_MEMCPY2D_st {
     size_t srcXInBytes, srcY;
@@ -976,6 +1019,13 @@ typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
     unsigned int flags;
     unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+
+typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
+    unsigned long long offset;
+    CUDA_ARRAY3D_DESCRIPTOR arrayDesc;
+    unsigned int numLevels;
+    unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 
 /* ---- runtime: handles, flags, structures ---------------------------------------------------- */
 
@@ -1413,6 +1463,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice, unsigned int);
 
 /* contexts */
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+CUresult cuCtxCreate_v3(CUcontext *, CUexecAffinityParam *, int, unsigned int, CUdevice);
 CUresult cuCtxCreate_v4(CUcontext *, CUctxCreateParams *, unsigned int, CUdevice);
 CUresult cuCtxDestroy(CUcontext);
 CUresult cuCtxDestroy_v2(CUcontext);
@@ -1459,9 +1510,11 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *ptr, size_t *p_pitch, size_t width_in_b
 CUresult cuMemAllocManaged(CUdeviceptr *, size_t, unsigned int);
 CUresult cuMemFree_v2(CUdeviceptr);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *, size_t *, CUdeviceptr);
+CUresult cuMemAllocHost(void **, unsigned int);
 CUresult cuMemAllocHost_v2(void **, size_t);
 CUresult cuMemHostAlloc(void **, size_t, unsigned int);
 CUresult cuMemFreeHost(void *);
+CUresult cuMemHostRegister(void *, size_t, unsigned int);
 CUresult cuMemHostRegister_v2(void *, size_t, unsigned int);
 CUresult cuMemHostUnregister(void *);
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *, void *, unsigned int);
@@ -1479,6 +1532,11 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t siz
         CUmemRangeHandleType handle_type, unsigned long long flags);
 
 /* arrays */
+CUresult cuArrayCreate(CUarray *, const CUDA_ARRAY_DESCRIPTOR_v1 *);
+CUresult cuArray3DCreate(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR_v1 *);
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray, CUdevice);
+CUresult cuMipmappedArrayGetMemoryRequirements(
+        CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUmipmappedArray, CUdevice);
 CUresult cuArrayCreate_v2(CUarray *, const CUDA_ARRAY_DESCRIPTOR *);
 CUresult cuArray3DCreate_v2(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *);
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *, CUarray);
@@ -1552,7 +1610,11 @@ CUresult cuIpcOpenEventHandle(CUevent *, CUipcEventHandle);
 CUresult cuImportExternalMemory(CUexternalMemory *, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *);
 CUresult cuExternalMemoryGetMappedBuffer(
         CUdeviceptr *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *);
+CUresult cuExternalMemoryGetMappedMipmappedArray(
+        CUmipmappedArray *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *);
 CUresult cuDestroyExternalMemory(CUexternalMemory);
+CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *, size_t *, CUgraphicsResource);
+CUDA_ABI_PTSZ(CUresult, cuGraphicsUnmapResources, (unsigned int, CUgraphicsResource *, CUstream));
 
 /* copies that return when the call may */
 CUDA_ABI_PTDS(CUresult, cuMemcpy, (CUdeviceptr, CUdeviceptr, size_t));
@@ -1756,6 +1818,8 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_
         const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
 CUresult cuGraphAddHostNode(
         CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *);
+CUresult cuGraphHostNodeGetParams(CUgraphNode, CUDA_HOST_NODE_PARAMS *);
+CUresult cuGraphHostNodeSetParams(CUgraphNode, const CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphAddChildGraphNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph);
 CUresult cuGraphAddEmptyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
 CUresult cuGraphAddEventRecordNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);

@@ -19,13 +19,18 @@ static void *ours(void *handle, const char *name)
     if (handle
             == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
         return resolve_hides(name) ? RESOLVE_HIDE : NULL;
-    return resolve_knows(name) && life_is_wanted() ? resolve_dlsym(handle, name) : NULL;
+    if (!life_is_wanted())
+        return NULL;
+    if (resolve_knows(name))
+        return resolve_dlsym(handle, name);
+    resolve_passed_by(handle, name);
+    return NULL;
 }
 
 /* No local variable may have its address taken: the compiler would keep the frame, and call. */
 __attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name)
 {
-    void *(*real)(void *, const char *) = resolve_real_dlsym();
+    void *(*real)(void *, const char *) = resolve_next_dlsym();
     void *hook = ours(handle, name);
 
     if (hook == RESOLVE_HIDE)

@@ -2,6 +2,7 @@
 #include "preload/doors.h"
 
 #include "preload/cuda_abi.h"
+#include "preload/msg.h"
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
@@ -154,4 +155,50 @@ cudaError_t cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream)
             &door, __builtin_return_address(0), (void *)cudaFreeAsync_ptsz);
 
     return real ? real(ptr, stream) : cudaErrorInitializationError;
+}
+
+/* ---- the loader's doors (door_dlopen.c) ----------------------------------------------------- */
+
+void door_deepbind(void)
+{
+    static atomic_bool told;
+
+    resolve_note_door(DOOR_dlopen);
+    if (!atomic_exchange(&told, true))
+        msg_warn("a library is opened with RTLD_DEEPBIND, which would hide it from kedge: opened "
+                 "without the flag");
+}
+
+static atomic_bool other_namespace, cuda_began;
+
+static void tell_namespace(void)
+{
+    static atomic_bool told;
+
+    if (!atomic_load(&other_namespace) || !atomic_load(&cuda_began) || atomic_exchange(&told, true))
+        return;
+    msg_warn("a library was opened with dlmopen, in a namespace of its own: what it asks of CUDA "
+             "is not watched");
+}
+
+void door_namespace(const void *caller)
+{
+    const char *slash;
+    Dl_info info;
+
+    /* CUDA's own libraries do as they please */
+    if (dladdr(caller, &info) && info.dli_fname) {
+        slash = strrchr(info.dli_fname, '/');
+        if (strncmp(slash ? slash + 1 : info.dli_fname, "libcuda", 7) == 0)
+            return;
+    }
+    resolve_note_door(DOOR_dlmopen);
+    atomic_store(&other_namespace, true);
+    tell_namespace();
+}
+
+void door_cuda_begins(void)
+{
+    atomic_store(&cuda_began, true);
+    tell_namespace();
 }

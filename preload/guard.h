@@ -35,6 +35,7 @@ struct guard_thread {
     unsigned depth;    /* > 0: inside kedge */
     unsigned reading;  /* nested reader sections */
     unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
+    int cancel;        /* life.c: the program's cancel state, while kedge acts */
     struct guard_slot *slot; /* NULL until the first reader section */
 };
 

@@ -80,13 +80,18 @@ static bool prepare(
     request->capturing = r == 0 && is_capturing(&request->stream);
     if (request->forward || request->capturing)
         return true;
-    if (call->from_pool) /* a heap serves the streams of its own device */
+    if (call->from_pool) {
+        mempool_learn_defaults(); /* one may be named before anything else made it known */
+        /* A heap serves the streams of its own device. */
         r = mempool_find(call->mempool, &mempool) && mempool.device == request->stream.device
                 ? 0
                 : -ENOENT;
-    else
+    } else {
         r = mempool_current(request->stream.device, &mempool);
+    }
     request->mempool = r == 0 ? mempool.id : 0;
+    if (call->from_pool && r != 0 && mempool_is_host(call->mempool))
+        request->memclass = MEMCLASS_HOST;
     return true;
 }
 
@@ -168,11 +173,63 @@ CUresult cuMemAllocFromPoolAsync_ptsz(
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
+static bool is_live(CUdeviceptr ptr, struct block_info *ret_info)
+{
+    return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0 && ret_info->base == ptr
+            && ret_info->size > 0;
+}
+
+static void free_quietly(CUdeviceptr ptr)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    bool exchanged = REAL_HAS(cuThreadExchangeStreamCaptureMode)
+            && REAL(cuThreadExchangeStreamCaptureMode)(&mode) == CUDA_SUCCESS;
+
+    (void)REAL(cuMemFree_v2)(ptr);
+    if (exchanged)
+        (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+}
+
+/*
+ * What the driver says to a free on this stream. A block of ours it does not know, so it is asked with one of its own:
+ * what refuses the one (a capture that the legacy stream would join, no current context) refuses the other, and spoils
+ * what that would have spoilt.
+ */
+static int ask_stream(CUstream handle, bool per_thread)
+{
+    struct flavour real = flavour_of(per_thread);
+    CUdeviceptr ptr = 0;
+    int r = (int)real.alloc(&ptr, 1, handle);
+
+    if (r != 0)
+        return r == CUDA_ERROR_OUT_OF_MEMORY ? 0 : r;
+    r = (int)real.free(ptr, handle);
+    if (r != 0)
+        free_quietly(ptr);
+    return r;
+}
+
+/* A live block of ours while captures run. 0: freed as ever, > 0: the program's code, < 0: make the real call (R82). */
+static int free_beside_capture(const struct block_info *block, CUstream handle, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUstream named = handle ? handle : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    int r;
+
+    if (!REAL_HAS(cuStreamIsCapturing))
+        return 0;
+    r = (int)REAL(cuStreamIsCapturing)(named, &status);
+    if (r != 0) /* a block of cuMemAlloc would be refused before the stream is looked at */
+        return block->mapped ? ask_stream(handle, per_thread) : r;
+    /* On a capturing stream: the driver's own answer, and the block stays. */
+    return status != CU_STREAM_CAPTURE_STATUS_NONE ? -EINVAL : 0;
+}
+
 /* 0 done, > 0 the program's code, < 0 make the real call. */
 static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
 {
+    struct block_info block;
     struct stream stream;
-    struct block_info info;
     int r;
 
     if (ptr == 0)
@@ -182,11 +239,15 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
     r = stream_here(handle, per_thread, &stream);
     if (r > 0)
         return -EINVAL; /* no such stream: the driver says so */
-    if (r < 0)
-        return conduct_free(ptr, ENTRANCE_STREAM, NULL);
-    /* A block of ours on a capturing stream: the driver's own answer, and the block stays (R82). */
-    if (is_capturing(&stream) && conduct_pool() && pool_find(conduct_pool(), ptr, &info) == 0)
-        return -EINVAL;
+    if (r < 0) {
+        r = ask_stream(handle, per_thread); /* no context is current */
+        return r ? r : conduct_free(ptr, ENTRANCE_STREAM, NULL);
+    }
+    if (gate_captures() > 0 && is_live(ptr, &block)) {
+        r = free_beside_capture(&block, handle, per_thread);
+        if (r != 0)
+            return r;
+    }
     return conduct_free(ptr, ENTRANCE_STREAM, &stream);
 }
 
@@ -243,11 +304,19 @@ CUresult cuMemPoolCreate(CUmemoryPool *ret_mempool, const CUmemPoolProps *props)
 CUresult cuMemPoolDestroy(CUmemoryPool mempool)
 {
     bool entered = life_enter(SLOT_cuMemPoolDestroy);
-    struct mempool known;
-    bool served = entered && is_served(mempool, &known);
-    CUresult result = REAL(cuMemPoolDestroy)(mempool);
+    struct mempool known = {.served = false};
+    uint64_t id = 0;
+    CUresult result;
 
-    if (served && result == CUDA_SUCCESS && mempool_destroyed(mempool)) {
+    if (entered && conduct_pool()) {
+        if (!guard_in_callback())
+            mempool_learn_defaults();
+        id = mempool_destroy_begin(mempool);
+    }
+    result = REAL(cuMemPoolDestroy)(mempool);
+    if (id)
+        mempool_destroy_end(id, result == CUDA_SUCCESS, &known);
+    if (known.served && result == CUDA_SUCCESS) {
         (void)pool_heap_gone(conduct_pool(), known.id);
         conduct_note_reserved(known.device);
     }
@@ -393,6 +462,24 @@ CUresult cuMemPoolGetAccess(
     if (life_enter(SLOT_cuMemPoolGetAccess))
         life_leave();
     return REAL(cuMemPoolGetAccess)(ret_flags, mempool, location);
+}
+
+/* Memory of another process, or of another pool of this one. It is freed like any other, and so recorded. */
+CUresult cuMemPoolImportPointer(
+        CUdeviceptr *ret_ptr, CUmemoryPool mempool, CUmemPoolPtrExportData *data)
+{
+    bool entered = life_enter(SLOT_cuMemPoolImportPointer);
+    CUresult result = REAL(cuMemPoolImportPointer)(ret_ptr, mempool, data);
+    CUdeviceptr base = 0;
+    size_t size = 0;
+
+    if (entered && result == CUDA_SUCCESS && ret_ptr) {
+        (void)REAL(cuMemGetAddressRange_v2)(&base, &size, *ret_ptr);
+        conduct_made(MEMCLASS_IMPORTED, *ret_ptr, size, conduct_device());
+    }
+    if (entered)
+        life_leave();
+    return result;
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool mempool)

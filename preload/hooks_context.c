@@ -40,6 +40,20 @@ CUresult cuCtxCreate_v2(CUcontext *ret_context, unsigned int flags, CUdevice dev
     return result;
 }
 
+CUresult cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
+        unsigned int flags, CUdevice device)
+{
+    CUresult result;
+
+    if (!life_enter(SLOT_cuCtxCreate_v3))
+        return REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
+    result = REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
+    if (result == CUDA_SUCCESS && ret_context)
+        context_note(*ret_context);
+    life_leave();
+    return result;
+}
+
 CUresult cuCtxCreate_v4(
         CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {
@@ -56,28 +70,44 @@ CUresult cuCtxCreate_v4(
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
+/* A context on its way out. */
+struct ending {
+    CUcontext handle;
+    uint64_t generation; /* 0 = it was not known */
+};
+
 /*
- * Nothing of a dying context is handed out or named any more. What it holds in mapped memory is given back when it is dead,
- * because its work uses that to the end; its plain heap is forgotten. If the driver refuses to end it, its blocks are the
- * driver's again: they are freed by address, and nothing new comes from the old heap.
+ * Before the driver is asked: no call of ours names the context any more, and no fence of its work passes (R1, R26). What
+ * the pool keeps of it stays until it is known to be dead.
  */
-static uint64_t going(CUcontext handle)
+static struct ending going(CUcontext handle)
+{
+    struct ending ending = {handle, 0};
+
+    context_end_begin();
+    if (handle)
+        ending.generation = context_forget(handle);
+    gate_fences_end(); /* another thread's fence may be on its way into this context */
+    return ending;
+}
+
+/* The driver may refuse to end it: then it is the same one still, and what came from it is the program's as before. */
+static bool is_alive(const struct ending *ending)
 {
     struct context context;
 
-    context_end_begin();
-    if (!context_of_handle(handle, &context))
-        return 0;
-    conduct_context_going(context.generation);
-    (void)context_forget(handle);
-    gate_fences_end(); /* another thread's fence may be on its way into this context */
-    return context.generation;
+    context_note(ending->handle);
+    return context_of_handle(ending->handle, &context) && context.generation == ending->generation;
 }
 
-static void gone(uint64_t generation)
+/* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */
+static void gone(const struct ending *ending, CUresult result)
 {
     context_end_done();
-    conduct_context_gone(generation);
+    if (!ending->generation || (result != CUDA_SUCCESS && is_alive(ending)))
+        return;
+    conduct_context_going(ending->generation);
+    conduct_context_gone(ending->generation);
 }
 
 static bool is_inactive(CUdevice device)
@@ -104,12 +134,16 @@ static void reset(CUdevice device)
 CUresult cuCtxDestroy_v2(CUcontext handle)
 {
     bool entered = life_enter(SLOT_cuCtxDestroy_v2);
-    uint64_t generation = entered ? going(handle) : 0;
-    CUresult result = REAL(cuCtxDestroy_v2)(handle);
+    struct ending ending = {NULL, 0};
+    CUresult result;
+
+    if (entered)
+        ending = going(handle);
+    result = REAL(cuCtxDestroy_v2)(handle);
 
     context_changed();
     if (entered) {
-        gone(generation);
+        gone(&ending, result);
         life_leave();
     }
     return result;
@@ -118,12 +152,16 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
 CUresult cuCtxDestroy(CUcontext handle)
 {
     bool entered = life_enter(SLOT_cuCtxDestroy);
-    uint64_t generation = entered ? going(handle) : 0;
-    CUresult result = REAL(cuCtxDestroy)(handle);
+    struct ending ending = {NULL, 0};
+    CUresult result;
+
+    if (entered)
+        ending = going(handle);
+    result = REAL(cuCtxDestroy)(handle);
 
     context_changed();
     if (entered) {
-        gone(generation);
+        gone(&ending, result);
         life_leave();
     }
     return result;
@@ -134,11 +172,14 @@ CUresult cuCtxDetach(CUcontext handle)
 {
     bool entered = life_enter(SLOT_cuCtxDetach);
     CUresult result = REAL(cuCtxDetach)(handle);
+    struct ending ending;
     unsigned version;
 
     if (entered && result == CUDA_SUCCESS
-            && REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
-        gone(going(handle));
+            && REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS) {
+        ending = going(handle);
+        gone(&ending, CUDA_SUCCESS);
+    }
     context_changed();
     if (entered)
         life_leave();
@@ -148,12 +189,16 @@ CUresult cuCtxDetach(CUcontext handle)
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset_v2);
-    uint64_t generation = entered ? going(context_primary(device)) : 0;
-    CUresult result = REAL(cuDevicePrimaryCtxReset_v2)(device);
+    struct ending ending = {NULL, 0};
+    CUresult result;
+
+    if (entered)
+        ending = going(context_primary(device));
+    result = REAL(cuDevicePrimaryCtxReset_v2)(device);
 
     context_changed();
     if (entered) {
-        gone(generation);
+        gone(&ending, result);
         reset(device);
         life_leave();
     }
@@ -163,12 +208,16 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
     bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset);
-    uint64_t generation = entered ? going(context_primary(device)) : 0;
-    CUresult result = REAL(cuDevicePrimaryCtxReset)(device);
+    struct ending ending = {NULL, 0};
+    CUresult result;
+
+    if (entered)
+        ending = going(context_primary(device));
+    result = REAL(cuDevicePrimaryCtxReset)(device);
 
     context_changed();
     if (entered) {
-        gone(generation);
+        gone(&ending, result);
         reset(device);
         life_leave();
     }
@@ -178,8 +227,11 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device)
 /* A release that was not the last one changes nothing. */
 static void released(CUdevice device, CUresult result)
 {
+    struct ending ending;
+
     if (result == CUDA_SUCCESS && is_inactive(device)) {
-        gone(going(context_primary(device)));
+        ending = going(context_primary(device));
+        gone(&ending, CUDA_SUCCESS);
         context_note_primary(device, NULL);
     }
     context_changed();

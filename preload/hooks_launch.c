@@ -8,6 +8,7 @@
  * blocks cannot be pinned (R80), hints release nothing more once a program launches graphs.
  */
 #include "preload/conduct.h"
+#include "preload/hostfn.h"
 #include "preload/life.h"
 #include "preload/params.h"
 #include "preload/submit.h"
@@ -198,7 +199,7 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
 }
 
 LAUNCH(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params),
-        (exec, node, params), node_touches(params, __func__))
+        (exec, node, hostfn_node(params, &(CUgraphNodeParams){0})), node_touches(params, __func__))
 
 /* ---- descriptors that carry addresses ------------------------------------------------------- */
 

@@ -58,6 +58,7 @@ static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
             || !prepare(&request, size, caller))
         return REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     request.forward = true;
+    request.memclass = MEMCLASS_PITCHED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     if (conduct_make_room((int)result, request.context.device))
@@ -89,6 +90,7 @@ static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags,
     if (!ret_ptr || !prepare(&request, size, caller))
         return REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     request.forward = true;
+    request.memclass = MEMCLASS_MANAGED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);

@@ -35,9 +35,12 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
     CUresult result = REAL(cuMemGetInfo_v2)(ret_free, ret_total);
     struct context context;
 
-    if (entered && result == CUDA_SUCCESS && ret_free && ret_total && conduct_pool()
-            && !conduct_meminfo_raw() && !guard_in_callback() && context_here(&context) == 0)
-        *ret_free = free_for_program(*ret_free, *ret_total, context.device);
+    if (entered && result == CUDA_SUCCESS && ret_free && ret_total && !guard_in_callback()
+            && context_here(&context) == 0) {
+        conduct_looked(context.device, *ret_free, *ret_total);
+        if (conduct_pool() && !conduct_meminfo_raw())
+            *ret_free = free_for_program(*ret_free, *ret_total, context.device);
+    }
     if (entered)
         life_leave();
     return result;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: captures begin and end (gate.h), streams go away (R5), the program waits (R78), host functions run (R38).
+ * Streams: captures begin and end (gate.h), streams go away (R5), the program waits (R78).
  */
 #include "preload/conduct.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
-
-#include "alloc/meta.h"
 
 /* ---- capture -------------------------------------------------------------------------------- */
 
@@ -29,14 +27,24 @@ static void began(CUresult result, CUstream stream, bool per_thread)
     gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), context.generation);
 }
 
-/* Ended if the driver says that the stream captures no more, whatever the call returned. */
-static void ended(CUstream stream, bool per_thread)
+/* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
+static bool is_over(CUstream named)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult asked = CUDA_ERROR_INVALID_HANDLE;
+
+    if (REAL_HAS(cuStreamIsCapturing))
+        asked = REAL(cuStreamIsCapturing)(named, &status);
+    if (asked == CUDA_SUCCESS)
+        return status == CU_STREAM_CAPTURE_STATUS_NONE;
+    return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static void ended(CUresult result, CUstream stream, bool per_thread)
+{
     CUstream named = special(stream, per_thread);
 
-    if (!REAL_HAS(cuStreamIsCapturing) || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
-            || status == CU_STREAM_CAPTURE_STATUS_NONE)
+    if (result == CUDA_SUCCESS || is_over(named))
         (void)gate_ended((uintptr_t)named);
 }
 
@@ -76,7 +84,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
 
     if (entered) {
-        ended(stream, false);
+        ended(result, stream, false);
         life_leave();
     }
     return result;
@@ -88,7 +96,7 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
     CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
 
     if (entered) {
-        ended(stream, true);
+        ended(result, stream, true);
         life_leave();
     }
     return result;
@@ -96,11 +104,11 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
+/* A capture that is spoilt by this still counts: nothing is recorded on its stream any more. */
 static void going(CUstream stream)
 {
     uint64_t identity;
 
-    (void)gate_ended((uintptr_t)stream);
     if (guard_in_callback())
         return;
     identity = stream_identity(stream);
@@ -117,8 +125,11 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy_v2)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 
@@ -130,8 +141,11 @@ CUresult cuStreamDestroy(CUstream stream)
     if (entered)
         going(stream);
     result = REAL(cuStreamDestroy)(stream);
-    if (entered)
+    if (entered) {
+        if (result == CUDA_SUCCESS)
+            (void)gate_ended((uintptr_t)stream);
         life_leave();
+    }
     return result;
 }
 
@@ -171,127 +185,5 @@ CUresult cuCtxSynchronize(void)
             life_driver_said((int)result);
         life_leave();
     }
-    return result;
-}
-
-/* ---- host functions ------------------------------------------------------------------------- */
-
-/* A function of the program's, run by the driver with a note that no driver call may be made from it. */
-struct host_call {
-    CUhostFn fn;
-    CUstreamCallback callback;
-    void *data;
-    bool keep; /* captured: a graph may run it any number of times */
-};
-
-static void run_host(void *data)
-{
-    struct host_call *call = data;
-    struct host_call copy = *call;
-
-    if (!copy.keep)
-        meta_put(call, sizeof *call);
-    guard_thread.callback++;
-    copy.fn(copy.data);
-    guard_thread.callback--;
-}
-
-static void run_callback(CUstream stream, CUresult status, void *data)
-{
-    struct host_call *call = data;
-    struct host_call copy = *call;
-
-    if (!copy.keep)
-        meta_put(call, sizeof *call);
-    guard_thread.callback++;
-    copy.callback(stream, status, copy.data);
-    guard_thread.callback--;
-}
-
-static bool is_captured(CUstream stream, bool per_thread)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-    if (gate_captures() == 0)
-        return false;
-    return !REAL_HAS(cuStreamIsCapturing)
-            || REAL(cuStreamIsCapturing)(special(stream, per_thread), &status) != CUDA_SUCCESS
-            || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* NULL: the program's own function is to be passed on as it is. */
-static struct host_call *wrap(
-        CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
-{
-    struct host_call *call = fn || callback ? meta_get(sizeof *call) : NULL;
-
-    if (call)
-        *call = (struct host_call){fn, callback, data, is_captured(stream, per_thread)};
-    return call;
-}
-
-static void unwrap(struct host_call *call, CUresult result)
-{
-    if (call && result != CUDA_SUCCESS)
-        meta_put(call, sizeof *call);
-}
-
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data)
-{
-    struct host_call *call;
-    CUresult result;
-
-    if (!life_enter(SLOT_cuLaunchHostFunc))
-        return REAL(cuLaunchHostFunc)(stream, fn, data);
-    call = wrap(fn, NULL, data, stream, false);
-    result = REAL(cuLaunchHostFunc)(stream, call ? run_host : fn, call ? call : data);
-    unwrap(call, result);
-    life_leave();
-    return result;
-}
-
-CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void *data)
-{
-    struct host_call *call;
-    CUresult result;
-
-    if (!life_enter(SLOT_cuLaunchHostFunc_ptsz))
-        return REAL(cuLaunchHostFunc_ptsz)(stream, fn, data);
-    call = wrap(fn, NULL, data, stream, true);
-    result = REAL(cuLaunchHostFunc_ptsz)(stream, call ? run_host : fn, call ? call : data);
-    unwrap(call, result);
-    life_leave();
-    return result;
-}
-
-CUresult cuStreamAddCallback(
-        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
-{
-    struct host_call *call;
-    CUresult result;
-
-    if (!life_enter(SLOT_cuStreamAddCallback))
-        return REAL(cuStreamAddCallback)(stream, callback, data, flags);
-    call = wrap(NULL, callback, data, stream, false);
-    result = REAL(cuStreamAddCallback)(
-            stream, call ? run_callback : callback, call ? call : data, flags);
-    unwrap(call, result);
-    life_leave();
-    return result;
-}
-
-CUresult cuStreamAddCallback_ptsz(
-        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
-{
-    struct host_call *call;
-    CUresult result;
-
-    if (!life_enter(SLOT_cuStreamAddCallback_ptsz))
-        return REAL(cuStreamAddCallback_ptsz)(stream, callback, data, flags);
-    call = wrap(NULL, callback, data, stream, true);
-    result = REAL(cuStreamAddCallback_ptsz)(
-            stream, call ? run_callback : callback, call ? call : data, flags);
-    unwrap(call, result);
-    life_leave();
     return result;
 }

@@ -2,11 +2,13 @@
 #include "preload/life.h"
 
 #include "preload/backend.h"
-#include "preload/bypass.h"
 #include "preload/conduct.h"
 #include "preload/contexts.h"
+#include "preload/coverage.h"
+#include "preload/doors.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/imports.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
@@ -130,22 +132,27 @@ static void start_where(const struct config *c)
 
 static void fork_child(void);
 
+/* A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69). */
+static void thread_stream_gone(uint64_t identity)
+{
+    if (conduct_pool() && !life_is_child())
+        pool_stream_lost(conduct_pool(), identity);
+}
+
 /* Everything that can fail, once, in the thread that came first. */
 static int start(void)
 {
-    const char *caching, *advice;
     int r;
 
     if (strcmp(config_text(&config, CONFIG_STACKS), "python") == 0)
         msg_warn("KEDGE_STACKS=python is not there yet, native stacks only");
     if (nvtx_is_foreign())
         msg_warn("NVTX_INJECTION64_PATH belongs to another tool: no NVTX anchors in this run");
+    door_cuda_begins();
     start_where(&config);
+    stream_on_thread_end(thread_stream_gone);
     r = conduct_start();
-    caching = bypass_caching_framework(&advice);
-    if (caching)
-        msg_warn("%s caches memory by itself: what follows are its segments, not tensors; set %s",
-                caching, advice);
+    coverage_look();
     if (r == 0)
         r = -pthread_atfork(NULL, NULL, fork_child);
     return r;
@@ -182,6 +189,16 @@ static bool wake_up(void)
     return true;
 }
 
+/*
+ * Cancellation waits while kedge acts: a thread that ended inside would leave itself marked as inside, and the frees of its
+ * cleanup handlers would go to a driver that knows nothing of our blocks.
+ */
+static void go_in(void)
+{
+    guard_push();
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard_thread.cancel);
+}
+
 bool life_enter(int slot)
 {
     if (guard_depth() > 0 || !resolve_ready() || life_mode() == LIFE_OFF || life_is_child())
@@ -189,7 +206,7 @@ bool life_enter(int slot)
     resolve_note((enum resolve_slot)slot, ROUTE_CALLED);
     if (atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON && !wake_up())
         return false;
-    guard_push();
+    go_in();
     return true;
 }
 
@@ -198,13 +215,16 @@ bool life_begin_edge(void)
     if (guard_depth() > 0 || life_is_child()
             || atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON)
         return false;
-    guard_push();
+    go_in();
     return true;
 }
 
 void life_leave(void)
 {
+    int unused;
+
     guard_pop();
+    (void)pthread_setcancelstate(guard_thread.cancel, &unused);
 }
 
 /* ---- trouble -------------------------------------------------------------------------------- */
@@ -264,6 +284,8 @@ static void fork_child(void)
     backend_fork_child();
     conduct_fork_child();
     vmm_fork_child();
+    imports_ipc_fork_child();
+    imports_external_fork_child();
     anchor_fork_child();
     where_fork_child();
     capture_fork_child();
@@ -312,7 +334,7 @@ __attribute__((destructor)) static void unloading(void)
     if (atomic_load(&life_state) != LIFE_ON || life_is_child())
         return;
     guard_push();
-    conduct_tell_coverage();
+    coverage_tell(true);
     capture_state(FORMAT_STATE_CLEAN, 0);
     guard_pop();
 }

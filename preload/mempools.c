@@ -29,12 +29,12 @@ static atomic_uint changes;                       /* of what is current anywhere
 static int find_locked(CUmemoryPool handle)
 {
     for (int i = 0; i < MEMPOOLS_MAX; i++)
-        if (pools[i].id && pools[i].handle == handle)
+        if (pools[i].id && pools[i].handle == handle && !pools[i].dying)
             return i;
     return -1;
 }
 
-static void add(CUmemoryPool handle, int device, bool served)
+static void add(CUmemoryPool handle, int device, bool served, bool on_host)
 {
     int at;
 
@@ -44,7 +44,11 @@ static void add(CUmemoryPool handle, int device, bool served)
         if (!pools[i].id)
             at = i;
     if (at >= 0 && !pools[at].id) {
-        pools[at] = (struct mempool){handle, ++last_id, device, served};
+        pools[at] = (struct mempool){.handle = handle,
+                .id = ++last_id,
+                .device = device,
+                .served = served,
+                .on_host = on_host};
         pool_access[at].count = 0;
     }
     lock_drop(&mempools_lock);
@@ -57,10 +61,10 @@ void mempool_created(CUmemoryPool handle, const CUmemPoolProps *props)
             && props->location.id < DEVICES_MAX && props->handleTypes == CU_MEM_HANDLE_TYPE_NONE
             && props->maxSize == 0 && props->usage == 0;
 
-    add(handle, props->location.id, served);
+    add(handle, props->location.id, served, props->location.type != CU_MEM_LOCATION_TYPE_DEVICE);
 }
 
-uint64_t mempool_destroyed(CUmemoryPool handle)
+uint64_t mempool_destroy_begin(CUmemoryPool handle)
 {
     uint64_t id = 0;
     int at;
@@ -68,12 +72,40 @@ uint64_t mempool_destroyed(CUmemoryPool handle)
     lock_take(&mempools_lock);
     at = find_locked(handle);
     if (at >= 0) {
-        id = pools[at].served ? pools[at].id : 0;
-        pools[at].id = 0;
+        id = pools[at].id;
+        pools[at].dying = true;
     }
     lock_drop(&mempools_lock);
-    mempool_changed(-1); /* destroying the current pool makes the default one current */
     return id;
+}
+
+void mempool_destroy_end(uint64_t id, bool gone, struct mempool *ret_pool)
+{
+    lock_take(&mempools_lock);
+    for (int i = 0; i < MEMPOOLS_MAX && id; i++) {
+        if (pools[i].id != id)
+            continue;
+        *ret_pool = pools[i];
+        pools[i].dying = false;
+        if (gone)
+            pools[i].id = 0;
+        break;
+    }
+    lock_drop(&mempools_lock);
+    if (gone)
+        mempool_changed(-1); /* destroying the current pool makes the default one current */
+}
+
+bool mempool_is_host(CUmemoryPool handle)
+{
+    bool is_host;
+    int at;
+
+    lock_take(&mempools_lock);
+    at = find_locked(handle);
+    is_host = at >= 0 && pools[at].on_host;
+    lock_drop(&mempools_lock);
+    return is_host;
 }
 
 bool mempool_find(CUmemoryPool handle, struct mempool *ret_pool)
@@ -96,7 +128,7 @@ bool mempool_of_id(uint64_t id, struct mempool *ret_pool)
 
     lock_take(&mempools_lock);
     for (int i = 0; i < MEMPOOLS_MAX && !found; i++) {
-        found = id != 0 && pools[i].id == id;
+        found = id != 0 && pools[i].id == id && !pools[i].dying;
         if (found)
             *ret_pool = pools[i];
     }
@@ -117,7 +149,7 @@ static int ask_current(int device, struct mempool *ret_pool)
     if (r != 0)
         return r;
     if (REAL(cuDeviceGetDefaultMemPool)(&fallback, device) == CUDA_SUCCESS)
-        add(fallback, device, true);
+        add(fallback, device, true, false);
     return mempool_find(handle, ret_pool) ? 0 : -ENOENT;
 }
 
@@ -131,7 +163,7 @@ void mempool_learn_defaults(void)
     for (int device = 0; device < DEVICES_MAX; device++) {
         if (REAL(cuDeviceGetDefaultMemPool)(&handle, device) != CUDA_SUCCESS)
             break;
-        add(handle, device, true);
+        add(handle, device, true, false);
         atomic_store(&learned, true);
     }
 }

@@ -32,13 +32,23 @@ struct mempool {
     uint64_t id; /* owner key of its heap, never used again */
     int device;
     bool served;
+    bool on_host;
+    bool dying; /* between mempool_destroy_begin and _end: no handle names it */
 };
 
 /* A pool that the program created. `props` as it gave them. */
 void mempool_created(CUmemoryPool handle, const CUmemPoolProps *props);
 
-/* A pool that the program has destroyed: its id if it was served, else 0. */
-uint64_t mempool_destroyed(CUmemoryPool handle);
+/*
+ * Around the destruction of a pool. begin: the handle is known no more, since the driver may give it to another pool before
+ * the call has returned; returns the pool's id, 0 = not known. end: it is gone (true), or the driver refused and the handle
+ * means what it meant; *ret_pool is what it was.
+ */
+uint64_t mempool_destroy_begin(CUmemoryPool handle);
+void mempool_destroy_end(uint64_t id, bool gone, struct mempool *ret_pool);
+
+/* Whether a pool that the program created gives host memory. */
+bool mempool_is_host(CUmemoryPool handle);
 
 /* By handle: known and served. Default pools become known when they are asked for. */
 bool mempool_find(CUmemoryPool handle, struct mempool *ret_pool);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/resolve.h"
 
+#include "preload/coverage.h"
 #include "preload/doors.h"
+#include "preload/elfsym.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 
@@ -41,7 +43,12 @@ static _Atomic(uintptr_t)
 static atomic_bool bound;
 static char driver_path[PATH_MAX];
 
-static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED + 1];
+enum {
+    STRIPES = 8, /* a power of two */
+};
+
+static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED];
+static _Alignas(64) _Atomic(uint64_t) calls[STRIPES][SLOT_HOOKS];
 static _Atomic(uint64_t) door_counts[DOOR_COUNT];
 static atomic_bool coverage_news;
 static atomic_bool warned_second;
@@ -78,6 +85,19 @@ static void *real_dlsym(void *handle, const char *name)
 void *resolve_next(const char *name)
 {
     return real_dlsym(RTLD_NEXT, name);
+}
+
+/* A look-up with a version, as that of the real one is, passes by what other preloads export without. */
+dlsym_fn resolve_next_dlsym(void)
+{
+    static _Atomic(void *) found;
+    void *fn = atomic_load_explicit(&found, memory_order_relaxed);
+
+    if (!fn) {
+        fn = real_dlsym(RTLD_NEXT, "dlsym");
+        atomic_store_explicit(&found, fn, memory_order_relaxed);
+    }
+    return fn ? (dlsym_fn)fn : resolve_real_dlsym();
 }
 
 static uintptr_t object_base(const void *address)
@@ -145,6 +165,7 @@ static bool bind_driver(const void *hint)
 {
     char path[PATH_MAX];
     void *handle = driver_handle(hint, path);
+    struct link_map *object = NULL;
     uintptr_t none = 0;
     uintptr_t base;
 
@@ -157,9 +178,14 @@ static bool bind_driver(const void *hint)
         memcpy(driver_path, path, sizeof path);
     else if (none != base)
         return atomic_load(&bound);
+    if (dlinfo(handle, RTLD_DI_LINKMAP, (void *)&object) != 0)
+        object = NULL;
     for (int slot = 0; slot < SLOT_COUNT; slot++) {
-        void *fn = real_dlsym(handle, slot_symbol[slot]);
+        void *fn;
 
+        if (!elfsym_may_have(object, slot_symbol[slot]))
+            continue; /* a look-up that fails allocates */
+        fn = real_dlsym(handle, slot_symbol[slot]);
         if (slot < SLOT_HOOKS)
             __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
         set_real((enum resolve_slot)slot, next_in_line(slot, fn, base));
@@ -195,14 +221,29 @@ const struct hook_row *resolve_row(enum resolve_slot slot)
     return &hook_rows[slot];
 }
 
+static unsigned stripe_of_thread(void)
+{
+    static atomic_uint threads;
+    static __thread unsigned number __attribute__((tls_model("initial-exec")));
+
+    if (number == 0)
+        number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % STRIPES + 1;
+    return number - 1;
+}
+
+/* Told at the first, the 17th, the 257th ... */
+static bool is_news(uint64_t before)
+{
+    return before == 0
+            || (before > 1 && (before & (before - 1)) == 0 && __builtin_ctzll(before) % 4 == 0);
+}
+
 void resolve_note(enum resolve_slot slot, enum resolve_route route)
 {
-    _Atomic(uint64_t) *count = &counts[slot][route];
-    uint64_t before = atomic_load_explicit(count, memory_order_relaxed);
+    _Atomic(uint64_t) *count =
+            route == ROUTE_CALLED ? &calls[stripe_of_thread()][slot] : &counts[slot][route];
 
-    if (route == ROUTE_CALLED && before > 0)
-        return;
-    if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) == 0)
+    if (is_news(atomic_fetch_add_explicit(count, 1, memory_order_relaxed)))
         atomic_store(&coverage_news, true);
 }
 
@@ -214,11 +255,16 @@ void resolve_note_door(enum resolve_door door)
 
 uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route)
 {
-    if (route != ROUTE_LINKED)
+    uint64_t sum = 0;
+
+    if (route < ROUTE_CALLED)
         return atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
-    return resolve_count(slot, ROUTE_DLSYM) + resolve_count(slot, ROUTE_GPA) == 0
-            ? resolve_count(slot, ROUTE_CALLED)
-            : 0;
+    if (route == ROUTE_LINKED
+            && resolve_count(slot, ROUTE_DLSYM) + resolve_count(slot, ROUTE_GPA) > 0)
+        return 0;
+    for (int i = 0; i < STRIPES; i++)
+        sum += atomic_load_explicit(&calls[i][slot], memory_order_relaxed);
+    return sum;
 }
 
 uint64_t resolve_door_count(enum resolve_door door)
@@ -302,8 +348,11 @@ void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn)
 
     if (slot < 0) {
         slot = slot_of_request(name, version, flags);
-        if (slot < 0)
+        if (slot < 0) {
+            if (coverage_is_memory(name))
+                coverage_unhooked(name);
             return;
+        }
         /* The driver gives out another address than its symbol has: this row's function all the same. */
         if (!resolve_has((enum resolve_slot)slot))
             __atomic_store_n(&resolve_real[slot], *pfn, __ATOMIC_RELAXED);
@@ -348,6 +397,29 @@ void *resolve_dlsym(void *handle, const char *name)
     resolve_note((enum resolve_slot)slot, ROUTE_DLSYM);
     (void)real_dlsym(handle, name); /* leaves no error of ours behind for dlerror() */
     return hook_rows[slot].ours;
+}
+
+static bool is_runtime_memory(const char *name)
+{
+    return strncmp(name, "cudaMalloc", 10) == 0 || strncmp(name, "cudaFree", 8) == 0
+            || strncmp(name, "cudaHostAlloc", 13) == 0;
+}
+
+void resolve_passed_by(void *handle, const char *name)
+{
+    void *fn;
+
+    if (is_runtime_memory(name)) {
+        if (real_dlsym(handle, name))
+            coverage_runtime(name);
+        return;
+    }
+    if (!coverage_is_memory(name))
+        return;
+    fn = real_dlsym(handle, name);
+    if (fn && (atomic_load(&bound) || resolve_ready())
+            && object_base(fn) == atomic_load(&driver_base))
+        coverage_unhooked(name);
 }
 
 static bool is_door(const char *name)

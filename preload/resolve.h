@@ -40,6 +40,9 @@ enum resolve_slot {
 enum hook_family {
     HOOK_FAMILY_LOOKUP,
     HOOK_FAMILY_MEM,
+    HOOK_FAMILY_HOST,
+    HOOK_FAMILY_ARRAY,
+    HOOK_FAMILY_EXTERNAL,
     HOOK_FAMILY_ASYNC,
     HOOK_FAMILY_POOL,
     HOOK_FAMILY_VMM,
@@ -62,7 +65,7 @@ enum hook_family {
 enum resolve_route {
     ROUTE_DLSYM,  /* given out by dlsym */
     ROUTE_GPA,    /* given out by cuGetProcAddress */
-    ROUTE_CALLED, /* entered (hooks that only look at arguments do not say so) */
+    ROUTE_CALLED, /* entered and acted (hooks that only look at arguments do not say so) */
     ROUTE_LINKED, /* entered, and never given out: through our exported symbol */
     ROUTE_COUNT,
 };
@@ -114,6 +117,9 @@ void *resolve_dlsym(void *handle, const char *name);
 /* Whether it is the name of a hook; no table is asked for a name that cannot be one. */
 bool resolve_knows(const char *name);
 
+/* A name that is no hook is asked for on a real handle: noted if it is a function for memory, of the driver or the runtime. */
+void resolve_passed_by(void *handle, const char *name);
+
 /* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
 bool resolve_hides(const char *name);
 
@@ -122,6 +128,9 @@ void *resolve_next(const char *name);
 
 /* The real dlsym, found without GLIBC_PRIVATE; NULL when the C library has none (then nothing works). */
 void *(*resolve_real_dlsym(void))(void *, const char *);
+
+/* The dlsym behind ours: another preload's, else the real one. */
+void *(*resolve_next_dlsym(void))(void *, const char *);
 
 /*
  * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in for it, if there is
@@ -132,14 +141,14 @@ void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn);
 /* Row of a hook; slot < SLOT_HOOKS. */
 const struct hook_row *resolve_row(enum resolve_slot slot);
 
-/* Counts. One relaxed load where the route was seen before and is only marked (CALLED). */
+/* Counts, relaxed. Calls are counted in stripes, so that threads do not disturb each other. */
 void resolve_note(enum resolve_slot slot, enum resolve_route route);
 void resolve_note_door(enum resolve_door door);
 uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route);
 uint64_t resolve_door_count(enum resolve_door door);
 const char *resolve_door_name(enum resolve_door door);
 
-/* True once after a hook or door was reached by a new route. */
+/* True once after a hook or door was reached by a new route, and when a count has grown sixteenfold. */
 bool resolve_coverage_news(void);
 
 /* The file of the driver that is served; "" before it is bound. */

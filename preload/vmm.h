@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* vmm.h - the program's own physical handles (hooks_vmm.c): what life.c has to know of them. */
+/* vmm.h - the program's own physical handles (hooks_vmm.c): what other hooks and life.c have to tell of them. */
 #ifndef KEDGE_PRELOAD_VMM_H
 #define KEDGE_PRELOAD_VMM_H
 
-/* In the child of a fork: the table's lock is new again. */
+#include "alloc/types.h"
+
+/* cuMemRetainAllocationHandle gave one more reference to what is mapped at ptr, perhaps under another number. */
+void vmm_retained(uint64_t handle, devptr_t ptr);
+
+/* An array is gone, and with it what was mapped into its tiles. */
+void vmm_array_gone(uint64_t array);
+
+/* In the child of a fork: the tables' locks are new again. */
 void vmm_fork_child(void);
 
 #endif

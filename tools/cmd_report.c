@@ -19,15 +19,15 @@ static const struct args_option options[] = {
                 offsetof(struct fields, to)},
         {"by", "anchor", "the figures of each anchor, in a table", ARGS_TEXT,
                 offsetof(struct fields, by)},
-        {"view", "NAME", "only this: live, hwm, libraries, hints, oom or anchors", ARGS_TEXT,
-                offsetof(struct fields, view)},
+        {"view", "NAME", "only this: live, hwm, libraries, hints, oom, anchors or classes",
+                ARGS_TEXT, offsetof(struct fields, view)},
         {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
                 offsetof(struct fields, top)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
 static const char *const view_names[VIEW_COUNT] = {
-        "all", "live", "hwm", "libraries", "hints", "oom", "anchors"};
+        "all", "live", "hwm", "libraries", "hints", "oom", "anchors", "classes"};
 
 static int find_view(const struct fields *fields, enum view *ret_view)
 {
@@ -46,7 +46,7 @@ static int find_view(const struct fields *fields, enum view *ret_view)
     }
     (void)fprintf(stderr,
             "kedge report: --view %s is not in this version (live, hwm, libraries, "
-            "hints, oom, anchors are)\n",
+            "hints, oom, anchors, classes are)\n",
             fields->view);
     return CMD_BAD;
 }

@@ -21,6 +21,7 @@ struct translation {
     struct keytable threads;  /* thread number */
     struct keytable reserved; /* (device, heap) -> index in `heaps` */
     struct keytable dead;     /* address -> index in `limbo` */
+    struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
     uint64_t *heaps;
     size_t heap_count, heap_room;
     uint64_t held;   /* sum of heaps */
@@ -100,6 +101,7 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .thread = thread_of(tr, event->thread),
             .rule = -1,
             .device = event->device,
+            .memclass = event->memclass,
             .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
             .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0};
 
@@ -107,8 +109,51 @@ static void add_birth(struct translation *tr, const struct read_event *event)
     tr->live += event->size;
 }
 
+/* The other memory at an address, TRACE_NONE if there is none now. */
+static uint32_t *other_at(struct translation *tr, uint64_t address)
+{
+    return keytable_at(&tr->others, (struct key){address, 0, 0}, TRACE_NONE);
+}
+
+static uint32_t step(struct translation *tr, const struct read_event *event)
+{
+    trace_add_other(tr->trace, thread_of(tr, event->thread));
+    return (uint32_t)tr->trace->event_count - 1;
+}
+
+static void end_other(struct translation *tr, const struct read_event *event)
+{
+    uint32_t *at = other_at(tr, event->addr);
+    uint32_t now = step(tr, event);
+
+    if (*at != TRACE_NONE)
+        tr->load->others[*at].died = now;
+    *at = TRACE_NONE;
+}
+
+static void add_other(struct translation *tr, const struct read_event *event)
+{
+    struct load *load = tr->load;
+
+    if (*other_at(tr, event->addr) != TRACE_NONE)
+        end_other(tr, event); /* its free was not on record */
+    *other_at(tr, event->addr) = (uint32_t)load->other_count;
+    VEC_PUSH(load->others, load->other_count, load->other_room) =
+            (struct load_other){.memclass = event->memclass,
+                    .address = event->addr,
+                    .size = event->size,
+                    .stack = stack_of(tr, event->stack),
+                    .born = step(tr, event),
+                    .died = TRACE_NEVER};
+}
+
 static void add_death(struct translation *tr, const struct read_event *event)
 {
+    if (trace_find_live(tr->trace, event->addr) == TRACE_NONE
+            && *other_at(tr, event->addr) != TRACE_NONE) {
+        end_other(tr, event); /* the writer did not know yet what it was */
+        return;
+    }
     uint32_t block = trace_add_free(tr->trace, event->addr, thread_of(tr, event->thread));
 
     if (block != TRACE_NONE)
@@ -272,6 +317,12 @@ static void add_event(struct translation *tr, const struct read_event *event)
     case FORMAT_EVENT_OOM:
         add_oom(tr, event);
         break;
+    case FORMAT_EVENT_OTHER_ALLOC:
+        add_other(tr, event);
+        break;
+    case FORMAT_EVENT_OTHER_FREE:
+        end_other(tr, event);
+        break;
     case FORMAT_EVENT_NONE:
     case FORMAT_EVENT_KIND_COUNT:
         break;
@@ -283,6 +334,30 @@ static void carry(struct translation *tr, const struct read_event *birth)
     add_birth(tr, birth);
     tr->load->carried_count++;
     tr->load->carried_bytes += birth->size;
+}
+
+/* The same for what is live and not device memory: at the very beginning, unless its birth is on record. */
+static void carry_others(struct translation *tr)
+{
+    struct keytable births = {0};
+
+    for (size_t i = 0; i < tr->capture->event_count; i++) {
+        const struct read_event *event = &tr->capture->event[i];
+        if (event->kind == FORMAT_EVENT_OTHER_ALLOC)
+            (void)keytable_at(&births, (struct key){event->addr, event->seq, 0}, 1);
+    }
+    for (size_t i = 0; i < tr->capture->other_count; i++) {
+        const struct read_live *at = &tr->capture->other[i];
+        if (keytable_find(&births, (struct key){at->addr, at->seq, 0}))
+            continue;
+        add_other(tr,
+                &(struct read_event){.addr = at->addr,
+                        .size = at->size,
+                        .stack = at->stack,
+                        .memclass = at->memclass,
+                        .path = ""});
+    }
+    keytable_done(&births);
 }
 
 /* Births that are not on record: of blocks that recorded events free, and of live ones without an event. */
@@ -323,8 +398,10 @@ static void add_carried(struct translation *tr)
                         .path = at->path,
                         .nth = at->nth,
                         .flags = at->flags,
+                        .memclass = at->memclass,
                         .device = at->device});
     }
+    carry_others(tr);
     keytable_done(&live);
     keytable_done(&births);
 }
@@ -376,6 +453,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     keytable_done(&tr.threads);
     keytable_done(&tr.reserved);
     keytable_done(&tr.dead);
+    keytable_done(&tr.others);
     free(tr.heaps);
     free(tr.limbo);
     *ret_load = load;
@@ -401,6 +479,7 @@ void load_close(struct load *load)
     read_close(load->capture);
     free(load->hints);
     free(load->ooms);
+    free(load->others);
     free(load->path);
     *load = (struct load){0};
 }

@@ -40,6 +40,14 @@ struct load_oom {
     int device, result;
 };
 
+/* Memory that is not this process's device memory: no figure counts it, the report lists it. */
+struct load_other {
+    enum memclass memclass;
+    uint64_t address, size;
+    uint32_t stack;
+    uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
+};
+
 struct load {
     char *path;
     struct read_capture *capture;
@@ -48,6 +56,8 @@ struct load {
     size_t hint_count;
     struct load_oom *ooms;
     size_t oom_count, oom_room;
+    struct load_other *others;
+    size_t other_count, other_room;
     uint64_t carried_count, carried_bytes;
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;

@@ -20,6 +20,7 @@ enum view {
     VIEW_HINTS,
     VIEW_OOM,
     VIEW_ANCHORS,
+    VIEW_CLASSES,
     VIEW_COUNT,
 };
 
@@ -35,6 +36,10 @@ struct report {
     struct render_ink ink;
     bool partial; /* the figures of the window miss lost events */
 };
+
+/* What kedge saw: hooks and their routes, what went past them, frameworks with a pool of their own (report_coverage.c). */
+void report_coverage_print(const struct report *report);
+void report_coverage_json(struct json *json, const struct report *report);
 
 /* Sums per library or program that asked. */
 struct report_owner {

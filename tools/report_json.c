@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tools/classes.h"
+
 static uint64_t lost_events(const struct read_capture *capture)
 {
     return capture->lost.events_recycled + capture->lost.events_dropped;
@@ -45,15 +47,7 @@ static void json_quality(struct json *json, const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
 
-    json_begin(json, "coverage", '[');
-    for (size_t i = 0; i < capture->coverage_count; i++) {
-        json_begin(json, NULL, '{');
-        json_text(json, "hook", capture->coverage[i].hook);
-        json_text(json, "route", capture->coverage[i].route);
-        json_uint(json, "count", capture->coverage[i].count);
-        json_end(json, '}');
-    }
-    json_end(json, ']');
+    report_coverage_json(json, report);
     json_begin(json, "notes", '[');
     for (size_t i = 0; i < capture->note_count; i++)
         json_text(json, NULL, capture->note[i].text);
@@ -172,6 +166,52 @@ static void json_libraries(struct json *json, const struct report *report)
     free(owners);
 }
 
+static void json_classes(struct json *json, const struct report *report)
+{
+    struct classes_row rows[MEMCLASS_COUNT];
+
+    classes_figure(&report->load, report->window, rows);
+    json_begin(json, "classes", '[');
+    for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
+        if (!rows[i].allocated_count)
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "name", classes_name((enum memclass)i));
+        json_bool(json, "device_memory", i < MEMCLASS_DEVICE_END);
+        json_uint(json, "allocated_bytes", rows[i].allocated);
+        json_uint(json, "allocated_count", rows[i].allocated_count);
+        json_uint(json, "live_bytes", rows[i].live);
+        json_uint(json, "live_count", rows[i].live_count);
+        json_uint(json, "peak_bytes", rows[i].peak);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+/* When we looked last; what is left is the contexts', and other processes'. */
+static void json_looks(struct json *json, const struct read_capture *capture)
+{
+    json_begin(json, "device_memory", '[');
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
+        const struct format_look *look = &capture->look[i];
+        struct classes_overhead overhead = classes_overhead(look);
+        if (!overhead.is_known)
+            continue;
+        json_begin(json, NULL, '{');
+        json_uint(json, "device", i);
+        json_uint(json, "looks", look->looks);
+        json_uint(json, "total_bytes", look->total_bytes);
+        json_uint(json, "free_bytes", look->free_bytes);
+        json_uint(json, "held_bytes", look->held_bytes);
+        json_uint(json, "native_bytes", look->native_bytes);
+        json_uint(json, "graph_reserved_bytes", look->graph_reserved);
+        json_uint(json, "graph_reserved_high_bytes", look->graph_high);
+        json_uint(json, "overhead_bytes", overhead.bytes);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
 static void json_anchors(struct json *json, const struct report *report)
 {
     const struct trace *trace = report->load.trace;
@@ -208,6 +248,8 @@ void report_json_print(const struct report *report)
     json_ooms(&json, report);
     json_live(&json, report);
     json_libraries(&json, report);
+    json_classes(&json, report);
+    json_looks(&json, report->load.capture);
     json_anchors(&json, report);
     json_end(&json, '}');
 }

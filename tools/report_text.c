@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/classes.h"
 #include "tools/cmd.h"
 
 static const char *setting(const struct read_capture *capture, const char *name)
@@ -101,13 +102,7 @@ static void print_header(const struct report *report)
     }
     print_field("ended", end);
     free(end);
-    if (capture->coverage_count) {
-        uint64_t calls = 0;
-        for (size_t i = 0; i < capture->coverage_count; i++)
-            calls += capture->coverage[i].count;
-        printf("%-9s %zu hooks in use, %" PRIu64 " calls or look-ups (--json lists them)\n",
-                "coverage", capture->coverage_count, calls);
-    }
+    report_coverage_print(report);
     for (size_t i = 0; i < capture->note_count; i++)
         print_field(capture->note[i].severity ? "warning" : "note", capture->note[i].text);
     print_losses(report);
@@ -296,6 +291,58 @@ static void print_anchors(const struct report *report)
     free(figures);
 }
 
+/* What the device held that nobody asked for. */
+static void print_overhead(const struct report *report, bool has_managed)
+{
+    const struct read_capture *capture = report->load.capture;
+    char left[RENDER_BYTES_MAX];
+    char graphs[RENDER_BYTES_MAX];
+
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
+        const struct format_look *look = &capture->look[i];
+        struct classes_overhead overhead = classes_overhead(look);
+        if (!overhead.is_known)
+            continue;
+        if (look->graph_high)
+            printf("  device %u: the driver held %s for graphs when we looked last, %s at most\n",
+                    i, render_bytes(left, look->graph_reserved),
+                    render_bytes(graphs, look->graph_high));
+        if (overhead.is_short)
+            printf("  device %u: no context overhead to be seen (more was asked for than the "
+                   "device holds)\n",
+                    i);
+        else
+            printf("  device %u: context overhead %s (total - free - what stands above, when we "
+                   "looked last; other processes%s included)\n",
+                    i, render_bytes(left, overhead.bytes),
+                    has_managed ? " and managed memory" : "");
+    }
+}
+
+static void print_classes(const struct report *report)
+{
+    struct classes_row rows[MEMCLASS_COUNT];
+    char text[2][RENDER_BYTES_MAX];
+    bool any = false;
+
+    classes_figure(&report->load, report->window, rows);
+    for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
+        if (!rows[i].allocated_count)
+            continue;
+        if (!any)
+            printf("\n%sBy class%s\n  %-16s %12s %12s %8s\n", report->ink.bold, report->ink.off, "",
+                    "live", "peak", "count");
+        any = true;
+        printf("  %-16s %12s %12s %8" PRIu64 "%s\n", classes_name((enum memclass)i),
+                render_bytes(text[0], rows[i].live), render_bytes(text[1], rows[i].peak),
+                rows[i].allocated_count,
+                i >= MEMCLASS_DEVICE_END ? "  (not device memory of this process)" : "");
+    }
+    if (!any && report->view)
+        puts("nothing was allocated");
+    print_overhead(report, rows[MEMCLASS_MANAGED].allocated_count != 0);
+}
+
 void report_text_print(const struct report *report)
 {
     struct report inked = *report;
@@ -322,5 +369,7 @@ void report_text_print(const struct report *report)
         print_live(report, peak, "Live at the maximum, by stack");
     if (view == VIEW_ALL || view == VIEW_LIBRARIES)
         print_libraries(report);
+    if (view == VIEW_ALL || view == VIEW_CLASSES)
+        print_classes(report);
     figures_print_trouble(stdout, report->symbols);
 }

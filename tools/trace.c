@@ -118,6 +118,7 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
             .released = TRACE_NEVER,
             .rule = birth->rule,
             .device = birth->device,
+            .memclass = birth->memclass,
             .native = birth->native,
             .stream = birth->stream};
 

@@ -78,6 +78,7 @@ struct trace_block {
     enum hint_mode mode; /* of that release */
     int32_t rule;        /* the hint that matched it, -1 none */
     int device;
+    enum memclass memclass;
     bool native; /* made by the driver itself, not from the pool: no hint can act on it */
     bool stream; /* by the stream entrance */
 };
@@ -105,6 +106,7 @@ struct trace_birth {
     uint32_t stack, anchor, nth, thread;
     int32_t rule;
     int device;
+    enum memclass memclass;
     bool native, stream;
     bool count_nth; /* nth is not known: trace_add_alloc counts (anchor instance, site, size) itself */
 };

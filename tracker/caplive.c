@@ -27,6 +27,7 @@ struct entry {
     bool is_live;
     bool is_released; /* by a hint, counted */
     int16_t device;
+    uint8_t memclass;
     bool is_early; /* freed at `seq` while nothing was known to live here: its allocation is late */
     uint32_t owed; /* frees that were counted before they arrived */
 };
@@ -156,6 +157,7 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
     ret_change->gone_size = entry->size;
     ret_change->gone_hinted = entry->is_released ? entry->size : 0;
     ret_change->gone_device = entry->device;
+    ret_change->gone_class = (enum memclass)entry->memclass;
 }
 
 static void enter_locked(struct shard *shard, struct entry *entry, const struct format_live *slot,
@@ -173,6 +175,7 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
     entry->seq = seq;
     entry->size = slot->size;
     entry->device = slot->device;
+    entry->memclass = slot->flags >> FORMAT_ALLOC_CLASS_SHIFT;
     entry->is_live = true;
     entry->is_released = false;
     entry->is_early = false;
@@ -215,6 +218,7 @@ int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_cha
         ret_change->is_over = true;
         ret_change->gone_size = slot->size;
         ret_change->gone_device = slot->device;
+        ret_change->gone_class = (enum memclass)(slot->flags >> FORMAT_ALLOC_CLASS_SHIFT);
     }
     lock_drop(&shard->lock);
     if (is_lost)

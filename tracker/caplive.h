@@ -14,6 +14,7 @@
 #ifndef KEDGE_TRACKER_CAPLIVE_H
 #define KEDGE_TRACKER_CAPLIVE_H
 
+#include "alloc/types.h"
 #include "tracker/capfile.h"
 
 #include <stdbool.h>
@@ -31,6 +32,7 @@ struct caplive_change {
     uint64_t gone_size;   /* of the block that is no longer live (free, or implied) */
     uint64_t gone_hinted; /* of that, bytes that a hint had released */
     int gone_device;
+    enum memclass gone_class;
 };
 
 /*

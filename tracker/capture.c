@@ -205,6 +205,7 @@ static void fill_header(struct format_header *header)
     header->start_real_ns = now_ns(CLOCK_REALTIME);
     header->start_mono_ns = start_ns;
     header->state = FORMAT_STATE_OPEN;
+    header->class_count = MEMCLASS_COUNT;
     memcpy(header->magic, FORMAT_MAGIC, sizeof header->magic);
 }
 
@@ -399,6 +400,73 @@ static void total_release(struct format_totals *totals, uint64_t size)
     counter_add(&totals->live_hinted_bytes, 0 - size);
 }
 
+/* ---- classes ---- */
+
+/* What a class holds natively, one by one: what the driver keeps in pools of its own is looked up instead. */
+static bool is_native_class(enum memclass memclass)
+{
+    return memclass == MEMCLASS_DRIVER || memclass == MEMCLASS_PITCHED || memclass == MEMCLASS_VMM
+            || memclass == MEMCLASS_ARRAY || memclass == MEMCLASS_ARRAY_GUESS;
+}
+
+static void native_moved(
+        struct format_header *header, enum memclass memclass, int device, uint64_t by)
+{
+    if (is_native_class(memclass) && device >= 0 && device < (int)FORMAT_DEVICES_MAX)
+        counter_add(&header->look[device].native_live, by);
+}
+
+static void block_born(
+        struct format_header *header, enum memclass memclass, int device, uint64_t size)
+{
+    struct format_class *of = &header->memclass[memclass % FORMAT_CLASSES_MAX];
+
+    counter_add(&of->allocated_bytes, size);
+    counter_add(&of->allocated_count, 1);
+    counter_add(&of->live_count, 1);
+    counter_lift(&of->live_bytes, &of->peak_bytes, size);
+    native_moved(header, memclass, device, size);
+    if (memclass >= MEMCLASS_DEVICE_END)
+        return;
+    total_alloc(&header->total, size);
+    total_alloc(device_totals(header, device), size);
+}
+
+static void block_died(struct format_header *header, const struct caplive_change *change)
+{
+    struct format_class *of = &header->memclass[change->gone_class % FORMAT_CLASSES_MAX];
+
+    counter_add(&of->live_count, UINT64_MAX);
+    counter_add(&of->live_bytes, 0 - change->gone_size);
+    native_moved(header, change->gone_class, change->gone_device, 0 - change->gone_size);
+    if (change->gone_class >= MEMCLASS_DEVICE_END)
+        return;
+    total_free(&header->total, change->gone_size, change->gone_hinted);
+    total_free(device_totals(header, change->gone_device), change->gone_size, change->gone_hinted);
+}
+
+int capture_look(const struct capture_look_info *info)
+{
+    struct format_header *header;
+    struct format_look *look;
+    int r;
+
+    header = begin(true, &r);
+    if (!header || info->device < 0 || info->device >= (int)FORMAT_DEVICES_MAX)
+        return r;
+    look = &header->look[info->device];
+    /* Two threads may look at once: each figure is one of theirs, and the next look puts it right. */
+    __atomic_store_n(&look->free_bytes, info->free_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&look->total_bytes, info->total_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&look->held_bytes, info->held_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&look->native_bytes, __atomic_load_n(&look->native_live, __ATOMIC_RELAXED),
+            __ATOMIC_RELAXED);
+    __atomic_store_n(&look->graph_reserved, info->graph_reserved, __ATOMIC_RELAXED);
+    counter_raise(&look->graph_high, info->graph_high);
+    counter_add(&look->looks, 1);
+    return r;
+}
+
 /* ---- events ---- */
 
 static uint64_t take_seq(struct format_header *header, uint64_t seq)
@@ -455,7 +523,8 @@ static unsigned alloc_flags(const struct capture_alloc_info *info)
 {
     return (info->entrance == ENTRANCE_STREAM ? FORMAT_ALLOC_STREAM : 0)
             | (info->native ? FORMAT_ALLOC_NATIVE : 0) | (info->rule >= 0 ? FORMAT_ALLOC_HINTED : 0)
-            | (info->stream_capture ? FORMAT_ALLOC_CAPTURE : 0);
+            | (info->stream_capture ? FORMAT_ALLOC_CAPTURE : 0)
+            | (unsigned)info->memclass << FORMAT_ALLOC_CLASS_SHIFT;
 }
 
 static uint32_t tag_path(const struct tag *tag)
@@ -463,24 +532,18 @@ static uint32_t tag_path(const struct tag *tag)
     return tag->anchor && tag->path ? intern_number(tag->path) : 0;
 }
 
-static void count_alloc(
-        struct format_header *header, const struct tag *tag, const struct caplive_change *change)
+static void count_alloc(struct format_header *header, const struct capture_alloc_info *info,
+        const struct caplive_change *change)
 {
-    struct format_totals *gone = device_totals(header, change->gone_device);
-
     /* The earlier tenant's end first, or the peak would count both. */
     if (change->is_implied) {
-        total_free(&header->total, change->gone_size, change->gone_hinted);
-        total_free(gone, change->gone_size, change->gone_hinted);
+        block_died(header, change);
         counter_add(&header->lost.implied_frees, 1);
     }
-    if (change->is_new) {
-        total_alloc(&header->total, tag->size);
-        total_alloc(device_totals(header, tag->device), tag->size);
-    }
+    if (change->is_new)
+        block_born(header, info->memclass, info->tag->device, info->tag->size);
     if (change->is_over) {
-        total_free(&header->total, change->gone_size, 0);
-        total_free(gone, change->gone_size, 0);
+        block_died(header, change);
         counter_add(&header->lost.unknown_frees, UINT64_MAX);
     }
 }
@@ -511,7 +574,9 @@ int capture_alloc(const struct capture_alloc_info *info)
             .rule = info->rule,
     };
 
-    event.head = make_head(FORMAT_EVENT_ALLOC, slot.flags, tag->device);
+    event.head = make_head(
+            info->memclass < MEMCLASS_DEVICE_END ? FORMAT_EVENT_ALLOC : FORMAT_EVENT_OTHER_ALLOC,
+            slot.flags, tag->device);
     event.u.alloc.addr = slot.addr;
     event.u.alloc.size = slot.size;
     event.u.alloc.stream = slot.stream;
@@ -523,7 +588,7 @@ int capture_alloc(const struct capture_alloc_info *info)
     r = r < 0 ? r : r2;
     r2 = degraded(caplive_alloc(&slot, &change));
     r = r < 0 ? r : r2;
-    count_alloc(header, tag, &change);
+    count_alloc(header, info, &change);
     if (r2 < 0 || caplive_dropped() > 0)
         __atomic_store_n(&header->lost.live_dropped, caplive_dropped(), __ATOMIC_RELAXED);
     return r;
@@ -543,8 +608,7 @@ int capture_free(const struct capture_free_info *info)
     struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = event_time()};
 
     if (caplive_free(info->ptr, event.seq, &change) == 0) {
-        total_free(&header->total, change.gone_size, change.gone_hinted);
-        total_free(device_totals(header, change.gone_device), change.gone_size, change.gone_hinted);
+        block_died(header, &change);
         device = change.gone_device;
     } else if (change.is_counted) {
         counter_add(&header->lost.implied_frees, UINT64_MAX); /* it was only late */
@@ -552,9 +616,11 @@ int capture_free(const struct capture_free_info *info)
         counter_add(&header->lost.unknown_frees, 1);
     }
     anchor_here(&place);
-    event.head = make_head(FORMAT_EVENT_FREE,
+    event.head = make_head(
+            change.gone_class < MEMCLASS_DEVICE_END ? FORMAT_EVENT_FREE : FORMAT_EVENT_OTHER_FREE,
             (info->entrance == ENTRANCE_STREAM ? FORMAT_ALLOC_STREAM : 0)
-                    | (info->native ? FORMAT_ALLOC_NATIVE : 0),
+                    | (info->native ? FORMAT_ALLOC_NATIVE : 0)
+                    | (unsigned)change.gone_class << FORMAT_ALLOC_CLASS_SHIFT,
             device);
     event.u.free.addr = info->ptr;
     event.u.free.size = info->size ? info->size : change.gone_size;

@@ -54,9 +54,10 @@ struct capture_alloc_info {
     uint64_t seq;
     uint64_t stream; /* handle, or 0 */
     enum entrance entrance;
-    bool native;         /* by the driver itself, not from the pool */
-    bool stream_capture; /* while its stream was being captured */
-    int rule;            /* plan.rule, -1 = none */
+    enum memclass memclass; /* what is not of this process's device is recorded apart */
+    bool native;            /* by the driver itself, not from the pool */
+    bool stream_capture;    /* while its stream was being captured */
+    int rule;               /* plan.rule, -1 = none */
 };
 
 /* What is known about a free. */
@@ -94,6 +95,14 @@ struct capture_oom_info {
     int result;            /* the CUresult that the program gets */
 };
 
+/* What the driver says about a device, and what our heaps hold of it. */
+struct capture_look_info {
+    int device;
+    uint64_t free_bytes, total_bytes;
+    uint64_t held_bytes;
+    uint64_t graph_reserved, graph_high; /* of the driver's pool for graphs, 0 = none */
+};
+
 /* For messages and `kedge` commands that ask the running library. */
 struct capture_stats {
     struct format_lost lost;
@@ -124,6 +133,9 @@ int capture_oom(const struct capture_oom_info *info);
 
 /* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);
+
+/* The driver was asked about a device. The newest answer is kept, the others count. */
+int capture_look(const struct capture_look_info *info);
 
 /* Identity records. Kept in memory when the file is not open yet (at most 64 KiB of them), written when it opens. */
 int capture_setting(

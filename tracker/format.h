@@ -27,6 +27,7 @@
 #define FORMAT_HEADER_BYTES     32768u /* header and directory */
 #define FORMAT_DEVICES_MAX      16u /* totals of the devices 0..15; the others count in `total` only */
 #define FORMAT_HEAPS_MAX        64u
+#define FORMAT_CLASSES_MAX      16u
 #define FORMAT_CHUNK_BYTES      65536u
 #define FORMAT_RECORD_BYTES     64u
 #define FORMAT_DEFS_BLOCK       65536u /* definitions do not cross these */
@@ -86,6 +87,23 @@ struct format_lost {
     uint64_t recycled_seq;  /* highest seq among the recycled events: newer ones are complete */
 };
 
+/* Running figures of a class of memory (enum memclass), of all devices together. */
+struct format_class {
+    uint64_t allocated_bytes, allocated_count;
+    uint64_t live_bytes, live_count, peak_bytes;
+};
+
+/* A device as the driver saw it when we looked last. */
+struct format_look {
+    uint64_t looks; /* how often; 0 = the rest is nothing */
+    uint64_t free_bytes, total_bytes;
+    uint64_t held_bytes;     /* held by our heaps then */
+    uint64_t native_bytes;   /* live then in DRIVER, PITCHED, VMM and ARRAY, as requested */
+    uint64_t graph_reserved; /* held by the driver's pool for graphs then, */
+    uint64_t graph_high;     /* and the most that it ever held */
+    uint64_t native_live;    /* running figure behind native_bytes */
+};
+
 struct format_header {
     char magic[8];
     uint32_t version;
@@ -111,6 +129,11 @@ struct format_header {
     char host[64];
     char rank[32];
     char program[96]; /* where_program(), for receipts */
+    /* classes that the writer knew; 0 = it recorded none (before classes came) */
+    uint32_t class_count;
+    uint32_t spare;
+    struct format_class memclass[FORMAT_CLASSES_MAX];
+    struct format_look look[FORMAT_DEVICES_MAX];
 };
 
 /* Flags of allocations (live slot, alloc and free events). */
@@ -119,6 +142,8 @@ struct format_header {
     0x02u /* made by the driver itself: forwarded, bypassed or served after our failure */
 #define FORMAT_ALLOC_HINTED  0x04u /* a rule matched; see the hint record */
 #define FORMAT_ALLOC_CAPTURE 0x08u /* made while its stream was being captured */
+/* The upper four bits: enum memclass. 0 with FORMAT_ALLOC_NATIVE is MEMCLASS_DRIVER (all that old captures say). */
+#define FORMAT_ALLOC_CLASS_SHIFT 4u
 
 /* Area A. state: 0 = empty, else seq << 1 | 1. 64 bytes. */
 struct format_live {
@@ -232,6 +257,8 @@ enum format_event_kind {
     FORMAT_EVENT_HINT,
     FORMAT_EVENT_RESERVED,
     FORMAT_EVENT_OOM,
+    FORMAT_EVENT_OTHER_ALLOC, /* as ALLOC and FREE, of memory that is not this process's device memory */
+    FORMAT_EVENT_OTHER_FREE,
     FORMAT_EVENT_KIND_COUNT,
 };
 

@@ -62,7 +62,7 @@ struct reader {
     size_t found_count, found_size;
     uint32_t seen[FORMAT_DEF_KIND_COUNT];
 
-    size_t live_size, event_size;
+    size_t live_size, other_size, event_size;
 };
 
 /* ---- helpers ---- */
@@ -197,6 +197,11 @@ static int read_header(struct reader *reader)
     capture->file_bytes = reader->source.length;
     capture->total = header->total;
     memcpy(capture->device_total, header->device, sizeof header->device);
+    if (header->directory_offset >= sizeof *header && header->class_count <= FORMAT_CLASSES_MAX) {
+        capture->class_count = header->class_count;
+        memcpy(capture->class_total, header->memclass, sizeof header->memclass);
+        memcpy(capture->look, header->look, sizeof header->look);
+    }
     capture->lost = header->lost;
     return read_args(reader);
 }
@@ -603,17 +608,24 @@ static int number_defs(struct reader *reader)
 
 /* ---- live table ---- */
 
-static int take_live(struct reader *reader, const struct format_live *slot)
+/* What the upper bits of the flags say; a class that is not known here counts as the driver's. */
+static enum memclass class_of(unsigned flags)
 {
-    struct read_capture *capture = reader->capture;
+    unsigned memclass = flags >> FORMAT_ALLOC_CLASS_SHIFT & (FORMAT_CLASSES_MAX - 1);
 
-    if ((slot->state & 1) == 0)
-        return 0;
-    if (make_room((void **)&capture->live, &reader->live_size, capture->live_count,
-                sizeof *capture->live)
-            < 0)
-        return no_memory(reader);
-    capture->live[capture->live_count++] = (struct read_live){
+    if (memclass >= MEMCLASS_COUNT || (memclass == 0 && (flags & FORMAT_ALLOC_NATIVE)))
+        return MEMCLASS_DRIVER;
+    return (enum memclass)memclass;
+}
+
+static unsigned plain_flags(unsigned flags)
+{
+    return flags & ((1u << FORMAT_ALLOC_CLASS_SHIFT) - 1);
+}
+
+static struct read_live live_of(const struct read_capture *capture, const struct format_live *slot)
+{
+    return (struct read_live){
             .seq = slot->state >> 1,
             .addr = slot->addr,
             .size = slot->size,
@@ -625,11 +637,33 @@ static int take_live(struct reader *reader, const struct format_live *slot)
             .nth = slot->nth,
             .stack = slot->stack,
             .device = slot->device,
-            .flags = slot->flags,
+            .flags = plain_flags(slot->flags),
+            .memclass = class_of(slot->flags),
             .hint = slot->hint < FORMAT_HINT_COUNT ? (enum format_hint_what)slot->hint
                                                    : FORMAT_HINT_NONE,
             .rule = slot->rule,
     };
+}
+
+static int take_live(struct reader *reader, const struct format_live *slot)
+{
+    struct read_capture *capture = reader->capture;
+
+    if ((slot->state & 1) == 0)
+        return 0;
+    if (class_of(slot->flags) >= MEMCLASS_DEVICE_END) {
+        if (make_room((void **)&capture->other, &reader->other_size, capture->other_count,
+                    sizeof *capture->other)
+                < 0)
+            return no_memory(reader);
+        capture->other[capture->other_count++] = live_of(capture, slot);
+        return 0;
+    }
+    if (make_room((void **)&capture->live, &reader->live_size, capture->live_count,
+                sizeof *capture->live)
+            < 0)
+        return no_memory(reader);
+    capture->live[capture->live_count++] = live_of(capture, slot);
     return 0;
 }
 
@@ -711,6 +745,8 @@ static int read_live_table(struct reader *reader)
 
     if (capture->live_count > 0)
         qsort(capture->live, capture->live_count, sizeof *capture->live, live_by_seq);
+    if (capture->other_count > 0)
+        qsort(capture->other, capture->other_count, sizeof *capture->other, live_by_seq);
     return r;
 }
 
@@ -791,17 +827,20 @@ static bool decode(
             .seq = from->seq,
             .time_ns = from->time_ns,
             .device = (int16_t)(from->head >> 16),
-            .flags = from->head >> 8 & 0xff,
+            .flags = plain_flags(from->head >> 8 & 0xff),
             .path = "",
             .rule = -1,
     };
     switch (from->head & 0xff) {
     case FORMAT_EVENT_ALLOC:
-        to->kind = FORMAT_EVENT_ALLOC;
+    case FORMAT_EVENT_OTHER_ALLOC:
+        to->kind = (enum format_event_kind)(from->head & 0xff);
+        to->memclass = class_of(from->head >> 8 & 0xff);
         set_alloc(capture, to, from);
         return true;
     case FORMAT_EVENT_FREE:
-        to->kind = FORMAT_EVENT_FREE;
+    case FORMAT_EVENT_OTHER_FREE:
+        to->kind = (enum format_event_kind)(from->head & 0xff);
         set_free(capture, to, from);
         return true;
     case FORMAT_EVENT_EDGE:
@@ -986,6 +1025,7 @@ void read_close(struct read_capture *capture)
     free(capture->note);
     free(capture->argv);
     free(capture->live);
+    free(capture->other);
     free(capture->event);
     free(capture->module);
     free(capture->rule);

@@ -50,7 +50,8 @@ struct read_live {
     const char *path; /* anchor path, "" = none */
     uint32_t path_number, instance, nth, stack;
     int device;
-    unsigned flags; /* FORMAT_ALLOC_* */
+    unsigned flags; /* FORMAT_ALLOC_*, without the class */
+    enum memclass memclass;
     enum format_hint_what hint;
     int rule;
 };
@@ -63,6 +64,7 @@ struct read_event {
     uint64_t time_ns;
     int device;
     unsigned flags;
+    enum memclass memclass; /* alloc */
 
     uint64_t addr, size,
             stream;       /* alloc, free, hint; oom: size = requested; reserved: size = held now */
@@ -142,8 +144,14 @@ struct read_capture {
     uint64_t complete_after_seq;
     bool has_all_events; /* nothing recycled, nothing dropped, and the trace was full or ring */
 
+    uint32_t class_count; /* 0 = written before classes came */
+    struct format_class class_total[FORMAT_CLASSES_MAX];
+    struct format_look look[FORMAT_DEVICES_MAX];
+
     struct read_live *live;
     size_t live_count;
+    struct read_live *other; /* live, and not this process's device memory */
+    size_t other_count;
     struct read_event *event; /* by seq, then time */
     size_t event_count;
     struct read_module *module; /* [0] is unused */

@@ -9,6 +9,7 @@
  *     freed_capture   a block that a graph names is freed while the graph is captured (R12)
  *     graph_memory    memory that is allocated on a capturing stream belongs to the graph (R11, R82)
  *     fence_flight    captures begin while another thread is about to record a fence (R67)
+ *     shown           a block is freed that another process was shown, and still looks at (R24)
  *
  * Each is legal, or harmless, on a device alone. late_use and limbo say what kedge did in a last line "anchor passed".
  * Exit status as the trainers'. To stand at a given driver call it asks the simulated device for its hook, so it runs there only.
@@ -23,7 +24,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     HINTED_BYTES = 8388608, /* the size that the hint of the test picks */
@@ -354,6 +357,110 @@ static int fence_flight(void)
     return 0;
 }
 
+/* ---- another process ------------------------------------------------------------------------ */
+
+enum {
+    SHOWN_FIRST = 0x11,
+    SHOWN_LATER = 0xee,
+};
+
+static void must_write(int fd, const void *bytes, size_t size)
+{
+    if (write(fd, bytes, size) != (ssize_t)size)
+        trainer_fail(1, "the other process is gone");
+}
+
+static void must_read(int fd, void *bytes, size_t size)
+{
+    if (read(fd, bytes, size) != (ssize_t)size)
+        trainer_fail(1, "the other process is gone");
+}
+
+static size_t count_bytes(const void *shown, unsigned char wanted)
+{
+    static unsigned char back[BYTES];
+    size_t n = 0;
+
+    CUDA_OK(cudaMemcpy(back, shown, BYTES, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < BYTES; i++)
+        n += back[i] == wanted;
+    return n;
+}
+
+/* The other process: opens what it is shown, and looks again after the owner has freed it and gone on. */
+static int look_on(int from, int to)
+{
+    cudaIpcMemHandle_t handle;
+    size_t foreign;
+    void *shown;
+    char word;
+
+    must_read(from, &handle, sizeof handle);
+    CUDA_OK(cudaIpcOpenMemHandle(&shown, handle, cudaIpcMemLazyEnablePeerAccess));
+    if (count_bytes(shown, SHOWN_FIRST) != BYTES)
+        trainer_fail(1, "what was shown is not what was written");
+    must_write(to, "o", 1);
+    must_read(from, &word, 1);
+    foreign = count_bytes(shown, SHOWN_LATER);
+    CUDA_OK(cudaIpcCloseMemHandle(shown));
+    must_write(to, &foreign, sizeof foreign);
+    return 0;
+}
+
+static pid_t start_onlooker(int *ret_to, int *ret_from)
+{
+    int down[2], up[2];
+    char from[16], to[16];
+    pid_t pid;
+
+    if (pipe(down) != 0 || pipe(up) != 0)
+        trainer_fail(1, "no pipe");
+    (void)snprintf(from, sizeof from, "%d", down[0]);
+    (void)snprintf(to, sizeof to, "%d", up[1]);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(down[1]);
+        (void)close(up[0]);
+        (void)execl("/proc/self/exe", "hazards", "look_on", from, to, (char *)NULL);
+        _exit(1);
+    }
+    (void)close(down[0]);
+    (void)close(up[1]);
+    *ret_to = down[1];
+    *ret_from = up[0];
+    return pid;
+}
+
+static int shown(void)
+{
+    cudaIpcMemHandle_t handle;
+    int to, from, status = 0;
+    pid_t pid = start_onlooker(&to, &from);
+    size_t foreign;
+    void *ptr;
+    char word;
+
+    CUDA_OK(cudaMalloc(&ptr, BYTES));
+    CUDA_OK(cudaMemset(ptr, SHOWN_FIRST, BYTES));
+    CUDA_OK(cudaDeviceSynchronize());
+    CUDA_OK(cudaIpcGetMemHandle(&handle, ptr));
+    must_write(to, &handle, sizeof handle);
+    must_read(from, &word, 1);
+    CUDA_OK(cudaFree(ptr));
+    for (int i = 0; i < ROUNDS;
+            i++) { /* of its size, and small ones that would fit beside and into it */
+        CUDA_OK(cudaMalloc(&ptr, i % 2 ? SMALL_BYTES : BYTES));
+        CUDA_OK(cudaMemset(ptr, SHOWN_LATER, i % 2 ? SMALL_BYTES : BYTES));
+    }
+    CUDA_OK(cudaDeviceSynchronize());
+    must_write(to, "o", 1);
+    must_read(from, &foreign, sizeof foreign);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        trainer_fail(1, "the other process failed");
+    printf("another tenant's bytes: %zu\n", foreign);
+    return foreign > 0;
+}
+
 /* ---- main ----------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -369,15 +476,19 @@ int main(int argc, char **argv)
             {"freed_capture", freed_capture},
             {"graph_memory", graph_memory},
             {"fence_flight", fence_flight},
+            {"shown", shown},
     };
+    int wrong;
 
+    if (argc == 4 && strcmp(argv[1], "look_on") == 0)
+        return look_on(atoi(argv[2]), atoi(argv[3]));
     for (size_t i = 0; argc == 2 && i < sizeof hazards / sizeof *hazards; i++) {
         if (strcmp(argv[1], hazards[i].name) != 0)
             continue;
         trainer_load_kernels();
         sums = twin_sums_new(1);
-        (void)hazards[i].run();
-        return twin_sums_finish(&sums);
+        wrong = hazards[i].run();
+        return twin_sums_finish(&sums) || wrong;
     }
     trainer_fail(2, "usage: hazards HAZARD");
 }

@@ -18,9 +18,11 @@
 #include "alloc/pool.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
+#include "preload/config.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hostfn.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>
@@ -239,6 +241,14 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     return __real_pool_free(pool, ptr, &changed, ret);
 }
 
+int __real_pool_export(struct pool *pool, devptr_t ptr);
+int __wrap_pool_export(struct pool *pool, devptr_t ptr);
+
+int __wrap_pool_export(struct pool *pool, devptr_t ptr)
+{
+    return is_off[MUTANT_SHOWN] ? 0 : __real_pool_export(pool, ptr);
+}
+
 size_t __real_context_list(struct context *ret_contexts, size_t max);
 size_t __wrap_context_list(struct context *ret_contexts, size_t max);
 
@@ -418,26 +428,35 @@ void __wrap_pool_freeze(struct pool *pool)
         __real_pool_freeze(pool);
 }
 
-void __real_conduct_exported(devptr_t base);
-void __wrap_conduct_exported(devptr_t base);
+/* ---- host functions and the switch ---------------------------------------------------------- */
 
-void __wrap_conduct_exported(devptr_t base)
+struct hostfn __real_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
+
+struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data)
 {
-    if (!is_off[MUTANT_EXPORTED])
-        __real_conduct_exported(base);
+    if (is_off[MUTANT_CALLBACK])
+        return (struct hostfn){fn, callback, data, NULL};
+    return __real_hostfn_once(fn, callback, data);
 }
 
-int __real_conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
-int __wrap_conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
+const CUDA_HOST_NODE_PARAMS *__real_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy);
 
-int __wrap_conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream)
+const CUDA_HOST_NODE_PARAMS *__wrap_hostfn_host_node(
+        const CUDA_HOST_NODE_PARAMS *params, CUDA_HOST_NODE_PARAMS *copy)
 {
-    unsigned callback = guard_thread.callback;
-    int r;
+    return is_off[MUTANT_CALLBACK] ? params : __real_hostfn_host_node(params, copy);
+}
 
-    if (is_off[MUTANT_CALLBACK])
-        guard_thread.callback = 0;
-    r = __real_conduct_free(ptr, entrance, stream);
-    guard_thread.callback = callback;
-    return r;
+unsigned __real_config_word(const struct config *config, enum config_id id);
+unsigned __wrap_config_word(const struct config *config, enum config_id id);
+
+unsigned __wrap_config_word(const struct config *config, enum config_id id)
+{
+    unsigned word = __real_config_word(config, id);
+
+    return is_off[MUTANT_OFF] && id == CONFIG_MODE ? 0 : word;
 }

@@ -95,7 +95,31 @@ WORKLOADS = {
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
     "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
+    "shown": Workload([HAZARDS, "shown"], ("epochs", "reuses")),
     "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
+}
+
+class Program(Workload):
+    """A test of another suite, which must be red with the mutant. It makes no figures."""
+
+    def run(self, library, order, **more):
+        sched, seed, lag = order
+        return run(*self.command, rc=None, timeout=60, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, SIMCUDA_MEMORY="2G",
+                   SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed, SIMCUDA_LAG=lag, KEDGE_TRACE="off", TEST_ROUTE="dlsym", **more)
+
+
+class Script(Workload):
+    """The same, for a script that chooses by itself which of its programs get the library."""
+
+    def run(self, library, order, **more):
+        return run(*self.command, rc=None, timeout=60, TEST_BUILD=BUILD, TEST_OFF_LIBRARY=library, **more)
+
+
+UNIT = BUILD / "tests" / "unit"
+PROGRAMS = {
+    "host_function": Program([str(UNIT / "hooks_dlsym_test"), "r38_a_free_in_a_host_function_makes_no_driver_call"], ()),
+    "host_node": Program([str(UNIT / "process_dlsym_test"), "r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call"], ()),
+    "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
 # How a run can go wrong: exit status and what it says.
@@ -103,6 +127,8 @@ ORACLE = (86, r"^.*ORACLE: ")
 FAULT = (3, r"\(700\)")
 SPOILT = (3, r"\(901\)")
 STALE = (1, r"^stale losses: [1-9]")
+FOREIGN = (1, r"^another tenant's bytes: [1-9]")
+RED = (1, r"^FAILED r38_|CHECK.*failed|off differs from no kedge in its calls")
 # word -> how it shows, and where. Every one of these workloads must show it on some seed.
 MUTATIONS = {
     "fence": (ORACLE, ["streams_sync", "streams_stream", "threads_sync", "threads_stream"]), # R4: in each multi-stream scenario
@@ -126,6 +152,9 @@ MUTATIONS = {
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the word gate-fence, on the stream entrance
     "quarantine": (ORACLE, ["freed_capture"]),
+    "shown": (FOREIGN, ["shown"]),
+    "callback": (RED, ["host_function", "host_node"]),
+    "off": (RED, ["switched_off"]),
 }
 WORDS = {"limbo": ("epoch", "fence"), "gate-memory": ("gate-fence",)}
 
@@ -137,7 +166,7 @@ def shows(done, how):
 def clean(workload, library, order, **more):
     """A run in which nothing goes wrong."""
     done = workload.run(library, order, **more)
-    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE) if re.search(how[1], done.stdout, re.M)]
+    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE, FOREIGN) if re.search(how[1], done.stdout, re.M)]
     if done.returncode != workload.ends or wrong:
         print(done.stdout[-3000:])
         fail(f"{workload.command}, {order}, {library.name}: exit {done.returncode}, wanted {workload.ends} {wrong}")
@@ -149,11 +178,11 @@ def without(name):
     for word in WORDS.get(name, (name,)):
         for workload in workloads:
             for tries, order in enumerate(TRIES, 1):
-                done = WORKLOADS[workload].run(MUTANT, order, TEST_KEDGE_MUTATE=word)
+                done = (WORKLOADS | PROGRAMS)[workload].run(MUTANT, order, TEST_KEDGE_MUTATE=word)
                 if shows(done, how):
                     line = re.search(r".*" + how[1].lstrip("^") + r".*", done.stdout)
                     print(f"without {word}, {workload}, try {tries}, {order}: exit {done.returncode}: {line.group(0)[:150]}")
-                    clean(WORKLOADS[workload], LIBRARY, order)
+                    clean((WORKLOADS | PROGRAMS)[workload], LIBRARY, order)
                     break
             else:
                 print(done.stdout[-2000:])
@@ -192,7 +221,8 @@ def every_mutation_has_a_test():
     words = re.findall(r'^MUTATION\(\w+,\s*"([\w-]+)"\)', text, re.M)
     used = {w for name in MUTATIONS for w in WORDS.get(name, (name,))}
     same("words of mutant.def and tests", sorted(used), sorted(words))
-    same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}), sorted(WORKLOADS))
+    same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}),
+         sorted(WORKLOADS | PROGRAMS))
     ours = (SOURCE / "tests" / "mutation" / "mutant.c").read_text(encoding="utf-8")
     for bit in re.findall(r"POOL_MUTATE_\w+", (SOURCE / "alloc" / "pool.h").read_text(encoding="utf-8")):
         check(bit in ours, f"{bit} of alloc/pool.h is never switched off")

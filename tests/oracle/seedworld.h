@@ -70,26 +70,61 @@ enum {
 };
 
 /* What a run has exercised; a suite in which one of them is 0 proves too little (R92). */
-#define SEED_FIGURES(X)                                                                            \
-    X(sync_allocs)                                                                                 \
-    X(stream_allocs)                                                                               \
-    X(pool_allocs)                                                                                 \
-    X(mapped_allocs) X(legacy_uses) X(blocking_uses) X(nonblocking_uses) X(thread_uses)            \
-            X(second_context_uses) X(device_1_uses) X(peer_uses) X(peer_copies) X(frees_elsewhere) \
-                    X(frees_with_work_pending) X(sync_frees_of_stream_blocks) X(callbacks) X(      \
-                            callback_frees) X(streams_ended) X(contexts_ended) X(device_resets)    \
-                            X(letters) X(clusters) X(frees_in_captures) X(allocs_in_captures)      \
-                                    X(memory_nodes) X(forked_captures) X(trims) X(full_devices)    \
-                                            X(anchors) X(data_checks) X(turns) X(free_running)
+/* clang-format off */
+#define SEED_FIGURES(X) \
+    X(sync_allocs) \
+    X(stream_allocs) \
+    X(pool_allocs) \
+    X(mapped_allocs) \
+    X(legacy_uses) \
+    X(blocking_uses) \
+    X(nonblocking_uses) \
+    X(thread_uses) \
+    X(second_context_uses) \
+    X(device_1_uses) \
+    X(peer_uses) \
+    X(peer_copies) \
+    X(frees_elsewhere) \
+    X(frees_with_work_pending) \
+    X(sync_frees_of_stream_blocks) \
+    X(callbacks) \
+    X(callback_frees) \
+    X(streams_ended) \
+    X(contexts_ended) \
+    X(device_resets) \
+    X(letters) \
+    X(clusters) \
+    X(frees_in_captures) \
+    X(allocs_in_captures) \
+    X(memory_nodes) \
+    X(forked_captures) \
+    X(trims) \
+    X(full_devices) \
+    X(anchors) \
+    X(data_checks) \
+    X(turns) \
+    X(free_running)
+/* clang-format on */
 
 /* And what the device counted meanwhile. */
-#define SEED_DEVICE_FIGURES(X)                                                      \
-    X(reuses)                                                                       \
-    X(cross_stream_reuses)                                                          \
-    X(launches)                                                                     \
-    X(copies) X(host_functions) X(event_records) X(context_records) X(stream_waits) \
-            X(synchronizes) X(unmaps) X(remaps) X(captures) X(captures_invalidated) \
-                    X(graph_launches) X(faults)
+/* clang-format off */
+#define SEED_DEVICE_FIGURES(X) \
+    X(reuses) \
+    X(cross_stream_reuses) \
+    X(launches) \
+    X(copies) \
+    X(host_functions) \
+    X(event_records) \
+    X(context_records) \
+    X(stream_waits) \
+    X(synchronizes) \
+    X(unmaps) \
+    X(remaps) \
+    X(captures) \
+    X(captures_invalidated) \
+    X(graph_launches) \
+    X(faults)
+/* clang-format on */
 
 struct seed_figures {
 #define SEED_FIELD(name) uint64_t name;

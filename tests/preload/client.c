@@ -3,6 +3,7 @@
 #include "tests/preload/client.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 static struct client client;
 const struct client *const cu = &client;
@@ -83,6 +84,26 @@ uint64_t client_calls(const char *call)
 
     REQUIRE(calls);
     return calls(call);
+}
+
+void *client_driver(const char *symbol)
+{
+    const struct link_map *map = NULL;
+    const ElfW(Sym) *symbols = NULL;
+    const char *strings = NULL;
+
+    REQUIRE(client.libcuda && dlinfo(client.libcuda, RTLD_DI_LINKMAP, &map) == 0);
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+        if (entry->d_tag == DT_STRTAB)
+            strings = (const char *)entry->d_un.d_ptr;
+    }
+    REQUIRE(symbols && strings && (const char *)symbols < strings); /* one follows the other */
+    for (; (const char *)symbols < strings; symbols++)
+        if (symbols->st_value && strcmp(strings + symbols->st_name, symbol) == 0)
+            return (void *)(map->l_addr + symbols->st_value);
+    return NULL;
 }
 
 bool client_load(void)

@@ -18,18 +18,23 @@
 
 /* clang-format off */
 #define CLIENT_API(X)                                                                             \
-    X(cuInit, "cuInit", 2000, 0) X(cuDriverGetVersion, "cuDriverGetVersion", 2020, 0)             \
+    X(cuInit, "cuInit", 2000, 0)                                                                  \
+    X(cuDriverGetVersion, "cuDriverGetVersion", 2020, 0)                                          \
     X(cuDeviceGetAttribute, "cuDeviceGetAttribute", 2000, 0)                                      \
     X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0)                              \
     X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0)                            \
     X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0)                        \
-    X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0) X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0)         \
-    X(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0) X(cuCtxGetCurrent, "cuCtxGetCurrent", 4000, 0) \
+    X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0)                                                     \
+    X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0)                                                   \
+    X(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0)                                                \
+    X(cuCtxGetCurrent, "cuCtxGetCurrent", 4000, 0)                                                \
     X(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0)                                              \
-    X(cuMemAlloc_v2, "cuMemAlloc", 3020, 0) X(cuMemFree_v2, "cuMemFree", 3020, 0)                 \
+    X(cuMemAlloc_v2, "cuMemAlloc", 3020, 0)                                                       \
+    X(cuMemFree_v2, "cuMemFree", 3020, 0)                                                         \
     X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, 0)                                             \
     X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0)                                            \
-    X(cuMemHostAlloc, "cuMemHostAlloc", 2020, 0) X(cuMemFreeHost, "cuMemFreeHost", 2000, 0)       \
+    X(cuMemHostAlloc, "cuMemHostAlloc", 2020, 0)                                                  \
+    X(cuMemFreeHost, "cuMemFreeHost", 2000, 0)                                                    \
     X(cuMemAllocAsync, "cuMemAllocAsync", 11020, 0)                                               \
     X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, 2)                                          \
     X(cuMemFreeAsync, "cuMemFreeAsync", 11020, 0)                                                 \
@@ -50,15 +55,19 @@
     X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, 0)                                            \
     X(cuMemAddressReserve, "cuMemAddressReserve", 10020, 0)                                       \
     X(cuMemAddressFree, "cuMemAddressFree", 10020, 0)                                             \
-    X(cuMemCreate, "cuMemCreate", 10020, 0) X(cuMemRelease, "cuMemRelease", 10020, 0)             \
-    X(cuMemMap, "cuMemMap", 10020, 0) X(cuMemUnmap, "cuMemUnmap", 10020, 0)                       \
+    X(cuMemCreate, "cuMemCreate", 10020, 0)                                                       \
+    X(cuMemRelease, "cuMemRelease", 10020, 0)                                                     \
+    X(cuMemMap, "cuMemMap", 10020, 0)                                                             \
+    X(cuMemUnmap, "cuMemUnmap", 10020, 0)                                                         \
     X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, 0)                       \
-    X(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020, 0) X(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020, 0)       \
+    X(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020, 0)                                                   \
+    X(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020, 0)                                                   \
     X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, 0)                                         \
     X(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 3020, 0)                                         \
     X(cuMemcpyDtoD_v2, "cuMemcpyDtoD", 3020, 0)                                                   \
     X(cuMemcpy2D_v2, "cuMemcpy2D", 3020, 0)                                                       \
-    X(cuMemsetD8_v2, "cuMemsetD8", 3020, 0) X(cuMemsetD8Async, "cuMemsetD8Async", 3020, 0)        \
+    X(cuMemsetD8_v2, "cuMemsetD8", 3020, 0)                                                       \
+    X(cuMemsetD8Async, "cuMemsetD8Async", 3020, 0)                                                \
     X(cuMemsetD32_v2, "cuMemsetD32", 3020, 0)                                                     \
     X(cuStreamCreate, "cuStreamCreate", 2000, 0)                                                  \
     X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, 0)                                             \
@@ -68,12 +77,34 @@
     X(cuStreamIsCapturing, "cuStreamIsCapturing", 10000, 0)                                       \
     X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0)                                             \
     X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0)                                        \
+    X(cuMemAllocHost_v2, "cuMemAllocHost", 3020, 0)                                               \
+    X(cuMemHostRegister_v2, "cuMemHostRegister", 6050, 0)                                         \
+    X(cuMemHostUnregister, "cuMemHostUnregister", 4000, 0)                                        \
+    X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0)                                                 \
+    X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0)                                             \
+    X(cuArrayDestroy, "cuArrayDestroy", 2000, 0)                                                  \
+    X(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000, 0)                                      \
+    X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, 0)                                        \
+    X(cuMemSetAccess, "cuMemSetAccess", 10020, 0)                                                 \
+    X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0)                     \
+    X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0)                 \
+    X(cuGraphCreate, "cuGraphCreate", 10000, 0)                                                   \
+    X(cuGraphDestroy, "cuGraphDestroy", 10000, 0)                                                 \
+    X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, 0)                                         \
+    X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0)                                 \
+    X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0)                                   \
+    X(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                                              \
+    X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0)                     \
+    X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0)                                    \
+    X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0)                                         \
     X(cuModuleLoadData, "cuModuleLoadData", 2000, 0)                                              \
     X(cuModuleUnload, "cuModuleUnload", 2000, 0)                                                  \
     X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0)                                        \
     X(cuLaunchKernel, "cuLaunchKernel", 4000, 0)                                                  \
     X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0)                       \
-    X(cuGraphLaunch, "cuGraphLaunch", 10000, 0)
+    X(cuGraphLaunch, "cuGraphLaunch", 10000, 0)                                                   \
+    X(cuGraphAddHostNode, "cuGraphAddHostNode", 10000, 0)                                         \
+    X(cuCtxCreate_v3, "cuCtxCreate", 11040, 0)
 /* clang-format on */
 
 struct client {
@@ -95,6 +126,9 @@ void client_init(void);
 
 /* A function of the simulated device itself (simcuda_*). */
 void *client_sim(const char *symbol);
+
+/* The driver's own function, past every hook: found in the library's table of symbols. */
+void *client_driver(const char *symbol);
 
 /* How often the driver was asked for this, below kedge. */
 uint64_t client_calls(const char *call);

@@ -58,7 +58,7 @@ static CUmemPoolProps pool_on(int device)
 }
 
 /* The device of the pool says where the memory is, not that of the stream. */
-TEST(memory_of_a_pool_lies_on_the_pools_device)
+TEST(r77_memory_of_a_pool_lies_on_the_pools_device)
 {
     CUmemPoolProps props = pool_on(1);
     CUmemoryPool mempool = NULL;

@@ -85,7 +85,7 @@ TEST(after_a_sticky_error_nothing_is_recycled)
 }
 
 /* R40: destructors run after the driver has gone. */
-TEST(after_the_drivers_end_our_frees_succeed)
+TEST(r40_after_the_drivers_end_our_frees_succeed)
 {
     CUdeviceptr a, b;
 

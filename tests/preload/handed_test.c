@@ -49,7 +49,7 @@ static void *asked(five_fn fn, const char *name, int version, cuuint64_t flags)
     return found;
 }
 
-TEST(hooked_names_are_ours_and_others_the_drivers)
+TEST(r42_hooked_names_are_ours_and_others_the_drivers)
 {
     void *handle = driver();
 
@@ -57,12 +57,12 @@ TEST(hooked_names_are_ours_and_others_the_drivers)
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemFreeAsync_ptsz")), "libkedge.so");
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuGetProcAddress")), "libkedge.so");
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuInit")), "libcuda.so.1");
-    CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemHostAlloc")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemHostGetFlags")), "libcuda.so.1");
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuGetExportTable")), "libcuda.so.1");
 }
 
 /* E-3: the five-argument entry for 12000 and later, the four-argument one for 11030. */
-TEST(the_look_up_of_itself_has_the_right_arity)
+TEST(r42_the_look_up_of_itself_has_the_right_arity)
 {
     void *handle = driver();
     five_fn five = look_up(handle);
@@ -79,7 +79,7 @@ TEST(the_look_up_of_itself_has_the_right_arity)
     CHECK_STR_EQ(owner_of(asked((five_fn)now, "cuMemFree", 12000, 0)), "libkedge.so");
 }
 
-TEST(version_and_flag_choose_the_symbol)
+TEST(r42_version_and_flag_choose_the_symbol)
 {
     void *handle = driver();
     five_fn fn = look_up(handle);
@@ -99,7 +99,7 @@ TEST(version_and_flag_choose_the_symbol)
 }
 
 /* Results, status and outputs of look-ups that find nothing are the driver's, argument by argument. */
-TEST(empty_and_unknown_names_are_answered_by_the_driver)
+TEST(r42_empty_and_unknown_names_are_answered_by_the_driver)
 {
     static const struct {
         const char *name;
@@ -159,6 +159,121 @@ TEST(a_look_up_that_succeeds_leaves_no_error)
     CHECK(dlerror());
 }
 
+/* Every row of hooks.def that this driver has: its symbol, its name at its first and last version, with its flag. */
+TEST(r42_each_row_is_what_its_version_and_flag_give)
+{
+    static const struct {
+        const char *symbol, *name;
+        int from, to;
+        unsigned flag;
+    } rows[] = {
+#define HOOK(symbol, name, from, to, per_thread, family) {#symbol, name, from, to, per_thread},
+#include "preload/hooks.def"
+    };
+    void *handle = driver();
+    five_fn fn = look_up(handle);
+    int seen = 0, flavours = 0;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        void *ours = dlsym(handle, rows[i].symbol);
+        CUdriverProcAddressQueryResult status;
+        int last = rows[i].to ? rows[i].to - 1 : 13000;
+        void *first_found = NULL, *last_found = NULL;
+
+        if (!ours
+                || fn(rows[i].name, &first_found, rows[i].from, rows[i].flag, &status)
+                        != CUDA_SUCCESS
+                || !first_found)
+            continue; /* not in this driver, or only by its symbol */
+        seen++;
+        flavours += rows[i].flag != 0;
+        CHECK_STR_EQ(owner_of(ours), "libkedge.so");
+        CHECK_EQ(first_found, ours);
+        CHECK_EQ(fn(rows[i].name, &last_found, last, rows[i].flag, &status), CUDA_SUCCESS);
+        CHECK_EQ(last_found, ours);
+        if (first_found != ours || last_found != ours)
+            printf("%s\n", rows[i].symbol);
+    }
+    printf("%d rows, %d of them per thread\n", seen, flavours);
+    CHECK_GT(seen, 100);
+    CHECK_GT(flavours, 30);
+}
+
+typedef cudaError_t (*entry_fn)(
+        const char *, void **, unsigned long long, enum cudaDriverEntryPointQueryResult *);
+typedef cudaError_t (*entry_by_version_fn)(const char *, void **, unsigned int, unsigned long long,
+        enum cudaDriverEntryPointQueryResult *);
+
+/* PyTorch's way to the driver: the runtime asks the look-up that it got from us. */
+TEST(r42_entry_points_of_the_runtime_are_ours)
+{
+    void *runtime = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
+    enum cudaDriverEntryPointQueryResult status;
+    entry_by_version_fn by_version, by_version_ptsz;
+    entry_fn plain, ptsz;
+    void *handle = driver();
+    void *found = NULL;
+
+    if (!runtime)
+        SKIP("no simulated runtime");
+    plain = (entry_fn)dlsym(runtime, "cudaGetDriverEntryPoint");
+    ptsz = (entry_fn)dlsym(runtime, "cudaGetDriverEntryPoint_ptsz");
+    by_version = (entry_by_version_fn)dlsym(runtime, "cudaGetDriverEntryPointByVersion");
+    by_version_ptsz = (entry_by_version_fn)dlsym(runtime, "cudaGetDriverEntryPointByVersion_ptsz");
+    REQUIRE(plain && ptsz && by_version && by_version_ptsz);
+    REQUIRE_EQ(plain("cuMemAlloc", &found, 0, &status), cudaSuccess);
+    CHECK_EQ(found, dlsym(handle, "cuMemAlloc_v2"));
+    REQUIRE_EQ(plain("cuMemFreeAsync", &found, 0, &status), cudaSuccess);
+    CHECK_EQ(found, dlsym(handle, "cuMemFreeAsync"));
+    REQUIRE_EQ(ptsz("cuMemFreeAsync", &found, 0, &status), cudaSuccess);
+    CHECK_EQ(found, dlsym(handle, "cuMemFreeAsync_ptsz"));
+    REQUIRE_EQ(by_version("cuCtxSynchronize", &found, 12000, 0, &status), cudaSuccess);
+    CHECK_EQ(found, dlsym(handle, "cuCtxSynchronize"));
+    REQUIRE_EQ(by_version("cuCtxSynchronize", &found, 13000, 0, &status), cudaSuccess);
+    CHECK_EQ(found, dlsym(handle, "cuCtxSynchronize_v2"));
+    REQUIRE_EQ(by_version_ptsz("cuMemAllocAsync", &found, 11020, 0, &status), cudaSuccess);
+    CHECK_EQ(found, dlsym(handle, "cuMemAllocAsync_ptsz"));
+    found = handle;
+    CHECK_EQ(plain("cuNoSuchThing", &found, 0, &status), cudaSuccess);
+    CHECK_EQ(status, cudaDriverEntryPointSymbolNotFound);
+    CHECK(!found);
+}
+
+/* R43: what is handed out with KEDGE_MODE=off, by each look-up. */
+TEST(r43_off_hands_out_the_drivers_own)
+{
+    void *handle, *found = NULL;
+    five_fn fn;
+
+    REQUIRE(setenv("KEDGE_MODE", "off", 1) == 0);
+    handle = driver();
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemAlloc_v2")), "libcuda.so.1");
+    fn = look_up(handle);
+    CHECK_STR_EQ(owner_of((void *)fn), "libcuda.so.1");
+    found = asked(fn, "cuGetProcAddress", 12000, 0);
+    CHECK_STR_EQ(owner_of(found), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(asked((five_fn)found, "cuMemAllocAsync", 12000, 2)), "libcuda.so.1");
+}
+
+/* R41: a copy of the driver from another folder is a second driver: one line, and all of it its own. */
+TEST(r41_a_second_driver_is_left_alone)
+{
+    void *first = driver();
+    void *second = dlopen(SECOND_DRIVER_PATH, RTLD_NOW | RTLD_LOCAL);
+    void *fn;
+    Dl_info info;
+
+    REQUIRE(second && second != first);
+    CHECK_STR_EQ(owner_of(dlsym(first, "cuMemAlloc_v2")), "libkedge.so");
+    fn = dlsym(second, "cuMemAlloc_v2");
+    REQUIRE(fn && dladdr(fn, &info));
+    CHECK_STR_EQ(info.dli_fname, SECOND_DRIVER_PATH);
+    CHECK(fn != asked(look_up(first), "cuMemAlloc", 3020, 0));
+    fn = asked(look_up(second), "cuMemAlloc", 3020, 0);
+    REQUIRE(dladdr(fn, &info));
+    CHECK_STR_EQ(info.dli_fname, SECOND_DRIVER_PATH);
+}
+
 /* While there is no driver, nobody must believe that there is one because we export its names. */
 TEST(without_a_driver_its_names_are_not_there)
 {
@@ -174,7 +289,7 @@ TEST(without_a_driver_its_names_are_not_there)
 }
 
 /* E-8 */
-TEST(other_libraries_find_what_comes_next_for_them)
+TEST(r42_other_libraries_find_what_comes_next_for_them)
 {
     void *first = dlopen(NEXT_FIRST_PATH, RTLD_NOW | RTLD_LOCAL);
     const char *(*name)(void);
@@ -190,7 +305,7 @@ TEST(other_libraries_find_what_comes_next_for_them)
 }
 
 /* R41: opened late, by another name of the same file, closed and opened again. */
-TEST(a_driver_may_come_late_and_more_than_once)
+TEST(r41_a_driver_may_come_late_and_more_than_once)
 {
     void *first, *again;
     void *fn;

@@ -10,7 +10,7 @@ fail=0
 said() {
     local count=$1 pattern=$2; shift 2
     rm -f lines.kcap
-    env "$@" "$TEST_BUILD/tests/unit/hooks_dlsym_test" sync_memory_comes_from_segments >out.txt 2>err.txt
+    env "$@" "$TEST_BUILD/tests/unit/hooks_dlsym_test" r19_sync_memory_comes_from_segments >out.txt 2>err.txt
     local lines; lines=$(grep -c '^kedge\[' err.txt)
     if [ "$lines" != "$count" ] || { [ -n "$pattern" ] && ! grep -qE "$pattern" err.txt; }; then
         echo "$*: wanted $count lines with '$pattern', got:"; cat err.txt; fail=1
@@ -28,6 +28,21 @@ said 1 'KEDGE_HINTS needs KEDGE_MODE=pool' $P KEDGE_HINTS=x.yaml KEDGE_MODE=trac
 said 1 'kedge' $P KEDGE_CAPTURE=/nonexistent/folder/x.kcap
 said 1 'PyTorch caches memory by itself' "$P:$TEST_BUILD/tests/preload/libc10_cuda.so"
 said 0 '' "$P:$TEST_BUILD/tests/preload/libc10_cuda.so" PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
+# PyTorch looks whether this one is there, not what it says
+said 0 '' "$P:$TEST_BUILD/tests/preload/libc10_cuda.so" PYTORCH_NO_CUDA_MEMORY_CACHING=0
+
+# caches MAY LIBRARY OFF-SWITCH: a library of that name makes one line, and none with the switch
+caches() {
+    mkdir -p "$(dirname "$3")"
+    cp "$TEST_BUILD/tests/preload/libasking.so" "$3"
+    said 1 "$1 $2 memory by itself" "$P:$PWD/$3"
+    [ -z "$4" ] || said 0 '' "$P:$PWD/$3" "$4"
+}
+caches PaddlePaddle caches libpaddle.so FLAGS_use_system_allocator=1
+caches JAX caches xla_cuda_plugin.so XLA_PYTHON_CLIENT_ALLOCATOR=platform
+caches TensorFlow caches libtensorflow_framework.so.2 TF_GPU_ALLOCATOR=cuda_malloc_async
+caches CuPy 'may cache' cupy/cuda/memory.cpython-311-x86_64-linux-gnu.so ''
+caches RMM 'may cache' librmm.so ''
 
 # the variable of NVTX that another tool has set is left as it is
 got=$(env "$P" NVTX_INJECTION64_PATH=/other/tool.so bash -c 'echo $NVTX_INJECTION64_PATH')

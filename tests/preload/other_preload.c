@@ -6,8 +6,8 @@
 #include <string.h>
 
 #pragma GCC visibility push(default)
-extern int other_allocs, other_syncs, other_look_ups;
-int other_allocs, other_syncs, other_look_ups;
+extern int other_allocs, other_syncs, other_look_ups, other_opens, other_asks;
+int other_allocs, other_syncs, other_look_ups, other_opens, other_asks;
 #pragma GCC visibility pop
 
 CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t size)
@@ -49,4 +49,28 @@ CUresult cuCtxSynchronize(void)
         next = (__typeof__(&cuCtxSynchronize))dlsym(RTLD_NEXT, "cuCtxSynchronize");
     other_syncs++;
     return next ? next() : CUDA_ERROR_NOT_FOUND;
+}
+
+/* It also watches the loader, as heap profilers do. Versions: those of x86-64 and of aarch64. */
+static void *libc_has(const char *name)
+{
+    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
+
+    return found ? found : dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
+}
+
+void *dlopen(const char *file, int mode)
+{
+    void *(*real)(const char *, int) = (void *(*)(const char *, int))libc_has("dlopen");
+
+    other_opens++;
+    return real ? real(file, mode) : NULL;
+}
+
+void *dlsym(void *restrict handle, const char *restrict name)
+{
+    void *(*real)(void *, const char *) = (void *(*)(void *, const char *))libc_has("dlsym");
+
+    other_asks++;
+    return real ? real(handle, name) : NULL;
 }

@@ -22,7 +22,7 @@ TEST(another_preload_is_called_in_its_turn)
 }
 
 /* A pointer that no symbol has, for a (name, version, flag) that is ours: that row's hook (R42). */
-TEST(an_unknown_pointer_is_adopted_by_its_row)
+TEST(r42_an_unknown_pointer_is_adopted_by_its_row)
 {
     const int *look_ups = dlsym(RTLD_DEFAULT, "other_look_ups");
     const int *allocs = dlsym(RTLD_DEFAULT, "other_allocs");
@@ -42,4 +42,21 @@ TEST(an_unknown_pointer_is_adopted_by_its_row)
     REQUIRE_EQ(alloc(&ptr, 4096), CUDA_SUCCESS);
     CHECK(client_is_pooled(ptr, 4096));
     CHECK_EQ(*allocs, 1);
+}
+
+/* So do its eyes on the loader. */
+TEST(another_preload_still_sees_the_loader)
+{
+    void *self = dlopen(NULL, RTLD_NOW);
+    const int *opens = dlsym(self, "other_opens");
+    const int *asks = dlsym(self, "other_asks");
+    int before;
+
+    REQUIRE(opens && asks);
+    before = *opens;
+    REQUIRE(dlopen("libm.so.6", RTLD_NOW));
+    CHECK_EQ(*opens, before + 1);
+    before = *asks;
+    CHECK(dlsym(self, "malloc"));
+    CHECK_EQ(*asks, before + 1);
 }

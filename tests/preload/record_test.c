@@ -10,6 +10,7 @@
 #include "tracker/read.h"
 #include "tracker/receipt.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -210,6 +211,46 @@ TEST(coverage_names_hooks_and_routes)
     (void)unlink(capture_file);
 }
 
+static uint64_t count_of(const struct read_capture *capture, const char *hook, const char *route)
+{
+    for (size_t i = 0; i < capture->coverage_count; i++)
+        if (strcmp(capture->coverage[i].hook, hook) == 0
+                && strcmp(capture->coverage[i].route, route) == 0)
+            return capture->coverage[i].count;
+    return 0;
+}
+
+static int run_child(void (*body)(void));
+
+static void forty_calls(void)
+{
+    client_init();
+    for (int i = 0; i < 40; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(alloc(512)), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) /* a memory function that kedge has no hook for */
+        REQUIRE(dlsym(cu->libcuda, "cuMemGetAllocationGranularity"));
+    CHECK(!dlsym(cu->libcuda, "cuMemNoSuchThing"));
+}
+
+/* How often, by which route, and what went past us; exact when the program has ended by itself. */
+TEST(coverage_counts_calls_and_names_what_is_not_watched)
+{
+    bool linked = strcmp(getenv("TEST_ROUTE"), "linked") == 0;
+    struct read_capture *capture;
+
+    capture_to("counts");
+    CHECK_EQ(run_child(forty_calls), 0);
+    capture = read_now();
+    CHECK_EQ(count_of(capture, "cuMemAlloc_v2", "called"), 40);
+    CHECK_EQ(count_of(capture, "cuMemFree_v2", "called"), 40);
+    CHECK_EQ(count_of(capture, "cuMemAlloc_v2", "symbol"), linked ? 40 : 0);
+    CHECK_GE(count_of(capture, "cuMemGetAllocationGranularity", "unhooked"), 3);
+    CHECK_EQ(count_of(capture, "cuMemNoSuchThing", "unhooked"), 0);
+    CHECK_EQ(count_of(capture, "cuMemAlloc_v2", "unhooked"), 0);
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
 /* ---- ends of the process -------------------------------------------------------------------- */
 
 static int run_child(void (*body)(void))
@@ -260,7 +301,7 @@ static void free_inherited(void)
 }
 
 /* R39 */
-TEST(a_forked_child_frees_in_peace_and_writes_nothing)
+TEST(r39_a_forked_child_frees_in_peace_and_writes_nothing)
 {
     struct read_capture *before, *after;
 

@@ -20,7 +20,7 @@ static ask_fn asker(const char *path)
 }
 
 /* R20, with stacks and without */
-TEST(libraries_on_the_bypass_list_get_the_drivers_memory)
+TEST(r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory)
 {
     CUdeviceptr ptr = 0;
     ask_fn ask;
@@ -36,6 +36,62 @@ TEST(libraries_on_the_bypass_list_get_the_drivers_memory)
     CHECK(!client_is_pooled(ptr, 4096));
     CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemFree_v2"), 1);
+}
+
+/* Who called cudaMalloc is behind the runtime, with a stack or without one. */
+static void check_behind_the_runtime(void)
+{
+    ask_runtime_fn ask;
+    void *library;
+    void *ptr = NULL;
+
+    REQUIRE(setenv("KEDGE_BYPASS", "libasking_13*", 1) == 0);
+    client_init();
+    library = dlopen(ASKING_12_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    ask = (ask_runtime_fn)dlsym(library, "ask_runtime");
+    REQUIRE(ask);
+    REQUIRE_EQ(ask(&ptr, 4096), cudaSuccess);
+    CHECK(client_is_pooled((CUdeviceptr)(uintptr_t)ptr, 4096)); /* on no list */
+    library = dlopen(ASKING_13_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    ask = (ask_runtime_fn)dlsym(library, "ask_runtime");
+    REQUIRE(ask);
+    REQUIRE_EQ(ask(&ptr, 4096), cudaSuccess);
+    CHECK(!client_is_pooled((CUdeviceptr)(uintptr_t)ptr, 4096));
+}
+
+TEST(r83_the_caller_is_found_behind_a_shared_runtime)
+{
+    check_behind_the_runtime();
+}
+
+TEST(r83_the_caller_is_found_behind_a_shared_runtime_without_stacks)
+{
+    REQUIRE(setenv("KEDGE_STACKS", "off", 1) == 0);
+    check_behind_the_runtime();
+}
+
+TEST(r83_the_stream_entrance_is_bypassed_too)
+{
+    void *library;
+    CUresult (*ask)(__typeof__(&cuMemAllocAsync), CUdeviceptr *, size_t, CUstream);
+    CUdeviceptr ptr = 0;
+    CUstream stream;
+
+    REQUIRE(setenv("KEDGE_BYPASS", "libasking*", 1) == 0);
+    client_init();
+    library = dlopen(ASKING_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    ask = (__typeof__(ask))dlsym(library, "ask_on_stream");
+    REQUIRE(ask);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 4096, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 0);
+    REQUIRE_EQ(ask(cu->cuMemAllocAsync, &ptr, 4096, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemFreeAsync"), 1);
 }
 
 TEST(a_library_that_nobody_names_is_served)
@@ -135,7 +191,7 @@ static void two_devices(void)
 }
 
 /* R29, R30, R77: access that the program gives reaches memory that is there and memory that comes. */
-TEST(access_given_to_a_peer_reaches_live_and_later_memory)
+TEST(r29_r77_access_given_to_a_peer_reaches_live_and_later_memory)
 {
     CUmemAccessDesc desc;
     CUmemoryPool mempool;
@@ -167,7 +223,7 @@ TEST(access_given_to_a_peer_reaches_live_and_later_memory)
 }
 
 /* The same, for a pool that was named before anything came from it, from another device's context. */
-TEST(access_given_before_the_first_allocation_counts)
+TEST(r77_access_given_before_the_first_allocation_counts)
 {
     CUmemAccessDesc desc;
     CUmemoryPool mempool;

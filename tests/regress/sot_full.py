@@ -83,7 +83,7 @@ def hints_bring_the_peak_down():
     same("predicted and measured peak", predicted["predicted_max_bytes"], whole["max_with_hints_bytes"])
 
 
-def device_proves_the_saving():
+def r88_device_proves_the_saving():
     """The device's own ledger decides (R88): it is smaller than what the bad form needs, and streams run late."""
     capture("pir")
     capture("pt")
@@ -105,4 +105,4 @@ def device_proves_the_saving():
 
 if __name__ == "__main__":
     main(reports_are_the_published_ones, diff_finds_the_751_late_frees, hints_bring_the_peak_down,
-         device_proves_the_saving)
+         r88_device_proves_the_saving)

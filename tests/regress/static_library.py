@@ -10,14 +10,15 @@ import re
 from regresskit import BUILD, LIBRARY, SIM, check, main, needs, run, skip
 
 PROGRAM = BUILD / "tests" / "regress" / "static_witness"
+SHARED = BUILD / "tests" / "regress" / "shared_witness"
 NAMES = ("cuMemAlloc", "cuMemFree", "cuMemAllocAsync", "cuMemFreeAsync")
 
 
-def witness(library, rc):
-    if not PROGRAM.exists():
-        skip("no CUDA toolkit with libcudart_static.a was found when this was configured")
+def witness(library, rc, program=PROGRAM, *arguments):
+    if not program.exists():
+        skip("no CUDA toolkit with this runtime was found when this was configured")
     needs(library, SIM / "libcuda.so.1")
-    done = run(PROGRAM, rc=rc, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, KEDGE_CAPTURE="static.kcap")
+    done = run(program, *arguments, rc=rc, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, KEDGE_CAPTURE="static.kcap")
     print(done.stdout)
     ended = re.search(r"cudaMalloc returned (\d+) after (\d+) look-ups", done.stdout)
     check(ended, "the program did not come to its end")
@@ -25,12 +26,22 @@ def witness(library, rc):
     return {n: set(re.findall(rf"^{n} (\S+)$", done.stdout, re.M)) for n in NAMES}
 
 
-def hooks_are_in_place_before_the_runtime_gives_up():
+def r59_hooks_are_in_place_before_the_runtime_gives_up():
     for name, libraries in witness(LIBRARY, 0).items():
         check(libraries == {str(LIBRARY)}, f"{name} was answered with {libraries}")
 
 
-def without_the_dlsym_hook_they_are_not():
+def r42_the_shared_runtime_gets_the_same_hooks():
+    """The shared runtime is opened late, and asks in its own name."""
+    cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+    runtime = re.search(r"^KEDGE_CUDART_SHARED:\w+=(/.*)$", cache, re.M)
+    if not runtime:
+        skip("no CUDA toolkit with a shared runtime was found when this was configured")
+    for name, libraries in witness(LIBRARY, 0, SHARED, runtime.group(1)).items():
+        check(libraries == {str(LIBRARY)}, f"{name} was answered with {libraries}")
+
+
+def r59_without_the_dlsym_hook_they_are_not():
     """The same program with a library that lacks the one hook: the test above can fail."""
     found = list(BUILD.rglob("libkedge_nodlsym.so"))
     needs(*(found or [BUILD / "libkedge_nodlsym.so"]))
@@ -39,4 +50,4 @@ def without_the_dlsym_hook_they_are_not():
 
 
 if __name__ == "__main__":
-    main(hooks_are_in_place_before_the_runtime_gives_up, without_the_dlsym_hook_they_are_not)
+    main(r42_the_shared_runtime_gets_the_same_hooks, r59_hooks_are_in_place_before_the_runtime_gives_up, r59_without_the_dlsym_hook_they_are_not)

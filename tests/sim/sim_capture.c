@@ -170,6 +170,20 @@ int sim_capture_add(struct CUstream_st *stream, struct sim_op *op)
                     stream->capture->graph, op, stream->frontier, stream->frontier_count));
 }
 
+int sim_capture_add_event(
+        struct CUstream_st *stream, CUgraphNodeType type, struct CUevent_st *event)
+{
+    int r = sim_capture_status(stream);
+
+    if (r == 0 && event->capture)
+        r = sim_capture_refuse(stream, CUDA_ERROR_CAPTURED_EVENT);
+    if (r)
+        return r;
+    return sim_capture_add_node(stream,
+            sim_graph_add_event(
+                    stream->capture->graph, type, event, stream->frontier, stream->frontier_count));
+}
+
 int sim_capture_record_event(struct CUstream_st *stream, struct CUevent_st *event)
 {
     int r = sim_capture_status(stream);

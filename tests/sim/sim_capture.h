@@ -46,6 +46,10 @@ int sim_capture_add_node(struct CUstream_st *stream, CUgraphNode node);
 CUgraph sim_capture_graph(const struct CUstream_st *stream);
 int sim_capture_status(const struct CUstream_st *stream);
 
+/* A record or a wait that is to be a node (CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL). */
+int sim_capture_add_event(
+        struct CUstream_st *stream, CUgraphNodeType type, struct CUevent_st *event);
+
 int sim_capture_record_event(struct CUstream_st *stream, struct CUevent_st *event);
 int sim_capture_wait_event(struct CUstream_st *stream, struct CUevent_st *event);
 

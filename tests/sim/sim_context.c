@@ -286,6 +286,19 @@ CUresult cuCtxCreate_v2(CUcontext *ret_ctx, unsigned int flags, CUdevice device)
     return sim_leave(&call, r);
 }
 
+CUresult cuCtxCreate_v3(CUcontext *ret_ctx, CUexecAffinityParam *affinities, int count,
+        unsigned int flags, CUdevice device)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (affinities || count))
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == 0)
+        r = create(ret_ctx, flags, device);
+    return sim_leave(&call, r);
+}
+
 CUresult cuCtxCreate_v4(
         CUcontext *ret_ctx, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {

@@ -360,6 +360,32 @@ int sim_copy_make_3d(struct CUctx_st *ctx, const CUDA_MEMCPY3D *copy, struct sim
     return r;
 }
 
+static CUmemorytype type_of(uint64_t addr)
+{
+    return is_host(addr) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+void sim_copy_params(const struct sim_op *op, CUDA_MEMCPY3D *ret_copy)
+{
+    const struct copy *copy = (const struct copy *)op->payload;
+    uint64_t src_pitch = copy->src.pitch ? copy->src.pitch : copy->width;
+    uint64_t dst_pitch = copy->dst.pitch ? copy->dst.pitch : copy->width;
+
+    *ret_copy = (CUDA_MEMCPY3D){.srcMemoryType = type_of(copy->src.addr),
+            .srcDevice = copy->src.addr,
+            .srcPitch = src_pitch,
+            .srcHeight = copy->src.slice ? copy->src.slice / src_pitch : copy->height,
+            .dstMemoryType = type_of(copy->dst.addr),
+            .dstDevice = copy->dst.addr,
+            .dstPitch = dst_pitch,
+            .dstHeight = copy->dst.slice ? copy->dst.slice / dst_pitch : copy->height,
+            .WidthInBytes = copy->width,
+            .Height = copy->height,
+            .Depth = copy->depth};
+    ret_copy->srcHost = (const void *)(uintptr_t)copy->src.addr;
+    ret_copy->dstHost = (void *)(uintptr_t)copy->dst.addr;
+}
+
 SIM_DEFAULT_STREAM_CALL(cuMemcpy2D_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE, (const CUDA_MEMCPY2D *c),
         copy_2d("cuMemcpy2D", stream, c, SIM_COPY_AS_HOST))
 SIM_DEFAULT_STREAM_CALL(cuMemcpy2DUnaligned_v2, SIM_NEED_CONTEXT | SIM_NEED_SAFE,
@@ -545,6 +571,18 @@ int sim_copy_make_set(
             (struct set){
                     set->dst, set->pitch, set->width, set->height, set->value, set->elementSize},
             ret_op);
+}
+
+void sim_copy_set_params(const struct sim_op *op, CUDA_MEMSET_NODE_PARAMS *ret_set)
+{
+    const struct set *set = (const struct set *)op->payload;
+
+    *ret_set = (CUDA_MEMSET_NODE_PARAMS){.dst = set->addr,
+            .pitch = set->pitch,
+            .value = set->value,
+            .elementSize = set->element,
+            .width = set->width,
+            .height = set->height};
 }
 
 #define SET_1D(suffix, type, bytes)                                                               \

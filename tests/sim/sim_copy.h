@@ -35,4 +35,8 @@ int sim_copy_make_set(
         struct CUctx_st *ctx, const CUDA_MEMSET_NODE_PARAMS *set, struct sim_op **ret_op);
 bool sim_copy_is_set(const struct sim_op *op);
 
+/* What they were made of; of an array only the address is left. */
+void sim_copy_params(const struct sim_op *op, CUDA_MEMCPY3D *ret_copy);
+void sim_copy_set_params(const struct sim_op *op, CUDA_MEMSET_NODE_PARAMS *ret_set);
+
 #endif

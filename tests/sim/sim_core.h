@@ -24,6 +24,7 @@
 #define KEDGE_TESTS_SIM_SIM_CORE_H
 
 #include "preload/cuda_abi.h"
+#include "tests/sim/sim_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <pthread.h>

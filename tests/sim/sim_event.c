@@ -119,37 +119,47 @@ static CUresult run_stamp(struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+struct sim_op *sim_event_make_record(struct CUevent_st *event)
+{
+    struct stamp stamp = {event, event->record + 1};
+    struct sim_op *op = sim_op_new("cuEventRecord", sizeof(stamp));
+
+    memcpy(op->payload, &stamp, sizeof(stamp));
+    op->run = run_stamp;
+    return op;
+}
+
+void sim_event_recorded(struct CUevent_st *event, const struct sim_queue *queue)
+{
+    forget_record(event);
+    sim_stats.event_records++;
+    event->recorded = true;
+    sim_clock_set(&event->points, queue, queue->submitted);
+    sim_clock_merge(&event->known, &queue->clock);
+}
+
 static int record(struct CUstream_st *stream, CUevent event, unsigned flags)
 {
-    struct stamp stamp;
-    struct sim_op *op;
     int r;
 
     if (!sim_handle_is(event, SIM_KIND_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_RECORD_EXTERNAL)
-        return CUDA_ERROR_NOT_SUPPORTED;
     if (event->ctx != stream->ctx)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (flags & CU_EVENT_RECORD_EXTERNAL)
+        return stream->capture
+                ? sim_capture_add_event(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event)
+                : CUDA_ERROR_INVALID_VALUE;
     if (stream->capture) {
         forget_record(event);
         return sim_capture_record_event(stream, event);
     }
-    op = sim_op_new("cuEventRecord", sizeof(stamp));
-    stamp = (struct stamp){event, event->record + 1};
-    memcpy(op->payload, &stamp, sizeof(stamp));
-    op->run = run_stamp;
-    r = sim_stream_submit(stream, op);
-    if (r)
-        return r;
-    forget_record(event);
-    sim_stats.event_records++;
-    event->recorded = true;
-    sim_clock_set(&event->points, stream->queue, stream->queue->submitted);
-    sim_clock_merge(&event->known, &stream->queue->clock);
-    return 0;
+    r = sim_stream_submit(stream, sim_event_make_record(event));
+    if (r == 0)
+        sim_event_recorded(event, stream->queue);
+    return r;
 }
 
 #define RECORD_CALL(name, per_thread, params, flags)                                           \

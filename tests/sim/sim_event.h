@@ -28,6 +28,10 @@ struct CUevent_st {
     struct CUevent_st *next;
 };
 
+/* The operation that a record is, and that the event stands for it from now on: it is on `queue`. */
+struct sim_op *sim_event_make_record(struct CUevent_st *event);
+void sim_event_recorded(struct CUevent_st *event, const struct sim_queue *queue);
+
 void sim_event_end_context(struct CUctx_st *ctx);
 
 #endif

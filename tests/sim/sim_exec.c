@@ -1,99 +1,146 @@
 /* SPDX-License-Identifier: MIT */
-/* Instances of graphs: made, changed, launched. The explanation is in sim_graph.h. */
-#include "tests/sim/sim_capture.h"
+/* Instances of graphs: made, changed, updated. The explanation is in sim_graph.h. */
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_copy.h"
 #include "tests/sim/sim_graph_parts.h"
-#include "tests/sim/sim_graphmem.h"
 #include "tests/sim/sim_launch.h"
 #include "tests/sim/sim_oracle.h"
-#include "tests/sim/sim_pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct item {
-    CUgraphNode node; /* of the graph; may be gone, compared only */
-    CUgraphNodeType type;
-    struct sim_op *op;
-    struct sim_node_memory *memory;
-    uint64_t addr;
+/* ---- laying out ---- */
+
+/* Items that are being collected. */
+struct items {
+    struct sim_item *at;
+    unsigned count;
 };
 
-struct CUgraphExec_st {
-    struct item *items;
-    unsigned count;
-    unsigned long long flags;
-    struct sim_clock last; /* launches of one instance run one after the other */
-};
+static void item_clear(struct sim_item *item)
+{
+    if (item->op)
+        sim_op_free(item->op);
+    sim_graph_memory_put(item->memory);
+    free(item->deps);
+}
+
+static void items_clear(struct items *items)
+{
+    for (unsigned i = 0; i < items->count; i++)
+        item_clear(&items->at[i]);
+    free(items->at);
+    *items = (struct items){0};
+}
+
+static struct sim_item *item_add(struct items *items, CUgraphNodeType type)
+{
+    items->at = sim_grow(items->at, (items->count + 1) * sizeof(*items->at));
+    items->at[items->count] = (struct sim_item){.type = type};
+    return &items->at[items->count++];
+}
+
+static void item_depend(struct sim_item *item, unsigned on)
+{
+    item->deps = sim_grow(item->deps, (item->deps_count + 1) * sizeof(*item->deps));
+    item->deps[item->deps_count++] = on;
+}
+
+/* The exit of a child graph comes behind those of its items that nothing inside comes behind. */
+static void add_exit(struct items *items, unsigned entry)
+{
+    unsigned count = items->count;
+    bool *has_dependent = sim_new(count);
+
+    for (unsigned i = entry + 1; i < count; i++)
+        for (unsigned k = 0; k < items->at[i].deps_count; k++)
+            has_dependent[items->at[i].deps[k]] = true;
+    struct sim_item *exit = item_add(items, CU_GRAPH_NODE_TYPE_EMPTY);
+    for (unsigned i = entry; i < count; i++)
+        if (!has_dependent[i])
+            item_depend(exit, i);
+    free(has_dependent);
+}
+
+/* Appends the graph; what depends on nothing comes behind `entry`. False if its edges go round. */
+static bool lay_out(struct items *items, CUgraph graph, int entry)
+{
+    CUgraphNode *sorted = NULL;
+    bool sound = sim_graph_sort(graph, &sorted);
+
+    for (unsigned i = 0; sound && i < graph->count; i++) {
+        CUgraphNode node = sorted[i];
+        struct sim_item *item = item_add(items, node->type);
+        item->node = node;
+        item->op = node->op ? sim_op_clone(node->op) : NULL;
+        item->memory = node->memory;
+        item->addr = node->addr;
+        item->event = node->event;
+        if (node->memory)
+            node->memory->references++;
+        for (size_t k = 0; k < node->deps_count; k++)
+            item_depend(item, node->deps[k]->index);
+        if (node->deps_count == 0 && entry >= 0)
+            item_depend(item, (unsigned)entry);
+        node->index = items->count - 1;
+        if (node->type != CU_GRAPH_NODE_TYPE_GRAPH)
+            continue;
+        unsigned child = node->index;
+        sound = lay_out(items, node->child, (int)child);
+        add_exit(items, child);
+        items->at[child].inside = items->count - 1 - child;
+        node->index = items->count - 1;
+    }
+    free(sorted);
+    return sound;
+}
+
+static bool is_chain(const struct items *items)
+{
+    for (unsigned i = 0; i < items->count; i++) {
+        const struct sim_item *item = &items->at[i];
+        if (item->deps_count != (i > 0) || (i > 0 && item->deps[0] != i - 1))
+            return false;
+    }
+    return true;
+}
 
 /* ---- instances ---- */
 
 static int instantiate(CUgraphExec *ret_exec, CUgraph graph, unsigned long long flags)
 {
+    struct items items = {0};
     CUgraphExec exec;
 
-    if (!ret_exec || !sim_handle_is(graph, SIM_KIND_GRAPH))
+    if (!ret_exec || !sim_handle_is(graph, SIM_KIND_GRAPH) || graph->embedded)
         return CUDA_ERROR_INVALID_VALUE;
     if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (!lay_out(&items, graph, -1)) {
+        items_clear(&items);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     exec = sim_new(sizeof(*exec));
     exec->flags = flags;
-    exec->count = graph->count;
-    exec->items = graph->count ? sim_new(graph->count * sizeof(*exec->items)) : NULL;
-    for (unsigned i = 0; i < graph->count; i++) {
-        CUgraphNode node = graph->nodes[i];
-        exec->items[i] = (struct item){.node = node,
-                .type = node->type,
-                .op = node->op ? sim_op_clone(node->op) : NULL,
-                .memory = node->memory,
-                .addr = node->addr};
-        if (node->memory)
-            node->memory->references++;
-    }
+    exec->count = items.count;
+    exec->items = items.at;
+    exec->is_chain = is_chain(&items);
     sim_handle_add(exec, SIM_KIND_EXEC);
     *ret_exec = exec;
     return 0;
 }
 
-CUresult cuGraphInstantiate(
+/* The forms that tell what went wrong by a node and a text; nothing here has more to say. */
+static int instantiate_logged(
         CUgraphExec *ret_exec, CUgraph graph, CUgraphNode *ret_bad, char *log, size_t log_size)
 {
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+    int r = instantiate(ret_exec, graph, 0);
 
-    if (r == 0)
-        r = instantiate(ret_exec, graph, 0);
-    if (r == 0 && ret_bad)
+    if (ret_bad)
         *ret_bad = NULL;
-    if (r == 0 && log && log_size)
+    if (log && log_size)
         log[0] = '\0';
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphInstantiate_v2(
-        CUgraphExec *ret_exec, CUgraph graph, CUgraphNode *ret_bad, char *log, size_t log_size)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    if (r == 0)
-        r = instantiate(ret_exec, graph, 0);
-    if (r == 0 && ret_bad)
-        *ret_bad = NULL;
-    if (r == 0 && log && log_size)
-        log[0] = '\0';
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret_exec, CUgraph graph, unsigned long long flags)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    if (r == 0)
-        r = instantiate(ret_exec, graph, flags);
-    return sim_leave(&call, r);
+    return r;
 }
 
 static int instantiate_params(
@@ -101,46 +148,40 @@ static int instantiate_params(
 {
     int r = params ? instantiate(ret_exec, graph, params->flags) : CUDA_ERROR_INVALID_VALUE;
 
-    if (r == 0) {
+    if (params) {
         params->hErrNode_out = NULL;
-        params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+        params->result_out = r == 0             ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+                : r == CUDA_ERROR_INVALID_VALUE ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
+                                                : CUDA_GRAPH_INSTANTIATE_ERROR;
     }
     return r;
 }
 
-CUresult cuGraphInstantiateWithParams(
-        CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    if (r == 0)
-        r = instantiate_params(ret_exec, graph, params);
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphInstantiateWithParams_ptsz(
-        CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    if (r == 0)
-        r = instantiate_params(ret_exec, graph, params);
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *ret_flags)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && (!ret_flags || !sim_handle_is(exec, SIM_KIND_EXEC)))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0)
-        *ret_flags = exec->flags;
-    return sim_leave(&call, r);
-}
+#define EXEC_CALL(name, needs, params, body)       \
+    CUresult name params                           \
+    {                                              \
+        struct sim_call call;                      \
+        int r = sim_enter(&call, __func__, needs); \
+        return sim_leave(&call, r ? r : (body));   \
+    }
+EXEC_CALL(cuGraphInstantiate, SIM_NEED_CONTEXT,
+        (CUgraphExec * ret_exec, CUgraph graph, CUgraphNode *ret_bad, char *log, size_t log_size),
+        instantiate_logged(ret_exec, graph, ret_bad, log, log_size))
+EXEC_CALL(cuGraphInstantiate_v2, SIM_NEED_CONTEXT,
+        (CUgraphExec * ret_exec, CUgraph graph, CUgraphNode *ret_bad, char *log, size_t log_size),
+        instantiate_logged(ret_exec, graph, ret_bad, log, log_size))
+EXEC_CALL(cuGraphInstantiateWithFlags, SIM_NEED_CONTEXT,
+        (CUgraphExec * ret_exec, CUgraph graph, unsigned long long flags),
+        instantiate(ret_exec, graph, flags))
+EXEC_CALL(cuGraphInstantiateWithParams, SIM_NEED_CONTEXT,
+        (CUgraphExec * ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+        instantiate_params(ret_exec, graph, params))
+EXEC_CALL(cuGraphInstantiateWithParams_ptsz, SIM_NEED_CONTEXT,
+        (CUgraphExec * ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+        instantiate_params(ret_exec, graph, params))
+EXEC_CALL(cuGraphExecGetFlags, SIM_NEED_INIT, (CUgraphExec exec, cuuint64_t *ret_flags),
+        !ret_flags || !sim_handle_is(exec, SIM_KIND_EXEC) ? CUDA_ERROR_INVALID_VALUE
+                                                          : (*ret_flags = exec->flags, 0))
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
@@ -150,30 +191,35 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     if (r == 0 && !sim_handle_is(exec, SIM_KIND_EXEC))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0) {
-        for (unsigned i = 0; i < exec->count; i++) {
-            if (exec->items[i].op)
-                sim_op_free(exec->items[i].op);
-            sim_graph_memory_put(exec->items[i].memory);
-        }
+        struct items items = {exec->items, exec->count};
+        items_clear(&items);
         sim_handle_remove(exec);
         sim_clock_clear(&exec->last);
-        free(exec->items);
         free(exec);
     }
     return sim_leave(&call, r);
 }
 
-static struct item *find_item(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type)
+/* ---- one node of an instance ---- */
+
+static struct sim_item *find_item(CUgraphExec exec, CUgraphNode node)
 {
     if (!sim_handle_is(exec, SIM_KIND_EXEC) || !sim_handle_is(node, SIM_KIND_NODE))
         return NULL;
     for (unsigned i = 0; i < exec->count; i++)
-        if (exec->items[i].node == node && exec->items[i].type == type)
+        if (exec->items[i].node == node)
             return &exec->items[i];
     return NULL;
 }
 
-static int set_item(struct item *item, int made, struct sim_op *op)
+static struct sim_item *find_typed(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type)
+{
+    struct sim_item *item = find_item(exec, node);
+
+    return item && item->type == type ? item : NULL;
+}
+
+static int set_item(struct sim_item *item, int made, struct sim_op *op)
 {
     if (made)
         return made;
@@ -187,166 +233,257 @@ static int set_item(struct item *item, int made, struct sim_op *op)
     return 0;
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(
-        CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+/* The node's new operation, from the form of parameters that all types share. */
+static int set_made(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
 {
-    struct sim_call call;
     struct sim_op *op = NULL;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+    int made = sim_nodes_make(params, &op);
 
-    if (r == 0) {
-        int made = sim_launch_make(call.ctx, params, &op);
-        r = set_item(find_item(exec, node, CU_GRAPH_NODE_TYPE_KERNEL), made, op);
-    }
-    return sim_leave(&call, r);
+    return set_item(find_typed(exec, node, params->type), made, op);
 }
 
-CUresult cuGraphExecKernelNodeSetParams(
-        CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+static int set_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
 {
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    CUDA_KERNEL_NODE_PARAMS wide = sim_graph_widen(params);
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+    struct sim_item *item = find_typed(exec, node, type);
 
-    if (r == 0) {
-        int made = sim_launch_make(call.ctx, &wide, &op);
-        r = set_item(find_item(exec, node, CU_GRAPH_NODE_TYPE_KERNEL), made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphExecMemcpyNodeSetParams(
-        CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx)
-{
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    struct CUctx_st *at;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = sim_context_get(ctx, &at);
-    if (r == 0) {
-        int made = sim_copy_make_3d(at, copy, &op);
-        r = set_item(find_item(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY), made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphExecMemsetNodeSetParams(
-        CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx)
-{
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    struct CUctx_st *at;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = set ? sim_context_get(ctx, &at) : CUDA_ERROR_INVALID_VALUE;
-    if (r == 0) {
-        int made = sim_copy_make_set(at, set, &op);
-        r = set_item(find_item(exec, node, CU_GRAPH_NODE_TYPE_MEMSET), made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-/* ---- launches ---- */
-
-static bool frees(const struct CUgraphExec_st *exec, uint64_t addr)
-{
-    for (unsigned i = 0; i < exec->count; i++)
-        if (exec->items[i].type == CU_GRAPH_NODE_TYPE_MEM_FREE && exec->items[i].addr == addr)
-            return true;
-    return false;
-}
-
-/* Memory of an earlier launch that nobody freed: an error, or freed now if the flag says so. */
-static int free_leftovers(struct CUgraphExec_st *exec, struct CUstream_st *stream)
-{
-    for (unsigned i = 0; i < exec->count; i++) {
-        struct sim_node_memory *memory = exec->items[i].memory;
-        if (!memory || frees(exec, memory->addr) || !sim_pool_piece_is_live(memory->piece))
-            continue;
-        if (!(exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
-            return CUDA_ERROR_INVALID_VALUE;
-        int r = sim_pool_free_ordered(memory->piece, stream);
-        if (r)
-            return r;
-    }
+    if (!item)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_handle_is(event, SIM_KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    item->event = event;
     return 0;
 }
 
-static int launch_item(struct item *item, struct CUstream_st *stream, const struct sim_clock *after)
+static int set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *kernel)
 {
-    const struct sim_block *block;
-    struct sim_op *op;
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
 
-    switch (item->type) {
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-        sim_graphmem_use(item->memory->piece);
-        return 0;
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-        block = sim_ledger_live(item->addr);
-        if (!block || block->kind != SIM_BLOCK_GRAPH)
-            return CUDA_ERROR_INVALID_VALUE;
-        return sim_pool_free_ordered(block->piece, stream);
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-        return 0;
-    default:
-        sim_oracle_replay(item->op);
-        op = sim_op_clone(item->op);
-        return sim_stream_submit_after(stream, op, after, after);
+    if (!kernel)
+        return CUDA_ERROR_INVALID_VALUE;
+    params.kernel = *kernel;
+    return set_made(exec, node, &params);
+}
+
+static int set_kernel_v1(
+        CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *kernel)
+{
+    CUDA_KERNEL_NODE_PARAMS wide = sim_graph_widen(kernel);
+
+    return set_kernel(exec, node, kernel ? &wide : NULL);
+}
+
+static int set_copy(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx)
+{
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    params.memcpy.copyParams = *copy;
+    params.memcpy.copyCtx = ctx;
+    return set_made(exec, node, &params);
+}
+
+static int set_set(
+        CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx)
+{
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+
+    if (!set)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(&params.memset, set, sizeof(*set));
+    params.memset.ctx = ctx;
+    return set_made(exec, node, &params);
+}
+
+static int set_host(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host)
+{
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST};
+
+    if (!host)
+        return CUDA_ERROR_INVALID_VALUE;
+    params.host = *host;
+    return set_made(exec, node, &params);
+}
+
+/* ---- updating: the same shape with other operations ---- */
+
+/* The first difference in shape between `count` items of each, or SUCCESS. */
+static CUgraphExecUpdateResult compare(
+        const struct sim_item *old, const struct sim_item *new, unsigned count, unsigned *ret_at)
+{
+    for (unsigned i = 0; i < count; i++) {
+        *ret_at = i;
+        if (old[i].type != new[i].type)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+        if (old[i].deps_count != new[i].deps_count
+                || (old[i].deps_count
+                        && memcmp(old[i].deps, new[i].deps,
+                                old[i].deps_count * sizeof(*old[i].deps))))
+            return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        if (old[i].memory != new[i].memory || old[i].addr != new[i].addr)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    }
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+static void take_over(struct sim_item *old, struct sim_item *new, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct sim_op *op = old[i].op;
+        old[i].op = new[i].op;
+        new[i].op = op; /* freed with the new items */
+        old[i].event = new[i].event;
     }
 }
 
-static int launch(struct CUstream_st *stream, CUgraphExec exec)
+static int update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info)
 {
-    int r = sim_handle_is(exec, SIM_KIND_EXEC) ? 0 : CUDA_ERROR_INVALID_VALUE;
+    struct items items = {0};
+    unsigned at = 0;
 
-    if (r == 0 && stream->capture)
-        r = sim_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); /* child graphs */
-    if (r == 0)
-        r = free_leftovers(exec, stream);
-    for (unsigned i = 0; r == 0 && i < exec->count; i++)
-        r = launch_item(&exec->items[i], stream, &exec->last);
-    if (r == 0) {
-        sim_clock_clear(&exec->last);
-        sim_clock_set(&exec->last, stream->queue, stream->queue->submitted);
-        sim_stats.graph_launches++;
+    if (!ret_info || !sim_handle_is(exec, SIM_KIND_EXEC) || !sim_handle_is(graph, SIM_KIND_GRAPH)
+            || graph->embedded)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_info = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+    if (!lay_out(&items, graph, -1)) {
+        items_clear(&items);
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
+    if (items.count != exec->count)
+        ret_info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    else
+        ret_info->result = compare(exec->items, items.at, exec->count, &at);
+    if (ret_info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+        take_over(exec->items, items.at, exec->count);
+    else if (at < items.count)
+        ret_info->errorNode = items.at[at].node;
+    items_clear(&items);
+    return ret_info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? 0
+                                                            : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+static int update_v1(
+        CUgraphExec exec, CUgraph graph, CUgraphNode *ret_bad, CUgraphExecUpdateResult *ret_result)
+{
+    CUgraphExecUpdateResultInfo info;
+    int r = ret_result ? update(exec, graph, &info) : CUDA_ERROR_INVALID_VALUE;
+
+    if (r && r != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+        return r;
+    *ret_result = info.result;
+    if (ret_bad)
+        *ret_bad = info.errorNode;
     return r;
 }
 
-static int upload(CUgraphExec exec)
+/* The items inside of a child graph's entry, from a graph of the same shape. */
+static int set_child(CUgraphExec exec, CUgraphNode node, CUgraph child)
 {
-    return sim_handle_is(exec, SIM_KIND_EXEC) ? 0 : CUDA_ERROR_INVALID_VALUE;
+    struct sim_item *entry = find_typed(exec, node, CU_GRAPH_NODE_TYPE_GRAPH);
+    struct items items = {0};
+    unsigned at, first, count;
+    int r = CUDA_ERROR_INVALID_VALUE;
+
+    if (!entry || !sim_handle_is(child, SIM_KIND_GRAPH))
+        return r;
+    first = (unsigned)(entry - exec->items) + 1;
+    count = entry->inside - 1;           /* without the exit */
+    for (unsigned i = 0; i < first; i++) /* so that the numbers of items are the same */
+        (void)item_add(&items, CU_GRAPH_NODE_TYPE_EMPTY);
+    if (lay_out(&items, child, (int)first - 1) && items.count == first + count
+            && compare(exec->items + first, items.at + first, count, &at)
+                    == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+        take_over(exec->items + first, items.at + first, count);
+        r = 0;
+    }
+    items_clear(&items);
+    return r;
 }
 
-SIM_STREAM_CALL(
-        cuGraphLaunch, SIM_NEED_CONTEXT, (CUgraphExec exec, CUstream handle), launch(stream, exec))
-SIM_STREAM_CALL(cuGraphUpload, SIM_NEED_CONTEXT, (CUgraphExec exec, CUstream handle),
-        ((void)stream, upload(exec)))
-
-static void run_host(struct sim_op *op)
+static int set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
 {
-    const CUDA_HOST_NODE_PARAMS *host = (const CUDA_HOST_NODE_PARAMS *)op->payload;
-
-    host->fn(host->userData);
+    if (!params)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        return set_event(exec, node, params->type, sim_abi_event(params));
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        return set_child(exec, node, sim_abi_child(params).graph);
+    default:
+        return set_made(exec, node, params);
+    }
 }
 
-CUresult cuGraphExecHostNodeSetParams(
-        CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params)
+EXEC_CALL(cuGraphExecKernelNodeSetParams, SIM_NEED_CONTEXT,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
+        set_kernel_v1(exec, node, params))
+EXEC_CALL(cuGraphExecKernelNodeSetParams_v2, SIM_NEED_CONTEXT,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params),
+        set_kernel(exec, node, params))
+EXEC_CALL(cuGraphExecMemcpyNodeSetParams, SIM_NEED_INIT,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext ctx),
+        set_copy(exec, node, params, ctx))
+EXEC_CALL(cuGraphExecMemsetNodeSetParams, SIM_NEED_INIT,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx),
+        set_set(exec, node, params, ctx))
+EXEC_CALL(cuGraphExecHostNodeSetParams, SIM_NEED_INIT,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
+        set_host(exec, node, params))
+EXEC_CALL(cuGraphExecChildGraphNodeSetParams, SIM_NEED_INIT,
+        (CUgraphExec exec, CUgraphNode node, CUgraph child), set_child(exec, node, child))
+EXEC_CALL(cuGraphExecEventRecordNodeSetEvent, SIM_NEED_INIT,
+        (CUgraphExec exec, CUgraphNode node, CUevent event),
+        set_event(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event))
+EXEC_CALL(cuGraphExecEventWaitNodeSetEvent, SIM_NEED_INIT,
+        (CUgraphExec exec, CUgraphNode node, CUevent event),
+        set_event(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event))
+EXEC_CALL(cuGraphExecNodeSetParams, SIM_NEED_CONTEXT,
+        (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params),
+        set_any(exec, node, params))
+EXEC_CALL(cuGraphExecUpdate, SIM_NEED_CONTEXT,
+        (CUgraphExec exec, CUgraph graph, CUgraphNode *ret_bad,
+                CUgraphExecUpdateResult *ret_result),
+        update_v1(exec, graph, ret_bad, ret_result))
+EXEC_CALL(cuGraphExecUpdate_v2, SIM_NEED_CONTEXT,
+        (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info),
+        update(exec, graph, ret_info))
+
+/* Kernels, copies and sets can be switched off; then they are empty. */
+static int enabled(CUgraphExec exec, CUgraphNode node, struct sim_item **ret_item)
+{
+    struct sim_item *item = find_item(exec, node);
+
+    if (!item
+            || (item->type != CU_GRAPH_NODE_TYPE_KERNEL && item->type != CU_GRAPH_NODE_TYPE_MEMCPY
+                    && item->type != CU_GRAPH_NODE_TYPE_MEMSET))
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_item = item;
+    return 0;
+}
+
+CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int is_enabled)
 {
     struct sim_call call;
+    struct sim_item *item;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    if (r == 0 && (!params || !params->fn))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0) {
-        struct sim_op *op = sim_op_new("host node", sizeof(*params));
-        op->host = run_host;
-        memcpy(op->payload, params, sizeof(*params));
-        r = set_item(find_item(exec, node, CU_GRAPH_NODE_TYPE_HOST), 0, op);
-    }
+    if (r == 0)
+        r = enabled(exec, node, &item);
+    if (r == 0)
+        item->disabled = !is_enabled;
+    return sim_leave(&call, r);
+}
+
+CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int *ret_enabled)
+{
+    struct sim_call call;
+    struct sim_item *item;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = ret_enabled ? enabled(exec, node, &item) : CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_enabled = !item->disabled;
     return sim_leave(&call, r);
 }

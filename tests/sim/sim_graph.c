@@ -6,10 +6,13 @@
 #include "tests/sim/sim_graphmem.h"
 #include "tests/sim/sim_launch.h"
 #include "tests/sim/sim_oracle.h"
-#include "tests/sim/sim_pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static uint64_t next_id = 1;
+static uint64_t visit;
 
 void sim_graph_memory_put(struct sim_node_memory *memory)
 {
@@ -19,21 +22,13 @@ void sim_graph_memory_put(struct sim_node_memory *memory)
     free(memory);
 }
 
-CUDA_KERNEL_NODE_PARAMS sim_graph_widen(const CUDA_KERNEL_NODE_PARAMS_v1 *params)
-{
-    CUDA_KERNEL_NODE_PARAMS wide = {0};
-
-    if (params)
-        memcpy(&wide, params, sizeof(*params));
-    return wide;
-}
-
 /* ---- graphs and nodes ---- */
 
 CUgraph sim_graph_new(void)
 {
     CUgraph graph = sim_new(sizeof(*graph));
 
+    graph->id = next_id++;
     sim_handle_add(graph, SIM_KIND_GRAPH);
     return graph;
 }
@@ -42,8 +37,11 @@ static void node_free(CUgraphNode node)
 {
     if (node->op)
         sim_op_free(node->op);
+    if (node->child)
+        sim_graph_free(node->child);
     sim_graph_memory_put(node->memory);
     sim_handle_remove(node);
+    free(node->shown);
     free(node->deps);
     free(node);
 }
@@ -57,14 +55,14 @@ void sim_graph_free(CUgraph graph)
     free(graph);
 }
 
-static CUgraphNode node_add(
+CUgraphNode sim_graph_node_add(
         CUgraph graph, CUgraphNodeType type, const CUgraphNode *deps, size_t count)
 {
     CUgraphNode node = sim_new(sizeof(*node));
 
     node->graph = graph;
     node->type = type;
-    node->position = graph->count;
+    node->id = next_id++;
     if (count) {
         node->deps = sim_new(count * sizeof(CUgraphNode));
         memcpy(node->deps, deps, count * sizeof(CUgraphNode));
@@ -90,7 +88,7 @@ static CUgraphNodeType type_of(const struct sim_op *op)
 CUgraphNode sim_graph_add_operation(
         CUgraph graph, struct sim_op *op, const CUgraphNode *deps, size_t count)
 {
-    CUgraphNode node = node_add(graph, type_of(op), deps, count);
+    CUgraphNode node = sim_graph_node_add(graph, type_of(op), deps, count);
 
     node->op = op;
     if (op)
@@ -98,74 +96,170 @@ CUgraphNode sim_graph_add_operation(
     return node;
 }
 
-bool sim_graph_comes_before(CUgraphNode node, const CUgraphNode *after, size_t count)
+CUgraphNode sim_graph_add_event(CUgraph graph, CUgraphNodeType type, struct CUevent_st *event,
+        const CUgraphNode *deps, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (after[i] == node || sim_graph_comes_before(node, after[i]->deps, after[i]->deps_count))
+    CUgraphNode node = sim_graph_node_add(graph, type, deps, count);
+
+    node->event = event;
+    return node;
+}
+
+CUgraphNode sim_graph_add_child(CUgraph graph, CUgraph child, const CUgraphNode *deps, size_t count)
+{
+    CUgraphNode node = sim_graph_node_add(graph, CU_GRAPH_NODE_TYPE_GRAPH, deps, count);
+
+    child->embedded = true;
+    node->child = child;
+    return node;
+}
+
+int sim_graph_check_deps(CUgraph graph, const CUgraphNode *deps, size_t count)
+{
+    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || (count && !deps))
+        return CUDA_ERROR_INVALID_VALUE;
+    visit++;
+    for (size_t i = 0; i < count; i++) {
+        if (!sim_handle_is(deps[i], SIM_KIND_NODE) || deps[i]->graph != graph
+                || deps[i]->visit == visit)
+            return CUDA_ERROR_INVALID_VALUE;
+        deps[i]->visit = visit;
+    }
+    return 0;
+}
+
+/* ---- walks ---- */
+
+static bool reach(CUgraphNode node, CUgraphNode from)
+{
+    if (from == node)
+        return true;
+    if (from->visit == visit)
+        return false;
+    from->visit = visit;
+    for (size_t i = 0; i < from->deps_count; i++)
+        if (reach(node, from->deps[i]))
             return true;
     return false;
 }
 
-static int check_deps(CUgraph graph, const CUgraphNode *deps, size_t count)
+bool sim_graph_comes_before(CUgraphNode node, const CUgraphNode *after, size_t count)
 {
-    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || (count && !deps))
-        return CUDA_ERROR_INVALID_VALUE;
+    visit++;
     for (size_t i = 0; i < count; i++)
-        if (!sim_handle_is(deps[i], SIM_KIND_NODE) || deps[i]->graph != graph)
-            return CUDA_ERROR_INVALID_VALUE;
-    return 0;
+        if (reach(node, after[i]))
+            return true;
+    return false;
 }
 
-static int add_alloc(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-        int device, uint64_t size, uint64_t *ret_addr)
+/* Of the nodes whose dependencies are all placed the one that was made first, again and again. */
+bool sim_graph_sort(CUgraph graph, CUgraphNode **ret_nodes)
 {
-    struct sim_node_memory *memory;
-    struct sim_piece *piece;
-    int r;
+    CUgraphNode *sorted = sim_new((graph->count + 1) * sizeof(CUgraphNode));
+    unsigned placed = 0, first = 0;
 
-    if (size == 0 || size > (uint64_t)1 << 44)
-        return CUDA_ERROR_INVALID_VALUE;
-    r = sim_graphmem_open(device, size, &piece, ret_addr);
-    if (r)
-        return r;
-    memory = sim_new(sizeof(*memory));
-    *memory = (struct sim_node_memory){
-            .references = 1, .piece = piece, .addr = *ret_addr, .size = size};
-    *ret_node = node_add(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, deps, count);
-    (*ret_node)->memory = memory;
-    return 0;
+    visit++;
+    while (placed < graph->count) {
+        unsigned i = first;
+        for (; i < graph->count; i++) {
+            CUgraphNode node = graph->nodes[i];
+            size_t ready = 0;
+            if (node->visit == visit)
+                continue;
+            while (ready < node->deps_count && node->deps[ready]->visit == visit)
+                ready++;
+            if (ready == node->deps_count)
+                break;
+        }
+        if (i == graph->count) {
+            free(sorted);
+            return false;
+        }
+        graph->nodes[i]->visit = visit;
+        sorted[placed++] = graph->nodes[i];
+        while (first < graph->count && graph->nodes[first]->visit == visit)
+            first++;
+    }
+    *ret_nodes = sorted;
+    return true;
 }
 
-int sim_graph_capture_alloc(
-        struct CUstream_st *stream, int device, uint64_t size, CUdeviceptr *ret_ptr)
-{
-    CUgraphNode node;
-    uint64_t addr;
-    int r = sim_capture_status(stream);
+/* ---- copies ---- */
 
+/* Such a graph is not copied, and nothing is taken out of it. */
+static bool has_memory(CUgraph graph)
+{
+    for (unsigned i = 0; i < graph->count; i++)
+        if (graph->nodes[i]->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
+                || graph->nodes[i]->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+            return true;
+    return false;
+}
+
+CUgraph sim_graph_copy(CUgraph graph)
+{
+    CUgraph copy;
+
+    if (has_memory(graph))
+        return NULL;
+    copy = sim_graph_new();
+    copy->original = graph->id;
+    for (unsigned i = 0; i < graph->count; i++) {
+        CUgraphNode node = graph->nodes[i];
+        CUgraphNode made = sim_graph_node_add(copy, node->type, node->deps, node->deps_count);
+        node->index = i;
+        made->original = node->id;
+        made->event = node->event;
+        made->op = node->op ? sim_op_clone(node->op) : NULL;
+        if (node->child) {
+            made->child = sim_graph_copy(node->child);
+            made->child->embedded = true;
+        }
+    }
+    for (unsigned i = 0; i < graph->count; i++)
+        for (size_t k = 0; k < copy->nodes[i]->deps_count; k++)
+            copy->nodes[i]->deps[k] = copy->nodes[copy->nodes[i]->deps[k]->index];
+    return copy;
+}
+
+CUresult cuGraphClone(CUgraph *ret_graph, CUgraph graph)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_graph || !sim_handle_is(graph, SIM_KIND_GRAPH)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        CUgraph copy = sim_graph_copy(graph);
+        if (copy)
+            *ret_graph = copy;
+        else
+            r = CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return sim_leave(&call, r);
+}
+
+CUresult cuGraphNodeFindInClone(CUgraphNode *ret_node, CUgraphNode node, CUgraph clone)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    CUgraphNode found = NULL;
+
+    if (r == 0
+            && (!ret_node || !sim_handle_is(node, SIM_KIND_NODE)
+                    || !sim_handle_is(clone, SIM_KIND_GRAPH)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; r == 0 && i < clone->count; i++)
+        if (clone->nodes[i]->original == node->id)
+            found = clone->nodes[i];
+    if (r == 0 && !found)
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        r = add_alloc(&node, sim_capture_graph(stream), stream->frontier, stream->frontier_count,
-                device, size, &addr);
-    if (r)
-        return r;
-    *ret_ptr = addr;
-    return sim_capture_add_node(stream, node);
+        *ret_node = found;
+    return sim_leave(&call, r);
 }
 
-int sim_graph_capture_free(struct CUstream_st *stream, uint64_t addr)
-{
-    CUgraphNode node;
-    int r = sim_capture_status(stream);
-
-    if (r)
-        return r;
-    node = node_add(sim_capture_graph(stream), CU_GRAPH_NODE_TYPE_MEM_FREE, stream->frontier,
-            stream->frontier_count);
-    node->addr = addr;
-    return sim_capture_add_node(stream, node);
-}
-
-/* ---- the calls that make graphs ---- */
+/* ---- making and taking apart ---- */
 
 CUresult cuGraphCreate(CUgraph *ret_graph, unsigned int flags)
 {
@@ -184,302 +278,113 @@ CUresult cuGraphDestroy(CUgraph graph)
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    if (r == 0 && !sim_handle_is(graph, SIM_KIND_GRAPH))
+    if (r == 0 && (!sim_handle_is(graph, SIM_KIND_GRAPH) || graph->embedded))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
         sim_graph_free(graph);
     return sim_leave(&call, r);
 }
 
-CUresult cuGraphAddEmptyNode(
-        CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count)
+static bool remove_dep(CUgraphNode node, CUgraphNode dep)
 {
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = ret_node ? check_deps(graph, deps, count) : CUDA_ERROR_INVALID_VALUE;
-    if (r == 0)
-        *ret_node = sim_graph_add_operation(graph, NULL, deps, count);
-    return sim_leave(&call, r);
+    for (size_t i = 0; i < node->deps_count; i++)
+        if (node->deps[i] == dep) {
+            node->deps[i] = node->deps[--node->deps_count];
+            return true;
+        }
+    return false;
 }
 
-/* A node of an operation that was made from the node's parameters. */
-static int add_made(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-        int made, struct sim_op *op)
+/* Its edges go with it. From a graph with memory nodes nothing is taken away, as CUDA has it. */
+static int destroy_node(CUgraphNode node)
 {
-    int r = ret_node ? check_deps(graph, deps, count) : CUDA_ERROR_INVALID_VALUE;
+    CUgraph graph;
 
-    if (made)
-        return made;
-    if (r)
-        sim_op_free(op);
-    else
-        *ret_node = sim_graph_add_operation(graph, op, deps, count);
-    return r;
-}
-
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, const CUDA_KERNEL_NODE_PARAMS *params)
-{
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    if (r == 0) {
-        int made = sim_launch_make(call.ctx, params, &op);
-        r = add_made(ret_node, graph, deps, count, made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddKernelNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
-{
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    CUDA_KERNEL_NODE_PARAMS wide = sim_graph_widen(params);
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    if (r == 0) {
-        int made = sim_launch_make(call.ctx, &wide, &op);
-        r = add_made(ret_node, graph, deps, count, made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddMemcpyNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, const CUDA_MEMCPY3D *copy, CUcontext ctx)
-{
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    struct CUctx_st *at;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = sim_context_get(ctx, &at);
-    if (r == 0) {
-        int made = sim_copy_make_3d(at, copy, &op);
-        r = add_made(ret_node, graph, deps, count, made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddMemsetNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx)
-{
-    struct sim_call call;
-    struct sim_op *op = NULL;
-    struct CUctx_st *at;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = set ? sim_context_get(ctx, &at) : CUDA_ERROR_INVALID_VALUE;
-    if (r == 0) {
-        int made = sim_copy_make_set(at, set, &op);
-        r = add_made(ret_node, graph, deps, count, made, op);
-    }
-    return sim_leave(&call, r);
-}
-
-static void run_host_node(struct sim_op *op)
-{
-    const CUDA_HOST_NODE_PARAMS *host = (const CUDA_HOST_NODE_PARAMS *)op->payload;
-
-    host->fn(host->userData);
-}
-
-CUresult cuGraphAddHostNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, const CUDA_HOST_NODE_PARAMS *params)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && (!params || !params->fn))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0) {
-        struct sim_op *op = sim_op_new("host node", sizeof(*params));
-        op->host = run_host_node;
-        memcpy(op->payload, params, sizeof(*params));
-        r = add_made(ret_node, graph, deps, count, 0, op);
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddMemAllocNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params)
-{
-    struct sim_call call;
-    uint64_t addr;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = ret_node && params ? check_deps(graph, deps, count) : CUDA_ERROR_INVALID_VALUE;
-    if (r == 0 && params->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        r = CUDA_ERROR_NOT_SUPPORTED;
-    if (r == 0
-            && (params->poolProps.location.id < 0
-                    || params->poolProps.location.id >= sim_config.devices))
-        r = CUDA_ERROR_INVALID_DEVICE;
-    if (r == 0)
-        r = add_alloc(ret_node, graph, deps, count, params->poolProps.location.id, params->bytesize,
-                &addr);
-    if (r == 0)
-        params->dptr = addr;
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddMemFreeNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        size_t count, CUdeviceptr ptr)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-    const struct sim_block *block = r ? NULL : sim_ledger_find(ptr);
-
-    if (r == 0)
-        r = ret_node ? check_deps(graph, deps, count) : CUDA_ERROR_INVALID_VALUE;
-    if (r == 0 && (!block || block->kind != SIM_BLOCK_GRAPH || block->addr != ptr))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0) {
-        *ret_node = node_add(graph, CU_GRAPH_NODE_TYPE_MEM_FREE, deps, count);
-        (*ret_node)->addr = ptr;
-    }
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *ret_params)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && (!ret_params || !sim_handle_is(node, SIM_KIND_NODE) || !node->memory))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0)
-        *ret_params = (CUDA_MEM_ALLOC_NODE_PARAMS){
-                .dptr = node->memory->addr, .bytesize = (size_t)node->memory->size};
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *ret_ptr)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0
-            && (!ret_ptr || !sim_handle_is(node, SIM_KIND_NODE)
-                    || node->type != CU_GRAPH_NODE_TYPE_MEM_FREE))
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0)
-        *ret_ptr = node->addr;
-    return sim_leave(&call, r);
-}
-
-/* The operation that a node of that type runs, made from the form that all types share. */
-static int make_operation(const CUgraphNodeParams *params, struct sim_op **ret_op)
-{
-    CUDA_MEMSET_NODE_PARAMS set;
-    struct CUctx_st *ctx = NULL;
-    int r = sim_context_get(params->type == CU_GRAPH_NODE_TYPE_MEMSET ? params->memset.ctx
-                    : params->type == CU_GRAPH_NODE_TYPE_MEMCPY       ? params->memcpy.copyCtx
-                                                                      : NULL,
-            &ctx);
-
-    if (r)
-        return r;
-    switch (params->type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-        return sim_launch_make(ctx, &params->kernel, ret_op);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return sim_copy_make_3d(ctx, &params->memcpy.copyParams, ret_op);
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-        memcpy(&set, &params->memset, sizeof(set)); /* the first fields of the longer form */
-        return sim_copy_make_set(ctx, &set, ret_op);
-    case CU_GRAPH_NODE_TYPE_HOST:
-        if (!params->host.fn)
-            return CUDA_ERROR_INVALID_VALUE;
-        *ret_op = sim_op_new("host node", sizeof(params->host));
-        (*ret_op)->host = run_host_node;
-        memcpy((*ret_op)->payload, &params->host, sizeof(params->host));
-        return 0;
-    case CU_GRAPH_NODE_TYPE_EMPTY:
-        *ret_op = NULL;
-        return 0;
-    default:
+    if (!sim_handle_is(node, SIM_KIND_NODE))
+        return CUDA_ERROR_INVALID_VALUE;
+    graph = node->graph;
+    if (has_memory(graph))
         return CUDA_ERROR_NOT_SUPPORTED;
+    unsigned kept = 0;
+    for (unsigned i = 0; i < graph->count; i++) {
+        if (graph->nodes[i] == node)
+            continue;
+        (void)remove_dep(graph->nodes[i], node);
+        graph->nodes[kept++] = graph->nodes[i];
     }
+    graph->count = kept;
+    node_free(node);
+    return 0;
 }
 
-static int add_any(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-        CUgraphNodeParams *params)
+CUresult cuGraphDestroyNode(CUgraphNode node)
 {
-    struct sim_op *op = NULL;
-    uint64_t addr;
-    int r = ret_node && params ? check_deps(graph, deps, count) : CUDA_ERROR_INVALID_VALUE;
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    if (r)
-        return r;
-    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-        if (params->alloc.poolProps.location.id < 0
-                || params->alloc.poolProps.location.id >= sim_config.devices)
-            return CUDA_ERROR_INVALID_DEVICE;
-        r = add_alloc(ret_node, graph, deps, count, params->alloc.poolProps.location.id,
-                params->alloc.bytesize, &addr);
-        if (r == 0)
-            params->alloc.dptr = addr;
-        return r;
-    }
-    if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-        const struct sim_block *block = sim_ledger_find(params->free.dptr);
-        if (!block || block->kind != SIM_BLOCK_GRAPH || block->addr != params->free.dptr)
+    if (r == 0)
+        r = destroy_node(node);
+    return sim_leave(&call, r);
+}
+
+/* ---- edges ---- */
+
+static bool has_dep(CUgraphNode node, CUgraphNode dep)
+{
+    for (size_t i = 0; i < node->deps_count; i++)
+        if (node->deps[i] == dep)
+            return true;
+    return false;
+}
+
+/* Whether all edges exist (`wanted`), or none of them does. */
+static int check_edges(
+        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool wanted)
+{
+    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || (count && (!from || !to)))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++)
+        if (!sim_handle_is(from[i], SIM_KIND_NODE) || !sim_handle_is(to[i], SIM_KIND_NODE)
+                || from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i]
+                || has_dep(to[i], from[i]) != wanted)
             return CUDA_ERROR_INVALID_VALUE;
-        *ret_node = node_add(graph, CU_GRAPH_NODE_TYPE_MEM_FREE, deps, count);
-        (*ret_node)->addr = params->free.dptr;
-        return 0;
-    }
-    r = make_operation(params, &op);
-    if (r == 0)
-        *ret_node = sim_graph_add_operation(graph, op, deps, count);
-    return r;
+    return 0;
 }
 
-CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-        CUgraphNodeParams *params)
+static int add_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
 {
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+    int r = check_edges(graph, from, to, count, false);
 
-    if (r == 0)
-        r = add_any(ret_node, graph, deps, count, params);
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
-
-    (void)edges;
-    if (r == 0)
-        r = add_any(ret_node, graph, deps, count, params);
-    return sim_leave(&call, r);
-}
-
-static int add_dependencies(
-        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
-{
-    int r = check_deps(graph, from, count);
-
-    if (r == 0)
-        r = check_deps(graph, to, count);
-    for (size_t i = 0; r == 0 && i < count; i++)
-        if (from[i]->position >= to[i]->position)
-            r = CUDA_ERROR_NOT_SUPPORTED; /* nodes run in the order in which they were made */
     for (size_t i = 0; r == 0 && i < count; i++) {
+        if (has_dep(to[i], from[i]))
+            return CUDA_ERROR_INVALID_VALUE; /* named twice */
         to[i]->deps = sim_grow(to[i]->deps, (to[i]->deps_count + 1) * sizeof(CUgraphNode));
         to[i]->deps[to[i]->deps_count++] = from[i];
     }
     return r;
+}
+
+static int remove_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+{
+    int r = check_edges(graph, from, to, count, true);
+
+    if (r == 0 && count && has_memory(graph))
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (!remove_dep(to[i], from[i]))
+            r = CUDA_ERROR_INVALID_VALUE;
+    return r;
+}
+
+/* Edges with ports and programmatic launches mean more than an order. */
+static bool are_plain(const CUgraphEdgeData *edges, size_t count)
+{
+    static const CUgraphEdgeData plain = {0};
+
+    for (size_t i = 0; edges && i < count; i++)
+        if (memcmp(&edges[i], &plain, sizeof(plain)) != 0)
+            return false;
+    return true;
 }
 
 CUresult cuGraphAddDependencies(
@@ -489,7 +394,7 @@ CUresult cuGraphAddDependencies(
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
     if (r == 0)
-        r = add_dependencies(graph, from, to, count);
+        r = add_edges(graph, from, to, count);
     return sim_leave(&call, r);
 }
 
@@ -499,11 +404,38 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    (void)edges;
+    if (r == 0 && !are_plain(edges, count))
+        r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == 0)
-        r = add_dependencies(graph, from, to, count);
+        r = add_edges(graph, from, to, count);
     return sim_leave(&call, r);
 }
+
+CUresult cuGraphRemoveDependencies(
+        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = remove_edges(graph, from, to, count);
+    return sim_leave(&call, r);
+}
+
+CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+        const CUgraphEdgeData *edges, size_t count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && !are_plain(edges, count))
+        r = CUDA_ERROR_INVALID_VALUE; /* there is no such edge */
+    if (r == 0)
+        r = remove_edges(graph, from, to, count);
+    return sim_leave(&call, r);
+}
+
+/* ---- questions ---- */
 
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *ret_type)
 {
@@ -517,43 +449,139 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *ret_type)
     return sim_leave(&call, r);
 }
 
-/* Without an array only the number is asked for; a larger array is filled up with NULL. */
+/*
+ * An answer that is a list: the caller's arrays, which may not be there, and how much they hold.
+ * Without an array only the number is asked for; a larger array is filled up with NULL.
+ */
+struct list {
+    CUgraphNode *first, *second;
+    CUgraphEdgeData *edges;
+    size_t room, found;
+};
+
+static void list_put(struct list *list, CUgraphNode first, CUgraphNode second)
+{
+    size_t at = list->found++;
+
+    if (at >= list->room)
+        return;
+    if (list->first)
+        list->first[at] = first;
+    if (list->second)
+        list->second[at] = second;
+    if (list->edges)
+        memset(&list->edges[at], 0, sizeof(list->edges[at]));
+}
+
+static void list_end(const struct list *list, size_t *count)
+{
+    for (size_t i = list->found; i < list->room; i++) {
+        if (list->first)
+            list->first[i] = NULL;
+        if (list->second)
+            list->second[i] = NULL;
+    }
+    if ((!list->first && !list->second) || *count > list->found)
+        *count = list->found;
+}
+
 static int list_nodes(CUgraph graph, bool roots, CUgraphNode *ret_nodes, size_t *count)
 {
-    size_t found = 0;
+    struct list list = {.first = ret_nodes};
 
     if (!sim_handle_is(graph, SIM_KIND_GRAPH) || !count)
         return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < graph->count; i++) {
-        if (roots && graph->nodes[i]->deps_count)
-            continue;
-        if (ret_nodes && found < *count)
-            ret_nodes[found] = graph->nodes[i];
-        found++;
-    }
-    for (size_t i = found; ret_nodes && i < *count; i++)
-        ret_nodes[i] = NULL;
-    if (!ret_nodes || *count > found)
-        *count = found;
+    list.room = ret_nodes ? *count : 0;
+    for (unsigned i = 0; i < graph->count; i++)
+        if (!roots || graph->nodes[i]->deps_count == 0)
+            list_put(&list, graph->nodes[i], NULL);
+    list_end(&list, count);
     return 0;
 }
 
-CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *ret_nodes, size_t *count)
+static int list_edges(CUgraph graph, struct list list, size_t *count)
 {
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = list_nodes(graph, false, ret_nodes, count);
-    return sim_leave(&call, r);
+    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || !count || !list.first != !list.second)
+        return CUDA_ERROR_INVALID_VALUE;
+    list.room = list.first ? *count : 0;
+    for (unsigned i = 0; i < graph->count; i++)
+        for (size_t k = 0; k < graph->nodes[i]->deps_count; k++)
+            list_put(&list, graph->nodes[i]->deps[k], graph->nodes[i]);
+    list_end(&list, count);
+    return 0;
 }
 
-CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *ret_nodes, size_t *count)
+/* What the node depends on, or what depends on it. */
+static int list_neighbours(CUgraphNode node, bool dependents, struct list list, size_t *count)
 {
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = list_nodes(graph, true, ret_nodes, count);
-    return sim_leave(&call, r);
+    if (!sim_handle_is(node, SIM_KIND_NODE) || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    list.room = list.first ? *count : 0;
+    for (size_t i = 0; !dependents && i < node->deps_count; i++)
+        list_put(&list, node->deps[i], NULL);
+    for (unsigned i = 0; dependents && i < node->graph->count; i++)
+        if (has_dep(node->graph->nodes[i], node))
+            list_put(&list, node->graph->nodes[i], NULL);
+    list_end(&list, count);
+    return 0;
 }
+
+#define QUESTION(name, params, answer)                     \
+    CUresult name params                                   \
+    {                                                      \
+        struct sim_call call;                              \
+        int r = sim_enter(&call, __func__, SIM_NEED_INIT); \
+        return sim_leave(&call, r ? r : (answer));         \
+    }
+QUESTION(cuGraphGetNodes, (CUgraph graph, CUgraphNode *ret_nodes, size_t *count),
+        list_nodes(graph, false, ret_nodes, count))
+QUESTION(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode *ret_nodes, size_t *count),
+        list_nodes(graph, true, ret_nodes, count))
+QUESTION(cuGraphGetEdges, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count),
+        list_edges(graph, (struct list){.first = from, .second = to}, count))
+QUESTION(cuGraphGetEdges_v2,
+        (CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges, size_t *count),
+        list_edges(graph, (struct list){.first = from, .second = to, .edges = edges}, count))
+QUESTION(cuGraphNodeGetDependencies, (CUgraphNode node, CUgraphNode *ret_nodes, size_t *count),
+        list_neighbours(node, false, (struct list){.first = ret_nodes}, count))
+QUESTION(cuGraphNodeGetDependencies_v2,
+        (CUgraphNode node, CUgraphNode *ret_nodes, CUgraphEdgeData *edges, size_t *count),
+        list_neighbours(node, false, (struct list){.first = ret_nodes, .edges = edges}, count))
+QUESTION(cuGraphNodeGetDependentNodes, (CUgraphNode node, CUgraphNode *ret_nodes, size_t *count),
+        list_neighbours(node, true, (struct list){.first = ret_nodes}, count))
+QUESTION(cuGraphNodeGetDependentNodes_v2,
+        (CUgraphNode node, CUgraphNode *ret_nodes, CUgraphEdgeData *edges, size_t *count),
+        list_neighbours(node, true, (struct list){.first = ret_nodes, .edges = edges}, count))
+
+static int print_dot(CUgraph graph, const char *path)
+{
+    FILE *file;
+
+    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || !path)
+        return CUDA_ERROR_INVALID_VALUE;
+    file = fopen(path, "we");
+    if (!file)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    (void)fprintf(file, "digraph graph_%llu {\n", (unsigned long long)graph->id);
+    for (unsigned i = 0; i < graph->count; i++) {
+        const struct CUgraphNode_st *node = graph->nodes[i];
+        (void)fprintf(file, "  n%llu [label=\"%s\"];\n", (unsigned long long)node->id,
+                node->op ? node->op->name : "node");
+        for (size_t k = 0; k < node->deps_count; k++)
+            (void)fprintf(file, "  n%llu -> n%llu;\n", (unsigned long long)node->deps[k]->id,
+                    (unsigned long long)node->id);
+    }
+    (void)fprintf(file, "}\n");
+    return fclose(file) ? CUDA_ERROR_OPERATING_SYSTEM : 0;
+}
+
+QUESTION(cuGraphDebugDotPrint, (CUgraph graph, const char *path, unsigned int flags),
+        ((void)flags, print_dot(graph, path)))
+
+/* Conditional nodes choose on the device; there is none that could. */
+QUESTION(cuGraphConditionalHandleCreate,
+        (CUgraphConditionalHandle * ret_handle, CUgraph graph, CUcontext ctx, unsigned int preset,
+                unsigned int flags),
+        ((void)ctx, (void)preset, (void)flags,
+                !ret_handle || !sim_handle_is(graph, SIM_KIND_GRAPH) ? CUDA_ERROR_INVALID_VALUE
+                                                                     : CUDA_ERROR_NOT_SUPPORTED))

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_graph_parts.h - what a graph is made of, for sim_graph.c (nodes) and sim_exec.c (instances).
+ * sim_graph_parts.h - what a graph is made of, for the files that take it apart.
+ *
+ *     sim_graph.c   graphs, edges, clones, and what is asked about them
+ *     sim_nodes.c   nodes: made of parameters, given new ones, asked for them
+ *     sim_exec.c    instances: made, changed, updated
+ *     sim_dag.c     launches: the nodes of an instance on queues
  *
  * Threads: under the lock.
  */
@@ -19,17 +24,50 @@ struct sim_node_memory {
 struct CUgraphNode_st {
     CUgraph graph;
     CUgraphNodeType type;
-    struct sim_op *op;              /* NULL: empty and memory nodes */
+    struct sim_op *op;              /* KERNEL, MEMCPY, MEMSET, HOST */
     struct sim_node_memory *memory; /* MEM_ALLOC */
     uint64_t addr;                  /* MEM_FREE */
+    CUevent event;                  /* EVENT_RECORD, WAIT_EVENT */
+    CUgraph child;                  /* GRAPH: the node's own copy */
     CUgraphNode *deps;
     size_t deps_count;
-    unsigned position; /* in the graph: made later, stands later */
+    uint64_t original; /* id of the node of which this is a clone */
+    uint64_t id;       /* of all nodes that ever were */
+    void *shown;       /* pointers to parameters that a question gave out */
+    /* of a walk through the graph */
+    unsigned index;
+    uint64_t visit;
 };
 
 struct CUgraph_st {
-    CUgraphNode *nodes;
+    CUgraphNode *nodes; /* in the order in which they were made */
     unsigned count;
+    bool embedded;     /* a child graph's: belongs to its node */
+    uint64_t original; /* id of the graph of which this is a clone */
+    uint64_t id;
+};
+
+/* One node of an instance. Child graphs are laid out flat, between an entry and an exit. */
+struct sim_item {
+    CUgraphNode node; /* of the graph; may be gone, compared only. NULL: the exit of a child */
+    CUgraphNodeType type;
+    struct sim_op *op;
+    struct sim_node_memory *memory;
+    uint64_t addr;
+    CUevent event;
+    unsigned *deps; /* earlier items */
+    unsigned deps_count;
+    /* entry of a child graph: so many items follow that are its own, with the exit */
+    unsigned inside;
+    bool disabled;
+};
+
+struct CUgraphExec_st {
+    struct sim_item *items; /* in an order in which they may run */
+    unsigned count;
+    unsigned long long flags;
+    bool is_chain;         /* every item comes right behind the one before it */
+    struct sim_clock last; /* launches of one instance run one after the other */
 };
 
 /* One reference less; the last one closes the memory, or leaves it to the program's free. */
@@ -37,5 +75,19 @@ void sim_graph_memory_put(struct sim_node_memory *memory);
 
 /* The first form of a kernel node has no kernel handle and no context. */
 CUDA_KERNEL_NODE_PARAMS sim_graph_widen(const CUDA_KERNEL_NODE_PARAMS_v1 *params);
+
+/* 0, or the code for dependencies that are none: not of this graph, or named twice. */
+int sim_graph_check_deps(CUgraph graph, const CUgraphNode *deps, size_t count);
+CUgraphNode sim_graph_node_add(
+        CUgraph graph, CUgraphNodeType type, const CUgraphNode *deps, size_t count);
+
+/* A copy of graph and nodes; NULL if there is something in it that cannot be copied. */
+CUgraph sim_graph_copy(CUgraph graph);
+
+/* Puts the graph's nodes into *ret_nodes, each behind what it depends on; false if they go round. */
+bool sim_graph_sort(CUgraph graph, CUgraphNode **ret_nodes);
+
+/* The operation that a node of that type runs, from the form of parameters that all types share. */
+int sim_nodes_make(const CUgraphNodeParams *params, struct sim_op **ret_op);
 
 #endif

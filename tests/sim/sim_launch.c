@@ -9,6 +9,7 @@
 
 struct launch {
     const struct sim_kernel *kernel;
+    CUDA_KERNEL_NODE_PARAMS given; /* without the pointers to parameters */
     uint64_t params[SIM_KERNEL_PARAMS];
 };
 
@@ -23,6 +24,18 @@ static CUresult run_launch(struct sim_op *op)
 bool sim_launch_is(const struct sim_op *op)
 {
     return op->run == run_launch;
+}
+
+void sim_launch_params(struct sim_op *op, CUDA_KERNEL_NODE_PARAMS *ret_params, void **ret_pointers)
+{
+    struct launch *launch = (struct launch *)op->payload;
+    void **pointers = sim_new((launch->kernel->params_count + 1) * sizeof(void *));
+
+    for (unsigned i = 0; i < launch->kernel->params_count; i++)
+        pointers[i] = &launch->params[i];
+    *ret_params = launch->given;
+    ret_params->kernelParams = pointers;
+    *ret_pointers = pointers;
 }
 
 /* The buffer behind `extra`, or NULL if it is too short or not there. */
@@ -81,6 +94,9 @@ int sim_launch_make(
     op = sim_op_new(kernel->name, sizeof(*launch));
     launch = (struct launch *)op->payload;
     launch->kernel = kernel;
+    launch->given = *params;
+    launch->given.kernelParams = NULL;
+    launch->given.extra = NULL;
     op->run = run_launch;
     r = read_params(launch, params->kernelParams, params->extra);
     if (r) {

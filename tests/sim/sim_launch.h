@@ -17,4 +17,10 @@ int sim_launch_make(
         struct CUctx_st *ctx, const CUDA_KERNEL_NODE_PARAMS *params, struct sim_op **ret_op);
 bool sim_launch_is(const struct sim_op *op);
 
+/*
+ * What it was made of. *ret_pointers is new memory, for free: the array that kernelParams points
+ * to. Its values lie in the operation.
+ */
+void sim_launch_params(struct sim_op *op, CUDA_KERNEL_NODE_PARAMS *ret_params, void **ret_pointers);
+
 #endif

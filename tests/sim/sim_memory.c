@@ -249,8 +249,14 @@ static int free_block(CUdeviceptr ptr)
         return 0;
     if (!block)
         return CUDA_ERROR_INVALID_VALUE;
-    if (block->piece)
+    if (block->piece) { /* of no context; but any further work says so once the current one has failed */
+        struct CUctx_st *here;
+        int r = sim_context_current(&here);
+
+        if (r && r != CUDA_ERROR_INVALID_CONTEXT && r != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+            return r;
         return sim_pool_free_now(block->piece);
+    }
     if (block->kind != SIM_BLOCK_PLAIN && block->kind != SIM_BLOCK_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
     if (block->ctx->sticky)

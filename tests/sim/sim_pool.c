@@ -401,34 +401,55 @@ static void drop_free(struct sim_op *op)
     sim_pool_token_put(freeing->token);
 }
 
-int sim_pool_free_ordered(struct sim_piece *piece, struct CUstream_st *stream)
+/* The operation that a free is, and its token: one reference each for the operation and the piece. */
+static struct sim_op *make_free(const struct sim_piece *piece, struct sim_token **ret_token)
 {
-    struct sim_token *token = sim_new(sizeof(*token));
-    struct CUmemPoolHandle_st *pool = piece->pool;
     struct sim_op *op = sim_op_new("cuMemFreeAsync", sizeof(struct freeing));
-    int r;
+    struct sim_token *token = sim_new(sizeof(*token));
 
-    token->references = 2; /* the operation's and the piece's */
+    token->references = 2;
     *(struct freeing *)op->payload = (struct freeing){token, piece->addr, piece->size};
     op->run = run_free;
     op->drop = drop_free;
     op->runs_when_broken = true;
-    r = sim_stream_submit(stream, op);
-    if (r) {
-        sim_pool_token_put(token);
-        return r;
-    }
-    token->queue = stream->queue;
-    token->number = stream->queue->submitted;
-    sim_clock_merge(&token->known, &stream->queue->clock);
+    *ret_token = token;
+    return op;
+}
+
+/* The operation is the last one on the queue now. */
+static void freed_on(struct sim_piece *piece, struct sim_token *token, struct sim_queue *queue)
+{
+    token->queue = queue;
+    token->number = queue->submitted;
+    sim_clock_merge(&token->known, &queue->clock);
     sim_pool_token_put(piece->token);
     piece->token = token;
     piece->used = false;
-    if (pool)
-        pool->used -= piece->size;
+    if (piece->pool)
+        piece->pool->used -= piece->size;
     else
         sim_graphmem_unuse(piece);
-    return 0;
+}
+
+int sim_pool_free_ordered(struct sim_piece *piece, struct CUstream_st *stream)
+{
+    struct sim_token *token;
+    int r = sim_stream_submit(stream, make_free(piece, &token));
+
+    if (r)
+        sim_pool_token_put(token);
+    else
+        freed_on(piece, token, stream->queue);
+    return r;
+}
+
+void sim_pool_free_on(struct sim_piece *piece, struct sim_queue *queue,
+        const struct sim_clock *after, const struct sim_clock *known)
+{
+    struct sim_token *token;
+
+    sim_queue_submit(queue, make_free(piece, &token), after, known);
+    freed_on(piece, token, queue);
 }
 
 static int free_async(struct CUstream_st *stream, CUdeviceptr ptr)

@@ -38,4 +38,8 @@ void sim_pool_synchronized(void);
 /* Frees in the order of the stream; of pools and of graphs. */
 int sim_pool_free_ordered(struct sim_piece *piece, struct CUstream_st *stream);
 
+/* The same on a queue of a graph launch. */
+void sim_pool_free_on(struct sim_piece *piece, struct sim_queue *queue,
+        const struct sim_clock *after, const struct sim_clock *known);
+
 #endif

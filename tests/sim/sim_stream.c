@@ -260,6 +260,14 @@ static CUresult run_nothing(struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+struct sim_op *sim_stream_make_nothing(const char *name)
+{
+    struct sim_op *op = sim_op_new(name, 0);
+
+    op->run = run_nothing;
+    return op;
+}
+
 static int wait_event(struct CUstream_st *stream, CUevent event, unsigned flags)
 {
     struct sim_op *op;
@@ -269,14 +277,14 @@ static int wait_event(struct CUstream_st *stream, CUevent event, unsigned flags)
     if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_EVENT_WAIT_EXTERNAL)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return stream->capture ? sim_capture_add_event(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event)
+                               : CUDA_ERROR_INVALID_VALUE;
     if (stream->capture || event->capture)
         return sim_capture_wait_event(stream, event);
     sim_stats.stream_waits++;
     if (!event->recorded)
         return 0; /* an event that was never recorded counts as done */
-    op = sim_op_new("cuStreamWaitEvent", 0);
-    op->run = run_nothing;
+    op = sim_stream_make_nothing("cuStreamWaitEvent");
     return sim_stream_submit_after(stream, op, &event->points, &event->known);
 }
 
@@ -301,6 +309,23 @@ static void host_run(struct sim_op *op)
         host->fn(host->data);
     else
         host->callback(host->handle, host->ctx->sticky, host->data);
+}
+
+struct sim_op *sim_stream_make_host(const char *name, CUhostFn fn, void *data)
+{
+    struct host_call host = {.fn = fn, .data = data};
+    struct sim_op *op = sim_op_new(name, sizeof(host));
+
+    op->host = host_run;
+    memcpy(op->payload, &host, sizeof(host));
+    return op;
+}
+
+void sim_stream_host_params(const struct sim_op *op, CUDA_HOST_NODE_PARAMS *ret_params)
+{
+    const struct host_call *host = (const struct host_call *)op->payload;
+
+    *ret_params = (CUDA_HOST_NODE_PARAMS){.fn = host->fn, .userData = host->data};
 }
 
 static int launch_host(const char *name, struct CUstream_st *stream, struct host_call host)

@@ -49,6 +49,13 @@ int sim_stream_wait(struct CUstream_st *stream);
 
 bool sim_stream_is_legacy(const struct CUstream_st *stream);
 
+/* A host function as an operation that is not on a stream yet, and what it was made of. */
+struct sim_op *sim_stream_make_host(const char *name, CUhostFn fn, void *data);
+void sim_stream_host_params(const struct sim_op *op, CUDA_HOST_NODE_PARAMS *ret_params);
+
+/* An operation that does nothing. */
+struct sim_op *sim_stream_make_nothing(const char *name);
+
 struct CUstream_st *sim_stream_open_legacy(struct CUctx_st *ctx);
 void sim_stream_end_context(struct CUctx_st *ctx);
 

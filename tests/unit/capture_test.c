@@ -390,7 +390,7 @@ TEST(a_range_entered_while_the_file_opens_is_written_once)
     read_close(capture);
 }
 
-TEST(an_existing_file_is_never_opened)
+TEST(r52_an_existing_file_is_never_opened)
 {
     char file[TRACK_PATH_MAX], link[TRACK_PATH_MAX], other[TRACK_PATH_MAX + 16];
     const char *directory = track_scratch();
@@ -415,7 +415,7 @@ TEST(an_existing_file_is_never_opened)
     CHECK(strstr(capture_path(), other) != NULL);
 }
 
-TEST(a_narrow_umask_takes_nothing_away)
+TEST(r52_a_narrow_umask_takes_nothing_away)
 {
     char file[TRACK_PATH_MAX];
     struct stat status;
@@ -447,7 +447,7 @@ TEST(names_have_patterns)
 }
 
 /* A rank comes from the environment: it must not lead the file elsewhere. */
-TEST(a_rank_is_no_path)
+TEST(r52_a_rank_is_no_path)
 {
     char pattern[TRACK_PATH_MAX], wanted[TRACK_PATH_MAX];
     const char *directory = track_scratch();
@@ -579,7 +579,7 @@ TEST(a_path_that_was_replaced_is_left_alone)
     CHECK_EQ(status.st_size, 0);
 }
 
-TEST(a_forked_child_writes_nothing)
+TEST(r39_a_forked_child_writes_nothing)
 {
     struct read_capture *capture;
     char file[TRACK_PATH_MAX];
@@ -775,7 +775,7 @@ static int64_t last_said(int pipe_from)
 }
 
 /* R47: killed at any moment, the capture differs from the truth by at most the operation in flight. */
-TEST(kill_9_loses_at_most_one_operation)
+TEST(r47_kill_9_loses_at_most_one_operation)
 {
     const char *directory = track_scratch();
 

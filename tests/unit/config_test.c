@@ -142,7 +142,7 @@ TEST(a_value_that_is_too_long_is_refused)
 }
 
 /* R53: whatever the bytes, a valid configuration comes out. */
-TEST(any_bytes_give_a_valid_configuration)
+TEST(r53_any_bytes_give_a_valid_configuration)
 {
     unsigned seed = 1;
 
@@ -162,6 +162,94 @@ TEST(any_bytes_give_a_valid_configuration)
         CHECK_LT(config_word(&config, CONFIG_TRACE), 4);
         CHECK_LT(config_word(&config, CONFIG_ANCHORS), 8);
         CHECK_LE(config.used, sizeof config.arena);
+    }
+}
+
+/* Every variable and key of the table, as "NAME=" or "NAME=key=". */
+static const struct {
+    const char *name, *head, *form;
+    enum config_id id;
+    bool is_enum;
+} table[] = {
+#define KIND_IS_ENUM_ENUM  true
+#define KIND_IS_ENUM_PATH  false
+#define KIND_IS_ENUM_SIZE  false
+#define KIND_IS_ENUM_COUNT false
+#define KIND_IS_ENUM_MS    false
+#define KIND_IS_ENUM_TEXT  false
+#define KIND_IS_ENUM_KEYS  false
+#define OPTION(id_, name_, kind_, def_, form_, help_) \
+    {NULL, name_ "=", form_, CONFIG_##id_, KIND_IS_ENUM_##kind_},
+#define OPTION_KEY(id_, key_, kind_, def_, form_, help_) \
+    {key_, NULL, form_, CONFIG_##id_, KIND_IS_ENUM_##kind_},
+#include "tracker/options.def"
+};
+
+static unsigned words_of(const char *form)
+{
+    unsigned n = 1;
+
+    for (; *form && *form != ','; form++)
+        n += *form == '|';
+    return n;
+}
+
+/* A value that has something of a right one: words of the form, numbers of any length, separators, any other byte. */
+static void make_value(unsigned *seed, const char *form, char *at, size_t room)
+{
+    static const char pieces[] = "0123456789,=KMG|%/-+. ";
+    size_t n = (size_t)(rand_r(seed) % (int)room);
+
+    for (size_t i = 0; i < n; i++) {
+        int what = rand_r(seed) % 8;
+
+        if (what == 0)
+            at[i] = (char)(1 + rand_r(seed) % 255);
+        else if (what < 4 && *form)
+            at[i] = form[(size_t)rand_r(seed) % strlen(form)];
+        else
+            at[i] = pieces[(size_t)rand_r(seed) % (sizeof pieces - 1)];
+    }
+    at[n] = '\0';
+}
+
+static void check_valid(size_t row)
+{
+    bool several = strchr(table[row].form, ',') != NULL;
+    const struct config_value *value = table[row].name
+            ? config_key(&config, table[row].id, table[row].name)
+            : &config.value[table[row].id];
+
+    REQUIRE(value);
+    REQUIRE(value->text);
+    CHECK_LT(strlen(value->text), CONFIG_TEXT_MAX);
+    CHECK_LE(config.used, sizeof config.arena);
+    if (table[row].is_enum)
+        CHECK_LT(value->number,
+                several ? UINT64_C(1) << words_of(table[row].form) : words_of(table[row].form));
+}
+
+/* R53, for each row of options.def: a valid value or a warning, never more than the arena, never an odd number of an enum. */
+TEST(r53_each_option_and_key_survives_any_value)
+{
+    const char *variable = "";
+    unsigned seed = 20;
+
+    for (size_t row = 0; row < sizeof table / sizeof *table; row++) {
+        static char entry[3 * CONFIG_TEXT_MAX];
+        const char *env[] = {entry, entry, NULL}; /* twice: the later one wins */
+
+        if (table[row].head)
+            variable = table[row].head;
+        for (int round = 0; round < 600; round++) {
+            size_t head = (size_t)snprintf(entry, sizeof entry, "%s%s%s", variable,
+                    table[row].name ? table[row].name : "", table[row].name ? "=" : "");
+            size_t room = round % 50 == 0 ? 2 * CONFIG_TEXT_MAX : 60;
+
+            make_value(&seed, table[row].form, entry + head, room);
+            read_env(env);
+            check_valid(row);
+        }
     }
 }
 

@@ -283,7 +283,7 @@ TEST(bad_files_are_refused_with_their_place)
     }
 }
 
-TEST(bytes_that_are_no_text_are_refused)
+TEST(r53_bytes_that_are_no_text_are_refused)
 {
     struct hintfile *file = NULL;
     struct hintfile_error error;
@@ -470,7 +470,7 @@ static void put_file(const char *path, const char *text, mode_t mode)
     (void)close(fd);
 }
 
-TEST(only_a_file_that_others_cannot_write_is_read)
+TEST(r54_only_a_file_that_others_cannot_write_is_read)
 {
     char path[TRACK_PATH_MAX];
     struct hintfile *file = NULL;

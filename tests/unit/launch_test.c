@@ -178,7 +178,7 @@ TEST(the_sync_entrance_switches_all_frameworks)
     launch_done(&l);
 }
 
-TEST(the_framework_entrance_touches_no_framework)
+TEST(r94_the_framework_entrance_touches_no_framework)
 {
     struct launch l = prepared(
             (struct launch_request){.entrance = LAUNCH_FRAMEWORK, .may_be_framework = true},
@@ -189,7 +189,7 @@ TEST(the_framework_entrance_touches_no_framework)
     launch_done(&l);
 }
 
-TEST(pytorchs_other_settings_are_merged_and_the_lost_ones_named)
+TEST(r94_pytorchs_other_settings_are_merged_and_the_lost_ones_named)
 {
     char *env[] = {
             (char[]){"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,pinned_use_host_register:True"},
@@ -209,7 +209,7 @@ TEST(pytorchs_other_settings_are_merged_and_the_lost_ones_named)
     launch_done(&l);
 }
 
-TEST(a_stated_backend_is_never_overridden)
+TEST(r94_a_stated_backend_is_never_overridden)
 {
     char *native[] = {(char[]){"PYTORCH_CUDA_ALLOC_CONF=backend:native"},
             (char[]){"XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, NULL};

@@ -309,7 +309,7 @@ TEST(a_stream_block_freed_as_a_sync_one_waits_for_every_stream)
     bench_end(b);
 }
 
-TEST(a_sync_block_freed_on_a_stream_waits_for_every_stream)
+TEST(r9_a_sync_block_freed_on_a_stream_waits_for_every_stream)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc(b, 5 * MiB);
@@ -343,7 +343,7 @@ TEST(an_unknown_stream_gets_only_what_is_over)
 
 /* ── attributes, trim ── */
 
-TEST(used_and_reserved_are_what_a_pool_would_say)
+TEST(r78_used_and_reserved_are_what_a_pool_would_say)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc_on(b, 1000, 1);
@@ -372,7 +372,7 @@ TEST(used_and_reserved_are_what_a_pool_would_say)
     bench_end(b);
 }
 
-TEST(the_release_threshold_is_kept_at_a_synchronise)
+TEST(r78_the_release_threshold_is_kept_at_a_synchronise)
 {
     struct bench *b = bench_new(1 * GiB);
     struct pool_heap_attrs attrs;
@@ -395,7 +395,7 @@ TEST(the_release_threshold_is_kept_at_a_synchronise)
     bench_end(b);
 }
 
-TEST(trim_gives_back_all_that_is_free_and_never_below)
+TEST(r78_trim_gives_back_all_that_is_free_and_never_below)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t live[8], dead[8];
@@ -529,7 +529,7 @@ TEST(many_short_lived_streams_leave_nothing_behind)
     bench_end(b);
 }
 
-TEST(a_pool_with_live_blocks_stays_until_the_last_is_freed)
+TEST(r77_a_pool_with_live_blocks_stays_until_the_last_is_freed)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -601,7 +601,7 @@ TEST(r69_r70_an_answer_about_a_stream_that_has_ended_is_not_taken_for_anothers)
     bench_end(b);
 }
 
-TEST(memory_of_a_pool_survives_the_context)
+TEST(r76_memory_of_a_pool_survives_the_context)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);

@@ -58,7 +58,7 @@ TEST(a_hit_makes_no_driver_call)
     bench_end(b);
 }
 
-TEST(pointers_are_aligned_and_large_ones_to_2_mib)
+TEST(r15_pointers_are_aligned_and_large_ones_to_2_mib)
 {
     static const uint64_t sizes[] = {1, 511, 512, 513, 1000000, 1 * MiB, 2 * MiB - 1, 2 * MiB,
             2 * MiB + 1, 3538944, 64 * MiB};
@@ -502,7 +502,7 @@ TEST(the_cap_is_a_full_device)
     bench_end(b);
 }
 
-TEST(the_reserve_is_spared_as_long_as_trimming_helps)
+TEST(r46_the_reserve_is_spared_as_long_as_trimming_helps)
 {
     struct pool_opts opts;
     struct bench *b;

@@ -6,6 +6,8 @@ kedge_unit_test(config SOURCES config_test.c ../../preload/config.c ../../preloa
 kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/gate.c LIBS kedge_alloc)
 kedge_unit_test(addrmap SOURCES addrmap_test.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
+kedge_unit_test(mempools SOURCES mempools_test.c ../../preload/mempools.c LIBS kedge_alloc)
+kedge_unit_test(elfsym SOURCES elfsym_test.c ../../preload/elfsym.c)
 
 # What a preloaded program finds around it. Captures are left out unless a test is about them.
 set(kedge_preload_environment
@@ -50,7 +52,13 @@ if(TARGET simcuda)
     target_link_libraries(next_first PRIVATE next_second) # RTLD_NEXT looks in the scope of the caller
     target_link_options(next_first PRIVATE -Wl,--no-as-needed)
     kedge_preload_test(lookup SOURCES ../preload/handed_test.c ROUTES dlsym
-        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>")
+        DEFINES NEXT_FIRST_PATH="$<TARGET_FILE:next_first>"
+            SECOND_DRIVER_PATH="${CMAKE_BINARY_DIR}/tests/preload/second/libcuda.so.1")
+    # the same driver from another folder
+    set(second_driver ${CMAKE_BINARY_DIR}/tests/preload/second/libcuda.so.1)
+    add_custom_command(OUTPUT ${second_driver} DEPENDS simcuda
+        COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:simcuda> ${second_driver})
+    add_custom_target(second_driver ALL DEPENDS ${second_driver})
     kedge_preload_test(nvtx SOURCES ../preload/nvtx_test.c ROUTES dlsym LIBS kedge_read)
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
         ENVIRONMENT "SIMCUDA_DEVICES=2")
@@ -96,19 +104,47 @@ if(TARGET simcuda)
     if(TARGET world_linked_test)
         add_dependencies(world_linked_test ${asking_libraries})
         add_dependencies(world_dlsym_test ${asking_libraries})
-        add_test(NAME preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
-            COMMAND world_dlsym_test libraries_on_the_bypass_list_get_the_drivers_memory)
-        kedge_test_properties(preload.world.dlsym.libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+        add_test(NAME preload.world.dlsym.r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
+            COMMAND world_dlsym_test r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory)
+        kedge_test_properties(preload.world.dlsym.r20_r83_libraries_on_the_bypass_list_get_the_drivers_memory.without_stacks
             LABELS preload ENVIRONMENT ${kedge_preload_environment} "TEST_ROUTE=dlsym" "TEST_NO_STACKS=1")
     endif()
     set(kedge_preloads "LD_PRELOAD=$<TARGET_FILE:kedge>:$<TARGET_FILE:other_preload>")
+    # the loader's ways: a library that binds deeply and opens another beside it; two that lie at one address in turn
+    set(preload_folder ${CMAKE_BINARY_DIR}/tests/preload)
+    add_library(deep MODULE ../preload/deep_lib.c)
+    add_library(deep_sub SHARED ../preload/deep_sub.c)
+    add_library(twin_a MODULE ../preload/asking_lib.c)
+    add_library(twin_b MODULE ../preload/asking_lib.c)
+    target_compile_definitions(twin_b PRIVATE TWIN_B) # another build-id
+    add_library(count SHARED ../preload/count_lib.c)
+    foreach(library deep deep_sub twin_a twin_b count)
+        target_link_libraries(${library} PRIVATE kedge_flags)
+        set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
+            LIBRARY_OUTPUT_DIRECTORY ${preload_folder})
+    endforeach()
+    set_target_properties(deep_sub PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${preload_folder}/beside)
+    set_target_properties(deep PROPERTIES BUILD_RPATH "$ORIGIN/beside")
+    target_link_options(deep PRIVATE -Wl,--enable-new-dtags)
+    kedge_preload_test(loader SOURCES ../preload/loader_test.c ROUTES dlsym LIBS kedge_read
+        DEFINES DEEP_PATH="$<TARGET_FILE:deep>" TWIN_A_PATH="$<TARGET_FILE:twin_a>"
+            TWIN_B_PATH="$<TARGET_FILE:twin_b>" FRAMEWORK_PATH="$<TARGET_FILE:framework>")
+    kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
+    kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym)
+    foreach(test loader_dlsym_test)
+        if(TARGET ${test})
+            add_dependencies(${test} deep deep_sub twin_a twin_b framework)
+        endif()
+    endforeach()
     kedge_preload_test(other SOURCES ../preload/other_test.c ROUTES linked ENVIRONMENT ${kedge_preloads})
+    kedge_preload_test(classes SOURCES ../preload/classes_test.c ROUTES linked dlsym gpa LIBS kedge_read)
     kedge_preload_test(record SOURCES ../preload/record_test.c ROUTES linked dlsym gpa LIBS kedge_read)
 endif()
 
 kedge_script_test(unit.resolve.rows_are_those_of_the_toolkit SCRIPT ../preload/hooks_against_toolkit.py LABELS unit)
-kedge_script_test(preload.life.a_program_without_cuda_costs_nothing SCRIPT ../preload/costs_nothing.sh LABELS preload)
+kedge_script_test(preload.life.r28_a_program_without_cuda_costs_nothing SCRIPT ../preload/costs_nothing.sh LABELS preload)
 if(TARGET simcuda)
+    kedge_script_test(preload.life.report_says_what_kedge_did_not_see SCRIPT ../preload/coverage.sh LABELS preload)
     kedge_script_test(preload.life.lines_say_what_is_wrong SCRIPT ../preload/lines.sh LABELS preload)
-    kedge_script_test(preload.life.off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
+    kedge_script_test(preload.life.r43_off_is_as_if_not_there SCRIPT ../preload/off_is_off.sh LABELS preload)
 endif()

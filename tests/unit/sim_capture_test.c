@@ -147,7 +147,7 @@ static CUresult call_context_record(void)
     return cuCtxRecordEvent(ctx, e);
 }
 
-TEST(unsafe_calls_spoil_a_capture_that_is_not_relaxed)
+TEST(r60_unsafe_calls_spoil_a_capture_that_is_not_relaxed)
 {
     sim_start();
     during(CU_STREAM_CAPTURE_MODE_GLOBAL, call_alloc, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false);
@@ -492,7 +492,7 @@ TEST(nodes_of_the_shared_form_do_the_same)
                       copy = {.type = CU_GRAPH_NODE_TYPE_MEMCPY},
                       host = {.type = CU_GRAPH_NODE_TYPE_HOST},
                       drop = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE},
-                      child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+                      child = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
     CUDA_HOST_NODE_PARAMS none = {0}, again = {.fn = count_call};
     unsigned out = 0;
     CUgraphNode n[5], more;

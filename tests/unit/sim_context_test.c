@@ -285,7 +285,7 @@ static void exporter(void)
     CHECK_EQ(cuIpcGetMemHandle(&offer.base, a), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(memory_is_shared_with_another_process)
+TEST(r60_an_interior_pointer_shares_its_base_with_another_process)
 {
     int status;
     pid_t pid;

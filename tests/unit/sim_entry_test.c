@@ -121,7 +121,7 @@ TEST(a_forked_child_has_no_device)
     (void)sim_alloc(100);
 }
 
-TEST(the_nth_call_fails_as_asked)
+TEST(r60_the_nth_call_fails_as_asked)
 {
     CUdeviceptr ptr;
     CUstream s;
@@ -208,7 +208,7 @@ TEST(the_device_has_as_much_memory_as_it_was_given)
     use_all_memory();
 }
 
-TEST(calls_cost_what_the_table_says)
+TEST(r89_calls_cost_what_the_table_says)
 {
     CUmemAllocationProp prop = {
             .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -239,7 +239,7 @@ static void logged(void)
     exit(0);
 }
 
-TEST(the_log_has_every_call_and_the_figures)
+TEST(r60_the_log_has_every_call_and_the_figures)
 {
     char text[8192] = {0};
     int fd = mkstemp(log_path);

@@ -5,8 +5,8 @@
 #ifndef KEDGE_TESTS_UNIT_SIM_TEST_H
 #define KEDGE_TESTS_UNIT_SIM_TEST_H
 
-#include "preload/cuda_abi.h"
 #include "tests/check.h"
+#include "tests/sim/sim_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <signal.h>

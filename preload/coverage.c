@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/coverage.h"
+
+#include "preload/bypass.h"
+#include "preload/msg.h"
+#include "tracker/capture.h"
+#include "tracker/where.h"
+
+#include <link.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    NAMES_MAX = 192,
+    NAME_BYTES = 56,
+};
+
+enum name_state {
+    NAME_FREE,
+    NAME_CLAIMED,
+    NAME_THERE,
+};
+
+/* A name that was handed out without a hook. Two threads may enter the same one: the reader joins them. */
+struct name {
+    atomic_int state;
+    _Atomic(uint64_t) count;
+    uint64_t told;     /* any thread, only to save writing */
+    const char *route; /* fixed once it is there, like the text */
+    char text[NAME_BYTES];
+};
+
+static struct name names[NAMES_MAX];
+static atomic_bool names_news;
+
+static const char unhooked_route[] = "unhooked";
+
+bool coverage_is_memory(const char *name)
+{
+    static const char *const beginnings[] = {"cuMem", "cuArray", "cuMipmappedArray", "cuIpc",
+            "cuMulticast", "cuImportExternalMemory", "cuExternalMemory", "cuGraphAddMem",
+            "cuGraphMem"};
+
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+/* NULL: there is no room for another. *ret_new: this call entered it. */
+static struct name *enter(const char *text, const char *route, bool *ret_new)
+{
+    *ret_new = false;
+    for (int i = 0; i < NAMES_MAX; i++) {
+        int state = NAME_FREE;
+
+        if (atomic_compare_exchange_strong(&names[i].state, &state, NAME_CLAIMED)) {
+            strncpy(names[i].text, text, NAME_BYTES - 1);
+            names[i].route = route;
+            atomic_store_explicit(&names[i].state, NAME_THERE, memory_order_release);
+            *ret_new = true;
+            return &names[i];
+        }
+        if (state == NAME_THERE && names[i].route == route
+                && strncmp(names[i].text, text, NAME_BYTES - 1) == 0)
+            return &names[i];
+    }
+    return NULL;
+}
+
+static bool note(const char *text, const char *route)
+{
+    bool is_new;
+    struct name *name = enter(text, route, &is_new);
+
+    if (!name)
+        return false;
+    atomic_fetch_add_explicit(&name->count, 1, memory_order_relaxed);
+    if (is_new)
+        atomic_store(&names_news, true);
+    return is_new;
+}
+
+void coverage_unhooked(const char *name)
+{
+    (void)note(name, unhooked_route);
+}
+
+void coverage_runtime(const char *name)
+{
+    (void)note(name, "dlsym");
+}
+
+/* ---- the loader ----------------------------------------------------------------------------- */
+
+struct counts {
+    unsigned long long adds, subs;
+};
+
+static int read_counts(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct counts *counts = data;
+
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
+        counts->adds = info->dlpi_adds;
+        counts->subs = info->dlpi_subs;
+    }
+    return 1; /* every object says the same */
+}
+
+/* A framework that caches: its segments would be taken for tensors. Once each, as it is found. */
+static void tell_frameworks(void)
+{
+    static atomic_uint told;
+    struct bypass_caching caching;
+
+    for (unsigned i = 0; bypass_caching_framework(i, &caching) >= 0; i++) {
+        if (!caching.is_on || (atomic_fetch_or(&told, 1U << i) & 1U << i))
+            continue;
+        msg_warn("%s %s: what follows are its segments, not tensors; set %s", caching.name,
+                caching.is_certain ? "caches memory by itself" : "may cache memory by itself",
+                caching.advice);
+        (void)capture_setting(caching.setting, caching.advice);
+    }
+}
+
+void coverage_look(void)
+{
+    static _Atomic(unsigned long long) adds, subs;
+    struct counts now = {0, 0};
+
+    (void)dl_iterate_phdr(read_counts, &now);
+    if (atomic_load_explicit(&subs, memory_order_relaxed) != now.subs
+            && atomic_exchange(&subs, now.subs) != now.subs)
+        where_modules_changed(); /* an address may be another function's now */
+    if (atomic_load_explicit(&adds, memory_order_relaxed) != now.adds
+            && atomic_exchange(&adds, now.adds) != now.adds) {
+        bypass_objects_came();
+        tell_frameworks();
+    }
+}
+
+/* ---- what the capture is told --------------------------------------------------------------- */
+
+static void tell_hooks(void)
+{
+    static const char *const routes[ROUTE_COUNT] = {[ROUTE_DLSYM] = "dlsym",
+            [ROUTE_GPA] = "cuGetProcAddress",
+            [ROUTE_CALLED] = "called",
+            [ROUTE_LINKED] = "symbol"};
+    static _Atomic(uint64_t) told[SLOT_HOOKS][ROUTE_COUNT];
+
+    for (int slot = 0; slot < SLOT_HOOKS; slot++)
+        for (int route = 0; route < ROUTE_COUNT; route++) {
+            uint64_t count = resolve_count((enum resolve_slot)slot, (enum resolve_route)route);
+
+            if (count > 0
+                    && atomic_exchange_explicit(&told[slot][route], count, memory_order_relaxed)
+                            != count)
+                (void)capture_coverage(
+                        resolve_row((enum resolve_slot)slot)->symbol, routes[route], count);
+        }
+}
+
+static void tell_doors(void)
+{
+    static _Atomic(uint64_t) told[DOOR_COUNT];
+
+    for (int door = 0; door < DOOR_COUNT; door++) {
+        uint64_t count = resolve_door_count((enum resolve_door)door);
+
+        if (count > 0
+                && atomic_exchange_explicit(&told[door], count, memory_order_relaxed) != count)
+            (void)capture_coverage(resolve_door_name((enum resolve_door)door), "symbol", count);
+    }
+}
+
+static void tell_names(void)
+{
+    for (int i = 0; i < NAMES_MAX; i++) {
+        uint64_t count = atomic_load_explicit(&names[i].count, memory_order_relaxed);
+
+        if (atomic_load_explicit(&names[i].state, memory_order_acquire) != NAME_THERE)
+            continue;
+        if (count > 0 && __atomic_exchange_n(&names[i].told, count, __ATOMIC_RELAXED) != count)
+            (void)capture_coverage(names[i].text, names[i].route, count);
+    }
+}
+
+void coverage_tell(bool ends)
+{
+    bool news = resolve_coverage_news();
+
+    if (atomic_load_explicit(&names_news, memory_order_relaxed)
+            && atomic_exchange(&names_news, false))
+        news = true;
+    if (!news && !ends)
+        return;
+    tell_hooks();
+    tell_doors();
+    tell_names();
+}

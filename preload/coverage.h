@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * coverage.h - what kedge saw and what went past it, so that nobody takes half a picture for the whole one.
+ *
+ *     resolve.c   look-ups and calls per hook, by route ─┐
+ *     look-ups    memory functions that are no hooks ────┼─► coverage records of the capture ─► kedge report
+ *     the loader  frameworks with a pool of their own ───┘   and one line on stderr
+ *
+ * A hook is "called" as often as it acted; hooks that only look at arguments while hints act are counted where they were
+ * handed out. Written when something new turns up, then ever more rarely, and at the end: after a kill the last counts may
+ * be missing, no route and no name is.
+ *
+ * The loader is asked whether objects came or went (two numbers of it): an address may mean another function now, and a
+ * framework may have come.
+ *
+ * Threads: any. Writes to the capture, so no lock of ours may be held. Memory: static, bounded.
+ */
+#ifndef KEDGE_PRELOAD_COVERAGE_H
+#define KEDGE_PRELOAD_COVERAGE_H
+
+#include "preload/resolve.h"
+
+#include <stdbool.h>
+
+/* Whether a driver function of that name has to do with memory: allocates, frees, maps, shares, copies or sets it. */
+bool coverage_is_memory(const char *name);
+
+/* Such a function was handed out and is no hook of ours. Once per name. */
+void coverage_unhooked(const char *name);
+
+/* An allocating function of the runtime was handed out; what it does is seen below, in the driver. */
+void coverage_runtime(const char *name);
+
+/* At every request: objects that came or went since the last one are looked at. */
+void coverage_look(void);
+
+/* Writes down what is new; all of it when the program ends. */
+void coverage_tell(bool ends);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loader's doors. RTLD_DEEPBIND makes a library look into its own dependencies first, libc among them, so that neither
+ * our symbols nor our dlsym is found by it or by a runtime that it brings along: the flag is taken away, with one line.
+ *
+ * The C library finds $ORIGIN, RUNPATH and the namespace by its caller's address, so both leave by a jump, like dlsym: this
+ * file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and tests/preload proves it. No work
+ * may follow the real call, and no local variable may have its address taken.
+ */
+#include "preload/doors.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+typedef void *(*dlopen_fn)(const char *, int);
+typedef void *(*dlmopen_fn)(Lmid_t, const char *, int);
+
+/* The next one in line, which is another preload's or the C library's; found once. */
+static void *next_of(const char *name, _Atomic(void *) *known)
+{
+    void *fn = atomic_load_explicit(known, memory_order_relaxed);
+
+    if (!fn) {
+        fn = resolve_next(name);
+        atomic_store_explicit(known, fn, memory_order_relaxed);
+    }
+    return fn;
+}
+
+/* noinline: whatever happens in here, the frame of the door is gone before the jump. */
+__attribute__((noinline)) static int binds_as_usual(int mode)
+{
+    if (!life_is_wanted())
+        return mode;
+    door_deepbind();
+    return mode & ~RTLD_DEEPBIND;
+}
+
+__attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
+{
+    static _Atomic(void *) known;
+    dlopen_fn real = (dlopen_fn)next_of("dlopen", &known);
+
+    if (mode & RTLD_DEEPBIND)
+        mode = binds_as_usual(mode);
+    return real ? real(file, mode) : NULL;
+}
+
+/* Another namespace has a libc of its own, and nothing of ours in it. */
+__attribute__((visibility("default"))) void *dlmopen(Lmid_t space, const char *file, int mode)
+{
+    static _Atomic(void *) known;
+    dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
+
+    if (space != LM_ID_BASE && life_is_wanted())
+        door_namespace(__builtin_return_address(0));
+    return real ? real(space, file, mode) : NULL;
+}

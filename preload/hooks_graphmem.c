@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of graphs. A node that allocates gives its address when it is added, long before a launch backs it; it is recorded
+ * there, and ends with the node that frees it, or with the program's free. What the driver holds for graphs is another
+ * figure: its pool keeps memory between launches. That one is asked for when a device is looked at (conduct_look).
+ */
+#include "preload/conduct.h"
+#include "preload/hostfn.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+static void added(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    bool on_device = params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+
+    conduct_made(on_device ? MEMCLASS_GRAPH : MEMCLASS_HOST, params->dptr, params->bytesize,
+            on_device ? params->poolProps.location.id : -1);
+}
+
+static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    return params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE
+            ? params->poolProps.location.id
+            : -1;
+}
+
+CUresult cuGraphAddMemAllocNode(CUgraphNode *ret_node, CUgraph graph,
+        const CUgraphNode *dependencies, size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    bool entered = life_enter(SLOT_cuGraphAddMemAllocNode);
+    CUresult result = REAL(cuGraphAddMemAllocNode)(ret_node, graph, dependencies, count, params);
+
+    if (entered && params && conduct_make_room((int)result, device_of(params)))
+        result = REAL(cuGraphAddMemAllocNode)(ret_node, graph, dependencies, count, params);
+    if (entered && result == CUDA_SUCCESS && params)
+        added(params);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuGraphAddMemFreeNode(CUgraphNode *ret_node, CUgraph graph,
+        const CUgraphNode *dependencies, size_t count, CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuGraphAddMemFreeNode);
+    CUresult result = REAL(cuGraphAddMemFreeNode)(ret_node, graph, dependencies, count, ptr);
+
+    if (entered && result == CUDA_SUCCESS)
+        conduct_gone(ptr);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* The generic form: the two kinds of nodes that are about memory. */
+static void added_node(const CUgraphNodeParams *params)
+{
+    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        added(&params->alloc);
+    else if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        conduct_gone(params->free.dptr);
+}
+
+static bool wants_room(const CUgraphNodeParams *params, CUresult result)
+{
+    return params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
+            && conduct_make_room((int)result, device_of(&params->alloc));
+}
+
+CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
+        size_t count, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy); /* asks who calls, so before entering */
+    bool entered = life_enter(SLOT_cuGraphAddNode);
+    CUresult result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, given);
+
+    if (entered && wants_room(params, result))
+        result = REAL(cuGraphAddNode)(ret_node, graph, dependencies, count, given);
+    if (entered && result == CUDA_SUCCESS && params)
+        added_node(params);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
+        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUgraphNodeParams *given = hostfn_node(params, &copy); /* asks who calls, so before entering */
+    bool entered = life_enter(SLOT_cuGraphAddNode_v2);
+    CUresult result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, given);
+
+    if (entered && wants_room(params, result))
+        result = REAL(cuGraphAddNode_v2)(ret_node, graph, dependencies, edges, count, given);
+    if (entered && result == CUDA_SUCCESS && params)
+        added_node(params);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* ---- the driver's pool for graphs ----------------------------------------------------------- */
+
+CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+    bool entered = life_enter(SLOT_cuDeviceGraphMemTrim);
+    CUresult result = REAL(cuDeviceGraphMemTrim)(device);
+
+    if (entered && result == CUDA_SUCCESS)
+        conduct_look(device);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void *value)
+{
+    bool entered = life_enter(SLOT_cuDeviceGetGraphMemAttribute);
+    CUresult result = REAL(cuDeviceGetGraphMemAttribute)(device, which, value);
+
+    if (entered && result == CUDA_SUCCESS)
+        conduct_look(device); /* whoever asks wants to know now */
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* Resets a high mark: ours stays what it was, the report speaks of the whole run. */
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void *value)
+{
+    bool entered = life_enter(SLOT_cuDeviceSetGraphMemAttribute);
+
+    if (entered)
+        conduct_look(device);
+    CUresult result = REAL(cuDeviceSetGraphMemAttribute)(device, which, value);
+    if (entered)
+        life_leave();
+    return result;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Host functions: in a stream, in a capture, as nodes of a graph. The driver runs ours, which takes a note that no driver
+ * call may be made, and calls the program's (hostfn.h, R38). A captured callback is a node too: what the driver says about a
+ * node is what the program put there.
+ */
+#include "preload/gate.h"
+#include "preload/hostfn.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+/* ---- in a stream ---------------------------------------------------------------------------- */
+
+static bool is_captured(CUstream stream, bool per_thread)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUstream named = stream;
+
+    if (gate_captures() == 0)
+        return false;
+    if (!named)
+        named = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    return !REAL_HAS(cuStreamIsCapturing)
+            || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* A graph may run a captured one any number of times. */
+static struct hostfn wrap(
+        CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
+{
+    return is_captured(stream, per_thread) ? hostfn_kept(fn, callback, data)
+                                           : hostfn_once(fn, callback, data);
+}
+
+static CUresult started(struct hostfn *given, CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        hostfn_cancel(given);
+    life_leave();
+    return result;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data)
+{
+    struct hostfn given;
+
+    if (!life_enter(SLOT_cuLaunchHostFunc))
+        return REAL(cuLaunchHostFunc)(stream, fn, data);
+    given = wrap(fn, NULL, data, stream, false);
+    return started(&given, REAL(cuLaunchHostFunc)(stream, given.fn, given.data));
+}
+
+CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void *data)
+{
+    struct hostfn given;
+
+    if (!life_enter(SLOT_cuLaunchHostFunc_ptsz))
+        return REAL(cuLaunchHostFunc_ptsz)(stream, fn, data);
+    given = wrap(fn, NULL, data, stream, true);
+    return started(&given, REAL(cuLaunchHostFunc_ptsz)(stream, given.fn, given.data));
+}
+
+CUresult cuStreamAddCallback(
+        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+{
+    struct hostfn given;
+
+    if (!life_enter(SLOT_cuStreamAddCallback))
+        return REAL(cuStreamAddCallback)(stream, callback, data, flags);
+    given = wrap(NULL, callback, data, stream, false);
+    return started(&given, REAL(cuStreamAddCallback)(stream, given.callback, given.data, flags));
+}
+
+CUresult cuStreamAddCallback_ptsz(
+        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+{
+    struct hostfn given;
+
+    if (!life_enter(SLOT_cuStreamAddCallback_ptsz))
+        return REAL(cuStreamAddCallback_ptsz)(stream, callback, data, flags);
+    given = wrap(NULL, callback, data, stream, true);
+    return started(
+            &given, REAL(cuStreamAddCallback_ptsz)(stream, given.callback, given.data, flags));
+}
+
+/* ---- as a node ------------------------------------------------------------------------------ */
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define NODE(symbol, params, args, type)                                              \
+    CUresult symbol params                                                            \
+    {                                                                                 \
+        type copy;                                                                    \
+        CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing();    \
+        if (life_enter(SLOT_##symbol))                                                \
+            life_leave();                                                             \
+        return result;                                                                \
+    }
+
+NODE(cuGraphAddHostNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_HOST_NODE_PARAMS *host),
+        (ret_node, graph, deps, count, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+NODE(cuGraphHostNodeSetParams, (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
+        (node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+NODE(cuGraphExecHostNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
+        (exec, node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+NODE(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params),
+        (node, hostfn_node(params, &copy)), CUgraphNodeParams)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *ret_params)
+{
+    CUresult result =
+            resolve_ready() ? REAL(cuGraphHostNodeGetParams)(node, ret_params) : resolve_missing();
+
+    if (result == CUDA_SUCCESS && ret_params)
+        hostfn_original(ret_params);
+    return result;
+}

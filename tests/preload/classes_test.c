@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory by class: what the driver serves is on record with its kind, and what is no device memory of this process is
+ * counted nowhere else. The test is the program; it reads its own capture while it is open.
+ */
+#include "tests/preload/client.h"
+
+#include "tracker/read.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MB ((size_t)1 << 20)
+
+static char capture_file[256];
+
+static void capture_to(const char *tail)
+{
+    snprintf(capture_file, sizeof capture_file, "%s/kedge-classes-%d-%s.kcap",
+            getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), tail);
+    (void)unlink(capture_file);
+    REQUIRE(setenv("KEDGE_CAPTURE", capture_file, 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+}
+
+static struct read_capture *read_now(void)
+{
+    struct read_capture *capture = NULL;
+
+    REQUIRE_EQ(read_open(capture_file, &capture, NULL), 0);
+    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(capture->class_count, MEMCLASS_COUNT);
+    return capture;
+}
+
+/* What is live in a class now, and that it ever was there. */
+static uint64_t live_in(enum memclass memclass, uint64_t *ret_count)
+{
+    struct read_capture *capture = read_now();
+    uint64_t bytes = capture->class_total[memclass].live_bytes;
+
+    *ret_count = capture->class_total[memclass].live_count;
+    CHECK_NE(capture->class_total[memclass].allocated_count, 0);
+    CHECK_EQ(capture->lost.unknown_frees, 0);
+    read_close(capture);
+    return bytes;
+}
+
+#define CHECK_LIVE(memclass, bytes, count)               \
+    do {                                                 \
+        uint64_t live_count;                             \
+        CHECK_EQ(live_in(memclass, &live_count), bytes); \
+        CHECK_EQ(live_count, count);                     \
+    } while (0)
+
+static uint64_t device_bytes(void)
+{
+    struct read_capture *capture = read_now();
+    uint64_t bytes = capture->total.live_bytes;
+
+    read_close(capture);
+    return bytes;
+}
+
+TEST(pinned_host_memory_is_recorded_and_no_device_memory)
+{
+    struct read_capture *capture;
+    void *a = NULL, *b = NULL, *own;
+
+    capture_to("host");
+    client_init();
+    REQUIRE_EQ(cu->cuMemHostAlloc(&a, 3 * MB, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocHost_v2(&b, 1 * MB), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_HOST, 4 * MB, 2);
+    CHECK_EQ(device_bytes(), 0);
+    own = mmap(NULL, 2 * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(own != MAP_FAILED);
+    REQUIRE_EQ(cu->cuMemHostRegister_v2(own, 2 * MB, 0), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_REGISTERED, 2 * MB, 1);
+    capture = read_now();
+    CHECK_EQ(capture->live_count, 0);
+    REQUIRE_EQ(capture->other_count, 3);
+    CHECK_EQ(capture->other[0].memclass, MEMCLASS_HOST);
+    CHECK_EQ(capture->other[0].addr, (uintptr_t)a);
+    CHECK_NE(capture->other[0].stack, 0);
+    CHECK_EQ(capture->total.allocated_count, 0);
+    read_close(capture);
+    REQUIRE_EQ(cu->cuMemHostUnregister(own), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeHost(a), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeHost(b), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_HOST, 0, 0);
+    CHECK_LIVE(MEMCLASS_REGISTERED, 0, 0);
+    (void)unlink(capture_file);
+}
+
+TEST(arrays_count_what_their_description_needs)
+{
+    CUDA_ARRAY_DESCRIPTOR flat = {
+            .Width = 256, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUDA_ARRAY3D_DESCRIPTOR deep = {
+            .Width = 32, .Height = 16, .Depth = 8, .Format = CU_AD_FORMAT_HALF, .NumChannels = 2};
+    CUarray a = NULL, b = NULL;
+
+    capture_to("array");
+    client_init();
+    REQUIRE_EQ(cu->cuArrayCreate_v2(&a, &flat), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuArray3DCreate_v2(&b, &deep), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_ARRAY_GUESS, 256 * 64 * 16 + 32 * 16 * 8 * 4, 2);
+    CHECK_EQ(device_bytes(), 256 * 64 * 16 + 32 * 16 * 8 * 4);
+    REQUIRE_EQ(cu->cuArrayDestroy(a), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuArrayDestroy(b), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_ARRAY_GUESS, 0, 0);
+    (void)unlink(capture_file);
+}
+
+TEST(pitched_managed_and_pooled_memory_have_classes_of_their_own)
+{
+    CUdeviceptr pitched, managed, pooled;
+    size_t pitch = 0;
+
+    capture_to("plain");
+    client_init();
+    REQUIRE_EQ(cu->cuMemAllocPitch_v2(&pitched, &pitch, 100, 32, 4), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocManaged(&managed, 3 * MB, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&pooled, 5 * MB), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_PITCHED, 32 * pitch, 1);
+    CHECK_LIVE(MEMCLASS_MANAGED, 3 * MB, 1);
+    CHECK_LIVE(MEMCLASS_POOLED, 5 * MB, 1);
+    CHECK_EQ(device_bytes(), 32 * pitch + 8 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(pitched), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(managed), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(pooled), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_PITCHED, 0, 0);
+    CHECK_LIVE(MEMCLASS_MANAGED, 0, 0);
+    CHECK_LIVE(MEMCLASS_POOLED, 0, 0);
+    (void)unlink(capture_file);
+}
+
+TEST(what_the_driver_serves_in_track_mode_is_the_drivers)
+{
+    CUdeviceptr ptr;
+
+    capture_to("driver");
+    REQUIRE(setenv("KEDGE_MODE", "track", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 5 * MB), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_DRIVER, 5 * MB, 1);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_DRIVER, 0, 0);
+    (void)unlink(capture_file);
+}
+
+/* ---- virtual memory ------------------------------------------------------------------------- */
+
+static CUmemAllocationProp device_prop(void)
+{
+    CUmemAllocationProp prop;
+
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    return prop;
+}
+
+TEST(a_handle_ends_with_its_last_reference_and_its_last_mapping)
+{
+    CUmemAllocationProp prop = device_prop();
+    CUmemGenericAllocationHandle handle, again;
+    CUdeviceptr ptr = 0;
+
+    capture_to("vmm");
+    client_init();
+    REQUIRE_EQ(cu->cuMemCreate(&handle, 4 * MB, &prop, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAddressReserve(&ptr, 8 * MB, 0, 0, 0), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_VIRTUAL, 8 * MB, 1);
+    CHECK_LIVE(MEMCLASS_VMM, 4 * MB, 1);
+    REQUIRE_EQ(cu->cuMemMap(ptr, 4 * MB, 0, handle, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemMap(ptr + 4 * MB, 4 * MB, 0, handle, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(ptr + 5 * MB)),
+            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemRelease(handle), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemUnmap(ptr, 4 * MB), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_VMM, 4 * MB, 1);
+    REQUIRE_EQ(cu->cuMemUnmap(ptr + 4 * MB, 4 * MB), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_VMM, 4 * MB, 1); /* retained */
+    REQUIRE_EQ(cu->cuMemRelease(again), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_VMM, 0, 0);
+    REQUIRE_EQ(cu->cuMemAddressFree(ptr, 8 * MB), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_VIRTUAL, 0, 0);
+    CHECK_EQ(device_bytes(), 0);
+    (void)unlink(capture_file);
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+static CUDA_MEM_ALLOC_NODE_PARAMS alloc_params(size_t size)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params;
+
+    memset(&params, 0, sizeof params);
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    params.bytesize = size;
+    return params;
+}
+
+TEST(memory_nodes_of_graphs_are_graph_memory)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(3 * MB);
+    CUgraphNodeParams generic;
+    struct read_capture *capture;
+    CUgraphNode node, other;
+    CUgraph graph;
+
+    capture_to("graph");
+    client_init();
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_GRAPH, 3 * MB, 1);
+    memset(&generic, 0, sizeof generic);
+    generic.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    generic.alloc = alloc_params(2 * MB);
+    REQUIRE_EQ(cu->cuGraphAddNode_v2(&other, graph, &node, NULL, 1, &generic), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_GRAPH, 5 * MB, 2);
+    REQUIRE_EQ(cu->cuGraphAddMemFreeNode(&node, graph, &other, 1, params.dptr), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_GRAPH, 2 * MB, 1);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS); /* kedge looks at the device */
+    capture = read_now();
+    CHECK_GE(capture->look[0].graph_high, 2 * MB);
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
+TEST(a_captured_allocation_is_graph_memory)
+{
+    CUdeviceptr ptr = 0;
+    CUstream stream;
+    CUgraph graph;
+
+    capture_to("captured");
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 3 * MB, stream), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_GRAPH, 3 * MB, 1);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_GRAPH, 0, 0);
+    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    (void)unlink(capture_file);
+}
+
+/* ---- the device as the driver sees it ------------------------------------------------------- */
+
+/* Everything that the device holds is ours or the driver's own: what is left over is the overhead. */
+TEST(what_nobody_asked_for_is_the_difference)
+{
+    struct read_capture *capture;
+    const struct format_look *look;
+    CUdeviceptr pooled, pitched;
+    size_t pitch, available, total;
+
+    capture_to("look");
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&pooled, 64 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocPitch_v2(&pitched, &pitch, 1 << 20, 32, 4), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    capture = read_now();
+    look = &capture->look[0];
+    CHECK_GE(look->looks, 2); /* at the first allocation, and with the program's own question */
+    CHECK_EQ(look->total_bytes, total);
+    CHECK_EQ(look->held_bytes, 64 * MB);
+    CHECK_EQ(look->native_bytes, 32 * pitch);
+    CHECK_GE(look->total_bytes - look->free_bytes, 64 * MB + 32 * pitch);
+    CHECK(look->total_bytes - look->free_bytes < 64 * MB + 32 * pitch + 4 * MB);
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
+TEST(looks_are_rare)
+{
+    struct read_capture *capture;
+    CUdeviceptr ptr;
+
+    capture_to("rare");
+    client_init();
+    for (int i = 0; i < 1000; i++) {
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 1 * MB), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    }
+    capture = read_now();
+    CHECK_GE(capture->look[0].looks, 10);
+    CHECK(capture->look[0].looks < 14);
+    read_close(capture);
+    (void)unlink(capture_file);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* The loader: libraries that bind deeply, live in another namespace, come late, go, and come back as something else. */
+#include "tests/preload/client.h"
+
+#include "tracker/read.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <unistd.h>
+
+typedef void *(*ask_fn)(void *, const char *);
+typedef void *(*open_fn)(const char *, int);
+
+/* ---- what is said on stderr ------------------------------------------------------------------ */
+
+static char said_file[128];
+static int said_old = -1;
+
+static void listen_to_stderr(void)
+{
+    int fd;
+
+    snprintf(said_file, sizeof said_file, "/tmp/kedge-said-%d", (int)getpid());
+    fd = open(said_file, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0);
+    said_old = dup(STDERR_FILENO);
+    REQUIRE(dup2(fd, STDERR_FILENO) >= 0);
+    REQUIRE(close(fd) == 0);
+}
+
+/* How many lines with this text were said since then. */
+static int said(const char *text)
+{
+    char line[1024];
+    FILE *file = fopen(said_file, "re");
+    int n = 0;
+
+    REQUIRE(file);
+    while (fgets(line, sizeof line, file))
+        n += strstr(line, text) != NULL;
+    fclose(file);
+    return n;
+}
+
+static void listen_no_more(void)
+{
+    REQUIRE(dup2(said_old, STDERR_FILENO) >= 0);
+    (void)unlink(said_file);
+}
+
+/* ---- RTLD_DEEPBIND ---------------------------------------------------------------------------- */
+
+static const char *owner_of(const void *fn)
+{
+    const char *slash;
+    Dl_info info;
+
+    REQUIRE(fn);
+    REQUIRE(dladdr(fn, &info) && info.dli_fname);
+    slash = strrchr(info.dli_fname, '/');
+    return slash ? slash + 1 : info.dli_fname;
+}
+
+static void *sim_driver(void)
+{
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!handle || !dlsym(handle, "simcuda_calls"))
+        SKIP("no simulated driver under LD_LIBRARY_PATH");
+    return handle;
+}
+
+/* E-7b: with the flag its dlsym would be libc's, and it would get the driver's pointers. */
+TEST(r41_a_library_that_binds_deeply_is_seen_and_told_once)
+{
+    void *driver = sim_driver();
+    void *deep;
+    ask_fn ask;
+
+    listen_to_stderr();
+    deep = dlopen(DEEP_PATH, RTLD_NOW | RTLD_DEEPBIND);
+    REQUIRE(deep);
+    REQUIRE(dlopen(DEEP_PATH, RTLD_NOW | RTLD_DEEPBIND) == deep);
+    CHECK_EQ(said("RTLD_DEEPBIND"), 1);
+    listen_no_more();
+    ask = (ask_fn)dlsym(deep, "deep_ask");
+    REQUIRE(ask);
+    CHECK_STR_EQ(owner_of(ask(driver, "cuMemAlloc_v2")), "libkedge.so");
+}
+
+/* R43: with KEDGE_MODE=off the loader does what it was asked for. */
+TEST(r43_off_leaves_deep_binding_alone)
+{
+    void *driver, *deep;
+    void *(*bound)(void);
+    ask_fn ask;
+
+    REQUIRE(setenv("KEDGE_MODE", "off", 1) == 0);
+    driver = sim_driver();
+    deep = dlopen(DEEP_PATH, RTLD_NOW | RTLD_DEEPBIND);
+    REQUIRE(deep);
+    ask = (ask_fn)dlsym(deep, "deep_ask");
+    bound = (void *(*)(void))dlsym(deep, "deep_dlsym");
+    REQUIRE(ask && bound);
+    CHECK(strncmp(owner_of(bound()), "libc.so", 7) == 0);
+    CHECK_STR_EQ(owner_of(ask(driver, "cuMemAlloc_v2")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(driver, "cuMemAlloc_v2")), "libcuda.so.1");
+}
+
+/* E-8 for dlopen: RUNPATH and $ORIGIN are those of whoever calls, so the hook must not be the caller. */
+TEST(r42_a_library_opens_what_lies_beside_it)
+{
+    void *deep = dlopen(DEEP_PATH, RTLD_NOW);
+    open_fn opens;
+
+    REQUIRE(deep);
+    opens = (open_fn)dlsym(deep, "deep_open");
+    REQUIRE(opens);
+    CHECK(!dlopen("libdeep_sub.so", RTLD_NOW)); /* the program does not know the folder */
+    CHECK(opens("libdeep_sub.so", RTLD_NOW | RTLD_DEEPBIND));
+    CHECK(opens("libdeep_sub.so", RTLD_NOW));
+}
+
+/* ---- namespaces ------------------------------------------------------------------------------- */
+
+TEST(r41_another_namespace_is_told_once_cuda_is_used)
+{
+    CUdeviceptr ptr;
+
+    listen_to_stderr();
+    REQUIRE(dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW));
+    CHECK_EQ(said("dlmopen"), 0); /* a program without CUDA hears nothing */
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK_EQ(said("dlmopen"), 1);
+    REQUIRE(dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW));
+    CHECK_EQ(said("dlmopen"), 1);
+    listen_no_more();
+}
+
+/* A driver in another namespace is a second driver, and no concern of the first one's hooks. */
+TEST(r41_a_driver_in_another_namespace_is_handed_out_as_it_is)
+{
+    void *second;
+    CUdeviceptr ptr;
+
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    listen_to_stderr();
+    second = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+    REQUIRE(second);
+    CHECK_STR_EQ(owner_of(dlsym(second, "cuMemAlloc_v2")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(second, "cuMemFree_v2")), "libcuda.so.1");
+    CHECK_EQ(said("a second driver"), 1);
+    listen_no_more();
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+}
+
+/* ---- libraries that go ------------------------------------------------------------------------- */
+
+static char capture_file[128];
+
+static struct read_capture *read_now(void)
+{
+    struct read_capture *capture = NULL;
+    struct read_error error;
+
+    REQUIRE_EQ(read_open(capture_file, &capture, &error), 0);
+    return capture;
+}
+
+typedef CUresult (*asker_fn)(__typeof__(&cuMemAlloc_v2), CUdeviceptr *, size_t);
+
+static uintptr_t base_of(const void *fn)
+{
+    Dl_info info;
+
+    REQUIRE(dladdr(fn, &info));
+    return (uintptr_t)info.dli_fbase;
+}
+
+/* Asks for memory through this library, then closes it. Where it lay. */
+static uintptr_t ask_through(const char *path, CUdeviceptr *ret_ptr)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    asker_fn ask = library ? (asker_fn)dlsym(library, "ask") : NULL;
+    uintptr_t base;
+
+    REQUIRE(ask);
+    base = base_of((void *)ask);
+    REQUIRE_EQ(ask(cu->cuMemAlloc_v2, ret_ptr, 4096), CUDA_SUCCESS);
+    REQUIRE(dlclose(library) == 0);
+    return base;
+}
+
+/* The file of the library that asked for this block. */
+static const char *asked_by(const struct read_capture *capture, CUdeviceptr ptr)
+{
+    const struct read_event *event = NULL;
+    struct read_frame frame;
+
+    for (size_t i = 0; i < capture->event_count; i++)
+        if (capture->event[i].kind == FORMAT_EVENT_ALLOC && capture->event[i].addr == ptr)
+            event = &capture->event[i];
+    REQUIRE(event);
+    REQUIRE(read_stack(capture, event->stack, &frame, 1) == 1);
+    REQUIRE(frame.module);
+    return frame.module->path;
+}
+
+/* The same addresses, another library: what is known about the first one must not be said of the second. */
+TEST(a_library_in_the_place_of_another_is_known_by_its_own_name)
+{
+    CUdeviceptr first, second;
+    struct read_capture *capture;
+    uintptr_t place;
+
+    snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-%d.kcap", (int)getpid());
+    (void)unlink(capture_file);
+    REQUIRE(setenv("KEDGE_CAPTURE", capture_file, 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+    client_init();
+    (void)ask_through(TWIN_A_PATH, &first); /* what is loaded on the way is loaded */
+    place = ask_through(TWIN_A_PATH, &first);
+    if (ask_through(TWIN_B_PATH, &second) != place)
+        SKIP("the loader put the second library elsewhere");
+    capture = read_now();
+    CHECK(strstr(asked_by(capture, first), "twin_a"));
+    CHECK(strstr(asked_by(capture, second), "twin_b"));
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
+/* A framework that is imported after the first CUDA call is told of as well, once. */
+TEST(a_framework_that_comes_late_is_noticed)
+{
+    CUdeviceptr ptr;
+
+    client_init();
+    listen_to_stderr();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK_EQ(said("caches memory by itself"), 0);
+    REQUIRE(dlopen(FRAMEWORK_PATH, RTLD_NOW | RTLD_LOCAL));
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK_EQ(said("PyTorch caches memory by itself"), 1);
+    listen_no_more();
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two processes on the simulated device, in which, as on a real one, an interior pointer exports its base's handle. What
+ * the driver would show rightly goes through untouched; everything else is refused, with one line, never answered wrongly.
+ */
+#include "tests/preload/client.h"
+
+#include "tracker/read.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MB ((size_t)1 << 20)
+
+static CUdeviceptr alloc(size_t size)
+{
+    CUdeviceptr ptr = 0;
+
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, size), CUDA_SUCCESS);
+    return ptr;
+}
+
+static void fill(CUdeviceptr ptr, unsigned char value, size_t size)
+{
+    REQUIRE_EQ(cu->cuMemsetD8_v2(ptr, value, size), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* ---- the other process ---------------------------------------------------------------------- */
+
+struct order {
+    CUipcMemHandle handle;
+    unsigned char wanted;
+    size_t size;
+};
+
+/* Opens what it is shown and counts the bytes that are as wanted. Forked before the first CUDA call. */
+static int onlooker(int from, int to)
+{
+    struct order order;
+
+    if (!client_load() || cu->cuInit(0) != CUDA_SUCCESS)
+        return 77;
+    CUcontext context = NULL;
+
+    if (cu->cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS
+            || cu->cuCtxSetCurrent(context) != CUDA_SUCCESS)
+        return 1;
+    while (read(from, &order, sizeof order) == (ssize_t)sizeof order) {
+        unsigned char *back = calloc(1, order.size);
+        CUdeviceptr ptr = 0;
+        size_t same = 0;
+
+        if (!back || cu->cuIpcOpenMemHandle_v2(&ptr, order.handle, 1) != CUDA_SUCCESS
+                || cu->cuMemcpyDtoH_v2(back, ptr, order.size) != CUDA_SUCCESS)
+            return 2;
+        for (size_t i = 0; i < order.size; i++)
+            same += back[i] == order.wanted;
+        free(back);
+        if (cu->cuIpcCloseMemHandle(ptr) != CUDA_SUCCESS
+                || write(to, &same, sizeof same) != (ssize_t)sizeof same)
+            return 3;
+    }
+    return 0;
+}
+
+struct other {
+    int to, from;
+    pid_t pid;
+};
+
+static struct other start_onlooker(void)
+{
+    int down[2], up[2];
+    struct other other;
+
+    REQUIRE(pipe(down) == 0 && pipe(up) == 0);
+    other.pid = fork();
+    REQUIRE(other.pid >= 0);
+    if (other.pid == 0) {
+        (void)close(down[1]);
+        (void)close(up[0]);
+        _exit(onlooker(down[0], up[1]));
+    }
+    (void)close(down[0]);
+    (void)close(up[1]);
+    other.to = down[1];
+    other.from = up[0];
+    return other;
+}
+
+/* How many of the bytes at the handle's memory the other process sees as `wanted`. */
+static size_t seen_by(
+        const struct other *other, const CUipcMemHandle *handle, unsigned char wanted, size_t size)
+{
+    struct order order = {.handle = *handle, .wanted = wanted, .size = size};
+    size_t same = 0;
+
+    REQUIRE_EQ(write(other->to, &order, sizeof order), (ssize_t)sizeof order);
+    REQUIRE_EQ(read(other->from, &same, sizeof same), (ssize_t)sizeof same);
+    return same;
+}
+
+static void end_onlooker(const struct other *other)
+{
+    int status = 0;
+
+    (void)close(other->to);
+    REQUIRE_EQ(waitpid(other->pid, &status, 0), other->pid);
+    CHECK_EQ(status, 0);
+}
+
+/* ---- lines on stderr ------------------------------------------------------------------------ */
+
+static int real_stderr;
+static FILE *said;
+
+static void listen_to_stderr(void)
+{
+    said = tmpfile();
+    REQUIRE(said);
+    real_stderr = dup(STDERR_FILENO);
+    REQUIRE(dup2(fileno(said), STDERR_FILENO) >= 0);
+}
+
+/* How many lines there were, and how many of them hold `word`. */
+static unsigned lines_with(const char *word, unsigned *ret_all)
+{
+    char line[1024];
+    unsigned with = 0;
+
+    (void)fflush(stderr);
+    REQUIRE(dup2(real_stderr, STDERR_FILENO) >= 0);
+    rewind(said);
+    *ret_all = 0;
+    while (fgets(line, sizeof line, said)) {
+        (*ret_all)++;
+        with += strstr(line, word) != NULL;
+        printf("stderr: %s", line);
+    }
+    return with;
+}
+
+/* ---- the rules ------------------------------------------------------------------------------ */
+
+TEST(r23_offset_0_is_shown_and_any_other_offset_is_refused)
+{
+    struct other other = start_onlooker();
+    CUipcMemHandle handle, untouched;
+    CUdeviceptr alone, first, second;
+    unsigned lines;
+
+    client_init();
+    listen_to_stderr();
+    alone = alloc(4 * MB);
+    fill(alone, 0x41, 4 * MB);
+    REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, alone), CUDA_SUCCESS);
+    CHECK_EQ(seen_by(&other, &handle, 0x41, 4 * MB), 4 * MB);
+    first = alloc(64 << 10);
+    second = alloc(64 << 10);
+    fill(first, 0x42, 64 << 10);
+    fill(second, 0x43, 64 << 10);
+    CHECK_EQ(second - first, 64 << 10); /* one segment: the driver would show `first` for both */
+    memset(&handle, 0xaa, sizeof handle);
+    untouched = handle;
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, second), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, first), CUDA_ERROR_NOT_SUPPORTED); /* not alone */
+    CHECK_EQ(cu->cuIpcGetMemHandle(&handle, alone + 4096), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(memcmp(&handle, &untouched, sizeof handle) == 0);
+    CHECK_EQ(lines_with("cuIpcGetMemHandle", &lines), 1);
+    CHECK_EQ(lines, 1);
+    end_onlooker(&other);
+}
+
+/* When the neighbours are gone, a small block is its segment. */
+TEST(r23_a_block_that_stands_alone_is_shown_whatever_its_size)
+{
+    struct other other = start_onlooker();
+    CUipcMemHandle handle;
+    CUdeviceptr small;
+
+    client_init();
+    small = alloc(64 << 10);
+    fill(small, 0x51, 64 << 10);
+    REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, small), CUDA_SUCCESS);
+    CHECK_EQ(seen_by(&other, &handle, 0x51, 64 << 10), 64 << 10);
+    end_onlooker(&other);
+}
+
+TEST(r24_nobody_moves_in_beside_what_was_shown)
+{
+    CUdeviceptr base = 0, shown, later;
+    CUipcMemHandle handle;
+    size_t size = 0;
+
+    client_init();
+    shown = alloc(64 << 10);
+    REQUIRE_EQ(cu->cuMemGetAddressRange_v2(&base, &size, shown), CUDA_SUCCESS);
+    CHECK_GE(size, 2 * MB); /* there would be room */
+    REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, shown), CUDA_SUCCESS);
+    for (int i = 0; i < 100; i++) {
+        later = alloc(16 << 10);
+        CHECK(later < base || later >= base + size);
+    }
+    REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, shown), CUDA_SUCCESS); /* still alone */
+}
+
+TEST(r24_neither_before_nor_after_its_free_another_tenant_is_seen)
+{
+    struct other other = start_onlooker();
+    CUipcMemHandle handle;
+    CUdeviceptr shown, later[8];
+
+    client_init();
+    shown = alloc(4 * MB);
+    fill(shown, 0x61, 4 * MB);
+    REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, shown), CUDA_SUCCESS);
+    CHECK_EQ(seen_by(&other, &handle, 0x61, 4 * MB), 4 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(shown), CUDA_SUCCESS);
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = client_calls("cuMemAlloc_v2");
+
+        later[i] = alloc(4 * MB);
+        fill(later[i], 0x62, 4 * MB);
+        CHECK_EQ(client_calls("cuMemAlloc_v2"), before + 1); /* the driver's, not what was shown */
+    }
+    CHECK_EQ(client_calls("cuMemFree_v2"), 1); /* the driver has it back */
+    (void)close(other.to);
+    (void)waitpid(other.pid, NULL, 0);
+}
+
+/* The driver's own words, got at the driver's own function. */
+TEST(r25_a_handle_is_the_drivers_bit_for_bit)
+{
+    __typeof__(&cuIpcGetMemHandle) real;
+    CUipcMemHandle ours, drivers;
+    CUdeviceptr ptr;
+
+    client_init();
+    real = (__typeof__(real))client_driver("cuIpcGetMemHandle");
+    REQUIRE(real && real != cu->cuIpcGetMemHandle);
+    ptr = alloc(4 * MB);
+    memset(&ours, 0xaa, sizeof ours);
+    memset(&drivers, 0x55, sizeof drivers);
+    REQUIRE_EQ(cu->cuIpcGetMemHandle(&ours, ptr), CUDA_SUCCESS);
+    REQUIRE_EQ(real(&drivers, ptr), CUDA_SUCCESS);
+    CHECK(memcmp(&ours, &drivers, sizeof ours) == 0);
+}
+
+/* On the other side: one address for two opens, on record until the second close, and no device memory of that process. */
+TEST(an_import_is_recorded_once_and_counts_as_nothing)
+{
+    struct read_capture *capture;
+    int handles[2], done[2], status = 0;
+    char path[128], word = 'w';
+    CUdeviceptr a = 0, b = 0;
+    CUipcMemHandle handle;
+    pid_t owner;
+
+    REQUIRE(pipe(handles) == 0 && pipe(done) == 0);
+    owner = fork();
+    if (owner == 0) { /* shows 6 MiB and stays until told */
+        client_init();
+        if (cu->cuMemAlloc_v2(&a, 6 * MB) != CUDA_SUCCESS
+                || cu->cuIpcGetMemHandle(&handle, a) != CUDA_SUCCESS
+                || write(handles[1], &handle, sizeof handle) != (ssize_t)sizeof handle)
+            _exit(1);
+        (void)close(done[1]);
+        (void)!read(done[0], &word, 1);
+        _exit(0);
+    }
+    snprintf(path, sizeof path, "%s/kedge-import-%d.kcap",
+            getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+    REQUIRE(setenv("KEDGE_CAPTURE", path, 1) == 0 && setenv("KEDGE_TRACE", "full", 1) == 0);
+    client_init();
+    REQUIRE_EQ(read(handles[0], &handle, sizeof handle), (ssize_t)sizeof handle);
+    REQUIRE_EQ(cu->cuIpcOpenMemHandle_v2(&a, handle, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuIpcOpenMemHandle_v2(&b, handle, 1), CUDA_SUCCESS);
+    CHECK_EQ(a, b);
+    REQUIRE_EQ(cu->cuIpcCloseMemHandle(a), CUDA_SUCCESS);
+    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
+    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_bytes, 6 * MB);
+    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].allocated_count, 1);
+    CHECK_EQ(capture->total.allocated_bytes, 0);
+    CHECK_EQ(capture->lost.implied_frees, 0);
+    read_close(capture);
+    REQUIRE_EQ(cu->cuIpcCloseMemHandle(b), CUDA_SUCCESS);
+    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
+    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_count, 0);
+    CHECK_EQ(capture->lost.unknown_frees, 0);
+    read_close(capture);
+    (void)close(done[0]);
+    (void)close(done[1]);
+    REQUIRE_EQ(waitpid(owner, &status, 0), owner);
+    CHECK_EQ(status, 0);
+    (void)unlink(path);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/cmd.h"
+
+/* The routes as the capture names them; hooks that were handed out by look-up have their calls under "called". */
+static const char route_called[] = "called";
+static const char route_symbol[] = "symbol";
+static const char route_unhooked[] = "unhooked";
+static const char pool_setting[] = "framework-pool.";
+
+enum {
+    NAMES_SHOWN = 8,
+};
+
+static bool is_route(const struct read_coverage *row, const char *route)
+{
+    return strcmp(row->route, route) == 0;
+}
+
+/* The framework of a setting that says that it keeps a pool; NULL for any other. */
+static const char *pool_of(const struct read_capture *capture, size_t setting)
+{
+    const char *name = capture->setting[setting].name;
+    size_t length = sizeof(pool_setting) - 1;
+
+    return strncmp(name, pool_setting, length) == 0 ? name + length : NULL;
+}
+
+static void print_hooks(const struct read_capture *capture)
+{
+    uint64_t calls = 0;
+    uint64_t look_ups = 0;
+    size_t called = 0;
+    size_t by_symbol = 0;
+
+    for (size_t i = 0; i < capture->coverage_count; i++) {
+        const struct read_coverage *row = &capture->coverage[i];
+        if (is_route(row, route_called)) {
+            called++;
+            calls += row->count;
+        } else if (is_route(row, route_symbol)) {
+            by_symbol++;
+        } else if (!is_route(row, route_unhooked)) {
+            look_ups++;
+        }
+    }
+    printf("%-9s %zu hooks called, %" PRIu64 " calls; %" PRIu64
+           " found by look-up, %zu linked (--json lists them)\n",
+            "coverage", called, calls, look_ups, by_symbol);
+}
+
+static void print_unhooked(const struct read_capture *capture, const struct render_ink *ink)
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < capture->coverage_count; i++) {
+        if (!is_route(&capture->coverage[i], route_unhooked))
+            continue;
+        if (shown == 0)
+            printf("%sunwatched%s ", ink->yellow, ink->off);
+        if (shown < NAMES_SHOWN) {
+            printf("%s", shown ? ", " : "");
+            render_text(stdout, capture->coverage[i].hook);
+        }
+        shown++;
+    }
+    if (shown > NAMES_SHOWN)
+        printf(" and %zu more", shown - NAMES_SHOWN);
+    if (shown)
+        puts(": looked up by the program, no hook of kedge's");
+}
+
+void report_coverage_print(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+
+    if (capture->coverage_count)
+        print_hooks(capture);
+    print_unhooked(capture, &report->ink);
+    for (size_t i = 0; i < capture->setting_count; i++) {
+        const char *framework = pool_of(capture, i);
+        if (!framework)
+            continue;
+        printf("%spool%s      ", report->ink.yellow, report->ink.off);
+        render_text(stdout, framework);
+        printf(" keeps a pool of its own: the figures are its segments, not tensors; set ");
+        render_text(stdout, capture->setting[i].value);
+        putchar('\n');
+    }
+}
+
+void report_coverage_json(struct json *json, const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+
+    json_begin(json, "coverage", '[');
+    for (size_t i = 0; i < capture->coverage_count; i++) {
+        if (is_route(&capture->coverage[i], route_unhooked))
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "hook", capture->coverage[i].hook);
+        json_text(json, "route", capture->coverage[i].route);
+        json_uint(json, "count", capture->coverage[i].count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_begin(json, "unhooked", '[');
+    for (size_t i = 0; i < capture->coverage_count; i++) {
+        if (is_route(&capture->coverage[i], route_unhooked))
+            json_text(json, NULL, capture->coverage[i].hook);
+    }
+    json_end(json, ']');
+    json_begin(json, "framework_pools", '[');
+    for (size_t i = 0; i < capture->setting_count; i++) {
+        if (!pool_of(capture, i))
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "framework", pool_of(capture, i));
+        json_text(json, "set", capture->setting[i].value);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
