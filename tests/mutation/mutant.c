@@ -171,8 +171,7 @@ static int query(void *self, uint64_t fence)
 
 static int wait_for(void *self, uint64_t fence, uint32_t timeout_ms)
 {
-    return fence & NOTE_PASSED ? 0
-                               : real.fence_wait(self, fence & ~(uint64_t)NOTES, timeout_ms);
+    return fence & NOTE_PASSED ? 0 : real.fence_wait(self, fence & ~(uint64_t)NOTES, timeout_ms);
 }
 
 static int stream_wait(void *self, uint64_t identity, uint64_t fence)
@@ -399,9 +398,7 @@ void __wrap_pool_context_gone(struct pool *pool, uint64_t context);
 
 void __wrap_pool_context_going(struct pool *pool, uint64_t context)
 {
-    if (is_off[MUTANT_EARLY_END])
-        __real_pool_context_gone(pool, context);
-    else if (!is_off[MUTANT_CONTEXT_GONE])
+    if (!is_off[MUTANT_CONTEXT_GONE])
         __real_pool_context_going(pool, context);
 }
 
@@ -409,6 +406,18 @@ void __wrap_pool_context_gone(struct pool *pool, uint64_t context)
 {
     if (!is_off[MUTANT_CONTEXT_GONE])
         __real_pool_context_gone(pool, context);
+}
+
+uint64_t __real_context_forget(CUcontext handle);
+uint64_t __wrap_context_forget(CUcontext handle);
+
+uint64_t __wrap_context_forget(CUcontext handle)
+{
+    uint64_t generation = __real_context_forget(handle);
+
+    if (is_off[MUTANT_EARLY_END] && generation)
+        __real_pool_context_gone(the_pool, generation);
+    return generation;
 }
 
 bool __real_context_is_ending(void);

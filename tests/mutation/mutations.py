@@ -16,6 +16,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
 # pylint: disable=wrong-import-position
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+from oracle import ARRANGEMENTS, PROGRAM, hinted  # noqa: E402
 from regresskit import BUILD, KEDGE, LIBRARY, SIM, SOT, SOURCE, check, fail, kedge_run, main, needs, run, same, tool  # noqa: E402
 
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
@@ -25,6 +27,7 @@ ORDERS = [("lazy", 1, 0), ("random", 1, 0), ("random", 2, 1), ("random", 3, 0), 
           ("random", 6, 1), ("eager", 1, 1)]
 # Threads meet differently each time, so a mutation gets more tries; what fires is then run without it.
 TRIES = ORDERS + [("random", seed, seed % 2) for seed in range(7, 47)]
+SEEDS = 20  # of tests/oracle, at each try
 HINT = """kedge-hints: 1
 hints:
   - {id: late, do: release, pick: {size: 8388608}, when: {anchor: "P", edge: exit}}
@@ -108,6 +111,16 @@ class Program(Workload):
                    SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed, SIMCUDA_LAG=lag, KEDGE_TRACE="off", TEST_ROUTE="dlsym", **more)
 
 
+class Seeds(Workload):
+    """Random legal programs of tests/oracle, other seeds at each try. The seed decides the schedule too."""
+
+    def run(self, library, order, **more):
+        arguments, environment, _ = ARRANGEMENTS[self.command]
+        changes = {"LD_LIBRARY_PATH": SIM} | environment | (hinted() if self.command == "hints" else {}) | more
+        return run(PROGRAM, *arguments, 1 + SEEDS * TRIES.index(order), SEEDS, rc=None, timeout=300, LD_PRELOAD=library,
+                   KEDGE_TRACE="off", **changes)
+
+
 class Script(Workload):
     """The same, for a script that chooses by itself which of its programs get the library."""
 
@@ -119,6 +132,10 @@ UNIT = BUILD / "tests" / "unit"
 PROGRAMS = {
     "host_function": Program([str(UNIT / "hooks_dlsym_test"), "r38_a_free_in_a_host_function_makes_no_driver_call"], ()),
     "host_node": Program([str(UNIT / "process_dlsym_test"), "r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call"], ()),
+    "sticky": Program([str(UNIT / "errors_gpa_test"), "r34_after_a_sticky_error_nothing_is_recycled"], ()),
+    "ending": Program([str(UNIT / "race_dlsym_test"), "r01_r26_a_context_that_is_being_ended_still_has_work"], ()),
+    "ended": Program([str(UNIT / "race_dlsym_test"),
+                      "r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
@@ -128,7 +145,7 @@ FAULT = (3, r"\(700\)")
 SPOILT = (3, r"\(901\)")
 STALE = (1, r"^stale losses: [1-9]")
 FOREIGN = (1, r"^another tenant's bytes: [1-9]")
-RED = (1, r"^FAILED r38_|CHECK.*failed|off differs from no kedge in its calls")
+RED = (1, r"^FAILED r\d+_|CHECK.*failed|off differs from no kedge in its calls")
 # word -> how it shows, and where. Every one of these workloads must show it on some seed.
 MUTATIONS = {
     "fence": (ORACLE, ["streams_sync", "streams_stream", "threads_sync", "threads_stream"]), # R4: in each multi-stream scenario
@@ -155,12 +172,37 @@ MUTATIONS = {
     "shown": (FOREIGN, ["shown"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
+    "freeze": (RED, ["sticky"]),
+    "ending": (RED, ["ending"]),
+    "early-end": (RED, ["ended"]),
+}
+# Where random programs show it, in which arrangement (tests/oracle): the oracle, a fault, a code that cannot be, stale data.
+WRONG = ((1, 3, 86), r"ORACLE: |illegal address|stale: |\(1\)$")
+IN_SEEDS = {
+    "fence": ["plain", "tight", "late", "threads"],
+    "epoch": ["plain", "hints"],
+    "point": ["plain", "late"],
+    "least": ["plain"],
+    "cut": ["plain"],
+    "drop": ["plain"],
+    "wait": ["plain"],
+    "whole": ["plain"],
+    "stream": ["plain"],
+    "thread-stream": ["plain"],
+    "ptsz": ["threads"],
+    "owner": ["late"],
+    "contexts": ["plain", "late"],
+    "plain-free": ["late"],
+    "drain": ["old"],
+    "context-gone": ["plain"],
+    "gate-fence": ["plain"],
 }
 WORDS = {"limbo": ("epoch", "fence"), "gate-memory": ("gate-fence",)}
 
 
 def shows(done, how):
-    return done.returncode == how[0] and re.search(how[1], done.stdout, re.M) is not None
+    codes = how[0] if isinstance(how[0], tuple) else (how[0],)
+    return done.returncode in codes and re.search(how[1], done.stdout, re.M) is not None
 
 
 def clean(workload, library, order, **more):
@@ -172,21 +214,27 @@ def clean(workload, library, order, **more):
         fail(f"{workload.command}, {order}, {library.name}: exit {done.returncode}, wanted {workload.ends} {wrong}")
 
 
+def places(name):
+    """(how it shows, workload, what that is called) of everything that must show the mutation."""
+    how, workloads = MUTATIONS.get(name, (None, []))
+    yield from ((how, (WORKLOADS | PROGRAMS)[w], w) for w in workloads)
+    yield from ((WRONG, Seeds(a, ()), f"seeds, {a}") for a in IN_SEEDS.get(name, ()))
+
+
 def without(name):
-    how, workloads = MUTATIONS[name]
     needs(LIBRARY, MUTANT)
     for word in WORDS.get(name, (name,)):
-        for workload in workloads:
+        for how, workload, where in places(name):
             for tries, order in enumerate(TRIES, 1):
-                done = (WORKLOADS | PROGRAMS)[workload].run(MUTANT, order, TEST_KEDGE_MUTATE=word)
+                done = workload.run(MUTANT, order, TEST_KEDGE_MUTATE=word)
                 if shows(done, how):
-                    line = re.search(r".*" + how[1].lstrip("^") + r".*", done.stdout)
-                    print(f"without {word}, {workload}, try {tries}, {order}: exit {done.returncode}: {line.group(0)[:150]}")
-                    clean((WORKLOADS | PROGRAMS)[workload], LIBRARY, order)
+                    line = next(line for line in done.stdout.splitlines() if re.search(how[1], line))
+                    print(f"without {word}, {where}, try {tries}, {order}: exit {done.returncode}: {line[:150]}")
+                    clean(workload, LIBRARY, order)
                     break
             else:
                 print(done.stdout[-2000:])
-                fail(f"without {word}, {workload}: right on all of {len(TRIES)} seeds, so nobody needs it or nobody sees it")
+                fail(f"without {word}, {where}: right on all of {len(TRIES)} tries, so nobody needs it or nobody sees it")
 
 
 def figures(path):
@@ -219,8 +267,9 @@ def every_mutation_has_a_test():
     """The table in mutant.def, the tests here, and the enum in alloc/pool.h name the same things."""
     text = (SOURCE / "tests" / "mutation" / "mutant.def").read_text(encoding="utf-8")
     words = re.findall(r'^MUTATION\(\w+,\s*"([\w-]+)"\)', text, re.M)
-    used = {w for name in MUTATIONS for w in WORDS.get(name, (name,))}
+    used = {w for name in {**MUTATIONS, **IN_SEEDS} for w in WORDS.get(name, (name,))}
     same("words of mutant.def and tests", sorted(used), sorted(words))
+    same("arrangements of seeds", sorted({a for places_of in IN_SEEDS.values() for a in places_of} - set(ARRANGEMENTS)), [])
     same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}),
          sorted(WORKLOADS | PROGRAMS))
     ours = (SOURCE / "tests" / "mutation" / "mutant.c").read_text(encoding="utf-8")
@@ -231,7 +280,7 @@ def every_mutation_has_a_test():
     same("an unknown word", done.returncode, 2)
 
 
-CASES = {f"without.{name}": functools.partial(without, name) for name in MUTATIONS}
+CASES = {f"without.{name}": functools.partial(without, name) for name in {**MUTATIONS, **IN_SEEDS}}
 CASES.update({f"untouched.{name}": functools.partial(untouched, name) for name in WORKLOADS})
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 enum {
+    CLUSTER = 7,        /* blocks, of more streams than a set of points has room for */
     HINTED = 6291456,   /* a hint that never acts puts these into mapped memory (oracle.py) */
     ANCHORED = 8388608, /* a hint releases these when the range "P" ends */
 };
@@ -217,22 +218,23 @@ static void cluster(struct actor *actor)
 {
     static const uint64_t sizes[] = {2097152, 3145728};
     uint64_t bytes = sizes[actor_pick(actor, 2)];
-    struct block *blocks[4] = {NULL};
+    struct block *blocks[CLUSTER] = {NULL};
+    int count = actor_chance(actor, 30) ? CLUSTER : 4;
     struct block *large;
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < count; i++) {
         blocks[i] = block_new(actor, bytes, true);
         if (blocks[i])
             block_fill(actor, blocks[i], blocks[i]->birth);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < count; i++) {
         if (!blocks[i] || blocks[i]->kind != BLOCK_STREAM)
             continue;
         if (actor_chance(actor, 50))
             block_check(actor, blocks[i], lane_for(actor, blocks[i]));
         block_free(actor, blocks[i]);
     }
-    large = block_new(actor, 3 * bytes, true);
+    large = block_new(actor, bytes * (uint64_t)(count - 1), true);
     if (large)
         block_fill(actor, large, large->birth);
     actor->figures.clusters++;

@@ -152,7 +152,7 @@ static CUresult alloc_on_lane(
         actor->figures.pool_allocs++;
         return cu.cuMemAllocFromPoolAsync(ret_ptr, block->bytes, actor->pools[0], lane->handle);
     }
-    if (lane->kind == LANE_THREAD && actor_chance(actor, 50))
+    if (lane->kind == LANE_THREAD && actor_chance(actor, 70))
         return cu.cuMemAllocAsync_ptsz(ret_ptr, block->bytes, NULL);
     return cu.cuMemAllocAsync(ret_ptr, block->bytes, lane->handle);
 }
@@ -326,7 +326,7 @@ void block_free_plain(struct actor *actor, struct block *block)
 
 static void free_on_lane(struct actor *actor, struct block *block, struct lane *lane)
 {
-    bool per_thread = lane->kind == LANE_THREAD && actor_chance(actor, 50);
+    bool per_thread = lane->kind == LANE_THREAD && actor_chance(actor, 70);
     CUresult result;
 
     block_before_write(block, lane);

@@ -12,7 +12,7 @@ struct seed_driver cu;
 struct seed_world world = {
         .lock = PTHREAD_MUTEX_INITIALIZER, .turn_changed = PTHREAD_COND_INITIALIZER};
 
-#define SCRATCH_BYTES ((size_t)16 << 20)
+#define SCRATCH_BYTES ((size_t)32 << 20)
 
 /* ---- the driver ----------------------------------------------------------------------------- */
 

@@ -69,7 +69,7 @@ TEST(the_drivers_own_code_comes_through)
 }
 
 /* R34 */
-TEST(after_a_sticky_error_nothing_is_recycled)
+TEST(r34_after_a_sticky_error_nothing_is_recycled)
 {
     CUdeviceptr a, b;
 
