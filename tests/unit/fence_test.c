@@ -127,7 +127,7 @@ TEST(the_fence_is_put_when_the_last_asker_is_back)
     CHECK_EQ(drop(mark), 55);
 }
 
-TEST(something_freed_now_needs_a_record_that_begins_later)
+TEST(r01_something_freed_now_needs_a_record_that_begins_later)
 {
     struct fence_line line = {0};
     uint64_t early = fence_next(&line);
@@ -145,7 +145,7 @@ TEST(something_freed_now_needs_a_record_that_begins_later)
     CHECK_EQ(drop(mark), 1);
 }
 
-TEST(a_set_takes_the_maximum_of_each_stream)
+TEST(r70_a_set_takes_the_maximum_of_each_stream)
 {
     struct fence_set a = {0};
     struct fence_set b = {0};

@@ -36,7 +36,7 @@ static struct bench *roomy_bench(void)
     return tight_bench(1 * GiB, 1 * GiB);
 }
 
-TEST(the_same_stream_has_its_memory_back_at_once)
+TEST(r07_the_same_stream_has_its_memory_back_at_once)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -52,7 +52,7 @@ TEST(the_same_stream_has_its_memory_back_at_once)
     bench_end(b);
 }
 
-TEST(another_stream_has_it_when_its_point_has_passed)
+TEST(r63_another_stream_has_it_when_its_point_has_passed)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -71,7 +71,7 @@ TEST(another_stream_has_it_when_its_point_has_passed)
     bench_end(b);
 }
 
-TEST(a_free_on_another_stream_records_at_once)
+TEST(r71_a_free_on_another_stream_records_at_once)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -86,7 +86,7 @@ TEST(a_free_on_another_stream_records_at_once)
     bench_end(b);
 }
 
-TEST(a_per_thread_stream_records_in_the_free)
+TEST(r69_a_per_thread_stream_records_in_the_free)
 {
     struct bench *b = bench_new(1 * GiB);
     struct pool_free_request request = {
@@ -133,7 +133,7 @@ TEST(a_record_that_fails_in_the_free_is_made_up_for)
     bench_end(b);
 }
 
-TEST(a_wait_is_inserted_only_instead_of_passing_the_budget)
+TEST(r72_a_wait_is_inserted_only_instead_of_passing_the_budget)
 {
     struct bench *b = tight_bench(1 * GiB, 8 * MiB);
     devptr_t a = bench_alloc_on(b, 8 * MiB, 1);
@@ -161,7 +161,7 @@ TEST(a_wait_is_inserted_only_instead_of_passing_the_budget)
     bench_end(b);
 }
 
-TEST(the_reuse_attributes_are_obeyed)
+TEST(r72_the_reuse_attributes_are_obeyed)
 {
     struct pool_heap_attrs attrs;
     struct bench *b = tight_bench(1 * GiB, 8 * MiB);
@@ -197,7 +197,7 @@ TEST(the_reuse_attributes_are_obeyed)
     bench_end(b);
 }
 
-TEST(a_run_of_several_streams_waits_for_each_of_them)
+TEST(r70_a_run_of_several_streams_waits_for_each_of_them)
 {
     struct bench *b = tight_bench(1 * GiB, 8 * MiB);
     devptr_t parts[4];
@@ -219,7 +219,7 @@ TEST(a_run_of_several_streams_waits_for_each_of_them)
     bench_end(b);
 }
 
-TEST(more_streams_than_a_set_holds_are_one_full_fence)
+TEST(r70_more_streams_than_a_set_holds_are_one_full_fence)
 {
     struct bench *b = tight_bench(1 * GiB, 12 * MiB);
     devptr_t parts[6];
@@ -238,7 +238,7 @@ TEST(more_streams_than_a_set_holds_are_one_full_fence)
     bench_end(b);
 }
 
-TEST(what_is_left_of_a_run_keeps_its_own_point)
+TEST(r70_what_is_left_of_a_run_keeps_its_own_point)
 {
     struct bench *b = tight_bench(1 * GiB, 12 * MiB);
     devptr_t a = bench_alloc_on(b, 4 * MiB, 1);
@@ -274,7 +274,7 @@ TEST(a_wait_that_cannot_be_inserted_gives_everything_back)
     bench_end(b);
 }
 
-TEST(the_host_waits_only_where_the_alternative_is_a_refusal)
+TEST(r73_the_host_waits_only_where_the_alternative_is_a_refusal)
 {
     struct bench *b = bench_new(16 * MiB);
     struct pool_heap_attrs attrs;
@@ -295,7 +295,7 @@ TEST(the_host_waits_only_where_the_alternative_is_a_refusal)
     bench_end(b);
 }
 
-TEST(a_stream_block_freed_as_a_sync_one_waits_for_every_stream)
+TEST(r64_a_stream_block_freed_as_a_sync_one_waits_for_every_stream)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -465,7 +465,7 @@ TEST(free_slots_move_to_where_they_are_needed)
 
 /* ── ends ── */
 
-TEST(a_stream_is_recorded_before_it_goes)
+TEST(r05_a_stream_is_recorded_before_it_goes)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -484,7 +484,7 @@ TEST(a_stream_is_recorded_before_it_goes)
     bench_end(b);
 }
 
-TEST(a_stream_that_went_unseen_is_covered_by_a_full_fence)
+TEST(r05_a_stream_that_went_unseen_is_covered_by_a_full_fence)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
@@ -499,7 +499,7 @@ TEST(a_stream_that_went_unseen_is_covered_by_a_full_fence)
     bench_end(b);
 }
 
-TEST(a_number_that_comes_back_is_another_stream)
+TEST(r69_a_number_that_comes_back_is_another_stream)
 {
     struct bench *b = roomy_bench();
     devptr_t a = bench_alloc_on(b, 5 * MiB, 1);

@@ -3,7 +3,7 @@
 
 /* The sync entrance and what is common to both, on a fake driver: one test per promise of pool.h. */
 
-TEST(freed_block_waits_for_every_stream)
+TEST(r01_r07_freed_block_waits_for_every_stream)
 {
     struct bench *b = bench_new(1 * GiB);
     devptr_t first = bench_alloc(b, 3 * MiB);
@@ -438,7 +438,7 @@ TEST(without_leave_to_wait_nobody_waits)
     bench_end(b);
 }
 
-TEST(a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
+TEST(r06_a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
 {
     struct bench *b = bench_new(64 * MiB);
     devptr_t a = bench_alloc(b, 40 * MiB);
@@ -451,6 +451,29 @@ TEST(a_fence_that_does_not_pass_in_time_ends_in_the_drivers_refusal)
     CHECK_GE(bench_stats(b).timeouts, 1);
     b->fake->hangs = false;
     CHECK_EQ(bench_alloc(b, 40 * MiB), a);
+    bench_end(b);
+}
+
+/* One wait, and then the memory that is there: whoever has room does not wait for a device that hangs. */
+TEST(r06_growth_serves_when_a_fence_does_not_pass_in_time)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t a, c;
+
+    pool_opts_init(&opts);
+    opts.budget = 48 * MiB;
+    b = bench_new_with(1 * GiB, &opts);
+    a = bench_alloc(b, 40 * MiB);
+    fake_submit(b->fake, 2, a, 40 * MiB);
+    CHECK_EQ(bench_free(b, a), 0);
+    b->fake->hangs = true;
+    c = bench_alloc(b, 40 * MiB);
+    CHECK_NE(c, 0);
+    CHECK_NE(c, a);
+    CHECK_EQ(bench_stats(b).timeouts, 1);
+    CHECK_EQ(b->fake->waits, 1);
+    b->fake->hangs = false;
     bench_end(b);
 }
 
@@ -569,7 +592,7 @@ static uint64_t peak_of_steps(struct bench *b, bool behind, uint64_t *ret_live)
 
 /* Natively cuMemFree waits for the device, so that the peak is what is live, however far the program runs ahead. On real
  * traces pool_replay.sh compares with that; here the sizes are chosen to be hard to fit. */
-TEST(streams_that_are_a_step_behind_do_not_raise_the_peak)
+TEST(r74_streams_that_are_a_step_behind_do_not_raise_the_peak)
 {
     struct bench *prompt = bench_new(8 * GiB);
     struct bench *late = bench_new(8 * GiB);
@@ -588,7 +611,7 @@ TEST(streams_that_are_a_step_behind_do_not_raise_the_peak)
     bench_end(late);
 }
 
-TEST(a_budget_that_is_stated_is_kept_to)
+TEST(r74_a_budget_that_is_stated_is_kept_to)
 {
     struct pool_opts opts;
     struct bench *b;
