@@ -127,7 +127,7 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct out
 struct pool_free_request {
     enum entrance entrance;
     uint64_t stream; /* of a free on the stream entrance; 0 = unknown: as a sync free */
-    bool record_now; /* a per-thread default stream: nobody else can record on it later (R69) */
+    bool record_now; /* a default stream: only its thread can record on it later, or it is what blocking streams meet at (R69) */
     bool may_fence;  /* event calls are allowed; a sync free never makes one */
     bool quarantine; /* a capture is active in the block's context: never hand it out again (R12) */
 };

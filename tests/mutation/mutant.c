@@ -219,6 +219,17 @@ int __wrap_pool_new(
     return r;
 }
 
+/* Default streams seen so far, for MUTANT_DEFAULT_STREAM. */
+enum {
+    DEFAULT_STREAMS = 64
+};
+static _Atomic(uint64_t) default_streams[DEFAULT_STREAMS];
+
+static bool is_default_stream(uint64_t identity)
+{
+    return identity && atomic_load(&default_streams[identity % DEFAULT_STREAMS]) == identity;
+}
+
 int __real_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
         struct outcome *ret);
 int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
@@ -235,7 +246,8 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
         changed.entrance = ENTRANCE_STREAM;
         changed.stream = info.stream;
     }
-    changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
+    changed.record_now = request->record_now && !is_off[MUTANT_OWNER]
+            && !(is_off[MUTANT_DEFAULT_STREAM] && is_default_stream(request->stream));
     changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
     return __real_pool_free(pool, ptr, &changed, ret);
 }
@@ -291,6 +303,9 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     static _Atomic(uint64_t) first_thread_stream;
     int r = __real_stream_here(handle, per_thread_call && !is_off[MUTANT_PTSZ], ret_stream);
 
+    if (r == 0 && ret_stream->handle == CU_STREAM_LEGACY)
+        atomic_store(
+                &default_streams[ret_stream->identity % DEFAULT_STREAMS], ret_stream->identity);
     if (r == 0 && ret_stream->per_thread)
         thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
     if (r == 0 && is_off[MUTANT_STREAM])

@@ -11,11 +11,12 @@ import collections
 import concurrent.futures
 import os
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
 # pylint: disable=wrong-import-position
-from regresskit import BUILD, LIBRARY, SIM, check, fail, main, needs, run  # noqa: E402
+from regresskit import BUILD, LIBRARY, SIM, check, checksum, fail, main, needs, run  # noqa: E402
 
 PROGRAM = BUILD / "tests" / "oracle" / "oracle"
 OLD_DRIVER = BUILD / "tests" / "oracle" / "sim-12.4"
@@ -158,6 +159,40 @@ def r09_r64_what_cuda_leaves_open_is_fenced():
     floors(seeds([("late", 700, 40, MUTANT)]), ["sync_frees_of_stream_blocks", "peer_uses", "cross_stream_reuses", "pool.hits"])
 
 
+def peak(library, sched, lag):
+    """What the device has held at most, by its own books, and how often a fence of all streams was asked for."""
+    done = run(BUILD / "trainers" / "streams", "--entrance", "sync", LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, SIMCUDA_LOG="-",
+               SIMCUDA_SCHED=sched, SIMCUDA_LAG=lag, KEDGE_TRACE="off", **NO_BARRIER)
+    fences = re.search(r"^# calls cuCtxRecordEvent (\d+)", done.stdout, re.M)
+    return int(re.search(r"^# device 0 held \d+ peak (\d+)", done.stdout, re.M)[1]), int(fences[1]) if fences else 0
+
+
+def r74_the_peak_holds_when_streams_are_a_step_behind():
+    for sched, lag in (("eager", 0), ("eager", 1), ("lazy", 1), ("random", 1)):
+        native, _ = peak(None, sched, lag)
+        ours, fences = peak(LIBRARY, sched, lag)
+        print(f"{sched}, {lag} behind: {native} natively, {ours} under kedge, {fences} fences")
+        check(ours <= native * 1.05, f"{sched}, {lag} behind: {ours} bytes at the peak, {native} natively")
+        check(fences > 0, "no fence was needed, so nothing was behind")
+
+
+def sums(job):
+    """The result of one trainer under one order of late streams; seed 0: natively."""
+    trainer, entrance, seed = job
+    late = {"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": seed, "SIMCUDA_LAG": seed % 2} if seed else {}
+    done = run(BUILD / "trainers" / trainer, "--entrance", entrance, LD_PRELOAD=LIBRARY if seed else None, LD_LIBRARY_PATH=SIM,
+               KEDGE_TRACE="off", **NO_BARRIER, **late)
+    return checksum(done.stdout)
+
+
+def r93_results_are_equal_under_fifty_orders_of_late_streams():
+    jobs = [("streams", entrance, seed) for entrance in ("sync", "stream") for seed in range(1, 51)]
+    native = {entrance: sums(("streams", entrance, 0)) for entrance in ("sync", "stream")}
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as workers:
+        for job, result in zip(jobs, workers.map(sums, jobs)):
+            check(result == native[job[1]], f"{job}: {result}, natively {native[job[1]]}")
+
+
 def by_hand(name, first, number, native=""):
     total = seeds([(name, int(first), int(number), None if native else LIBRARY)])
     print("\n".join(f"{k} {v}" for k, v in total.items()))
@@ -169,4 +204,5 @@ if __name__ == "__main__":
         sys.exit(os.EX_OK)
     main(r91_seeds_are_legal_natively, r91_ten_thousand_seeds_are_legal_natively, r01_r92_two_hundred_seeds,
          r01_r92_ten_thousand_seeds, r03_r68_below_driver_12_5_an_epoch_is_a_drain, r56_hints_keep_tenants_apart,
-         r09_r64_what_cuda_leaves_open_is_fenced)
+         r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
+         r93_results_are_equal_under_fifty_orders_of_late_streams)

@@ -566,6 +566,35 @@ TEST(a_context_reset_forgets_its_memory)
     CHECK_EQ(cu->cuMemFree_v2(after), CUDA_SUCCESS);
 }
 
+/* A free on the default stream is an operation there, which every blocking stream meets. */
+TEST(r69_a_free_on_the_default_stream_joins_the_blocking_streams)
+{
+    CUstream reader = NULL, writer = NULL;
+    CUdeviceptr out, first = 0, second = 0;
+    uint64_t sum = 0;
+    CUfunction kernel;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    kernel = client_sum_kernel();
+    REQUIRE_EQ(cu->cuStreamCreate(&reader, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&writer, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    out = alloc(4096);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(out, 0, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&first, 4096, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(first, 0, 4096, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(client_sum(kernel, out, first, 4096, reader), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(first, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&second, 4096, NULL), CUDA_SUCCESS);
+    CHECK_EQ(second, first); /* else nothing is shown */
+    REQUIRE_EQ(cu->cuMemsetD8Async(second, 1, 4096, writer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(writer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoH_v2(&sum, out, sizeof sum), CUDA_SUCCESS);
+    CHECK_EQ(sum, 0);
+}
+
 TEST(r26_a_second_reset_is_noticed_like_the_first)
 {
     CUdeviceptr before[3];
