@@ -519,6 +519,8 @@ int grow_serve(struct pool *pool, struct serve *serve)
     lock_take(&pool->lock);
     ready = !serve->hinted || heap->hint != 0;
     plain = is_plain(serve);
+    if (plain && heap->kind != HEAP_PLAIN && pool->opts.mapped_only)
+        ready = false;
     if (ready) {
         pool->counters.grows++;
         heap->grows++;

@@ -79,7 +79,8 @@ struct pool_opts {
     uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
     uint32_t epoch_count;      /* or so many blocks */
     uint32_t fence_timeout_ms; /* the longest wait for one fence */
-    uint32_t mutate;           /* enum pool_mutation; tests only */
+    bool mapped_only; /* stream requests are served from mapped memory or not at all: plain segments die with a context */
+    uint32_t mutate; /* enum pool_mutation; tests only */
 };
 
 /* Fills in the defaults; pool.c says why each is what it is. */

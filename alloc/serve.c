@@ -288,10 +288,13 @@ static int serve_full(struct pool *pool, struct serve *serve)
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
     int r = grow_serve(pool, serve);
+    int again;
 
-    if (r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC)
-        return serve_full(pool, serve);
-    return r;
+    if (r != DRIVER_OUT_OF_MEMORY && r != -ENOSPC)
+        return r;
+    again = serve_full(pool, serve);
+    /* What another attempt died of is not the answer to the first. */
+    return again > 0 && r > 0 ? r : again;
 }
 
 /* Above the budget: wait for the oldest epoch before holding more (R74). */

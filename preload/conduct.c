@@ -112,6 +112,8 @@ static int start_pool(const struct config *config)
     if (trim && trim->set)
         opts.trim = (enum pool_trim)trim->number;
     opts.export_safe = placement && placement->set && placement->number == 1;
+    opts.mapped_only =
+            true; /* stream-ordered memory outlives the context that it was asked for in */
     meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }
@@ -401,6 +403,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
         return r;
     if (r > 0) {
         life_driver_said(r);
+        r = life_sticky() ? life_sticky() : r;
         if (!is_answer(request, r))
             return -EIO;
         if (r == CUDA_ERROR_OUT_OF_MEMORY)

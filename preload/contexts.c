@@ -11,6 +11,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+enum {
+    POP_TRIES = 4,
+};
+
 static struct lock contexts_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 
 /* guarded by contexts_lock: */
@@ -183,17 +187,25 @@ int context_here(struct context *ret_context)
     return r;
 }
 
+/* The stack is the program's: what was pushed goes, whatever comes in between (R27). */
+static void pop(void)
+{
+    CUcontext popped;
+
+    for (int i = 0; i < POP_TRIES && REAL(cuCtxPopCurrent_v2)(&popped) != CUDA_SUCCESS; i++)
+        ;
+}
+
 void context_note(CUcontext handle)
 {
     struct context context;
-    CUcontext popped;
 
     if (!handle || context_of_handle(handle, &context))
         return;
     if (REAL(cuCtxPushCurrent_v2)(handle) != CUDA_SUCCESS)
         return;
     (void)ask_current(handle, &context);
-    (void)REAL(cuCtxPopCurrent_v2)(&popped);
+    pop();
 }
 
 static void forget_streams_locked(uint64_t context);
@@ -271,10 +283,8 @@ int context_enter(uint64_t generation, bool *ret_pushed)
 
 void context_leave(bool pushed)
 {
-    CUcontext popped;
-
     if (pushed)
-        (void)REAL(cuCtxPopCurrent_v2)(&popped);
+        pop();
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */

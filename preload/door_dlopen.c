@@ -50,12 +50,12 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 }
 
 /* Another namespace has a libc of its own, and nothing of ours in it. */
-__attribute__((visibility("default"))) void *dlmopen(Lmid_t space, const char *file, int mode)
+__attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *file, int mode)
 {
     static _Atomic(void *) known;
     dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
 
-    if (space != LM_ID_BASE && life_is_wanted())
+    if (nsid != LM_ID_BASE && life_is_wanted())
         door_namespace(__builtin_return_address(0));
-    return real ? real(space, file, mode) : NULL;
+    return real ? real(nsid, file, mode) : NULL;
 }

@@ -19,6 +19,10 @@
 
 /* ---- quiet calls ---------------------------------------------------------------------------- */
 
+enum {
+    RESTORE_TRIES = 4,
+};
+
 /* What a call of ours must put back. */
 struct quiet {
     CUstreamCaptureMode mode;
@@ -41,8 +45,9 @@ static struct quiet quiet_begin(void)
 static int quiet_end(struct quiet *quiet, int result)
 {
     context_leave(quiet->pushed);
-    if (quiet->exchanged)
-        (void)REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode);
+    /* The thread's mode is the program's: it is put back whatever comes in between. */
+    for (int i = 0; i < RESTORE_TRIES && quiet->exchanged; i++)
+        quiet->exchanged = REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode) != CUDA_SUCCESS;
     guard_pop();
     if (result > 0)
         life_driver_said(result);
@@ -72,7 +77,7 @@ bool backend_is_sticky(int result)
 }
 
 /* The driver refuses because a capture is there: never the program's business (R14). */
-static bool is_capture_error(int result)
+bool backend_is_capture_error(int result)
 {
     return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
             && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -97,6 +102,8 @@ static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, de
     r = context_enter(context, &quiet.pushed);
     if (r == 0)
         r = (int)REAL(cuMemAlloc_v2)(&ptr, size);
+    else if (r > 0)
+        r = -EIO; /* not what the program asked: no answer to it */
     if (r == 0)
         *ret_ptr = ptr;
     return quiet_end(&quiet, r);
@@ -338,6 +345,10 @@ static int apply_to(const struct addrmap_entry *range, const CUmemAccessDesc *de
     struct quiet quiet = quiet_begin();
     int r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
 
+    /* Twice: where it does not reach, the program's peers fault. */
+    if (r != 0 && r != CUDA_ERROR_INVALID_VALUE)
+        r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
+
     r = quiet_end(&quiet, r);
     return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* unmapped meanwhile */
 }
@@ -492,7 +503,7 @@ static int fence_one(struct fence *fence, const struct context *context)
     r = (int)REAL(cuCtxRecordEvent)(context->handle, event->handle);
     if (r != 0) {
         event_put(event);
-        if (is_capture_error(r))
+        if (backend_is_capture_error(r))
             atomic_store(&refused_context, context->generation);
         return r;
     }
@@ -512,7 +523,7 @@ static int fence_all(struct fence *fence)
     for (size_t i = 0; i < n; i++) {
         int r = fence_one(fence, &list[i]);
 
-        if (is_capture_error(r))
+        if (backend_is_capture_error(r))
             return -EBUSY;
         if (r != 0 && r != -ENOENT && !is_gone(r)) /* work of a dead context counts as done (R76) */
             return r;
@@ -587,7 +598,7 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
     r = fence ? record_on(&stream, fence) : -ENOMEM;
-    if (is_capture_error(r))
+    if (backend_is_capture_error(r))
         r = -EBUSY;
     else if (is_gone(r))
         r = -ENOENT;
@@ -702,7 +713,7 @@ static int stream_wait_fence(void *self, uint64_t identity, uint64_t handle)
     }
     quiet = quiet_begin();
     r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
-    r = quiet_end(&quiet, is_capture_error(r) ? -EBUSY : r);
+    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
     stream_leave(identity);
     return r;

@@ -7,6 +7,8 @@
  * size of an array that owns its memory is computed from its description, and marked as an estimate; one that is to be
  * mapped counts nothing.
  */
+#include "preload/arrays.h"
+
 #include "preload/conduct.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -37,6 +39,11 @@ static uint64_t at_least_one(uint64_t value)
     return value ? value : 1;
 }
 
+uint64_t array_element_bytes(CUarray_format format, unsigned channels)
+{
+    return at_least_one(channels) * channel_bits(format) / 8;
+}
+
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 {
     bool layered = (desc->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
@@ -47,8 +54,8 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 
     if (__builtin_mul_overflow(bytes, height, &bytes)
             || __builtin_mul_overflow(bytes, depth, &bytes)
-            || __builtin_mul_overflow(bytes,
-                    at_least_one(desc->NumChannels) * channel_bits(desc->Format) / 8, &bytes))
+            || __builtin_mul_overflow(
+                    bytes, array_element_bytes(desc->Format, desc->NumChannels), &bytes))
         return 0;
     return bytes;
 }

@@ -190,6 +190,12 @@ static void free_quietly(CUdeviceptr ptr)
         (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
 }
 
+static bool is_about_stream(int r)
+{
+    return r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_INVALID_HANDLE
+            || r == CUDA_ERROR_CONTEXT_IS_DESTROYED || backend_is_capture_error(r);
+}
+
 /*
  * What the driver says to a free on this stream. A block of ours it does not know, so it is asked with one of its own:
  * what refuses the one (a capture that the legacy stream would join, no current context) refuses the other, and spoils
@@ -201,6 +207,8 @@ static int ask_stream(CUstream handle, bool per_thread)
     CUdeviceptr ptr = 0;
     int r = (int)real.alloc(&ptr, 1, handle);
 
+    if (r != 0 && !is_about_stream(r))
+        r = (int)real.alloc(&ptr, 1, handle);
     if (r != 0)
         return r == CUDA_ERROR_OUT_OF_MEMORY ? 0 : r;
     r = (int)real.free(ptr, handle);
@@ -219,10 +227,27 @@ static int free_beside_capture(const struct block_info *block, CUstream handle, 
     if (!REAL_HAS(cuStreamIsCapturing))
         return 0;
     r = (int)REAL(cuStreamIsCapturing)(named, &status);
+    if (r != 0) /* asked twice: what may be a failure of ours decides about memory */
+        r = (int)REAL(cuStreamIsCapturing)(named, &status);
     if (r != 0) /* a block of cuMemAlloc would be refused before the stream is looked at */
         return block->mapped ? ask_stream(handle, per_thread) : r;
     /* On a capturing stream: the driver's own answer, and the block stays. */
     return status != CU_STREAM_CAPTURE_STATUS_NONE ? -EINVAL : 0;
+}
+
+/*
+ * On a stream that we cannot name: there is none such, no context is current, or a question of ours failed. The driver says
+ * which: an address that it did not hand out it refuses last of all.
+ */
+static int free_on_unknown(CUdeviceptr ptr, CUstream handle, bool per_thread)
+{
+    struct block_info block;
+    int r = 0;
+
+    if (conduct_pool() && pool_find(conduct_pool(), ptr, &block) == 0)
+        r = block.mapped ? (int)flavour_of(per_thread).free(ptr, handle)
+                         : ask_stream(handle, per_thread);
+    return r == 0 || r == CUDA_ERROR_INVALID_VALUE ? conduct_free(ptr, ENTRANCE_STREAM, NULL) : r;
 }
 
 /* 0 done, > 0 the program's code, < 0 make the real call. */
@@ -238,11 +263,9 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
         return conduct_free(ptr, ENTRANCE_STREAM, NULL);
     r = stream_here(handle, per_thread, &stream);
     if (r > 0)
-        return -EINVAL; /* no such stream: the driver says so */
-    if (r < 0) {
-        r = ask_stream(handle, per_thread); /* no context is current */
-        return r ? r : conduct_free(ptr, ENTRANCE_STREAM, NULL);
-    }
+        r = stream_here(handle, per_thread, &stream);
+    if (r != 0)
+        return free_on_unknown(ptr, handle, per_thread);
     if (gate_captures() > 0 && is_live(ptr, &block)) {
         r = free_beside_capture(&block, handle, per_thread);
         if (r != 0)

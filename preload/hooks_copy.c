@@ -6,6 +6,7 @@
  * SUBMIT writes one such function for each symbol of the ABI, _ptds and _ptsz forms included: only the names and arguments
  * differ between them.
  */
+#include "preload/arrays.h"
 #include "preload/conduct.h"
 #include "preload/submit.h"
 
@@ -126,18 +127,46 @@ static bool touches_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, cons
     return false;
 }
 
-/* Row length and layer height are in elements whose size only the driver knows: the first byte has to do. */
-static bool operand_touches(const CUmemcpy3DOperand *operand, const char *what)
+/*
+ * Extents, row lengths and layer heights are in elements: of one byte between pointers, else of the array that is the other
+ * side. Where the driver does not say what that array is, elements are bytes, and what is looked at is too little, never
+ * too much.
+ */
+static uint64_t element_bytes(const CUDA_MEMCPY3D_BATCH_OP *op)
 {
-    return operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER
-            && conduct_touch(operand->op.ptr.ptr, 1, TOUCH_POINTER, what);
+    const CUmemcpy3DOperand *side =
+            op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? &op->src : &op->dst;
+    CUDA_ARRAY3D_DESCRIPTOR desc;
+
+    if (side->type != CU_MEMCPY_OPERAND_TYPE_ARRAY || !side->op.array.array
+            || !REAL_HAS(cuArray3DGetDescriptor_v2)
+            || REAL(cuArray3DGetDescriptor_v2)(&desc, side->op.array.array) != CUDA_SUCCESS)
+        return 1;
+    return array_element_bytes(desc.Format, desc.NumChannels);
+}
+
+static bool operand_touches(const CUmemcpy3DOperand *operand, const CUextent3D *size,
+        uint64_t element, const char *what)
+{
+    uint64_t row = operand->op.ptr.rowLength ? operand->op.ptr.rowLength : size->width;
+    uint64_t bytes;
+
+    if (operand->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+        return false;
+    bytes = extent(row * element, operand->op.ptr.layerHeight, size->width * element, size->height,
+            size->depth);
+    return conduct_touch(operand->op.ptr.ptr, bytes, TOUCH_POINTER, what);
 }
 
 static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, const char *what)
 {
-    for (size_t i = 0; ops && i < count; i++)
-        if (operand_touches(&ops[i].src, what) || operand_touches(&ops[i].dst, what))
+    for (size_t i = 0; ops && i < count; i++) {
+        uint64_t element = element_bytes(&ops[i]);
+
+        if (operand_touches(&ops[i].src, &ops[i].extent, element, what)
+                || operand_touches(&ops[i].dst, &ops[i].extent, element, what))
             return true;
+    }
     return false;
 }
 

@@ -200,6 +200,12 @@ static uint64_t round_512(uint64_t size)
     return (size + 511) & ~(uint64_t)511;
 }
 
+/* What a block takes of what is held: the driver's own blocks are not in that figure. */
+static uint64_t stored(const struct trace_block *block)
+{
+    return block->native ? 0 : round_512(block->size);
+}
+
 static void plain_event(
         struct plain *plain, const struct trace *trace, struct model_window window, uint32_t at)
 {
@@ -211,11 +217,11 @@ static void plain_event(
         plain->reserved = event->value;
     /* A block is released once, and never freed before: from then on it is only an address. */
     if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE && event->value == HINT_LIVE)
-        plain->stored_512 -= round_512(trace->blocks[event->block].size);
+        plain->stored_512 -= stored(&trace->blocks[event->block]);
     if (event->kind == TRACE_ALLOC) {
         plain->live += event->value;
         plain->live_512 += round_512(event->value);
-        plain->stored_512 += round_512(event->value);
+        plain->stored_512 += stored(&trace->blocks[event->block]);
         if (inside) {
             f->allocated += event->value;
             f->allocated_count++;
@@ -230,7 +236,7 @@ static void plain_event(
         plain->live -= event->value;
         plain->live_512 -= round_512(event->value);
         if (trace->blocks[event->block].mode != HINT_LIVE)
-            plain->stored_512 -= round_512(event->value);
+            plain->stored_512 -= stored(&trace->blocks[event->block]);
         if (inside && trace->blocks[event->block].born >= window.first) {
             f->freed += event->value;
             f->freed_count++;

@@ -44,10 +44,11 @@ struct model_figures {
     uint64_t allocated, allocated_count;
     uint64_t freed, freed_count;
     uint64_t outside_freed, outside_freed_count;
-    uint64_t peak_live;       /* of the process, in the window */
-    uint64_t peak_live_512;   /* the same with each block rounded up to 512 */
-    uint64_t peak_stored_512; /* and without what hints released: what needed storage, for E */
-    uint64_t peak_reserved;   /* held from the driver, in the window */
+    uint64_t peak_live;     /* of the process, in the window */
+    uint64_t peak_live_512; /* the same with each block rounded up to 512 */
+    /* and without what hints released and what the driver serves: what needed storage of ours, for E */
+    uint64_t peak_stored_512;
+    uint64_t peak_reserved; /* held from the driver, in the window */
     /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
     uint32_t max_at;
     struct model_second hinted; /* releases that were made (live) */

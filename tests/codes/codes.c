@@ -57,6 +57,11 @@ static uint32_t internal_fails; /* the number of the one that fails, 0 = none */
 static char internal_name[64];
 static __thread const char *own_call; /* what this thread is about to call, NULL = nothing */
 
+void codes_own(const char *name)
+{
+    own_call = name;
+}
+
 static void on_call(const char *name)
 {
     if (own_call && strcmp(own_call, name) == 0) {
@@ -363,6 +368,7 @@ static void run_op(void)
     CUcontext current = NULL;
 
     codes_here = -1; /* another thread may have destroyed it */
+    codes_own("cuCtxGetCurrent");
     if (codes_api.cuCtxGetCurrent(&current) == CUDA_SUCCESS)
         for (int i = 0; i < CONTEXTS; i++)
             if (current && state.contexts[i].alive && state.contexts[i].handle == current)

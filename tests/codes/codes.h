@@ -75,8 +75,11 @@ void journal_answer(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* A code that was seen elsewhere (in a host function) as a call of its own. */
 CUresult journal_late(const char *name, enum rule rule, CUresult got);
 
+/* The next call of this name in this thread is the program's, not one of those that --internal counts. */
+void codes_own(const char *name);
+
 /* A call that is made to put things right after a spared one: not the program's, no line. */
-#define QUIET(fn, ...) ((void)codes_api.fn(__VA_ARGS__))
+#define QUIET(fn, ...) (codes_own(#fn), (void)codes_api.fn(__VA_ARGS__))
 #define CALL(fn, ...)  (journal_before(#fn), journal_after(codes_api.fn(__VA_ARGS__)))
 
 /* ---- what there is ---- */

@@ -27,7 +27,7 @@ static void keep(CUdeviceptr ptr, size_t size, int stream, bool captured)
     int slot = free_block_slot();
     int device = -1;
 
-    (void)codes_api.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr);
+    QUIET(cuPointerGetAttribute, &device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr);
 
     if (slot >= 0)
         state.blocks[slot] = (struct block){.ptr = ptr,

@@ -204,9 +204,12 @@ static void host_function(void *data)
 
     (void)data;
     host_job.ran++;
+    codes_own("cuMemFree_v2");
     if (host_job.ptr)
         host_job.freed = codes_api.cuMemFree_v2(host_job.ptr);
+    codes_own("cuStreamQuery");
     host_job.asked = codes_api.cuStreamQuery(host_job.stream);
+    codes_own("cuMemAlloc_v2");
     host_job.got = codes_api.cuMemAlloc_v2(&ptr, 4096);
 }
 

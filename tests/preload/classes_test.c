@@ -94,7 +94,7 @@ TEST(pinned_host_memory_is_recorded_and_no_device_memory)
     (void)unlink(capture_file);
 }
 
-TEST(arrays_count_what_their_description_needs)
+static void arrays_are_in(enum memclass memclass)
 {
     CUDA_ARRAY_DESCRIPTOR flat = {
             .Width = 256, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
@@ -102,14 +102,48 @@ TEST(arrays_count_what_their_description_needs)
             .Width = 32, .Height = 16, .Depth = 8, .Format = CU_AD_FORMAT_HALF, .NumChannels = 2};
     CUarray a = NULL, b = NULL;
 
-    capture_to("array");
     client_init();
     REQUIRE_EQ(cu->cuArrayCreate_v2(&a, &flat), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuArray3DCreate_v2(&b, &deep), CUDA_SUCCESS);
-    CHECK_LIVE(MEMCLASS_ARRAY_GUESS, 256 * 64 * 16 + 32 * 16 * 8 * 4, 2);
+    CHECK_LIVE(memclass, 256 * 64 * 16 + 32 * 16 * 8 * 4, 2);
     CHECK_EQ(device_bytes(), 256 * 64 * 16 + 32 * 16 * 8 * 4);
     REQUIRE_EQ(cu->cuArrayDestroy(a), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuArrayDestroy(b), CUDA_SUCCESS);
+    CHECK_LIVE(memclass, 0, 0);
+    (void)unlink(capture_file);
+}
+
+TEST(arrays_count_what_the_driver_says)
+{
+    capture_to("array");
+    arrays_are_in(MEMCLASS_ARRAY);
+}
+
+/* As the toolkit's header has it: the question is only for arrays that are still to be mapped. */
+TEST(arrays_count_what_their_description_needs_where_the_driver_does_not_say)
+{
+    capture_to("array-guess");
+    REQUIRE(setenv("SIMCUDA_FAIL", "cuArrayGetMemoryRequirements:1+:CUDA_ERROR_INVALID_VALUE", 1)
+            == 0);
+    arrays_are_in(MEMCLASS_ARRAY_GUESS);
+    CHECK_EQ(client_calls("cuArrayGetMemoryRequirements"), 1); /* once is enough */
+}
+
+/* Each level is half of the one before in each direction that there is. */
+TEST(mipmapped_arrays_count_their_levels)
+{
+    CUDA_ARRAY3D_DESCRIPTOR desc = {
+            .Width = 256, .Height = 256, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUmipmappedArray array = NULL;
+
+    capture_to("mipmap");
+    REQUIRE(setenv("SIMCUDA_FAIL",
+                    "cuMipmappedArrayGetMemoryRequirements:1+:CUDA_ERROR_INVALID_VALUE", 1)
+            == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuMipmappedArrayCreate(&array, &desc, 3), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_ARRAY_GUESS, (256 * 256 + 128 * 128 + 64 * 64) * 16, 1);
+    REQUIRE_EQ(cu->cuMipmappedArrayDestroy(array), CUDA_SUCCESS);
     CHECK_LIVE(MEMCLASS_ARRAY_GUESS, 0, 0);
     (void)unlink(capture_file);
 }
@@ -189,6 +223,133 @@ TEST(a_handle_ends_with_its_last_reference_and_its_last_mapping)
     REQUIRE_EQ(cu->cuMemAddressFree(ptr, 8 * MB), CUDA_SUCCESS);
     CHECK_LIVE(MEMCLASS_VIRTUAL, 0, 0);
     CHECK_EQ(device_bytes(), 0);
+    (void)unlink(capture_file);
+}
+
+/* What another process (or this one) has exported is recorded when it is mapped, since only then its size is known. */
+TEST(an_imported_handle_is_imported_memory)
+{
+    CUmemAllocationProp prop = device_prop();
+    CUmemGenericAllocationHandle handle, theirs;
+    CUdeviceptr ptr = 0;
+    int fd = -1;
+
+    capture_to("shared");
+    client_init();
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    REQUIRE_EQ(cu->cuMemCreate(&handle, 4 * MB, &prop, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemExportToShareableHandle(
+                       &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemImportFromShareableHandle(
+                       &theirs, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAddressReserve(&ptr, 4 * MB, 0, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemMap(ptr, 4 * MB, 0, theirs, 0), CUDA_SUCCESS);
+    if (theirs != handle)
+        CHECK_LIVE(MEMCLASS_IMPORTED, 4 * MB, 1);
+    CHECK_LIVE(MEMCLASS_VMM, 4 * MB, 1);
+    CHECK_EQ(device_bytes(), 4 * MB);
+    REQUIRE_EQ(cu->cuMemRelease(theirs), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemUnmap(ptr, 4 * MB), CUDA_SUCCESS);
+    if (theirs != handle)
+        CHECK_LIVE(MEMCLASS_IMPORTED, 0, 0);
+    REQUIRE_EQ(cu->cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_VMM, 0, 0);
+    (void)close(fd);
+    (void)unlink(capture_file);
+}
+
+TEST(a_multicast_object_is_an_address_space)
+{
+    CUmulticastObjectProp prop;
+    CUmemGenericAllocationHandle object;
+    size_t unit = 0;
+
+    capture_to("multicast");
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    client_init();
+    memset(&prop, 0, sizeof prop);
+    prop.numDevices = 2;
+    prop.size = 2 * MB;
+    REQUIRE_EQ(cu->cuMulticastGetGranularity(&unit, &prop, CU_MULTICAST_GRANULARITY_MINIMUM),
+            CUDA_SUCCESS);
+    prop.size = 2 * unit;
+    REQUIRE_EQ(cu->cuMulticastCreate(&object, &prop), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_MULTICAST, 2 * unit, 1);
+    CHECK_EQ(device_bytes(), 0);
+    REQUIRE_EQ(cu->cuMemRelease(object), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_MULTICAST, 0, 0);
+    (void)unlink(capture_file);
+}
+
+/* ---- other interfaces and pools ------------------------------------------------------------- */
+
+TEST(external_memory_counts_with_its_import)
+{
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC import;
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer;
+    CUexternalMemory memory = NULL;
+    CUdeviceptr ptr = 0;
+    int fd = memfd_create("external", MFD_CLOEXEC);
+
+    capture_to("external");
+    REQUIRE(fd >= 0 && ftruncate(fd, (off_t)(8 * MB)) == 0);
+    client_init();
+    memset(&import, 0, sizeof import);
+    import.type = 1; /* a file descriptor */
+    import.handle.fd = fd;
+    import.size = 8 * MB;
+    REQUIRE_EQ(cu->cuImportExternalMemory(&memory, &import), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_EXTERNAL, 8 * MB, 1);
+    memset(&buffer, 0, sizeof buffer);
+    buffer.size = 4 * MB;
+    REQUIRE_EQ(cu->cuExternalMemoryGetMappedBuffer(&ptr, memory, &buffer), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_EXTERNAL, 8 * MB, 2); /* no bytes of its own */
+    CHECK_EQ(device_bytes(), 0);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_EXTERNAL, 8 * MB, 1);
+    REQUIRE_EQ(cu->cuDestroyExternalMemory(memory), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_EXTERNAL, 0, 0);
+    (void)unlink(capture_file);
+}
+
+/* Memory of an exportable pool is the driver's; a pointer of it that comes back in is imported. */
+TEST(exportable_pools_are_the_drivers_and_imported_pointers_count_nothing)
+{
+    CUmemoryPool pool = NULL, theirs = NULL;
+    CUmemPoolPtrExportData data;
+    CUdeviceptr ptr = 0, again = 0;
+    CUmemPoolProps props;
+    CUstream stream;
+    int fd = -1;
+
+    capture_to("pools");
+    client_init();
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&ptr, 3 * MB, pool, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_DRIVER, 3 * MB, 1);
+    REQUIRE_EQ(cu->cuMemPoolExportToShareableHandle(
+                       &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolExportPointer(&data, ptr), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolImportFromShareableHandle(
+                       &theirs, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolImportPointer(&again, theirs, &data), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_IMPORTED, 3 * MB, 1);
+    CHECK_EQ(device_bytes(), 3 * MB);
+    REQUIRE_EQ(cu->cuMemFreeAsync(again, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_IMPORTED, 0, 0);
+    CHECK_LIVE(MEMCLASS_DRIVER, 0, 0);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
     (void)unlink(capture_file);
 }
 

@@ -97,6 +97,18 @@
     X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0)                     \
     X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0)                                    \
     X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0)                                         \
+    X(cuMemcpy3DBatchAsync_v2, "cuMemcpy3DBatchAsync", 13000, 0)                                  \
+    X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0)                                  \
+    X(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0)                                \
+    X(cuMulticastCreate, "cuMulticastCreate", 12010, 0)                                           \
+    X(cuMulticastGetGranularity, "cuMulticastGetGranularity", 12010, 0)                           \
+    X(cuImportExternalMemory, "cuImportExternalMemory", 10000, 0)                                 \
+    X(cuExternalMemoryGetMappedBuffer, "cuExternalMemoryGetMappedBuffer", 10000, 0)               \
+    X(cuDestroyExternalMemory, "cuDestroyExternalMemory", 10000, 0)                               \
+    X(cuMemPoolExportToShareableHandle, "cuMemPoolExportToShareableHandle", 11020, 0)             \
+    X(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020, 0)         \
+    X(cuMemPoolExportPointer, "cuMemPoolExportPointer", 11020, 0)                                 \
+    X(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020, 0)                                 \
     X(cuModuleLoadData, "cuModuleLoadData", 2000, 0)                                              \
     X(cuModuleUnload, "cuModuleUnload", 2000, 0)                                                  \
     X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0)                                        \

@@ -394,6 +394,36 @@ TEST(shadow_notes_what_would_have_been_saved_and_changes_nothing)
     clean_up();
 }
 
+/* The first byte lies before the tensor, the second row in it: rows count in elements, of a byte or of the array's 16. */
+static void batches_must_be_stopped(CUdeviceptr tensor, CUdeviceptr other)
+{
+    CUDA_ARRAY_DESCRIPTOR desc = {
+            .Width = 64, .Height = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUDA_MEMCPY3D_BATCH_OP op;
+    CUstream stream = NULL;
+    CUarray array = NULL;
+
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuArrayCreate_v2(&array, &desc), CUDA_SUCCESS);
+    memset(&op, 0, sizeof op);
+    op.src.type = op.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    op.src.op.ptr.ptr = tensor - 1024;
+    op.src.op.ptr.rowLength = 1024;
+    op.dst.op.ptr.ptr = other;
+    op.extent = (CUextent3D){512, 2, 1};
+    op.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    CHECK_EQ(cu->cuMemcpy3DBatchAsync_v2(1, &op, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    op.src.op.ptr.rowLength = 64;
+    op.dst.type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+    op.dst.op.array.array = array;
+    op.dst.op.array.offset = (CUoffset3D){0, 0, 0};
+    op.extent = (CUextent3D){32, 2, 1};
+    CHECK_EQ(cu->cuMemcpy3DBatchAsync_v2(1, &op, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(client_calls("cuMemcpy3DBatchAsync_v2"), 0);
+    REQUIRE_EQ(cu->cuArrayDestroy(array), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+}
+
 static void must_be_stopped(CUdeviceptr tensor)
 {
     CUfunction sum = client_sum_kernel();
@@ -417,6 +447,7 @@ static void must_be_stopped(CUdeviceptr tensor)
     rows.WidthInBytes = 512;
     rows.Height = 2; /* the second row lies in the tensor */
     CHECK_EQ(cu->cuMemcpy2D_v2(&rows), CUDA_ERROR_INVALID_VALUE);
+    batches_must_be_stopped(tensor, other);
     CHECK_EQ(client_sum(sum, other, tensor + 8, 64, NULL), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(client_calls("cuLaunchKernel"), 0); /* none of it was made */
     CHECK_EQ(client_sum(sum, other, other + 64, 64, NULL), CUDA_SUCCESS);

@@ -10,6 +10,7 @@
 #include "preload/kedge.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,10 +40,11 @@ struct worker {
 /* Blocks that one thread allocated and another will free. */
 static _Atomic(struct tenant *) board[BOARD];
 static bool with_hints;
+static bool is_short; /* of memory: an allocation may be refused */
 
 /* What has happened, for the floors. */
 static atomic_ulong stream_allocs, sync_allocs, handed_over, contexts_ended, captures, trims,
-        callback_frees, copies, releases, refused_touches;
+        callback_frees, copies, others, releases, refused_touches, out_of_memory;
 
 static unsigned pick(struct worker *w, unsigned n)
 {
@@ -57,21 +59,26 @@ static void work_on(const struct worker *w, const struct tenant *t)
             CUDA_SUCCESS);
 }
 
+static bool got(CUresult r)
+{
+    if (is_short && r == CUDA_ERROR_OUT_OF_MEMORY)
+        atomic_fetch_add(&out_of_memory, 1);
+    else
+        CHECK_EQ(r, CUDA_SUCCESS);
+    return r == CUDA_SUCCESS;
+}
+
 static bool make(struct worker *w, struct tenant *ret)
 {
     static const size_t sizes[] = {512, 3000, 40000, 700000, 3 * MB};
     struct tenant t = {.size = sizes[pick(w, 5)], .stream = w->stream};
 
-    if (pick(w, 2)) {
+    if (pick(w, 2))
         t.stream = SIMCUDA_NO_STREAM;
-        CHECK_EQ(cu->cuMemAlloc_v2(&t.ptr, t.size), CUDA_SUCCESS);
-        atomic_fetch_add(&sync_allocs, 1);
-    } else {
-        CHECK_EQ(cu->cuMemAllocAsync(&t.ptr, t.size, w->stream), CUDA_SUCCESS);
-        atomic_fetch_add(&stream_allocs, 1);
-    }
-    if (!t.ptr)
+    if (!got(t.stream == SIMCUDA_NO_STREAM ? cu->cuMemAlloc_v2(&t.ptr, t.size)
+                                           : cu->cuMemAllocAsync(&t.ptr, t.size, w->stream)))
         return false;
+    atomic_fetch_add(t.stream == SIMCUDA_NO_STREAM ? &sync_allocs : &stream_allocs, 1);
     simcuda_witness_birth(t.ptr, t.size, t.stream);
     work_on(w, &t);
     *ret = t;
@@ -169,6 +176,83 @@ static void trim(struct worker *w)
     atomic_fetch_add(&trims, 1);
 }
 
+/* Memory that is not pooled and recorded all the same, and pools that come and go. */
+static void have_mapped_memory(void)
+{
+    CUmemAllocationProp prop = {
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr range = 0;
+
+    if (!got(cu->cuMemCreate(&handle, 2 * MB, &prop, 0)))
+        return;
+    CHECK_EQ(cu->cuMemAddressReserve(&range, 2 * MB, 0, 0, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemMap(range, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemUnmap(range, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAddressFree(range, 2 * MB), CUDA_SUCCESS);
+}
+
+static void have_a_pool(struct worker *w)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemoryPool pool;
+    CUdeviceptr ptr = 0;
+
+    CHECK_EQ(cu->cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
+    if (got(cu->cuMemAllocFromPoolAsync(&ptr, 40000, pool, w->stream))) {
+        CHECK_EQ(cu->cuMemsetD8Async(ptr, 5, 40000, w->stream), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemFreeAsync(ptr, w->stream), CUDA_SUCCESS);
+    }
+    CHECK_EQ(cu->cuMemPoolDestroy(pool), CUDA_SUCCESS);
+}
+
+/* Shown to another process that never looks. */
+static void export_one(void)
+{
+    CUdeviceptr ptr = 0;
+    CUipcMemHandle handle;
+    CUresult r;
+
+    if (!got(cu->cuMemAlloc_v2(&ptr, 2 * MB)))
+        return;
+    r = cu->cuIpcGetMemHandle(&handle, ptr);
+    CHECK(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+}
+
+static void use_other_memory(struct worker *w)
+{
+    CUdeviceptr ptr = 0;
+    void *host = NULL;
+    size_t pitch = 0;
+
+    switch (pick(w, 6)) {
+    case 0:
+        CHECK_EQ(cu->cuMemHostAlloc(&host, 40000, 0), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemFreeHost(host), CUDA_SUCCESS);
+        break;
+    case 1:
+        if (got(cu->cuMemAllocManaged(&ptr, 40000, CU_MEM_ATTACH_GLOBAL)))
+            CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+        break;
+    case 2:
+        if (got(cu->cuMemAllocPitch_v2(&ptr, &pitch, 1000, 40, 4)))
+            CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+        break;
+    case 3:
+        have_mapped_memory();
+        break;
+    case 4:
+        have_a_pool(w);
+        break;
+    default:
+        export_one();
+    }
+    atomic_fetch_add(&others, 1);
+}
+
 /* A context of this thread's own, with blocks that live and blocks that are freed when it ends. */
 static void visit_context(struct worker *w)
 {
@@ -176,10 +260,11 @@ static void visit_context(struct worker *w)
     CUdeviceptr ptr[4];
 
     REQUIRE_EQ(cu->cuCtxCreate_v2(&context, 0, w->number / 4 % 2), CUDA_SUCCESS);
-    for (int i = 0; i < 4; i++) {
-        CHECK_EQ(cu->cuMemAlloc_v2(&ptr[i], 40000), CUDA_SUCCESS);
-        CHECK_EQ(cu->cuMemsetD8_v2(ptr[i], 7, 40000), CUDA_SUCCESS);
-    }
+    for (int i = 0; i < 4; i++)
+        if (got(cu->cuMemAlloc_v2(&ptr[i], 40000)))
+            CHECK_EQ(cu->cuMemsetD8_v2(ptr[i], 7, 40000), CUDA_SUCCESS);
+        else
+            ptr[i] = 0;
     for (unsigned i = 0; i < pick(w, 5); i++)
         CHECK_EQ(cu->cuMemFree_v2(ptr[i]), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxDestroy_v2(context), CUDA_SUCCESS);
@@ -221,7 +306,8 @@ static void free_later(struct worker *w)
 {
     struct last_will will = {0, CUDA_SUCCESS};
 
-    CHECK_EQ(cu->cuMemAlloc_v2(&will.ptr, 40000), CUDA_SUCCESS);
+    if (!got(cu->cuMemAlloc_v2(&will.ptr, 40000)))
+        return;
     CHECK_EQ(cu->cuMemsetD8Async(will.ptr, 3, 40000, w->stream), CUDA_SUCCESS);
     CHECK_EQ(cu->cuLaunchHostFunc(w->stream, free_in_callback, &will), CUDA_SUCCESS);
     CHECK_EQ(cu->cuStreamSynchronize(w->stream), CUDA_SUCCESS);
@@ -239,9 +325,11 @@ static void inside_anchor(struct worker *w)
     CUresult r;
 
     KEDGE_PUSH("P");
-    CHECK_EQ(pick(w, 2) ? cu->cuMemAlloc_v2(&ptr, 8 * MB)
-                        : cu->cuMemAllocAsync(&ptr, 8 * MB, w->stream),
-            CUDA_SUCCESS);
+    if (!got(pick(w, 2) ? cu->cuMemAlloc_v2(&ptr, 8 * MB)
+                        : cu->cuMemAllocAsync(&ptr, 8 * MB, w->stream))) {
+        KEDGE_POP();
+        return;
+    }
     CHECK_EQ(cu->cuMemsetD8Async(ptr, 0x33, 4096, w->stream), CUDA_SUCCESS);
     CHECK_EQ(cu->cuStreamSynchronize(w->stream), CUDA_SUCCESS);
     KEDGE_POP();
@@ -298,6 +386,9 @@ static void one_round(struct worker *w)
         copy(w);
         break;
     case 12:
+        use_other_memory(w);
+        break;
+    case 13:
         CHECK_EQ(cu->cuStreamSynchronize(w->stream), CUDA_SUCCESS);
         break;
     default:
@@ -312,7 +403,8 @@ static void *work(void *data)
     CHECK_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
     CHECK_EQ(cu->cuStreamCreate(&w->stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     CHECK_EQ(cu->cuStreamCreate(&w->capturing, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    CHECK_EQ(cu->cuMemAlloc_v2(&w->fixed, 4096), CUDA_SUCCESS);
+    while (!got(cu->cuMemAlloc_v2(&w->fixed, 4096)))
+        (void)sched_yield();
     for (int i = 0; i < ROUNDS; i++)
         one_round(w);
     for (int i = 0; i < OWN; i++)
@@ -360,6 +452,7 @@ static void expect_floors(void)
     CHECK_GT(atomic_load(&trims), 10);
     CHECK_GT(atomic_load(&callback_frees), 10);
     CHECK_GT(atomic_load(&copies), 10);
+    CHECK_GT(atomic_load(&others), 10);
 }
 
 static void prepare(const char *what)
@@ -388,6 +481,20 @@ TEST(r36_sixteen_threads_at_every_door)
     expect_floors();
     CHECK_GT(atomic_load(&captures), 10);
     CHECK_GT(atomic_load(&contexts_ended), 3);
+    finish();
+}
+
+/* The ladder to its end, by many at once: other streams' memory, waits, trims, the driver's word. */
+TEST(r36_sixteen_threads_are_short_of_memory)
+{
+    REQUIRE(setenv("SIMCUDA_MEMORY", "160M", 1) == 0);
+    prepare("short");
+    is_short = true;
+    client_init();
+    sixteen_threads();
+    expect_floors();
+    CHECK_GT(atomic_load(&out_of_memory), 0);
+    CHECK_GT(client_calls("cuMemUnmap") + client_calls("cuMemFree"), 10); /* trims */
     finish();
 }
 

@@ -10,6 +10,7 @@ struct CUarray_st {
     CUDA_ARRAY3D_DESCRIPTOR desc;
     uint64_t base, pitch, height;
     uint64_t block; /* id: a context's end may have taken the bytes */
+    bool is_level;  /* of a mipmapped array, which it belongs to */
 };
 
 int sim_array_place(CUarray array, uint64_t *ret_base, uint64_t *ret_pitch, uint64_t *ret_height)
@@ -58,7 +59,7 @@ static int create(struct CUctx_st *ctx, CUarray *ret_array, const CUDA_ARRAY3D_D
     if (r)
         return r;
     array = sim_new(sizeof(*array));
-    *array = (struct CUarray_st){*desc, base, pitch, height, sim_ledger_find(base)->id};
+    *array = (struct CUarray_st){*desc, base, pitch, height, sim_ledger_find(base)->id, false};
     sim_handle_add(array, SIM_KIND_ARRAY);
     *ret_array = array;
     return 0;
@@ -116,26 +117,201 @@ CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret_desc, CUarray ar
     return sim_leave(&call, r);
 }
 
+/* Waits for the context's work, as every free of device memory does. */
+static void destroy(CUarray array)
+{
+    struct sim_block *block = sim_ledger_find(array->base);
+    uint64_t id = array->block;
+
+    sim_handle_remove(array);
+    if (block && block->id == id)
+        sim_queue_demand_context(block->ctx);
+    block = sim_ledger_find(array->base);
+    if (block && block->id == id)
+        sim_memory_release(block);
+    free(array);
+}
+
 CUresult cuArrayDestroy(CUarray array)
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
 
-    if (r == 0 && !sim_handle_is(array, SIM_KIND_ARRAY))
+    if (r == 0 && (!sim_handle_is(array, SIM_KIND_ARRAY) || array->is_level))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        destroy(array);
+    return sim_leave(&call, r);
+}
+
+/* ---- arrays of several levels, each half of the one before ---- */
+
+struct CUmipmappedArray_st {
+    unsigned count;
+    CUarray levels[21]; /* of at most 1 << 20 elements a side */
+};
+
+static size_t half(size_t extent)
+{
+    return extent > 1 ? extent / 2 : extent;
+}
+
+static int create_mipmapped(struct CUctx_st *ctx, CUmipmappedArray *ret_array,
+        const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned count)
+{
+    CUDA_ARRAY3D_DESCRIPTOR level;
+    CUmipmappedArray array;
+    unsigned most = 1;
+    int r = 0;
+
+    if (!ret_array || !desc || count == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t side = desc->Width | desc->Height | desc->Depth; side > 1; side /= 2)
+        most++;
+    array = sim_new(sizeof(*array));
+    level = *desc;
+    for (; r == 0 && array->count < (count < most ? count : most) && array->count < 21;) {
+        r = create(ctx, &array->levels[array->count], &level);
+        if (r)
+            break;
+        array->levels[array->count++]->is_level = true;
+        level.Width = half(level.Width);
+        level.Height = half(level.Height);
+        level.Depth = half(level.Depth);
+    }
+    if (r) {
+        while (array->count)
+            destroy(array->levels[--array->count]);
+        free(array);
+        return r;
+    }
+    sim_handle_add(array, SIM_KIND_MIPMAPPED);
+    *ret_array = array;
+    return 0;
+}
+
+CUresult cuMipmappedArrayCreate(
+        CUmipmappedArray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
+
+    if (r == 0)
+        r = create_mipmapped(call.ctx, ret_array, desc, count);
+    return sim_leave(&call, r);
+}
+
+CUresult cuMipmappedArrayGetLevel(CUarray *ret_array, CUmipmappedArray array, unsigned int level)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && !sim_handle_is(array, SIM_KIND_MIPMAPPED))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0 && (!ret_array || level >= array->count))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_array = array->levels[level];
+    return sim_leave(&call, r);
+}
+
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
+
+    if (r == 0 && !sim_handle_is(array, SIM_KIND_MIPMAPPED))
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0) {
-        struct sim_block *block = sim_ledger_find(array->base);
-        uint64_t id = array->block;
         sim_handle_remove(array);
-        if (block && block->id == id)
-            sim_queue_demand_context(block->ctx);
-        block = sim_ledger_find(array->base);
-        if (block && block->id == id)
-            sim_memory_release(block);
+        while (array->count)
+            destroy(array->levels[--array->count]);
         free(array);
     }
     return sim_leave(&call, r);
 }
+
+/* ---- what they need, and what they are not ---- */
+
+static uint64_t bytes_of(const struct CUarray_st *array)
+{
+    return array->pitch * array->height * (array->desc.Depth ? array->desc.Depth : 1);
+}
+
+static int valid(CUdevice device)
+{
+    return device >= 0 && device < sim_config.devices ? 0 : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuArrayGetMemoryRequirements(
+        CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs, CUarray array, CUdevice device)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && !sim_handle_is(array, SIM_KIND_ARRAY))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        r = ret_needs ? valid(device) : CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_needs = (CUDA_ARRAY_MEMORY_REQUIREMENTS){
+                .size = (size_t)sim_round(bytes_of(array), SIM_ALIGN), .alignment = SIM_ALIGN};
+    return sim_leave(&call, r);
+}
+
+CUresult cuMipmappedArrayGetMemoryRequirements(
+        CUDA_ARRAY_MEMORY_REQUIREMENTS *ret_needs, CUmipmappedArray array, CUdevice device)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+    uint64_t bytes = 0;
+
+    if (r == 0 && !sim_handle_is(array, SIM_KIND_MIPMAPPED))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        r = ret_needs ? valid(device) : CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; r == 0 && i < array->count; i++)
+        bytes += sim_round(bytes_of(array->levels[i]), SIM_ALIGN);
+    if (r == 0)
+        *ret_needs = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = bytes, .alignment = SIM_ALIGN};
+    return sim_leave(&call, r);
+}
+
+/* None is sparse and none has planes: the code for arrays without. */
+static CUresult refuse(const char *name, const void *array, enum sim_kind kind)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, name, SIM_NEED_CONTEXT);
+
+    if (r == 0)
+        r = sim_handle_is(array, kind) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *ret_properties, CUarray array)
+{
+    (void)ret_properties;
+    return refuse(__func__, array, SIM_KIND_ARRAY);
+}
+
+CUresult cuMipmappedArrayGetSparseProperties(
+        CUDA_ARRAY_SPARSE_PROPERTIES *ret_properties, CUmipmappedArray array)
+{
+    (void)ret_properties;
+    return refuse(__func__, array, SIM_KIND_MIPMAPPED);
+}
+
+CUresult cuArrayGetPlane(CUarray *ret_plane, CUarray array, unsigned int plane)
+{
+    (void)ret_plane;
+    (void)plane;
+    return refuse(__func__, array, SIM_KIND_ARRAY);
+}
+
+/* Only sparse arrays are mapped piece by piece; the device's attribute says that there are none. */
+SIM_STREAM_CALL(cuMemMapArrayAsync, SIM_NEED_CONTEXT,
+        (CUarrayMapInfo * list, unsigned int count, CUstream handle),
+        !list || count == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED)
 
 /* ---- copies of one dimension from and to arrays ---- */
 

@@ -86,7 +86,7 @@ static int read_word(const char *name, const char *const *words, const char *acc
 
 void sim_config_read(void)
 {
-    static const char *const schedules[] = {"eager", "lazy", "random", NULL};
+    static const char *const schedules[] = {"eager", "lazy", "random", "timed", NULL};
     static const char *const switches[] = {"off", "on", NULL};
     static const char *const faults[] = {"sticky", "segv", NULL};
     uint64_t devices = 1;
@@ -100,9 +100,13 @@ void sim_config_read(void)
     read_number("SIMCUDA_VERSION", 11080, SIM_DRIVER_VERSION, "a version as 12040", &version);
     sim_config.version = (int)version;
     read_number("SIMCUDA_SEED", 0, UINT64_MAX, "a number", &sim_config.seed);
+    read_number("SIMCUDA_BANDWIDTH", 1, (uint64_t)1 << 50, "bytes a second, as 25G",
+            &sim_config.bandwidth);
+    read_number("SIMCUDA_COMPUTE", 1, (uint64_t)1 << 50, "bytes a second, as 1500G",
+            &sim_config.compute);
     read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps", &sim_config.lag);
     sim_config.schedule = (enum sim_schedule)read_word(
-            "SIMCUDA_SCHED", schedules, "eager, lazy or random", SIM_SCHEDULE_EAGER);
+            "SIMCUDA_SCHED", schedules, "eager, lazy, random or timed", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off", 1) == 1;
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));

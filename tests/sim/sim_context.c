@@ -286,19 +286,6 @@ CUresult cuCtxCreate_v2(CUcontext *ret_ctx, unsigned int flags, CUdevice device)
     return sim_leave(&call, r);
 }
 
-CUresult cuCtxCreate_v3(CUcontext *ret_ctx, CUexecAffinityParam *affinities, int count,
-        unsigned int flags, CUdevice device)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && (affinities || count))
-        r = CUDA_ERROR_NOT_SUPPORTED;
-    if (r == 0)
-        r = create(ret_ctx, flags, device);
-    return sim_leave(&call, r);
-}
-
 CUresult cuCtxCreate_v4(
         CUcontext *ret_ctx, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {
@@ -326,6 +313,59 @@ static int destroy(CUcontext handle)
     if (me->depth && me->stack[me->depth - 1] == ctx)
         me->depth--;
     return 0;
+}
+
+/* With an affinity to few multiprocessors: there are none to be few of. */
+CUresult cuCtxCreate_v3(CUcontext *ret_ctx, CUexecAffinityParam *params, int params_count,
+        unsigned int flags, CUdevice device)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (params || params_count))
+        r = CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    if (r == 0)
+        r = create(ret_ctx, flags, device);
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *ret_param, CUexecAffinityType type)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_param || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+}
+
+/* How programs of CUDA 3 shared a context: a count, and the last one destroys it. */
+CUresult cuCtxAttach(CUcontext *ret_ctx, unsigned int flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (!ret_ctx || flags))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        call.ctx->attached++;
+        *ret_ctx = call.ctx;
+    }
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxDetach(CUcontext ctx)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0 && (ctx != call.ctx || (ctx->primary && !ctx->attached)))
+        r = CUDA_ERROR_INVALID_CONTEXT; /* the reference: the current one only */
+    if (r == 0 && ctx->attached)
+        ctx->attached--;
+    else if (r == 0)
+        r = destroy(ctx);
+    return sim_leave(&call, r);
 }
 
 CUresult cuCtxDestroy(CUcontext ctx)

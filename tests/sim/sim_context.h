@@ -21,6 +21,7 @@ struct CUctx_st {
     /* guarded by the lock */
     unsigned flags;
     unsigned retained; /* primary: cuDevicePrimaryCtxRetain */
+    unsigned attached; /* others: cuCtxAttach */
     bool alive;
     uint64_t id;     /* new at each life */
     CUresult sticky; /* what every call returns from now on */

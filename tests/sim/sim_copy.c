@@ -105,6 +105,9 @@ static struct sim_op *make_copy(const char *name, const struct copy *copy, bool 
     *made = *copy;
     made->staged = staged;
     op->run = run_copy;
+    op->engine = is_host(copy->dst.addr) ? SIM_ENGINE_OUT
+            : is_host(copy->src.addr)    ? SIM_ENGINE_IN
+                                         : SIM_ENGINE_COMPUTE;
     for (uint64_t z = 0; staged && z < copy->depth; z++)
         for (uint64_t y = 0; y < copy->height; y++)
             memcpy((char *)(made + 1) + (z * copy->height + y) * copy->width,
@@ -115,6 +118,14 @@ static struct sim_op *make_copy(const char *name, const struct copy *copy, bool 
     if (!staged)
         declare(op, copy, &copy->src, false);
     return op;
+}
+
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: nothing that touches such memory returns before it is done. */
+static bool is_synchronous(uint64_t addr)
+{
+    const struct sim_block *block = sim_ledger_find(addr);
+
+    return block && block->sync_memops;
 }
 
 static int submit_copy(const char *name, struct CUstream_st *stream, struct copy copy,
@@ -132,7 +143,8 @@ static int submit_copy(const char *name, struct CUstream_st *stream, struct copy
     r = sim_stream_submit(stream, make_copy(name, &copy, from_pageable && !capturing));
     if (r || capturing)
         return r;
-    if (to_pageable || (waiting == SIM_COPY_AS_HOST && touches_host && !from_pageable))
+    if (to_pageable || is_synchronous(copy.dst.addr) || is_synchronous(copy.src.addr)
+            || (waiting == SIM_COPY_AS_HOST && touches_host && !from_pageable))
         return sim_stream_wait(stream);
     return 0;
 }
@@ -540,6 +552,7 @@ static int make_set(const char *name, int device, struct set set, struct sim_op 
     op = sim_op_new(name, sizeof(set));
     memcpy(op->payload, &set, sizeof(set));
     op->run = run_set;
+    op->engine = SIM_ENGINE_COMPUTE;
     sim_op_range(op, device, SIM_SIDE_COPY, set.addr, set.width * set.element, true);
     op->ranges[0].pitch = set.pitch;
     op->ranges[0].rows = set.height;
@@ -558,7 +571,9 @@ static int submit_set(const char *name, struct CUstream_st *stream, struct set s
     if (r)
         return r;
     sim_stats.copies++;
-    return sim_stream_submit(stream, op);
+    bool capturing = stream->capture != NULL;
+    r = sim_stream_submit(stream, op);
+    return r || capturing || !is_synchronous(set.addr) ? r : sim_stream_wait(stream);
 }
 
 int sim_copy_make_set(

@@ -40,6 +40,7 @@ enum sim_schedule {
     SIM_SCHEDULE_EAGER,
     SIM_SCHEDULE_LAZY,
     SIM_SCHEDULE_RANDOM,
+    SIM_SCHEDULE_TIMED,
     SIM_SCHEDULE_COUNT
 };
 
@@ -53,6 +54,8 @@ struct sim_config {
     uint64_t lag;
     bool oracle;
     bool fault_segv;
+    uint64_t bandwidth; /* bytes a second of a copy engine; 0: copies take no time */
+    uint64_t compute;   /* the same of kernels, sets and copies within the device */
 };
 
 extern struct sim_config sim_config;
@@ -138,6 +141,8 @@ enum sim_kind {
     SIM_KIND_NODE,
     SIM_KIND_EXEC,
     SIM_KIND_ARRAY,
+    SIM_KIND_MIPMAPPED,
+    SIM_KIND_EXTERNAL,
     SIM_KIND_COUNT
 };
 

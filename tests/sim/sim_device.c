@@ -94,6 +94,50 @@ CUresult cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice device)
     DEVICE_CALL(device, ret_bytes, *ret_bytes = (size_t)sim_config.memory);
 }
 
+CUresult cuDeviceGetExecAffinitySupport(int *ret_support, CUexecAffinityType type, CUdevice device)
+{
+    (void)type;
+    DEVICE_CALL(device, ret_support, *ret_support = 0);
+}
+
+CUresult cuDeviceGetTexture1DLinearMaxWidth(
+        size_t *ret_width, CUarray_format format, unsigned channels, CUdevice device)
+{
+    (void)format;
+    (void)channels;
+    DEVICE_CALL(device, ret_width, *ret_width = (size_t)1 << 28);
+}
+
+CUresult cuDeviceGetProperties(CUdevprop *ret_properties, CUdevice device)
+{
+    DEVICE_CALL(device, ret_properties,
+            *ret_properties = ((CUdevprop){.maxThreadsPerBlock = 1024,
+                    .maxThreadsDim = {1024, 1024, 64},
+                    .maxGridSize = {2147483647, 65535, 65535},
+                    .sharedMemPerBlock = 49152,
+                    .totalConstantMemory = 65536,
+                    .SIMDWidth = 32,
+                    .memPitch = 2147483647,
+                    .regsPerBlock = 65536,
+                    .clockRate = 1410000,
+                    .textureAlign = 512}));
+}
+
+/* What other devices wrote is there when it is written. */
+CUresult cuFlushGPUDirectRDMAWrites(
+        CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0
+            && (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX
+                    || (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER
+                            && scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r);
+}
+
 CUresult cuDeviceComputeCapability(int *ret_major, int *ret_minor, CUdevice device)
 {
     DEVICE_CALL(device, ret_major && ret_minor, *ret_major = 8; *ret_minor = 0);
@@ -169,6 +213,8 @@ static const struct {
         {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
         {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
         {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 1},
         {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
         {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},

@@ -3,19 +3,14 @@
 
 #include "tests/sim/sim_capture.h"
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_pool.h"
+#include "tests/sim/sim_time.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
+#include <unistd.h>
 
 static void forget_record(struct CUevent_st *event)
 {
@@ -37,6 +32,8 @@ static void close_event(struct CUevent_st *event)
         link = &(*link)->next;
     *link = event->next;
     forget_record(event);
+    if (event->shared)
+        close(event->shared_fd);
     sim_handle_remove(event);
     free(event);
 }
@@ -47,21 +44,25 @@ void sim_event_end_context(struct CUctx_st *ctx)
         close_event(ctx->events);
 }
 
-static int create(struct CUctx_st *ctx, CUevent *ret_event, unsigned flags)
+struct CUevent_st *sim_event_open(struct CUctx_st *ctx, unsigned flags)
 {
-    struct CUevent_st *event;
+    struct CUevent_st *event = sim_new(sizeof(*event));
 
-    if (!ret_event || flags > 7)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))
-        return CUDA_ERROR_INVALID_VALUE;
-    event = sim_new(sizeof(*event));
     event->ctx = ctx;
     event->flags = flags;
     event->next = ctx->events;
     ctx->events = event;
     sim_handle_add(event, SIM_KIND_EVENT);
-    *ret_event = event;
+    return event;
+}
+
+static int create(struct CUctx_st *ctx, CUevent *ret_event, unsigned flags)
+{
+    if (!ret_event || flags > 7)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_event = sim_event_open(ctx, flags);
     return 0;
 }
 
@@ -108,22 +109,43 @@ CUresult cuEventDestroy_v2(CUevent event)
 struct stamp {
     struct CUevent_st *event; /* may be gone when this runs */
     uint64_t record;
+    struct sim_ipc_event *shared;
+    uint64_t shared_number;
 };
+
+/* Records of several processes: the latest that is done counts. */
+static void shared_done(struct sim_ipc_event *shared, uint64_t number)
+{
+    uint64_t was = atomic_load(&shared->done);
+
+    while (was < number && !atomic_compare_exchange_weak(&shared->done, &was, number))
+        ;
+}
+
+static bool shared_is_done(const struct CUevent_st *event)
+{
+    return !event->shared
+            || atomic_load(&event->shared->done) >= atomic_load(&event->shared->recorded);
+}
 
 static CUresult run_stamp(struct sim_op *op)
 {
     const struct stamp *stamp = (const struct stamp *)op->payload;
 
     if (sim_handle_is(stamp->event, SIM_KIND_EVENT) && stamp->event->record == stamp->record)
-        stamp->event->time_ns = now_ns();
+        stamp->event->time_ns = sim_time_is_virtual() ? op->end_ns : sim_time_now();
+    if (stamp->shared)
+        shared_done(stamp->shared, stamp->shared_number);
     return CUDA_SUCCESS;
 }
 
 struct sim_op *sim_event_make_record(struct CUevent_st *event)
 {
-    struct stamp stamp = {event, event->record + 1};
+    struct stamp stamp = {.event = event, .record = event->record + 1, .shared = event->shared};
     struct sim_op *op = sim_op_new("cuEventRecord", sizeof(stamp));
 
+    if (event->shared)
+        stamp.shared_number = atomic_fetch_add(&event->shared->recorded, 1) + 1;
     memcpy(op->payload, &stamp, sizeof(stamp));
     op->run = run_stamp;
     return op;
@@ -159,6 +181,8 @@ static int record(struct CUstream_st *stream, CUevent event, unsigned flags)
     r = sim_stream_submit(stream, sim_event_make_record(event));
     if (r == 0)
         sim_event_recorded(event, stream->queue);
+    if (r == 0 && event->shared)
+        sim_queue_demand_clock(&event->points);
     return r;
 }
 
@@ -190,6 +214,8 @@ static int record_context(CUcontext handle, CUevent event)
         return (int)ctx->sticky;
     if (!sim_handle_is(event, SIM_KIND_EVENT) || event->ctx != ctx)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (event->shared)
+        return CUDA_ERROR_NOT_SUPPORTED; /* an operation would have to stand for it */
     r = sim_capture_conflicts_with_context(ctx);
     if (r)
         return r;
@@ -197,7 +223,7 @@ static int record_context(CUcontext handle, CUevent event)
     sim_stats.context_records++;
     event->recorded = true;
     sim_queue_context_points(ctx, &event->points, &event->known);
-    event->time_ns = now_ns();
+    event->time_ns = sim_time_now();
     return 0;
 }
 
@@ -209,6 +235,32 @@ CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event)
     if (r == 0)
         r = record_context(ctx, event);
     return sim_leave(&call, r);
+}
+
+/* An operation that waits for the latest record in whatever process it was made. */
+static bool shared_record_is_done(struct sim_op *op)
+{
+    const struct stamp *stamp = (const struct stamp *)op->payload;
+
+    return atomic_load(&stamp->shared->done) >= stamp->shared_number;
+}
+
+static CUresult run_shared_wait(struct sim_op *op)
+{
+    (void)op;
+    return CUDA_SUCCESS;
+}
+
+struct sim_op *sim_event_make_shared_wait(const struct CUevent_st *event)
+{
+    struct stamp stamp = {.shared = event->shared};
+    struct sim_op *op = sim_op_new("cuStreamWaitEvent", sizeof(stamp));
+
+    stamp.shared_number = atomic_load(&event->shared->recorded);
+    memcpy(op->payload, &stamp, sizeof(stamp));
+    op->run = run_shared_wait;
+    op->is_ready = shared_record_is_done;
+    return op;
 }
 
 static int wait_context(CUcontext handle, CUevent event)
@@ -260,6 +312,8 @@ CUresult cuEventQuery(CUevent event)
         r = usable(event);
     if (r == 0 && !sim_clock_is_done(&event->points) && !sim_queue_not_ready(&event->points))
         r = CUDA_ERROR_NOT_READY;
+    if (r == 0 && sim_handle_is(event, SIM_KIND_EVENT) && !shared_is_done(event))
+        r = CUDA_ERROR_NOT_READY;
     return sim_leave(&call, r);
 }
 
@@ -274,6 +328,8 @@ CUresult cuEventSynchronize(CUevent event)
         struct CUctx_st *ctx = event->ctx;
         sim_stats.synchronizes++;
         sim_queue_demand_clock(&event->points);
+        while (sim_handle_is(event, SIM_KIND_EVENT) && !shared_is_done(event))
+            sim_sleep(2); /* the other process is at it */
         sim_pool_synchronized();
         r = (int)ctx->sticky;
     }

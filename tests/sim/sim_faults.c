@@ -2,6 +2,7 @@
 #include "tests/sim/sim_faults.h"
 
 #include "tests/sim/sim_config.h"
+#include "tests/sim/sim_time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,7 @@ CUresult sim_faults_count(const char *name, bool *ret_sticky)
             code = injected(plain, row->calls, ret_sticky);
     }
     sim_stats.cost_ns += cost;
+    sim_time_charge(cost);
     return code ? code : asked_for(name);
 }
 

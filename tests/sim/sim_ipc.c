@@ -2,9 +2,11 @@
 #include "tests/sim/sim_ipc.h"
 
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_event.h"
 #include "tests/sim/sim_va.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,25 +135,32 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 
 /* ---- the other process ---- */
 
-static int map_foreign(const struct ipc_handle *handle, uint64_t *ret_addr)
+int sim_ipc_map(int pid, int other_fd, uint64_t bytes, uint64_t *ret_addr)
 {
     char path[64];
     int fd, r = CUDA_ERROR_INVALID_VALUE;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->pid, handle->fd);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, other_fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return r;
-    uint64_t addr = sim_va_take(handle->bytes, SIM_GRANULE);
-    if (addr && sim_va_map(addr, handle->bytes, fd, 0) == 0
-            && sim_va_protect(addr, handle->bytes, PROT_READ | PROT_WRITE) == 0) {
+    uint64_t addr = sim_va_take(bytes, SIM_GRANULE);
+    if (addr && sim_va_map(addr, bytes, fd, 0) == 0
+            && sim_va_protect(addr, bytes, PROT_READ | PROT_WRITE) == 0) {
         *ret_addr = addr;
         r = 0;
     } else if (addr) {
-        sim_va_give(addr, handle->bytes);
+        sim_va_give(addr, bytes);
     }
     close(fd);
     return r;
+}
+
+int sim_ipc_file_of(uint64_t base, uint64_t bytes)
+{
+    const struct shared *shared = share(base, bytes);
+
+    return shared ? shared->fd : -1;
 }
 
 static struct sim_block *find_opened(const struct CUctx_st *ctx, const struct ipc_handle *handle)
@@ -182,7 +191,7 @@ static int open_handle(
         return CUDA_ERROR_INVALID_DEVICE;
     block = find_opened(ctx, &handle);
     if (!block) {
-        r = map_foreign(&handle, &base);
+        r = sim_ipc_map(handle.pid, handle.fd, handle.bytes, &base);
         if (r)
             return r;
         block = sim_ledger_add((struct sim_block){.addr = base + handle.offset,
@@ -234,7 +243,9 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
     int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
     struct sim_block *block = r ? NULL : sim_ledger_find(ptr);
 
-    if (r == 0 && (!block || block->kind != SIM_BLOCK_IMPORTED || block->addr != ptr))
+    if (r == 0
+            && (!block || block->kind != SIM_BLOCK_IMPORTED || block->addr != ptr
+                    || !block->shared_base))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0) {
         struct CUctx_st *ctx = block->ctx;
@@ -246,15 +257,107 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
     return sim_leave(&call, r);
 }
 
-/* Events do not cross processes here; the capability is not claimed by any event. */
+/* ---- events ---- */
+
+#define IPC_EVENT_MAGIC 0x53494d4344554531U
+
+struct ipc_event_handle {
+    uint64_t magic;
+    int32_t pid;
+    int32_t fd;
+    uint64_t flags;
+};
+
+_Static_assert(sizeof(struct ipc_event_handle) <= sizeof(CUipcEventHandle), "64 bytes");
+
+static struct sim_ipc_event *map_event(int fd)
+{
+    void *at = mmap(NULL, SIM_HOST_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* The event gets a page that other processes can map too. */
+static int share_event(CUevent event)
+{
+    int fd = memfd_create("simcuda-event", MFD_CLOEXEC);
+
+    if (fd < 0 || ftruncate(fd, (off_t)SIM_HOST_PAGE))
+        goto undo_fd;
+    event->shared = map_event(fd);
+    if (!event->shared)
+        goto undo_fd;
+    event->shared_fd = fd;
+    if (event->recorded) {
+        event->shared_number = 1;
+        atomic_store(&event->shared->recorded, 1);
+        atomic_store(&event->shared->done, sim_clock_is_done(&event->points));
+    }
+    return 0;
+
+undo_fd:
+    if (fd >= 0)
+        close(fd);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* What is behind the record at last has to run by itself: other processes cannot ask for it. */
+static int get_event_handle(CUipcEventHandle *ret_handle, CUevent event)
+{
+    struct ipc_event_handle handle;
+    int r = 0;
+
+    if (!sim_handle_is(event, SIM_KIND_EVENT) || !(event->flags & CU_EVENT_INTERPROCESS))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!ret_handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_queue_demand_clock(&event->points);
+    if (!sim_handle_is(event, SIM_KIND_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!event->shared)
+        r = share_event(event);
+    if (r)
+        return r;
+    handle = (struct ipc_event_handle){
+            .magic = IPC_EVENT_MAGIC, .pid = getpid(), .fd = event->shared_fd};
+    memset(ret_handle, 0, sizeof(*ret_handle));
+    memcpy(ret_handle, &handle, sizeof(handle));
+    return 0;
+}
+
+static int open_event(struct CUctx_st *ctx, CUevent *ret_event, const CUipcEventHandle *from)
+{
+    struct ipc_event_handle handle;
+    struct sim_ipc_event *shared = NULL;
+    char path[64];
+
+    memcpy(&handle, from, sizeof(handle));
+    if (!ret_event || handle.magic != IPC_EVENT_MAGIC)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (handle.pid == getpid())
+        return CUDA_ERROR_INVALID_CONTEXT;
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle.pid, handle.fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        shared = map_event(fd);
+    if (fd >= 0 && !shared)
+        close(fd);
+    if (!shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_event = sim_event_open(ctx, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
+    (*ret_event)->shared = shared;
+    (*ret_event)->shared_fd = fd;
+    return 0;
+}
+
 CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event)
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
-    if (r == 0 && (!ret_handle || !sim_handle_is(event, SIM_KIND_EVENT)))
-        r = CUDA_ERROR_INVALID_HANDLE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+    if (r == 0)
+        r = get_event_handle(ret_handle, event);
+    return sim_leave(&call, r);
 }
 
 CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
@@ -262,8 +365,7 @@ CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
-    (void)handle;
-    if (r == 0 && !ret_event)
-        r = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+    if (r == 0)
+        r = open_event(call.ctx, ret_event, &handle);
+    return sim_leave(&call, r);
 }

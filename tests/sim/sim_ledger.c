@@ -50,6 +50,7 @@ void sim_ledger_remove(struct sim_block *block)
         if (block->next_of_context)
             block->next_of_context->link_of_context = block->link_of_context;
     }
+    free(block->advice);
     free(block);
 }
 

@@ -28,6 +28,13 @@ enum sim_block_kind {
 struct sim_physical;
 struct sim_piece;
 
+/* What cuMemAdvise and cuMemPrefetchAsync said of 2 MiB of managed memory. */
+struct sim_advice {
+    bool read_mostly;
+    CUmemLocation preferred, prefetched; /* type 0: nowhere */
+    uint32_t accessed_by;                /* one bit per device, the highest: the host */
+};
+
 struct sim_block {
     /* fixed while it is in the table */
     uint64_t addr, size;
@@ -40,11 +47,18 @@ struct sim_block {
     /* as its kind needs it */
     struct sim_physical *physical; /* MAPPED */
     uint64_t physical_offset;
+    struct sim_multicast *multicast; /* MAPPED: through such an object, NULL: not */
+    uint64_t multicast_offset;
     struct sim_piece *piece; /* ORDERED, GRAPH: asked whether it is alive */
     uint16_t readable;       /* MAPPED: one bit per device */
     uint16_t writable;
-    uint64_t shared_base; /* IMPORTED: the exporter's block in this process */
-    unsigned opened;      /* IMPORTED */
+    uint64_t shared_base;      /* IMPORTED: the exporter's block in this process */
+    unsigned opened;           /* IMPORTED */
+    bool from_pool;            /* IMPORTED: cuMemPoolImportPointer, freed as pool memory is */
+    bool external;             /* IMPORTED: a buffer of external memory, freed by cuMemFree */
+    struct sim_advice *advice; /* MANAGED: per 2 MiB; NULL: none was given */
+    unsigned host_flags;       /* HOST: as it was allocated or registered */
+    bool sync_memops;          /* copies and sets that touch it have the host wait */
     struct sim_block *next_of_context, **link_of_context;
 };
 

@@ -257,7 +257,11 @@ static int free_block(CUdeviceptr ptr)
             return r;
         return sim_pool_free_now(block->piece);
     }
-    if (block->kind != SIM_BLOCK_PLAIN && block->kind != SIM_BLOCK_MANAGED)
+    if (block->from_pool) {
+        sim_ipc_release(block);
+        return 0;
+    }
+    if (block->kind != SIM_BLOCK_PLAIN && block->kind != SIM_BLOCK_MANAGED && !block->external)
         return CUDA_ERROR_INVALID_VALUE;
     if (block->ctx->sticky)
         return (int)block->ctx->sticky;
@@ -267,7 +271,10 @@ static int free_block(CUdeviceptr ptr)
     block = block_at(ptr); /* another thread may have freed it while the lock was away */
     if (!block || block->id != id)
         return CUDA_ERROR_INVALID_VALUE;
-    sim_memory_release(block);
+    if (block->external)
+        sim_ipc_release(block);
+    else
+        sim_memory_release(block);
     return ctx->alive ? (int)ctx->sticky : 0;
 }
 
@@ -377,7 +384,8 @@ static int host_alloc(struct CUctx_st *ctx, void **ret_at, size_t size, unsigned
             .kind = SIM_BLOCK_HOST,
             .device = -1,
             .ctx = ctx,
-            .va_size = length});
+            .va_size = length,
+            .host_flags = flags});
     *ret_at = at;
     return 0;
 }
@@ -454,7 +462,8 @@ CUresult cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
                 .kind = SIM_BLOCK_HOST,
                 .device = -1,
                 .ctx = call.ctx,
-                .registered = true});
+                .registered = true,
+                .host_flags = flags});
     return sim_leave(&call, r);
 }
 
@@ -477,6 +486,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_ptr, void *at, unsigned i
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
     const struct sim_block *block = r ? NULL : sim_ledger_find((uintptr_t)at);
 
+    if (ret_ptr)
+        *ret_ptr = 0;
     if (r == 0 && (!ret_ptr || flags || !block || block->kind != SIM_BLOCK_HOST))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
@@ -493,6 +504,6 @@ CUresult cuMemHostGetFlags(unsigned int *ret_flags, void *at)
     if (r == 0 && (!ret_flags || !block || block->kind != SIM_BLOCK_HOST))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_flags = CU_MEMHOSTALLOC_DEVICEMAP;
+        *ret_flags = block->host_flags | CU_MEMHOSTALLOC_DEVICEMAP; /* all of it is mapped */
     return sim_leave(&call, r);
 }

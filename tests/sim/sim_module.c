@@ -701,3 +701,58 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     (void)flags; /* about caches that do not exist here */
     return occupancy(__func__, ret_blocks, f, block_size, dynamic);
 }
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(
+        size_t *ret_bytes, CUfunction f, int blocks, int block_size)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_bytes || blocks <= 0 || block_size <= 0 || block_size > 1024))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && !sim_module_kernel(f))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0)
+        *ret_bytes = 166912 / (size_t)blocks > 49152 ? 49152 : 166912 / (size_t)blocks;
+    return sim_leave(&call, r);
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && (device < 0 || device >= sim_config.devices))
+        r = CUDA_ERROR_INVALID_DEVICE;
+    if (r == 0 && !sim_handle_is(kernel, SIM_KIND_KERNEL))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    return sim_leave(&call, r);
+}
+
+/* No library here has managed variables or functions of all devices. */
+static CUresult not_in_library(
+        const char *call_name, const void *out, CUlibrary library, const char *name)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, call_name, SIM_NEED_INIT);
+
+    if (r == 0 && (!out || !name))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && !sim_handle_is(library, SIM_KIND_LIBRARY))
+        r = CUDA_ERROR_INVALID_HANDLE;
+    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_FOUND);
+}
+
+CUresult cuLibraryGetManaged(
+        CUdeviceptr *ret_ptr, size_t *ret_size, CUlibrary library, const char *name)
+{
+    return not_in_library(
+            __func__, ret_ptr ? (const void *)ret_ptr : (const void *)ret_size, library, name);
+}
+
+CUresult cuLibraryGetUnifiedFunction(void **ret_function, CUlibrary library, const char *name)
+{
+    return not_in_library(__func__, ret_function, library, name);
+}

@@ -34,7 +34,7 @@ static void put_pointer(void *out, const void *value)
 
 static bool is_device_kind(const struct sim_block *block)
 {
-    return block->kind != SIM_BLOCK_HOST;
+    return block->kind != SIM_BLOCK_HOST && !(block->piece && sim_pool_is_hosts(block->piece));
 }
 
 static unsigned allowed_handle_types(const struct sim_block *block)
@@ -87,8 +87,10 @@ static int answer(void *out, CUpointer_attribute which, const struct sim_block *
         put_u64(out, allowed_handle_types(block));
         return 0;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         put_bool(out, false);
+        return 0;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        put_bool(out, block->sync_memops);
         return 0;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         put_int(out, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -181,8 +183,14 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute which, CUd
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+    struct sim_block *block = r ? NULL : sim_ledger_live(ptr);
+    unsigned int wanted;
 
-    if (r == 0 && (!value || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !sim_ledger_live(ptr)))
+    if (r == 0 && (!value || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !block))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        memcpy(&wanted, value, sizeof(wanted));
+        block->sync_memops = wanted != 0;
+    }
     return sim_leave(&call, r);
 }

@@ -4,12 +4,15 @@
 #include "tests/sim/sim_device.h"
 #include "tests/sim/sim_graph.h"
 #include "tests/sim/sim_graphmem.h"
+#include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_pool_parts.h"
 #include "tests/sim/sim_poolset.h"
 #include "tests/sim/sim_va.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define CHUNK_LEAST ((uint64_t)32 << 20)
 
@@ -45,6 +48,11 @@ bool sim_pool_piece_may_touch(const struct sim_piece *piece, int device, bool wr
 unsigned sim_pool_handle_types(const struct sim_piece *piece)
 {
     return piece->pool ? (unsigned)piece->pool->props.handleTypes : 0;
+}
+
+bool sim_pool_is_hosts(const struct sim_piece *piece)
+{
+    return piece->pool && piece->pool->host;
 }
 
 CUmemoryPool sim_pool_of(const struct sim_piece *piece)
@@ -117,6 +125,18 @@ static void pool_join(struct CUmemPoolHandle_st *pool)
                 piece_join_next(piece);
 }
 
+/* The host's memory is not the device's. */
+static int hold(const struct CUmemPoolHandle_st *pool, uint64_t bytes)
+{
+    return pool->host ? 0 : sim_device_hold(pool->device, bytes);
+}
+
+static void drop(const struct CUmemPoolHandle_st *pool, uint64_t bytes)
+{
+    if (!pool->host)
+        sim_device_drop(pool->device, bytes);
+}
+
 static void chunk_close(struct CUmemPoolHandle_st *pool, struct sim_chunk **link)
 {
     struct sim_chunk *chunk = *link;
@@ -131,7 +151,9 @@ static void chunk_close(struct CUmemPoolHandle_st *pool, struct sim_chunk **link
     }
     sim_va_drop(chunk->addr, chunk->size);
     sim_va_give(chunk->addr, chunk->size);
-    sim_device_drop(pool->device, chunk->size);
+    drop(pool, chunk->size);
+    if (chunk->fd >= 0)
+        close(chunk->fd);
     pool->reserved -= chunk->size;
     free(chunk);
 }
@@ -215,26 +237,48 @@ static struct sim_piece *best_fit(struct CUmemPoolHandle_st *pool, uint64_t size
     return best;
 }
 
+/* Pages for a chunk: a file's if other processes may want to map them. */
+static bool back(const struct CUmemPoolHandle_st *pool, uint64_t addr, uint64_t bytes, int *ret_fd)
+{
+    int fd;
+
+    *ret_fd = -1;
+    if (!pool->props.handleTypes)
+        return sim_va_back(addr, bytes) == 0;
+    fd = memfd_create("simcuda-pool", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) || sim_va_map(addr, bytes, fd, 0)
+            || sim_va_protect(addr, bytes, PROT_READ | PROT_WRITE)) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    *ret_fd = fd;
+    return true;
+}
+
 static struct sim_piece *grow(struct CUmemPoolHandle_st *pool, uint64_t size)
 {
     struct sim_chunk *chunk;
+    int fd;
     uint64_t bytes = size < CHUNK_LEAST ? CHUNK_LEAST : sim_round(size, SIM_GRANULE);
     uint64_t addr;
 
     if (pool->props.maxSize && pool->reserved + bytes > pool->props.maxSize)
         return NULL;
-    if (sim_device_hold(pool->device, bytes)) {
+    if (hold(pool, bytes)) {
         bytes = sim_round(size, SIM_GRANULE);
-        if (sim_device_hold(pool->device, bytes))
+        if (hold(pool, bytes))
             return NULL;
     }
     addr = sim_va_take(bytes, SIM_GRANULE);
-    if (!addr || sim_va_back(addr, bytes)) {
-        sim_device_drop(pool->device, bytes);
+    if (!addr || !back(pool, addr, bytes, &fd)) {
+        if (addr)
+            sim_va_give(addr, bytes);
+        drop(pool, bytes);
         return NULL;
     }
     chunk = sim_new(sizeof(*chunk));
-    *chunk = (struct sim_chunk){.addr = addr, .size = bytes, .next = pool->chunks};
+    *chunk = (struct sim_chunk){.addr = addr, .size = bytes, .fd = fd, .next = pool->chunks};
     pool->chunks = chunk;
     chunk->pieces = sim_new(sizeof(*chunk->pieces));
     *chunk->pieces = (struct sim_piece){
@@ -304,7 +348,7 @@ static struct sim_piece *find_piece(
         piece = best_fit(pool, size, stream->queue, &known, REUSE_WITH_WAIT);
     if (!piece) {
         for (struct CUmemPoolHandle_st *other = pools; other; other = other->next)
-            if (other->device == pool->device)
+            if (other->device == pool->device && other->host == pool->host)
                 sim_pool_trim(other, 0);
         piece = grow(pool, size);
     }
@@ -320,8 +364,11 @@ static int alloc(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_s
 
     if (!ret_ptr || size == 0 || size > (size_t)1 << 44)
         return CUDA_ERROR_INVALID_VALUE;
+    if (pool->imported)
+        return CUDA_ERROR_INVALID_VALUE; /* the reference: only pointers are imported from it */
     if (stream->capture)
-        return sim_graph_capture_alloc(stream, pool->device, size, ret_ptr);
+        return pool->host ? sim_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+                          : sim_graph_capture_alloc(stream, pool->device, size, ret_ptr);
     size = (size_t)sim_round(size, SIM_ALIGN);
     piece = find_piece(pool, size, stream);
     if (!piece)
@@ -452,12 +499,40 @@ void sim_pool_free_on(struct sim_piece *piece, struct sim_queue *queue,
     freed_on(piece, token, queue);
 }
 
+/* A pointer of another process's pool: unmapped in the order of the stream. */
+struct importing {
+    uint64_t addr, id;
+};
+
+static CUresult run_free_imported(struct sim_op *op)
+{
+    const struct importing *importing = (const struct importing *)op->payload;
+    struct sim_block *block = sim_ledger_find(importing->addr);
+
+    if (block && block->id == importing->id)
+        sim_ipc_release(block);
+    return CUDA_SUCCESS;
+}
+
+static int free_imported(struct CUstream_st *stream, const struct sim_block *block)
+{
+    struct importing importing = {block->addr, block->id};
+    struct sim_op *op = sim_op_new("cuMemFreeAsync", sizeof(importing));
+
+    memcpy(op->payload, &importing, sizeof(importing));
+    op->run = run_free_imported;
+    op->runs_when_broken = true;
+    return sim_stream_submit(stream, op);
+}
+
 static int free_async(struct CUstream_st *stream, CUdeviceptr ptr)
 {
     struct sim_block *block = stream->capture ? sim_ledger_find(ptr) : sim_ledger_live(ptr);
 
     if (ptr == 0)
         return 0;
+    if (block && block->addr == ptr && block->from_pool && !stream->capture)
+        return free_imported(stream, block);
     if (!block || block->addr != ptr || !block->piece)
         return CUDA_ERROR_INVALID_VALUE;
     if (stream->capture)

@@ -27,6 +27,7 @@ struct sim_piece;
 bool sim_pool_piece_is_live(const struct sim_piece *piece);
 bool sim_pool_piece_may_touch(const struct sim_piece *piece, int device, bool write);
 unsigned sim_pool_handle_types(const struct sim_piece *piece);
+bool sim_pool_is_hosts(const struct sim_piece *piece); /* memory of the host, not of a device */
 CUmemoryPool sim_pool_of(const struct sim_piece *piece);
 
 /* cuMemFree of such a piece: the caller says that nobody uses it any more. */

@@ -23,6 +23,7 @@ struct sim_token {
 
 struct sim_chunk {
     uint64_t addr, size;
+    int fd;                   /* of a pool that may be exported, else -1 */
     struct sim_piece *pieces; /* by address */
     struct sim_chunk *next;
 };
@@ -41,7 +42,11 @@ struct sim_piece {
 
 struct CUmemPoolHandle_st {
     CUmemPoolProps props;
-    int device;
+    int device; /* the host's pools count with device 0 and take nothing from it */
+    bool host;
+    bool imported; /* another process's: nothing is allocated from it */
+    int owner_pid; /* whose it is, and its number there */
+    uint64_t number;
     bool destroyed;
     bool reuse[4]; /* by attribute, 1 to 3 */
     uint64_t threshold;

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_poolset.h"
 
+#include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_pool_parts.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static CUmemoryPool default_pools[SIMCUDA_MAX_DEVICES];
 static CUmemoryPool current_pools[SIMCUDA_MAX_DEVICES];
+static CUmemoryPool host_pool; /* of cuMemGetDefaultMemPool for the host */
+static CUmemoryPool current_host_pool;
+static uint64_t next_number = 1;
 
 static struct CUmemPoolHandle_st *pool_open(int device, const CUmemPoolProps *props)
 {
@@ -14,6 +20,8 @@ static struct CUmemPoolHandle_st *pool_open(int device, const CUmemPoolProps *pr
 
     pool->props = *props;
     pool->device = device;
+    pool->owner_pid = getpid();
+    pool->number = next_number++;
     for (int i = 1; i < 4; i++)
         pool->reuse[i] = true;
     pool->readable = pool->writable = (uint16_t)(1U << device);
@@ -39,13 +47,46 @@ CUmemoryPool sim_poolset_current(int device)
     return current_pools[device];
 }
 
+static CUmemoryPool open_host_pool(const CUmemPoolProps *props)
+{
+    CUmemoryPool pool = pool_open(0, props);
+
+    pool->host = true;
+    pool->readable = pool->writable = UINT16_MAX;
+    return pool;
+}
+
+static CUmemoryPool default_host_pool(void)
+{
+    CUmemPoolProps props = {
+            .allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_HOST, 0}};
+
+    if (!host_pool)
+        host_pool = open_host_pool(&props);
+    return host_pool;
+}
+
+static bool is_host(const CUmemLocation *where)
+{
+    return where->type == CU_MEM_LOCATION_TYPE_HOST
+            || (where->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && where->id == 0);
+}
+
 static int create(CUmemoryPool *ret_pool, const CUmemPoolProps *props)
 {
-    if (!ret_pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    if (!ret_pool || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED
+            || props->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
         return CUDA_ERROR_INVALID_VALUE;
-    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE
-            || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* host pools and pools of several processes */
+    if ((unsigned)props->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (is_host(&props->location)) {
+        if (props->handleTypes)
+            return CUDA_ERROR_INVALID_VALUE;
+        *ret_pool = open_host_pool(props);
+        return 0;
+    }
+    if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
     if (props->location.id < 0 || props->location.id >= sim_config.devices)
         return CUDA_ERROR_INVALID_DEVICE;
     *ret_pool = pool_open(props->location.id, props);
@@ -68,11 +109,13 @@ static int destroy(CUmemoryPool pool)
     if (!sim_handle_is(pool, SIM_KIND_POOL))
         return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < sim_config.devices; i++)
-        if (default_pools[i] == pool)
+        if (default_pools[i] == pool || host_pool == pool)
             return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < sim_config.devices; i++)
         if (current_pools[i] == pool)
             current_pools[i] = NULL; /* the default pool is current again */
+    if (current_host_pool == pool)
+        current_host_pool = NULL;
     sim_handle_remove(pool);
     pool->destroyed = true;
     sim_pool_put(pool);
@@ -269,7 +312,7 @@ static int set_current(CUdevice device, CUmemoryPool pool)
 
     if (r == 0)
         r = usable(pool);
-    if (r == 0 && pool->device != device)
+    if (r == 0 && (pool->device != device || pool->host || pool->imported))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
         current_pools[device] = pool;
@@ -286,14 +329,14 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
     return sim_leave(&call, r);
 }
 
-/* The forms of 13.0 name a location instead of a device; there are device pools only. */
+/* The forms of 13.0 name a location instead of a device. */
 static int located(const CUmemLocation *where, CUmemAllocationType type)
 {
     if (!where || type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (where->type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return valid(where->id);
+    if (is_host(where))
+        return 0;
+    return where->type == CU_MEM_LOCATION_TYPE_DEVICE ? valid(where->id) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemGetDefaultMemPool(
@@ -305,7 +348,7 @@ CUresult cuMemGetDefaultMemPool(
     if (r == 0)
         r = ret_pool ? located(where, type) : CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_pool = default_pool(where->id);
+        *ret_pool = is_host(where) ? default_host_pool() : default_pool(where->id);
     return sim_leave(&call, r);
 }
 
@@ -316,9 +359,19 @@ CUresult cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *where, CUmemAllo
 
     if (r == 0)
         r = ret_pool ? located(where, type) : CUDA_ERROR_INVALID_VALUE;
-    if (r == 0)
+    if (r == 0 && is_host(where))
+        *ret_pool = current_host_pool ? current_host_pool : default_host_pool();
+    else if (r == 0)
         *ret_pool = sim_poolset_current(where->id);
     return sim_leave(&call, r);
+}
+
+static int set_host(CUmemoryPool pool)
+{
+    if (usable(pool) || !pool->host)
+        return CUDA_ERROR_INVALID_VALUE;
+    current_host_pool = pool;
+    return 0;
 }
 
 CUresult cuMemSetMemPool(CUmemLocation *where, CUmemAllocationType type, CUmemoryPool pool)
@@ -329,22 +382,81 @@ CUresult cuMemSetMemPool(CUmemLocation *where, CUmemAllocationType type, CUmemor
     if (r == 0)
         r = located(where, type);
     if (r == 0)
-        r = set_current(where->id, pool);
+        r = is_host(where) ? set_host(pool) : set_current(where->id, pool);
     return sim_leave(&call, r);
 }
 
-/* Pools of several processes are not made here, so there is none to export or import. */
+/* ---- other processes ---- */
+
+#define POOL_MAGIC    0x53494d43504f4f4cU
+#define POINTER_MAGIC 0x53494d4350545231U
+
+/* What is in the file that stands for a pool. */
+struct pool_identity {
+    uint64_t magic;
+    int32_t pid, device;
+    uint64_t number;
+};
+
+/* What the 64 bytes of an exported pointer say. */
+struct pointer_export {
+    uint64_t magic;
+    int32_t pid, fd;
+    uint64_t pool;
+    uint64_t bytes; /* of the chunk */
+    uint64_t offset, size;
+};
+
+_Static_assert(sizeof(struct pointer_export) <= sizeof(CUmemPoolPtrExportData), "64 bytes");
+
+static int export_pool(void *ret_handle, const struct CUmemPoolHandle_st *pool)
+{
+    struct pool_identity identity = {POOL_MAGIC, pool->owner_pid, pool->device, pool->number};
+    int fd = memfd_create("simcuda-pool-handle", MFD_CLOEXEC);
+
+    if (fd < 0 || write(fd, &identity, sizeof(identity)) != (ssize_t)sizeof(identity)) {
+        if (fd >= 0)
+            close(fd);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    memcpy(ret_handle, &fd, sizeof(fd));
+    return 0;
+}
+
 CUresult cuMemPoolExportToShareableHandle(void *ret_handle, CUmemoryPool pool,
         CUmemAllocationHandleType type, unsigned long long flags)
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    (void)type;
-    (void)flags;
     if (r == 0)
-        r = ret_handle ? usable(pool) : CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_INVALID_VALUE);
+        r = ret_handle && !flags ? usable(pool) : CUDA_ERROR_INVALID_VALUE;
+    if (r == 0
+            && (pool->imported || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                    || !(pool->props.handleTypes & type)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = export_pool(ret_handle, pool);
+    return sim_leave(&call, r);
+}
+
+static int import_pool(CUmemoryPool *ret_pool, int fd)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+    struct pool_identity identity;
+
+    if (pread(fd, &identity, sizeof(identity), 0) != (ssize_t)sizeof(identity)
+            || identity.magic != POOL_MAGIC)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (valid(identity.device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    props.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, identity.device};
+    *ret_pool = pool_open(identity.device, &props);
+    (*ret_pool)->imported = true;
+    (*ret_pool)->owner_pid = identity.pid;
+    (*ret_pool)->number = identity.number;
+    return 0;
 }
 
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *os_handle,
@@ -353,12 +465,26 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *os_han
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    (void)os_handle;
-    (void)type;
-    (void)flags;
-    if (r == 0 && !ret_pool)
+    if (r == 0 && (!ret_pool || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         r = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+    if (r == 0)
+        r = import_pool(ret_pool, (int)(intptr_t)os_handle);
+    return sim_leave(&call, r);
+}
+
+static int export_pointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr ptr)
+{
+    const struct sim_block *block = sim_ledger_live(ptr);
+    const struct sim_piece *piece = block ? block->piece : NULL;
+    struct pointer_export export;
+
+    if (!ret_data || !piece || !piece->pool || piece->chunk->fd < 0 || piece->addr != ptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    export = (struct pointer_export){POINTER_MAGIC, getpid(), piece->chunk->fd, piece->pool->number,
+            piece->chunk->size, piece->addr - piece->chunk->addr, piece->size};
+    memset(ret_data, 0, sizeof(*ret_data));
+    memcpy(ret_data, &export, sizeof(export));
+    return 0;
 }
 
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr ptr)
@@ -366,9 +492,36 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pt
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    if (r == 0 && (!ret_data || !sim_ledger_live(ptr)))
-        r = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_INVALID_VALUE);
+    if (r == 0)
+        r = export_pointer(ret_data, ptr);
+    return sim_leave(&call, r);
+}
+
+static int import_pointer(
+        CUdeviceptr *ret_ptr, CUmemoryPool pool, const CUmemPoolPtrExportData *data)
+{
+    struct pointer_export export;
+    uint64_t base;
+    int r;
+
+    if (!ret_ptr || !data || usable(pool))
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(&export, data, sizeof(export));
+    if (export.magic != POINTER_MAGIC || !pool->imported || export.pid != pool->owner_pid
+            || export.pool != pool->number)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = sim_ipc_map(export.pid, export.fd, export.bytes, &base);
+    if (r)
+        return r;
+    (void)sim_ledger_add((struct sim_block){.addr = base + export.offset,
+            .size = export.size,
+            .kind = SIM_BLOCK_IMPORTED,
+            .device = pool->device,
+            .va_size = export.bytes,
+            .physical_offset = export.offset,
+            .from_pool = true});
+    *ret_ptr = base + export.offset;
+    return 0;
 }
 
 CUresult cuMemPoolImportPointer(
@@ -378,6 +531,6 @@ CUresult cuMemPoolImportPointer(
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
     if (r == 0)
-        r = ret_ptr && data ? usable(pool) : CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_INVALID_VALUE);
+        r = import_pointer(ret_ptr, pool, data);
+    return sim_leave(&call, r);
 }

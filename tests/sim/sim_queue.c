@@ -3,6 +3,8 @@
 
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_oracle.h"
+#include "tests/sim/sim_time.h"
+#include "tests/sim/sim_vmm.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -160,6 +162,10 @@ void sim_queue_close(struct sim_queue *queue)
 
 static void depend(struct sim_op *op, struct sim_queue *on, uint64_t number)
 {
+    uint64_t end = sim_time_end_of(on, number);
+
+    if (op->begin_ns < end)
+        op->begin_ns = end;
     if (on->done >= number || on == op->queue)
         return;
     op->deps = sim_grow(op->deps, (op->deps_count + 1) * sizeof(*op->deps));
@@ -196,6 +202,7 @@ void sim_queue_submit(struct sim_queue *queue, struct sim_op *op, const struct s
     op->order = ++order;
     op->step = steps;
     op->running = false;
+    op->begin_ns = 0;
     depend_default_stream(op, queue);
     if (queue->ctx->waits.count) {
         depend_clock(op, &queue->ctx->waits);
@@ -208,6 +215,7 @@ void sim_queue_submit(struct sim_queue *queue, struct sim_op *op, const struct s
     op->number = ++queue->submitted;
     sim_clock_set(&queue->clock, queue, op->number);
     sim_oracle_submit(op);
+    sim_time_plan(op);
     if (queue->tail)
         queue->tail->next = op;
     else
@@ -303,6 +311,23 @@ static CUresult check_ranges(const struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+/* What was written through a multicast mapping is written in all its memory. */
+static void spread(const struct sim_op *op)
+{
+    for (unsigned i = 0; i < op->ranges_count; i++) {
+        const struct sim_range *range = &op->ranges[i];
+        const struct sim_block *block = range->write ? sim_ledger_find(range->addr) : NULL;
+        if (!block || !block->multicast)
+            continue;
+        for (uint64_t z = 0; z < range->slices; z++)
+            for (uint64_t y = 0; y < range->rows; y++) {
+                uint64_t row = range->addr + z * range->slice + y * range->pitch;
+                sim_multicast_spread(block->multicast,
+                        block->multicast_offset + (row - block->addr), row, range->size);
+            }
+    }
+}
+
 /* ---- host functions run in helper threads ---- */
 
 static struct sim_op *host_jobs[64]; /* waiting for a helper */
@@ -388,6 +413,8 @@ static void run_first(struct sim_queue *queue, bool voluntary)
     code = check_ranges(op);
     if (code == CUDA_SUCCESS)
         code = op->run(op);
+    if (code == CUDA_SUCCESS)
+        spread(op);
     finish(op, code);
 }
 
@@ -405,6 +432,24 @@ static bool run_random(void)
     return true;
 }
 
+/* Runs what ends by `until`, the earliest first. */
+static void run_timed(uint64_t until)
+{
+    for (;;) {
+        struct sim_queue *first = NULL;
+        for (unsigned i = 0; i < queues_count; i++) {
+            struct sim_queue *queue = queues[i];
+            if (queue->head && queue->head->end_ns <= until && is_ready(queue)
+                    && is_voluntary(queue->head)
+                    && (!first || queue->head->end_ns < first->head->end_ns))
+                first = queue;
+        }
+        if (!first)
+            return;
+        run_first(first, true);
+    }
+}
+
 void sim_queue_entry(void)
 {
     if (sim_config.schedule != SIM_SCHEDULE_RANDOM)
@@ -420,6 +465,8 @@ void sim_queue_exit(void)
 {
     bool ran = sim_config.schedule == SIM_SCHEDULE_EAGER;
 
+    if (sim_config.schedule == SIM_SCHEDULE_TIMED)
+        run_timed(sim_time_host());
     while (ran) {
         ran = false;
         for (unsigned i = 0; i < queues_count; i++) {
@@ -453,6 +500,9 @@ static struct sim_queue *find_needed(struct sim_queue *queue)
 
 void sim_queue_demand(struct sim_queue *queue, uint64_t number)
 {
+    sim_time_reach(sim_time_end_of(queue, number)); /* the host waits */
+    if (sim_config.schedule == SIM_SCHEDULE_TIMED)
+        run_timed(sim_time_host());
     while (queue->done < number) {
         if (sim_config.schedule == SIM_SCHEDULE_RANDOM && sim_random() % 2)
             (void)run_random();
@@ -506,8 +556,10 @@ bool sim_queue_not_ready(const struct sim_clock *points)
         return false;
     me->not_ready = 0;
     sim_clock_merge(&wanted, points);
-    for (unsigned i = 0; i < wanted.count; i++)
+    for (unsigned i = 0; i < wanted.count; i++) {
+        sim_time_reach(sim_time_end_of(queues[i], wanted.at[i]));
         go_on(queues[i], wanted.at[i]);
+    }
     done = sim_clock_is_done(&wanted);
     sim_clock_clear(&wanted);
     return done;
@@ -525,7 +577,7 @@ void sim_queue_context_points(
 {
     for (unsigned i = 0; i < queues_count; i++) {
         struct sim_queue *queue = queues[i];
-        if (queue->ctx != ctx || !queue->head)
+        if (queue->ctx != ctx || (!queue->head && !sim_time_is_virtual()))
             continue;
         sim_clock_set(points, queue, queue->submitted);
         if (known)
@@ -537,7 +589,8 @@ void sim_queue_stream_points(const struct sim_queue *queue, struct sim_clock *po
 {
     sim_clock_set(points, queue, queue->submitted);
     for (unsigned i = 0; queue->legacy && i < queues_count; i++)
-        if (queues[i]->ctx == queue->ctx && queues[i]->blocking && queues[i]->head)
+        if (queues[i]->ctx == queue->ctx && queues[i]->blocking
+                && (queues[i]->head || sim_time_is_virtual()))
             sim_clock_set(points, queues[i], queues[i]->submitted);
 }
 

@@ -8,6 +8,7 @@
  *     eager    as soon as it may (SIMCUDA_LAG steps later, if that is set)
  *     lazy     only when a synchronising call needs it
  *     random   a random number of randomly chosen operations at every driver call
+ *     timed    in the order of their virtual ends, once the host's clock has passed them (sim_time.h)
  *
  * A synchronising call *demands* a point: the operations that the point needs run then, in an
  * order that the schedule chooses. There are no worker threads, so that a seed gives one order;
@@ -29,8 +30,9 @@
 #include "tests/sim/sim_core.h"
 #include "tests/sim/sim_ledger.h"
 
-#define SIM_OP_RANGES 6
-#define SIM_OP_FRAMES 14
+#define SIM_OP_RANGES  6
+#define SIM_OP_FRAMES  14
+#define SIM_QUEUE_ENDS 4096
 
 /* Slot of a queue → number of an operation in it. A missing entry is 0: nothing. */
 struct sim_clock {
@@ -47,7 +49,18 @@ struct sim_queue {
     uint64_t submitted, done;
     struct sim_op *head, *tail;
     struct sim_clock clock;
-    uint64_t visit; /* of a search */
+    uint64_t end_ns; /* of the last one submitted, in virtual time */
+    uint64_t *ends;  /* of the latest SIM_QUEUE_ENDS, by number; NULL: there is no virtual time */
+    uint64_t visit;  /* of a search */
+};
+
+/* What an operation keeps busy (sim_time.h). */
+enum sim_engine {
+    SIM_ENGINE_NONE,
+    SIM_ENGINE_COMPUTE, /* kernels, sets, copies within the device */
+    SIM_ENGINE_IN,      /* copies from the host */
+    SIM_ENGINE_OUT,     /* copies to the host */
+    SIM_ENGINE_COUNT
 };
 
 /* Bytes that an operation touches: `slices` times `rows` rows of `size` bytes. */
@@ -79,6 +92,7 @@ struct sim_op {
     bool (*is_ready)(struct sim_op *op); /* NULL: always */
     void (*drop)(struct sim_op *op);     /* before the operation is freed, NULL: nothing */
     bool runs_when_broken;               /* also after a sticky error */
+    enum sim_engine engine;
     unsigned ranges_count;
     struct sim_range ranges[SIM_OP_RANGES];
     /* since it was submitted */
@@ -89,6 +103,8 @@ struct sim_op {
     struct sim_dependency *deps;
     unsigned deps_count;
     bool running;
+    uint64_t begin_ns; /* in virtual time: not before this */
+    uint64_t end_ns;
     uint64_t generation; /* of the oracle */
     void *frames[SIM_OP_FRAMES];
     int frames_count;

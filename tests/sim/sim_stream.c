@@ -223,8 +223,57 @@ SIM_STREAM_CALL(cuStreamGetCtx, SIM_NEED_CONTEXT, (CUstream handle, CUcontext *r
 SIM_STREAM_CALL(cuStreamGetCtx_v2, SIM_NEED_CONTEXT,
         (CUstream handle, CUcontext *ret_ctx, CUgreenCtx *ret_green),
         answer(ret_ctx && (*ret_ctx = stream->ctx, !ret_green || (*ret_green = NULL, true))))
+
+/* Attributes are kept and asked for; only the priority means something, and only to who asks. */
+static bool has_attribute(CUstreamAttrID which)
+{
+    return which == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+            || which == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
+            || which == CU_LAUNCH_ATTRIBUTE_PRIORITY
+            || which == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
+            || which == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+}
+
+static int get_attribute(
+        const struct CUstream_st *stream, CUstreamAttrID which, CUstreamAttrValue *ret_value)
+{
+    if (!ret_value || !has_attribute(which))
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_value = stream->attributes[which];
+    if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+        memcpy(ret_value, &stream->priority, sizeof(stream->priority));
+    return 0;
+}
+
+static int set_attribute(
+        struct CUstream_st *stream, CUstreamAttrID which, const CUstreamAttrValue *value)
+{
+    if (!value || !has_attribute(which))
+        return CUDA_ERROR_INVALID_VALUE;
+    stream->attributes[which] = *value;
+    if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+        memcpy(&stream->priority, value, sizeof(stream->priority));
+    return 0;
+}
+
+static int copy_attributes(struct CUctx_st *ctx, struct CUstream_st *to, CUstream handle)
+{
+    struct CUstream_st *from;
+    int r = sim_stream_get(ctx, handle, false, &from);
+
+    if (r == 0)
+        memcpy(to->attributes, from->attributes, sizeof(to->attributes));
+    return r;
+}
+
+SIM_STREAM_CALL(cuStreamGetAttribute, SIM_NEED_CONTEXT,
+        (CUstream handle, CUstreamAttrID which, CUstreamAttrValue *ret_value),
+        get_attribute(stream, which, ret_value))
+SIM_STREAM_CALL(cuStreamSetAttribute, SIM_NEED_CONTEXT,
+        (CUstream handle, CUstreamAttrID which, const CUstreamAttrValue *value),
+        set_attribute(stream, which, value))
 SIM_STREAM_CALL(cuStreamCopyAttributes, SIM_NEED_CONTEXT, (CUstream handle, CUstream from),
-        from == handle || sim_handle_is(from, SIM_KIND_STREAM) ? 0 : CUDA_ERROR_INVALID_HANDLE)
+        copy_attributes(call.ctx, stream, from))
 
 /* ---- waiting ---- */
 
@@ -282,6 +331,9 @@ static int wait_event(struct CUstream_st *stream, CUevent event, unsigned flags)
     if (stream->capture || event->capture)
         return sim_capture_wait_event(stream, event);
     sim_stats.stream_waits++;
+    if (event->shared)
+        return sim_stream_submit_after(
+                stream, sim_event_make_shared_wait(event), &event->points, &event->known);
     if (!event->recorded)
         return 0; /* an event that was never recorded counts as done */
     op = sim_stream_make_nothing("cuStreamWaitEvent");

@@ -23,6 +23,7 @@ struct CUstream_st {
     uint64_t thread; /* whose per-thread default stream it is, else 0 */
     /* guarded by the lock */
     struct sim_capture *capture;
+    CUstreamAttrValue attributes[11]; /* as they were set, by id */
     struct CUgraphNode_st **frontier; /* what the next captured operation comes behind */
     unsigned frontier_count;
     struct CUstream_st *next;

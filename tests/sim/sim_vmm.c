@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_device.h"
+#include "tests/sim/sim_ipc.h"
 #include "tests/sim/sim_va.h"
 
 #include <fcntl.h>
@@ -12,17 +13,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct sim_physical {
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop;
-    uint64_t size;
-    int fd;            /* the arena, or a file of its own if it may be exported */
-    uint64_t offset;   /* in fd */
-    bool imported;     /* counted where it was made */
-    unsigned handles;  /* references that cuMemRelease gives back */
-    unsigned mappings; /* references that cuMemUnmap gives back */
-};
 
 struct reservation {
     uint64_t addr, size;
@@ -64,6 +54,16 @@ static struct sim_physical *find_physical(CUmemGenericAllocationHandle handle)
     struct sim_physical *const *found = tfind(&key, &physicals, order_physicals);
 
     return found && (*found)->handles ? *found : NULL;
+}
+
+struct sim_physical *sim_vmm_find(CUmemGenericAllocationHandle handle)
+{
+    return find_physical(handle);
+}
+
+CUmemGenericAllocationHandle sim_vmm_next_handle(void)
+{
+    return next_handle++;
 }
 
 static struct reservation *find_reservation(uint64_t addr)
@@ -278,18 +278,33 @@ static void physical_put(struct sim_physical *physical)
     free(physical);
 }
 
+void sim_vmm_unmapped(struct sim_physical *physical)
+{
+    physical->mappings--;
+    physical_put(physical);
+}
+
+static int release(CUmemGenericAllocationHandle handle)
+{
+    struct sim_physical *physical = find_physical(handle);
+    struct sim_multicast *multicast = physical ? NULL : sim_multicast_find(handle);
+
+    if (multicast)
+        return sim_multicast_release(multicast);
+    if (!physical)
+        return CUDA_ERROR_INVALID_VALUE;
+    physical->handles--;
+    physical_put(physical);
+    return 0;
+}
+
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_NEED_SAFE);
-    struct sim_physical *physical = r ? NULL : find_physical(handle);
 
-    if (r == 0 && !physical)
-        r = CUDA_ERROR_INVALID_VALUE;
-    if (r == 0) {
-        physical->handles--;
-        physical_put(physical);
-    }
+    if (r == 0)
+        r = release(handle);
     return sim_leave(&call, r);
 }
 
@@ -396,20 +411,32 @@ static int map(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
         unsigned long long flags)
 {
     struct sim_physical *physical = find_physical(handle);
+    struct sim_multicast *multicast = physical ? NULL : sim_multicast_find(handle);
     struct reservation *found = find_reservation(ptr);
+    uint64_t at = 0;
 
-    if (!physical || !found || offset || flags || size == 0 || size % SIM_GRANULE
-            || ptr % SIM_GRANULE || size > physical->size || ptr + size > found->addr + found->size
-            || is_mapped(ptr, size))
+    if ((!physical && !multicast) || !found || flags || size == 0 || size % SIM_GRANULE
+            || ptr % SIM_GRANULE || ptr + size > found->addr + found->size || is_mapped(ptr, size))
         return CUDA_ERROR_INVALID_VALUE;
-    if (sim_va_map(ptr, size, physical->fd, physical->offset))
+    if (multicast) {
+        int r = sim_multicast_target(multicast, offset, size, &physical, &at);
+        if (r)
+            return r;
+    } else if (offset || size > physical->size) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (sim_va_map(ptr, size, physical->fd, physical->offset + at))
         return CUDA_ERROR_OUT_OF_MEMORY;
     physical->mappings++;
+    if (multicast)
+        sim_multicast_mapped(multicast);
     (void)sim_ledger_add((struct sim_block){.addr = ptr,
             .size = size,
             .kind = SIM_BLOCK_MAPPED,
             .device = physical->prop.location.id,
-            .physical = physical});
+            .physical = physical,
+            .multicast = multicast,
+            .multicast_offset = offset});
     sim_stats.maps++;
     unsigned char *was = &found->was_mapped[(ptr - found->addr) / SIM_GRANULE];
     if (memchr(was, 1, size / SIM_GRANULE))
@@ -455,11 +482,13 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     for (uint64_t at = ptr; r == 0 && at < ptr + size;) {
         struct sim_block *block = sim_ledger_find(at);
         struct sim_physical *physical = block->physical;
+        struct sim_multicast *multicast = block->multicast;
         at += block->size;
         sim_va_drop(block->addr, block->size);
         sim_ledger_remove(block);
-        physical->mappings--;
-        physical_put(physical);
+        sim_vmm_unmapped(physical);
+        if (multicast)
+            sim_multicast_unmapped(multicast);
         sim_stats.unmaps++;
     }
     return sim_leave(&call, r);
@@ -545,40 +574,45 @@ CUresult cuMemGetAccess(
     return sim_leave(&call, r);
 }
 
-/* The device has neither dma-buf nor multicast, and says so in its attributes. */
+/*
+ * A descriptor of whole pages of one allocation, as a dma-buf is: of what has a file of its own. Plain
+ * memory gets one, as for IPC; mappings have one if their handle was made to be exported.
+ */
+static int range_file(CUdeviceptr ptr, uint64_t size, int *ret_fd)
+{
+    const struct sim_block *block = sim_ledger_live(ptr);
+    int fd = -1;
+
+    if (!block || ptr % SIM_HOST_PAGE || size == 0 || size % SIM_HOST_PAGE
+            || ptr + size > block->addr + sim_round(block->size, SIM_HOST_PAGE))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (ptr != block->addr)
+        return CUDA_ERROR_NOT_SUPPORTED; /* a descriptor has no offset here */
+    if (block->kind == SIM_BLOCK_PLAIN && block->va_size)
+        fd = sim_ipc_file_of(block->addr, block->va_size);
+    else if (block->kind == SIM_BLOCK_MAPPED && block->physical->fd != arena)
+        fd = block->physical->fd;
+    else
+        return CUDA_ERROR_NOT_SUPPORTED;
+    fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    *ret_fd = fd;
+    return 0;
+}
+
 CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType type, unsigned long long flags)
 {
     struct sim_call call;
+    int fd;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
-    (void)flags;
-    if (r == 0
-            && (!ret_handle || !sim_ledger_live(ptr) || ptr % SIM_HOST_PAGE || size % SIM_HOST_PAGE
-                    || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD))
+    if (r == 0 && (!ret_handle || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1))
         r = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
-}
-
-CUresult cuMulticastCreate(
-        CUmemGenericAllocationHandle *ret_handle, const CUmulticastObjectProp *prop)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && (!ret_handle || !prop))
-        r = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
-}
-
-CUresult cuMulticastGetGranularity(
-        size_t *ret_size, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags which)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    (void)which;
-    if (r == 0 && (!ret_size || !prop))
-        r = CUDA_ERROR_INVALID_VALUE;
-    return sim_leave(&call, r ? r : CUDA_ERROR_NOT_SUPPORTED);
+    if (r == 0)
+        r = range_file(ptr, size, &fd);
+    if (r == 0)
+        memcpy(ret_handle, &fd, sizeof(fd));
+    return sim_leave(&call, r);
 }

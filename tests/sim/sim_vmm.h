@@ -19,6 +19,41 @@
 
 #include "tests/sim/sim_ledger.h"
 
+struct sim_physical {
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop;
+    uint64_t size;
+    int fd;            /* the arena, or a file of its own if it may be exported */
+    uint64_t offset;   /* in fd */
+    bool imported;     /* counted where it was made */
+    unsigned handles;  /* references that cuMemRelease gives back */
+    unsigned mappings; /* references that cuMemUnmap and multicast objects give back */
+};
+
+/* The living handle, or NULL. */
+struct sim_physical *sim_vmm_find(CUmemGenericAllocationHandle handle);
+
+/* One mapping less; the last reference gives the memory back. */
+void sim_vmm_unmapped(struct sim_physical *physical);
+
+CUmemGenericAllocationHandle sim_vmm_next_handle(void);
+
+/* ---- multicast objects (sim_multicast.c) ---- */
+
+struct sim_multicast;
+
+/* The object of that handle, or NULL; what is mapped when it is mapped: 0 or the code. */
+struct sim_multicast *sim_multicast_find(CUmemGenericAllocationHandle handle);
+int sim_multicast_target(struct sim_multicast *multicast, uint64_t offset, uint64_t size,
+        struct sim_physical **ret_physical, uint64_t *ret_offset);
+void sim_multicast_mapped(struct sim_multicast *multicast);
+void sim_multicast_unmapped(struct sim_multicast *multicast);
+int sim_multicast_release(struct sim_multicast *multicast);
+
+/* An operation wrote these bytes of a mapping: all other bound memory gets them too. */
+void sim_multicast_spread(
+        struct sim_multicast *multicast, uint64_t offset, uint64_t addr, uint64_t size);
+
 bool sim_vmm_is_reserved(uint64_t addr);
 unsigned sim_vmm_handle_types(const struct sim_physical *physical);
 

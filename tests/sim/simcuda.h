@@ -64,6 +64,7 @@ struct simcuda_stats {
     uint64_t steps;
     uint64_t parks; /* threads that stood at a call (SIMCUDA_PARK) */
     uint64_t park_timeouts;
+    uint64_t host_ns; /* the host's virtual clock: what its calls cost and what it waited for */
 };
 
 #pragma GCC visibility push(default)

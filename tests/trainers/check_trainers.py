@@ -178,6 +178,7 @@ def wait_for(what, ready):
 
 
 def paused_trainer_has_books_and_goes_on():
+    pathlib.Path("books").unlink(missing_ok=True)
     """--pause-at stands still until SIGUSR1, and the ledger file holds what the program has at that moment."""
     with open("out.txt", "w", encoding="utf-8") as out:
         trainer = subprocess.Popen([str(TRAINERS / "sot"), "--form", "pir", "--graph", "full", "--pause-at", "SOT_CALL_40",
@@ -199,6 +200,7 @@ def paused_trainer_has_books_and_goes_on():
 
 
 def loop_has_books_after_kill_9():
+    pathlib.Path("books").unlink(missing_ok=True) # an earlier run's would be taken for this one's
     trainer = subprocess.Popen([str(TRAINERS / "loop"), "--seconds", "100", "--ledger", "books"], env=environment())
     operations = lambda: sum(struct.unpack_from("<2Q", pathlib.Path("books").read_bytes()))
     wait_for("operation", lambda: pathlib.Path("books").exists() and pathlib.Path("books").stat().st_size == 4096

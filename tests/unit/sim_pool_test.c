@@ -243,7 +243,7 @@ TEST(created_pools_are_apart)
     CU(cuCtxSynchronize());
     CHECK_EQ(sim_figures().held[0], 0);
     CHECK_EQ(cuMemPoolDestroy(pool()), CUDA_ERROR_INVALID_VALUE);
-    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    props.handleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
     CHECK_EQ(cuMemPoolCreate(&mine, &props), CUDA_ERROR_NOT_SUPPORTED);
 }
 

@@ -20,6 +20,7 @@ foreach(kind rpath runpath)
 endforeach()
 target_link_options(rpath_program PRIVATE -Wl,--disable-new-dtags)
 target_link_options(runpath_program PRIVATE -Wl,--enable-new-dtags)
+kedge_unit_test(class_rows SOURCES class_rows_test.c LIBS kedge_tools_base kedge_tools kedge_read ${track_libs})
 kedge_unit_test(spawn SOURCES spawn_test.c LIBS kedge_tools
     DEFINES RPATH_PROGRAM="$<TARGET_FILE:rpath_program>" RUNPATH_PROGRAM="$<TARGET_FILE:runpath_program>")
 add_dependencies(spawn_test rpath_program runpath_program)
