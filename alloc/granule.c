@@ -70,6 +70,16 @@ void granule_set(struct granules *granules, devptr_t base, uint64_t size, uint32
     }
 }
 
+void granule_drop(struct granules *granules, devptr_t base, uint64_t size, uint32_t segment)
+{
+    for (uint64_t i = base >> GRANULE_SHIFT; i <= last_of(base, size); i++) {
+        struct granule *granule = granule_at(granules, i << GRANULE_SHIFT);
+
+        if (atomic_load_explicit(&granule->segment, memory_order_relaxed) == segment)
+            atomic_store_explicit(&granule->segment, 0, memory_order_relaxed);
+    }
+}
+
 void granule_release(struct granules *granules, devptr_t base, uint64_t size, int by)
 {
     for (uint64_t i = base >> GRANULE_SHIFT; i <= last_of(base, size); i++) {

@@ -42,6 +42,9 @@ int granule_prepare(struct granules *granules, devptr_t base, uint64_t size);
 /* Sets the segment of all granules of a range, prepared before. */
 void granule_set(struct granules *granules, devptr_t base, uint64_t size, uint32_t segment);
 
+/* Clears those granules of a range that are still this segment's: an address may have gone to another one meanwhile. */
+void granule_drop(struct granules *granules, devptr_t base, uint64_t size, uint32_t segment);
+
 /* Adds to the count of released ranges on all granules that the range touches. */
 void granule_release(struct granules *granules, devptr_t base, uint64_t size, int by);
 

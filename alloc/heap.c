@@ -222,7 +222,7 @@ void heap_remove_segment(struct pool *pool, uint32_t number)
         delete_block(pool, segment->first);
     }
     if (segment->top && !segment->dead)
-        granule_set(&pool->granules, segment->base, segment->top, 0);
+        granule_drop(&pool->granules, segment->base, segment->top, number);
     if (segment->prev)
         heap_segment(pool, segment->prev)->next = segment->next;
     else
@@ -328,7 +328,7 @@ void heap_kill_segment(struct pool *pool, uint32_t number)
         return;
     segment->dead = true;
     if (segment->top)
-        granule_set(&pool->granules, segment->base, segment->top, 0);
+        granule_drop(&pool->granules, segment->base, segment->top, number);
     purge_graces(pool);
     for (uint32_t index = segment->first; index; index = heap_block(pool, index)->next)
         kill_block(pool, index);
