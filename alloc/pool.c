@@ -1136,6 +1136,21 @@ void pool_context_gone(struct pool *pool, uint64_t context)
     reclaim_leaving(pool);
 }
 
+void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size)
+{
+    for (devptr_t at = ptr; at - ptr < size; at = (at | (GRANULE_SIZE - 1)) + 1) {
+        uint32_t number;
+
+        if (!granule_segment(&pool->granules, at))
+            continue; /* nearly always: no lock for that */
+        lock_take(&pool->lock);
+        number = granule_segment(&pool->granules, at);
+        if (number && heap_segment(pool, number)->kind == SEGMENT_PLAIN)
+            granule_clear(&pool->granules, at, 1, number); /* the rest goes with the context */
+        lock_drop(&pool->lock);
+    }
+}
+
 int pool_heap_gone(struct pool *pool, uint64_t owner)
 {
     struct heap *heap;

@@ -318,6 +318,12 @@ void pool_context_going(struct pool *pool, uint64_t context);
  * [driver], pending blocks and fences of it count as done. Blocks of it that the program still holds become unknown. */
 void pool_context_gone(struct pool *pool, uint64_t context);
 
+/*
+ * The driver gave this range to the program itself. Where we still have a segment there, its context has ended and nobody
+ * has told us yet (R26). Any thread, no driver call.
+ */
+void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size);
+
 /* [driver] A memory pool is destroyed: its heap is given back. Blocks that are still live keep it until the last of them
  * is freed, as documented for cuMemPoolDestroy. 0, or -ENOENT. */
 int pool_heap_gone(struct pool *pool, uint64_t owner);

@@ -455,6 +455,8 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
             record_oom(request, result);
         return;
     }
+    if (pool && ptr)
+        pool_foreign(pool, ptr, size);
     coverage_tell(false);
     tell_device(request->tag.device);
     request->tag.size = size;

@@ -757,6 +757,30 @@ TEST(r26_r76_a_dead_context_takes_its_heap_along_and_nothing_else)
     bench_end(b);
 }
 
+/* Between the driver's end of a context and our hearing of it, others are given its addresses. */
+TEST(r26_addresses_of_a_dead_context_belong_to_whom_the_driver_gave_them)
+{
+    struct bench *b = bench_new(1 * GiB);
+    struct pool_request other = bench_request(4 * MiB, 0);
+    devptr_t dying = bench_alloc(b, 4 * MiB);
+    devptr_t native = bench_alloc(b, 6 * MiB);
+    struct block_info info;
+
+    other.owner = other.context = BENCH_CONTEXT + 1;
+    fake_context_gone(b->fake, BENCH_CONTEXT);
+    b->fake->next_address = dying;
+    CHECK_EQ(bench_ask(b, &other), dying);  /* another heap grows there */
+    pool_foreign(b->pool, native, 6 * MiB); /* and here the program has it from the driver */
+    CHECK_EQ(pool_find(b->pool, native, &info), -ENOENT);
+    CHECK_EQ(bench_free(b, native), -ENOENT);
+    pool_context_gone(b->pool, BENCH_CONTEXT);
+    CHECK_EQ(pool_find(b->pool, dying, &info), 0);
+    CHECK_EQ(bench_free(b, dying), 0);
+    CHECK_EQ(bench_stats(b).live_requested, 0);
+    CHECK_EQ(bench_stats(b).reserved, 4 * MiB);
+    bench_end(b);
+}
+
 TEST(a_context_that_dies_during_growth_is_noticed)
 {
     struct bench *b = bench_new(1 * GiB);
