@@ -435,6 +435,25 @@ void __wrap_pool_context_gone(struct pool *pool, uint64_t context)
         __real_pool_context_gone(pool, context);
 }
 
+/* Any of these three alone keeps addresses of a dead context from being taken for ours. */
+void __real_pool_context_hide(struct pool *pool, uint64_t context, bool hidden);
+void __wrap_pool_context_hide(struct pool *pool, uint64_t context, bool hidden);
+
+void __wrap_pool_context_hide(struct pool *pool, uint64_t context, bool hidden)
+{
+    if (!is_off[MUTANT_CONTEXT_GONE])
+        __real_pool_context_hide(pool, context, hidden);
+}
+
+void __real_pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size);
+void __wrap_pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size);
+
+void __wrap_pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size)
+{
+    if (!is_off[MUTANT_CONTEXT_GONE])
+        __real_pool_foreign(pool, ptr, size);
+}
+
 uint64_t __real_context_forget(CUcontext handle);
 uint64_t __wrap_context_forget(CUcontext handle);
 
