@@ -609,50 +609,69 @@ static bool run_fits(const struct block *first, uint64_t bytes, const struct hea
     return skip + want->size <= bytes;
 }
 
+/* Free neighbours in one segment. */
+struct run {
+    uint32_t first, last;
+    uint64_t bytes;
+};
+
+/* Drops from the left of a run that ends in `at` what is not needed. */
+static void shorten_run(const struct pool *pool, const struct heap_want *want, uint32_t at,
+        struct run *run) POOL_LOCKED
+{
+    while (run->first != at) {
+        const struct block *left = heap_block(pool, run->first);
+
+        if (!run_fits(heap_block(pool, left->next), run->bytes - left->node.size, want))
+            return;
+        run->bytes -= left->node.size;
+        run->first = left->next;
+    }
+}
+
+/* Improves on *best with the runs of one segment. */
+static void best_run_in(const struct pool *pool, const struct segment *segment,
+        const struct heap_want *want, bool any, struct run *best) POOL_LOCKED
+{
+    struct run run = {0};
+
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        const struct block *block = heap_block(pool, at);
+
+        if (block->state != BLOCK_FREE
+                || !(any || !block->stream || block->stream == want->stream)) {
+            run = (struct run){0};
+            continue;
+        }
+        if (!run.first)
+            run.first = at;
+        run.last = at;
+        run.bytes += block->node.size;
+        shorten_run(pool, want, at, &run);
+        if (run.bytes < best->bytes && run_fits(heap_block(pool, run.first), run.bytes, want))
+            *best = run;
+    }
+}
+
 int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any,
         uint32_t *ret_first, uint32_t *ret_last)
 {
-    uint64_t best = UINT64_MAX;
+    struct run best = {.bytes = UINT64_MAX};
 
     if (want->whole)
         return -ENOENT; /* in a segment of one class free neighbours are one block already */
     heap_settle(pool, heap);
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
-        uint32_t first = 0;
-        uint64_t bytes = 0;
 
-        if (segment->kind == SEGMENT_HINT || segment->small || segment->sealed || segment->dead)
-            continue;
-        for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-            const struct block *block = heap_block(pool, at);
-
-            if (block->state != BLOCK_FREE
-                    || !(any || !block->stream || block->stream == want->stream)) {
-                first = 0;
-                bytes = 0;
-                continue;
-            }
-            if (!first)
-                first = at;
-            bytes += block->node.size;
-            /* From the left, drop what is not needed. */
-            while (first != at) {
-                const struct block *left = heap_block(pool, first);
-
-                if (!run_fits(heap_block(pool, left->next), bytes - left->node.size, want))
-                    break;
-                bytes -= left->node.size;
-                first = left->next;
-            }
-            if (bytes < best && run_fits(heap_block(pool, first), bytes, want)) {
-                best = bytes;
-                *ret_first = first;
-                *ret_last = at;
-            }
-        }
+        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead)
+            best_run_in(pool, segment, want, any, &best);
     }
-    return best == UINT64_MAX ? -ENOENT : 0;
+    if (best.bytes == UINT64_MAX)
+        return -ENOENT;
+    *ret_first = best.first;
+    *ret_last = best.last;
+    return 0;
 }
 
 uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last)
