@@ -3,36 +3,14 @@
  * Memory by class: what the driver serves is on record with its kind, and what is no device memory of this process is
  * counted nowhere else. The test is the program; it reads its own capture while it is open.
  */
+#include "tests/preload/capturing.h"
 #include "tests/preload/client.h"
-
-#include "tracker/read.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define MB ((size_t)1 << 20)
-
-static char capture_file[256];
-
-static void capture_to(const char *tail)
-{
-    snprintf(capture_file, sizeof capture_file, "%s/kedge-classes-%d-%s.kcap",
-            getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), tail);
-    (void)unlink(capture_file);
-    REQUIRE(setenv("KEDGE_CAPTURE", capture_file, 1) == 0);
-    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
-}
-
-static struct read_capture *read_now(void)
-{
-    struct read_capture *capture = NULL;
-
-    REQUIRE_EQ(read_open(capture_file, &capture, NULL), 0);
-    CHECK_EQ(capture->bad_records, 0);
-    CHECK_EQ(capture->class_count, MEMCLASS_COUNT);
-    return capture;
-}
 
 /* What is live in a class now, and that it ever was there. */
 static uint64_t live_in(enum memclass memclass, uint64_t *ret_count)
@@ -41,6 +19,7 @@ static uint64_t live_in(enum memclass memclass, uint64_t *ret_count)
     uint64_t bytes = capture->class_total[memclass].live_bytes;
 
     *ret_count = capture->class_total[memclass].live_count;
+    CHECK_EQ(capture->class_count, MEMCLASS_COUNT);
     CHECK_NE(capture->class_total[memclass].allocated_count, 0);
     CHECK_EQ(capture->lost.unknown_frees, 0);
     read_close(capture);

@@ -6,6 +6,7 @@
 #include "tests/preload/client.h"
 
 #include "preload/kedge.h"
+#include "tests/preload/child.h"
 #include "tracker/read.h"
 
 #include <dirent.h>
@@ -64,23 +65,6 @@ static void on_each_call(void (*hook)(const char *))
 
     REQUIRE(set);
     set(hook);
-}
-
-/* A child that has not used CUDA yet begins anew. Its exit status, or 1000 + the signal. */
-static int run_child(void (*body)(void))
-{
-    int status = 0;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        body();
-        exit(check_state.failures > 0 ? 1 : 0);
-    }
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
 static int entries_of(const char *folder)

@@ -6,8 +6,9 @@
 #include "tests/preload/client.h"
 
 #include "preload/kedge.h"
+#include "tests/preload/capturing.h"
+#include "tests/preload/child.h"
 #include "tracker/hintfile.h"
-#include "tracker/read.h"
 #include "tracker/receipt.h"
 
 #include <dlfcn.h>
@@ -18,32 +19,6 @@
 #include <unistd.h>
 
 #define MB ((size_t)1 << 20)
-
-static char capture_file[256];
-
-/* Before the first CUDA call: where this process writes. */
-static void capture_to(const char *tail)
-{
-    snprintf(capture_file, sizeof capture_file, "%s/kedge-test-%d-%s.kcap",
-            getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), tail);
-    (void)unlink(capture_file);
-    REQUIRE(setenv("KEDGE_CAPTURE", capture_file, 1) == 0);
-    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
-}
-
-static struct read_capture *read_now(void)
-{
-    struct read_capture *capture = NULL;
-    struct read_error error;
-
-    int r = read_open(capture_file, &capture, &error);
-
-    if (r != 0)
-        printf("%s\n", error.text);
-    REQUIRE_EQ(r, 0);
-    CHECK_EQ(capture->bad_records, 0);
-    return capture;
-}
 
 static const struct read_event *find_event(
         const struct read_capture *capture, enum format_event_kind kind, uint64_t addr)
@@ -261,22 +236,6 @@ TEST(coverage_counts_calls_and_names_what_is_not_watched)
 }
 
 /* ---- ends of the process -------------------------------------------------------------------- */
-
-static int run_child(void (*body)(void))
-{
-    int status = 0;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        body();
-        exit(check_state.failures > 0 ? 1 : 0);
-    }
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
 
 static void live_at_exit(void)
 {

@@ -114,7 +114,7 @@ static void learn(const char *tail)
     int fd;
 
     kit_files(tail);
-    REQUIRE_EQ(kit_child(ask_native), 0);
+    REQUIRE_EQ(run_child(ask_native), 0);
     fd = open(kit_hints, O_RDONLY | O_CLOEXEC);
     REQUIRE(read(fd, &native_sync, sizeof native_sync) == (ssize_t)sizeof native_sync);
     REQUIRE(read(fd, &native_async, sizeof native_async) == (ssize_t)sizeof native_async);

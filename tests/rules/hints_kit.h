@@ -9,6 +9,7 @@
 #define KEDGE_TESTS_RULES_HINTS_KIT_H
 
 #include "preload/kedge.h"
+#include "tests/preload/child.h"
 #include "tests/preload/client.h"
 #include "tracker/hintfile.h"
 #include "tracker/read.h"
@@ -115,23 +116,6 @@ static inline unsigned kit_shared(CUdeviceptr ptr)
     return kit_count(FORMAT_HINT_SKIPPED, ptr, false);
 }
 
-/* In a child that has no CUDA yet; its status. */
-static inline int kit_child(void (*body)(void))
-{
-    int status = 0;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        body();
-        exit(check_state.failures > 0 ? 1 : 0);
-    }
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
 static inline void kit_touch_nothing(void)
 {
     client_init();
@@ -148,7 +132,7 @@ static inline void kit_allow_live(void)
     struct hintfile_error error;
     struct hintfile *file;
 
-    REQUIRE_EQ(kit_child(kit_touch_nothing), 0);
+    REQUIRE_EQ(run_child(kit_touch_nothing), 0);
     capture = kit_read();
     REQUIRE(hintfile_read(kit_hints, &file, &error) == 0);
     receipt.hints_hash = file->hash;

@@ -112,11 +112,11 @@ TEST(r57_a_released_address_faults_and_is_nobody_elses)
     CU_OK(cu->cuMemsetD8_v2(ptr, 0x33, KIT_BYTES));
     CU_OK(cu->cuCtxSynchronize());
     looked_at = ptr + 4096;
-    CHECK_EQ(kit_child(look), 0);
+    CHECK_EQ(run_child(look), 0);
     KEDGE_POP();
     settle();
     CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 1);
-    CHECK_GT(kit_child(look), 1000); /* ended by a signal */
+    CHECK_GT(run_child(look), 1000); /* ended by a signal */
     for (int i = 0; i < 40; i++) {
         other = kit_alloc(KIT_BYTES);
         CHECK(other + KIT_BYTES <= ptr || other >= ptr + KIT_BYTES);
