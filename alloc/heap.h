@@ -44,6 +44,13 @@
 #define STREAMS_MAX      (1u << 20)
 #define HOLDERS_MAX      (1u << 24)
 
+/* Why nothing is handed out any more. */
+enum frozen {
+    FROZEN_NOT,
+    FROZEN_PROCESS, /* the structures are sound, the driver is not to be called */
+    FROZEN_CHILD,   /* a forked child: not even the structures may be trusted */
+};
+
 enum block_state {
     BLOCK_NONE,
     BLOCK_FREE,    /* in a bestfit of its class */

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/pool.h"
+
+#include "alloc/heap.h"
+#include "alloc/pin.h"
+#include "alloc/reclaim.h"
+
+#include <errno.h>
+
+/* ── hints ── */
+
+/* What one edge has found. */
+struct edge_walk {
+    const struct edge *edge;
+    struct outcome *ret;
+    size_t max;
+    size_t count;
+    uint32_t dead; /* chain of holders marked dead */
+};
+
+static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder,
+        enum outcome_kind kind, uint32_t how) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, holder->block);
+    const struct heap *heap = heap_segment_of(pool, block)->heap;
+    struct outcome *ret = &walk->ret[walk->count++];
+
+    *ret = (struct outcome){
+            .kind = kind,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = heap_seq(pool),
+            .alloc_seq = block->seq,
+            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .reserved = heap->device->reserved,
+            .rule = holder->rule,
+            .how = how | (block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0),
+            .device = heap->device->number,
+            .mode = holder->mode,
+    };
+}
+
+/* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
+static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+{
+    const struct holder *holder = heap_holder(pool, index);
+    struct block *block = heap_block(pool, holder->block);
+    bool pinned = block->flags & BLOCK_PINNED;
+
+    if (!pinned && hint_may(pool->hints, holder->rule, holder->mode))
+        return false;
+    note_edge(pool, walk, holder, OUTCOME_REFUSED, pinned ? OUTCOME_PINNED : 0);
+    heap_drop_holder(pool, block);
+    return true;
+}
+
+/* One block is due: in shadow on paper, else its range is dead from here on. */
+static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+{
+    struct holder *holder = heap_holder(pool, index);
+    const struct block *block = heap_block(pool, holder->block);
+    struct heap *heap = heap_segment_of(pool, block)->heap;
+    uint64_t requested = block->node.size - block->slack;
+
+    if (is_refused(pool, walk, index))
+        return;
+    heap_unexpect(pool, index);
+    (void)holder_step(holder, HOLDER_EVENT_DUE);
+    heap_mark_released(pool, block, 1);
+    note_edge(
+            pool, walk, holder, holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE, 0);
+    if (holder->mode == HINT_SHADOW) {
+        (void)holder_step(holder, HOLDER_EVENT_QUIET);
+        (void)holder_step(holder, HOLDER_EVENT_REMOVED);
+        pool->counters.shadow_count++;
+        pool->counters.shadow_bytes += requested;
+        return;
+    }
+    heap_count_stored(heap, -(int64_t)block->node.size);
+    heap_count_limbo(heap, (int64_t)block->node.size);
+    pool->counters.released_count++;
+    pool->counters.released_bytes += requested;
+    holder->next = walk->dead;
+    walk->dead = index;
+}
+
+static void walk_rule(struct pool *pool, struct edge_walk *walk, size_t rule) POOL_LOCKED
+{
+    bool matches = hint_edge_matches(hint_rule(pool->hints, (int)rule), walk->edge);
+    uint32_t next;
+
+    for (uint32_t at = pool->due[rule]; at && walk->count < walk->max; at = next) {
+        const struct holder *holder = heap_holder(pool, at);
+
+        next = holder->next;
+        if (holder->due_anchor ? holder->due_anchor == walk->edge->anchor : matches)
+            release(pool, walk, at);
+    }
+}
+
+int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
+        size_t *ret_count)
+{
+    struct edge_walk walk = {.edge = edge, .ret = ret, .max = max};
+    struct grace *grace = NULL;
+    int r = 0;
+
+    *ret_count = 0;
+    if (!pool_is_armed(pool) || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+        return 0;
+    grace = meta_get(sizeof(*grace)); /* first: what is marked must be able to go on */
+    if (!grace)
+        return -ENOMEM;
+    lock_take(&pool->lock);
+    for (size_t rule = 0; pool->due && rule < hint_count(pool->hints); rule++) {
+        if (pool->due[rule] && hint_rule(pool->hints, (int)rule)->when.kind == edge->kind)
+            walk_rule(pool, &walk, rule);
+    }
+    lock_drop(&pool->lock);
+    *ret_count = walk.count;
+    if (walk.dead)
+        reclaim_grace(pool, grace, walk.dead);
+    else
+        meta_put(grace, sizeof(*grace));
+    return r;
+}
+
+static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)
+{
+    *ret = (struct pool_hit){
+            .base = block->node.base,
+            .size = block->node.size - block->slack,
+            .alloc_seq = block->seq,
+            .rule = holder->rule,
+            .state = holder->state,
+            .mode = holder->mode,
+    };
+}
+
+/* The first released block in the range, if any. */
+static int touch_locked(
+        struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret) POOL_LOCKED
+{
+    devptr_t at = lo;
+
+    while (at - lo < len) {
+        uint32_t index = heap_find(pool, at);
+        const struct block *block = heap_block(pool, index);
+        const struct holder *holder;
+
+        if (!index) {
+            at = (at | (GRANULE_SIZE - 1)) + 1; /* a segment fills its granules */
+            continue;
+        }
+        holder = block->holder && block->state == BLOCK_LIVE ? heap_holder(pool, block->holder)
+                                                             : NULL;
+        if (holder && holder_is_released(holder)
+                && at - block->node.base < block->node.size - block->slack) {
+            fill_hit(block, holder, ret);
+            return 1;
+        }
+        at = block->node.base + block->node.size;
+    }
+    return 0;
+}
+
+int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret)
+{
+    int r;
+
+    if (len == 0 || lo + len < lo
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
+            || !granule_is_released(&pool->granules, lo, len))
+        return 0;
+    lock_take(&pool->lock);
+    r = touch_locked(pool, lo, len, ret);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* ── pins ── */
+
+/* The first block in the range that the program holds, 0 = none. */
+static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LOCKED
+{
+    devptr_t at = lo;
+
+    while (at - lo < len) {
+        uint32_t index = heap_find(pool, at);
+        const struct block *block = heap_block(pool, index);
+
+        if (!index)
+            at = (at | (GRANULE_SIZE - 1)) + 1;
+        else if (block->state == BLOCK_LIVE
+                && at - block->node.base < block->node.size - block->slack)
+            return index;
+        else
+            at = block->node.base + block->node.size;
+    }
+    return 0;
+}
+
+static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+
+    if (holder && holder->mode != HINT_SHADOW && holder_is_released(holder)) {
+        fill_hit(block, holder, ret_hit);
+        return -EBUSY;
+    }
+    *ret = (struct pool_pinned){
+            .base = block->node.base,
+            .alloc_seq = block->seq,
+            .end = block->node.base + block->node.size,
+            .size = block->node.size - block->slack,
+            .rule = holder ? holder->rule : -1,
+            .device = heap_segment_of(pool, block)->heap->device->number,
+            .first = pin_count(pool, index, kind) == 0,
+    };
+    return pin_add(pool, index, kind);
+}
+
+/* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
+static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
+{
+    return len == 0 || lo + len < lo
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
+            || (!granule_segment(&pool->granules, lo)
+                    && !granule_segment(&pool->granules, lo + len - 1));
+}
+
+int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
+        struct pool_pinned *ret, struct pool_hit *ret_hit)
+{
+    int r = -ENOENT;
+    uint32_t index;
+
+    if (is_foreign(pool, lo, len))
+        return -ENOENT;
+    lock_take(&pool->lock);
+    index = first_live(pool, lo, len);
+    if (index)
+        r = pin_locked(pool, index, kind, ret, ret_hit);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* The pinned block that was called so when it was pinned, 0 = it is gone. */
+static uint32_t find_pinned(struct pool *pool, devptr_t base, uint64_t alloc_seq) POOL_LOCKED
+{
+    uint32_t index = heap_find(pool, base);
+    const struct block *block = heap_block(pool, index);
+
+    return index && block->node.base == base && block->seq == alloc_seq
+                    && block->flags & BLOCK_PINNED
+            ? index
+            : 0;
+}
+
+int pool_repin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind)
+{
+    uint32_t index;
+    int r = -ENOENT;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return -ENOENT;
+    lock_take(&pool->lock);
+    index = find_pinned(pool, base, alloc_seq);
+    if (index)
+        r = pin_add(pool, index, kind);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind)
+{
+    uint32_t index;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return;
+    lock_take(&pool->lock);
+    index = find_pinned(pool, base, alloc_seq);
+    if (index)
+        pin_remove(pool, index, kind);
+    lock_drop(&pool->lock);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/pool.h"
+
+#include "alloc/heap.h"
+#include "alloc/reclaim.h"
+#include "alloc/trim.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#define HEAPS_LOOK 64 /* heaps that pool_synchronised looks at in one call */
+#define TRIM_LOOKS 64 /* at fences that a trim has just recorded */
+
+int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
+{
+    struct news *news;
+    size_t count = 0;
+    int r = 0;
+
+    *ret_count = 0;
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+        return 0;
+    if (may_fence)
+        r = reclaim_poll(pool, false);
+    while (count < max) {
+        lock_take(&pool->lock);
+        news = pool->news_first;
+        if (news) {
+            pool->news_first = news->next;
+            if (!news->next)
+                pool->news_last = NULL;
+            atomic_fetch_sub_explicit(&pool->gate.news, 1, memory_order_relaxed);
+        }
+        lock_drop(&pool->lock);
+        if (!news)
+            break;
+        ret[count++] = news->outcome;
+        meta_put(news, sizeof(*news));
+    }
+    *ret_count = count;
+    return r;
+}
+
+/* The heap of a key with a hold on it, or NULL. */
+static struct heap *hold_heap(struct pool *pool, enum heap_kind kind, uint64_t owner)
+{
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = heap_get(pool, kind, owner, -1);
+    if (heap)
+        heap->busy++;
+    lock_drop(&pool->lock);
+    return heap;
+}
+
+static void let_heap_go(struct pool *pool, struct heap *heap)
+{
+    lock_take(&pool->lock);
+    heap->busy--;
+    lock_drop(&pool->lock);
+}
+
+/* Is something of the heap free but for a fence? */
+static bool is_waiting(struct pool *pool, const struct heap *heap)
+{
+    bool waiting;
+
+    lock_take(&pool->lock);
+    waiting = heap->tally.pending > 0;
+    for (const struct heap_stream *at = heap->streams; at && !waiting; at = at->next)
+        waiting = at->fit.count > 0;
+    lock_drop(&pool->lock);
+    return waiting;
+}
+
+/* A program that trims has mostly synchronised before, but the fences that say so to us are recorded only now, and take
+ * some microseconds to arrive on an idle device. */
+static void look_at_fences(struct pool *pool, struct heap *heap)
+{
+    for (int i = 0; i < TRIM_LOOKS; i++) {
+        (void)reclaim_poll(pool, true);
+        (void)reclaim_points(pool, heap, 0);
+        if (!is_waiting(pool, heap))
+            return;
+        (void)sched_yield();
+    }
+}
+
+int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
+        uint64_t *ret_bytes)
+{
+    struct heap *heap = hold_heap(pool, kind, owner);
+    uint64_t held;
+
+    if (!heap)
+        return -ENOENT;
+    look_at_fences(pool, heap);
+    lock_take(&pool->lock);
+    held = heap->tally.reserved;
+    lock_drop(&pool->lock);
+    *ret_bytes = held > keep_bytes ? trim_heap(pool, heap, held - keep_bytes, true) : 0;
+    let_heap_go(pool, heap);
+    return 0;
+}
+
+/* Up to HEAPS_LOOK heaps that hold more than their release threshold, each with a hold on it. */
+static size_t hold_heaps_over(struct pool *pool, struct heap *list[HEAPS_LOOK])
+{
+    size_t count = 0;
+
+    lock_take(&pool->lock);
+    for (struct heap *heap = pool->heaps; heap && count < HEAPS_LOOK; heap = heap->next) {
+        if (heap->kind != HEAP_MAPPED || heap->tally.reserved <= heap->attrs.release_threshold)
+            continue;
+        heap->busy++;
+        list[count++] = heap;
+    }
+    lock_drop(&pool->lock);
+    return count;
+}
+
+uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
+{
+    if (device < 0 || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+        return 0;
+    (void)reclaim_poll(pool, true);
+    while (may_wait && reclaim_wait(pool) == 0)
+        ;
+    if (may_wait)
+        reclaim_wait_device_points(pool, device);
+    (void)reclaim_device_points(pool, device);
+    return trim_device(pool, device, UINT64_MAX);
+}
+
+/* What is free on any device, once what has passed is known to be free. */
+static void trim_all(struct pool *pool)
+{
+    (void)reclaim_poll(pool, true);
+    for (int device = 0; device < POOL_DEVICES_MAX; device++) {
+        bool any;
+
+        lock_take(&pool->lock);
+        any = pool->devices[device].reserved > 0;
+        lock_drop(&pool->lock);
+        if (any)
+            (void)trim_device(pool, device, UINT64_MAX);
+    }
+}
+
+void pool_synchronised(struct pool *pool)
+{
+    struct heap *list[HEAPS_LOOK];
+    size_t count;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed)
+            || pool->opts.trim == POOL_TRIM_NEVER)
+        return;
+    if (pool->opts.trim == POOL_TRIM_EAGER)
+        trim_all(pool);
+    count = hold_heaps_over(pool, list);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t keep_bytes, bytes;
+
+        lock_take(&pool->lock);
+        keep_bytes = list[i]->attrs.release_threshold;
+        lock_drop(&pool->lock);
+        (void)pool_trim(pool, HEAP_MAPPED, list[i]->owner, keep_bytes, &bytes);
+        let_heap_go(pool, list[i]);
+    }
+}
