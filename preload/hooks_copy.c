@@ -151,6 +151,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* clang-format off */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* Between devices some of these are copies between peers, which a hinted block needs and plain memory does not (R85). */
 #define SUBMIT_PEERS(symbol, peer, params, args, peer_args, on_stream, per_thread)           \
     CUresult symbol params                                                                   \
@@ -164,6 +165,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
             result = conduct_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
         return submit_end(&submit, result);                                                  \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define SUBMIT_PEERS_NOW(symbol, suffix)                                                     \
     SUBMIT_PEERS(symbol##suffix, cuMemcpyPeer##suffix,                                       \
             (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),               \

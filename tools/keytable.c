@@ -21,6 +21,7 @@ struct keytable_chunk {
     struct keytable_entry entries[CHUNK_ENTRIES];
 };
 
+/* NOLINTBEGIN(readability-function-cognitive-complexity): the branches are those of uthash */
 static struct keytable_entry *find(const struct keytable *map, struct key key)
 {
     struct keytable_entry *entry;
@@ -55,6 +56,8 @@ uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
     }
     return &entry->value;
 }
+
+/* NOLINTEND(readability-function-cognitive-complexity) */
 
 uint32_t *keytable_find(const struct keytable *map, struct key key)
 {
