@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct seed_driver cu;
 struct seed_world world = {
@@ -107,6 +108,20 @@ void home_current(const struct home *home)
     DO(cuCtxSetCurrent(home->handle));
 }
 
+/* The device may be full just now, as for any other allocation (R10: during a capture of another thread nobody waits for what
+ * is pending). Then the others must get on first. */
+static CUresult alloc_slots(struct home *home)
+{
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+    for (int i = 0; i < 5000 && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+        result = cu.cuMemAlloc_v2(&home->slots, sizeof(home->expected));
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return result;
+}
+
 /* The calling thread's current context is the home. */
 static void furnish(struct home *home)
 {
@@ -115,7 +130,7 @@ static void furnish(struct home *home)
     DO(cuModuleLoadData(&module, module_text));
     DO(cuModuleGetFunction(&home->fill, module, "kedge_fill"));
     DO(cuModuleGetFunction(&home->sum, module, "kedge_sum"));
-    DO(cuMemAlloc_v2(&home->slots, sizeof(home->expected)));
+    world_must(alloc_slots(home), "the sums of a new context", __FILE__, __LINE__);
     cu.born(home->slots, sizeof(home->expected), SIMCUDA_NO_STREAM);
     memset(home->expected, 0, sizeof(home->expected));
     atomic_store(&home->slots_used, 0);
