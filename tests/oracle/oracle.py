@@ -12,7 +12,6 @@ import concurrent.futures
 import os
 import pathlib
 import re
-import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
@@ -161,25 +160,22 @@ def r09_r64_what_cuda_leaves_open_is_fenced():
 
 
 def peak(library, sched, lag):
-    """What the device has held at most, by its own books, and how often a fence of all streams was asked for."""
-    done = run(BUILD / "trainers" / "streams", "--entrance", "sync", LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, SIMCUDA_LOG="-",
-               SIMCUDA_SCHED=sched, SIMCUDA_LAG=lag, KEDGE_TRACE="off", **NO_BARRIER)
+    """What the device has held at most, by its own books, and how often a fence of all streams was asked for. The trainer has one
+    thread, so that its own peak is the same each time; without the host barrier it says that its losses came late (status 1)."""
+    done = run(BUILD / "trainers" / "loop", "--entrance", "sync", "--steps", 30, rc=None, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM,
+               SIMCUDA_LOG="-", SIMCUDA_SCHED=sched, SIMCUDA_LAG=lag, KEDGE_TRACE="off", **NO_BARRIER)
+    check(done.returncode in (0, 1), f"loop, {sched}, {lag} behind: exit {done.returncode}")
     fences = re.search(r"^# calls cuCtxRecordEvent (\d+)", done.stdout, re.M)
     return int(re.search(r"^# device 0 held \d+ peak (\d+)", done.stdout, re.M)[1]), int(fences[1]) if fences else 0
 
 
 def r74_the_peak_holds_when_streams_are_a_step_behind():
-    """The program's threads meet differently each time, and so its own peak differs: the medians of some runs are compared."""
-    peaks = {None: [], LIBRARY: []}
     for sched, lag in (("eager", 0), ("eager", 1), ("lazy", 1), ("random", 1)):
-        for library in (None, LIBRARY):
-            runs = [peak(library, sched, lag) for _ in range(4)]
-            print(f"{sched}, {lag} behind, {'under kedge' if library else 'natively'}: {sorted(held for held, _ in runs)}, "
-                  f"{sum(fences for _, fences in runs)} fences")
-            peaks[library] += [held for held, _ in runs]
-            check(not library or all(fences > 0 for _, fences in runs), "no fence was needed, so nothing was behind")
-    ours, native = statistics.median(peaks[LIBRARY]), statistics.median(peaks[None])
-    check(ours <= native * 1.05, f"{ours} bytes at the peak, {native} natively")
+        native, _ = peak(None, sched, lag)
+        ours, fences = peak(LIBRARY, sched, lag)
+        print(f"{sched}, {lag} behind: {native} natively, {ours} under kedge, {fences} fences")
+        check(ours * 100 <= native * 105, f"{sched}, {lag} behind: {ours} bytes at the peak, {native} natively")
+        check(fences > 0, "no fence was needed, so nothing was behind")
 
 
 def sums(job):
