@@ -404,6 +404,34 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     return r;
 }
 
+int grow_back(struct pool *pool, struct heap *heap, uint32_t index)
+{
+    struct segment *segment;
+    struct bestfit_node node;
+    bool is_stuck;
+    int r;
+
+    lock_take(&pool->lock);
+    segment = heap_segment_of(pool, heap_block(pool, index));
+    node = heap_block(pool, index)->node;
+    pool->counters.grows++;
+    heap->grows++;
+    lock_drop(&pool->lock);
+
+    r = map_slots(pool, heap, &segment->handles[(node.base - segment->base) / segment->slot], &node,
+            segment->slot, &is_stuck);
+
+    lock_take(&pool->lock);
+    if (r != 0)
+        give_up(pool, heap, index, is_stuck);
+    else if (segment->dead)
+        heap_block(pool, index)->state = BLOCK_KEPT; /* mapped, and given back with the heap */
+    else
+        (void)heap_put(pool, index, 0, 0);
+    lock_drop(&pool->lock);
+    return r;
+}
+
 /* ── hinted blocks ── */
 
 static int grow_hinted(struct pool *pool, struct serve *serve)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/heap.h"
 
+#include "alloc/area.h"
 #include "alloc/pin.h"
 
 #include <errno.h>
@@ -27,6 +28,8 @@ static struct heap *new_heap(
     bestfit_init(&heap->hint_gaps, &pool->blocks);
     bestfit_init(&heap->idle, &pool->blocks);
     bestfit_init(&heap->sealed, &pool->blocks);
+    bestfit_init(&heap->planned, &pool->blocks);
+    bestfit_init(&heap->planned_gaps, &pool->blocks);
     if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
         meta_put(heap, sizeof(*heap));
         return NULL;
@@ -61,6 +64,7 @@ void heap_retire(struct pool *pool, struct heap *heap)
     if (pool->last[heap->kind] == heap)
         pool->last[heap->kind] = NULL;
     heap->leaving = true;
+    area_leave(pool, heap);
     heap->next_leaving = pool->leaving;
     pool->leaving = heap;
 }
@@ -352,6 +356,7 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     at->stream = stream;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
+    bestfit_init(&at->planned, &pool->blocks);
     heap->streams = at;
     heap->stream_count++;
     return at;
@@ -365,10 +370,14 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
 
     if (block->state == BLOCK_IDLE)
         return &heap->idle;
+    if (block->state == BLOCK_GAP && segment->planned)
+        return &heap->planned_gaps;
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
     if (segment->sealed)
         return &heap->sealed;
+    if (segment->planned)
+        return block->stream ? &heap_class(heap, block->stream)->planned : &heap->planned;
     if (block->stream)
         return &heap_class(heap, block->stream)->fit;
     return segment->small ? &heap->small : &heap->clean;
@@ -578,6 +587,15 @@ static uint32_t find_free(
     return index;
 }
 
+/* A free block in the area of a plan. */
+static uint32_t find_hole(const struct heap *heap, const struct heap_want *want)
+{
+    const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
+    uint32_t index = bestfit_find(&heap->planned, want->size, want->align);
+
+    return index || !class ? index : bestfit_find(&class->planned, want->size, want->align);
+}
+
 uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want *want)
 {
     uint32_t index = 0;
@@ -596,6 +614,8 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
         heap_settle(pool, heap);
         index = find_free(pool, heap, want);
     }
+    if (!index && want->holes)
+        index = find_hole(heap, want);
     if (!index)
         return 0;
     heap_pull(pool, index);
@@ -664,7 +684,8 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
 
-        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead)
+        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead
+                && (!segment->planned || want->holes))
             best_run_in(pool, segment, want, any, &best);
     }
     if (best.bytes == UINT64_MAX)
@@ -695,6 +716,30 @@ uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last)
     return first;
 }
 
+/* What of one index of a stream has passed becomes clean. Returns how many blocks did. */
+static uint32_t sweep_fit(struct pool *pool, const struct bestfit *fit, uint32_t stream,
+        uint64_t passed) POOL_LOCKED
+{
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t swept = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        const struct block *block = heap_block(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq > passed)
+            continue;
+        heap_pull(pool, index);
+        heap_block(pool, index)->last = (uint16_t)stream;
+        (void)heap_put(pool, index, 0, 0);
+        swept++;
+    }
+    return swept;
+}
+
 uint32_t heap_sweep(struct pool *pool, struct heap *heap)
 {
     uint32_t swept = 0;
@@ -702,25 +747,12 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap)
     heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         uint64_t passed = heap_stream_at(pool, at->stream)->line.passed;
-        uint64_t size = 0;
-        devptr_t base = 0;
-        uint32_t index;
 
         if (at->swept == passed)
             continue;
         at->swept = passed;
-        while ((index = bestfit_lower_bound(&at->fit, size, base)) != 0) {
-            const struct block *block = heap_block(pool, index);
-
-            size = block->node.size;
-            base = block->node.base + 1;
-            if (block->seq > passed)
-                continue;
-            heap_pull(pool, index);
-            heap_block(pool, index)->last = (uint16_t)at->stream;
-            (void)heap_put(pool, index, 0, 0);
-            swept++;
-        }
+        swept += sweep_fit(pool, &at->fit, at->stream, passed);
+        swept += sweep_fit(pool, &at->planned, at->stream, passed);
     }
     return swept;
 }

@@ -42,6 +42,7 @@ enum pool_mutation {
     /* two blocks of a stream, joined, keep the lesser point (R70) */
     POOL_MUTATE_LEAST_POINT = 1u << 3,
     POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
+    POOL_MUTATE_PLAN_POINT = 1u << 8, /* a planned place is taken whatever stream it waits for (R70) */
 };
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */
@@ -97,6 +98,19 @@ void pool_free_all(struct pool *pool);
  * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
 int pool_set_hints(struct pool *pool, const struct hints *hints);
 
+/* A plan to be followed (tracker/planfile.h has its meaning and the file). */
+struct pool_plan {
+    int device;
+    enum entrance entrance;
+    uint64_t quantum, area;
+    const struct planned *block; /* stays the caller's and outlives the pool */
+    uint32_t count;
+};
+
+/* Before the first request, once. 0, -EEXIST, -ENOMEM, -EINVAL: blocks outside of the area, or the quantum is not the
+ * pool's; -EOPNOTSUPP: a plan of the sync entrance, which is of no use (area.h). */
+int pool_set_plan(struct pool *pool, const struct pool_plan *plan);
+
 /* ── allocation and free ── */
 
 struct pool_request {
@@ -106,6 +120,7 @@ struct pool_request {
      * 0 = as owner */
     uint64_t context;
     uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
+    uint64_t site;           /* as tag.site: for the plan that is followed */
     const struct plan *plan; /* what hint_plan said, NULL = nothing */
     enum entrance entrance;
     int device;
@@ -391,6 +406,14 @@ struct pool_stats {
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */
     uint64_t fence_errors;                   /* fence calls that failed or were refused */
+    /* the plan that is followed (follow.h, area.h); matched = placed + fell_back */
+    uint64_t plan_steps;
+    uint64_t plan_matched;   /* requests that are a planned block */
+    uint64_t plan_placed;    /* of these, served at their place */
+    uint64_t plan_fell_back; /* their place was not free for them */
+    uint64_t plan_unmatched; /* requests that the plan does not have */
+    uint64_t plan_skipped;   /* planned blocks that were not asked for */
+    uint64_t plan_resyncs;
 };
 
 /* All heaps (device -1) or those of one device. */

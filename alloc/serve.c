@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/serve.h"
 
+#include "alloc/area.h"
 #include "alloc/drive.h"
 #include "alloc/grow.h"
 #include "alloc/pin.h"
@@ -191,25 +192,51 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
     return r;
 }
 
+/* What a plan keeps free, where the alternative is to pass the budget or where it keeps it for nobody. */
+static int hit_hole(struct pool *pool, struct serve *serve, bool over)
+{
+    int r;
+
+    if (!pool->area)
+        return NEXT;
+    lock_take(&pool->lock);
+    serve->want.holes = over || area_is_idle(pool);
+    lock_drop(&pool->lock);
+    if (!serve->want.holes)
+        return NEXT;
+    r = hit(pool, serve);
+    if (r == NEXT)
+        r = hit_run(pool, serve);
+    return r;
+}
+
 /* ── the budget ── */
 
-/* By how much growth now would pass the budget; 0 = it would not. */
-static uint64_t excess(struct pool *pool, const struct serve *serve)
+uint64_t serve_excess(const struct pool *pool, const struct serve *serve, uint64_t need)
 {
     const struct device *device = serve->heap->device;
     uint64_t budget = pool->opts.budget;
-    uint64_t high, after;
+    uint64_t after = device->reserved + need;
+    uint64_t high;
 
-    lock_take(&pool->lock);
     if (!budget) {
-        high = device->stored + serve->want.size;
+        high = device->stored + serve->want.size + area_spare(pool, device);
         if (device->stored_high > high)
             high = device->stored_high;
         budget = high + high / 20 + GRANULE_SIZE;
     }
-    after = device->reserved + grow_need(pool, serve);
-    lock_drop(&pool->lock);
     return after > budget ? after - budget : 0;
+}
+
+/* By how much growth now would pass the budget; 0 = it would not. */
+static uint64_t excess(struct pool *pool, const struct serve *serve)
+{
+    uint64_t over;
+
+    lock_take(&pool->lock);
+    over = serve_excess(pool, serve, grow_need(pool, serve));
+    lock_drop(&pool->lock);
+    return over;
 }
 
 /* ── a full device (R31) ── */
@@ -261,8 +288,10 @@ static void let_graphs_go(struct pool *pool, const struct serve *serve)
 
 static int serve_full(struct pool *pool, struct serve *serve)
 {
-    int r = wait_and_hit(pool, serve);
+    int r = hit_hole(pool, serve, true);
 
+    if (r == NEXT)
+        r = wait_and_hit(pool, serve);
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
         let_graphs_go(pool, serve);
         r = wait_and_hit(pool, serve);
@@ -596,6 +625,9 @@ static int serve_stream(struct pool *pool, struct serve *serve)
     if (r != NEXT)
         return r;
     over = serve->request->may_fence ? excess(pool, serve) : 0;
+    r = hit_hole(pool, serve, over > 0);
+    if (r != NEXT)
+        return r;
     if (over) {
         r = hit_ordered(pool, serve);
         if (r == NEXT)
@@ -657,6 +689,11 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
     return measure(pool, serve);
+}
+
+int serve_begin(struct pool *pool, struct serve *serve)
+{
+    return begin(pool, serve, HEAP_MAPPED);
 }
 
 /* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */
@@ -785,6 +822,8 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
 {
     bool served, due;
 
+    if (pool->area && area_serve(pool, request, ret))
+        return 0;
     lock_take(&pool->lock);
     served = serve_quickly(pool, request, ret);
     due = reclaim_is_due(pool);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/trim.h"
 
+#include "alloc/area.h"
 #include "alloc/drive.h"
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
@@ -141,14 +142,14 @@ void trim_sealed(struct pool *pool, struct heap *heap)
         ;
 }
 
-/* The highest clean free block of the arena below *from that has whole slots: these are cut out, BUSY. */
-static uint32_t pick_slots(
-        struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes) POOL_LOCKED
+/* The highest clean free block of the arena (or a plan's area) below *from that has whole slots: these are cut out, BUSY. */
+static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t *from,
+        uint64_t bytes) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment(pool, heap->arena);
+    const struct segment *segment = heap_segment(pool, number);
     uint32_t index;
 
-    if (!heap->arena || slab_prepare(&pool->blocks, 2) != 0)
+    if (!number || slab_prepare(&pool->blocks, 2) != 0)
         return 0;
     heap_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
@@ -177,22 +178,20 @@ static uint32_t pick_slots(
     return 0;
 }
 
-uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
+static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, uint64_t bytes)
 {
     devptr_t from = UINT64_MAX;
     uint64_t moved = 0;
 
     while (moved < bytes) {
         struct bestfit_node node;
-        uint32_t number;
         uint64_t slot;
         uint32_t index;
         bool unmapped;
 
         lock_take(&pool->lock);
-        number = heap->arena;
         slot = number ? heap_segment(pool, number)->slot : 0;
-        index = pick_slots(pool, heap, &from, bytes - moved);
+        index = pick_slots(pool, heap, number, &from, bytes - moved);
         if (index) {
             node = heap_block(pool, index)->node;
             heap->busy++;
@@ -207,6 +206,29 @@ uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
         moved += node.size;
     }
     return moved;
+}
+
+/* The arena is never removed while somebody holds its heap, nor is the area of a plan. */
+uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
+{
+    uint32_t number;
+
+    lock_take(&pool->lock);
+    number = heap->arena;
+    lock_drop(&pool->lock);
+    return harvest(pool, heap, number, bytes);
+}
+
+/* The area that a plan has in this heap; 0 = none, or it is spared. */
+static uint32_t area_to_trim(struct pool *pool, const struct heap *heap, bool spare)
+{
+    uint32_t number = 0;
+
+    lock_take(&pool->lock);
+    if (pool->area && pool->area->heap == heap && !(spare && !area_is_idle(pool)))
+        number = pool->area->segment;
+    lock_drop(&pool->lock);
+    return number;
 }
 
 /* ── heaps and devices ── */
@@ -263,6 +285,7 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 {
     struct goal goal = {.bytes = bytes, .strictly = strictly};
     uint64_t one = 1;
+    uint32_t area;
 
     lock_take(&pool->lock);
     heap->busy++;
@@ -275,6 +298,11 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
     while (left(&goal) && trim_harvest(pool, heap, slots_of(pool, heap, &goal)) != 0)
+        empty_shelves(pool, heap, &goal);
+    /* What a plan keeps goes when all is to go or the program asks for it, not for a budget. */
+    area = area_to_trim(pool, heap, !strictly && bytes < UINT64_MAX / 2);
+    while (left(&goal) && area
+            && harvest(pool, heap, area, slots_of(pool, heap, &goal)) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;
