@@ -295,16 +295,16 @@ static bool is_followed(struct pool *pool, const struct pool_request *request) P
 }
 
 /* The planned block of the request. False: there is none. */
-static bool ask(struct pool *pool, const struct pool_request *request, uint64_t *ret_offset)
-        POOL_LOCKED
+static bool ask(
+        struct pool *pool, const struct pool_request *request, uint64_t *ret_offset) POOL_LOCKED
 {
     struct area *area = pool->area;
     uint32_t number;
 
     if (request->size > UINT64_MAX / 4 || !is_followed(pool, request))
         return false;
-    number = follow_ask(
-            &area->follow, heap_round(request->size, pool->opts.quantum), request->site);
+    number =
+            follow_ask(&area->follow, heap_round(request->size, pool->opts.quantum), request->site);
     if (number == FOLLOW_NONE)
         return false;
     *ret_offset = area->follow.block[number].offset;

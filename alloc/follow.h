@@ -52,12 +52,12 @@ struct follow_request {
 struct follow {
     const struct planned *block; /* the caller's */
     uint32_t count;
-    uint32_t at;     /* the expected block */
-    uint32_t trust;  /* 0 = lost */
-    uint64_t missed; /* bit i: block at - 1 - i was passed over */
+    uint32_t at;                                    /* the expected block */
+    uint32_t trust;                                 /* 0 = lost */
+    uint64_t missed;                                /* bit i: block at - 1 - i was passed over */
     struct follow_request past[FOLLOW_CONFIRM - 1]; /* the newest first */
-    uint32_t heard; /* requests, as far as they are in `past` */
-    bool sites;     /* every block has one */
+    uint32_t heard;                                 /* requests, as far as they are in `past` */
+    bool sites;                                     /* every block has one */
     struct follow_index exact, sizes;
     struct follow_counts counts;
 };

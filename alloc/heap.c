@@ -717,8 +717,8 @@ uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last)
 }
 
 /* What of one index of a stream has passed becomes clean. Returns how many blocks did. */
-static uint32_t sweep_fit(struct pool *pool, const struct bestfit *fit, uint32_t stream,
-        uint64_t passed) POOL_LOCKED
+static uint32_t sweep_fit(
+        struct pool *pool, const struct bestfit *fit, uint32_t stream, uint64_t passed) POOL_LOCKED
 {
     uint64_t size = 0;
     devptr_t base = 0;

@@ -113,7 +113,7 @@ struct segment {
     struct starts starts;
     enum segment_kind kind;
     bool small;
-    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
+    bool sealed;  /* shown to another process: nobody gets a block of it any more (R24) */
     bool planned; /* the area of a plan: its free blocks are kept apart (area.h) */
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };

@@ -197,7 +197,7 @@ static int hit_hole(struct pool *pool, struct serve *serve, bool over)
 {
     int r;
 
-    if (!pool->area)
+    if (!pool->area || serve->hinted || serve->request->entrance != ENTRANCE_STREAM)
         return NEXT;
     lock_take(&pool->lock);
     serve->want.holes = over || area_is_idle(pool);

@@ -36,7 +36,8 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
 int serve_begin(struct pool *pool, struct serve *serve) POOL_LOCKED;
 
 /* By how much holding `need` bytes more would pass the budget; 0 = it would not. */
-uint64_t serve_excess(const struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
+uint64_t serve_excess(
+        const struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
 
 /* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
 void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;

@@ -301,8 +301,7 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
         empty_shelves(pool, heap, &goal);
     /* What a plan keeps goes when all is to go or the program asks for it, not for a budget. */
     area = area_to_trim(pool, heap, !strictly && bytes < UINT64_MAX / 2);
-    while (left(&goal) && area
-            && harvest(pool, heap, area, slots_of(pool, heap, &goal)) != 0)
+    while (left(&goal) && area && harvest(pool, heap, area, slots_of(pool, heap, &goal)) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;
