@@ -62,6 +62,32 @@ void area_leave(struct pool *pool, const struct heap *heap)
     area->segment = 0; /* goes with its heap */
 }
 
+void area_count(const struct pool *pool, struct pool_plan_stats *ret)
+{
+    const struct area *area = pool->area;
+    const struct follow_counts *counts = area ? &area->follow.counts : NULL;
+
+    *ret = (struct pool_plan_stats){0};
+    if (!area)
+        return;
+    *ret = (struct pool_plan_stats){
+            .steps = counts->steps,
+            .matched = counts->matched,
+            .placed = area->placed,
+            .fell_back = area->fell_back,
+            .unmatched = counts->unmatched,
+            .skipped = counts->skipped,
+            .resyncs = counts->resyncs,
+    };
+}
+
+void pool_plan_stats(struct pool *pool, struct pool_plan_stats *ret)
+{
+    lock_take(&pool->lock);
+    area_count(pool, ret);
+    lock_drop(&pool->lock);
+}
+
 bool area_is_idle(const struct pool *pool)
 {
     return !pool->area || follow_is_lost(&pool->area->follow);

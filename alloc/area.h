@@ -51,6 +51,8 @@ bool area_is_idle(const struct pool *pool) POOL_LOCKED;
 /* Bytes of storage on a device that are free and kept for the plan: the budget counts them as if they were live. */
 uint64_t area_spare(const struct pool *pool, const struct device *device) POOL_LOCKED;
 
+void area_count(const struct pool *pool, struct pool_plan_stats *ret) POOL_LOCKED;
+
 /* The heap goes: whoever asks next may be the plan's. */
 void area_leave(struct pool *pool, const struct heap *heap) POOL_LOCKED;
 

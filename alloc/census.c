@@ -38,17 +38,6 @@ static uint64_t free_bytes(const struct heap *heap)
     return bytes;
 }
 
-static void add_plan(const struct area *area, struct pool_stats *to)
-{
-    to->plan_steps = area->follow.counts.steps;
-    to->plan_matched = area->follow.counts.matched;
-    to->plan_placed = area->placed;
-    to->plan_fell_back = area->fell_back;
-    to->plan_unmatched = area->follow.counts.unmatched;
-    to->plan_skipped = area->follow.counts.skipped;
-    to->plan_resyncs = area->follow.counts.resyncs;
-}
-
 static void add_counters(const struct pool *pool, struct pool_stats *to)
 {
     const struct counters *from = &pool->counters;
@@ -77,8 +66,7 @@ static void add_counters(const struct pool *pool, struct pool_stats *to)
     to->small_count = from->small_count;
     to->small_bytes = from->small_bytes;
     to->fence_errors = from->fence_errors;
-    if (pool->area)
-        add_plan(pool->area, to);
+    area_count(pool, &to->plan);
 }
 
 void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *ret)

@@ -367,6 +367,20 @@ int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_h
 int pool_set_heap_attrs(
         struct pool *pool, uint64_t owner, int device, const struct pool_heap_attrs *attrs);
 
+/* How a plan is followed (follow.h, area.h). */
+struct pool_plan_stats {
+    uint64_t steps;     /* of the plan: begun anew, or passed */
+    uint64_t matched;   /* requests that are a planned block: */
+    uint64_t placed;    /* - served at their place */
+    uint64_t fell_back; /* - their place was not free for them */
+    uint64_t unmatched; /* requests that the plan does not have */
+    uint64_t skipped;   /* planned blocks that were not asked for */
+    uint64_t resyncs;   /* a row of requests said anew where in the plan the program is */
+};
+
+/* All 0 without a plan. */
+void pool_plan_stats(struct pool *pool, struct pool_plan_stats *ret);
+
 /* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
 struct pool_stats {
     uint64_t live_count;
@@ -407,14 +421,7 @@ struct pool_stats {
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */
     uint64_t fence_errors;                   /* fence calls that failed or were refused */
-    /* the plan that is followed (follow.h, area.h); matched = placed + fell_back */
-    uint64_t plan_steps;
-    uint64_t plan_matched;   /* requests that are a planned block */
-    uint64_t plan_placed;    /* of these, served at their place */
-    uint64_t plan_fell_back; /* their place was not free for them */
-    uint64_t plan_unmatched; /* requests that the plan does not have */
-    uint64_t plan_skipped;   /* planned blocks that were not asked for */
-    uint64_t plan_resyncs;
+    struct pool_plan_stats plan;
 };
 
 /* All heaps (device -1) or those of one device. */

@@ -601,9 +601,9 @@ static void finish(struct model *m)
     m->floors.host_waits = stats.host_waits;
     m->floors.remaps = stats.remaps;
     m->floors.trims = stats.trims;
-    m->floors.planned = stats.plan_placed;
-    m->floors.fell_back = stats.plan_fell_back;
-    CHECK_EQ(stats.plan_matched, stats.plan_placed + stats.plan_fell_back);
+    m->floors.planned = stats.plan.placed;
+    m->floors.fell_back = stats.plan.fell_back;
+    CHECK_EQ(stats.plan.matched, stats.plan.placed + stats.plan.fell_back);
     fake_drain(m->b->fake);
     faults = m->b->fake->faults;
     if (m->mutate)

@@ -71,9 +71,9 @@ TEST(a_step_that_is_planned_stands_where_the_plan_says)
     for (int i = 0; i < 10; i++)
         CHECK_EQ(run_step(b, S1), first);
     CHECK_EQ(b->fake->calls, calls); /* nothing is asked of the driver any more */
-    CHECK_EQ(bench_stats(b).plan_placed, 44);
-    CHECK_EQ(bench_stats(b).plan_matched, 44);
-    CHECK_EQ(bench_stats(b).plan_steps, 11);
+    CHECK_EQ(bench_stats(b).plan.placed, 44);
+    CHECK_EQ(bench_stats(b).plan.matched, 44);
+    CHECK_EQ(bench_stats(b).plan.steps, 11);
     CHECK_EQ(bench_stats(b).reserved, 6 * MiB);
     CHECK_EQ(bench_stats(b).reserved_high, 6 * MiB);
     bench_end(b);
@@ -105,13 +105,13 @@ TEST(r70_the_place_of_a_block_of_another_stream_is_taken_when_its_point_has_pass
     give(b, at[0], S1);
     at[2] = bench_alloc_on(b, 1 * MiB, S2); /* the use on stream 1 is not over */
     CHECK(at[2] < at[0] || at[2] >= at[0] + 6 * MiB);
-    CHECK_EQ(bench_stats(b).plan_fell_back, 1);
+    CHECK_EQ(bench_stats(b).plan.fell_back, 1);
     give(b, at[2], S2);
     give(b, at[1], S1);
     fake_drain(b->fake);
     CHECK_EQ(bench_alloc_on(b, 4 * MiB, S2), at[0] + 1 * MiB);
-    CHECK_EQ(bench_stats(b).plan_fell_back, 1);
-    CHECK_EQ(bench_stats(b).plan_placed, 3);
+    CHECK_EQ(bench_stats(b).plan.fell_back, 1);
+    CHECK_EQ(bench_stats(b).plan.placed, 3);
     CHECK_GE(bench_stats(b).cross_reuses, 1);
     bench_end(b);
 }
@@ -146,7 +146,7 @@ TEST(a_place_that_somebody_holds_is_not_taken)
     at[1] = bench_alloc_on(b, 3 * MiB, S1);
     at[2] = bench_alloc_on(b, 1 * MiB, S1); /* the first was not freed */
     CHECK(at[2] >= at[0] + 6 * MiB || at[2] + 1 * MiB <= at[0]);
-    CHECK_EQ(bench_stats(b).plan_fell_back, 1);
+    CHECK_EQ(bench_stats(b).plan.fell_back, 1);
     for (int i = 0; i < 3; i++)
         give(b, at[i], S1);
     bench_end(b);
@@ -165,7 +165,7 @@ TEST(r80_a_place_that_is_pinned_is_not_taken_after_its_free)
     give(b, at[0], S1);
     at[2] = bench_alloc_on(b, 1 * MiB, S1);
     CHECK(at[2] >= at[0] + 2 * MiB || at[2] + 1 * MiB <= at[0]);
-    CHECK_EQ(bench_stats(b).plan_fell_back, 1);
+    CHECK_EQ(bench_stats(b).plan.fell_back, 1);
     give(b, at[1], S1);
     give(b, at[2], S1);
     bench_end(b);
@@ -183,7 +183,7 @@ TEST(what_is_not_planned_stays_out_of_the_area)
     other = bench_alloc_on(b, 900 * KiB, S1);
     CHECK(other < first || other >= first + 6 * MiB);
     CHECK_EQ(bench_alloc_on(b, 3 * MiB, S1), first + 2 * MiB);
-    CHECK_EQ(bench_stats(b).plan_unmatched, 2);
+    CHECK_EQ(bench_stats(b).plan.unmatched, 2);
     bench_end(b);
 }
 
@@ -222,7 +222,7 @@ TEST(what_is_free_outside_moves_into_the_area_before_the_budget_is_passed)
         give(b, at, S1);
     }
     (void)run_step(b, S1);
-    CHECK_EQ(bench_stats(b).plan_placed, 5);
+    CHECK_EQ(bench_stats(b).plan.placed, 5);
     CHECK_EQ(bench_stats(b).reserved_high, 8 * MiB);
     CHECK_EQ(b->fake->held_high, 8 * MiB);
     bench_end(b);
@@ -258,7 +258,7 @@ TEST(r31_a_plan_that_does_not_fit_on_the_device_falls_back)
     at[1] = bench_alloc_on(b, 3 * MiB, S1); /* natively it would not fit either */
     CHECK_EQ(at[1], 0);
     CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
-    CHECK_EQ(bench_stats(b).plan_fell_back, 1);
+    CHECK_EQ(bench_stats(b).plan.fell_back, 1);
     give(b, at[0], S1);
     CHECK(bench_alloc_on(b, 4 * MiB, S1) != 0);
     bench_end(b);
@@ -292,7 +292,7 @@ TEST(r78_a_trim_gives_back_what_the_area_does_not_use)
     CHECK_EQ(bench_stats(b).reserved, 0);
     BENCH_CHECK(b);
     CHECK_EQ(run_step(b, S1), first);
-    CHECK_EQ(bench_stats(b).plan_placed, 8);
+    CHECK_EQ(bench_stats(b).plan.placed, 8);
     bench_end(b);
 }
 
@@ -328,7 +328,7 @@ TEST(a_device_without_mapped_memory_ignores_the_plan)
         CHECK(at != 0);
         give(b, at, S1);
     }
-    CHECK_EQ(bench_stats(b).plan_placed, 0);
+    CHECK_EQ(bench_stats(b).plan.placed, 0);
     bench_end(b);
 }
 
@@ -348,7 +348,7 @@ TEST(a_plan_outlives_the_pool_that_it_was_followed_in)
         CHECK(at != 0);
         give(b, at, S1);
     }
-    CHECK_EQ(bench_stats(b).plan_placed, 12);
+    CHECK_EQ(bench_stats(b).plan.placed, 12);
     bench_end(b);
 }
 
@@ -361,10 +361,10 @@ TEST(other_pools_and_the_sync_entrance_are_not_what_the_plan_is_about)
     request.owner = BENCH_POOL + 1;
     CHECK(bench_ask(b, &request) != 0);
     CHECK(bench_alloc(b, 2 * MiB) != 0);
-    CHECK_EQ(bench_stats(b).plan_matched, 4);
-    CHECK_EQ(bench_stats(b).plan_unmatched, 0);
+    CHECK_EQ(bench_stats(b).plan.matched, 4);
+    CHECK_EQ(bench_stats(b).plan.unmatched, 0);
     (void)run_step(b, S1);
-    CHECK_EQ(bench_stats(b).plan_placed, 8);
+    CHECK_EQ(bench_stats(b).plan.placed, 8);
     bench_end(b);
 }
 
@@ -384,8 +384,8 @@ TEST(a_stale_plan_costs_nothing_but_a_look)
             give(without, other[i], S1);
         }
     }
-    CHECK_EQ(bench_stats(b).plan_placed, 0);
-    CHECK_EQ(bench_stats(b).plan_unmatched, 150);
+    CHECK_EQ(bench_stats(b).plan.placed, 0);
+    CHECK_EQ(bench_stats(b).plan.unmatched, 150);
     CHECK_EQ(bench_stats(b).reserved_high, bench_stats(without).reserved_high);
     CHECK_EQ(b->fake->calls, without->fake->calls);
     bench_end(b);
