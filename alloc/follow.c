@@ -100,8 +100,8 @@ static void advance(struct follow *follow, bool was_asked)
 /* What was passed over does not come any more. */
 static void give_up_missed(struct follow *follow)
 {
-    follow->counts.skipped += (uint64_t)__builtin_popcountll(follow->missed);
-    follow->missed = 0;
+    for (; follow->missed; follow->missed &= follow->missed - 1)
+        follow->counts.skipped++;
 }
 
 /* Blocks that were passed over and are asked for now. */

@@ -42,8 +42,8 @@ enum pool_mutation {
     /* two blocks of a stream, joined, keep the lesser point (R70) */
     POOL_MUTATE_LEAST_POINT = 1u << 3,
     POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
-    POOL_MUTATE_PLAN_POINT =
-            1u << 8, /* a planned place is taken whatever stream it waits for (R70) */
+    /* a planned place is taken whatever stream it waits for (R70) */
+    POOL_MUTATE_PLAN_POINT = 1u << 8,
 };
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const struct planfile
-        *file; /* fixed by planned_start; stays, since the pool looks into it */
+/* fixed by planned_start; stays, since the pool looks into it */
+static const struct planfile *file;
 
 /* Why the pool does not take it, in words. */
 static void say_refused(const char *path, const struct planfile *refused, uint64_t quantum, int r)
