@@ -56,6 +56,8 @@ static void add_counters(const struct pool *pool, struct pool_stats *to)
     to->trimmed_bytes = from->trimmed_bytes;
     to->ooms = from->ooms;
     to->remaps = from->remaps;
+    to->granules_moved = from->granules_moved;
+    memcpy(to->steps, from->steps, sizeof(to->steps));
     to->released_count = from->released_count;
     to->released_bytes = from->released_bytes;
     to->shadow_count = from->shadow_count;

@@ -228,7 +228,8 @@ struct counters {
     uint64_t allocs, frees, hits; /* of heaps that are gone; the others keep their own */
     uint64_t grows, bad_frees;
     uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
-    uint64_t trims, trimmed_bytes, ooms, remaps;
+    uint64_t trims, trimmed_bytes, ooms, remaps, granules_moved;
+    uint64_t steps[POOL_STEP_COUNT];
     uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
     uint64_t fence_errors;
 };
