@@ -1,23 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counting.h - a driver that has all the memory and all the time in the world.
+ * counting.h - a driver that has all the memory in the world, counts, and may run behind.
  *
- * What the pool would hold is predicted by running the pool itself (alloc/pool.h) above this table: addresses are handed out
- * once and stand for nothing, handles are numbers, everything that was ever submitted has passed.
+ * What the pool would hold is found out by running the pool itself (alloc/pool.h) above this table; the models of other
+ * allocators (peer.h) stand above the same one, so that their figures mean the same. Addresses are handed out once, in
+ * rising order, and stand for nothing; handles are numbers. What is counted: bytes held (segments and handles, as they were
+ * asked for), all calls, waits of the host.
  *
- * Threads: one. Memory: none.
+ * Time is the number of events so far (counting_step). The device is `lag` of them behind: a fence passes when the program
+ * is that many events beyond it, or when the host has waited for it or for a later one.
+ *
+ *     event:      1    2    3    4    5    6          lag 3: the fence recorded at 2 passes at 5,
+ *     fence:           R              passed          or at once if the host waits for it
+ *
+ * Threads: one. Memory: vec.h; counting_done gives it back.
  */
 #ifndef KEDGE_TOOLS_COUNTING_H
 #define KEDGE_TOOLS_COUNTING_H
 
 #include "alloc/driver.h"
+#include "tools/keytable.h"
 
 struct counting {
+    uint64_t lag; /* may be set at any time */
+    /* the books */
+    uint64_t reserved, reserved_high; /* bytes held; the mark is the owner's to reset */
+    uint64_t calls, waits;
+    /* the rest is its own */
+    uint64_t now;       /* events so far */
+    uint64_t caught_up; /* everything up to this event is done, whatever the lag */
     devptr_t next;
-    uint64_t next_handle;
+    struct keytable segments; /* address -> number in `sizes` */
+    uint64_t *sizes;          /* of handles and segments */
+    size_t size_count, size_room;
 };
 
 /* The table; `counting` must outlive it. */
 struct driver counting_driver(struct counting *counting);
+void counting_done(struct counting *counting);
+
+/* The program goes on by one event. */
+void counting_step(struct counting *counting);
 
 #endif

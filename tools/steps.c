@@ -45,6 +45,17 @@ static bool take_number(const char **io_at, bool may_be_negative, uint64_t *ret_
     return true;
 }
 
+static uint32_t stream_index(struct reader *reader, uint64_t stream)
+{
+    struct steps *steps = reader->steps;
+    uint32_t next = (uint32_t)steps->stream_count;
+    uint32_t index = *keytable_at(&reader->streams, (struct key){stream, 0, 0}, next);
+
+    if (index == next)
+        VEC_PUSH(steps->streams, steps->stream_count, steps->stream_room) = stream;
+    return index;
+}
+
 static int add_alloc(
         struct reader *reader, uint64_t id, uint64_t size, uint64_t stream, bool before)
 {
@@ -57,12 +68,10 @@ static int add_alloc(
         return fault(reader, "size 0");
     if (reader->bytes + size < size)
         return fault(reader, "sizes add up to more than 64 bits hold");
-    uint32_t next = (uint32_t)steps->stream_count;
-    uint32_t index = *keytable_at(&reader->streams, (struct key){stream, 0, 0}, next);
-    if (index == next)
-        VEC_PUSH(steps->streams, steps->stream_count, steps->stream_room) = stream;
+    uint32_t index = stream_index(reader, stream);
     *known = (uint32_t)steps->block_count;
-    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){.block = *known};
+    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) =
+            (struct steps_row){.block = *known, .stream = index};
     VEC_PUSH(steps->blocks, steps->block_count, steps->block_room) =
             (struct steps_block){.id = id, .size = size, .stream = index};
     steps->alloc_count++;
@@ -73,7 +82,7 @@ static int add_alloc(
     return 0;
 }
 
-static int add_free(struct reader *reader, uint64_t id, uint64_t size)
+static int add_free(struct reader *reader, uint64_t id, uint64_t size, uint64_t stream)
 {
     struct steps *steps = reader->steps;
     uint32_t *known = keytable_find(&reader->live, (struct key){id, 0, 0});
@@ -82,8 +91,8 @@ static int add_free(struct reader *reader, uint64_t id, uint64_t size)
         return fault(reader, "this id is not allocated");
     if (steps->blocks[*known].size != size)
         return fault(reader, "freed with another size than it was allocated with");
-    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) =
-            (struct steps_row){.block = *known, .is_free = true};
+    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){
+            .block = *known, .stream = stream_index(reader, stream), .is_free = true};
     *known = NO_BLOCK;
     steps->free_count++;
     reader->bytes -= size;
@@ -113,7 +122,7 @@ static int read_line(struct reader *reader, const char *line)
         return fault(reader, "time_us must be a number, and the last column");
     if (*line == 'a')
         return add_alloc(reader, id, size, stream, *time_at == '-');
-    return add_free(reader, id, size);
+    return add_free(reader, id, size, stream);
 }
 
 int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)

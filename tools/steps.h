@@ -27,6 +27,7 @@ struct steps_block {
 
 struct steps_row {
     uint32_t block;
+    uint32_t stream; /* index in streams: where it was allocated or freed */
     bool is_free;
 };
 

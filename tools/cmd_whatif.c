@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/render.h"
+#include "tools/steps.h"
+#include "tools/vec.h"
+#include "tools/whatif.h"
+
+struct fields {
+    const char *policy, *budget, *lag, *entrance;
+    uint64_t passes;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"policy", "NAMES",
+                "one or several of kedge, kedge-eager, torch, torch-expandable, paddle, rmm, "
+                "async, "
+                "with commas; or all (default)",
+                ARGS_TEXT, offsetof(struct fields, policy)},
+        {"passes", "N", "play the requests N times (default 1)", ARGS_UINT,
+                offsetof(struct fields, passes)},
+        {"budget", "X",
+                "bytes that kedge tries not to go beyond: a size, or 1.05x for that multiple of "
+                "the "
+                "peak of live bytes (default: kedge's own)",
+                ARGS_TEXT, offsetof(struct fields, budget)},
+        {"lag", "STEPS", "how many steps the device is behind; a step is a pass (default 0)",
+                ARGS_TEXT, offsetof(struct fields, lag)},
+        {"entrance", "WHICH", "of a csv: stream (default) or sync", ARGS_TEXT,
+                offsetof(struct fields, entrance)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+struct query {
+    const struct fields *fields;
+    struct workload workload;
+    struct whatif_job job;
+    bool *wanted; /* per policy */
+    struct whatif *answers;
+    size_t answer_count;
+};
+
+/* ── words ── */
+
+static int bad_value(const char *option, const char *value, const char *form)
+{
+    (void)fprintf(stderr, "kedge whatif: --%s %s: %s\n", option, value, form);
+    return CMD_BAD;
+}
+
+static int pick_policy(struct query *query, const char *name)
+{
+    const char *names[16];
+    bool found = false;
+
+    for (size_t i = 0; i < whatif_policy_count; i++) {
+        names[i] = whatif_policies[i].name;
+        if (strcmp(name, "all") == 0 || strcmp(name, names[i]) == 0)
+            found = query->wanted[i] = true;
+    }
+    if (found)
+        return CMD_DONE;
+    const char *near = args_nearest(name, names, whatif_policy_count);
+    (void)fprintf(stderr, "kedge whatif: --policy: there is no '%s'%s%s%s\n", name,
+            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    return CMD_BAD;
+}
+
+static int pick_policies(struct query *query)
+{
+    char *list = vec_text(query->fields->policy ? query->fields->policy : "all");
+    char *rest = list;
+    char *name;
+    int r = CMD_DONE;
+
+    query->wanted = vec_new(whatif_policy_count, sizeof(*query->wanted));
+    while (r == CMD_DONE && (name = strsep(&rest, ",")) != NULL)
+        r = pick_policy(query, name);
+    free(list);
+    return r;
+}
+
+static bool read_real(const char *text, const char *suffix, double *ret)
+{
+    char *end;
+
+    if ((*text < '0' || *text > '9') && *text != '.')
+        return false;
+    *ret = strtod(text, &end);
+    return end != text && strcmp(end, suffix) == 0 && *ret < 1e6;
+}
+
+static int pick_budget(struct query *query)
+{
+    const char *text = query->fields->budget;
+    double factor;
+
+    if (!text)
+        return CMD_DONE;
+    if (read_real(text, "x", &factor))
+        query->job.budget = (uint64_t)(factor * (double)query->workload.peak_live_512);
+    else if (!args_size(text, &query->job.budget))
+        return bad_value("budget", text, "a size such as 24G, or a multiple such as 1.05x");
+    if (query->job.budget == 0)
+        return bad_value("budget", text, "more than nothing");
+    return CMD_DONE;
+}
+
+static int pick_numbers(struct query *query)
+{
+    const char *lag = query->fields->lag;
+
+    query->job.passes = query->fields->passes ? query->fields->passes : 1;
+    if (query->job.passes > 1000000)
+        return bad_value("passes", "N", "at most 1000000");
+    if (lag && !read_real(lag, "", &query->job.lag))
+        return bad_value("lag", lag, "a number of steps such as 0.5");
+    return pick_budget(query);
+}
+
+/* ── input ── */
+
+static int read_input(struct query *query, const char *path)
+{
+    const char *entrance = query->fields->entrance;
+    bool sync = entrance && strcmp(entrance, "sync") == 0;
+    struct steps steps;
+    int r;
+
+    if (entrance && !sync && strcmp(entrance, "stream") != 0)
+        return bad_value("entrance", entrance, "stream or sync");
+    r = steps_read(path, &steps);
+    if (r < 0)
+        (void)fprintf(stderr, "kedge whatif: %s\n", steps.error);
+    else
+        workload_from_steps(&steps, sync, &query->workload);
+    steps_done(&steps);
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+/* ── output ── */
+
+static void print_text(const struct query *query)
+{
+    char text[RENDER_BYTES_MAX];
+    const struct workload *workload = &query->workload;
+    struct render_ink ink = render_ink(stdout);
+
+    printf("%zu requests in %zu blocks, %" PRIu32 " streams\n", workload->event_count,
+            workload->block_count, workload->stream_count);
+    printf("peak live %s\n\n", render_bytes(text, workload->peak_live));
+    printf("%s%-18s %7s %12s  %s%s\n", ink.bold, "policy", "E", "held",
+            "driver calls, granules, waits by pass", ink.off);
+    for (size_t i = 0; i < query->answer_count; i++) {
+        const struct whatif *answer = &query->answers[i];
+        printf("%-18s %7.4f %12s ", answer->policy->name, answer->e,
+                render_bytes(text, answer->peak_reserved));
+        for (size_t n = 0; n < answer->pass_count && n < 6; n++) {
+            const struct whatif_pass *pass = &answer->passes[n];
+            printf(" %" PRIu64 "/%" PRIu64 "/%" PRIu64, pass->driver_calls, pass->granules_moved,
+                    pass->waits);
+        }
+        putchar('\n');
+    }
+}
+
+static void json_answer(struct json *json, const struct query *query, const struct whatif *answer)
+{
+    json_text(json, "policy", answer->policy->name);
+    json_real(json, "e", answer->e);
+    json_uint(json, "peak_live_bytes", query->workload.peak_live);
+    json_uint(json, "peak_live_512_bytes", query->workload.peak_live_512);
+    json_uint(json, "peak_reserved_bytes", answer->peak_reserved);
+    json_begin(json, "passes", '[');
+    for (size_t i = 0; i < answer->pass_count; i++) {
+        const struct whatif_pass *pass = &answer->passes[i];
+        json_begin(json, NULL, '{');
+        json_uint(json, "driver_calls", pass->driver_calls);
+        json_uint(json, "granules_moved", pass->granules_moved);
+        json_uint(json, "waits", pass->waits);
+        json_uint(json, "peak_reserved_bytes", pass->peak_reserved);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void print_json(const struct query *query)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    if (query->answer_count == 1) {
+        json_answer(&json, query, &query->answers[0]);
+    } else {
+        json_begin(&json, "policies", '[');
+        for (size_t i = 0; i < query->answer_count; i++) {
+            json_begin(&json, NULL, '{');
+            json_answer(&json, query, &query->answers[i]);
+            json_end(&json, '}');
+        }
+        json_end(&json, ']');
+    }
+    json_end(&json, '}');
+}
+
+/* ── all of it ── */
+
+static int ask_all(struct query *query)
+{
+    struct progress progress;
+    int r = 0;
+
+    query->answers = vec_new(whatif_policy_count, sizeof(*query->answers));
+    query->job.workload = &query->workload;
+    query->job.progress = &progress;
+    for (size_t i = 0; i < whatif_policy_count; i++)
+        query->job.total += query->wanted[i] ? query->job.passes : 0;
+    progress_begin(&progress, "playing");
+    for (size_t i = 0; i < whatif_policy_count && r == 0; i++) {
+        if (!query->wanted[i])
+            continue;
+        r = whatif_run(&whatif_policies[i], &query->job, &query->answers[query->answer_count]);
+        query->answer_count++;
+    }
+    progress_end(&progress);
+    if (r < 0)
+        (void)fprintf(stderr, "kedge whatif: %s: %s\n",
+                query->answers[query->answer_count - 1].policy->name, strerror(-r));
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static int run(const void *parsed, char **words, int count)
+{
+    struct query query = {.fields = parsed};
+    int r = pick_policies(&query);
+
+    (void)count;
+    if (r == CMD_DONE)
+        r = read_input(&query, words[0]);
+    if (r == CMD_DONE)
+        r = pick_numbers(&query);
+    if (r == CMD_DONE)
+        r = ask_all(&query);
+    if (r == CMD_DONE && query.fields->json)
+        print_json(&query);
+    else if (r == CMD_DONE)
+        print_text(&query);
+    for (size_t i = 0; i < query.answer_count; i++)
+        whatif_done(&query.answers[i]);
+    free(query.answers);
+    free(query.wanted);
+    workload_done(&query.workload);
+    return r;
+}
+
+const struct cmd cmd_whatif = {
+        .name = "whatif",
+        .usage = "whatif FILE [options]",
+        .summary = "What other allocators would hold for the same requests, and kedge's pool.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 1,
+        .words_max = 1,
+        .run = run,
+};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * workload.h - what a program asked of its allocator, in order, and nothing else.
+ *
+ * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this.
+ *
+ *     csv (steps.h) ──┐
+ *                     ├─► struct workload ─► whatif.h
+ *     ...             ┘
+ *
+ * Blocks and streams are small numbers; stream 0 is "not known". Everything is checked by who reads the file: a free names a
+ * block that is live, a block is born once and dies at most once.
+ * Does not keep addresses, times or stacks. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_WORKLOAD_H
+#define KEDGE_TOOLS_WORKLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct workload_block {
+    uint64_t size;
+    uint32_t stream; /* that it was allocated on; 0 = the program did not say: the sync entrance */
+    int device;
+};
+
+struct workload_event {
+    uint32_t block;
+    uint32_t stream; /* of a free: 0 = a sync free */
+    bool is_free;
+};
+
+struct workload {
+    struct workload_event *events;
+    struct workload_block *blocks;
+    size_t event_count, block_count, event_room, block_room;
+    uint32_t stream_count; /* streams are 1 .. stream_count */
+    uint32_t device_count; /* devices are 0 .. device_count - 1 */
+    size_t left_count;     /* blocks that are live at the end */
+    size_t skipped_count;  /* blocks of the file that are left out: the driver's own */
+    /* most live bytes at once: as requested, and with each block rounded up to 512 */
+    uint64_t peak_live, peak_live_512;
+};
+
+/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync entrance. */
+struct steps;
+void workload_from_steps(const struct steps *steps, bool sync, struct workload *ret);
+
+/* Counts peaks and what is left; readers call it last. */
+void workload_sum(struct workload *workload);
+
+void workload_done(struct workload *workload);
+
+#endif
