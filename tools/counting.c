@@ -19,7 +19,7 @@ static devptr_t take_range(struct counting *counting, uint64_t size, uint64_t al
     return at;
 }
 
-static void call(struct counting *counting)
+void counting_call(struct counting *counting)
 {
     counting->calls++;
 }
@@ -46,7 +46,7 @@ static int counting_mem_alloc(
 
     (void)context;
     (void)device;
-    call(counting);
+    counting_call(counting);
     *ret_ptr = take_range(counting, size, COUNTING_GRANULE);
     *keytable_at(&counting->segments, (struct key){*ret_ptr, 0, 0}, 0) = hold(counting, size);
     return 0;
@@ -58,7 +58,7 @@ static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
     const uint32_t *number = keytable_find(&counting->segments, (struct key){ptr, 0, 0});
 
     (void)context;
-    call(counting);
+    counting_call(counting);
     if (!number)
         return -EINVAL;
     let_go(counting, *number);
@@ -68,7 +68,7 @@ static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
 static int counting_granularity(void *self, int device, uint64_t *ret_size)
 {
     (void)device;
-    call(self);
+    counting_call(self);
     *ret_size = COUNTING_GRANULE;
     return 0;
 }
@@ -76,7 +76,7 @@ static int counting_granularity(void *self, int device, uint64_t *ret_size)
 static int counting_memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
 {
     (void)device;
-    call(self);
+    counting_call(self);
     *ret_total = COUNTING_TOTAL;
     *ret_free = COUNTING_TOTAL;
     return 0;
@@ -86,7 +86,7 @@ static int counting_reserve(
         void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     (void)device;
-    call(self);
+    counting_call(self);
     *ret_ptr = take_range(self, size, align ? align : COUNTING_GRANULE);
     return 0;
 }
@@ -95,7 +95,7 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 {
     (void)ptr;
     (void)size;
-    call(self);
+    counting_call(self);
     return 0;
 }
 
@@ -103,14 +103,14 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
 {
     (void)device;
-    call(self);
+    counting_call(self);
     *ret_handle = (uint64_t)hold(self, size) + 1;
     return 0;
 }
 
 static int counting_release(void *self, uint64_t handle)
 {
-    call(self);
+    counting_call(self);
     let_go(self, handle - 1);
     return 0;
 }
@@ -120,7 +120,7 @@ static int counting_map(void *self, devptr_t ptr, uint64_t size, uint64_t handle
     (void)ptr;
     (void)size;
     (void)handle;
-    call(self);
+    counting_call(self);
     return 0;
 }
 
@@ -133,17 +133,25 @@ static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int 
     (void)ptr;
     (void)size;
     (void)access;
-    call(self);
+    counting_call(self);
     return 0;
 }
 
 /* A fence is the event at which it was recorded; 0 would mean none. */
+uint64_t counting_mark(const struct counting *counting)
+{
+    return counting->now + 1;
+}
+
+bool counting_has_passed(const struct counting *counting, uint64_t fence)
+{
+    return fence <= counting->caught_up || fence - 1 + counting->lag <= counting->now;
+}
+
 static int counting_fence(void *self, uint64_t *ret_fence)
 {
-    const struct counting *counting = self;
-
-    call(self);
-    *ret_fence = counting->now + 1;
+    counting_call(self);
+    *ret_fence = counting_mark(self);
     return 0;
 }
 
@@ -155,12 +163,8 @@ static int counting_stream_fence(void *self, uint64_t stream, uint64_t *ret_fenc
 
 static int counting_query(void *self, uint64_t fence)
 {
-    const struct counting *counting = self;
-    uint64_t recorded = fence - 1;
-
-    call(self);
-    return recorded < counting->caught_up || recorded + counting->lag <= counting->now ? 0
-                                                                                       : -EAGAIN;
+    counting_call(self);
+    return counting_has_passed(self, fence) ? 0 : -EAGAIN;
 }
 
 static int counting_wait(void *self, uint64_t fence, uint32_t timeout_ms)
@@ -168,7 +172,7 @@ static int counting_wait(void *self, uint64_t fence, uint32_t timeout_ms)
     struct counting *counting = self;
 
     (void)timeout_ms;
-    call(counting);
+    counting_call(counting);
     counting->waits++;
     if (fence > counting->caught_up)
         counting->caught_up = fence;
@@ -179,14 +183,14 @@ static int counting_stream_wait(void *self, uint64_t stream, uint64_t fence)
 {
     (void)stream;
     (void)fence;
-    call(self);
+    counting_call(self);
     return 0;
 }
 
 static void counting_put(void *self, uint64_t fence)
 {
     (void)fence;
-    call(self);
+    counting_call(self);
 }
 
 /* Nobody else submits anything here. */

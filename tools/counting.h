@@ -18,6 +18,8 @@
 #ifndef KEDGE_TOOLS_COUNTING_H
 #define KEDGE_TOOLS_COUNTING_H
 
+#include <stdbool.h>
+
 #include "alloc/driver.h"
 #include "tools/keytable.h"
 
@@ -41,5 +43,11 @@ void counting_done(struct counting *counting);
 
 /* The program goes on by one event. */
 void counting_step(struct counting *counting);
+
+/* For models of what the driver does by itself: one call that is none of the table's; a fence of what was submitted so far,
+ * and whether it has passed, neither of them a call. */
+void counting_call(struct counting *counting);
+uint64_t counting_mark(const struct counting *counting);
+bool counting_has_passed(const struct counting *counting, uint64_t fence);
 
 #endif

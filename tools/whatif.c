@@ -11,6 +11,11 @@
 const struct whatif_policy whatif_policies[] = {
         {"kedge", "this pool, remapping when growth would pass the budget", NULL, POOL_REMAP_LAZY},
         {"kedge-eager", "this pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER},
+        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0},
+        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0},
+        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0},
+        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0},
+        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0},
 };
 
 const size_t whatif_policy_count = sizeof(whatif_policies) / sizeof(whatif_policies[0]);
@@ -20,6 +25,7 @@ struct player {
     const struct workload *workload;
     const struct peer *peer;
     struct counting counting;
+    struct peer_device device;
     struct playback playback;
     void **models;
     bool *is_live; /* per block */
@@ -41,10 +47,11 @@ static int open_player(
         return playback_open(
                 &player->playback, &player->counting, &opts, NULL, workload->block_count);
     }
-    struct driver driver = counting_driver(&player->counting);
+    player->device.driver = counting_driver(&player->counting);
+    player->device.counting = &player->counting;
     player->models = vec_new(workload->device_count, sizeof(*player->models));
     for (uint32_t i = 0; i < workload->device_count; i++)
-        player->models[i] = policy->peer->open(&driver);
+        player->models[i] = policy->peer->open(&player->device);
     return 0;
 }
 
