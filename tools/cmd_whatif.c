@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/cmd.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/figures.h"
+#include "tools/load.h"
 #include "tools/render.h"
+#include "tools/rmmlog.h"
 #include "tools/steps.h"
 #include "tools/vec.h"
 #include "tools/whatif.h"
 
 struct fields {
-    const char *policy, *budget, *lag, *entrance;
+    const char *policy, *budget, *lag, *entrance, *from, *to;
     uint64_t passes;
     bool json;
 };
@@ -34,6 +38,10 @@ static const struct args_option options[] = {
                 ARGS_TEXT, offsetof(struct fields, lag)},
         {"entrance", "WHICH", "of a csv: stream (default) or sync", ARGS_TEXT,
                 offsetof(struct fields, entrance)},
+        {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "of a capture: end after the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -126,22 +134,97 @@ static int pick_numbers(struct query *query)
 
 /* ── input ── */
 
-static int read_input(struct query *query, const char *path)
+static int check_words(const struct fields *fields, bool is_capture, bool is_csv)
+{
+    if (!is_capture && (fields->from || fields->to)) {
+        (void)fputs("kedge whatif: --from and --to: only a capture has anchors\n", stderr);
+        return CMD_BAD;
+    }
+    if (!is_csv && fields->entrance) {
+        (void)fputs("kedge whatif: --entrance is for a csv: others say it themselves\n", stderr);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+static int read_capture_file(struct query *query, const char *path)
+{
+    struct model_window window;
+    struct load load;
+    int r = check_words(query->fields, true, false);
+
+    if (r == CMD_DONE)
+        r = load_open(path, &load);
+    if (r != CMD_DONE)
+        return r;
+    r = figures_window(&load, query->fields->from, query->fields->to, &window);
+    if (r == CMD_DONE && load.complete_from > window.first)
+        (void)fputs("kedge whatif: events are missing in the capture (KEDGE_TRACE=full keeps all): "
+                    "the beginning is made up\n",
+                stderr);
+    if (r == CMD_DONE)
+        workload_from_trace(load.trace, window.first, window.last, &query->workload);
+    load_close(&load);
+    return r;
+}
+
+static int read_csv(struct query *query, FILE *in, const char *path)
 {
     const char *entrance = query->fields->entrance;
     bool sync = entrance && strcmp(entrance, "sync") == 0;
     struct steps steps;
-    int r;
 
     if (entrance && !sync && strcmp(entrance, "stream") != 0)
         return bad_value("entrance", entrance, "stream or sync");
-    r = steps_read(path, &steps);
+    if (check_words(query->fields, false, true) != CMD_DONE)
+        return CMD_BAD;
+    int r = steps_read_stream(in, path, &steps);
     if (r < 0)
         (void)fprintf(stderr, "kedge whatif: %s\n", steps.error);
     else
         workload_from_steps(&steps, sync, &query->workload);
     steps_done(&steps);
     return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static int read_rmm(struct query *query, FILE *in, const char *path)
+{
+    char error[ROWREAD_ERROR_MAX];
+
+    if (check_words(query->fields, false, false) != CMD_DONE)
+        return CMD_BAD;
+    if (rmmlog_read(in, path, &query->workload, error) == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge whatif: %s\n", error);
+    return CMD_BAD;
+}
+
+/* What a file is, is told by how it begins. */
+static int read_input(struct query *query, const char *path)
+{
+    char head[8] = {0};
+    FILE *in = fopen(path, "re");
+    int r;
+
+    if (!in || (fread(head, 1, sizeof(head), in) == 0 && ferror(in))
+            || fseek(in, 0, SEEK_SET) != 0) {
+        (void)fprintf(stderr, "kedge whatif: %s: %s\n", path, strerror(errno));
+        r = CMD_BAD;
+    } else if (memcmp(head, FORMAT_MAGIC, sizeof(head)) == 0) {
+        r = read_capture_file(query, path);
+    } else if (memcmp(head, RMMLOG_HEAD, sizeof(head)) == 0) {
+        r = read_rmm(query, in, path);
+    } else {
+        r = read_csv(query, in, path);
+    }
+    if (in)
+        (void)fclose(in);
+    if (r == CMD_DONE && query->workload.block_count == 0) {
+        (void)fprintf(
+                stderr, "kedge whatif: %s: no allocations that an allocator could serve\n", path);
+        r = CMD_BAD;
+    }
+    return r;
 }
 
 /* ── output ── */
@@ -170,6 +253,25 @@ static void print_text(const struct query *query)
     }
 }
 
+static void json_calls(struct json *json, const struct whatif_pass *pass)
+{
+    static const char *const names[COUNTING_KIND_COUNT] = {
+            [COUNTING_SEGMENT] = "segments",
+            [COUNTING_HANDLE] = "handles",
+            [COUNTING_MAPPING] = "mappings",
+            [COUNTING_EVENT] = "events",
+            [COUNTING_QUERY] = "queries",
+            [COUNTING_BEHIND] = "stream_waits",
+            [COUNTING_WAIT] = "host_waits",
+            [COUNTING_OTHER] = "others",
+    };
+
+    json_begin(json, "calls", '{');
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        json_uint(json, names[i], pass->calls[i]);
+    json_end(json, '}');
+}
+
 static void json_answer(struct json *json, const struct query *query, const struct whatif *answer)
 {
     json_text(json, "policy", answer->policy->name);
@@ -185,6 +287,7 @@ static void json_answer(struct json *json, const struct query *query, const stru
         json_uint(json, "granules_moved", pass->granules_moved);
         json_uint(json, "waits", pass->waits);
         json_uint(json, "peak_reserved_bytes", pass->peak_reserved);
+        json_calls(json, pass);
         json_end(json, '}');
     }
     json_end(json, ']');

@@ -19,9 +19,23 @@ static devptr_t take_range(struct counting *counting, uint64_t size, uint64_t al
     return at;
 }
 
+static void call(struct counting *counting, enum counting_kind kind)
+{
+    counting->calls[kind]++;
+}
+
 void counting_call(struct counting *counting)
 {
-    counting->calls++;
+    call(counting, COUNTING_OTHER);
+}
+
+uint64_t counting_calls(const struct counting *counting)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        sum += counting->calls[i];
+    return sum;
 }
 
 static uint32_t hold(struct counting *counting, uint64_t size)
@@ -46,7 +60,7 @@ static int counting_mem_alloc(
 
     (void)context;
     (void)device;
-    counting_call(counting);
+    call(counting, COUNTING_SEGMENT);
     *ret_ptr = take_range(counting, size, COUNTING_GRANULE);
     *keytable_at(&counting->segments, (struct key){*ret_ptr, 0, 0}, 0) = hold(counting, size);
     return 0;
@@ -58,7 +72,7 @@ static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
     const uint32_t *number = keytable_find(&counting->segments, (struct key){ptr, 0, 0});
 
     (void)context;
-    counting_call(counting);
+    call(counting, COUNTING_SEGMENT);
     if (!number)
         return -EINVAL;
     let_go(counting, *number);
@@ -68,7 +82,7 @@ static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
 static int counting_granularity(void *self, int device, uint64_t *ret_size)
 {
     (void)device;
-    counting_call(self);
+    call(self, COUNTING_OTHER);
     *ret_size = COUNTING_GRANULE;
     return 0;
 }
@@ -76,7 +90,7 @@ static int counting_granularity(void *self, int device, uint64_t *ret_size)
 static int counting_memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
 {
     (void)device;
-    counting_call(self);
+    call(self, COUNTING_OTHER);
     *ret_total = COUNTING_TOTAL;
     *ret_free = COUNTING_TOTAL;
     return 0;
@@ -86,7 +100,7 @@ static int counting_reserve(
         void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     (void)device;
-    counting_call(self);
+    call(self, COUNTING_OTHER);
     *ret_ptr = take_range(self, size, align ? align : COUNTING_GRANULE);
     return 0;
 }
@@ -95,7 +109,7 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 {
     (void)ptr;
     (void)size;
-    counting_call(self);
+    call(self, COUNTING_OTHER);
     return 0;
 }
 
@@ -103,14 +117,14 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
 {
     (void)device;
-    counting_call(self);
+    call(self, COUNTING_HANDLE);
     *ret_handle = (uint64_t)hold(self, size) + 1;
     return 0;
 }
 
 static int counting_release(void *self, uint64_t handle)
 {
-    counting_call(self);
+    call(self, COUNTING_HANDLE);
     let_go(self, handle - 1);
     return 0;
 }
@@ -120,8 +134,13 @@ static int counting_map(void *self, devptr_t ptr, uint64_t size, uint64_t handle
     (void)ptr;
     (void)size;
     (void)handle;
-    counting_call(self);
+    call(self, COUNTING_MAPPING);
     return 0;
+}
+
+static int counting_unmap(void *self, devptr_t ptr, uint64_t size)
+{
+    return counting_map(self, ptr, size, 0);
 }
 
 static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int device,
@@ -133,7 +152,7 @@ static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int 
     (void)ptr;
     (void)size;
     (void)access;
-    counting_call(self);
+    call(self, COUNTING_MAPPING);
     return 0;
 }
 
@@ -150,7 +169,7 @@ bool counting_has_passed(const struct counting *counting, uint64_t fence)
 
 static int counting_fence(void *self, uint64_t *ret_fence)
 {
-    counting_call(self);
+    call(self, COUNTING_EVENT);
     *ret_fence = counting_mark(self);
     return 0;
 }
@@ -163,7 +182,7 @@ static int counting_stream_fence(void *self, uint64_t stream, uint64_t *ret_fenc
 
 static int counting_query(void *self, uint64_t fence)
 {
-    counting_call(self);
+    call(self, COUNTING_QUERY);
     return counting_has_passed(self, fence) ? 0 : -EAGAIN;
 }
 
@@ -172,8 +191,7 @@ static int counting_wait(void *self, uint64_t fence, uint32_t timeout_ms)
     struct counting *counting = self;
 
     (void)timeout_ms;
-    counting_call(counting);
-    counting->waits++;
+    call(counting, COUNTING_WAIT);
     if (fence > counting->caught_up)
         counting->caught_up = fence;
     return 0;
@@ -183,14 +201,14 @@ static int counting_stream_wait(void *self, uint64_t stream, uint64_t fence)
 {
     (void)stream;
     (void)fence;
-    counting_call(self);
+    call(self, COUNTING_BEHIND);
     return 0;
 }
 
 static void counting_put(void *self, uint64_t fence)
 {
     (void)fence;
-    counting_call(self);
+    (void)self;
 }
 
 /* Nobody else submits anything here. */
@@ -221,7 +239,7 @@ struct driver counting_driver(struct counting *counting)
             .handle_create = counting_create,
             .handle_release = counting_release,
             .map = counting_map,
-            .unmap = counting_range,
+            .unmap = counting_unmap,
             .set_access = counting_access,
             .fence_record = counting_fence,
             .stream_record = counting_stream_fence,

@@ -5,7 +5,7 @@
  * What the pool would hold is found out by running the pool itself (alloc/pool.h) above this table; the models of other
  * allocators (peer.h) stand above the same one, so that their figures mean the same. Addresses are handed out once, in
  * rising order, and stand for nothing; handles are numbers. What is counted: bytes held (segments and handles, as they were
- * asked for), all calls, waits of the host.
+ * asked for), and all calls by their kind. Giving a fence back is none: events are used again.
  *
  * Time is the number of events so far (counting_step). The device is `lag` of them behind: a fence passes when the program
  * is that many events beyond it, or when the host has waited for it or for a later one.
@@ -23,11 +23,23 @@
 #include "alloc/driver.h"
 #include "tools/keytable.h"
 
+enum counting_kind {
+    COUNTING_SEGMENT, /* cuMemAlloc, cuMemFree */
+    COUNTING_HANDLE,  /* physical memory made and given back */
+    COUNTING_MAPPING, /* map, unmap, access */
+    COUNTING_EVENT,   /* recorded */
+    COUNTING_QUERY,   /* of an event */
+    COUNTING_BEHIND,  /* a stream was made to wait for an event */
+    COUNTING_WAIT,    /* the host waited for an event */
+    COUNTING_OTHER, /* addresses reserved, properties asked, requests that the driver serves itself */
+    COUNTING_KIND_COUNT,
+};
+
 struct counting {
     uint64_t lag; /* may be set at any time */
     /* the books */
     uint64_t reserved, reserved_high; /* bytes held; the mark is the owner's to reset */
-    uint64_t calls, waits;
+    uint64_t calls[COUNTING_KIND_COUNT];
     /* the rest is its own */
     uint64_t now;       /* events so far */
     uint64_t caught_up; /* everything up to this event is done, whatever the lag */
@@ -41,10 +53,12 @@ struct counting {
 struct driver counting_driver(struct counting *counting);
 void counting_done(struct counting *counting);
 
+uint64_t counting_calls(const struct counting *counting);
+
 /* The program goes on by one event. */
 void counting_step(struct counting *counting);
 
-/* For models of what the driver does by itself: one call that is none of the table's; a fence of what was submitted so far,
+/* For models of what the driver does by itself: one call that is none of the table's (COUNTING_OTHER); a fence of what was submitted so far,
  * and whether it has passed, neither of them a call. */
 void counting_call(struct counting *counting);
 uint64_t counting_mark(const struct counting *counting);

@@ -123,16 +123,17 @@ static uint64_t moved(struct player *player)
 static int play_pass(struct player *player, struct whatif_pass *ret)
 {
     struct counting *counting = &player->counting;
-    struct whatif_pass before = {.driver_calls = counting->calls,
-            .waits = counting->waits,
-            .granules_moved = moved(player)};
+    struct counting before = *counting;
+    uint64_t moved_before = moved(player);
 
     counting->reserved_high = counting->reserved;
     int r = play_once(player);
-    *ret = (struct whatif_pass){.driver_calls = counting->calls - before.driver_calls,
-            .waits = counting->waits - before.waits,
-            .granules_moved = moved(player) - before.granules_moved,
+    *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
+            .waits = counting->calls[COUNTING_WAIT] - before.calls[COUNTING_WAIT],
+            .granules_moved = moved(player) - moved_before,
             .peak_reserved = counting->reserved_high};
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        ret->calls[i] = counting->calls[i] - before.calls[i];
     return r;
 }
 

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/counting.h"
 #include "tools/workload.h"
 
 struct progress;
@@ -40,7 +41,8 @@ struct whatif_job {
 };
 
 struct whatif_pass {
-    uint64_t driver_calls, granules_moved, waits;
+    uint64_t driver_calls, granules_moved, waits; /* waits of the host; they are driver calls too */
+    uint64_t calls[COUNTING_KIND_COUNT];          /* the driver calls by kind */
     uint64_t peak_reserved;
 };
 

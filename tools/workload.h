@@ -4,9 +4,9 @@
  *
  * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this.
  *
- *     csv (steps.h) ──┐
- *                     ├─► struct workload ─► whatif.h
- *     ...             ┘
+ *     csv (steps.h) ───────┐
+ *     capture (trace.h) ───┼─► struct workload ─► whatif.h
+ *     log of RMM (rmmlog.h)┘
  *
  * Blocks and streams are small numbers; stream 0 is "not known". Everything is checked by who reads the file: a free names a
  * block that is live, a block is born once and dies at most once.
@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tools/keytable.h"
 
 struct workload_block {
     uint64_t size;
@@ -43,12 +45,47 @@ struct workload {
     uint64_t peak_live, peak_live_512;
 };
 
-/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync entrance. */
+/* ── from a file ── */
+
 struct steps;
+struct trace;
+
+/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync entrance. */
 void workload_from_steps(const struct steps *steps, bool sync, struct workload *ret);
 
-/* Counts peaks and what is left; readers call it last. */
-void workload_sum(struct workload *workload);
+/*
+ * What a capture has between two events (first inside, first behind). Blocks that are live when the window begins are born
+ * before it, in the order of their addresses. Left out are blocks that no pool could have served; where none came from a pool
+ * (the run was only tracked) those that the driver's own allocators served are taken instead.
+ */
+void workload_from_trace(
+        const struct trace *trace, uint32_t first, uint32_t behind, struct workload *ret);
+
+/* ── one by one ── */
+
+struct workload_builder {
+    struct workload workload; /* device_count may be set before, the rest is nothing */
+    struct keytable live;     /* the file's name of a block -> number */
+    struct keytable streams;  /* the file's stream -> number */
+    uint64_t bytes;
+};
+
+struct workload_request {
+    uint64_t name, size; /* size of a free: 0 = the file does not say */
+    uint64_t stream;     /* as the file names it */
+    bool is_stream;      /* false: the sync entrance */
+    int device;
+};
+
+/* NULL, or what is wrong with it; the texts are these: */
+extern const char workload_bad_size[], workload_twice[], workload_unknown[];
+const char *workload_add_alloc(
+        struct workload_builder *builder, const struct workload_request *request);
+const char *workload_add_free(
+        struct workload_builder *builder, const struct workload_request *request);
+
+/* Counts what is left and the peaks; the builder is empty afterwards. */
+void workload_finish(struct workload_builder *builder, struct workload *ret);
 
 void workload_done(struct workload *workload);
 
