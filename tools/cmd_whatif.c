@@ -17,7 +17,7 @@
 
 struct fields {
     const char *policy, *budget, *lag, *entrance, *from, *to;
-    uint64_t passes;
+    uint64_t passes, steps;
     bool json;
 };
 
@@ -34,8 +34,10 @@ static const struct args_option options[] = {
                 "the "
                 "peak of live bytes (default: kedge's own)",
                 ARGS_TEXT, offsetof(struct fields, budget)},
-        {"lag", "STEPS", "how many steps the device is behind; a step is a pass (default 0)",
-                ARGS_TEXT, offsetof(struct fields, lag)},
+        {"lag", "STEPS", "how many steps the device is behind (default 0)", ARGS_TEXT,
+                offsetof(struct fields, lag)},
+        {"steps", "N", "how many steps of the program a pass is (default 1)", ARGS_UINT,
+                offsetof(struct fields, steps)},
         {"entrance", "WHICH", "of a csv: stream (default) or sync", ARGS_TEXT,
                 offsetof(struct fields, entrance)},
         {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
@@ -49,7 +51,8 @@ struct query {
     const struct fields *fields;
     struct workload workload;
     struct whatif_job job;
-    bool *wanted; /* per policy */
+    uint64_t steps; /* of the program in a pass */
+    bool *wanted;   /* per policy */
     struct whatif *answers;
     size_t answer_count;
 };
@@ -129,6 +132,8 @@ static int pick_numbers(struct query *query)
         return bad_value("passes", "N", "at most 1000000");
     if (lag && !read_real(lag, "", &query->job.lag))
         return bad_value("lag", lag, "a number of steps such as 0.5");
+    query->steps = query->fields->steps ? query->fields->steps : 1;
+    query->job.lag /= (double)query->steps;
     return pick_budget(query);
 }
 
@@ -229,28 +234,70 @@ static int read_input(struct query *query, const char *path)
 
 /* ── output ── */
 
+/* What a policy holds beyond the peak of live bytes, and the calls of its first and last pass. */
+static void print_answer(const struct query *query, const struct whatif *answer, bool is_best)
+{
+    const struct whatif_pass *last = &answer->passes[answer->pass_count - 1];
+    struct render_ink ink = render_ink(stdout);
+    uint64_t live = query->workload.peak_live_512;
+    uint64_t lost = answer->peak_reserved > live ? answer->peak_reserved - live : 0;
+    char text[2][RENDER_BYTES_MAX];
+
+    printf("%s%-17s %10s %7.4f %10s %9" PRIu64, is_best ? ink.green : "", answer->policy->name,
+            render_bytes(text[0], answer->peak_reserved), answer->e, render_bytes(text[1], lost),
+            answer->passes[0].driver_calls);
+    if (answer->pass_count > 1)
+        printf(" %9" PRIu64, last->driver_calls);
+    printf(" %7" PRIu64 " %6" PRIu64 "%s", last->granules_moved, last->waits,
+            is_best ? ink.off : "");
+    if (query->fields->budget && answer->peak_reserved > query->job.budget)
+        printf("  %s%s over budget%s", ink.red,
+                render_bytes(text[0], answer->peak_reserved - query->job.budget), ink.off);
+    putchar('\n');
+}
+
+static void print_input(const struct query *query)
+{
+    const struct workload *workload = &query->workload;
+    char text[RENDER_BYTES_MAX];
+
+    printf("%zu allocations, %zu freed, on %" PRIu32 " %s; at most %s live", workload->block_count,
+            workload->block_count - workload->left_count, workload->stream_count,
+            workload->stream_count == 1 ? "stream" : "streams",
+            render_bytes(text, workload->peak_live));
+    printf(" (%s in blocks of 512 B)\n", render_bytes(text, workload->peak_live_512));
+    if (workload->skipped_count)
+        printf("%zu left out: no allocator could have served them\n", workload->skipped_count);
+    if (query->fields->budget)
+        printf("budget %s\n", render_bytes(text, query->job.budget));
+    if (query->fields->lag)
+        printf("the device is %s steps behind; a step is taken to be %" PRIu64
+               " requests and frees\n",
+                query->fields->lag, (workload->event_count + workload->left_count) / query->steps);
+}
+
 static void print_text(const struct query *query)
 {
-    char text[RENDER_BYTES_MAX];
-    const struct workload *workload = &query->workload;
     struct render_ink ink = render_ink(stdout);
+    bool is_repeated = query->job.passes > 1;
+    double best = 0;
 
-    printf("%zu requests in %zu blocks, %" PRIu32 " streams\n", workload->event_count,
-            workload->block_count, workload->stream_count);
-    printf("peak live %s\n\n", render_bytes(text, workload->peak_live));
-    printf("%s%-18s %7s %12s  %s%s\n", ink.bold, "policy", "E", "held",
-            "driver calls, granules, waits by pass", ink.off);
+    print_input(query);
+    printf("\n%s%-17s %10s %7s %10s %9s", ink.bold, "policy", "held", "E", "lost",
+            is_repeated ? "in first" : "calls");
+    if (is_repeated)
+        printf(" %9s", "in last");
+    printf(" %7s %6s%s\n", "moved", "waits", ink.off);
+    for (size_t i = 0; i < query->answer_count; i++)
+        best = query->answers[i].e > best ? query->answers[i].e : best;
     for (size_t i = 0; i < query->answer_count; i++) {
         const struct whatif *answer = &query->answers[i];
-        printf("%-18s %7.4f %12s ", answer->policy->name, answer->e,
-                render_bytes(text, answer->peak_reserved));
-        for (size_t n = 0; n < answer->pass_count && n < 6; n++) {
-            const struct whatif_pass *pass = &answer->passes[n];
-            printf(" %" PRIu64 "/%" PRIu64 "/%" PRIu64, pass->driver_calls, pass->granules_moved,
-                    pass->waits);
-        }
-        putchar('\n');
+        print_answer(query, answer, query->answer_count > 1 && answer->e >= best);
     }
+    printf("\nE: most bytes live over most bytes held. %s: calls of the driver%s.\nmoved: granules "
+           "that were mapped anew, waits: of the host%s.\n",
+            is_repeated ? "first, last" : "calls", is_repeated ? " in that pass" : "",
+            is_repeated ? ", both in the last pass" : "");
 }
 
 static void json_calls(struct json *json, const struct whatif_pass *pass)

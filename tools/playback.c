@@ -6,7 +6,11 @@
 
 #include "tools/vec.h"
 
-#define OWNER 1
+/* One context and one memory pool per device. */
+static uint64_t owner_of(int device)
+{
+    return 1 + (uint64_t)device;
+}
 
 int playback_open(struct playback *playback, struct counting *counting,
         const struct pool_opts *opts, const struct hints *hints, size_t block_count)
@@ -32,14 +36,15 @@ void playback_close(struct playback *playback)
 int playback_take(struct playback *playback, size_t block, const struct playback_ask *ask)
 {
     struct outcome outcome;
+    int device = ask->device < 0 ? 0 : ask->device;
     struct pool_request request = {
             .size = ask->size,
-            .owner = OWNER,
-            .context = OWNER,
+            .owner = owner_of(device),
+            .context = owner_of(device),
             .stream = ask->stream,
             .plan = ask->plan,
             .entrance = ask->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-            .device = ask->device < 0 ? 0 : ask->device,
+            .device = device,
             .may_call = true,
             .may_fence = true,
             .may_wait = true,

@@ -7,7 +7,7 @@
  *
  *     playback_take · playback_give  ─► pool_alloc · pool_free ─► counting.h
  *
- * All programs have one context here: which one does not change what is held.
+ * Every device has one context and one memory pool here: which one it was does not change what is held.
  * Threads: none. Memory: vec.h, and the pool's own.
  */
 #ifndef KEDGE_TOOLS_PLAYBACK_H

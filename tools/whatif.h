@@ -4,7 +4,7 @@
  *
  * kedge is no model here: the pool that runs in programs (alloc/pool.h) runs above a driver that counts. Other allocators
  * are models (peer.h). In a pass the workload is played once; then everything that is still live is freed, on its own
- * stream, which is part of the pass. One pass is one step of the program.
+ * stream, which is part of the pass.
  *
  *     workload ─► pass 1 ─ free the rest ─► pass 2 ─ ... ─► struct whatif
  *
@@ -35,7 +35,7 @@ struct whatif_job {
     const struct workload *workload;
     uint64_t passes; /* at least 1 */
     uint64_t budget; /* bytes that kedge tries not to go beyond, 0 = its default */
-    double lag;      /* steps that the device is behind */
+    double lag;      /* passes that the device is behind */
     struct progress *progress;
     uint64_t done, total; /* of the progress, in passes */
 };
