@@ -326,6 +326,8 @@ static void json_answer(struct json *json, const struct query *query, const stru
     json_uint(json, "peak_live_bytes", query->workload.peak_live);
     json_uint(json, "peak_live_512_bytes", query->workload.peak_live_512);
     json_uint(json, "peak_reserved_bytes", answer->peak_reserved);
+    if (query->fields->budget)
+        json_uint(json, "budget_bytes", query->job.budget);
     json_begin(json, "passes", '[');
     for (size_t i = 0; i < answer->pass_count; i++) {
         const struct whatif_pass *pass = &answer->passes[i];
