@@ -51,6 +51,7 @@ struct query {
     const struct fields *fields;
     struct workload workload;
     struct whatif_job job;
+    struct progress progress;
     uint64_t steps; /* of the program in a pass */
     bool *wanted;   /* per policy */
     struct whatif *answers;
@@ -326,6 +327,8 @@ static void json_answer(struct json *json, const struct query *query, const stru
     json_uint(json, "peak_live_bytes", query->workload.peak_live);
     json_uint(json, "peak_live_512_bytes", query->workload.peak_live_512);
     json_uint(json, "peak_reserved_bytes", answer->peak_reserved);
+    if (query->fields->budget)
+        json_uint(json, "budget_bytes", query->job.budget);
     json_begin(json, "passes", '[');
     for (size_t i = 0; i < answer->pass_count; i++) {
         const struct whatif_pass *pass = &answer->passes[i];
@@ -363,22 +366,21 @@ static void print_json(const struct query *query)
 
 static int ask_all(struct query *query)
 {
-    struct progress progress;
     int r = 0;
 
     query->answers = vec_new(whatif_policy_count, sizeof(*query->answers));
     query->job.workload = &query->workload;
-    query->job.progress = &progress;
+    query->job.progress = &query->progress;
     for (size_t i = 0; i < whatif_policy_count; i++)
         query->job.total += query->wanted[i] ? query->job.passes : 0;
-    progress_begin(&progress, "playing");
+    progress_begin(&query->progress, "playing");
     for (size_t i = 0; i < whatif_policy_count && r == 0; i++) {
         if (!query->wanted[i])
             continue;
         r = whatif_run(&whatif_policies[i], &query->job, &query->answers[query->answer_count]);
         query->answer_count++;
     }
-    progress_end(&progress);
+    progress_end(&query->progress);
     if (r < 0)
         (void)fprintf(stderr, "kedge whatif: %s: %s\n",
                 query->answers[query->answer_count - 1].policy->name, strerror(-r));

@@ -42,17 +42,18 @@ static int add_row(struct reader *reader, struct rowread *row, bool is_free)
 static int read_row(void *context, struct rowread *row)
 {
     struct reader *reader = context;
-    const char *text;
-    size_t length;
+    const char *text = "";
+    size_t length = 0;
 
     if (row->line == 1) {
         if (strcmp(row->text, RMMLOG_HEAD) != 0)
             return rowread_fault(row, "the first line must be " RMMLOG_HEAD);
         return 0;
     }
-    if (!rowread_text(row, &text, &length) || !rowread_text(row, &text, &length)
-            || !rowread_text(row, &text, &length))
-        return rowread_fault(row, "Thread, Time and Action must be there");
+    for (int i = 0; i < 3; i++) {
+        if (!rowread_text(row, &text, &length))
+            return rowread_fault(row, "Thread, Time and Action must be there");
+    }
     if (is_word(text, length, "allocate failure")) {
         reader->builder.workload.skipped_count++;
         return 0;
@@ -65,8 +66,11 @@ static int read_row(void *context, struct rowread *row)
 int rmmlog_read(FILE *in, const char *name, struct workload *ret, char error[ROWREAD_ERROR_MAX])
 {
     struct reader reader = {.builder = {.workload = {.device_count = 1}}};
-    struct rowread row = {.name = name, .error = error};
-    int r = rowread_all(&row, in, read_row, &reader);
+    struct rowread row = {.name = name};
+    int r;
+
+    row.error = error;
+    r = rowread_all(&row, in, read_row, &reader);
 
     if (r == 0 && reader.builder.workload.block_count == 0) {
         row.line++;

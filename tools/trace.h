@@ -44,9 +44,9 @@ struct trace_event {
     uint32_t anchor;
     uint32_t thread; /* small number, in order of appearance */
     uint64_t value;
-    uint64_t
-            stream; /* ALLOC, FREE: identity of the stream, where the capture says it (trace_set_stream) */
-    bool by_stream; /* ALLOC, FREE: through the stream entrance */
+    /* ALLOC, FREE: the stream's identity as the capture says it, and whether it was the stream entrance */
+    uint64_t stream;
+    bool by_stream;
 };
 
 struct trace_frame {

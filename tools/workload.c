@@ -62,7 +62,7 @@ const char *workload_add_free(
     struct workload *workload = &builder->workload;
     uint32_t *known = keytable_find(&builder->live, (struct key){request->name, 0, 0});
 
-    if (!known || *known == NO_BLOCK)
+    if (!known || *known == NO_BLOCK || !workload->blocks)
         return workload_unknown;
     if (request->size && workload->blocks[*known].size != request->size)
         return workload_bad_size;

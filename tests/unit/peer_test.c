@@ -249,6 +249,22 @@ TEST(torch_does_not_join_a_block_that_waits)
     }
 }
 
+TEST(torch_asks_the_oldest_event_of_each_stream_only)
+{
+    struct bench b;
+
+    begin(&b, &peer_torch);
+    b.counting.lag = 100;
+    for (uint32_t i = 0; i < 6; i++)
+        (void)take(&b, i, 12 * MIB, 1);
+    for (uint32_t i = 0; i < 6; i++)
+        give(&b, i, 8 + i % 2);
+    (void)take(&b, 6, 12 * MIB, 1);
+    CHECK_EQ(b.counting.calls[COUNTING_EVENT], 6);
+    CHECK_EQ(b.counting.calls[COUNTING_QUERY], 2);
+    end(&b);
+}
+
 /* ── PyTorch, expandable segments ── */
 
 TEST(expandable_segments_grow_in_pages_by_what_the_end_lacks)
@@ -262,12 +278,14 @@ TEST(expandable_segments_grow_in_pages_by_what_the_end_lacks)
     CHECK_EQ(b.counting.reserved, 22 * MIB);
     CHECK_EQ(take(&b, 2, 10 * MIB, 1), first + 15 * MIB); /* 5 are there, 5 are lacking */
     CHECK_EQ(b.counting.reserved, 42 * MIB);
-    (void)take(&b, 3, 15 * MIB, 1); /* all of the end */
-    CHECK_EQ(b.counting.reserved, 42 * MIB);
-    (void)take(&b, 4, 41 * MIB, 1);
-    CHECK_EQ(b.counting.reserved, 102 * MIB);
-    CHECK_EQ(b.counting.calls[COUNTING_HANDLE], 1 + 1 + 1 + 3);
-    CHECK_EQ(b.counting.calls[COUNTING_MAPPING], 6 + 4);
+    (void)take(&b, 3, 30 * MIB, 1); /* 15 and 15 */
+    CHECK_EQ(b.counting.reserved, 62 * MIB);
+    (void)take(&b, 4, 5 * MIB, 1); /* all of the end */
+    CHECK_EQ(b.counting.reserved, 62 * MIB);
+    (void)take(&b, 5, 41 * MIB, 1);
+    CHECK_EQ(b.counting.reserved, 122 * MIB);
+    CHECK_EQ(b.counting.calls[COUNTING_HANDLE], 1 + 1 + 1 + 1 + 3);
+    CHECK_EQ(b.counting.calls[COUNTING_MAPPING], 7 + 5);
     end(&b);
 }
 

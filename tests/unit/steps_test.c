@@ -71,7 +71,8 @@ TEST(faults_are_told_with_file_line_and_column)
                     "t.csv:3:5: freed with another size than it was allocated with"},
             {HEAD "a,1,18446744073709551615,0,1\na,2,1,0,1\n",
                     "t.csv:3:5: sizes add up to more than 64 bits hold"},
-            {HEAD "a,1,18446744073709551616,0,1\n", "t.csv:2:5: id, size and stream must be numbers"},
+            {HEAD "a,1,18446744073709551616,0,1\n",
+                    "t.csv:2:5: id, size and stream must be numbers"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct steps s;

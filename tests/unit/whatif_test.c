@@ -197,7 +197,47 @@ TEST(of_a_capture_the_pools_blocks_are_played_with_their_streams)
     CHECK_EQ(w.blocks[1].size, 100);
     CHECK_EQ(w.left_count, 1);
     workload_done(&w);
+
+    /* from the sixth on: that one alone, the others had died before */
+    workload_from_trace(trace, 6, (uint32_t)trace->event_count, &w);
+    CHECK_EQ(w.block_count, 1);
+    CHECK_EQ(w.blocks[0].size, 400);
+    workload_done(&w);
     trace_free(trace);
+}
+
+TEST(what_was_live_before_a_window_comes_in_the_order_of_addresses)
+{
+    static const uint64_t addresses[] = {0x1000, 0x4000, 0x2000, 0x3000};
+    struct trace *trace = trace_new();
+    struct workload w;
+
+    for (size_t i = 0; i < 4; i++)
+        birth(trace, addresses[i], addresses[i], MEMCLASS_POOLED);
+    birth(trace, 0x500, 0x500, MEMCLASS_POOLED);
+    workload_from_trace(trace, 4, (uint32_t)trace->event_count, &w);
+    REQUIRE_EQ(w.block_count, 5);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_EQ(w.blocks[i].size, 0x1000 * (i + 1));
+    CHECK_EQ(w.blocks[4].size, 0x500);
+    workload_done(&w);
+    trace_free(trace);
+}
+
+TEST(sizes_add_up_to_what_64_bits_hold)
+{
+    static const char rows[] = RMMLOG_HEAD "\n1,2,allocate,0x1,13835058055282163712,0\n"
+                                           "1,2,free,0x1,13835058055282163712,0\n"
+                                           "1,2,allocate,0x2,13835058055282163712,0\n"
+                                           "1,2,allocate,0x3,13835058055282163712,0\n";
+    char error[ROWREAD_ERROR_MAX] = "";
+    FILE *in = open_text(rows);
+    struct workload w;
+
+    CHECK_EQ(rmmlog_read(in, "r.log", &w, error), -EINVAL);
+    CHECK_STR_EQ(error, "r.log:5:14: sizes add up to more than 64 bits hold");
+    workload_done(&w);
+    (void)fclose(in);
 }
 
 TEST(of_a_capture_without_a_pool_the_drivers_blocks_are_played)
