@@ -4,7 +4,6 @@
 #include "alloc/drive.h"
 #include "alloc/grow.h"
 #include "alloc/reclaim.h"
-#include "alloc/trim.h"
 
 /* Pieces that one request maps: other threads may take away what it has mapped, but not for ever. */
 #define PIECES_MOST 64
@@ -242,58 +241,35 @@ static bool is_there(const struct pool *pool, const struct serve *serve) POOL_LO
     return pool->area->heap == serve->heap && pool->area->segment;
 }
 
-/* Storage of the planned block that is not there, as far as it must come from the driver. */
+/* Bytes of whole slots that the planned block lacks. */
 static uint64_t bare_bytes(
         const struct pool *pool, const struct serve *serve, uint64_t offset) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, pool->area->segment);
-    uint64_t at, shelved;
     uint64_t need = 0;
+    uint64_t at;
 
-    if (!is_there(pool, serve))
-        return 0;
     for (at = offset / segment->slot; at * segment->slot < offset + serve->want.size; at++) {
         if (at * segment->slot >= segment->top || !segment->handles[at])
             need += segment->slot;
     }
-    shelved = heap_shelved(serve->heap, segment->slot) * segment->slot;
-    return need > shelved ? need - shelved : 0;
+    return need;
 }
 
-/* What is free outside of the area moves in, where holding more would pass the budget. 0, or why there must be no
- * storage for this block. */
-static int make_room(struct pool *pool, struct serve *serve, uint64_t offset)
-{
-    const struct pool_opts *opts = &pool->opts;
-    uint64_t total, available, need, reserved, over;
-
-    lock_take(&pool->lock);
-    need = bare_bytes(pool, serve, offset);
-    over = serve_excess(pool, serve, need);
-    lock_drop(&pool->lock);
-    if (over && serve->request->may_fence && reclaim_points(pool, serve->heap, 0) == 0)
-        (void)trim_harvest(pool, serve->heap, need);
-    lock_take(&pool->lock);
-    need = bare_bytes(pool, serve, offset);
-    reserved = serve->heap->device->reserved;
-    lock_drop(&pool->lock);
-    if (!need)
-        return 0;
-    if (opts->cap && reserved + need > opts->cap)
-        return -ENOSPC;
-    if (opts->reserve && drive_memory(pool, serve->request->device, &total, &available) == 0
-            && available < need + opts->reserve)
-        return -ENOSPC;
-    return 0;
-}
-
+/* Storage for the first piece that lacks it. Where more would pass the budget, what is free outside moves in: for that the host
+ * must know what is over on the device. */
 static int back(struct pool *pool, struct serve *serve, uint64_t offset)
 {
     uint32_t index = 0;
-    int r = make_room(pool, serve, offset);
+    bool over = false;
 
-    if (r != 0)
-        return r;
+    lock_take(&pool->lock);
+    if (is_there(pool, serve))
+        over = serve->heap->device->reserved + bare_bytes(pool, serve, offset)
+                > serve_budget(pool, serve);
+    lock_drop(&pool->lock);
+    if (over && serve->request->may_fence)
+        (void)reclaim_points(pool, serve->heap, 0);
     lock_take(&pool->lock);
     if (is_there(pool, serve) && slab_prepare(&pool->blocks, 3) == 0) {
         devptr_t base = heap_segment(pool, pool->area->segment)->base + offset;
@@ -302,7 +278,7 @@ static int back(struct pool *pool, struct serve *serve, uint64_t offset)
             index = bare_piece(pool, base, serve->want.size);
     }
     lock_drop(&pool->lock);
-    return index ? grow_back(pool, serve->heap, index) : -ENOSPC;
+    return index ? grow_back(pool, serve, index) : -ENOSPC;
 }
 
 /* ── a request ── */
@@ -378,7 +354,6 @@ static int fetch(struct pool *pool, struct serve *serve, uint64_t offset)
         if (ground == GROUND_FREE)
             return 0;
         if (ground == GROUND_BARE) {
-            serve->how = OUTCOME_GROWN;
             r = back(pool, serve, offset);
         } else if (ground == GROUND_LATE && serve->request->may_fence && !asked) {
             asked = true;

@@ -543,6 +543,7 @@ static void lose_in_heap(
         if (at->stream != stream->index)
             continue;
         lose_in_fit(pool, &at->fit, stream);
+        lose_in_fit(pool, &at->crumbs, stream);
         lose_in_fit(pool, &at->planned, stream);
     }
 }

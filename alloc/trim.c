@@ -142,14 +142,14 @@ void trim_sealed(struct pool *pool, struct heap *heap)
         ;
 }
 
-/* The highest clean free block of the arena (or a plan's area) below *from that has whole slots: these are cut out, BUSY. */
+/* The highest clean free block of an arena below *from that has whole slots: these are cut out, BUSY. */
 static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t *from,
         uint64_t bytes) POOL_LOCKED
 {
     const struct segment *segment = heap_segment(pool, number);
     uint32_t index;
 
-    if (!number || slab_prepare(&pool->blocks, 2) != 0)
+    if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
     heap_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
@@ -178,6 +178,20 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     return 0;
 }
 
+/* The next arena of a heap's segments, `after` (0 = the first), plans apart; 0 = none. They stay as long as the heap. */
+static uint32_t next_arena(
+        const struct pool *pool, const struct heap *heap, uint32_t after) POOL_LOCKED
+{
+    uint32_t number = after ? heap_segment(pool, after)->next : heap->segments;
+
+    while (number
+            && (heap_segment(pool, number)->kind != SEGMENT_ARENA
+                    || heap_segment(pool, number)->planned))
+        number = heap_segment(pool, number)->next;
+    return number;
+}
+
+/* Storage of free slots of one arena goes to the shelf. Returns the bytes. */
 static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, uint64_t bytes)
 {
     devptr_t from = UINT64_MAX;
@@ -190,7 +204,7 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
         bool unmapped;
 
         lock_take(&pool->lock);
-        slot = number ? heap_segment(pool, number)->slot : 0;
+        slot = heap_segment(pool, number)->slot;
         index = pick_slots(pool, heap, number, &from, bytes - moved);
         if (index) {
             node = heap_block(pool, index)->node;
@@ -208,15 +222,21 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
     return moved;
 }
 
-/* The arena is never removed while somebody holds its heap, nor is the area of a plan. */
-uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
+static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes)
 {
+    uint64_t moved = 0;
     uint32_t number;
 
     lock_take(&pool->lock);
-    number = heap->arena;
+    number = next_arena(pool, heap, 0);
     lock_drop(&pool->lock);
-    return harvest(pool, heap, number, bytes);
+    while (number && moved < bytes) {
+        moved += harvest(pool, heap, number, bytes - moved);
+        lock_take(&pool->lock);
+        number = next_arena(pool, heap, number);
+        lock_drop(&pool->lock);
+    }
+    return moved;
 }
 
 /* The area that a plan has in this heap; 0 = none, or it is spared. */
@@ -297,7 +317,7 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && trim_harvest(pool, heap, slots_of(pool, heap, &goal)) != 0)
+    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
         empty_shelves(pool, heap, &goal);
     /* What a plan keeps goes when all is to go or the program asks for it, not for a budget. */
     area = area_to_trim(pool, heap, !strictly && bytes < UINT64_MAX / 2);
@@ -320,7 +340,8 @@ static struct heap *next_heap(struct pool *pool, int device, const struct heap *
     return heap;
 }
 
-uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
+/* `but`: a heap that is left alone, NULL = none. */
+static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *but, uint64_t bytes)
 {
     struct heap *heap;
     struct heap *before = NULL;
@@ -333,7 +354,8 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
         lock_drop(&pool->lock);
-        given += trim_heap(pool, heap, bytes - given, false);
+        if (heap != but)
+            given += trim_heap(pool, heap, bytes - given, false);
         lock_take(&pool->lock);
         heap->busy--;
         before = heap;
@@ -341,6 +363,16 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     }
     lock_drop(&pool->lock);
     return given;
+}
+
+uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
+{
+    return trim_heaps(pool, device, NULL, bytes);
+}
+
+uint64_t trim_others(struct pool *pool, const struct heap *heap, uint64_t bytes)
+{
+    return trim_heaps(pool, heap->device->number, heap, bytes);
 }
 
 /* `was_dead`: its context took the memory with it. */

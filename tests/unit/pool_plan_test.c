@@ -228,6 +228,29 @@ TEST(what_is_free_outside_moves_into_the_area_before_the_budget_is_passed)
     bench_end(b);
 }
 
+/* A program that has left the step does not miss what the plan keeps: it serves, and moves, as anything else. */
+TEST(what_the_area_holds_moves_when_the_program_is_lost_to_the_plan)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t at[3];
+
+    pool_opts_init(&opts);
+    opts.budget = 10 * MiB;
+    b = plan_bench(1 * GiB, &opts, step, 4, 6 * MiB);
+    (void)run_step(b, S1);
+    for (int i = 0; i < 40; i++)
+        give(b, bench_alloc_on(b, 7 * KiB, S1), S1);
+    fake_drain(b->fake);
+    for (int i = 0; i < 3; i++)
+        CHECK((at[i] = bench_alloc_on(b, 3 * MiB + 512 * KiB, S1)) != 0);
+    CHECK_LE(bench_stats(b).reserved_high, 12 * MiB);
+    CHECK_GE(bench_stats(b).granules_moved, 1);
+    for (int i = 0; i < 3; i++)
+        give(b, at[i], S1);
+    bench_end(b);
+}
+
 TEST(on_a_full_device_the_area_serves_what_is_not_planned)
 {
     struct pool_opts opts;
