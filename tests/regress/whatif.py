@@ -167,7 +167,10 @@ def words_and_faults():
     """One line with the place, exit 2; and what a user sees."""
     bad = pathlib.Path("bad.csv")
     bad.write_text("op,id,size,stream,time_us\na,1,0,0,5\n", encoding="utf-8")
+    huge = pathlib.Path("huge.csv")
+    huge.write_text("op,id,size,stream,time_us\na,1,9223372036854775807,0,5\n", encoding="utf-8")
     for arguments, message in (
+            ((huge,), "huge.csv: 8388608.00 TB live at once: no device has that"),
             ((bad,), "bad.csv:2:5: size 0"),
             (("nowhere.csv",), "nowhere.csv: No such file or directory"),
             ((SOURCE,), "Is a directory"),
