@@ -230,6 +230,12 @@ static int read_input(struct query *query, const char *path)
                 stderr, "kedge whatif: %s: no allocations that an allocator could serve\n", path);
         r = CMD_BAD;
     }
+    if (r == CMD_DONE && query->workload.peak_live > WHATIF_LIVE_MAX) {
+        char text[RENDER_BYTES_MAX];
+        (void)fprintf(stderr, "kedge whatif: %s: %s live at once: no device has that\n", path,
+                render_bytes(text, query->workload.peak_live));
+        r = CMD_BAD;
+    }
     return r;
 }
 

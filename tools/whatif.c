@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/whatif.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "tools/peer.h"
@@ -146,6 +147,8 @@ int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struc
     *ret = (struct whatif){.policy = policy,
             .passes = vec_new(job->passes, sizeof(*ret->passes)),
             .pass_count = job->passes};
+    if (workload->peak_live > WHATIF_LIVE_MAX)
+        return -ERANGE;
     r = open_player(&player, policy, job);
     player.counting.lag =
             (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
