@@ -88,7 +88,7 @@ def write(name, r):
              (lambda i: -r.size[i], lambda i: -r.size[i] * life[i], lambda i: -life[i])]
     offset = min(tries, key=lambda t: max(t[i] + r.size[i] for i in numbers))
     area = max(offset[i] + r.size[i] for i in numbers)
-    lines = ["kedge-plan 1", "device 0", "entrance stream", "quantum 512", f"area {area}", f"live {live_most(r)}",
+    lines = ["kedge-plan 1", "device 0", "entrance stream", "streams one", "quantum 512", f"area {area}", f"live {live_most(r)}",
              f"blocks {len(r.size)}"]
     lines += [f"{r.size[i]} {offset[i]} {'-' if r.until[i] is None else r.until[i]} 0" for i in numbers]
     path = pathlib.Path(name)
@@ -168,7 +168,7 @@ def trouble_with_the_file_is_one_line():
     plan_of_step("step.plan")
     text = pathlib.Path("step.plan").read_text(encoding="utf-8")
     for name, content, words in (
-            ("bad.plan", text.replace("quantum 512", "quantum 100"), "bad.plan:4:9: a quantum is a power of two"),
+            ("bad.plan", text.replace("quantum 512", "quantum 100"), "bad.plan:5:9: a quantum is a power of two"),
             ("sync.plan", text.replace("entrance stream", "entrance sync"), "a plan of the sync entrance is not followed"),
             ("wide.plan", text.replace("quantum 512", "quantum 256"), "made for sizes in multiples of 256 bytes, here they are of 512"),
             ("missing.plan", None, "missing.plan: no such file, the plan is not followed")):
