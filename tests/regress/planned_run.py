@@ -191,6 +191,41 @@ def kedge_run_takes_a_plan():
     check("comma" in tool("run", "--sim", "--plan", "a,b.plan", "--", LOOP, rc=77), "a comma is not told")
 
 
+def a_recorded_step_is_planned_and_run():
+    """The whole way of a user: record, plan, run; the device holds what the planner said, and the next step finds its places."""
+    command = (LOOP, "--steps", STEPS, "--entrance", "stream")
+    kedge_run(*command, capture="recorded.kcap", KEDGE_TRACE="full")
+    for name, window in (("whole", ()), ("step", ("--from", "step", "--to", "step"))):
+        planned = tool_json("plan", "recorded.kcap", "-o", f"{name}.plan", *window)
+        _, j = run_loop(f"{name}.plan", f"{name}.kcap", KEDGE_STACKS="auto")
+        print(f"{name}: {planned}\n{j['plan']}")
+        same(f"{name}: fell back", j["plan"]["fell_back"], 0)
+        check(j["plan"]["placed"] >= STEPS * 19 - 3, f"{name}: too few blocks stand at their place")
+        if name == "whole":
+            same("the most that was held", j["peak_reserved_bytes"], up(j["plan"]["area_bytes"], GRANULE) + SUMS)
+            same("the planned peak", planned["planned_peak_bytes"], j["plan"]["area_bytes"])
+
+
+def many_streams_run_by_a_plan_of_one_of_them():
+    """Threads that meet differently each time, sizes that repeat, streams in any order: places are taken, and the sums are right."""
+    command = (BUILD / "trainers" / "streams", "--entrance", "stream")
+    wanted = checksum(bare(*command).stdout)
+    kedge_run(*command, capture="streams.kcap", KEDGE_TRACE="full")
+    tool("plan", "streams.kcap", "-o", "streams.plan")
+    placed = 0
+    for seed in range(1, 9):
+        late = {"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": seed, "SIMCUDA_LAG": seed % 2}
+        name = f"late.{seed}.kcap"
+        done = kedge_run(*command, capture=name, KEDGE_POOL=f"plan={pathlib.Path('streams.plan').absolute()}", **late)
+        same(f"seed {seed}: the checksum", checksum(done.stdout), wanted)
+        plan = tool_json("report", name)["plan"]
+        same(f"seed {seed}: each match is placed or falls back", plan["matched"], plan["placed"] + plan["fell_back"])
+        placed += plan["placed"]
+    print(f"{placed} blocks at their place")
+    check(placed > 0, "no block stood at its place")
+
+
 if __name__ == "__main__":
-    main(a_run_that_is_planned_holds_what_the_plan_says, a_step_that_is_planned_is_found_and_followed,
+    main(a_recorded_step_is_planned_and_run, many_streams_run_by_a_plan_of_one_of_them,
+         a_run_that_is_planned_holds_what_the_plan_says, a_step_that_is_planned_is_found_and_followed,
          a_plan_of_another_program_is_harmless, trouble_with_the_file_is_one_line, kedge_run_takes_a_plan)
