@@ -186,6 +186,51 @@ TEST(what_is_not_planned_stays_out_of_the_area)
     bench_end(b);
 }
 
+/* Small blocks that were just freed are found by their size alone, but not here. */
+TEST(what_is_not_planned_takes_no_small_planned_block_either)
+{
+    static const struct planned small[2] = {{4096, 0, 5, 1}, {8192, 0, 6, 2}};
+    struct pool_request request = bench_request(4096, S1);
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t at;
+
+    pool_opts_init(&opts);
+    b = plan_bench(1 * GiB, &opts, small, 2, 64 * KiB);
+    request.site = 5;
+    at = bench_ask(b, &request);
+    give(b, at, S1);
+    request.site = 77;
+    CHECK_NE(bench_ask(b, &request), at);
+    CHECK_EQ(bench_stats(b).plan.placed, 1);
+    CHECK_EQ(bench_stats(b).plan.unmatched, 1);
+    bench_end(b);
+}
+
+/* Nobody can record on the stream any more: its blocks wait for a full fence, and then the places are anybody's. */
+TEST(r69_places_of_a_stream_that_was_lost_are_free_when_everything_is_over)
+{
+    struct bench *b = start();
+    struct outcome told[4];
+    size_t count;
+    devptr_t at[2];
+
+    at[0] = bench_alloc_on(b, 2 * MiB, S1);
+    at[1] = bench_alloc_on(b, 3 * MiB, S1);
+    fake_submit(b->fake, S1, at[0], 5 * MiB);
+    give(b, at[0], S1);
+    give(b, at[1], S1);
+    pool_stream_lost(b->pool, S1);
+    BENCH_CHECK(b);
+    CHECK_EQ(bench_stats(b).pending, 5 * MiB);
+    fake_drain(b->fake);
+    (void)pool_trim_device(b->pool, 0, true);
+    (void)pool_poll(b->pool, true, told, 4, &count);
+    CHECK_EQ(bench_stats(b).pending, 0);
+    CHECK_EQ(bench_stats(b).reserved, 0);
+    bench_end(b);
+}
+
 TEST(what_is_not_planned_is_served_in_the_area_before_the_budget_is_passed)
 {
     struct pool_opts opts;
@@ -361,9 +406,10 @@ TEST(a_plan_outlives_the_pool_that_it_was_followed_in)
     devptr_t at;
 
     (void)run_step(b, S1);
+    request.owner = BENCH_POOL + 1;
+    give(b, bench_ask(b, &request), S1);
     CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
     BENCH_CHECK(b);
-    request.owner = BENCH_POOL + 1;
     for (uint32_t i = 0; i < 8; i++) {
         request.size = step[i % 4].size;
         at = bench_ask(b, &request);
