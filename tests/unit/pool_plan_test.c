@@ -222,7 +222,8 @@ TEST(r69_places_of_a_stream_that_was_lost_are_free_when_everything_is_over)
     give(b, at[1], S1);
     pool_stream_lost(b->pool, S1);
     BENCH_CHECK(b);
-    CHECK_EQ(bench_stats(b).pending, 5 * MiB);
+    CHECK_EQ(
+            bench_stats(b).pending, 6 * MiB); /* all of the area was one free block of the stream */
     fake_drain(b->fake);
     (void)pool_trim_device(b->pool, 0, true);
     (void)pool_poll(b->pool, true, told, 4, &count);
@@ -360,6 +361,50 @@ TEST(r78_a_trim_gives_back_what_the_area_does_not_use)
     BENCH_CHECK(b);
     CHECK_EQ(run_step(b, S1), first);
     CHECK_EQ(bench_stats(b).plan.placed, 8);
+    bench_end(b);
+}
+
+TEST(a_trim_takes_what_is_outside_before_what_the_plan_keeps)
+{
+    struct bench *b = start();
+    struct pool_request request = bench_request(4 * MiB, S1);
+    uint64_t calls, bytes;
+
+    (void)run_step(b, S1);
+    request.size = 5 * MiB;
+    give(b, bench_ask(b, &request), S1);
+    bytes = bench_stats(b).reserved;
+    CHECK_GT(bytes, 6 * MiB);
+    CHECK_EQ(pool_trim(b->pool, HEAP_MAPPED, BENCH_POOL, 6 * MiB, &bytes), 0);
+    CHECK_EQ(bench_stats(b).reserved, 6 * MiB);
+    calls = b->fake->calls;
+    (void)run_step(b, S1);
+    CHECK_EQ(b->fake->calls, calls);
+    bench_end(b);
+}
+
+TEST(a_hint_that_acts_has_its_block_on_a_handle_of_its_own_whatever_the_plan_says)
+{
+    static const struct rule rule = {
+            .action = ACTION_RELEASE,
+            .mode = HINT_LIVE,
+            .pick = {.size_lo = 2 * MiB, .size_hi = 2 * MiB, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "*", .kind = EDGE_EXIT},
+    };
+    struct bench *b = start();
+    struct pool_request request = bench_request(2 * MiB, S1);
+    struct tag tag = {.size = 2 * MiB, .anchor = 1, .path = "step"};
+    struct plan plan;
+    devptr_t at;
+
+    bench_rules(b, &rule, 1);
+    hint_plan(b->hints, &tag, &plan);
+    request.plan = &plan;
+    at = bench_ask(b, &request);
+    CHECK(b->last.how & OUTCOME_HINTED);
+    CHECK_EQ(b->last.mode, HINT_LIVE);
+    CHECK_EQ(bench_stats(b).plan.fell_back, 1);
+    give(b, at, S1);
     bench_end(b);
 }
 
