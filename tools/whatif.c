@@ -142,6 +142,7 @@ int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struc
 {
     const struct workload *workload = job->workload;
     struct player player;
+    const char *what;
     int r;
 
     *ret = (struct whatif){.policy = policy,
@@ -158,6 +159,8 @@ int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struc
             ret->peak_reserved = ret->passes[i].peak_reserved;
         progress_step(job->progress, ++job->done, job->total);
     }
+    if (r == 0 && !policy->peer)
+        r = pool_check(player.playback.pool, &what);
     if (ret->peak_reserved)
         ret->e = (double)workload->peak_live_512 / (double)ret->peak_reserved;
     close_player(&player);
