@@ -378,7 +378,7 @@ static int ask_all(struct query *query)
     query->job.workload = &query->workload;
     query->job.progress = &query->progress;
     for (size_t i = 0; i < whatif_policy_count; i++)
-        query->job.total += query->wanted[i] ? query->job.passes : 0;
+        query->job.total += query->wanted[i] ? query->job.passes * query->workload.event_count : 0;
     progress_begin(&query->progress, "playing");
     for (size_t i = 0; i < whatif_policy_count && r == 0; i++) {
         if (!query->wanted[i])

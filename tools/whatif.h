@@ -40,7 +40,7 @@ struct whatif_job {
     uint64_t budget; /* bytes that kedge tries not to go beyond, 0 = its default */
     double lag;      /* passes that the device is behind */
     struct progress *progress;
-    uint64_t done, total; /* of the progress, in passes */
+    uint64_t done, total; /* of the progress, in requests and frees */
 };
 
 struct whatif_pass {
