@@ -64,6 +64,29 @@ static void add_block(struct items *items, const struct load *load, struct model
     item->hinted = block->released != TRACE_NEVER && block->mode == HINT_LIVE;
 }
 
+/* One passage through an anchor, in the order in which they began. */
+static int find_passage(const struct load *load, const struct recorded_request *request,
+        struct model_window *ret_window)
+{
+    const struct trace *trace = load->trace;
+    uint64_t seen = 0;
+
+    for (size_t i = 1; i < trace->anchor_count && request->from; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (anchor->enter == TRACE_NEVER || !model_anchor_named(anchor, request->from))
+            continue;
+        if (++seen != request->passage)
+            continue;
+        ret_window->first = anchor->enter;
+        ret_window->last =
+                anchor->exit == TRACE_NEVER ? (uint32_t)trace->event_count : anchor->exit + 1;
+        return 0;
+    }
+    (void)fprintf(stderr, "kedge plan: %s: '%s' was entered %" PRIu64 " times\n", load->path,
+            request->from, seen);
+    return CMD_BAD;
+}
+
 static int read_capture(
         const char *path, const struct recorded_request *request, struct items *items)
 {
@@ -75,6 +98,8 @@ static int read_capture(
     if (r)
         return r;
     r = figures_window(&load, request->from, request->to, &window);
+    if (r == 0 && request->passage)
+        r = find_passage(&load, request, &window);
     if (r == 0 && load.complete_from > window.first) {
         (void)fprintf(stderr,
                 "kedge plan: %s: the capture has not all events of this window (record with "
@@ -303,8 +328,13 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
     struct items items = {0};
     int r;
 
-    if (recorded.form != RECORDED_CAPTURE && (request->from || request->to)) {
-        (void)fprintf(stderr, "kedge plan: %s: --from and --to are for captures\n", path);
+    if (recorded.form != RECORDED_CAPTURE && (request->from || request->to || request->passage)) {
+        (void)fprintf(
+                stderr, "kedge plan: %s: --from, --to and --passage are for captures\n", path);
+        return CMD_BAD;
+    }
+    if (request->passage && (!request->from || request->to)) {
+        (void)fprintf(stderr, "kedge plan: --passage goes with --from, and without --to\n");
         return CMD_BAD;
     }
     if (recorded.form == RECORDED_CAPTURE)

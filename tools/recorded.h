@@ -46,6 +46,7 @@ struct recorded_left {
 
 struct recorded_request {
     const char *from, *to; /* of a capture */
+    uint64_t passage;      /* only the Nth time that `from` was entered, from 1; 0 = all */
     bool whole;
 };
 
