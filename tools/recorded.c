@@ -41,10 +41,10 @@ static bool is_served(const struct trace_block *block, bool pooled)
     return pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
 }
 
-static void add_block(struct items *items, const struct load *load, struct model_window window,
+static void add_block(struct items *items, const struct trace *trace, struct model_window window,
         uint32_t number, bool pooled)
 {
-    const struct trace_block *block = &load->trace->blocks[number];
+    const struct trace_block *block = &trace->blocks[number];
 
     if (block->born >= window.last || block->died < window.first || block->size == 0)
         return;
@@ -55,13 +55,23 @@ static void add_block(struct items *items, const struct load *load, struct model
     item->end = (uint64_t)(item->outlives ? window.last : block->died) - window.first + 1;
     item->size = block->size;
     item->site = block->site;
-    item->stream = load->trace->events[block->born].stream;
+    item->stream = trace->events[block->born].stream;
     item->name = vec_format("%" PRIu32, number);
     item->device = block->device;
     item->entrance = block->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC;
     item->native = !is_served(block, pooled);
     item->shared = block->shared;
     item->hinted = block->released != TRACE_NEVER && block->mode == HINT_LIVE;
+}
+
+static void add_blocks(struct items *items, const struct trace *trace, struct model_window window)
+{
+    bool pooled = false;
+
+    for (size_t i = 0; i < trace->block_count; i++)
+        pooled = pooled || !trace->blocks[i].native;
+    for (size_t i = 0; i < trace->block_count; i++)
+        add_block(items, trace, window, (uint32_t)i, pooled);
 }
 
 /* One passage through an anchor, in the order in which they began. */
@@ -92,7 +102,6 @@ static int read_capture(
 {
     struct load load;
     struct model_window window;
-    bool pooled = false;
     int r = load_open(path, &load);
 
     if (r)
@@ -107,10 +116,8 @@ static int read_capture(
                 path);
         r = CMD_BAD;
     }
-    for (size_t i = 0; r == 0 && i < load.trace->block_count; i++)
-        pooled = pooled || !load.trace->blocks[i].native;
-    for (size_t i = 0; r == 0 && i < load.trace->block_count; i++)
-        add_block(items, &load, window, (uint32_t)i, pooled);
+    if (r == 0)
+        add_blocks(items, load.trace, window);
     load_close(&load);
     return r;
 }
@@ -304,6 +311,25 @@ static void keep(struct items *items, bool whole, struct recorded *recorded)
     }
 }
 
+static void items_done(struct items *items)
+{
+    for (size_t i = 0; i < items->count; i++)
+        free(items->items[i].name);
+    free(items->items);
+}
+
+void recorded_from_trace(
+        const struct trace *trace, struct model_window window, bool whole, struct recorded *ret)
+{
+    struct recorded recorded = {.form = RECORDED_CAPTURE};
+    struct items items = {0};
+
+    add_blocks(&items, trace, window);
+    keep(&items, whole, &recorded);
+    items_done(&items);
+    *ret = recorded;
+}
+
 /* By its first bytes; what is neither csv is for load.h to judge. */
 static enum recorded_form form_of(const char *path)
 {
@@ -351,9 +377,7 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
         keep(&items, request->whole || recorded.form == RECORDED_ABSTRACT, &recorded);
         *ret = recorded;
     }
-    for (size_t i = 0; i < items.count; i++)
-        free(items.items[i].name);
-    free(items.items);
+    items_done(&items);
     return r;
 }
 
