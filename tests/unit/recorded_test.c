@@ -50,11 +50,16 @@ static struct trace *make_trace(struct model_window *ret_window)
     struct trace *trace = trace_new();
     uint32_t anchor = trace_add_anchor(trace, "a", TRACE_NONE);
 
+    /* Gone before it, and born behind it: not of this window at all. */
+    (void)birth(trace, 11, 1100, plain);
+    death(trace, 11);
     (void)birth(trace, 1, 100, plain);
     ret_window->first = (uint32_t)trace->event_count;
     trace_add_edge(trace, TRACE_ENTER, anchor, 0);
     (void)birth(trace, 2, 200, plain);
-    (void)birth(trace, 3, 300, (struct kind){.native = true, .stream = true, .on = STREAM});
+    (void)birth(trace, 3, 300,
+            (struct kind){
+                    .native = true, .stream = true, .on = STREAM, .memclass = MEMCLASS_DRIVER});
     trace->blocks[birth(trace, 4, 400, plain)].shared = true;
     (void)birth(trace, 5, 500, plain);
     (void)trace_add_release(trace, 5, anchor, 0, HINT_LIVE);
@@ -68,6 +73,7 @@ static struct trace *make_trace(struct model_window *ret_window)
     death(trace, 1);
     trace_add_edge(trace, TRACE_EXIT, anchor, 0);
     ret_window->last = (uint32_t)trace->event_count;
+    (void)birth(trace, 12, 1200, plain);
     death(trace, 2);
     return trace;
 }
@@ -110,6 +116,7 @@ TEST(the_pool_is_the_one_with_most_bytes)
     REQUIRE_EQ(r.count, 1);
     CHECK_EQ(r.device, 1);
     CHECK_EQ(r.entrance, ENTRANCE_SYNC);
+    expect_left(&r, RECORDED_OUTLIVES, 1, 1200);
     CHECK_EQ(r.spans[0].size, 5120);
     expect_left(&r, RECORDED_DEVICE, 5, 200 + 700 + 800 + 900 + 1);
     expect_left(&r, RECORDED_ENTRANCE, 1, 600);
