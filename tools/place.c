@@ -11,6 +11,7 @@
 
 #define NODES_MOST     UINT64_C(4000000)
 #define NODES_BY_COUNT UINT64_C(4000000000) /* nodes times blocks */
+#define NODES_LEAST    8                    /* for each block: some orders must come to their end */
 #define ROUND_FIRST    1000                 /* nodes above what placing without one mistake takes */
 #define ROUND_FACTOR   4   /* a round of the orders has so many times the nodes of the one before */
 #define STEP_PARTS     200 /* the ladder of capacities: max live and 1/200 of it more each time */
@@ -19,6 +20,8 @@ uint64_t place_nodes(uint32_t count)
 {
     uint64_t nodes = NODES_BY_COUNT / (count ? count : 1);
 
+    if (nodes < NODES_LEAST * (uint64_t)count)
+        nodes = NODES_LEAST * (uint64_t)count;
     return nodes < NODES_MOST ? nodes : NODES_MOST;
 }
 
@@ -44,6 +47,7 @@ struct solver {
     uint64_t budget_end;   /* of nodes, for this goal */
     uint64_t nodes_before; /* the present call of canon_search */
     bool stopped;
+    bool broken; /* an answer of the search is wrong */
 };
 
 static void part_done(struct part *part)
@@ -183,7 +187,11 @@ static enum canon_result search_part(struct solver *solver, struct part *part)
         solver->nodes_before = result->nodes;
         found = canon_search(canon, order, &limits, &nodes);
         result->nodes += nodes;
-        if (found == CANON_FOUND && sections_check(part->spans, part->count, &peak)) {
+        if (found == CANON_FOUND) {
+            solver->broken = solver->broken || !sections_check(part->spans, part->count, &peak)
+                    || peak > limits.capacity;
+            if (solver->broken)
+                break;
             part_keep(part, peak);
             (void)snprintf(
                     part->how, sizeof(part->how), "search, %s first", canon_order_name(order));
@@ -251,7 +259,8 @@ static void climb(struct solver *solver, uint64_t grain)
     bool climbing = true;
 
     step = step ? step : grain;
-    while (high - low > grain && !solver->stopped && result->nodes < result->node_limit) {
+    while (high - low > grain && !solver->stopped && !solver->broken
+            && result->nodes < result->node_limit) {
         uint64_t by = climbing ? step : (high - low) / 2 / grain * grain;
         if (low < result->max_live)
             by = grain;
@@ -283,6 +292,10 @@ static void solve(struct solver *solver, uint64_t grain)
         found = reach_goal(solver);
     } else {
         climb(solver, grain);
+    }
+    if (solver->broken) {
+        result->status = PLACE_BROKEN;
+        return;
     }
     if (found != CANON_FOUND) {
         result->status = found == CANON_NONE ? PLACE_IMPOSSIBLE : PLACE_UNKNOWN;
