@@ -615,7 +615,7 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
     if (r != NEXT)
         return r;
     over = excess(pool, serve, true);
-    if (over && trim_others(pool, serve->heap, over) > 0)
+    if (over && trim_for(pool, serve->heap, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
     return NEXT;
 }

@@ -211,6 +211,36 @@ TEST(a_cap_is_kept_by_moving)
     bench_end(b);
 }
 
+TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
+{
+    static const struct rule rule = {
+            .action = ACTION_RELEASE,
+            .mode = HINT_TRAP,
+            .pick = {.size_lo = 6 * MiB, .size_hi = 6 * MiB, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "*", .kind = EDGE_EXIT},
+    };
+    struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 12 * MiB);
+    struct tag tag = {.size = 6 * MiB, .anchor = 1, .path = "step"};
+    struct pool_request request = bench_request(6 * MiB, STREAM);
+    struct mine big;
+    struct plan plan;
+    devptr_t hinted;
+
+    bench_rules(b, &rule, 1);
+    hint_plan(b->hints, &tag, &plan);
+    request.plan = &plan;
+    hinted = bench_ask(b, &request);
+    CHECK_EQ(b->last.how & OUTCOME_HINTED, OUTCOME_HINTED);
+    CHECK_EQ(bench_free_on(b, hinted, STREAM), 0);
+    take(b, &big, 12 * MiB, STREAM);
+    CHECK_EQ(b->fake->held_high,
+            18 * MiB); /* until the epoch of the free has passed nothing can go */
+    give(b, &big);
+    take(b, &big, 14 * MiB, STREAM);
+    CHECK_EQ(b->fake->held, 14 * MiB);
+    bench_end(b);
+}
+
 /* ── where ── */
 
 TEST(a_gap_beside_a_free_block_is_filled_and_no_more)
