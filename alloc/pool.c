@@ -5,6 +5,7 @@
 #include "alloc/drive.h"
 #include "alloc/heap.h"
 #include "alloc/pin.h"
+#include "alloc/room.h"
 #include "alloc/serve.h"
 #include "alloc/trim.h"
 
@@ -34,6 +35,8 @@ void pool_opts_init(struct pool_opts *opts)
             .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
             .epoch_count = 128,                /* spread over so many frees it disappears */
             .fence_timeout_ms = 5000,
+            /* What is given back too early costs some 20 ms per GiB when it is wanted again: nothing after a minute. */
+            .idle_ns = UINT64_C(60) * 1000 * 1000 * 1000,
     };
 }
 
@@ -340,6 +343,14 @@ void pool_stats(struct pool *pool, int device, struct pool_stats *ret)
 {
     lock_take(&pool->lock);
     census_device(pool, device, ret);
+    lock_drop(&pool->lock);
+}
+
+void pool_room(struct pool *pool, int device, struct pool_room *ret)
+{
+    lock_take(&pool->lock);
+    census_device(pool, device, &ret->stats);
+    room_measure(pool, device, ret);
     lock_drop(&pool->lock);
 }
 
