@@ -111,7 +111,8 @@ static CUresult alloc(
     if (r >= 0)
         return (CUresult)r;
     result = forward(call, ret_ptr, size);
-    if (!request.capturing && conduct_make_room((int)result, request.stream.device))
+    if (!request.capturing
+            && conduct_make_room((int)result, request.stream.device, &request.ladder))
         result = forward(call, ret_ptr, size);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;

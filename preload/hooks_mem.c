@@ -30,7 +30,7 @@ static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
     if (r >= 0)
         return (CUresult)r;
     result = REAL(cuMemAlloc_v2)(ret_ptr, size);
-    if (conduct_make_room((int)result, request.context.device))
+    if (conduct_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAlloc_v2)(ret_ptr, size);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
@@ -61,7 +61,7 @@ static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
     request.memclass = MEMCLASS_PITCHED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
-    if (conduct_make_room((int)result, request.context.device))
+    if (conduct_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     if (result == CUDA_SUCCESS)
         size = *ret_pitch * height;
@@ -93,7 +93,7 @@ static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags,
     request.memclass = MEMCLASS_MANAGED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    if (conduct_make_room((int)result, request.context.device))
+    if (conduct_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
