@@ -374,13 +374,29 @@ int pool_reset_high(
     lock_take(&pool->lock);
     heap = heap_get(pool, kind, owner, -1);
     if (heap && used) {
-        heap->tally.used_high = heap->tally.used;
+        heap->tally.used_high = heap->tally.used + heap->tally.native_used;
         heap->tally.live_requested_high = heap->tally.live_requested;
     }
     if (heap && reserved)
-        heap->tally.reserved_high = heap->tally.reserved;
+        heap->tally.reserved_high = heap->tally.reserved + heap->tally.native_reserved;
     lock_drop(&pool->lock);
     return heap ? 0 : -ENOENT;
+}
+
+void pool_note_native(
+        struct pool *pool, uint64_t owner, int device, uint64_t used, uint64_t reserved)
+{
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = heap_get(pool, HEAP_MAPPED, owner, device);
+    if (heap) {
+        heap->tally.native_used = used;
+        heap->tally.native_reserved = reserved;
+        heap_raise(&heap->tally.used_high, heap->tally.used + used);
+        heap_raise(&heap->tally.reserved_high, heap->tally.reserved + reserved);
+    }
+    lock_drop(&pool->lock);
 }
 
 uint64_t pool_seq_next(struct pool *pool)

@@ -434,6 +434,11 @@ void pool_room(struct pool *pool, int device, struct pool_room *ret);
 int pool_reset_high(
         struct pool *pool, enum heap_kind kind, uint64_t owner, bool used, bool reserved);
 
+/* What the driver's own pool behind a mapped heap says that it has in use and holds, after it has served a request of ours or
+ * taken one back (R77): the heap's high marks are of both together from here on. */
+void pool_note_native(
+        struct pool *pool, uint64_t owner, int device, uint64_t used, uint64_t reserved);
+
 /* The next number of the order that outcomes carry, for events that do not go through the pool. */
 uint64_t pool_seq_next(struct pool *pool);
 

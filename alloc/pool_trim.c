@@ -63,13 +63,13 @@ static void let_heap_go(struct pool *pool, struct heap *heap)
     lock_drop(&pool->lock);
 }
 
-/* Is something of the heap free but for a fence? */
+/* Is something of the heap free, or released by a hint, but for a fence? */
 static bool is_waiting(struct pool *pool, const struct heap *heap)
 {
     bool waiting;
 
     lock_take(&pool->lock);
-    waiting = heap->tally.pending > 0;
+    waiting = heap->tally.pending + heap->tally.limbo > 0;
     for (const struct heap_stream *at = heap->streams; at && !waiting; at = at->next)
         waiting = at->fit.count > 0;
     lock_drop(&pool->lock);
@@ -89,19 +89,26 @@ static void look_at_fences(struct pool *pool, struct heap *heap)
     }
 }
 
-int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
-        uint64_t *ret_bytes)
+/* Until the heap holds no more than `keep_bytes`, or (strictly) as long as it holds no less. */
+static uint64_t trim_to(struct pool *pool, struct heap *heap, uint64_t keep_bytes, bool strictly)
 {
-    struct heap *heap = hold_heap(pool, kind, owner);
     uint64_t held;
 
-    if (!heap)
-        return -ENOENT;
     look_at_fences(pool, heap);
     lock_take(&pool->lock);
     held = heap->tally.reserved;
     lock_drop(&pool->lock);
-    *ret_bytes = held > keep_bytes ? trim_heap(pool, heap, held - keep_bytes, true) : 0;
+    return held > keep_bytes ? trim_heap(pool, heap, held - keep_bytes, strictly) : 0;
+}
+
+int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
+        uint64_t *ret_bytes)
+{
+    struct heap *heap = hold_heap(pool, kind, owner);
+
+    if (!heap)
+        return -ENOENT;
+    *ret_bytes = trim_to(pool, heap, keep_bytes, true);
     let_heap_go(pool, heap);
     return 0;
 }
@@ -218,12 +225,12 @@ void pool_synchronised(struct pool *pool)
         trim_all(pool);
     count = hold_heaps_over(pool, list);
     for (size_t i = 0; i < count; i++) {
-        uint64_t keep_bytes, bytes;
+        uint64_t keep_bytes;
 
         lock_take(&pool->lock);
         keep_bytes = list[i]->attrs.release_threshold;
         lock_drop(&pool->lock);
-        (void)pool_trim(pool, HEAP_MAPPED, list[i]->owner, keep_bytes, &bytes);
+        (void)trim_to(pool, list[i], keep_bytes, false);
         let_heap_go(pool, list[i]);
     }
 }

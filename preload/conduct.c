@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/conduct.h"
 
+#include "preload/async.h"
 #include "preload/backend.h"
 #include "preload/bypass.h"
 #include "preload/coverage.h"
@@ -892,6 +893,7 @@ void conduct_synchronised(void)
     if (!pool || !conduct_may_fence() || pool_is_frozen(pool))
         return;
     pool_synchronised(pool);
+    async_look_again();
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
     if (pool_has_news(pool))
         tell_news();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory without a stream: cuMemAlloc and cuMemFree are served, pitched and managed memory is forwarded and recorded (R18). */
+#include "preload/async.h"
 #include "preload/conduct.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -113,12 +114,15 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
     CUresult result;
+    uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFree_v2))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
     r = ptr ? conduct_free(ptr, ENTRANCE_SYNC, NULL) : -ENOENT; /* NULL is the driver's no-op */
+    native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
+    async_native_freed(native);
     life_leave();
     return result;
 }
