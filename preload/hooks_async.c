@@ -482,6 +482,7 @@ static void mirror_setting(
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver took it, so it was 0 */
+        async_look_again();
         (void)pool_reset_high(pool, HEAP_MAPPED, mempool->id,
                 attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
                 attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);

@@ -682,6 +682,8 @@ static void begin(uint64_t seed, const struct world_form *form)
         must(cu->cuMemGetInfo_v2(&available, &total));
         world.base[device] = available;
         world.total[device] = total;
+        world.is_blurred[device] =
+                total < 256 * MB; /* full sooner or later, with holes before that */
     }
 }
 
