@@ -28,10 +28,11 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
 
 static uint64_t free_bytes(const struct heap *heap)
 {
-    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->idle.bytes + heap->recent_bytes;
+    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->crumbs.bytes + heap->idle.bytes
+            + heap->recent_bytes;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
-        bytes += at->fit.bytes;
+        bytes += at->fit.bytes + at->crumbs.bytes;
     return bytes;
 }
 
@@ -56,6 +57,8 @@ static void add_counters(const struct pool *pool, struct pool_stats *to)
     to->trimmed_bytes = from->trimmed_bytes;
     to->ooms = from->ooms;
     to->remaps = from->remaps;
+    to->granules_moved = from->granules_moved;
+    memcpy(to->steps, from->steps, sizeof(to->steps));
     to->released_count = from->released_count;
     to->released_bytes = from->released_bytes;
     to->shadow_count = from->shadow_count;
@@ -335,18 +338,20 @@ static int check_recent(
 
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
-    uint32_t blocks = heap->small.count + heap->clean.count + heap->gaps.count
+    uint32_t blocks = heap->small.count + heap->clean.count + heap->crumbs.count + heap->gaps.count
             + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count;
 
     if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
-                        || bestfit_check(&heap->gaps) != 0 || bestfit_check(&heap->hint_gaps) != 0
-                        || bestfit_check(&heap->idle) != 0 || bestfit_check(&heap->sealed) != 0,
+                        || bestfit_check(&heap->crumbs) != 0 || bestfit_check(&heap->gaps) != 0
+                        || bestfit_check(&heap->hint_gaps) != 0 || bestfit_check(&heap->idle) != 0
+                        || bestfit_check(&heap->sealed) != 0,
                 "an index of free blocks is broken", ret_what))
         return -EINVAL;
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (broken(bestfit_check(&at->fit) != 0, "an index of a stream is broken", ret_what))
+        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->crumbs) != 0,
+                    "an index of a stream is broken", ret_what))
             return -EINVAL;
-        blocks += at->fit.count;
+        blocks += at->fit.count + at->crumbs.count;
     }
     if (broken(blocks != count->free_blocks, "free blocks are missing from their index", ret_what))
         return -EINVAL;

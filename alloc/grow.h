@@ -14,6 +14,9 @@
 /* How many bytes more would be held from the driver if the request were served by growth now. */
 uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
 
+/* How many of `need` bytes would come from under free blocks instead of from the driver (remap.h). */
+uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
+
 /* Grows the heap of the request and hands out the piece: 0, the driver's code, or -errno (-ENOTSUP: hinted, and there is
  * no VMM). */
 int grow_serve(struct pool *pool, struct serve *serve);

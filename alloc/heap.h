@@ -10,6 +10,8 @@
  *                       └─► free blocks by (size, address), one struct bestfit per class of free block:
  *                             small, clean   may be handed to anybody
  *                             per stream     freed on that stream: its own at once, others' when the point has passed
+ *                             crumbs         of an arena, clean or of a stream: no whole slot lies inside. Taken first,
+ *                                            so that whole slots stay whole and can move (remap.h)
  *                             gaps           addresses of a mapped range that have no storage
  *                             idle           hinted blocks that were freed and still stand on their handle
  *
@@ -131,6 +133,7 @@ struct heap_stream {
     uint64_t swept; /* up to this point blocks were made clean */
     uint32_t recent[RECENT_SLOTS];
     struct bestfit fit;
+    struct bestfit crumbs;
 };
 
 /* Physical handles without a mapping, by size. */
@@ -190,7 +193,7 @@ struct heap {
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
     bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
     bool held;     /* counted in busy: its context dies, but work of it still runs */
-    struct bestfit small, clean, gaps, hint_gaps, idle;
+    struct bestfit small, clean, crumbs, gaps, hint_gaps, idle;
     struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
     uint32_t recent_count; /* in all of them, those of streams included */
@@ -230,7 +233,8 @@ struct counters {
     uint64_t allocs, frees, hits; /* of heaps that are gone; the others keep their own */
     uint64_t grows, bad_frees;
     uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
-    uint64_t trims, trimmed_bytes, ooms, remaps;
+    uint64_t trims, trimmed_bytes, ooms, remaps, granules_moved;
+    uint64_t steps[POOL_STEP_COUNT];
     uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
     uint64_t fence_errors;
 };

@@ -515,28 +515,35 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     return r;
 }
 
+static void lose_in_fit(
+        struct pool *pool, const struct bestfit *fit, const struct stream *stream) POOL_LOCKED
+{
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        struct block *block = heap_block(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq <= stream->line.recorded)
+            continue;
+        heap_pull(pool, index);
+        heap_name_stream(pool, block, 0);
+        heap_push_open(pool, index);
+    }
+}
+
 static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
     heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
-        uint64_t size = 0;
-        devptr_t base = 0;
-        uint32_t index;
-
         if (at->stream != stream->index)
             continue;
-        while ((index = bestfit_lower_bound(&at->fit, size, base)) != 0) {
-            struct block *block = heap_block(pool, index);
-
-            size = block->node.size;
-            base = block->node.base + 1;
-            if (block->seq <= stream->line.recorded)
-                continue;
-            heap_pull(pool, index);
-            heap_name_stream(pool, block, 0);
-            heap_push_open(pool, index);
-        }
+        lose_in_fit(pool, &at->fit, stream);
+        lose_in_fit(pool, &at->crumbs, stream);
     }
 }
 
@@ -561,7 +568,7 @@ static uint32_t list_streams(
 
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
-        if (at->stream == but || at->fit.count == 0)
+        if (at->stream == but || at->fit.count + at->crumbs.count == 0)
             continue;
         heap_stream_at(pool, at->stream)->refs++;
         list[count++] = at->stream;
@@ -707,7 +714,7 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         return true;
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (at->fit.count)
+        if (at->fit.count + at->crumbs.count)
             return false;
     }
     return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0;

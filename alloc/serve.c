@@ -30,12 +30,6 @@ static void note_trim(struct serve *serve, uint64_t bytes)
     }
 }
 
-static void note_move(const struct serve *serve, uint64_t bytes)
-{
-    if (serve->request->ladder)
-        serve->request->ladder->moved_bytes += bytes;
-}
-
 static int grow(struct pool *pool, struct serve *serve)
 {
     if (serve->request->ladder)
@@ -226,21 +220,29 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
 
 /* ── the budget ── */
 
-/* By how much growth now would pass the budget; 0 = it would not. */
-static uint64_t excess(struct pool *pool, const struct serve *serve)
+uint64_t serve_budget(const struct pool *pool, const struct serve *serve)
 {
     const struct device *device = serve->heap->device;
-    uint64_t budget = pool->opts.budget;
-    uint64_t high, after;
+    uint64_t high = device->stored + serve->want.size;
+
+    if (pool->opts.budget)
+        return pool->opts.budget;
+    if (device->stored_high > high)
+        high = device->stored_high;
+    return high + high / 20 + GRANULE_SIZE;
+}
+
+/* By how much growth now would pass the budget; 0 = it would not. `spare`: what can move is taken off. */
+static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
+{
+    uint64_t need, after, budget;
 
     lock_take(&pool->lock);
-    if (!budget) {
-        high = device->stored + serve->want.size;
-        if (device->stored_high > high)
-            high = device->stored_high;
-        budget = high + high / 20 + GRANULE_SIZE;
-    }
-    after = device->reserved + grow_need(pool, serve);
+    budget = serve_budget(pool, serve);
+    need = grow_need(pool, serve);
+    if (spare)
+        need -= grow_moves(pool, serve, need);
+    after = serve->heap->device->reserved + need;
     lock_drop(&pool->lock);
     return after > budget ? after - budget : 0;
 }
@@ -254,6 +256,7 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
 
     if (!serve->request->may_wait || !serve->request->may_fence)
         return NEXT;
+    serve->step = POOL_STEP_WAIT;
     while (r == 0) {
         r = reclaim_wait(pool);
         if (r == -ENOENT && streams)
@@ -292,9 +295,27 @@ static void let_graphs_go(struct pool *pool, const struct serve *serve)
     lock_drop(&pool->lock);
 }
 
+/* What has become clean meanwhile moves, before it is given back to be asked for again. */
+static int move_and_grow(struct pool *pool, struct serve *serve)
+{
+    bool any;
+    int r;
+
+    lock_take(&pool->lock);
+    any = grow_moves(pool, serve, serve->want.size) > 0;
+    lock_drop(&pool->lock);
+    if (!any)
+        return NEXT;
+    r = grow(pool, serve);
+    return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
-    int r = wait_and_hit(pool, serve);
+    int r;
+
+    serve->full = true;
+    r = wait_and_hit(pool, serve);
 
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
         let_graphs_go(pool, serve);
@@ -307,6 +328,8 @@ static int serve_full(struct pool *pool, struct serve *serve)
         r = hit_other(pool, serve, true);
     if (r == NEXT && serve->request->may_fence) {
         r = clean_device(pool, serve);
+        if (r == NEXT)
+            r = move_and_grow(pool, serve);
         if (r == NEXT)
             note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
     }
@@ -336,7 +359,8 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    while (excess(pool, serve) > 0 && !reclaim_is_stalled(pool)) {
+    serve->step = POOL_STEP_WAIT;
+    while (excess(pool, serve, false) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
         r = reclaim_wait(pool);
@@ -352,7 +376,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 
 static int trim_to_budget(struct pool *pool, struct serve *serve)
 {
-    uint64_t over = excess(pool, serve);
+    uint64_t over = excess(pool, serve, false);
     int r;
 
     if (!over || !serve->request->may_fence)
@@ -362,11 +386,12 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
         return r;
     if (pool->opts.trim != POOL_TRIM_NEVER)
         note_trim(serve, trim_device(pool, serve->request->device, over));
-    if (!excess(pool, serve))
+    if (!excess(pool, serve, false))
         return NEXT;
     lock_take(&pool->lock);
     serve->heap->strict = true;
     lock_drop(&pool->lock);
+    serve->step = POOL_STEP_OWN;
     return hit_other(pool, serve, false);
 }
 
@@ -378,6 +403,7 @@ static int serve_sync(struct pool *pool, struct serve *serve)
         r = reclaim_poll(pool, true);
         if (r > 0)
             return r;
+        serve->step = POOL_STEP_POLL;
         r = hit(pool, serve);
     }
     if (r == NEXT)
@@ -578,68 +604,67 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Points of other streams that have passed make their blocks anybody's. */
+/* Points of other streams that have passed make their blocks anybody's; of the own one only what is to be moved needs it. */
 static int poll_streams(struct pool *pool, struct serve *serve)
 {
+    uint32_t but = pool->opts.remap == POOL_REMAP_EAGER ? 0 : serve->stream;
     struct heap *heap = serve->heap;
     bool others;
     int r;
 
     lock_take(&pool->lock);
-    others = heap->attrs.reuse_opportunistic && heap->stream_count > 0;
+    others = (heap->attrs.reuse_opportunistic || !but) && heap->stream_count > 0;
     lock_drop(&pool->lock);
     r = reclaim_poll(pool, true);
     if (r == 0 && others)
-        r = reclaim_points(pool, heap, serve->stream);
+        r = reclaim_points(pool, heap, but);
     return r;
 }
 
-/* Storage of free slots moves to where the request needs it: then growth holds nothing more. What can be moved must be
- * over on the device, the stream's own memory too. */
-static int move_storage(struct pool *pool, struct serve *serve)
+/* Above the budget: other streams' memory behind a wait, then what can be moved, then what other heaps hold for nothing.
+ * What can be moved must be over on the device, the stream's own memory too. */
+static int stay_in_budget(struct pool *pool, struct serve *serve)
 {
-    uint64_t need;
-    int r = reclaim_points(pool, serve->heap, 0);
+    uint64_t over;
+    int r;
 
+    if (excess(pool, serve, false) == 0)
+        return NEXT;
+    serve->step = POOL_STEP_OTHER;
+    r = hit_ordered(pool, serve);
+    if (r != NEXT)
+        return r;
+    r = reclaim_points(pool, serve->heap, 0);
     if (r > 0)
         return r;
+    serve->step = POOL_STEP_POLL;
     r = hit_run(pool, serve);
     if (r != NEXT)
         return r;
-    lock_take(&pool->lock);
-    need = grow_need(pool, serve);
-    lock_drop(&pool->lock);
-    note_move(serve, trim_harvest(pool, serve->heap, need));
+    over = excess(pool, serve, true);
+    if (over)
+        note_trim(serve, trim_others(pool, serve->heap, over));
     return NEXT;
 }
 
 static int serve_stream(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
-    uint64_t over;
 
     if (serve->request->may_fence) {
         r = poll_streams(pool, serve);
         if (r > 0)
             return r;
+        serve->step = POOL_STEP_POLL;
         r = hit(pool, serve);
     }
-    if (r == NEXT)
+    if (r == NEXT) {
+        serve->step = POOL_STEP_OWN;
         r = hit_run(pool, serve);
-    if (r != NEXT)
-        return r;
-    over = serve->request->may_fence ? excess(pool, serve) : 0;
-    if (over) {
-        r = hit_ordered(pool, serve);
-        if (r == NEXT)
-            r = move_storage(pool, serve);
-        if (r != NEXT)
-            return r;
-        over = excess(pool, serve);
     }
-    if (over)
-        note_trim(serve, trim_device(pool, serve->request->device, over));
-    return grow_or_full(pool, serve);
+    if (r == NEXT && serve->request->may_fence)
+        r = stay_in_budget(pool, serve);
+    return r == NEXT ? grow_or_full(pool, serve) : r;
 }
 
 /* ── one request ── */
@@ -689,7 +714,16 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     serve->stream = kind == HEAP_MAPPED ? heap_stream_index(pool, request->stream) : 0;
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
+    serve->released_before = pool->counters.released_count;
     return measure(pool, serve);
+}
+
+/* On a full device it is what hints have let go that made the room, if any did since the request began. */
+static enum pool_step step_of(const struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    if (serve->full && pool->counters.released_count != serve->released_before)
+        return POOL_STEP_HINTS;
+    return serve->step;
 }
 
 /* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */
@@ -703,8 +737,12 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
         r = streams ? serve_stream(pool, serve) : serve_sync(pool, serve);
     lock_take(&pool->lock);
     serve->heap->busy--;
-    if (r == DRIVER_OUT_OF_MEMORY)
+    if (r == 0) {
+        pool->counters.steps[step_of(pool, serve)]++;
+    } else if (r == DRIVER_OUT_OF_MEMORY) {
+        pool->counters.steps[POOL_STEP_OOM]++;
         pool->counters.ooms++;
+    }
     lock_drop(&pool->lock);
     if (r == -ECANCELED)
         return -EAGAIN;

@@ -97,6 +97,7 @@ static int start_pool(const struct config *config)
 {
     const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
     const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
+    const struct config_value *remap = config_key(config, CONFIG_POOL, "remap");
     const struct config_value *placement = config_key(config, CONFIG_POOL, "placement");
     const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
     struct pool_opts opts;
@@ -115,6 +116,8 @@ static int start_pool(const struct config *config)
                 timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
     if (trim && trim->set)
         opts.trim = (enum pool_trim)trim->number;
+    if (remap && remap->set)
+        opts.remap = (enum pool_remap)remap->number;
     opts.export_safe = placement && placement->set && placement->number == 1;
     opts.mapped_only =
             true; /* stream-ordered memory outlives the context that it was asked for in */

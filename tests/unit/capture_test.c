@@ -760,6 +760,39 @@ TEST(short_lived_threads_share_chunks)
     read_close(capture);
 }
 
+static void *chunkful_of_events(void *argument)
+{
+    uint64_t seq = (uint64_t)(size_t)argument * FORMAT_CHUNK_RECORDS;
+
+    for (uint64_t i = 1; i <= FORMAT_CHUNK_RECORDS; i++)
+        (void)track_alloc((devptr_t)(seq + i) << 12, 1, seq + i);
+    return NULL;
+}
+
+/* What such a thread leaves is full, not half-full: the next one must not write behind its end. */
+TEST(a_thread_that_ends_with_a_full_chunk_hands_none_on)
+{
+    enum {
+        THREADS = 6,
+    };
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+
+    track_path(file, track_scratch(), "fullchunk.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_t thread;
+
+        REQUIRE_EQ(pthread_create(&thread, NULL, chunkful_of_events, (void *)i), 0);
+        (void)pthread_join(thread, NULL);
+    }
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->event_count, THREADS * FORMAT_CHUNK_RECORDS);
+    CHECK_EQ(capture->lost.events_dropped, 0);
+    read_close(capture);
+}
+
 /* ---- kill -9 ---- */
 
 /* Allocates and frees for ever; the pipe says after each operation what is live by the child's own books. */

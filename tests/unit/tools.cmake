@@ -4,6 +4,8 @@ foreach(part align compare keytable launch load model render steps args)
 endforeach()
 if(TARGET kedge_alloc)
     kedge_unit_test(suggest SOURCES suggest_test.c LIBS kedge_tools)
+    kedge_unit_test(peer SOURCES peer_test.c LIBS kedge_tools)
+    kedge_unit_test(whatif SOURCES whatif_test.c LIBS kedge_tools)
 endif()
 
 # An empty program that needs libcudart.so.13, with each of the two ways to say where libraries are.

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/remap.h"
+
+#include "alloc/drive.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#define READERS_PATIENCE 64 /* looks at submissions under way before storage is left where it is */
+
+/* The whole slots inside a free block. */
+struct slots {
+    devptr_t lo, hi;
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct segment *segment = heap_segment_of(pool, block);
+    devptr_t end = block->node.base + block->node.size;
+    struct slots slots = {.lo = 0, .hi = 0};
+
+    if (segment->kind != SEGMENT_ARENA || segment->dead)
+        return slots;
+    slots.lo = heap_round(block->node.base, segment->slot);
+    slots.hi = end & ~(segment->slot - 1);
+    if (slots.hi < slots.lo)
+        slots.hi = slots.lo;
+    return slots;
+}
+
+/* The clean free blocks of at least a slot, the smallest first; 0 = that was the last. */
+static uint32_t next_free(
+        const struct pool *pool, const struct heap *heap, uint32_t before) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, before);
+
+    if (!heap->arena)
+        return 0;
+    if (!before)
+        return bestfit_lower_bound(&heap->clean, heap_segment(pool, heap->arena)->slot, 0);
+    return bestfit_lower_bound(&heap->clean, block->node.size, block->node.base + 1);
+}
+
+uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    uint64_t bytes = 0;
+    uint32_t at;
+
+    heap_settle(pool, heap);
+    for (at = next_free(pool, heap, 0); at && bytes < most; at = next_free(pool, heap, at)) {
+        struct slots slots = slots_of(pool, at);
+
+        bytes += slots.hi - slots.lo;
+    }
+    return least(bytes, most);
+}
+
+/* The end of a block that its slots are taken from: beside a gap, so that two gaps become one; else the low one. */
+static struct slots cut_slots(
+        const struct pool *pool, uint32_t index, struct slots slots, uint64_t bytes) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct block *next = heap_block(pool, block->next);
+
+    if (slots.hi - slots.lo <= bytes)
+        return slots;
+    if (block->next && next->state == BLOCK_GAP)
+        slots.lo = slots.hi - bytes;
+    else
+        slots.hi = slots.lo + bytes;
+    return slots;
+}
+
+/* Cuts [lo, hi) out of a block and takes it. */
+static uint32_t take_slots(struct pool *pool, uint32_t index, struct slots slots) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+
+    heap_pull(pool, index);
+    if (slots.lo > block->node.base) {
+        uint32_t rest = heap_cut(pool, index, slots.lo - block->node.base);
+
+        (void)heap_put(pool, index, 0, 0);
+        index = rest;
+        block = heap_block(pool, index);
+    }
+    if (block->node.size > slots.hi - slots.lo)
+        (void)heap_put(pool, heap_cut(pool, index, slots.hi - slots.lo), 0, 0);
+    return index;
+}
+
+/* The block whose slots leave the fewest bytes behind for each that moves: what is left around them is too small for most. */
+static uint32_t best_victim(const struct pool *pool, const struct remap *remap) POOL_LOCKED
+{
+    uint32_t best = 0;
+    uint64_t least_left = 0;
+    uint64_t best_bytes = 0;
+    uint32_t at;
+
+    for (at = next_free(pool, remap->heap, 0); at; at = next_free(pool, remap->heap, at)) {
+        struct slots slots = slots_of(pool, at);
+        uint64_t bytes = (slots.hi - slots.lo) / BESTFIT_QUANTUM;
+        uint64_t left = heap_block(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
+
+        if (bytes && (!best || left * best_bytes < least_left * bytes)) {
+            best = at;
+            least_left = left;
+            best_bytes = bytes;
+        }
+    }
+    return best;
+}
+
+static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
+{
+    uint32_t victim;
+
+    if (slab_prepare(&pool->blocks, 2) != 0)
+        return 0;
+    heap_settle(pool, remap->heap);
+    victim = best_victim(pool, remap);
+    if (!victim)
+        return 0;
+    return take_slots(pool, victim, cut_slots(pool, victim, slots_of(pool, victim), remap->left));
+}
+
+/* No submission is between its guard and the driver: one that was may still have named the block (R66). It ends soon, but
+ * not by waiting for the device. */
+static bool is_quiet(struct pool *pool)
+{
+    uint64_t snapshot = drive_readers_snapshot(pool);
+
+    if (pool->opts.mutate & POOL_MUTATE_NO_GRACE)
+        return true;
+    for (int i = 0; i < READERS_PATIENCE; i++) {
+        if (drive_readers_passed(pool, snapshot) == 0)
+            return true;
+        (void)sched_yield();
+    }
+    return false;
+}
+
+/* What a BUSY block is when nobody takes storage from it any more: `done` bytes without storage, then perhaps a slot that
+ * the driver would not let go, then what was not touched. */
+static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
+{
+    struct heap *heap = remap->heap;
+    uint32_t at = remap->block;
+    const struct segment *segment = heap_segment_of(pool, heap_block(pool, at));
+    uint64_t kept = remap->stuck ? segment->slot : 0;
+
+    if (slab_prepare(&pool->blocks, 2) != 0 && remap->done < heap_block(pool, at)->node.size) {
+        remap->done = 0; /* not to be told apart: lost, and counted as such */
+        kept = heap_block(pool, at)->node.size;
+    }
+    if (remap->done) {
+        uint32_t gap = at;
+
+        at = remap->done < heap_block(pool, gap)->node.size ? heap_cut(pool, gap, remap->done) : 0;
+        heap_put_gap(pool, gap);
+    }
+    if (at && kept) {
+        uint32_t stuck = at;
+
+        at = kept < heap_block(pool, stuck)->node.size ? heap_cut(pool, stuck, kept) : 0;
+        heap_block(pool, stuck)->state = BLOCK_KEPT;
+        heap_count_kept(heap, (int64_t)kept);
+    }
+    if (at)
+        (void)heap_put(pool, at, 0, 0);
+}
+
+void remap_end(struct pool *pool, struct remap *remap)
+{
+    struct block *block = heap_block(pool, remap->block);
+
+    if (!remap->block)
+        return;
+    lock_take(&pool->lock);
+    remap->heap->busy--;
+    if (heap_segment_of(pool, block)->dead)
+        block->state = BLOCK_KEPT;
+    else
+        split(pool, remap);
+    lock_drop(&pool->lock);
+    remap->block = 0;
+    remap->done = 0;
+    remap->stuck = false;
+}
+
+/* Another victim. */
+static bool go_on(struct pool *pool, struct remap *remap)
+{
+    remap_end(pool, remap);
+    lock_take(&pool->lock);
+    remap->block = pick(pool, remap);
+    if (remap->block)
+        remap->heap->busy++;
+    lock_drop(&pool->lock);
+    if (remap->block && !is_quiet(pool)) {
+        remap_end(pool, remap);
+        return false;
+    }
+    return remap->block != 0;
+}
+
+int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
+{
+    uint64_t slot, *at;
+    devptr_t base;
+
+    if (remap->stuck || !remap->left
+            || ((!remap->block || remap->done == heap_block(pool, remap->block)->node.size)
+                    && !go_on(pool, remap))) {
+        remap->left = 0;
+        return -ENOENT;
+    }
+    slot = heap_segment_of(pool, heap_block(pool, remap->block))->slot;
+    base = heap_block(pool, remap->block)->node.base + remap->done;
+    if (drive_unmap(pool, base, slot) != 0) {
+        remap->stuck = true;
+        return -ENOENT;
+    }
+    lock_take(&pool->lock);
+    at = &heap_segment_of(pool, heap_block(pool, remap->block))
+                  ->handles[(base - heap_segment_of(pool, heap_block(pool, remap->block))->base)
+                          / slot];
+    *ret_handle = *at;
+    *at = 0;
+    lock_drop(&pool->lock);
+    remap->done += slot;
+    remap->left -= slot;
+    remap->moved++;
+    return 0;
+}
