@@ -5,6 +5,7 @@
 #include "alloc/drive.h"
 #include "alloc/heap.h"
 #include "alloc/pin.h"
+#include "alloc/room.h"
 #include "alloc/serve.h"
 #include "alloc/trim.h"
 
@@ -37,6 +38,8 @@ void pool_opts_init(struct pool_opts *opts)
             .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
             .epoch_count = 128,                /* spread over so many frees it disappears */
             .fence_timeout_ms = 5000,
+            /* What is given back too early costs some 20 ms per GiB when it is wanted again: nothing after a minute. */
+            .idle_ns = UINT64_C(60) * 1000 * 1000 * 1000,
     };
 }
 
@@ -346,6 +349,14 @@ void pool_stats(struct pool *pool, int device, struct pool_stats *ret)
     lock_drop(&pool->lock);
 }
 
+void pool_room(struct pool *pool, int device, struct pool_room *ret)
+{
+    lock_take(&pool->lock);
+    census_device(pool, device, &ret->stats);
+    room_measure(pool, device, ret);
+    lock_drop(&pool->lock);
+}
+
 int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
 {
     const struct heap *heap;
@@ -366,13 +377,29 @@ int pool_reset_high(
     lock_take(&pool->lock);
     heap = heap_get(pool, kind, owner, -1);
     if (heap && used) {
-        heap->tally.used_high = heap->tally.used;
+        heap->tally.used_high = heap->tally.used + heap->tally.native_used;
         heap->tally.live_requested_high = heap->tally.live_requested;
     }
     if (heap && reserved)
-        heap->tally.reserved_high = heap->tally.reserved;
+        heap->tally.reserved_high = heap->tally.reserved + heap->tally.native_reserved;
     lock_drop(&pool->lock);
     return heap ? 0 : -ENOENT;
+}
+
+void pool_note_native(
+        struct pool *pool, uint64_t owner, int device, uint64_t used, uint64_t reserved)
+{
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = heap_get(pool, HEAP_MAPPED, owner, device);
+    if (heap) {
+        heap->tally.native_used = used;
+        heap->tally.native_reserved = reserved;
+        heap_raise(&heap->tally.used_high, heap->tally.used + used);
+        heap_raise(&heap->tally.reserved_high, heap->tally.reserved + reserved);
+    }
+    lock_drop(&pool->lock);
 }
 
 uint64_t pool_seq_next(struct pool *pool)

@@ -184,7 +184,7 @@ TEST(what_the_driver_refuses_comes_from_under_free_blocks)
     struct mine stay[8], big;
 
     perforate(b, stay, 8);
-    take(b, &big, 16 * MiB, STREAM); /* 4 MiB are left on the device */
+    take(b, &big, 16 * MiB, STREAM_2); /* 4 MiB are left on the device */
     CHECK_NE(big.ptr, 0);
     CHECK_EQ(b->fake->held, 36 * MiB);
     CHECK_EQ(bench_stats(b).granules_moved, 6);
