@@ -377,8 +377,11 @@ bool area_serve(struct pool *pool, const struct pool_request *request, struct ou
     planned = ask(pool, request, &offset);
     /* A hint that acts wants a handle of its own for the block, and a place says less than a hint. */
     if (planned && !(request->plan && hint_acts(request->plan)) && serve_begin(pool, &serve) == 0
-            && !(offset & (serve.want.align - 1)))
+            && !(offset & (serve.want.align - 1))) {
         ground = place(pool, &serve, offset);
+        if (ground == GROUND_TAKEN)
+            follow_taken(&pool->area->follow);
+    }
     served = ground == GROUND_FREE;
     if (!served && ground != GROUND_TAKEN && request->may_call)
         serve.heap->busy++;

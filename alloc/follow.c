@@ -6,46 +6,62 @@
 #include <errno.h>
 #include <string.h>
 
-/* ── the rings ── */
+/* ── rows ── */
 
-static uint64_t key_of(uint64_t size, uint64_t site)
+#define AGAIN    (1u << 31) /* of a row's end: it is the first of several */
+#define DISTINCT 4u         /* sizes in a row that is told from its likes */
+
+static uint64_t mix(uint64_t hash, uint64_t size, uint64_t site)
 {
-    uint64_t key = (size ^ site * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
-
-    return key ^ key >> 32;
+    hash = (hash ^ size ^ site * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
+    return hash ^ hash >> 29;
 }
 
-static int init_index(
-        struct follow_index *index, const struct planned *block, uint32_t count, bool by_site)
+static const struct planned *block_at(const struct follow *follow, uint64_t number)
 {
-    index->next = meta_get(count * sizeof(uint32_t));
-    index->cell = meta_get(count * sizeof(uint32_t));
-    if (!index->next || !index->cell)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t key = key_of(block[i].size, by_site ? block[i].site : 0);
-        uint32_t *cell = lookup_find(&index->cell_of, key);
+    return &follow->block[number % follow->count];
+}
 
-        if (cell) {
-            /* Two keys in one ring are no harm: each block of it is compared. */
-            index->next[i] = index->next[*cell];
-            index->next[*cell] = i;
-        } else {
-            cell = &index->cell[i];
-            index->next[i] = i;
-            if (lookup_add(&index->cell_of, key, cell) != 0)
-                return -ENOMEM;
-        }
-        *cell = i;
+/* The row that ends with a block, backwards. */
+static uint64_t hash_of(
+        const struct follow *follow, const struct follow_rows *rows, uint32_t number)
+{
+    uint64_t hash = 0;
+
+    for (uint32_t i = 0; i < rows->length; i++) {
+        const struct planned *block =
+                block_at(follow, (uint64_t)number + (uint64_t)follow->count * FOLLOW_ROW - i);
+
+        hash = mix(hash, block->size, rows->by_site ? block->site : 0);
+    }
+    return hash;
+}
+
+static int init_rows(struct follow *follow, struct follow_rows *rows, uint32_t length, bool by_site)
+{
+    /* A step as short as that is a row by itself. */
+    rows->length = length < follow->count ? length : follow->count;
+    rows->by_site = by_site;
+    rows->end = meta_get(follow->count * sizeof(uint32_t));
+    if (!rows->end)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < follow->count; i++) {
+        uint64_t hash = hash_of(follow, rows, i);
+        uint32_t *end = lookup_find(&rows->end_of, hash);
+
+        rows->end[i] = i;
+        if (end)
+            *end |= AGAIN;
+        else if (lookup_add(&rows->end_of, hash, &rows->end[i]) != 0)
+            return -ENOMEM;
     }
     return 0;
 }
 
-static void done_index(struct follow_index *index, uint32_t count)
+static void done_rows(struct follow_rows *rows, uint32_t count)
 {
-    lookup_done(&index->cell_of);
-    meta_put(index->next, count * sizeof(uint32_t));
-    meta_put(index->cell, count * sizeof(uint32_t));
+    lookup_done(&rows->end_of);
+    meta_put(rows->end, count * sizeof(uint32_t));
 }
 
 int follow_init(struct follow *follow, const struct planned *block, uint32_t count)
@@ -58,9 +74,9 @@ int follow_init(struct follow *follow, const struct planned *block, uint32_t cou
     follow->sites = true;
     for (uint32_t i = 0; i < count && follow->sites; i++)
         follow->sites = block[i].site != 0;
-    r = init_index(&follow->sizes, block, count, false);
+    r = init_rows(follow, &follow->sizes, FOLLOW_ROW, false);
     if (r == 0 && follow->sites)
-        r = init_index(&follow->exact, block, count, true);
+        r = init_rows(follow, &follow->exact, FOLLOW_ROW_OF_SITES, true);
     if (r != 0)
         follow_done(follow);
     return r;
@@ -68,8 +84,8 @@ int follow_init(struct follow *follow, const struct planned *block, uint32_t cou
 
 void follow_done(struct follow *follow)
 {
-    done_index(&follow->exact, follow->count);
-    done_index(&follow->sizes, follow->count);
+    done_rows(&follow->exact, follow->count);
+    done_rows(&follow->sizes, follow->count);
     memset(follow, 0, sizeof(*follow));
 }
 
@@ -79,11 +95,6 @@ static bool is_alike(const struct planned *block, const struct follow_request *r
 {
     return block->size == request->size
             && (block->site == request->site || block->site == 0 || request->site == 0);
-}
-
-static const struct planned *block_at(const struct follow *follow, uint64_t number)
-{
-    return &follow->block[number % follow->count];
 }
 
 /* The expected block becomes the next one. */
@@ -133,6 +144,16 @@ static uint32_t look_ahead(struct follow *follow, const struct follow_request *r
     return FOLLOW_NONE;
 }
 
+static void doubt(struct follow *follow, uint32_t by)
+{
+    follow->trust -= follow->trust < by ? follow->trust : by;
+}
+
+void follow_taken(struct follow *follow)
+{
+    doubt(follow, FOLLOW_TAKEN);
+}
+
 static uint32_t look_near(struct follow *follow, const struct follow_request *request)
 {
     uint32_t found = follow->at;
@@ -143,26 +164,16 @@ static uint32_t look_near(struct follow *follow, const struct follow_request *re
             follow->trust++;
         return found;
     }
+    if (follow->guess) {
+        follow->trust = 0;
+        return FOLLOW_NONE;
+    }
     found = look_behind(follow, request);
     if (found != FOLLOW_NONE)
         return found;
-    follow->trust--;
-    return follow->trust ? look_ahead(follow, request) : FOLLOW_NONE;
-}
-
-/* Do the stream's last requests stand in the plan in a row that ends with this block? */
-static bool is_confirmed(const struct follow *follow, const struct follow_lane *lane,
-        uint32_t number, const struct follow_request *request)
-{
-    if (!is_alike(&follow->block[number], request))
-        return false;
-    for (uint32_t i = 1; i < FOLLOW_CONFIRM; i++) {
-        uint64_t before = (uint64_t)number + (uint64_t)follow->count * FOLLOW_CONFIRM - i;
-
-        if (!is_alike(block_at(follow, before), &lane->past[i - 1]))
-            return false;
-    }
-    return true;
+    found = follow->trust > FOLLOW_JUMP ? look_ahead(follow, request) : FOLLOW_NONE;
+    doubt(follow, found == FOLLOW_NONE ? 1 : FOLLOW_JUMP);
+    return found;
 }
 
 /* How far it is from the expected block to this one. */
@@ -171,29 +182,40 @@ static uint32_t distance(const struct follow *follow, uint32_t number)
     return number >= follow->at ? number - follow->at : number + follow->count - follow->at;
 }
 
-/* Looks at the next few blocks of the request's key, in turn; of those that are confirmed, at the nearest ahead. */
-static uint32_t look_everywhere(
-        struct follow *follow, const struct follow_lane *lane, const struct follow_request *request)
+/* A row of one size or two may be anything. */
+static bool is_telling(const struct follow_lane *lane, uint32_t length)
+{
+    uint32_t distinct = 1;
+
+    for (uint32_t i = 1; i < length - 1; i++) {
+        uint32_t j = 0;
+
+        while (j < i && lane->past[j].size != lane->past[i].size)
+            j++;
+        distinct += j == i;
+    }
+    return distinct >= DISTINCT;
+}
+
+/* The block that ends the row of the stream's last requests. Where the plan has several such rows, a program that is lost has
+ * most likely come to the first of them, and one that is not is where it was. */
+static uint32_t look_everywhere(const struct follow *follow, const struct follow_lane *lane,
+        const struct follow_request *request)
 {
     bool by_site = follow->sites && request->site != 0;
-    const struct follow_index *index = by_site ? &follow->exact : &follow->sizes;
-    uint32_t *cell =
-            lookup_find(&index->cell_of, key_of(request->size, by_site ? request->site : 0));
-    uint32_t found = FOLLOW_NONE;
-    uint32_t first;
+    const struct follow_rows *rows = by_site ? &follow->exact : &follow->sizes;
+    uint64_t hash = mix(0, request->size, by_site ? request->site : 0);
+    const uint32_t *end;
 
-    if (!cell || lane->heard < FOLLOW_CONFIRM - 1)
+    if (lane->heard + 1 < rows->length)
         return FOLLOW_NONE;
-    first = index->next[*cell];
-    for (uint32_t i = 0; i < FOLLOW_LOOK; i++) {
-        *cell = index->next[*cell];
-        if (i > 0 && *cell == first)
-            break;
-        if (is_confirmed(follow, lane, *cell, request)
-                && (found == FOLLOW_NONE || distance(follow, *cell) < distance(follow, found)))
-            found = *cell;
-    }
-    return found;
+    for (uint32_t i = 0; i + 1 < rows->length; i++)
+        hash = mix(hash, lane->past[i].size, by_site ? lane->past[i].site : 0);
+    end = lookup_find(&rows->end_of, hash);
+    if (!end || !is_alike(&follow->block[*end & ~AGAIN], request)
+            || (*end & AGAIN && (follow->trust || !(by_site || is_telling(lane, rows->length)))))
+        return FOLLOW_NONE;
+    return *end & ~AGAIN;
 }
 
 static void resync(struct follow *follow, uint32_t number)
@@ -208,7 +230,8 @@ static void resync(struct follow *follow, uint32_t number)
     }
     follow->counts.resyncs++;
     follow->at = number;
-    follow->trust = FOLLOW_CONFIRM;
+    follow->trust = FOLLOW_FOUND;
+    follow->guess = false;
     advance(follow, true);
 }
 
@@ -235,7 +258,7 @@ static void remember(
     memmove(lane->past + 1, lane->past, sizeof(lane->past) - sizeof(lane->past[0]));
     lane->past[0] = *request;
     lane->used = follow->asked;
-    if (lane->heard < FOLLOW_CONFIRM - 1)
+    if (lane->heard < FOLLOW_ROW - 1)
         lane->heard++;
 }
 
@@ -247,8 +270,11 @@ static uint32_t find(
 
     if (follow->trust)
         found = look_near(follow, request);
-    if (found != FOLLOW_NONE)
+    if (found != FOLLOW_NONE) {
+        if (follow->guess && look_everywhere(follow, lane, request) == found)
+            follow->guess = false;
         return found;
+    }
     found = look_everywhere(follow, lane, request);
     if (found != FOLLOW_NONE)
         resync(follow, found);
@@ -268,6 +294,7 @@ uint32_t follow_ask(struct follow *follow, uint64_t stream, uint64_t size, uint6
     follow->asked++;
     if (!lane->used && !follow->trust && is_alike(&follow->block[0], &request)) {
         follow->trust = 1;
+        follow->guess = true;
         follow->stream = stream;
         follow->at = 0;
     }

@@ -9,10 +9,8 @@ A failing seed prints the command that repeats it.
 """
 import collections
 import concurrent.futures
-import itertools
 import os
 import pathlib
-import random
 import re
 import sys
 
@@ -41,37 +39,18 @@ def hinted():
     return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
 
 
-PLAN_AREA = 24 << 20
-PLAN_BLOCKS = 6000
-
-
-def plan_sizes(chance):
-    """Sizes as seedacts.c draws them, and its clusters: rows of one size, by which a program that is lost finds its place."""
-    while True:
-        what = chance.randrange(100)
-        if what < 30:
-            size, row = chance.choice((2 << 20, 3 << 20)), chance.choice((4, 7))
-            yield from [size] * row
-            yield size * (row - 1)
-        elif what < 50:
-            yield 512 * chance.randint(1, 16)
-        elif what < 72:
-            yield 16384 << chance.randrange(5)
-        elif what < 84:
-            yield 1048576 + 131072 * chance.randrange(6)
-        else:
-            yield chance.choice((2097152, 3538944, 2621440, 4194304, 5242880))
+# (size, offset): neighbours, and what needs the room of several, as the clusters of seedacts.c.
+PLAN = [(2 << 20, 0), (2 << 20, 4 << 20), (6 << 20, (1 << 20) + 512)]
 
 
 def planned():
-    """A plan that a random program meets now and then: each block lives for a moment, so that all may share the same places. What
-    the program holds longer, or has not ordered, is in the way of the next wish."""
+    """A plan that a random program meets whenever it makes a cluster. Each block lives for a moment, so that all may share the same
+    places; what the program holds longer, or has not ordered, is in the way of the next wish."""
     path = pathlib.Path("seeds.plan").absolute()
     if not path.exists():
-        chance = random.Random(1)
-        sizes = [min(size, PLAN_AREA) for size in itertools.islice(plan_sizes(chance), PLAN_BLOCKS)]
-        lines = ["kedge-plan 1", "device 0", "entrance stream", "streams all", "quantum 512", f"area {PLAN_AREA}", "live 0", f"blocks {PLAN_BLOCKS}"]
-        lines += [f"{size} {512 * chance.randint(0, (PLAN_AREA - size) // 512)} {i + 1} 0" for i, size in enumerate(sizes)]
+        lines = ["kedge-plan 1", "device 0", "entrance stream", "streams all", "quantum 512", f"area {8 << 20}", "live 0",
+                 f"blocks {len(PLAN)}"]
+        lines += [f"{size} {offset} {i + 1} 0" for i, (size, offset) in enumerate(PLAN)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         path.chmod(0o644)
     return {"KEDGE_POOL": f"plan={path}"}
@@ -201,9 +180,9 @@ def r56_hints_keep_tenants_apart():
 
 
 def r70_a_plan_keeps_tenants_apart():
-    total = seeds([("plan", 900, 60, MUTANT)])
+    total = seeds([("plan", 900, 100, MUTANT)])
     floors(total, ["pool.plan_placed", "pool.plan_fell_back", "pool.plan_resyncs", "cross_stream_reuses", "remaps", "unmaps"])
-    check(total["pool.plan_placed"] >= 100, f"only {total['pool.plan_placed']} blocks were placed as planned")
+    check(total["pool.plan_placed"] >= 50, f"only {total['pool.plan_placed']} blocks were placed as planned")
 
 
 def r09_r64_what_cuda_leaves_open_is_fenced():

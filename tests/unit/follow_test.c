@@ -8,13 +8,13 @@
 
 static struct planned step[STEP];
 
-/* Sizes that are all different; no sites. */
+/* Sizes and sites that are all different. */
 static struct follow start(void)
 {
     struct follow follow;
 
     for (uint32_t i = 0; i < STEP; i++)
-        step[i] = (struct planned){.size = (i + 1) * 512, .until = PLANNED_STAYS};
+        step[i] = (struct planned){.size = (i + 1) * 512, .site = 100 + i, .until = PLANNED_STAYS};
     REQUIRE_EQ(follow_init(&follow, step, STEP), 0);
     return follow;
 }
@@ -90,12 +90,12 @@ TEST(a_step_that_ends_early_is_followed_by_the_next)
 
     ask_all(&follow, 0, STEP);
     ask_all(&follow, 0, 15);
-    for (uint32_t i = 0; i + 1 < FOLLOW_CONFIRM; i++)
+    for (uint32_t i = 0; i + 1 < FOLLOW_ROW_OF_SITES; i++)
         CHECK_EQ(ask(&follow, i), FOLLOW_NONE);
-    ask_all(&follow, FOLLOW_CONFIRM - 1, STEP);
+    ask_all(&follow, FOLLOW_ROW_OF_SITES - 1, STEP);
     CHECK_EQ(follow.counts.resyncs, 1);
     CHECK_EQ(follow.counts.steps, 3);
-    CHECK_EQ(follow.counts.unmatched, FOLLOW_CONFIRM - 1);
+    CHECK_EQ(follow.counts.unmatched, FOLLOW_ROW_OF_SITES - 1);
     follow_done(&follow);
 }
 
@@ -106,9 +106,9 @@ TEST(a_program_that_comes_to_the_step_later_is_found_by_a_row_of_requests)
     for (uint32_t i = 0; i < 100; i++)
         CHECK_EQ(follow_ask(&follow, 1, (100 + i) * 512, 0), FOLLOW_NONE);
     CHECK(follow_is_lost(&follow));
-    for (uint32_t i = 0; i + 1 < FOLLOW_CONFIRM; i++)
+    for (uint32_t i = 0; i + 1 < FOLLOW_ROW_OF_SITES; i++)
         CHECK_EQ(ask(&follow, i), FOLLOW_NONE);
-    ask_all(&follow, FOLLOW_CONFIRM - 1, STEP);
+    ask_all(&follow, FOLLOW_ROW_OF_SITES - 1, STEP);
     ask_all(&follow, 0, STEP);
     CHECK_EQ(follow.counts.skipped, 0);
     follow_done(&follow);
@@ -152,9 +152,9 @@ TEST(a_site_tells_blocks_of_one_size_apart)
     REQUIRE_EQ(follow_init(&follow, step, STEP), 0);
     for (uint32_t i = 0; i < 10; i++)
         CHECK_EQ(follow_ask(&follow, 1, 512, 7), FOLLOW_NONE);
-    for (uint32_t i = 20; i + 1 < 20 + FOLLOW_CONFIRM; i++)
+    for (uint32_t i = 20; i + 1 < 20 + FOLLOW_ROW_OF_SITES; i++)
         CHECK_EQ(ask(&follow, i), FOLLOW_NONE);
-    ask_all(&follow, 20 + FOLLOW_CONFIRM - 1, STEP);
+    ask_all(&follow, 20 + FOLLOW_ROW_OF_SITES - 1, STEP);
     CHECK_EQ(follow_ask(&follow, 1, 512, 7), FOLLOW_NONE);
     ask_all(&follow, 0, 10);
     /* a run that takes no stacks knows sizes only */
@@ -258,6 +258,6 @@ TEST(a_stream_that_is_not_heard_of_any_more_is_left_for_another)
     ask_all(&follow, 0, 10);
     for (uint32_t i = 0; i < 3 * STEP; i++)
         right += follow_ask(&follow, 2, step[i % STEP].size, 0) == i % STEP;
-    CHECK_GE(right, 3 * STEP - FOLLOW_AWAY - FOLLOW_CONFIRM);
+    CHECK_GE(right, 3 * STEP - FOLLOW_AWAY - FOLLOW_ROW_OF_SITES);
     follow_done(&follow);
 }

@@ -46,30 +46,30 @@ struct parked {
 #define PLAN_AREA   (8 * MiB)
 
 static const struct planned plan_blocks[PLAN_BLOCKS] = {
-        {2 * MiB, 0, 0, 5},
-        {512, 2 * MiB, 0, 3},
-        {3 * MiB, 2 * MiB + 512, 0, 6},
-        {256 * KiB, 2 * MiB, 0, 6},
-        {768 * KiB, 5 * MiB + 512, 0, 9},
-        {1 * MiB, 0, 0, 8},
-        {4 * MiB, 1 * MiB, 0, 8},
-        {512, 0, 0, 9},
-        {5 * MiB, 0, 0, 12},
-        {2560, 5 * MiB, 0, 11},
-        {2560, 5 * MiB + 4096, 0, 13},
-        {3 * MiB, 5 * MiB, 0, 14},
-        {64 * KiB, 512, 0, 13},
-        {1 * MiB, 64 * KiB, 0, 15},
-        {2 * MiB, 3 * MiB, 0, 17},
-        {6 * MiB, 2 * MiB, 0, 18},
-        {512, 0, 0, 20},
-        {1536, 512, 0, 20},
-        {2 * MiB, 512 * KiB, 0, 21},
-        {3 * MiB, 2 * MiB + 512 * KiB, 0, 21},
-        {2 * MiB + 512, 5 * MiB + 512 * KiB, 0, 23},
-        {1 * MiB, 1 * MiB, 0, 24},
-        {4 * MiB, 2 * MiB, 0, 24},
-        {8 * MiB, 0, 0, 25},
+        {2 * MiB, 0, 101, 5},
+        {512, 2 * MiB, 102, 3},
+        {3 * MiB, 2 * MiB + 512, 103, 6},
+        {256 * KiB, 2 * MiB, 104, 6},
+        {768 * KiB, 5 * MiB + 512, 105, 9},
+        {1 * MiB, 0, 106, 8},
+        {4 * MiB, 1 * MiB, 107, 8},
+        {512, 0, 108, 9},
+        {5 * MiB, 0, 109, 12},
+        {2560, 5 * MiB, 110, 11},
+        {2560, 5 * MiB + 4096, 111, 13},
+        {3 * MiB, 5 * MiB, 112, 14},
+        {64 * KiB, 512, 113, 13},
+        {1 * MiB, 64 * KiB, 114, 15},
+        {2 * MiB, 3 * MiB, 115, 17},
+        {6 * MiB, 2 * MiB, 116, 18},
+        {512, 0, 117, 20},
+        {1536, 512, 118, 20},
+        {2 * MiB, 512 * KiB, 119, 21},
+        {3 * MiB, 2 * MiB + 512 * KiB, 120, 21},
+        {2 * MiB + 512, 5 * MiB + 512 * KiB, 121, 23},
+        {1 * MiB, 1 * MiB, 122, 24},
+        {4 * MiB, 2 * MiB, 123, 24},
+        {8 * MiB, 0, 124, 25},
 };
 
 struct model {
@@ -249,6 +249,7 @@ static void step_alloc(struct model *m, bool on_stream, bool hinted)
     /* Mostly the plan's next block, now and then another one. */
     if (on_stream && m->planned && request.size % 5 != 0) {
         choice = choice % 4; /* a few streams, the first pool */
+        request.site = plan_blocks[m->plan_at % PLAN_BLOCKS].site;
         request.size = tag.size = plan_blocks[m->plan_at++ % PLAN_BLOCKS].size;
         request.stream = stream = STREAM_LO + choice % 3;
     }
@@ -616,6 +617,7 @@ static void finish(struct model *m)
 void model_run(const uint8_t *bytes, size_t count, uint32_t mutate, struct model_floors *add)
 {
     struct pool_plan plan = {.entrance = ENTRANCE_STREAM,
+            .all_streams = true,
             .quantum = 512,
             .area = PLAN_AREA,
             .block = plan_blocks,

@@ -193,16 +193,19 @@ TEST(what_is_not_planned_takes_no_small_planned_block_either)
     struct pool_request request = bench_request(4096, S1);
     struct pool_opts opts;
     struct bench *b;
-    devptr_t at;
+    devptr_t at = 0;
 
     pool_opts_init(&opts);
     b = plan_bench(1 * GiB, &opts, small, 2, 64 * KiB);
-    request.site = 5;
-    at = bench_ask(b, &request);
-    give(b, at, S1);
+    for (int i = 0; i < 3; i++) {
+        request.size = small[i % 2].size;
+        request.site = small[i % 2].site;
+        at = bench_ask(b, &request);
+        give(b, at, S1);
+    }
     request.site = 77;
     CHECK_NE(bench_ask(b, &request), at);
-    CHECK_EQ(bench_stats(b).plan.placed, 1);
+    CHECK_EQ(bench_stats(b).plan.placed, 3);
     CHECK_EQ(bench_stats(b).plan.unmatched, 1);
     bench_end(b);
 }

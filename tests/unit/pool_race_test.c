@@ -83,6 +83,7 @@ static void take(struct worker *w, unsigned i)
 
     hint_plan(w->race->b->hints, &tag, &plan);
     request.plan = &plan;
+    request.site = (size + 511) / 512 * 512; /* as set_plan has it */
     if (pool_alloc(w->race->b->pool, &request, &told) != 0)
         return;
     w->live[i] = told.ptr;
@@ -286,6 +287,7 @@ static void set_plan(struct race *race)
         uint64_t size = sizes[next_random(&dice) % 4];
 
         blocks[i] = (struct planned){.size = size,
+                .site = size,
                 .offset = next_random(&dice) % ((plan.area - size) / 512) * 512,
                 .until = i + 1};
     }
