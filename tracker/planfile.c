@@ -137,8 +137,8 @@ struct sweep {
     struct numbers live; /* ranks */
     uint32_t *by_rank;   /* blocks in order of (offset, number) */
     uint32_t *rank;      /* its inverse */
-    uint32_t *
-            ends; /* per allocation of the two steps: chain of blocks that are freed before it, + 1 */
+    /* per allocation of the two steps: chain of blocks that are freed before it, + 1 */
+    uint32_t *ends;
     uint32_t *next; /* of a chain; a block is in one at a time */
 };
 
