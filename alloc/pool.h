@@ -129,6 +129,7 @@ int pool_set_hints(struct pool *pool, const struct hints *hints);
 struct pool_plan {
     int device;
     enum entrance entrance;
+    bool all_streams;
     uint64_t quantum, area;
     const struct planned *block; /* stays the caller's and outlives the pool */
     uint32_t count;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/trim.h"
 
-#include "alloc/area.h"
 #include "alloc/drive.h"
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
@@ -178,15 +177,15 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     return 0;
 }
 
-/* The next arena of a heap's segments, `after` (0 = the first), plans apart; 0 = none. They stay as long as the heap. */
+/* The next arena of a heap's segments, or the area of a plan, `after` (0 = the first); 0 = none. They stay as long as the heap. */
 static uint32_t next_arena(
-        const struct pool *pool, const struct heap *heap, uint32_t after) POOL_LOCKED
+        const struct pool *pool, const struct heap *heap, uint32_t after, bool planned) POOL_LOCKED
 {
     uint32_t number = after ? heap_segment(pool, after)->next : heap->segments;
 
     while (number
             && (heap_segment(pool, number)->kind != SEGMENT_ARENA
-                    || heap_segment(pool, number)->planned))
+                    || heap_segment(pool, number)->planned != planned))
         number = heap_segment(pool, number)->next;
     return number;
 }
@@ -222,33 +221,21 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
     return moved;
 }
 
-static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes)
+static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes, bool planned)
 {
     uint64_t moved = 0;
     uint32_t number;
 
     lock_take(&pool->lock);
-    number = next_arena(pool, heap, 0);
+    number = next_arena(pool, heap, 0, planned);
     lock_drop(&pool->lock);
     while (number && moved < bytes) {
         moved += harvest(pool, heap, number, bytes - moved);
         lock_take(&pool->lock);
-        number = next_arena(pool, heap, number);
+        number = next_arena(pool, heap, number, planned);
         lock_drop(&pool->lock);
     }
     return moved;
-}
-
-/* The area that a plan has in this heap; 0 = none, or it is spared. */
-static uint32_t area_to_trim(struct pool *pool, const struct heap *heap, bool spare)
-{
-    uint32_t number = 0;
-
-    lock_take(&pool->lock);
-    if (pool->area && pool->area->heap == heap && !(spare && !area_is_idle(pool)))
-        number = pool->area->segment;
-    lock_drop(&pool->lock);
-    return number;
 }
 
 /* ── heaps and devices ── */
@@ -305,7 +292,6 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 {
     struct goal goal = {.bytes = bytes, .strictly = strictly};
     uint64_t one = 1;
-    uint32_t area;
 
     lock_take(&pool->lock);
     heap->busy++;
@@ -317,11 +303,10 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
+    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal), false) != 0)
         empty_shelves(pool, heap, &goal);
-    /* What a plan keeps goes when all is to go or the program asks for it, not for a budget. */
-    area = area_to_trim(pool, heap, !strictly && bytes < UINT64_MAX / 2);
-    while (left(&goal) && area && harvest(pool, heap, area, slots_of(pool, heap, &goal)) != 0)
+    /* what a plan keeps comes last: its next step would ask for it again */
+    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal), true) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;
