@@ -45,6 +45,7 @@ int pool_set_plan(struct pool *pool, const struct pool_plan *plan)
         meta_put(area, sizeof(*area));
         return r;
     }
+    area->follow.all_streams = plan->all_streams;
     area->size = plan->area;
     area->device = plan->device;
     pool->area = area;
@@ -305,8 +306,8 @@ static bool ask(
 
     if (request->size > UINT64_MAX / 4 || !is_followed(pool, request))
         return false;
-    number =
-            follow_ask(&area->follow, heap_round(request->size, pool->opts.quantum), request->site);
+    number = follow_ask(&area->follow, request->stream,
+            heap_round(request->size, pool->opts.quantum), request->site);
     if (number == FOLLOW_NONE)
         return false;
     *ret_offset = area->follow.block[number].offset;

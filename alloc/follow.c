@@ -150,16 +150,16 @@ static uint32_t look_near(struct follow *follow, const struct follow_request *re
     return follow->trust ? look_ahead(follow, request) : FOLLOW_NONE;
 }
 
-/* Do the last requests stand in the plan in a row that ends with this block? */
-static bool is_confirmed(
-        const struct follow *follow, uint32_t number, const struct follow_request *request)
+/* Do the stream's last requests stand in the plan in a row that ends with this block? */
+static bool is_confirmed(const struct follow *follow, const struct follow_lane *lane,
+        uint32_t number, const struct follow_request *request)
 {
     if (!is_alike(&follow->block[number], request))
         return false;
     for (uint32_t i = 1; i < FOLLOW_CONFIRM; i++) {
         uint64_t before = (uint64_t)number + (uint64_t)follow->count * FOLLOW_CONFIRM - i;
 
-        if (!is_alike(block_at(follow, before), &follow->past[i - 1]))
+        if (!is_alike(block_at(follow, before), &lane->past[i - 1]))
             return false;
     }
     return true;
@@ -172,7 +172,8 @@ static uint32_t distance(const struct follow *follow, uint32_t number)
 }
 
 /* Looks at the next few blocks of the request's key, in turn; of those that are confirmed, at the nearest ahead. */
-static uint32_t look_everywhere(struct follow *follow, const struct follow_request *request)
+static uint32_t look_everywhere(
+        struct follow *follow, const struct follow_lane *lane, const struct follow_request *request)
 {
     bool by_site = follow->sites && request->site != 0;
     const struct follow_index *index = by_site ? &follow->exact : &follow->sizes;
@@ -181,14 +182,14 @@ static uint32_t look_everywhere(struct follow *follow, const struct follow_reque
     uint32_t found = FOLLOW_NONE;
     uint32_t first;
 
-    if (!cell || follow->heard < FOLLOW_CONFIRM - 1)
+    if (!cell || lane->heard < FOLLOW_CONFIRM - 1)
         return FOLLOW_NONE;
     first = index->next[*cell];
     for (uint32_t i = 0; i < FOLLOW_LOOK; i++) {
         *cell = index->next[*cell];
         if (i > 0 && *cell == first)
             break;
-        if (is_confirmed(follow, *cell, request)
+        if (is_confirmed(follow, lane, *cell, request)
                 && (found == FOLLOW_NONE || distance(follow, *cell) < distance(follow, found)))
             found = *cell;
     }
@@ -211,26 +212,73 @@ static void resync(struct follow *follow, uint32_t number)
     advance(follow, true);
 }
 
-uint32_t follow_ask(struct follow *follow, uint64_t size, uint64_t site)
+/* What is remembered of a stream; a new one takes the place of the one that was heard of longest ago. */
+static struct follow_lane *lane_of(struct follow *follow, uint64_t stream)
+{
+    struct follow_lane *oldest = &follow->lanes[0];
+
+    for (uint32_t i = 0; i < FOLLOW_LANES; i++) {
+        struct follow_lane *lane = &follow->lanes[i];
+
+        if (lane->used && lane->stream == stream)
+            return lane;
+        if (lane->used < oldest->used)
+            oldest = lane;
+    }
+    *oldest = (struct follow_lane){.stream = stream};
+    return oldest;
+}
+
+static void remember(
+        struct follow *follow, struct follow_lane *lane, const struct follow_request *request)
+{
+    memmove(lane->past + 1, lane->past, sizeof(lane->past) - sizeof(lane->past[0]));
+    lane->past[0] = *request;
+    lane->used = follow->asked;
+    if (lane->heard < FOLLOW_CONFIRM - 1)
+        lane->heard++;
+}
+
+/* The planned block of a request of the stream that is followed, or of any if none is. */
+static uint32_t find(
+        struct follow *follow, const struct follow_lane *lane, const struct follow_request *request)
+{
+    uint32_t found = FOLLOW_NONE;
+
+    if (follow->trust)
+        found = look_near(follow, request);
+    if (found != FOLLOW_NONE)
+        return found;
+    found = look_everywhere(follow, lane, request);
+    if (found != FOLLOW_NONE)
+        resync(follow, found);
+    else if (!follow->trust)
+        give_up_missed(follow);
+    return found;
+}
+
+uint32_t follow_ask(struct follow *follow, uint64_t stream, uint64_t size, uint64_t site)
 {
     struct follow_request request = {size, site};
     uint32_t found = FOLLOW_NONE;
+    struct follow_lane *lane;
 
-    if (!follow->heard && !follow->counts.matched && is_alike(&follow->block[0], &request))
+    stream = follow->all_streams ? 0 : stream;
+    lane = lane_of(follow, stream);
+    follow->asked++;
+    if (!lane->used && !follow->trust && is_alike(&follow->block[0], &request)) {
         follow->trust = 1;
-    if (follow->trust)
-        found = look_near(follow, &request);
-    if (found == FOLLOW_NONE) {
-        found = look_everywhere(follow, &request);
-        if (found != FOLLOW_NONE)
-            resync(follow, found);
-        else if (!follow->trust)
-            give_up_missed(follow);
+        follow->stream = stream;
+        follow->at = 0;
     }
-    memmove(follow->past + 1, follow->past, sizeof(follow->past) - sizeof(follow->past[0]));
-    follow->past[0] = request;
-    if (follow->heard < FOLLOW_CONFIRM - 1)
-        follow->heard++;
+    if (follow->trust && follow->stream != stream && ++follow->away >= FOLLOW_AWAY)
+        follow->trust = 0;
+    if (!follow->trust || follow->stream == stream) {
+        found = find(follow, lane, &request);
+        follow->away = 0;
+        follow->stream = stream;
+    }
+    remember(follow, lane, &request);
     if (found == FOLLOW_NONE)
         follow->counts.unmatched++;
     else

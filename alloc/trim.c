@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/trim.h"
 
-#include "alloc/area.h"
 #include "alloc/drive.h"
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
 
-static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
+/* Not one of `but` bytes. */
+static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, uint64_t but)
 {
     uint64_t handle = 0;
     uint64_t size = 0;
 
     lock_take(&pool->lock);
     for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
-        if (shelf->count && shelf->size <= most) {
+        if (shelf->count && shelf->size <= most && shelf->size != but) {
             size = shelf->size;
             handle = heap_unshelve(heap, size);
         }
@@ -178,15 +178,15 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     return 0;
 }
 
-/* The next arena of a heap's segments, `after` (0 = the first), plans apart; 0 = none. They stay as long as the heap. */
+/* The next arena of a heap's segments, or the area of a plan, `after` (0 = the first); 0 = none. They stay as long as the heap. */
 static uint32_t next_arena(
-        const struct pool *pool, const struct heap *heap, uint32_t after) POOL_LOCKED
+        const struct pool *pool, const struct heap *heap, uint32_t after, bool planned) POOL_LOCKED
 {
     uint32_t number = after ? heap_segment(pool, after)->next : heap->segments;
 
     while (number
             && (heap_segment(pool, number)->kind != SEGMENT_ARENA
-                    || heap_segment(pool, number)->planned))
+                    || heap_segment(pool, number)->planned != planned))
         number = heap_segment(pool, number)->next;
     return number;
 }
@@ -222,33 +222,21 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
     return moved;
 }
 
-static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes)
+static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes, bool planned)
 {
     uint64_t moved = 0;
     uint32_t number;
 
     lock_take(&pool->lock);
-    number = next_arena(pool, heap, 0);
+    number = next_arena(pool, heap, 0, planned);
     lock_drop(&pool->lock);
     while (number && moved < bytes) {
         moved += harvest(pool, heap, number, bytes - moved);
         lock_take(&pool->lock);
-        number = next_arena(pool, heap, number);
+        number = next_arena(pool, heap, number, planned);
         lock_drop(&pool->lock);
     }
     return moved;
-}
-
-/* The area that a plan has in this heap; 0 = none, or it is spared. */
-static uint32_t area_to_trim(struct pool *pool, const struct heap *heap, bool spare)
-{
-    uint32_t number = 0;
-
-    lock_take(&pool->lock);
-    if (pool->area && pool->area->heap == heap && !(spare && !area_is_idle(pool)))
-        number = pool->area->segment;
-    lock_drop(&pool->lock);
-    return number;
 }
 
 /* ── heaps and devices ── */
@@ -268,6 +256,7 @@ struct goal {
     uint64_t bytes;
     uint64_t given;
     bool strictly;
+    uint64_t spare; /* size of slots, if these stay: a request is about to use them; else 0 */
 };
 
 static uint64_t left(const struct goal *goal)
@@ -285,7 +274,7 @@ static void empty_shelves(struct pool *pool, struct heap *heap, struct goal *goa
     uint64_t one = 1;
 
     while (left(goal) && one) {
-        one = shelf_one(pool, heap, most(goal));
+        one = shelf_one(pool, heap, most(goal), goal->spare);
         goal->given += one;
     }
 }
@@ -301,11 +290,9 @@ static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struc
     return goal->strictly && slot ? left(goal) & ~(slot - 1) : left(goal);
 }
 
-uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
+static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
 {
-    struct goal goal = {.bytes = bytes, .strictly = strictly};
     uint64_t one = 1;
-    uint32_t area;
 
     lock_take(&pool->lock);
     heap->busy++;
@@ -317,17 +304,23 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
+    while (left(&goal) && !goal.spare
+            && arena_one(pool, heap, slots_of(pool, heap, &goal), false) != 0)
         empty_shelves(pool, heap, &goal);
-    /* What a plan keeps goes when all is to go or the program asks for it, not for a budget. */
-    area = area_to_trim(pool, heap, !strictly && bytes < UINT64_MAX / 2);
-    while (left(&goal) && area && harvest(pool, heap, area, slots_of(pool, heap, &goal)) != 0)
+    /* what a plan keeps comes last: its next step would ask for it again */
+    while (left(&goal) && !goal.spare
+            && arena_one(pool, heap, slots_of(pool, heap, &goal), true) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;
     lock_drop(&pool->lock);
     note_trim(pool, goal.given);
     return goal.given;
+}
+
+uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
+{
+    return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = strictly});
 }
 
 /* A heap of the device that was not visited in this round; each is visited once. */
@@ -340,22 +333,27 @@ static struct heap *next_heap(struct pool *pool, int device, const struct heap *
     return heap;
 }
 
-/* `but`: a heap that is left alone, NULL = none. */
-static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *but, uint64_t bytes)
+/* `user`: the heap whose slots stay, NULL = none. */
+static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *user, uint64_t bytes)
 {
     struct heap *heap;
     struct heap *before = NULL;
+    struct goal goal;
     uint64_t given = 0;
+    uint64_t slot;
 
     if (device < 0 || device >= POOL_DEVICES_MAX)
         return 0;
     lock_take(&pool->lock);
+    slot = user && user->arena ? heap_segment(pool, user->arena)->slot : 0;
     heap = next_heap(pool, device, NULL);
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
         lock_drop(&pool->lock);
-        if (heap != but)
-            given += trim_heap(pool, heap, bytes - given, false);
+        goal = (struct goal){.bytes = bytes - given};
+        if (heap == user)
+            goal.spare = slot;
+        given += trim_to(pool, heap, goal);
         lock_take(&pool->lock);
         heap->busy--;
         before = heap;
@@ -370,7 +368,7 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     return trim_heaps(pool, device, NULL, bytes);
 }
 
-uint64_t trim_others(struct pool *pool, const struct heap *heap, uint64_t bytes)
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
 {
     return trim_heaps(pool, heap->device->number, heap, bytes);
 }

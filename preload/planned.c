@@ -48,6 +48,7 @@ void planned_start(const struct config *config, struct pool *pool, uint64_t quan
     }
     plan = (struct pool_plan){.device = fresh->device,
             .entrance = fresh->entrance,
+            .all_streams = fresh->all_streams,
             .quantum = fresh->quantum,
             .area = fresh->area,
             .block = fresh->block,

@@ -70,7 +70,7 @@ def planned():
     if not path.exists():
         chance = random.Random(1)
         sizes = [min(size, PLAN_AREA) for size in itertools.islice(plan_sizes(chance), PLAN_BLOCKS)]
-        lines = ["kedge-plan 1", "device 0", "entrance stream", "quantum 512", f"area {PLAN_AREA}", "live 0", f"blocks {PLAN_BLOCKS}"]
+        lines = ["kedge-plan 1", "device 0", "entrance stream", "streams all", "quantum 512", f"area {PLAN_AREA}", "live 0", f"blocks {PLAN_BLOCKS}"]
         lines += [f"{size} {512 * chance.randint(0, (PLAN_AREA - size) // 512)} {i + 1} 0" for i, size in enumerate(sizes)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         path.chmod(0o644)

@@ -88,7 +88,7 @@ def write(name, r):
              (lambda i: -r.size[i], lambda i: -r.size[i] * life[i], lambda i: -life[i])]
     offset = min(tries, key=lambda t: max(t[i] + r.size[i] for i in numbers))
     area = max(offset[i] + r.size[i] for i in numbers)
-    lines = ["kedge-plan 1", "device 0", "entrance stream", "quantum 512", f"area {area}", f"live {live_most(r)}",
+    lines = ["kedge-plan 1", "device 0", "entrance stream", "streams one", "quantum 512", f"area {area}", f"live {live_most(r)}",
              f"blocks {len(r.size)}"]
     lines += [f"{r.size[i]} {offset[i]} {'-' if r.until[i] is None else r.until[i]} 0" for i in numbers]
     path = pathlib.Path(name)
@@ -168,7 +168,7 @@ def trouble_with_the_file_is_one_line():
     plan_of_step("step.plan")
     text = pathlib.Path("step.plan").read_text(encoding="utf-8")
     for name, content, words in (
-            ("bad.plan", text.replace("quantum 512", "quantum 100"), "bad.plan:4:9: a quantum is a power of two"),
+            ("bad.plan", text.replace("quantum 512", "quantum 100"), "bad.plan:5:9: a quantum is a power of two"),
             ("sync.plan", text.replace("entrance stream", "entrance sync"), "a plan of the sync entrance is not followed"),
             ("wide.plan", text.replace("quantum 512", "quantum 256"), "made for sizes in multiples of 256 bytes, here they are of 512"),
             ("missing.plan", None, "missing.plan: no such file, the plan is not followed")):
@@ -191,6 +191,41 @@ def kedge_run_takes_a_plan():
     check("comma" in tool("run", "--sim", "--plan", "a,b.plan", "--", LOOP, rc=77), "a comma is not told")
 
 
+def a_recorded_step_is_planned_and_run():
+    """The whole way of a user: record, plan, run; the device holds what the planner said, and the next step finds its places."""
+    command = (LOOP, "--steps", STEPS, "--entrance", "stream")
+    kedge_run(*command, capture="recorded.kcap", KEDGE_TRACE="full")
+    for name, window in (("whole", ()), ("step", ("--from", "step", "--to", "step"))):
+        planned = tool_json("plan", "recorded.kcap", "-o", f"{name}.plan", *window)
+        _, j = run_loop(f"{name}.plan", f"{name}.kcap", KEDGE_STACKS="auto")
+        print(f"{name}: {planned}\n{j['plan']}")
+        same(f"{name}: fell back", j["plan"]["fell_back"], 0)
+        check(j["plan"]["placed"] >= STEPS * 19 - 3, f"{name}: too few blocks stand at their place")
+        if name == "whole":
+            same("the most that was held", j["peak_reserved_bytes"], up(j["plan"]["area_bytes"], GRANULE) + SUMS)
+            same("the planned peak", planned["planned_peak_bytes"], j["plan"]["area_bytes"])
+
+
+def many_streams_run_by_a_plan_of_one_of_them():
+    """Threads that meet differently each time, sizes that repeat, streams in any order: places are taken, and the sums are right."""
+    command = (BUILD / "trainers" / "streams", "--entrance", "stream")
+    wanted = checksum(bare(*command).stdout)
+    kedge_run(*command, capture="streams.kcap", KEDGE_TRACE="full")
+    tool("plan", "streams.kcap", "-o", "streams.plan")
+    placed = 0
+    for seed in range(1, 9):
+        late = {"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": seed, "SIMCUDA_LAG": seed % 2}
+        name = f"late.{seed}.kcap"
+        done = kedge_run(*command, capture=name, KEDGE_POOL=f"plan={pathlib.Path('streams.plan').absolute()}", **late)
+        same(f"seed {seed}: the checksum", checksum(done.stdout), wanted)
+        plan = tool_json("report", name)["plan"]
+        same(f"seed {seed}: each match is placed or falls back", plan["matched"], plan["placed"] + plan["fell_back"])
+        placed += plan["placed"]
+    print(f"{placed} blocks at their place")
+    check(placed > 0, "no block stood at its place")
+
+
 if __name__ == "__main__":
-    main(a_run_that_is_planned_holds_what_the_plan_says, a_step_that_is_planned_is_found_and_followed,
+    main(a_recorded_step_is_planned_and_run, many_streams_run_by_a_plan_of_one_of_them,
+         a_run_that_is_planned_holds_what_the_plan_says, a_step_that_is_planned_is_found_and_followed,
          a_plan_of_another_program_is_harmless, trouble_with_the_file_is_one_line, kedge_run_takes_a_plan)
