@@ -830,7 +830,7 @@ void heap_count_reserved(struct heap *heap, int64_t by)
 {
     heap->tally.reserved += (uint64_t)by;
     heap->device->reserved += (uint64_t)by;
-    heap_raise(&heap->tally.reserved_high, heap->tally.reserved);
+    heap_raise(&heap->tally.reserved_high, heap->tally.reserved + heap->tally.native_reserved);
     heap_raise(&heap->device->reserved_high, heap->device->reserved);
 }
 

@@ -164,6 +164,8 @@ struct tally {
     uint64_t stored_high;
     uint64_t reserved_high;
     uint64_t kept_high;
+    /* of the driver's own pool behind the heap, as it said last: the marks above count it in (R77, R78) */
+    uint64_t native_used, native_reserved;
 };
 
 /* Sums over the heaps of a device; those that need marks of their own. */
@@ -250,6 +252,8 @@ struct pool {
     _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
     _Atomic uint64_t seq;
     _Atomic uint64_t driver_calls;
+    _Atomic uint64_t
+            seen_ns; /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
     struct granules granules; /* look-ups without the lock */
     struct lock lock;
     /* guarded by lock: */
@@ -568,7 +572,7 @@ static inline void heap_count_birth(struct pool *pool, const struct block *block
     device->live_requested += requested;
     device->stored += stored;
     heap_raise(&tally->live_requested_high, tally->live_requested);
-    heap_raise(&tally->used_high, tally->used);
+    heap_raise(&tally->used_high, tally->used + tally->native_used);
     heap_raise(&tally->stored_high, tally->stored);
     heap_raise(&device->live_requested_high, device->live_requested);
     heap_raise(&device->stored_high, device->stored);
