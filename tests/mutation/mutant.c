@@ -95,9 +95,8 @@ static void write_pool_figures(int fd)
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
             (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high,
-            (unsigned long)stats.granules_moved,
-            (unsigned long)stats.plan.placed, (unsigned long)stats.plan.fell_back,
-            (unsigned long)stats.plan.resyncs);
+            (unsigned long)stats.granules_moved, (unsigned long)stats.plan.placed,
+            (unsigned long)stats.plan.fell_back, (unsigned long)stats.plan.resyncs);
 }
 
 static void write_device_figures(int fd)
