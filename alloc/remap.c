@@ -107,7 +107,8 @@ static void best_victim(
 {
     uint32_t at;
 
-    for (at = next_free(pool, fit, 0); at; at = next_free(pool, fit, at)) {
+    for (at = next_free(pool, fit, 0); at && (!best->index || best->left_bytes);
+            at = next_free(pool, fit, at)) {
         struct slots slots = slots_of(pool, at);
         uint64_t bytes = (slots.hi - slots.lo) / BESTFIT_QUANTUM;
         uint64_t left_bytes = heap_block(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
