@@ -3,7 +3,7 @@
 
 #include "alloc/drive.h"
 #include "alloc/remap.h"
-#include "alloc/site.h"
+#include "alloc/spot.h"
 #include "alloc/trim.h"
 
 /* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
@@ -325,10 +325,10 @@ static void give_up(struct pool *pool, struct heap *heap, uint32_t index, bool i
 
 /* ── the arena ── */
 
-/* Bytes of storage that a site needs from elsewhere than the shelf. */
-static uint64_t site_need(const struct serve *serve, const struct site *site, uint64_t slot)
+/* Bytes of storage that a spot needs from elsewhere than the shelf. */
+static uint64_t spot_need(const struct serve *serve, const struct spot *spot, uint64_t slot)
 {
-    return site->missing - least(site->missing, heap_shelved(serve->heap, slot) * slot);
+    return spot->missing - least(spot->missing, heap_shelved(serve->heap, slot) * slot);
 }
 
 static uint64_t above(uint64_t bytes, uint64_t limit)
@@ -353,9 +353,9 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
     return least(need, heap_round(bytes, slot));
 }
 
-/* The blocks of a site whose storage did not all come, from the first to the last: what has storage is free, `failed`
+/* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
  * (0 = none) is given up, and what was not reached is a gap as before. */
-static void give_up_site(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
+static void give_up_spot(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
         uint32_t failed, bool is_stuck) POOL_LOCKED
 {
     uint32_t at = first;
@@ -367,8 +367,8 @@ static void give_up_site(struct pool *pool, struct heap *heap, uint32_t first, u
 
         if (at == failed)
             give_up(pool, heap, at, is_stuck);
-        else if (*site_handles(pool, block))
-            site_put_back(pool, at);
+        else if (*spot_handles(pool, block))
+            spot_put_back(pool, at);
         else
             give_up(pool, heap, at, false);
         if (is_last)
@@ -377,8 +377,8 @@ static void give_up_site(struct pool *pool, struct heap *heap, uint32_t first, u
     }
 }
 
-/* Storage for the gaps of a site. *ret_failed: the one that it did not come for. */
-static int fill_site(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
+/* Storage for the gaps of a spot. *ret_failed: the one that it did not come for. */
+static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
         struct source *source, uint32_t *ret_failed, bool *ret_stuck)
 {
     uint32_t at = first;
@@ -393,7 +393,7 @@ static int fill_site(struct pool *pool, struct heap *heap, uint32_t first, uint3
         lock_take(&pool->lock);
         node = heap_block(pool, at)->node;
         next = heap_block(pool, at)->next;
-        handles = site_handles(pool, heap_block(pool, at));
+        handles = spot_handles(pool, heap_block(pool, at));
         slot = heap_segment_of(pool, heap_block(pool, at))->slot;
         lock_drop(&pool->lock);
         if (!*handles)
@@ -415,8 +415,8 @@ static enum pool_step step_of(
     return source->moved ? POOL_STEP_REMAP : POOL_STEP_GROW;
 }
 
-/* The end of growth: the site is one block, and the request's piece of it handed out; or nothing has happened. */
-static int settle_site(
+/* The end of growth: the spot is one block, and the request's piece of it handed out; or nothing has happened. */
+static int settle_spot(
         struct pool *pool, struct serve *serve, uint32_t first, uint32_t last, int r) POOL_LOCKED
 {
     struct heap *heap = serve->heap;
@@ -431,23 +431,23 @@ static int settle_site(
     return r;
 }
 
-/* Takes a site. 0 and BUSY blocks in *ret_first .. *ret_last; NEXT if another thread freed what fits since the look for a
+/* Takes a spot. 0 and BUSY blocks in *ret_first .. *ret_last; NEXT if another thread freed what fits since the look for a
  * block: *ret_first is the block then; -ENOSPC: no addresses; -ENOMEM. */
-static int take_site(struct pool *pool, struct serve *serve, struct source *source,
+static int take_spot(struct pool *pool, struct serve *serve, struct source *source,
         uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED
 {
-    struct site site;
+    struct spot spot;
     uint64_t slot;
 
-    if (site_find(pool, serve->heap, &serve->want, &site) != 0)
+    if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
         return -ENOSPC;
-    *ret_first = site_take(pool, &site, ret_last);
+    *ret_first = spot_take(pool, &spot, ret_last);
     if (!*ret_first)
         return -ENOMEM;
-    slot = heap_segment(pool, site.segment)->slot;
-    source->lack = site.missing;
+    slot = heap_segment(pool, spot.segment)->slot;
+    source->lack = spot.missing;
     source->remap.heap = serve->heap;
-    source->remap.left = moves_for(pool, serve, site_need(serve, &site, slot), slot);
+    source->remap.left = moves_for(pool, serve, spot_need(serve, &spot, slot), slot);
     return 0;
 }
 
@@ -463,14 +463,14 @@ static int grow_arena(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     slot = heap_segment(pool, heap->arena)->slot;
-    r = take_site(pool, serve, &source, &first, &last);
+    r = take_spot(pool, serve, &source, &first, &last);
     if (r == 0)
         heap->busy++;
     lock_drop(&pool->lock);
     if (r != 0)
         return r;
 
-    r = fill_site(pool, heap, first, last, &source, &failed, &is_stuck);
+    r = fill_spot(pool, heap, first, last, &source, &failed, &is_stuck);
     remap_end(pool, &source.remap);
 
     lock_take(&pool->lock);
@@ -482,9 +482,9 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     serve->step = step_of(pool, serve, &source);
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
-    r = settle_site(pool, serve, first, last, r);
+    r = settle_spot(pool, serve, first, last, r);
     if (r != 0)
-        give_up_site(pool, heap, first, last, failed, is_stuck);
+        give_up_spot(pool, heap, first, last, failed, is_stuck);
     lock_drop(&pool->lock);
     return r;
 }
@@ -547,15 +547,15 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
 {
     const struct heap *heap = serve->heap;
     uint64_t need = serve->want.size;
-    struct site site;
+    struct spot spot;
 
     if (!serve->hinted && is_plain(serve))
         return plain_size(pool, serve);
     if (serve->hinted || !heap->arena)
         return need - least(need, heap_shelved(heap, need) * need);
-    if (site_find(pool, serve->heap, &serve->want, &site) != 0)
+    if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
         return need;
-    return site_need(serve, &site, heap_segment(pool, site.segment)->slot);
+    return spot_need(serve, &spot, heap_segment(pool, spot.segment)->slot);
 }
 
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)

@@ -42,6 +42,9 @@ enum pool_mutation {
     /* two blocks of a stream, joined, keep the lesser point (R70) */
     POOL_MUTATE_LEAST_POINT = 1u << 3,
     POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
+    /* storage moves although the device may not be past it (R73) */
+    POOL_MUTATE_MOVE_EARLY = 1u << 5,
+    POOL_MUTATE_NO_PIN = 1u << 6, /* a freed block is free whatever relies on it (R80) */
 };
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */

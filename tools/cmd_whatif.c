@@ -230,6 +230,12 @@ static int read_input(struct query *query, const char *path)
                 stderr, "kedge whatif: %s: no allocations that an allocator could serve\n", path);
         r = CMD_BAD;
     }
+    if (r == CMD_DONE && query->workload.peak_live > WHATIF_LIVE_MAX) {
+        char text[RENDER_BYTES_MAX];
+        (void)fprintf(stderr, "kedge whatif: %s: %s live at once: no device has that\n", path,
+                render_bytes(text, query->workload.peak_live));
+        r = CMD_BAD;
+    }
     return r;
 }
 
@@ -372,7 +378,7 @@ static int ask_all(struct query *query)
     query->job.workload = &query->workload;
     query->job.progress = &query->progress;
     for (size_t i = 0; i < whatif_policy_count; i++)
-        query->job.total += query->wanted[i] ? query->job.passes : 0;
+        query->job.total += query->wanted[i] ? query->job.passes * query->workload.event_count : 0;
     progress_begin(&query->progress, "playing");
     for (size_t i = 0; i < whatif_policy_count && r == 0; i++) {
         if (!query->wanted[i])

@@ -12,7 +12,7 @@
 
 #define SMALL_PAGE (UINT64_C(2) << 20)
 #define LARGE_PAGE (UINT64_C(20) << 20)
-#define RANGE_SIZE (UINT64_C(1) << 42) /* more than is ever mapped */
+#define RANGE_SIZE (UINT64_C(1) << 44) /* more than is ever mapped */
 
 struct expandable {
     struct peer_heap heap; /* first: peer_torch_give */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/whatif.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "tools/peer.h"
@@ -29,16 +30,25 @@ struct player {
     struct playback playback;
     void **models;
     bool *is_live; /* per block */
+    struct whatif_job *job;
 };
 
+/* One event more; a look at the clock once in a while. */
+static void step(struct player *player)
+{
+    if ((++player->job->done & 0x3fff) == 0)
+        progress_step(player->job->progress, player->job->done, player->job->total);
+}
+
 static int open_player(
-        struct player *player, const struct whatif_policy *policy, const struct whatif_job *job)
+        struct player *player, const struct whatif_policy *policy, struct whatif_job *job)
 {
     const struct workload *workload = job->workload;
     struct pool_opts opts;
 
     *player = (struct player){.workload = workload,
             .peer = policy->peer,
+            .job = job,
             .is_live = vec_new(workload->block_count, sizeof(*player->is_live))};
     if (!policy->peer) {
         pool_opts_init(&opts);
@@ -102,6 +112,7 @@ static int play_once(struct player *player)
     for (size_t i = 0; i < workload->event_count && r == 0; i++) {
         const struct workload_event *event = &workload->events[i];
         r = event->is_free ? give(player, event->block, event->stream) : take(player, event->block);
+        step(player);
     }
     for (uint32_t i = 0; i < workload->block_count && r == 0; i++) {
         if (player->is_live[i])
@@ -141,11 +152,14 @@ int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struc
 {
     const struct workload *workload = job->workload;
     struct player player;
+    const char *what;
     int r;
 
     *ret = (struct whatif){.policy = policy,
             .passes = vec_new(job->passes, sizeof(*ret->passes)),
             .pass_count = job->passes};
+    if (workload->peak_live > WHATIF_LIVE_MAX)
+        return -ERANGE;
     r = open_player(&player, policy, job);
     player.counting.lag =
             (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
@@ -153,8 +167,9 @@ int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struc
         r = play_pass(&player, &ret->passes[i]);
         if (ret->passes[i].peak_reserved > ret->peak_reserved)
             ret->peak_reserved = ret->passes[i].peak_reserved;
-        progress_step(job->progress, ++job->done, job->total);
     }
+    if (r == 0 && !policy->peer)
+        r = pool_check(player.playback.pool, &what);
     if (ret->peak_reserved)
         ret->e = (double)workload->peak_live_512 / (double)ret->peak_reserved;
     close_player(&player);

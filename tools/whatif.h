@@ -22,6 +22,9 @@
 
 struct progress;
 
+/* More than any device has: requests that have more than that live at once are none that could be played. */
+#define WHATIF_LIVE_MAX (UINT64_C(1) << 42)
+
 struct whatif_policy {
     const char *name, *summary;
     const struct peer *peer; /* NULL: the pool */
@@ -37,7 +40,7 @@ struct whatif_job {
     uint64_t budget; /* bytes that kedge tries not to go beyond, 0 = its default */
     double lag;      /* passes that the device is behind */
     struct progress *progress;
-    uint64_t done, total; /* of the progress, in passes */
+    uint64_t done, total; /* of the progress, in requests and frees */
 };
 
 struct whatif_pass {
@@ -54,7 +57,7 @@ struct whatif {
     size_t pass_count;
 };
 
-/* Plays the workload to one policy. 0, or -errno: the pool could not go on. whatif_done in both cases. */
+/* Plays the workload to one policy. 0, -ERANGE: more than WHATIF_LIVE_MAX, or -errno: the pool could not go on. whatif_done in both cases. */
 int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struct whatif *ret);
 void whatif_done(struct whatif *whatif);
 

@@ -97,6 +97,8 @@ WORKLOADS = {
     "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | {"SIMCUDA_DEVICES": 2}),
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
+    "moved_graph": Workload([HAZARDS, "moved_graph"], ("captures", "graph_launches", "quarantined", "granules_moved"),
+                            {"KEDGE_POOL": "remap=eager"}),
     "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
     "shown": Workload([HAZARDS, "shown"], ("epochs", "reuses")),
     "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
@@ -171,6 +173,7 @@ MUTATIONS = {
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream entrance
     "quarantine": (ORACLE, ["freed_capture"]),
+    "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
@@ -198,6 +201,7 @@ IN_SEEDS = {
     "plain-free": ["late"],
     "drain": ["old"],
     "context-gone": ["plain"],
+    "move": ["eager", "moves"],
     "gate-fence": ["plain"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a

@@ -43,6 +43,8 @@ def hinted():
 ARRANGEMENTS = {
     "plain": ((), NO_BARRIER, True),
     "tight": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,chunk=4M"}, True),
+    "moves": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,trim=never"}, True),
+    "eager": ((), NO_BARRIER | {"KEDGE_POOL": "remap=eager,trim=never"}, True),
     "hints": (("--anchors",), NO_BARRIER, True),
     "threads": (("--free-running",), NO_BARRIER, True),
     "late": (("--late",), NO_BARRIER, False),
@@ -58,7 +60,7 @@ FLOORS = ("sync_allocs stream_allocs pool_allocs mapped_allocs legacy_uses block
           "reuses cross_stream_reuses host_functions event_records stream_waits synchronizes captures graph_launches").split()
 KEDGE_FLOORS = "callback_frees full_devices context_records unmaps remaps".split()
 # What happened inside the pool: counted by the mutant with nothing switched off, which is the same library.
-POOL_FLOORS = "hits epochs points pool_cross_reuses merges inserted_waits host_waits released quarantined".split()
+POOL_FLOORS = "hits epochs points pool_cross_reuses merges inserted_waits host_waits released quarantined granules_moved".split()
 
 
 def count(text):
@@ -116,7 +118,7 @@ def floors(total, names):
 
 
 def natively(number):
-    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "barrier", "old")]
+    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "barrier", "old")]
     floors(seeds([(name, 1 + i * number, number // len(legal) + 1, None) for i, name in enumerate(legal)]), FLOORS)
 
 

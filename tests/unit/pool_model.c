@@ -561,6 +561,7 @@ static void finish(struct model *m)
     m->floors.inserted_waits = stats.inserted_waits;
     m->floors.host_waits = stats.host_waits;
     m->floors.remaps = stats.remaps;
+    m->floors.moved = stats.granules_moved;
     m->floors.trims = stats.trims;
     fake_drain(m->b->fake);
     faults = m->b->fake->faults;
@@ -589,6 +590,8 @@ void model_run(const uint8_t *bytes, size_t count, uint32_t mutate, struct model
     m->pool[1] = 4;
     m->next_key = 5;
     opts.epoch_count = 4 + byte_of(m) % 16;
+    opts.remap = (enum pool_remap)(byte_of(m) % POOL_REMAP_COUNT);
+    opts.budget = byte_of(m) % 2 ? 12 * MiB : 0;
     m->b = bench_new_with((1 + (uint64_t)byte_of(m) % 8) * 24 * MiB, &opts);
     m->b->fake->no_vmm = byte_of(m) % 8 == 0;
     make_rules(m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc/site.h"
+#include "alloc/spot.h"
 
 #include <errno.h>
 
@@ -7,7 +7,7 @@
 struct look {
     struct pool *pool;
     const struct heap_want *want;
-    struct site *best; /* missing = UINT64_MAX: none yet */
+    struct spot *best; /* missing = UINT64_MAX: none yet */
 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -43,7 +43,7 @@ static void note(
 {
     const struct block *block = heap_block(look->pool, first);
 
-    *look->best = (struct site){
+    *look->best = (struct spot){
             .segment = number,
             .first = first,
             .skip = first ? base - block->node.base : 0,
@@ -132,9 +132,9 @@ static void try_top(const struct look *look, uint32_t number)
             first ? heap_block(look->pool, first)->node.base : segment->base + segment->top);
 }
 
-int site_find(struct pool *pool, struct heap *heap, const struct heap_want *want, struct site *ret)
+int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want, struct spot *ret)
 {
-    struct site best = {.missing = UINT64_MAX};
+    struct spot best = {.missing = UINT64_MAX};
     struct look look = {.pool = pool, .want = want, .best = &best};
     uint64_t size = 0;
     devptr_t base = 0;
@@ -158,7 +158,7 @@ int site_find(struct pool *pool, struct heap *heap, const struct heap_want *want
     return 0;
 }
 
-void site_put_back(struct pool *pool, uint32_t index)
+void spot_put_back(struct pool *pool, uint32_t index)
 {
     struct block *block = heap_block(pool, index);
 
@@ -170,7 +170,7 @@ void site_put_back(struct pool *pool, uint32_t index)
     }
 }
 
-/* The blocks of the site below the top, from `first` on. Returns the last; *left is what lies above it. */
+/* The blocks of the spot below the top, from `first` on. Returns the last; *left is what lies above it. */
 static uint32_t take_blocks(
         struct pool *pool, uint32_t first, uint64_t skip, uint64_t *left) POOL_LOCKED
 {
@@ -194,24 +194,24 @@ static uint32_t take_blocks(
     }
 }
 
-uint32_t site_take(struct pool *pool, const struct site *site, uint32_t *ret_last)
+uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_last)
 {
-    struct segment *segment = heap_segment(pool, site->segment);
-    uint32_t first = site->first;
-    uint64_t left = site->bytes;
+    struct segment *segment = heap_segment(pool, spot->segment);
+    uint32_t first = spot->first;
+    uint64_t left = spot->bytes;
     uint32_t top = 0;
 
     /* Two cuts and the top here, two more when the request is cut out. */
     if (slab_prepare(&pool->blocks, 5) != 0)
         return 0;
     if (!first
-            || site->bytes > segment->base + segment->top
-                            - (heap_block(pool, first)->node.base + site->skip)) {
-        devptr_t base = first ? heap_block(pool, first)->node.base + site->skip
+            || spot->bytes > segment->base + segment->top
+                            - (heap_block(pool, first)->node.base + spot->skip)) {
+        devptr_t base = first ? heap_block(pool, first)->node.base + spot->skip
                               : segment->base + segment->top;
 
-        top = heap_extend(pool, site->segment,
-                heap_round(base + site->bytes - (segment->base + segment->top), segment->slot));
+        top = heap_extend(pool, spot->segment,
+                heap_round(base + spot->bytes - (segment->base + segment->top), segment->slot));
         if (!top)
             return 0;
         *ret_last = top;
@@ -219,14 +219,14 @@ uint32_t site_take(struct pool *pool, const struct site *site, uint32_t *ret_las
             return top;
         left = heap_block(pool, top)->node.base - base;
     }
-    if (site->skip) {
+    if (spot->skip) {
         uint32_t gap = first;
 
         heap_pull(pool, gap);
-        first = heap_cut(pool, gap, site->skip);
+        first = heap_cut(pool, gap, spot->skip);
         heap_put_gap(pool, gap);
     }
-    *ret_last = take_blocks(pool, first, site->skip, &left);
+    *ret_last = take_blocks(pool, first, spot->skip, &left);
     if (top)
         *ret_last = top;
     return first;
