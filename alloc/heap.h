@@ -248,8 +248,8 @@ struct pool {
     _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
     _Atomic uint64_t seq;
     _Atomic uint64_t driver_calls;
-    _Atomic uint64_t
-            seen_ns; /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
+    /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
+    _Atomic uint64_t seen_ns;
     struct granules granules; /* look-ups without the lock */
     struct lock lock;
     /* guarded by lock: */
