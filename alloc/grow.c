@@ -576,9 +576,9 @@ struct ask {
     bool many;
 };
 
-static struct ask ask_for(struct pool *pool, struct serve *serve) POOL_LOCKED
+/* `need`: bytes that are on no shelf. */
+static struct ask ask_for(struct pool *pool, struct serve *serve, uint64_t need) POOL_LOCKED
 {
-    uint64_t need = grow_need(pool, serve);
     uint64_t moves = grow_moves(pool, serve, need);
     bool full = serve->full;
     struct ask ask = {.need = need - moves, .reserved = serve->heap->device->reserved};
@@ -592,34 +592,76 @@ static struct ask ask_for(struct pool *pool, struct serve *serve) POOL_LOCKED
 
 /* Growth that the program's options forbid, that would eat the reserve, or that cannot succeed: as if the device had said
  * so. */
-static int may_grow(struct pool *pool, struct serve *serve)
+static int may_grow(struct pool *pool, struct serve *serve, const struct ask *ask)
 {
     uint64_t reserve = serve->last ? 0 : pool->opts.reserve;
     uint64_t total = 0;
     uint64_t available = 0;
-    struct ask ask;
 
-    lock_take(&pool->lock);
-    ask = ask_for(pool, serve);
-    lock_drop(&pool->lock);
-    if (ask.need == 0)
+    if (ask->need == 0)
         return 0;
-    if (pool->opts.cap && ask.reserved + ask.need > pool->opts.cap)
+    if (pool->opts.cap && ask->reserved + ask->need > pool->opts.cap)
         return DRIVER_OUT_OF_MEMORY;
-    if ((!reserve && !ask.many)
+    if ((!reserve && !ask->many)
             || drive_memory(pool, serve->request->device, &total, &available) != 0
-            || available >= ask.need + reserve)
+            || available >= ask->need + reserve)
         return 0;
     serve->full = true; /* what is free moves before more is asked for */
-    if (available + ask.spared >= ask.need + reserve)
+    if (available + ask->spared >= ask->need + reserve)
         return 0;
     /* Our own opinion as long as there is another attempt: the driver has not refused anything yet. */
     return serve->last ? DRIVER_OUT_OF_MEMORY : -ENOSPC;
 }
 
+int grow_back(struct pool *pool, struct serve *serve, uint32_t index)
+{
+    struct heap *heap = serve->heap;
+    struct source source = {.lack = 0};
+    struct bestfit_node node;
+    uint64_t *handles;
+    uint64_t slot, need;
+    struct ask ask;
+    bool is_stuck = false;
+    int r;
+
+    lock_take(&pool->lock);
+    node = heap_block(pool, index)->node;
+    handles = spot_handles(pool, heap_block(pool, index));
+    slot = heap_segment_of(pool, heap_block(pool, index))->slot;
+    need = node.size - least(node.size, heap_shelved(heap, slot) * slot);
+    ask = ask_for(pool, serve, need);
+    lock_drop(&pool->lock);
+    r = may_grow(pool, serve, &ask);
+    if (r == 0) {
+        lock_take(&pool->lock);
+        pool->counters.grows++;
+        heap->grows++;
+        source.lack = node.size;
+        source.remap.heap = heap;
+        source.remap.left = moves_for(pool, serve, need, slot);
+        lock_drop(&pool->lock);
+        r = map_slots(pool, heap, handles, &node, slot, &source, &is_stuck);
+        remap_end(pool, &source.remap);
+    }
+    lock_take(&pool->lock);
+    pool->counters.granules_moved += source.moved;
+    pool->counters.remaps += source.moved;
+    if (r != 0)
+        give_up(pool, heap, index, is_stuck);
+    else if (heap_segment_of(pool, heap_block(pool, index))->dead)
+        heap_block(pool, index)->state = BLOCK_KEPT; /* mapped, and given back with the heap */
+    else
+        (void)heap_put(pool, index, 0, 0);
+    if (source.made)
+        serve->how |= OUTCOME_GROWN;
+    lock_drop(&pool->lock);
+    return r;
+}
+
 int grow_serve(struct pool *pool, struct serve *serve)
 {
     struct heap *heap = serve->heap;
+    struct ask ask;
     bool ready, plain;
     int r;
 
@@ -631,7 +673,10 @@ int grow_serve(struct pool *pool, struct serve *serve)
         if (r == -ECANCELED || r == -EAGAIN)
             return r;
     }
-    r = may_grow(pool, serve);
+    lock_take(&pool->lock);
+    ask = ask_for(pool, serve, grow_need(pool, serve));
+    lock_drop(&pool->lock);
+    r = may_grow(pool, serve, &ask);
     if (r != 0)
         return r;
     lock_take(&pool->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/heap.h"
 
+#include "alloc/area.h"
 #include "alloc/pin.h"
 
 #include <errno.h>
@@ -32,6 +33,8 @@ static struct heap *new_heap(
     bestfit_init(&heap->hint_gaps, &pool->blocks);
     bestfit_init(&heap->idle, &pool->blocks);
     bestfit_init(&heap->sealed, &pool->blocks);
+    bestfit_init(&heap->planned, &pool->blocks);
+    bestfit_init(&heap->planned_gaps, &pool->blocks);
     if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
         meta_put(heap, sizeof(*heap));
         return NULL;
@@ -66,6 +69,7 @@ void heap_retire(struct pool *pool, struct heap *heap)
     if (pool->last[heap->kind] == heap)
         pool->last[heap->kind] = NULL;
     heap->leaving = true;
+    area_leave(pool, heap);
     heap->next_leaving = pool->leaving;
     pool->leaving = heap;
 }
@@ -357,6 +361,7 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     at->stream = stream;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
+    bestfit_init(&at->planned, &pool->blocks);
     bestfit_init(&at->crumbs, &pool->blocks);
     heap->streams = at;
     heap->stream_count++;
@@ -380,10 +385,14 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
 
     if (block->state == BLOCK_IDLE)
         return &heap->idle;
+    if (block->state == BLOCK_GAP && segment->planned)
+        return &heap->planned_gaps;
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
     if (segment->sealed)
         return &heap->sealed;
+    if (segment->planned)
+        return block->stream ? &heap_class(heap, block->stream)->planned : &heap->planned;
     if (block->stream) {
         struct heap_stream *class = heap_class(heap, block->stream);
 
@@ -634,6 +643,15 @@ static uint32_t find_free(
     return index;
 }
 
+/* A free block in the area of a plan. */
+static uint32_t find_hole(const struct heap *heap, const struct heap_want *want)
+{
+    const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
+    uint32_t index = bestfit_find(&heap->planned, want->size, want->align);
+
+    return index || !class ? index : bestfit_find(&class->planned, want->size, want->align);
+}
+
 uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want *want)
 {
     uint32_t index = 0;
@@ -655,6 +673,8 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
         heap_settle(pool, heap);
         index = find_free(pool, heap, want);
     }
+    if (!index && want->holes)
+        index = find_hole(heap, want);
     if (!index)
         return 0;
     heap_pull(pool, index);
@@ -723,7 +743,8 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
 
-        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead)
+        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead
+                && (!segment->planned || want->holes))
             best_run_in(pool, segment, want, any, &best);
     }
     if (best.bytes == UINT64_MAX)
@@ -792,6 +813,7 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap)
         at->swept = passed;
         swept += sweep(pool, at, &at->fit);
         swept += sweep(pool, at, &at->crumbs);
+        swept += sweep(pool, at, &at->planned);
     }
     return swept;
 }

@@ -45,6 +45,8 @@ enum pool_mutation {
     /* storage moves although the device may not be past it (R73) */
     POOL_MUTATE_MOVE_EARLY = 1u << 5,
     POOL_MUTATE_NO_PIN = 1u << 6, /* a freed block is free whatever relies on it (R80) */
+    /* a planned place is taken whatever stream it waits for (R70) */
+    POOL_MUTATE_PLAN_POINT = 1u << 7,
 };
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */
@@ -125,6 +127,20 @@ void pool_free_all(struct pool *pool);
  * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
 int pool_set_hints(struct pool *pool, const struct hints *hints);
 
+/* A plan to be followed (tracker/planfile.h has its meaning and the file). */
+struct pool_plan {
+    int device;
+    enum entrance entrance;
+    bool all_streams;
+    uint64_t quantum, area;
+    const struct planned *block; /* stays the caller's and outlives the pool */
+    uint32_t count;
+};
+
+/* Before the first request, once. 0, -EEXIST, -ENOMEM, -EINVAL: blocks outside of the area, or the quantum is not the
+ * pool's; -EOPNOTSUPP: a plan of the sync entrance, which is of no use (area.h). */
+int pool_set_plan(struct pool *pool, const struct pool_plan *plan);
+
 /* ── allocation and free ── */
 
 /* What was done for a request that found nothing free: for the record of one that failed (R31). */
@@ -143,6 +159,7 @@ struct pool_request {
      * 0 = as owner */
     uint64_t context;
     uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
+    uint64_t site;           /* as tag.site: for the plan that is followed */
     const struct plan *plan; /* what hint_plan said, NULL = nothing */
     enum entrance entrance;
     int device;
@@ -397,6 +414,20 @@ int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_h
 int pool_set_heap_attrs(
         struct pool *pool, uint64_t owner, int device, const struct pool_heap_attrs *attrs);
 
+/* How a plan is followed (follow.h, area.h). */
+struct pool_plan_stats {
+    uint64_t steps;     /* of the plan: begun anew, or passed */
+    uint64_t matched;   /* requests that are a planned block: */
+    uint64_t placed;    /* - served at their place */
+    uint64_t fell_back; /* - their place was not free for them */
+    uint64_t unmatched; /* requests that the plan does not have */
+    uint64_t skipped;   /* planned blocks that were not asked for */
+    uint64_t resyncs;   /* a row of requests said anew where in the plan the program is */
+};
+
+/* All 0 without a plan. */
+void pool_plan_stats(struct pool *pool, struct pool_plan_stats *ret);
+
 /* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
 struct pool_stats {
     uint64_t live_count;
@@ -439,6 +470,7 @@ struct pool_stats {
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */
     uint64_t fence_errors;                   /* fence calls that failed or were refused */
+    struct pool_plan_stats plan;
 };
 
 /* All heaps (device -1) or those of one device. */

@@ -544,6 +544,7 @@ static void lose_in_heap(
             continue;
         lose_in_fit(pool, &at->fit, stream);
         lose_in_fit(pool, &at->crumbs, stream);
+        lose_in_fit(pool, &at->planned, stream);
     }
 }
 
@@ -568,7 +569,7 @@ static uint32_t list_streams(
 
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
-        if (at->stream == but || at->fit.count + at->crumbs.count == 0)
+        if (at->stream == but || heap_class_count(at) == 0)
             continue;
         heap_stream_at(pool, at->stream)->refs++;
         list[count++] = at->stream;
@@ -714,7 +715,7 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         return true;
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (at->fit.count + at->crumbs.count)
+        if (heap_class_count(at))
             return false;
     }
     return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/remap.h"
 
+#include "alloc/area.h"
 #include "alloc/drive.h"
 
 #include <errno.h>
@@ -44,18 +45,30 @@ static uint32_t next_free(
                   : bestfit_lower_bound(fit, BESTFIT_QUANTUM, 0);
 }
 
-uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
+/* Bytes of whole slots in the blocks of an index, about `most` at most. */
+static uint64_t bytes_in(
+        const struct pool *pool, const struct bestfit *fit, uint64_t most) POOL_LOCKED
 {
     uint64_t bytes = 0;
     uint32_t at;
 
-    heap_settle(pool, heap);
-    for (at = next_free(pool, &heap->clean, 0); at && bytes < most;
-            at = next_free(pool, &heap->clean, at)) {
+    for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at)) {
         struct slots slots = slots_of(pool, at);
 
         bytes += slots.hi - slots.lo;
     }
+    return bytes;
+}
+
+uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    uint64_t bytes;
+
+    heap_settle(pool, heap);
+    bytes = bytes_in(pool, &heap->clean, most);
+    /* what a plan keeps stays where it is as long as it is followed */
+    if (area_is_idle(pool))
+        bytes += bytes_in(pool, &heap->planned, most);
     return least(bytes, most);
 }
 
@@ -126,6 +139,8 @@ static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
         return 0;
     heap_settle(pool, remap->heap);
     best_victim(pool, &remap->heap->clean, &victim);
+    if (area_is_idle(pool))
+        best_victim(pool, &remap->heap->planned, &victim);
     for (const struct heap_stream *at = remap->heap->streams;
             at && pool->opts.mutate & POOL_MUTATE_MOVE_EARLY; at = at->next)
         best_victim(pool, &at->fit, &victim);

@@ -6,9 +6,7 @@
 
 #include "tools/vec.h"
 
-#define ROOT UINT32_MAX
-/* Up to this many blocks, what is passed over is looked at one by one (lift_passed). */
-#define EXACT_MAX 256
+#define ROOT      UINT32_MAX
 #define ASK_EVERY 256
 
 /* A block. The ones not taken are a list by first section, so that a component is `count` of them in a row. */
@@ -252,32 +250,6 @@ static uint64_t least_top(const struct component *component, const struct unit *
     return (unit->low < component->level ? component->level : unit->low) + unit->size;
 }
 
-/*
- * A block that was passed over waits for another one below it: it stands at the least top of those that it meets, or higher.
- * TAKEN: it meets none. `any` is the least top of all, a coarser answer that costs nothing.
- */
-static uint64_t lift_passed(const struct canon *canon, const struct component *component,
-        const struct unit *unit, uint64_t any)
-{
-    uint64_t least = UINT64_MAX;
-    uint32_t at = component->head;
-
-    if (component->count > EXACT_MAX)
-        return any;
-    for (uint32_t i = 0; i < component->count; i++) {
-        const struct unit *other = &canon->units[at];
-        if (other->first > unit->last)
-            break;
-        if (other->last >= unit->first && other != unit) {
-            uint64_t top = least_top(component, other);
-            if (top < least)
-                least = top;
-        }
-        at = other->next;
-    }
-    return least;
-}
-
 static void heap_put(struct canon *canon, uint32_t *io_count, struct reach entry)
 {
     uint32_t at = (*io_count)++;
@@ -388,8 +360,8 @@ static enum opened make_choice(struct canon *canon, const struct component *comp
     at = component->head;
     for (uint32_t i = 0; i < component->count; i++) {
         const struct unit *unit = &canon->units[at];
-        canon->lifted[at] =
-                is_passed(component, unit) ? lift_passed(canon, component, unit, any) : unit->low;
+        /* What was passed over waits for another one below it. */
+        canon->lifted[at] = is_passed(component, unit) ? any : unit->low;
         if (canon->lifted[at] > component->ceiling - unit->size)
             return OPENED_FAILED;
         at = unit->next;

@@ -17,7 +17,7 @@
 
 struct fields {
     const char *output, *from, *to;
-    uint64_t capacity, nodes, seconds;
+    uint64_t capacity, nodes, seconds, passage;
     bool whole, json;
 };
 
@@ -34,6 +34,8 @@ static const struct args_option options[] = {
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "of a capture: it ends after the last exit of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, to)},
+        {"passage", "N", "of a capture: only the Nth passage through --from, counted from 1",
+                ARGS_UINT, offsetof(struct fields, passage)},
         {"whole", NULL, "place what was live before or outlives the step too; no plan for a run",
                 ARGS_FLAG, offsetof(struct fields, whole)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
@@ -281,7 +283,10 @@ static int run(const void *parsed, char **words, int count)
 {
     struct planning planning = {.fields = parsed, .path = words[0]};
     const struct fields *fields = planning.fields;
-    struct recorded_request request = {fields->from, fields->to, fields->whole};
+    struct recorded_request request = {.from = fields->from,
+            .to = fields->to,
+            .passage = fields->passage,
+            .whole = fields->whole};
     int r = recorded_open(words[0], &request, &planning.recorded);
 
     (void)count;

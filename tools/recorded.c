@@ -41,10 +41,10 @@ static bool is_served(const struct trace_block *block, bool pooled)
     return pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
 }
 
-static void add_block(struct items *items, const struct load *load, struct model_window window,
+static void add_block(struct items *items, const struct trace *trace, struct model_window window,
         uint32_t number, bool pooled)
 {
-    const struct trace_block *block = &load->trace->blocks[number];
+    const struct trace_block *block = &trace->blocks[number];
 
     if (block->born >= window.last || block->died < window.first || block->size == 0)
         return;
@@ -55,7 +55,7 @@ static void add_block(struct items *items, const struct load *load, struct model
     item->end = (uint64_t)(item->outlives ? window.last : block->died) - window.first + 1;
     item->size = block->size;
     item->site = block->site;
-    item->stream = load->trace->events[block->born].stream;
+    item->stream = trace->events[block->born].stream;
     item->name = vec_format("%" PRIu32, number);
     item->device = block->device;
     item->entrance = block->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC;
@@ -64,17 +64,51 @@ static void add_block(struct items *items, const struct load *load, struct model
     item->hinted = block->released != TRACE_NEVER && block->mode == HINT_LIVE;
 }
 
+static void add_blocks(struct items *items, const struct trace *trace, struct model_window window)
+{
+    bool pooled = false;
+
+    for (size_t i = 0; i < trace->block_count; i++)
+        pooled = pooled || !trace->blocks[i].native;
+    for (size_t i = 0; i < trace->block_count; i++)
+        add_block(items, trace, window, (uint32_t)i, pooled);
+}
+
+/* One passage through an anchor, in the order in which they began. */
+static int find_passage(const struct load *load, const struct recorded_request *request,
+        struct model_window *ret_window)
+{
+    const struct trace *trace = load->trace;
+    uint64_t seen = 0;
+
+    for (size_t i = 1; i < trace->anchor_count && request->from; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (anchor->enter == TRACE_NEVER || !model_anchor_named(anchor, request->from))
+            continue;
+        if (++seen != request->passage)
+            continue;
+        ret_window->first = anchor->enter;
+        ret_window->last =
+                anchor->exit == TRACE_NEVER ? (uint32_t)trace->event_count : anchor->exit + 1;
+        return 0;
+    }
+    (void)fprintf(stderr, "kedge plan: %s: '%s' was entered %" PRIu64 " times\n", load->path,
+            request->from, seen);
+    return CMD_BAD;
+}
+
 static int read_capture(
         const char *path, const struct recorded_request *request, struct items *items)
 {
     struct load load;
     struct model_window window;
-    bool pooled = false;
     int r = load_open(path, &load);
 
     if (r)
         return r;
     r = figures_window(&load, request->from, request->to, &window);
+    if (r == 0 && request->passage)
+        r = find_passage(&load, request, &window);
     if (r == 0 && load.complete_from > window.first) {
         (void)fprintf(stderr,
                 "kedge plan: %s: the capture has not all events of this window (record with "
@@ -82,10 +116,8 @@ static int read_capture(
                 path);
         r = CMD_BAD;
     }
-    for (size_t i = 0; r == 0 && i < load.trace->block_count; i++)
-        pooled = pooled || !load.trace->blocks[i].native;
-    for (size_t i = 0; r == 0 && i < load.trace->block_count; i++)
-        add_block(items, &load, window, (uint32_t)i, pooled);
+    if (r == 0)
+        add_blocks(items, load.trace, window);
     load_close(&load);
     return r;
 }
@@ -279,6 +311,25 @@ static void keep(struct items *items, bool whole, struct recorded *recorded)
     }
 }
 
+static void items_done(struct items *items)
+{
+    for (size_t i = 0; i < items->count; i++)
+        free(items->items[i].name);
+    free(items->items);
+}
+
+void recorded_from_trace(
+        const struct trace *trace, struct model_window window, bool whole, struct recorded *ret)
+{
+    struct recorded recorded = {.form = RECORDED_CAPTURE};
+    struct items items = {0};
+
+    add_blocks(&items, trace, window);
+    keep(&items, whole, &recorded);
+    items_done(&items);
+    *ret = recorded;
+}
+
 /* By its first bytes; what is neither csv is for load.h to judge. */
 static enum recorded_form form_of(const char *path)
 {
@@ -303,8 +354,13 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
     struct items items = {0};
     int r;
 
-    if (recorded.form != RECORDED_CAPTURE && (request->from || request->to)) {
-        (void)fprintf(stderr, "kedge plan: %s: --from and --to are for captures\n", path);
+    if (recorded.form != RECORDED_CAPTURE && (request->from || request->to || request->passage)) {
+        (void)fprintf(
+                stderr, "kedge plan: %s: --from, --to and --passage are for captures\n", path);
+        return CMD_BAD;
+    }
+    if (request->passage && (!request->from || request->to)) {
+        (void)fprintf(stderr, "kedge plan: --passage goes with --from, and without --to\n");
         return CMD_BAD;
     }
     if (recorded.form == RECORDED_CAPTURE)
@@ -321,9 +377,7 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
         keep(&items, request->whole || recorded.form == RECORDED_ABSTRACT, &recorded);
         *ret = recorded;
     }
-    for (size_t i = 0; i < items.count; i++)
-        free(items.items[i].name);
-    free(items.items);
+    items_done(&items);
     return r;
 }
 

@@ -18,6 +18,7 @@
 #define KEDGE_TOOLS_RECORDED_H
 
 #include "alloc/types.h"
+#include "tools/model.h"
 #include "tools/sections.h"
 
 #define RECORDED_QUANTUM 512
@@ -46,6 +47,7 @@ struct recorded_left {
 
 struct recorded_request {
     const char *from, *to; /* of a capture */
+    uint64_t passage;      /* only the Nth time that `from` was entered, from 1; 0 = all */
     bool whole;
 };
 
@@ -62,6 +64,11 @@ struct recorded {
 
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */
 int recorded_open(const char *path, const struct recorded_request *request, struct recorded *ret);
+
+/* The same from a window of a trace. */
+void recorded_from_trace(
+        const struct trace *trace, struct model_window window, bool whole, struct recorded *ret);
+
 void recorded_done(struct recorded *recorded);
 
 /* "live_before": a key of --json. */

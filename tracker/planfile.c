@@ -137,8 +137,8 @@ struct sweep {
     struct numbers live; /* ranks */
     uint32_t *by_rank;   /* blocks in order of (offset, number) */
     uint32_t *rank;      /* its inverse */
-    uint32_t *
-            ends; /* per allocation of the two steps: chain of blocks that are freed before it, + 1 */
+    /* per allocation of the two steps: chain of blocks that are freed before it, + 1 */
+    uint32_t *ends;
     uint32_t *next; /* of a chain; a block is in one at a time */
 };
 
@@ -462,19 +462,19 @@ static int read_version(struct reader *in)
     return end_of_line(in);
 }
 
-static int read_entrance(struct reader *in)
+/* `key` and one of two words. */
+static int read_word(
+        struct reader *in, const char *key, const char *first, const char *second, bool *ret_second)
 {
     struct word word;
-    int r = read_key(in, "entrance", &word);
+    int r = read_key(in, key, &word);
 
     if (r < 0)
         return r;
-    if (is_word(&word, "sync"))
-        in->file->entrance = ENTRANCE_SYNC;
-    else if (is_word(&word, "stream"))
-        in->file->entrance = ENTRANCE_STREAM;
-    else
-        return fail_at(in, &word, "an entrance is 'sync' or 'stream'");
+    *ret_second = is_word(&word, second);
+    if (!*ret_second && !is_word(&word, first))
+        return fail(in->error, in->name, in->line, word.column, "'%s' or '%s' is expected here",
+                first, second);
     return end_of_line(in);
 }
 
@@ -485,12 +485,16 @@ static int read_header(struct reader *in)
     uint64_t count = 0;
     struct word word = {0};
     const char *fault;
+    bool is_second = false;
     int r = read_version(in);
 
     if (r == 0)
         r = read_key_number(in, "device", DEVICES_MAX - 1, &device, &word);
     if (r == 0)
-        r = read_entrance(in);
+        r = read_word(in, "entrance", "sync", "stream", &is_second);
+    file->entrance = is_second ? ENTRANCE_STREAM : ENTRANCE_SYNC;
+    if (r == 0)
+        r = read_word(in, "streams", "one", "all", &file->all_streams);
     file->device = (int)device;
     /* What is checked is what has been read; the rest is as it would be in a plan without a fault. */
     file->quantum = QUANTUM_MOST;
@@ -671,10 +675,10 @@ int planfile_write(const struct planfile *file, const char *note, char **ret_tex
     if (note)
         used += write_note(note, text + used);
     used += (size_t)snprintf(text + used, room - used,
-            "device %d\nentrance %s\nquantum %" PRIu64 "\narea %" PRIu64 "\nlive %" PRIu64
-            "\nblocks %" PRIu32 "\n# size offset until site\n",
-            file->device, file->entrance == ENTRANCE_SYNC ? "sync" : "stream", file->quantum,
-            file->area, file->live, file->count);
+            "device %d\nentrance %s\nstreams %s\nquantum %" PRIu64 "\narea %" PRIu64
+            "\nlive %" PRIu64 "\nblocks %" PRIu32 "\n# size offset until site\n",
+            file->device, file->entrance == ENTRANCE_SYNC ? "sync" : "stream",
+            file->all_streams ? "all" : "one", file->quantum, file->area, file->live, file->count);
     for (uint32_t i = 0; i < file->count; i++) {
         const struct planned *block = &file->block[i];
         char until[16] = "-";

@@ -5,6 +5,7 @@
  *     kedge-plan 1
  *     device 0
  *     entrance stream
+ *     streams one
  *     quantum 512
  *     area 8192
  *     live 6656
@@ -19,6 +20,9 @@
  * which it is freed. A number beyond the last block's means the next step: with 3 blocks, 4 is block 1 of it. `-` is a
  * block that stays. `site` is the place in the program (site.h), 0 = not known. `live` is the most that is live at once.
  * `#` starts a comment, at the beginning of a line or after a blank; empty lines are nothing.
+ *
+ * `streams one`: all blocks are of one stream, and what others ask for does not count. `streams all`: the order is that of all
+ * requests. A place is free for the next block only where both are of one stream, or the device is past the first.
  *
  * The lifetimes are there so that a plan can be checked without the program: the reader refuses one in which two blocks
  * that are live at once share a byte, in the step or between a step and the next. A run that follows the plan takes
@@ -39,6 +43,7 @@
 struct planfile {
     int device;
     enum entrance entrance;
+    bool all_streams;
     uint64_t quantum; /* a power of two; sizes, offsets and the area are multiples of it */
     uint64_t area;    /* bytes */
     uint64_t live;    /* the most that is live at once, in bytes; not above the area */

@@ -41,8 +41,9 @@ static void write_and_read(const struct planfile *file)
     if (planfile_read_bytes(text, length, "again", &again, &error) < 0)
         __builtin_trap();
     if (again->device != file->device || again->entrance != file->entrance
-            || again->quantum != file->quantum || again->area != file->area
-            || again->live != file->live || again->count != file->count)
+            || again->all_streams != file->all_streams || again->quantum != file->quantum
+            || again->area != file->area || again->live != file->live
+            || again->count != file->count)
         __builtin_trap();
     for (uint32_t i = 0; i < file->count; i++)
         if (again->block[i].size != file->block[i].size

@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
 # pylint: disable=wrong-import-position
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-from oracle import ARRANGEMENTS, PROGRAM, hinted  # noqa: E402
+from oracle import ARRANGEMENTS, PROGRAM, beside  # noqa: E402
 from regresskit import BUILD, KEDGE, LIBRARY, SIM, SOT, SOURCE, check, fail, kedge_run, main, needs, run, same, tool  # noqa: E402
 
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
@@ -118,7 +118,7 @@ class Seeds(Workload):
 
     def run(self, library, order, **more):
         arguments, environment, _ = ARRANGEMENTS[self.command]
-        changes = {"LD_LIBRARY_PATH": SIM} | environment | (hinted() if self.command == "hints" else {}) | more
+        changes = {"LD_LIBRARY_PATH": SIM} | environment | beside(self.command) | more
         return run(PROGRAM, *arguments, 1 + SEEDS * TRIES.index(order), SEEDS, rc=None, timeout=300, LD_PRELOAD=library,
                    KEDGE_TRACE="off", **changes)
 
@@ -203,6 +203,7 @@ IN_SEEDS = {
     "context-gone": ["plain"],
     "move": ["eager", "moves"],
     "gate-fence": ["plain"],
+    "plan-point": ["plan"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.

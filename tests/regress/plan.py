@@ -12,7 +12,7 @@ import os
 import pathlib
 import time
 
-from regresskit import BUILD, KEDGE, SOURCE, check, kedge_run, main, run, same, skip, tool, tool_json
+from regresskit import BUILD, KEDGE, SOURCE, check, checksum, kedge_run, main, run, same, skip, tool, tool_json
 
 QUANTUM = 512
 # Stated limits, in nodes: what `kedge plan` allows itself is ten times that and more.
@@ -177,26 +177,100 @@ def below_max_live_there_is_nothing():
         same(path.name, (answer["status"], answer["nodes"]), ("impossible", 0))
 
 
+def record_loop(entrance, steps):
+    done = kedge_run(BUILD / "trainers" / "loop", "--entrance", entrance, "--steps", steps, capture="loop.kcap",
+                     KEDGE_TRACE="full")
+    return checksum(done.stdout)
+
+
+def expect_window(entrance, window, of_report):
+    """The plan of a window of loop.kcap has the blocks that the report says are freed in it."""
+    print(tool("plan", "loop.kcap", *window, "-o", "loop.plan"))
+    answer = tool_json("plan", "loop.kcap", *window)
+    head, rows = read_plan("loop.plan")
+    left = answer["left_out"]
+    same(f"{entrance}: blocks of the window", len(rows) + sum(left[k]["count"] for k in left if k != "live_before"),
+         of_report["allocated_count"])
+    same(f"{entrance}: freed in the window", len(rows), of_report["freed_count"])
+    same(f"{entrance}: entrance", (head["entrance"], head["device"]), (entrance, "0"))
+    same(f"{entrance}: ratio", answer["ratio"], 1)
+    check(all(int(row[3], 16) for row in rows), f"{entrance}: a block has no site")
+    # Sound as it stands there: a block is live from its own number up to `until`.
+    check(sweep([(i, r[2], r[0], r[1]) for i, r in enumerate(rows)], entrance) == int(head["area"]), "area")
+    return len(rows)
+
+
 def a_capture_is_planned_between_anchors():
-    """One step of `loop` out of twenty: its blocks are those of the report's window, on both entrances."""
+    """All steps of `loop`, and one of them, on both entrances."""
     for entrance in ("stream", "sync"):
-        kedge_run(BUILD / "trainers" / "loop", "--entrance", entrance, "--steps", "6", capture="loop.kcap",
-                  KEDGE_TRACE="full")
-        report = tool_json("report", "loop.kcap", "--from", "step", "--to", "step")
-        text = tool("plan", "loop.kcap", "--from", "step", "--to", "step", "-o", "loop.plan")
-        print(text)
-        answer = tool_json("plan", "loop.kcap", "--from", "step", "--to", "step")
-        head, rows = read_plan("loop.plan")
-        left = answer["left_out"]
-        same(f"{entrance}: blocks of the window", len(rows) + sum(left[k]["count"] for k in left if k != "live_before"),
-             report["allocated_count"])
-        same(f"{entrance}: freed in the window", len(rows), report["freed_count"])
-        check(len(rows) > 10, f"{entrance}: {len(rows)} blocks")
-        same(f"{entrance}: entrance", (head["entrance"], head["device"]), (entrance, "0"))
-        same(f"{entrance}: ratio", answer["ratio"], 1)
-        check(all(int(row[3], 16) for row in rows), f"{entrance}: a block has no site")
-        # Sound as it stands there: a block is live from its own number up to `until`.
-        check(sweep([(i, r[2], r[0], r[1]) for i, r in enumerate(rows)], entrance) == int(head["area"]), "area")
+        record_loop(entrance, 6)
+        every = tool_json("report", "loop.kcap", "--from", "step", "--to", "step")
+        all_rows = expect_window(entrance, ("--from", "step", "--to", "step"), every)
+        one = [a for a in every["anchors"] if a["name"] == "step"]
+        same(f"{entrance}: steps", len(one), 6)
+        rows = expect_window(entrance, ("--from", "step", "--passage", "3"), one[2])
+        check(rows > 10 and all_rows == 6 * rows, f"{entrance}: {rows} of {all_rows} blocks")
+    refuse(2, "'step' was entered 6 times", "loop.kcap", "--from", "step", "--passage", "7")
+    refuse(2, "--passage goes with --from", "loop.kcap", "--passage", "1")
+    refuse(2, "--passage goes with --from", "loop.kcap", "--from", "step", "--to", "step", "--passage", "1")
+
+
+def a_program_runs_by_the_plan_of_one_of_its_steps():
+    """Record, plan, run: the third step's plan is followed in each, and what the program computes stays the same."""
+    steps = 12
+    wanted = record_loop("stream", steps)
+    tool("plan", "loop.kcap", "--from", "step", "--passage", "3", "-o", "step.plan")
+    head, rows = read_plan("step.plan")
+    done = kedge_run(BUILD / "trainers" / "loop", "--entrance", "stream", "--steps", steps, capture="planned.kcap",
+                     KEDGE_POOL="plan=" + str(pathlib.Path("step.plan").absolute()))
+    same("checksum", checksum(done.stdout), wanted)
+    answer = tool_json("report", "planned.kcap")["plan"]
+    print(head, answer)
+    check(answer["placed"] >= (steps - 1) * len(rows), f"{answer['placed']} of {steps} x {len(rows)} blocks were placed")
+
+
+def write_hard(name, count):
+    """Full at every moment: two die and two are born in their place, in other sizes. No placement is easy to find."""
+    live, blocks = [], []
+    state = 1
+
+    def below(n):
+        nonlocal state
+        state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return (state >> 33) % n
+
+    for i in range(40):
+        live.append(i)
+        blocks.append([0, count, 1000 + below(9000)])
+    for now in range(1, count):
+        size = 0
+        for _ in range(2):
+            dead = live.pop(below(len(live)))
+            blocks[dead][1] = now
+            size += blocks[dead][2]
+        first = 1 + below(size - 1)
+        for part in (first, size - first):
+            live.append(len(blocks))
+            blocks.append([now, count, part])
+    rows = [f"{i},{b},{e},{s}\n" for i, (b, e, s) in enumerate(blocks)]
+    pathlib.Path(name).write_text("id,lower,upper,size\n" + "".join(rows), encoding="utf-8")
+    return max_live(blocks)
+
+
+def limits_end_the_search():
+    """In nodes, to the node; in seconds, some time. The best that was found is still a placement."""
+    least = write_hard("hard.csv", 400)
+    answer = tool_json("plan", "hard.csv", "--capacity", least, "--nodes", 1234, rc=1)
+    same("nodes", (answer["status"], answer["nodes"], answer["out_of_time"]), ("unknown", 1234, False))
+    refuse(1, "was found; there may be one", "hard.csv", "--capacity", least, "--nodes", 1234, "-o", "unfound.csv")
+    check(not pathlib.Path("unfound.csv").exists(), "a placement that was not found was written")
+    answer = tool_json("plan", "hard.csv", "--capacity", least, "--nodes", 10**12, "--seconds", 1, rc=1)
+    same("seconds", (answer["status"], answer["out_of_time"]), ("unknown", True))
+    answer = tool_json("plan", "hard.csv", "--nodes", 20000, "-o", "hard.placed.csv")
+    peak = sweep(read_table("hard.placed.csv"), "hard.csv")
+    same("peak", answer["planned_peak_bytes"], peak)
+    check(answer["status"] == "found" and least < peak, f"{answer['status']}: {peak} above {least}")
+    print(f"{peak / least:.3f} x max live with 20000 nodes")
 
 
 def refuse(rc, what, *arguments):
@@ -218,7 +292,7 @@ def words_and_faults():
     same("whole", tool_json("plan", "t.csv", "--whole")["max_live_bytes"], 1024 + 1024 + 512)
     refuse(1, "No placement within 1.00 KB (1024 bytes) exists.", "t.csv", "--capacity", "1K")
     refuse(0, "the least there is", "t.csv", "--capacity", "1536")
-    refuse(2, "--from and --to are for captures", "t.csv", "--from", "step")
+    refuse(2, "--from, --to and --passage are for captures", "t.csv", "--from", "step")
     refuse(2, "No such file", "nowhere.csv")
     refuse(2, "No such file", "t.csv", "-o", "nowhere/t.plan")
     pathlib.Path("bad.csv").write_text(head + "a,1,ten,0,1\n", encoding="utf-8")
@@ -244,4 +318,4 @@ def words_and_faults():
 if __name__ == "__main__":
     main(recorded_steps_are_placed_at_max_live, plans_of_recorded_steps_are_sound_and_at_max_live,
          our_own_traces_are_placed_at_max_live, below_max_live_there_is_nothing, a_capture_is_planned_between_anchors,
-         words_and_faults, **{f"minimalloc_{n}_fits_its_capacity": (lambda n=n: minimalloc(n)) for n in "ABCDEF"})
+         a_program_runs_by_the_plan_of_one_of_its_steps, limits_end_the_search, words_and_faults, **{f"minimalloc_{n}_fits_its_capacity": (lambda n=n: minimalloc(n)) for n in "ABCDEF"})

@@ -210,7 +210,9 @@ static bool try_all(struct span *spans, uint32_t i, uint32_t count, uint64_t cap
 }
 
 enum {
-    SMALL = 11
+    SMALL = 11,
+    NODES_OF_TIGHT = 83500,
+    NODES_OF_RECTANGLES = 24000
 };
 
 /* Blocks of any lives. Most such instances need no more than max live. */
@@ -324,6 +326,80 @@ TEST(every_order_of_the_search_decides_every_small_instance_rightly)
     CHECK_GT(proofs, 20);
 }
 
+/* Found by comparing with a search whose bounds were one too strict: it lost just these. */
+TEST(a_bound_that_is_one_too_strict_would_lose_these)
+{
+    static const struct {
+        uint64_t size, begin, end;
+    } instances[][14] = {
+            /* Two of one life and different sizes are not the same. */
+            {{1, 0, 1}, {4, 0, 1}, {2, 0, 1}, {2, 0, 3}, {1, 1, 2}, {4, 1, 2}, {2, 1, 4}, {2, 2, 3},
+                    {3, 2, 99}, {4, 3, 4}, {6, 4, 99}},
+            /* What was passed over may stand right on the least top. */
+            {{3, 0, 1}, {2, 0, 3}, {1, 0, 99}, {4, 0, 5}, {4, 0, 1}, {3, 1, 2}, {1, 1, 4},
+                    {3, 1, 2}, {5, 2, 3}, {1, 2, 4}, {7, 3, 99}, {1, 4, 5}, {1, 4, 99}, {5, 5, 99}},
+            {{3, 0, 1}, {4, 0, 2}, {4, 0, 2}, {3, 0, 1}, {1, 0, 4}, {6, 1, 3}, {6, 2, 5}, {2, 2, 3},
+                    {1, 3, 6}, {2, 3, 5}, {5, 3, 4}, {6, 4, 5}, {14, 5, 6}, {15, 6, 99}},
+    };
+    for (size_t i = 0; i < sizeof(instances) / sizeof(*instances); i++) {
+        struct span spans[14];
+        struct sections sections;
+        uint32_t count = 0;
+        uint32_t bad;
+        for (; count < 14 && instances[i][count].size; count++)
+            spans[count] = span(
+                    instances[i][count].begin, instances[i][count].end, instances[i][count].size);
+        REQUIRE_EQ(sections_make(spans, count, &sections, &bad), 0);
+        struct canon *canon = canon_new(&sections);
+        for (unsigned order = 0; order < CANON_ORDER_COUNT; order++) {
+            struct canon_limits limits = {.capacity = sections.max_live, .nodes = 100000};
+            uint64_t nodes;
+            CHECK_EQ(canon_search(canon, (enum canon_order)order, &limits, &nodes), CANON_FOUND);
+        }
+        canon_free(canon);
+        sections_done(&sections);
+    }
+}
+
+TEST(the_least_is_claimed_only_where_it_was_proved)
+{
+    unsigned unproved = 0;
+    for (unsigned round = 0; round < 20000 && unproved < 10; round++) {
+        struct span spans[SMALL];
+        uint32_t count = make_tight(spans);
+        struct place_result all = solve(spans, count, (struct place_request){0});
+        CHECK(all.least);
+        struct place_result one = solve(spans, count, (struct place_request){.nodes = 1});
+        /* The proof took more than one node, so one is not enough for it. */
+        if (all.peak == all.max_live || all.nodes <= 1)
+            continue;
+        unproved++;
+        CHECK(!one.least);
+    }
+    CHECK_EQ(unproved, 10);
+}
+
+TEST(what_was_found_above_max_live_is_brought_down_to_the_least)
+{
+    unsigned above = 0;
+    for (unsigned round = 0; round < 20000 && above < 10; round++) {
+        struct span spans[SMALL + 1];
+        uint32_t count = make_tight(spans);
+        struct place_result small = solve(spans, count, (struct place_request){0});
+        if (small.peak == small.max_live)
+            continue;
+        above++;
+        /* The same in bytes, with one that makes every byte a capacity to be asked about. */
+        for (uint32_t i = 0; i < count; i++)
+            spans[i].size *= 1000;
+        spans[count++] = span(0, 9, 1);
+        struct place_result large = solve(spans, count, (struct place_request){0});
+        CHECK_EQ(large.peak, small.peak * 1000 + 1);
+        CHECK(large.least);
+    }
+    CHECK_EQ(above, 10);
+}
+
 /*
  * A rectangle `width` long and `height` high cut into `want` blocks: full at every moment, so the least peak is its height. Cuts in
  * fives around a middle piece (no straight cut comes through) and in twos, at random.
@@ -390,6 +466,51 @@ TEST(a_cut_rectangle_is_put_together_again)
         CHECK_EQ(result.status, PLACE_IMPOSSIBLE);
     }
     CHECK_GT(searched, 10);
+}
+
+/* Nodes that all orders together take to place these or to prove that they cannot be. */
+static uint64_t count_nodes(struct span *spans, uint32_t count, uint64_t most)
+{
+    struct sections sections;
+    uint64_t sum = 0;
+    uint32_t bad;
+
+    REQUIRE_EQ(sections_make(spans, count, &sections, &bad), 0);
+    struct canon *canon = canon_new(&sections);
+    for (unsigned order = 0; order < CANON_ORDER_COUNT; order++) {
+        struct canon_limits limits = {.capacity = sections.max_live, .nodes = most};
+        uint64_t nodes;
+        (void)canon_search(canon, (enum canon_order)order, &limits, &nodes);
+        sum += nodes;
+    }
+    canon_free(canon);
+    sections_done(&sections);
+    return sum;
+}
+
+/* Every bound may be left out without a wrong answer; each is there for the nodes that it saves. */
+TEST(the_bounds_keep_proofs_and_placements_small)
+{
+    uint64_t tight = 0;
+    uint64_t rectangles = 0;
+
+    random_state = 7;
+    for (unsigned round = 0; round < 2000; round++) {
+        struct span spans[SMALL];
+        uint32_t count = make_tight(spans);
+        tight += count_nodes(spans, count, UINT64_MAX);
+    }
+    for (unsigned round = 0; round < 30; round++) {
+        struct span spans[64];
+        struct cutting cutting = {.spans = spans};
+        cut(&cutting, 0, 0, 1000, 1000, 20);
+        mix(spans, cutting.count);
+        rectangles += count_nodes(spans, cutting.count, 20000);
+    }
+    printf("%llu and %llu nodes\n", (unsigned long long)tight, (unsigned long long)rectangles);
+    CHECK_GT(tight, 10000);
+    CHECK_LE(tight, NODES_OF_TIGHT);
+    CHECK_LE(rectangles, NODES_OF_RECTANGLES);
 }
 
 TEST(what_cannot_be_placed_is_refused_with_a_proof)

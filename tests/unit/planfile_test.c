@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD                                                                                 \
-    "kedge-plan 1\ndevice 0\nentrance stream\nquantum 512\narea 8192\nlive 6656\nblocks 3\n" \
+#define HEAD                                                                              \
+    "kedge-plan 1\ndevice 0\nentrance stream\nstreams one\nquantum 512\narea 8192\nlive " \
+    "6656\nblocks 3\n"                                                                    \
     "# size offset until site\n"
 
 static struct planfile *parse(const char *text, struct planfile_error *error)
@@ -42,6 +43,7 @@ TEST(a_plan_is_read)
     REQUIRE(file != NULL);
     CHECK_EQ(file->device, 0);
     CHECK_EQ(file->entrance, ENTRANCE_STREAM);
+    CHECK(!file->all_streams);
     CHECK_EQ(file->quantum, 512u);
     CHECK_EQ(file->area, 8192u);
     CHECK_EQ(file->live, 6656u);
@@ -66,63 +68,70 @@ TEST(what_is_wrong_in_the_head_is_said_with_its_place)
     CHECK(is_refused("kedge-plan 1\ndevice -1\n", "p:2:8: not a decimal number"));
     CHECK(is_refused("kedge-plan 1\ndevice 4096\n", "p:2:8: the number is too large"));
     CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance both\n",
-            "p:3:10: an entrance is 'sync' or 'stream'"));
-    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nquantum 100\n",
-            "p:4:9: a quantum is a power of two from 256 to 2097152"));
-    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nquantum 18446744073709551616\n",
-            "p:4:9: the number is too large"));
-    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nquantum 512\narea 1000\n",
-            "p:5:6: an area is a multiple of the quantum, not 0, at most 64 TiB"));
-    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nquantum 512\narea 1024\nlive 1025\n",
-            "p:6:6: more is live than the area holds"));
+            "p:3:10: 'sync' or 'stream' is expected here"));
+    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nquantum 512\n",
+            "p:4:1: 'streams' is expected here"));
+    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nstreams both\n",
+            "p:4:9: 'one' or 'all' is expected here"));
+    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nstreams all\nquantum 100\n",
+            "p:5:9: a quantum is a power of two from 256 to 2097152"));
     CHECK(is_refused(
-            "kedge-plan 1\ndevice 0\nentrance sync\nquantum 512\narea 1024\nlive 0\nblocks 0\n",
-            "p:7:8: a plan has from 1 to 1048576 blocks"));
-    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nquantum 512\narea 1024\nlive 0\n"
-                     "blocks 1000000\n",
-            "p:7:1: the file is too short for 1000000 blocks"));
+            "kedge-plan 1\ndevice 0\nentrance sync\nstreams all\nquantum 18446744073709551616\n",
+            "p:5:9: the number is too large"));
+    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nstreams all\nquantum 512\narea 1000\n",
+            "p:6:6: an area is a multiple of the quantum, not 0, at most 64 TiB"));
+    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nstreams all\nquantum 512\narea "
+                     "1024\nlive 1025\n",
+            "p:7:6: more is live than the area holds"));
+    CHECK(is_refused("kedge-plan 1\ndevice 0\nentrance sync\nstreams all\nquantum 512\narea "
+                     "1024\nlive 0\nblocks 0\n",
+            "p:8:8: a plan has from 1 to 1048576 blocks"));
+    CHECK(is_refused(
+            "kedge-plan 1\ndevice 0\nentrance sync\nstreams all\nquantum 512\narea 1024\nlive 0\n"
+            "blocks 1000000\n",
+            "p:8:1: the file is too short for 1000000 blocks"));
 }
 
 TEST(what_is_wrong_in_a_block_is_said_with_its_place)
 {
     CHECK(is_refused(HEAD "100 0 1 0\n4096 0 2 0\n4096 0 3 0\n",
-            "p:9:1: a size is a multiple of the quantum, and not 0"));
+            "p:10:1: a size is a multiple of the quantum, and not 0"));
     CHECK(is_refused(HEAD "0 0 1 0\n4096 0 2 0\n4096 0 3 0\n",
-            "p:9:1: a size is a multiple of the quantum, and not 0"));
+            "p:10:1: a size is a multiple of the quantum, and not 0"));
     CHECK(is_refused(HEAD "8704 0 1 0\n4096 0 2 0\n4096 0 3 0\n",
-            "p:9:1: the block is larger than the area"));
+            "p:10:1: the block is larger than the area"));
     CHECK(is_refused(HEAD "512 0 1 0\n512 100 2 0\n4096 0 3 0\n",
-            "p:10:5: an offset is a multiple of the quantum"));
+            "p:11:5: an offset is a multiple of the quantum"));
     CHECK(is_refused(HEAD "512 0 1 0\n512 8192 2 0\n4096 0 3 0\n",
-            "p:10:5: offset and size reach beyond the area"));
+            "p:11:5: offset and size reach beyond the area"));
     CHECK(is_refused(HEAD "512 0 1 0\n512 18446744073709551104 2 0\n4096 0 3 0\n",
-            "p:10:5: offset and size reach beyond the area"));
+            "p:11:5: offset and size reach beyond the area"));
     CHECK(is_refused(HEAD "512 0 1 0\n512 0 1 0\n4096 0 3 0\n",
-            "p:10:7: a block is freed after its own allocation, and before that of the next step"));
+            "p:11:7: a block is freed after its own allocation, and before that of the next step"));
     CHECK(is_refused(HEAD "512 0 4 0\n512 0 5 0\n4096 0 3 0\n",
-            "p:9:7: a block is freed after its own allocation, and before that of the next step"));
+            "p:10:7: a block is freed after its own allocation, and before that of the next step"));
     CHECK(is_refused(
-            HEAD "512 0 1\n512 0 2 0\n512 0 3 0\n", "p:9:8: the site is missing (0 = not known)"));
+            HEAD "512 0 1\n512 0 2 0\n512 0 3 0\n", "p:10:8: the site is missing (0 = not known)"));
     CHECK(is_refused(
-            HEAD "512 0 1 0\n512 0 2 G\n512 0 3 0\n", "p:10:9: a site has the digits 0-9 and a-f"));
+            HEAD "512 0 1 0\n512 0 2 G\n512 0 3 0\n", "p:11:9: a site has the digits 0-9 and a-f"));
     CHECK(is_refused(HEAD "512 0 1 0\n512 0 2 00123456789abcdef\n512 0 3 0\n",
-            "p:10:9: a site has at most 16 hexadecimal digits"));
+            "p:11:9: a site has at most 16 hexadecimal digits"));
     CHECK(is_refused(HEAD "512 0 1 0 0\n512 0 2 0\n512 0 3 0\n",
-            "p:9:11: nothing else belongs on this line"));
+            "p:10:11: nothing else belongs on this line"));
     CHECK(is_refused(HEAD "512 0 1 0 # long enough\n512 0 2 0\n",
-            "p:11:1: the file ends after 2 of 3 blocks"));
+            "p:12:1: the file ends after 2 of 3 blocks"));
     CHECK(is_refused(HEAD "512 0 1 0\n512 0 2 0\n512 0 3 0\n512 0 4 0\n",
-            "p:12:1: there are more than 3 blocks"));
+            "p:13:1: there are more than 3 blocks"));
 }
 
 TEST(two_blocks_that_are_live_at_once_share_no_byte)
 {
     CHECK(is_refused(HEAD "4096 0 2 0\n2560 3584 - 0\n512 0 3 0\n",
-            "p:10:1: overlaps with the block of line 9, which is live then"));
-    CHECK(is_refused(HEAD "4096 4096 2 0\n512 0 - 0\n8192 0 3 0\n",
             "p:11:1: overlaps with the block of line 10, which is live then"));
+    CHECK(is_refused(HEAD "4096 4096 2 0\n512 0 - 0\n8192 0 3 0\n",
+            "p:12:1: overlaps with the block of line 11, which is live then"));
     CHECK(is_refused(HEAD "512 0 - 0\n512 0 - 0\n512 0 - 0\n",
-            "p:10:1: overlaps with the block of line 9, which is live then"));
+            "p:11:1: overlaps with the block of line 10, which is live then"));
 }
 
 /* The third block is used until the second of the next step, which is where the first one stands. */
@@ -132,7 +141,7 @@ TEST(nor_do_a_block_of_one_step_and_one_of_the_next)
     struct planfile *file;
 
     CHECK(is_refused(HEAD "512 0 1 0\n512 1024 2 0\n1024 0 4 0\n",
-            "p:9:1: overlaps with the block of line 11, which is live then"));
+            "p:10:1: overlaps with the block of line 12, which is live then"));
     file = parse(HEAD "512 0 1 0\n512 1024 2 0\n1024 0 3 0\n", &error);
     CHECK(file != NULL);
     planfile_free(file);
@@ -166,6 +175,7 @@ TEST(what_is_written_reads_the_same)
     struct planned block[2] = {{1024, 512, UINT64_MAX, 2}, {512, 0, 0, PLANNED_STAYS}};
     struct planfile file = {.device = 3,
             .entrance = ENTRANCE_SYNC,
+            .all_streams = true,
             .quantum = 256,
             .area = 2048,
             .live = 1536,
@@ -178,13 +188,15 @@ TEST(what_is_written_reads_the_same)
 
     REQUIRE_EQ(planfile_write(&file, "of train.py\nstep 4", &text, &length, &error), 0);
     CHECK_STR_EQ(text,
-            "kedge-plan 1\n# of train.py\n# step 4\ndevice 3\nentrance sync\nquantum 256\n"
+            "kedge-plan 1\n# of train.py\n# step 4\ndevice 3\nentrance sync\nstreams all\nquantum "
+            "256\n"
             "area 2048\nlive 1536\nblocks 2\n# size offset until site\n"
             "1024 512 2 ffffffffffffffff\n512 0 - 0\n");
     CHECK_EQ(length, strlen(text));
     again = parse(text, &error);
     REQUIRE(again != NULL);
     CHECK_EQ(again->entrance, ENTRANCE_SYNC);
+    CHECK(again->all_streams);
     CHECK_EQ(again->block[0].until, 2u);
     CHECK_EQ(again->block[1].until, PLANNED_STAYS);
     planfile_free(again);

@@ -32,9 +32,8 @@ static void print_floors(const struct model_floors *floors)
 {
     printf("allocs %llu frees %llu refusals %llu epochs %llu points %llu cross %llu ordered %llu "
            "waits %llu "
-           "releases %llu husks %llu shadows %llu remaps %llu moved %llu trims %llu failures %llu "
-           "violations "
-           "%llu\n",
+           "releases %llu husks %llu shadows %llu remaps %llu moved %llu trims %llu planned %llu "
+           "fell back %llu failures %llu violations %llu\n",
             (unsigned long long)floors->allocs, (unsigned long long)floors->frees,
             (unsigned long long)floors->refusals, (unsigned long long)floors->epochs,
             (unsigned long long)floors->points, (unsigned long long)floors->cross_reuses,
@@ -42,6 +41,7 @@ static void print_floors(const struct model_floors *floors)
             (unsigned long long)floors->releases, (unsigned long long)floors->husks,
             (unsigned long long)floors->shadows, (unsigned long long)floors->remaps,
             (unsigned long long)floors->moved, (unsigned long long)floors->trims,
+            (unsigned long long)floors->planned, (unsigned long long)floors->fell_back,
             (unsigned long long)floors->failures, (unsigned long long)floors->violations);
 }
 
@@ -63,6 +63,8 @@ TEST(random_programs_keep_every_promise)
     CHECK_GT(floors.remaps, 0);
     CHECK_GT(floors.moved, 0);
     CHECK_GT(floors.trims, 0);
+    CHECK_GT(floors.planned, 0);
+    CHECK_GT(floors.fell_back, 0);
     CHECK_GT(floors.failures, 0);
     CHECK_EQ(floors.violations, 0);
 }
@@ -101,4 +103,9 @@ TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_CUT_POINT);
+}
+
+TEST(r70_a_planned_place_taken_before_its_point_is_memory_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_PLAN_POINT);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(part align compare keytable launch load model plan render steps args)
+foreach(part align compare keytable launch load model plan recorded render steps args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
 if(TARGET kedge_alloc)
