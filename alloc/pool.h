@@ -434,8 +434,8 @@ struct pool_stats {
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    /* the storage that the driver itself would hold for the live blocks: whole granules for large plain ones,
-     * nothing for what hints marked dead. The budget is measured by it. A pool may need less. */
+    /* the storage that live blocks need: nothing for what hints marked dead. The budget is measured by it, and not by the
+     * whole granules that the driver would give each of them: that would allow a fifth more where sizes are odd. */
     uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */

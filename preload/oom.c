@@ -60,17 +60,19 @@ static void look_at_device(int device, struct capture_oom_info *info)
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* As the report prints bytes, without stdio: two digits, cut. */
+/* As the report prints bytes, without stdio. */
 static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
 {
     static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-    uint64_t hundredths = bytes < UINT64_MAX / 100 ? bytes * 100 : UINT64_MAX;
+    uint64_t divisor = 1;
+    uint64_t hundredths;
     unsigned unit = 0;
 
-    while (hundredths >= 1024 * 100 && unit < 4) {
-        hundredths /= 1024;
+    while (bytes / divisor >= 1024 && unit < 4) {
+        divisor *= 1024;
         unit++;
     }
+    hundredths = bytes / divisor * 100 + (bytes % divisor * 100 + divisor / 2) / divisor;
     (void)msg_format(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
             (unsigned)(hundredths / 10 % 10), (unsigned)(hundredths % 10), units[unit]);
     return text;

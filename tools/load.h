@@ -47,8 +47,8 @@ struct load_oom {
     uint32_t stack, anchor;
     uint32_t at; /* event index, TRACE_NEVER: only the record is left */
     int device, result;
-    const struct read_oom
-            *why; /* NULL: written before there were records, or not one of those that are kept */
+    /* NULL: written before there were records, or not one of those that are kept */
+    const struct read_oom *why;
     struct load_holder holder[FORMAT_OOM_HOLDERS];
     unsigned holder_count;
 };

@@ -10,7 +10,7 @@
 #include "tools/vec.h"
 
 #define NODES_MOST     UINT64_C(4000000)
-#define NODES_BY_COUNT UINT64_C(4000000000) /* nodes times blocks */
+#define NODES_BY_COUNT UINT64_C(2000000000) /* nodes times blocks */
 #define NODES_LEAST    8                    /* for each block: some orders must come to their end */
 #define ROUND_FIRST    1000                 /* nodes above what placing without one mistake takes */
 #define ROUND_FACTOR   4   /* a round of the orders has so many times the nodes of the one before */
@@ -246,8 +246,8 @@ static uint64_t grain_of(const struct span *spans, uint32_t count)
 }
 
 /*
- * From max live upwards in steps until one is found, then halving the distance to what failed. Half of the nodes that are left go to
- * each capacity, so that a hopeless one does not eat up the others' chance.
+ * Max live first, with half of the nodes. Then upwards in growing steps until one is found, and between it and what failed: a
+ * quarter of what is left goes to each, so that a hopeless capacity does not eat up the others' chance.
  */
 static void climb(struct solver *solver, uint64_t grain)
 {
@@ -255,17 +255,16 @@ static void climb(struct solver *solver, uint64_t grain)
     uint64_t high = highest(solver)->peak;
     uint64_t low = result->max_live - grain; /* given up */
     uint64_t step = result->max_live / STEP_PARTS / grain * grain;
+    uint64_t by = grain;
     bool proved = true; /* that `low` is impossible */
     bool climbing = true;
 
     step = step ? step : grain;
     while (high - low > grain && !solver->stopped && !solver->broken
             && result->nodes < result->node_limit) {
-        uint64_t by = climbing ? step : (high - low) / 2 / grain * grain;
-        if (low < result->max_live)
-            by = grain;
+        uint64_t part = low < result->max_live ? 2 : 4;
         solver->goal = high - low > by ? low + by : high - grain;
-        solver->budget_end = result->nodes + (result->node_limit - result->nodes + 1) / 2;
+        solver->budget_end = result->nodes + (result->node_limit - result->nodes + part - 1) / part;
         enum canon_result found = reach_goal(solver);
         if (found == CANON_FOUND) {
             high = highest(solver)->peak;
@@ -274,6 +273,9 @@ static void climb(struct solver *solver, uint64_t grain)
             low = solver->goal;
             proved = found == CANON_NONE;
         }
+        by = climbing ? step : (high - low) / 2 / grain * grain;
+        by = by ? by : grain;
+        step *= 2;
     }
     result->least = proved && high - low <= grain;
 }

@@ -4,11 +4,12 @@
  *
  *     spans ─► cut where none lives across ─► parts ─┬─► what lives all through a part: at its bottom
  *                                                    ├─► greedy portfolio (greedy.h): milliseconds, mostly enough
- *                                                    └─► search (canon.h) at max live, then 1.005, 1.01 ... of it
+ *                                                    └─► search (canon.h) at max live, 1.005 of it, 1.015 ...
  *
- * No placement is smaller than the most that lives at once (max live); that is what is tried first, and a capacity that the caller
- * gives is the only one tried. The limit is in search nodes, so that the same input gives the same plan everywhere. Every answer
- * has been checked by a sweep that knows nothing of how it was found (sections_check).
+ * No placement is smaller than the most that lives at once (max live); that is what is tried first. Once one is found above it,
+ * capacities between that and what failed are tried. A capacity that the caller gives is the only one. The limit is in search
+ * nodes, so that the same input gives the same plan everywhere. Every answer has been checked by a sweep that knows nothing of how
+ * it was found (sections_check).
  *
  * Threads: none. Memory: vec.h. Pure apart from memory.
  */

@@ -229,6 +229,50 @@ def a_program_runs_by_the_plan_of_one_of_its_steps():
     check(answer["placed"] >= (steps - 1) * len(rows), f"{answer['placed']} of {steps} x {len(rows)} blocks were placed")
 
 
+def write_hard(name, count):
+    """Full at every moment: two die and two are born in their place, in other sizes. No placement is easy to find."""
+    live, blocks = [], []
+    state = 1
+
+    def below(n):
+        nonlocal state
+        state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return (state >> 33) % n
+
+    for i in range(40):
+        live.append(i)
+        blocks.append([0, count, 1000 + below(9000)])
+    for now in range(1, count):
+        size = 0
+        for _ in range(2):
+            dead = live.pop(below(len(live)))
+            blocks[dead][1] = now
+            size += blocks[dead][2]
+        first = 1 + below(size - 1)
+        for part in (first, size - first):
+            live.append(len(blocks))
+            blocks.append([now, count, part])
+    rows = [f"{i},{b},{e},{s}\n" for i, (b, e, s) in enumerate(blocks)]
+    pathlib.Path(name).write_text("id,lower,upper,size\n" + "".join(rows), encoding="utf-8")
+    return max_live(blocks)
+
+
+def limits_end_the_search():
+    """In nodes, to the node; in seconds, some time. The best that was found is still a placement."""
+    least = write_hard("hard.csv", 400)
+    answer = tool_json("plan", "hard.csv", "--capacity", least, "--nodes", 1234, rc=1)
+    same("nodes", (answer["status"], answer["nodes"], answer["out_of_time"]), ("unknown", 1234, False))
+    refuse(1, "was found; there may be one", "hard.csv", "--capacity", least, "--nodes", 1234, "-o", "unfound.csv")
+    check(not pathlib.Path("unfound.csv").exists(), "a placement that was not found was written")
+    answer = tool_json("plan", "hard.csv", "--capacity", least, "--nodes", 10**12, "--seconds", 1, rc=1)
+    same("seconds", (answer["status"], answer["out_of_time"]), ("unknown", True))
+    answer = tool_json("plan", "hard.csv", "--nodes", 20000, "-o", "hard.placed.csv")
+    peak = sweep(read_table("hard.placed.csv"), "hard.csv")
+    same("peak", answer["planned_peak_bytes"], peak)
+    check(answer["status"] == "found" and least < peak, f"{answer['status']}: {peak} above {least}")
+    print(f"{peak / least:.3f} x max live with 20000 nodes")
+
+
 def refuse(rc, what, *arguments):
     done = run(KEDGE, "plan", *arguments, rc=rc)
     check(what in done.stdout, f"kedge plan {arguments}: {what!r} is not in {done.stdout!r}")
@@ -274,4 +318,4 @@ def words_and_faults():
 if __name__ == "__main__":
     main(recorded_steps_are_placed_at_max_live, plans_of_recorded_steps_are_sound_and_at_max_live,
          our_own_traces_are_placed_at_max_live, below_max_live_there_is_nothing, a_capture_is_planned_between_anchors,
-         a_program_runs_by_the_plan_of_one_of_its_steps, words_and_faults, **{f"minimalloc_{n}_fits_its_capacity": (lambda n=n: minimalloc(n)) for n in "ABCDEF"})
+         a_program_runs_by_the_plan_of_one_of_its_steps, limits_end_the_search, words_and_faults, **{f"minimalloc_{n}_fits_its_capacity": (lambda n=n: minimalloc(n)) for n in "ABCDEF"})

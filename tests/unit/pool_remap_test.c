@@ -577,6 +577,17 @@ static void scenario(struct bench *b)
     CHECK_EQ(bench_stats(b).live_count, 0);
 }
 
+/* Whatever was no hit was served by one step. */
+static void check_steps(struct bench *b)
+{
+    struct pool_stats stats = bench_stats(b);
+    uint64_t served = 0;
+
+    for (int i = 0; i < POOL_STEP_OOM; i++)
+        served += stats.steps[i];
+    CHECK_EQ(served, stats.misses);
+}
+
 /* The n-th call of a name fails, for every n; NULL = of any name. */
 static void fail_each(enum pool_remap remap, const char *name, int code)
 {
@@ -594,6 +605,7 @@ static void fail_each(enum pool_remap remap, const char *name, int code)
         scenario(b);
         fired = b->fake->fired;
         moved += bench_stats(b).granules_moved;
+        check_steps(b);
         b->fake->fail_at = 0;
         bench_end(b);
         calls = n;
