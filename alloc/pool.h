@@ -143,6 +143,17 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
         struct outcome *ret);
 
 /*
+ * The short forms of pool_alloc and pool_free, for callers that need not be told what happened and have no plan: a block of
+ * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two entrances;
+ * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
+ * driver call, ever. 0, or false: nothing has happened, use the long form. Not in a pool that is frozen.
+ */
+devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size);
+devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
+bool pool_free_quickly(struct pool *pool, devptr_t ptr);
+bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
+
+/*
  * The block at ptr is about to be shown to another process, which will see all of its segment: from here on no other block
  * comes to stand there, and when the last one is freed and passed, the segment goes back to the driver (R24).
  * 0 · -ENOENT: not ours · -EINVAL: not the beginning of a live block in memory that can be shown · -EBUSY: the segment
@@ -368,7 +379,7 @@ struct pool_stats {
     uint64_t free;        /* ready to be handed out */
     uint64_t cached;      /* handles without a mapping */
     /* marks; reset by pool_reset_high */
-    uint64_t live_requested_high;
+    uint64_t live_requested_high; /* of devices; not known of one heap */
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;

@@ -31,6 +31,7 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
             reclaim_lose_stream(pool, index);
         lookup_remove(&pool->stream_of, stream_key);
         pool->last_stream = NULL;
+        pool->last_class = NULL;
         stream->gone = true;
         pool->streams_gone++;
         heap_forget_streams(pool);

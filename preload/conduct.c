@@ -10,6 +10,7 @@
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
+#include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "tracker/anchor.h"
@@ -31,7 +32,8 @@ enum {
 static struct pool *pool;
 static struct sidecar sidecar;
 static bool meminfo_raw;
-static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+static bool capped;       /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+unsigned conduct_sync_free;
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
 static bool records;                /* a capture is written */
@@ -158,6 +160,7 @@ int conduct_start(void)
 
     if (r < 0)
         return r;
+    conduct_sync_free = config_word(config, CONFIG_SYNC_FREE);
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
     sidecar_load(config, serves, &sidecar);
@@ -413,6 +416,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
     record_alloc(request, &outcome);
     if (pool_has_news(pool))
         tell_news();
+    quick_learn(request->caller, request->named, request->tag.device, request->mempool);
     *ret_ptr = outcome.ptr;
     return 0;
 }
@@ -508,12 +512,10 @@ static bool pin_for_captures(devptr_t ptr)
  */
 static uint64_t barrier_of(devptr_t ptr, enum entrance entrance)
 {
-    unsigned wish = config_word(life_config(), CONFIG_SYNC_FREE); /* auto|0|1 */
     struct block_info info;
 
-    if (entrance != ENTRANCE_SYNC || wish == 1 || !conduct_may_fence() || pool_is_frozen(pool))
-        return 0;
-    if (wish == 0 && bypass_framework_known())
+    if (entrance != ENTRANCE_SYNC || conduct_frees_without_wait() || !conduct_may_fence()
+            || pool_is_frozen(pool))
         return 0;
     if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
         return 0;
@@ -886,6 +888,11 @@ void conduct_context_gone(uint64_t generation)
 {
     if (pool && generation != 0)
         pool_context_gone(pool, generation);
+}
+
+bool conduct_is_quiet(void)
+{
+    return !records && !sidecar.hints;
 }
 
 bool conduct_meminfo_raw(void)

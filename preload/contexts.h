@@ -21,7 +21,9 @@
 #define KEDGE_PRELOAD_CONTEXTS_H
 
 #include "preload/cuda_abi.h"
+#include "preload/resolve.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,7 +76,8 @@ bool context_is_ending(void);
 void context_note_primary(CUdevice device, CUcontext handle);
 CUcontext context_primary(CUdevice device);
 
-/* Handles may mean something else now (a context was detached, reset ...): nothing cached is trusted any more. */
+/* Handles may mean something else now (a context was detached, reset, libraries came ...): what threads remember is not
+ * trusted any more. */
 void context_changed(void);
 
 /* A call of ours that names a context. {0} = none. */
@@ -96,6 +99,47 @@ struct stream {
     int device;
     bool per_thread; /* nobody else can record on it */
 };
+
+/* ---- what a thread remembers ---- */
+
+enum {
+    STREAM_MEMOS = 4,
+    CALLER_MEMOS = 4,
+};
+
+/* The default stream of a context. A stream's number never comes back, so this stays true as long as the context lives. */
+struct stream_memo {
+    uint64_t identity; /* 0 = nothing is known */
+    int device;
+    bool meets; /* a free there must be an operation there (stream_must_record) */
+};
+
+/* Good while context_epoch has the same value. The second half is quick.c's. */
+struct context_memo {
+    unsigned epoch;
+    unsigned slot; /* of the context's record */
+    struct context context;
+    struct stream_memo legacy;
+    /* others: by handle, with a check by number */
+    CUstream handle[STREAM_MEMOS];
+    uint64_t identity[STREAM_MEMOS];
+    int device_of[STREAM_MEMOS];
+    unsigned left;                           /* short allocations until the next long one */
+    int device;                              /* of the memory pool that was used last */
+    const void *caller[CALLER_MEMOS];        /* whoever calls from there is served */
+    CUmemoryPool mempool;                    /* NULL: the current one of the device */
+    uint64_t mempool_id;                     /* 0 = not known */
+};
+
+extern __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
+/* Rises when something that threads remember may have changed: a handle's meaning, a device's current memory pool, the
+ * libraries of the process. */
+extern atomic_uint context_epoch;
+
+static inline unsigned stream_memo_at(CUstream handle)
+{
+    return (uintptr_t)handle / 16 % STREAM_MEMOS;
+}
 
 /* Finds out which stream that is; `per_thread_call` = the entry was a _ptsz one. 0, or the driver's code, or -errno. */
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
