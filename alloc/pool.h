@@ -316,6 +316,10 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key);
  * what no fence covers yet waits for a full one. */
 void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 
+/* [driver] From now on a free on this stream may have to be an operation there: records a point, which stands for those
+ * frees that were none. Where it cannot be recorded, what was freed there waits for a full fence. */
+void pool_stream_meet(struct pool *pool, uint64_t stream_key);
+
 /* The driver is being asked to end a context. Once it has, it may give the addresses of its memory to somebody else, before
  * we hear of the end: so they are not looked up as ours meanwhile. `hidden` false: it was refused, they are ours as before.
  * No driver call. */

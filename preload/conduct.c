@@ -553,22 +553,11 @@ static void record_foreign_free(devptr_t ptr, enum entrance entrance, uint64_t s
     told(capture_free(&info));
 }
 
-/*
- * In stream order a later event covers as much as one at the free, with two exceptions. On a thread's own stream only this
- * thread can record (R69). And a free on the default stream is natively an operation there: it waits for all blocking
- * streams, and they wait for it. The next tenant may be used on one of them without more ado, so the event has to stand for
- * that operation.
- */
-static bool must_record(const struct stream *stream)
-{
-    return stream->per_thread || stream->handle == CU_STREAM_LEGACY;
-}
-
 /* 0, -ENOENT (not ours), or the code for the program. */
 static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct stream *stream)
 {
     bool may = conduct_may_fence();
-    bool record_now = stream && must_record(stream);
+    bool record_now = stream && stream_must_record(stream);
     bool ordered = stream && (may || !record_now); /* else it goes through an epoch */
     struct pool_free_request request = {
             .entrance = entrance,

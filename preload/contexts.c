@@ -453,6 +453,105 @@ static void expect_end(void)
         (void)pthread_setspecific(end_key, &end_key);
 }
 
+/* ---- where blocking streams meet ------------------------------------------------------------ */
+
+atomic_uint stream_meetings[DEVICES_MAX];
+atomic_bool stream_own_used;
+static void (*meet)(uint64_t identity); /* fixed when life starts */
+static CUstream only_blocking[DEVICES_MAX]; /* guarded by contexts_lock: the one that was counted */
+
+void stream_on_meeting(void (*on_meeting)(uint64_t identity))
+{
+    meet = on_meeting;
+}
+
+/* The default streams of a device, those of other devices too if `device` < 0; at most max. */
+static size_t list_defaults(int device, uint64_t *ret_identities, size_t max)
+{
+    size_t n = 0;
+
+    lock_take(&contexts_lock);
+    for (unsigned i = 0; i < STREAMS_MAX && n < max && stream_count > 0; i++)
+        if (streams[i].identity && streams[i].handle == CU_STREAM_LEGACY
+                && (device < 0 || streams[i].device == device))
+            ret_identities[n++] = streams[i].identity;
+    lock_drop(&contexts_lock);
+    return n;
+}
+
+/* After the count was raised: from here on frees see to it themselves. */
+static void let_meet(int device)
+{
+    uint64_t identities[CONTEXTS_MAX];
+    size_t n = meet ? list_defaults(device, identities, CONTEXTS_MAX) : 0;
+
+    guard_push();
+    for (size_t i = 0; i < n; i++)
+        meet(identities[i]);
+    guard_pop();
+}
+
+static void meet_everywhere(void)
+{
+    for (int i = 0; i < DEVICES_MAX; i++)
+        atomic_store(&stream_meetings[i], 2);
+    let_meet(-1);
+}
+
+/* `known`: it may be the one that was counted. */
+static void count_blocking(CUstream handle, int device, bool known)
+{
+    bool is_second;
+
+    if (device < 0 || device >= DEVICES_MAX) {
+        meet_everywhere();
+        return;
+    }
+    lock_take(&contexts_lock);
+    is_second = atomic_load(&stream_meetings[device]) == 1
+            && !(known && only_blocking[device] == handle);
+    if (atomic_load(&stream_meetings[device]) == 0) {
+        only_blocking[device] = handle;
+        atomic_store(&stream_meetings[device], 1);
+    } else if (is_second) {
+        atomic_store(&stream_meetings[device], 2);
+    }
+    lock_drop(&contexts_lock);
+    if (is_second)
+        let_meet(device);
+}
+
+void stream_made(CUstream handle)
+{
+    struct context here;
+
+    count_blocking(handle, context_here(&here) == 0 ? here.device : -1, false);
+}
+
+void stream_use_own(void)
+{
+    if (!atomic_load(&stream_own_used) && !atomic_exchange(&stream_own_used, true))
+        meet_everywhere();
+}
+
+/* A stream is named for the first time. */
+static void count_named(CUstream handle, int device)
+{
+    unsigned flags = CU_STREAM_DEFAULT;
+
+    if (handle == CU_STREAM_LEGACY)
+        return;
+    if (handle == CU_STREAM_PER_THREAD)
+        stream_use_own();
+    else if (!stream_meets(device)
+            && (!REAL_HAS(cuStreamGetFlags)
+                    || REAL(cuStreamGetFlags)(handle, &flags) != CUDA_SUCCESS
+                    || !(flags & CU_STREAM_NON_BLOCKING)))
+        count_blocking(handle, device, true);
+}
+
+/* ---- streams of a call ---------------------------------------------------------------------- */
+
 static CUstream normalised(CUstream handle, bool per_thread_call)
 {
     if (handle)
@@ -509,7 +608,7 @@ static void remember(const struct stream *stream)
     unsigned at = stream_memo_at(stream->handle);
 
     if (stream->handle == CU_STREAM_LEGACY) {
-        memo->legacy = (struct stream_memo){stream->identity, stream->device, true};
+        memo->legacy = (struct stream_memo){stream->identity, stream->device};
     } else if (!stream->per_thread && REAL_HAS(cuStreamGetId)) {
         memo->handle[at] = stream->handle;
         memo->identity[at] = stream->identity;
@@ -542,6 +641,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     r = ask_context(handle, &here, &owner);
     if (r != 0)
         return r;
+    count_named(handle, owner.device);
     lock_take(&contexts_lock);
     entry = stream_count < STREAMS_MAX / 2 ? stream_locked(identity) : NULL;
     if (entry) {

@@ -140,6 +140,13 @@ static void thread_stream_gone(uint64_t identity)
         pool_stream_lost(conduct_pool(), identity);
 }
 
+/* What was freed on a default stream without an operation there gets one now (contexts.h). */
+static void streams_meet(uint64_t identity)
+{
+    if (conduct_pool() && !life_is_child())
+        pool_stream_meet(conduct_pool(), identity);
+}
+
 /* Everything that can fail, once, in the thread that came first. */
 static int start(void)
 {
@@ -152,6 +159,7 @@ static int start(void)
     door_cuda_begins();
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
+    stream_on_meeting(streams_meet);
     r = conduct_start();
     coverage_look();
     if (r == 0)

@@ -164,7 +164,7 @@ static inline bool quick_free_on(devptr_t ptr, CUstream stream)
         return false;
     if (!quick_is_default(stream))
         identity = quick_stream(stream);
-    else if (quick_is_here() && !context_memo.legacy.meets)
+    else if (quick_is_here() && !stream_meets(context_memo.legacy.device))
         identity = context_memo.legacy.identity;
     if (!identity)
         return false;
