@@ -399,7 +399,8 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
     coverage_look();
     (void)where_am_i(request->size, device, &request->tag);
     make_plan(request);
-    if (!is_ours(request) || bypass_wants(&request->tag, request->caller))
+    if (!is_ours(request)
+            || (!quick_knows(request->caller) && bypass_wants(&request->tag, request->caller)))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
     if (r < 0)

@@ -27,13 +27,12 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
 {
     struct context_memo *memo = &context_memo;
 
-    if (atomic_load_explicit(&quick_closed, memory_order_relaxed) != 0
-            || memo->epoch != atomic_load(&context_epoch))
+    if (memo->epoch != atomic_load(&context_epoch))
         return;
     memo->left = QUICK_ROUNDS;
     if (*quick_caller(caller) != caller)
         *quick_caller(caller) = bypass_spares(caller) ? caller : NULL;
-    if (!mempool_id)
+    if (!mempool_id || atomic_load_explicit(&quick_closed, memory_order_relaxed) != 0)
         return;
     memo->mempool = mempool;
     memo->device = device;

@@ -71,6 +71,12 @@ static inline const void **quick_caller(const void *caller)
     return &context_memo.caller[(uintptr_t)caller / 4 % CALLER_MEMOS];
 }
 
+/* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as well. */
+static inline bool quick_knows(const void *caller)
+{
+    return *quick_caller(caller) == caller && context_memo.epoch == atomic_load(&context_epoch);
+}
+
 static inline bool quick_is_spared(const void *caller)
 {
     return *quick_caller(caller) == caller && --context_memo.left != 0;

@@ -10,11 +10,13 @@
  *           pool    cuMemAllocFromPoolAsync on a pool of the program's, default stream
  *           side    cuMemAllocAsync on a non-blocking stream
  *           ptsz    cuMemAllocAsync_ptsz: the thread's own default stream
- * WORKLOAD  a size in bytes: one block of it, again and again; or `mixed`: of 64 blocks one is chosen at random, freed, and
- *           a block of another size allocated in its place
- * LIVE      blocks of mixed sizes that live all the while; between any two of them is a free one
+ * WORKLOAD  a size in bytes: one block of it, again and again; or `small`: of 64 blocks one is chosen at random, freed, and
+ *           a block of another size, up to 1 MiB, allocated in its place
+ * LIVE      blocks of mixed sizes that live all the while, with up to a thousand free ones between them
  *
- * Prints one line: pairs N mallocs N syscalls N [nr] calls NAME=N... (calls of the driver, whoever made them)
+ * With TEST_HOT_SECCOMP set, the kernel refuses and counts each system call of the loop; with TEST_HOT_TIMED, calls of the
+ * driver are not counted.
+ * Prints one line: ns N pairs N mallocs N syscalls N [nr] calls NAME=N... (calls of the driver, whoever made them)
  */
 #include "preload/cuda_abi.h"
 #include "tests/sim/simcuda.h"
@@ -32,12 +34,15 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 enum {
     HELD = 64,
-    SIZES = 8,
+    HOLES = 1000,
+    SIZES = 7,
+    SPARE = 320, /* of each size: more than can be in use, and than wait for the device */
     NAMES = 64,
 };
 
@@ -226,19 +231,21 @@ static uint32_t next(uint64_t *state)
 
 static void fill(long live)
 {
-    CUdeviceptr *ptrs = calloc((size_t)live * 2 + 1, sizeof *ptrs);
+    CUdeviceptr holes[HOLES];
     uint64_t state = 1;
+    long every = live > HOLES ? live / HOLES : 1;
+    int count = 0;
 
-    if (!ptrs)
-        exit(3);
-    for (long i = 0; i < live * 2; i++)
-        ptrs[i] = take(512 + next(&state) % (i % 64 == 0 ? 1 << 18 : 1 << 13));
-    for (long i = 1; i < live * 2; i += 2)
-        give(ptrs[i]);
-    free(ptrs);
+    for (long i = 0; i < live; i++) {
+        (void)take(512 + next(&state) % (i % 64 == 0 ? 1 << 14 : 1 << 10));
+        if (i % every == 0 && count < HOLES)
+            holes[count++] = take(512 + next(&state) % (1 << 12));
+    }
+    while (count > 0)
+        give(holes[--count]);
 }
 
-static const size_t sizes[SIZES] = {512, 1024, 5000, 20000, 65536, 300000, 1 << 20, 3 << 20};
+static const size_t sizes[SIZES] = {512, 1024, 5000, 20000, 65536, 300000, 1 << 20};
 static CUdeviceptr held[HELD];
 
 __attribute__((noinline)) static void pairs_of(long pairs, size_t size, uint64_t state)
@@ -257,15 +264,28 @@ __attribute__((noinline)) static void pairs_of(long pairs, size_t size, uint64_t
 }
 
 /* What callgrind looks at. */
+void counted(long pairs, size_t size, uint64_t state);
+
 __attribute__((noinline)) void counted(long pairs, size_t size, uint64_t state)
 {
     pairs_of(pairs, size, state);
 }
 
+static void provide(size_t size)
+{
+    CUdeviceptr spare[SPARE];
+
+    for (int i = 0; i < SPARE; i++)
+        spare[i] = take(size);
+    for (int i = 0; i < SPARE; i++)
+        give(spare[i]);
+}
+
 int main(int argc, char **argv)
 {
+    struct timespec begin, end;
     size_t size;
-    long pairs;
+    long pairs, ns;
 
     if (argc != 5)
         return 2;
@@ -276,22 +296,20 @@ int main(int argc, char **argv)
     /* What the loop needs is there before it begins, freed blocks that wait for the device included. */
     for (int i = 0; i < HELD; i++)
         held[i] = take(sizes[i % SIZES]);
-    if (size) {
-        CUdeviceptr spare[300];
-
-        for (int i = 0; i < 300; i++)
-            spare[i] = take(size);
-        for (int i = 0; i < 300; i++)
-            give(spare[i]);
-    }
+    for (int i = 0; i < SIZES; i++)
+        provide(size ? size : sizes[i]);
     pairs_of(pairs / 2, size, 5);
-    cu.set_hook(on_call);
+    if (!getenv("TEST_HOT_TIMED"))
+        cu.set_hook(on_call);
     if (getenv("TEST_HOT_SECCOMP") && refuse_syscalls() != 0)
         return 77;
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
     atomic_store(&watching, true);
     counted(pairs, size, 9);
     atomic_store(&watching, false);
-    printf("pairs %ld mallocs %lu syscalls %d [%d] calls", pairs, atomic_load(&mallocs),
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    ns = (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
+    printf("ns %.1f pairs %ld mallocs %lu syscalls %d [%d] calls", (double)ns / (double)pairs, pairs, atomic_load(&mallocs),
             (int)syscalls, (int)last_syscall);
     for (int i = 0; i < NAMES && calls[i].name; i++)
         printf(" %s=%lu", calls[i].name, calls[i].count);

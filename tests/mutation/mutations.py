@@ -199,7 +199,6 @@ IN_SEEDS = {
     "thread-stream": ["plain"],
     "ptsz": ["threads"],
     "owner": ["late"],
-    "quick-stream": ["plain"],
     "contexts": ["plain", "late"],
     "plain-free": ["late"],
     "drain": ["old"],
