@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/census.h"
 
+#include "alloc/area.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -27,10 +29,11 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
 
 static uint64_t free_bytes(const struct heap *heap)
 {
-    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->idle.bytes + heap->recent_bytes;
+    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->crumbs.bytes + heap->idle.bytes
+            + heap->recent_bytes + heap->planned.bytes;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
-        bytes += at->fit.bytes;
+        bytes += at->fit.bytes + at->crumbs.bytes + at->planned.bytes;
     return bytes;
 }
 
@@ -55,6 +58,8 @@ static void add_counters(const struct pool *pool, struct pool_stats *to)
     to->trimmed_bytes = from->trimmed_bytes;
     to->ooms = from->ooms;
     to->remaps = from->remaps;
+    to->granules_moved = from->granules_moved;
+    memcpy(to->steps, from->steps, sizeof(to->steps));
     to->released_count = from->released_count;
     to->released_bytes = from->released_bytes;
     to->shadow_count = from->shadow_count;
@@ -62,6 +67,7 @@ static void add_counters(const struct pool *pool, struct pool_stats *to)
     to->small_count = from->small_count;
     to->small_bytes = from->small_bytes;
     to->fence_errors = from->fence_errors;
+    area_count(pool, &to->plan);
 }
 
 void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *ret)
@@ -338,18 +344,23 @@ static int check_recent(
 
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
-    uint32_t blocks = heap->small.count + heap->clean.count + heap->gaps.count
-            + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count;
+    uint32_t blocks = heap->small.count + heap->clean.count + heap->crumbs.count + heap->gaps.count
+            + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count
+            + heap->planned.count + heap->planned_gaps.count;
 
     if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
-                        || bestfit_check(&heap->gaps) != 0 || bestfit_check(&heap->hint_gaps) != 0
-                        || bestfit_check(&heap->idle) != 0 || bestfit_check(&heap->sealed) != 0,
+                        || bestfit_check(&heap->crumbs) != 0 || bestfit_check(&heap->gaps) != 0
+                        || bestfit_check(&heap->hint_gaps) != 0 || bestfit_check(&heap->idle) != 0
+                        || bestfit_check(&heap->sealed) != 0 || bestfit_check(&heap->planned) != 0
+                        || bestfit_check(&heap->planned_gaps) != 0,
                 "an index of free blocks is broken", ret_what))
         return -EINVAL;
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (broken(bestfit_check(&at->fit) != 0, "an index of a stream is broken", ret_what))
+        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->crumbs) != 0
+                            || bestfit_check(&at->planned) != 0,
+                    "an index of a stream is broken", ret_what))
             return -EINVAL;
-        blocks += at->fit.count;
+        blocks += heap_class_count(at);
     }
     if (broken(blocks != count->free_blocks, "free blocks are missing from their index", ret_what))
         return -EINVAL;

@@ -2,6 +2,8 @@
 #include "alloc/grow.h"
 
 #include "alloc/drive.h"
+#include "alloc/remap.h"
+#include "alloc/spot.h"
 #include "alloc/trim.h"
 
 /* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
@@ -60,7 +62,8 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
     return r;
 }
 
-int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
+/* The first range of a heap, or another one instead of segment `full`. */
+static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t full)
 {
     struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
     uint64_t granularity;
@@ -87,9 +90,9 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
     slot = hinted ? &heap->hint : &heap->arena;
     if (r == 0 && heap->dropped)
         r = -EAGAIN;
-    if (r == 0 && *slot == 0) {
+    if (r == 0 && *slot == full) {
         r = heap_add_segment(pool, heap, &like, &number);
-        *slot = number;
+        *slot = r == 0 ? number : full;
     }
     /* Without address ranges there is no mapped memory: the arena's part is taken by plain segments. */
     if (r != 0 && r != -ECANCELED && !hinted && heap->arena == 0)
@@ -100,6 +103,27 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
     if (number == 0 && like.raw_size != 0 && like.raw_base != 0)
         (void)drive_address_free(pool, like.raw_base, like.raw_size);
     return r;
+}
+
+int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
+{
+    return prepare(pool, heap, hinted, 0);
+}
+
+/* The addresses of the arena have no stretch that is long enough for the request. Another range helps if it could hold the
+ * request at all; the old one stays, and what becomes free there is used again. */
+static int add_range(struct pool *pool, const struct serve *serve)
+{
+    const struct segment *segment;
+    uint32_t full;
+    bool helps;
+
+    lock_take(&pool->lock);
+    full = serve->heap->arena;
+    segment = heap_segment(pool, full);
+    helps = full && serve->want.size + serve->want.align <= segment->size - segment->slot;
+    lock_drop(&pool->lock);
+    return helps ? prepare(pool, serve->heap, false, full) : -ENOSPC;
 }
 
 /* ── plain segments ── */
@@ -181,8 +205,29 @@ static int grow_plain(struct pool *pool, struct serve *serve)
 
 /* ── physical handles ── */
 
-/* A handle for a slot or a hinted block: from the shelf, else from the driver. */
-static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
+/* Where the handles for one request come from. */
+struct source {
+    struct remap remap;
+    uint64_t lack;        /* bytes of the request that have no storage yet */
+    uint64_t moved, made; /* handles */
+};
+
+static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
+{
+    int r = drive_handle_create(pool, heap->device->number, size, ret_handle);
+
+    if (r == 0) {
+        lock_take(&pool->lock);
+        heap_count_reserved(heap, (int64_t)size);
+        lock_drop(&pool->lock);
+    }
+    return r;
+}
+
+/* A handle for a slot or a hinted block: from the shelf, from under free blocks (if the source may move any), else from the
+ * driver; and if that has none, from under free blocks all the same. */
+static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struct source *source,
+        uint64_t *ret_handle)
 {
     uint64_t handle;
     int r;
@@ -196,13 +241,21 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, uint6
         *ret_handle = handle;
         return 0;
     }
-    r = drive_handle_create(pool, heap->device->number, size, ret_handle);
-    if (r == 0) {
-        lock_take(&pool->lock);
-        heap_count_reserved(heap, (int64_t)size);
-        lock_drop(&pool->lock);
+    if (remap_next(pool, &source->remap, ret_handle) == 0) {
+        source->moved++;
+        return 0;
     }
-    return r;
+    r = make_handle(pool, heap, size, ret_handle);
+    if (r == 0)
+        source->made++;
+    /* what stands by itself is of other sizes than slots */
+    if (r != DRIVER_OUT_OF_MEMORY || pool->opts.remap == POOL_REMAP_NEVER || !source->remap.heap)
+        return r;
+    source->remap.left = source->lack;
+    if (remap_next(pool, &source->remap, ret_handle) != 0)
+        return r;
+    source->moved++;
+    return 0;
 }
 
 static void put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
@@ -220,7 +273,7 @@ static void put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint
 
 /* Storage for the slots of a BUSY block; all or nothing. *ret_stuck: what was mapped could not be unmapped again. */
 static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
-        const struct bestfit_node *node, uint64_t each, bool *ret_stuck)
+        const struct bestfit_node *node, uint64_t each, struct source *source, bool *ret_stuck)
 {
     uint64_t done = 0;
     uint64_t handle;
@@ -228,7 +281,7 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
 
     *ret_stuck = false;
     for (; done < node->size; done += each) {
-        r = get_handle(pool, heap, each, &handle);
+        r = get_handle(pool, heap, each, source, &handle);
         if (r != 0)
             break;
         r = drive_map(pool, node->base + done, each, handle);
@@ -237,6 +290,7 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
             break;
         }
         handles[done / each] = handle;
+        source->lack -= each;
     }
     if (r == 0)
         r = drive_set_access(pool, heap, node->base, node->size, DRIVER_ACCESS_RW);
@@ -271,135 +325,162 @@ static void give_up(struct pool *pool, struct heap *heap, uint32_t index, bool i
 
 /* ── the arena ── */
 
-/* The free block at the top that growth can begin in, 0 = none. */
-static uint32_t free_tail(const struct pool *pool, const struct serve *serve) POOL_LOCKED
+/* Bytes of storage that a spot needs from elsewhere than the shelf. */
+static uint64_t spot_need(const struct serve *serve, const struct spot *spot, uint64_t slot)
 {
-    uint32_t index = heap_segment(pool, serve->heap->arena)->last;
-    const struct block *block = heap_block(pool, index);
+    return spot->missing - least(spot->missing, heap_shelved(serve->heap, slot) * slot);
+}
 
-    if (!index || block->state != BLOCK_FREE || (block->stream && block->stream != serve->stream))
+static uint64_t above(uint64_t bytes, uint64_t limit)
+{
+    return bytes > limit ? bytes - limit : 0;
+}
+
+/* How much of `need` is to come from under free blocks rather than from the driver. */
+static uint64_t moves_for(const struct pool *pool, const struct serve *serve, uint64_t need,
+        uint64_t slot) POOL_LOCKED
+{
+    uint64_t after = serve->heap->device->reserved + need;
+    uint64_t bytes;
+
+    if (pool->opts.remap == POOL_REMAP_NEVER)
         return 0;
-    return index;
+    if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
+        return need;
+    bytes = above(after, serve_budget(pool, serve));
+    if (pool->opts.cap)
+        bytes = most(bytes, above(after, pool->opts.cap));
+    return least(need, heap_round(bytes, slot));
 }
 
-/* Bytes that must be added behind `tail` (or at the top) so that the request fits; 0 = it fits as it is. */
-static uint64_t tail_need(
-        const struct pool *pool, const struct serve *serve, uint32_t tail) POOL_LOCKED
+/* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
+ * (0 = none) is given up, and what was not reached is a gap as before. */
+static void give_up_spot(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
+        uint32_t failed, bool is_stuck) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment(pool, serve->heap->arena);
-    devptr_t top = segment->base + segment->top;
-    devptr_t from = tail ? heap_block(pool, tail)->node.base : top;
-    devptr_t end = heap_round(from, serve->want.align) + serve->want.size;
+    uint32_t at = first;
 
-    return end > top ? heap_round(end - top, segment->slot) : 0;
-}
+    for (;;) {
+        const struct block *block = heap_block(pool, at);
+        uint32_t next = block->next;
+        bool is_last = at == last;
 
-static uint32_t fitting_gap(const struct pool *pool, const struct serve *serve) POOL_LOCKED
-{
-    uint64_t slot = heap_segment(pool, serve->heap->arena)->slot;
-
-    return bestfit_find(
-            &serve->heap->gaps, heap_round(serve->want.size, slot), most(serve->want.align, slot));
-}
-
-/* The free tail is large enough: another thread freed it since the look for a block, or the look passed over it for its
- * alignment. */
-static bool tail_fits(struct pool *pool, struct serve *serve) POOL_LOCKED
-{
-    uint32_t tail = free_tail(pool, serve);
-
-    if (!tail || tail_need(pool, serve, tail) > 0 || slab_prepare(&pool->blocks, 3) != 0)
-        return false;
-    heap_pull(pool, tail);
-    serve->how &= ~(uint32_t)OUTCOME_GROWN;
-    serve_hand_out(pool, serve, heap_carve(pool, tail, &serve->want));
-    return true;
-}
-
-/* The addresses for growth: a BUSY block to be mapped, and in *ret_tail the free block before it that it will be joined
- * to (BUSY too). */
-static uint32_t place_growth(struct pool *pool, struct serve *serve, uint32_t *ret_tail) POOL_LOCKED
-{
-    uint64_t slot = heap_segment(pool, serve->heap->arena)->slot;
-    uint32_t tail = free_tail(pool, serve);
-    uint32_t gap = tail ? 0 : fitting_gap(pool, serve);
-    uint32_t index;
-
-    *ret_tail = 0;
-    if (slab_prepare(&pool->blocks, 3) != 0)
-        return 0;
-    if (gap) {
-        uint64_t size = heap_round(serve->want.size, slot);
-        uint64_t skip;
-
-        heap_pull(pool, gap);
-        skip = -heap_block(pool, gap)->node.base & (serve->want.align - 1);
-        if (skip) {
-            index = heap_cut(pool, gap, skip);
-            heap_put_gap(pool, gap);
-            gap = index;
-        }
-        if (heap_block(pool, gap)->node.size > size)
-            heap_put_gap(pool, heap_cut(pool, gap, size));
-        return gap;
+        if (at == failed)
+            give_up(pool, heap, at, is_stuck);
+        else if (*spot_handles(pool, block))
+            spot_put_back(pool, at);
+        else
+            give_up(pool, heap, at, false);
+        if (is_last)
+            return;
+        at = next;
     }
-    index = heap_extend(pool, serve->heap->arena, tail_need(pool, serve, tail));
-    if (index && tail) {
-        heap_pull(pool, tail);
-        *ret_tail = tail;
+}
+
+/* Storage for the gaps of a spot. *ret_failed: the one that it did not come for. */
+static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
+        struct source *source, uint32_t *ret_failed, bool *ret_stuck)
+{
+    uint32_t at = first;
+    int r = 0;
+
+    for (;;) {
+        struct bestfit_node node;
+        uint64_t *handles;
+        uint64_t slot;
+        uint32_t next;
+
+        lock_take(&pool->lock);
+        node = heap_block(pool, at)->node;
+        next = heap_block(pool, at)->next;
+        handles = spot_handles(pool, heap_block(pool, at));
+        slot = heap_segment_of(pool, heap_block(pool, at))->slot;
+        lock_drop(&pool->lock);
+        if (!*handles)
+            r = map_slots(pool, heap, handles, &node, slot, source, ret_stuck);
+        if (r != 0)
+            *ret_failed = at;
+        if (r != 0 || at == last)
+            return r;
+        at = next;
     }
-    return index;
+}
+
+/* What served the request. */
+static enum pool_step step_of(
+        const struct pool *pool, const struct serve *serve, const struct source *source) POOL_LOCKED
+{
+    if (source->made && serve->heap->device->reserved > serve_budget(pool, serve))
+        return POOL_STEP_BEYOND;
+    return source->moved ? POOL_STEP_REMAP : POOL_STEP_GROW;
+}
+
+/* The end of growth: the spot is one block, and the request's piece of it handed out; or nothing has happened. */
+static int settle_spot(
+        struct pool *pool, struct serve *serve, uint32_t first, uint32_t last, int r) POOL_LOCKED
+{
+    struct heap *heap = serve->heap;
+
+    if (r == 0 && (heap_segment_of(pool, heap_block(pool, first))->dead || heap->leaving))
+        r = -EAGAIN; /* mapped, and given back with the heap */
+    else if (r == 0 && slab_prepare(&pool->blocks, 2) != 0)
+        r = -ENOMEM;
+    if (r == 0)
+        serve_hand_out(
+                pool, serve, heap_carve(pool, heap_join_run(pool, first, last), &serve->want));
+    return r;
+}
+
+/* Takes a spot. 0 and BUSY blocks in *ret_first .. *ret_last; NEXT if another thread freed what fits since the look for a
+ * block: *ret_first is the block then; -ENOSPC: no addresses; -ENOMEM. */
+static int take_spot(struct pool *pool, struct serve *serve, struct source *source,
+        uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED
+{
+    struct spot spot;
+    uint64_t slot;
+
+    if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
+        return -ENOSPC;
+    *ret_first = spot_take(pool, &spot, ret_last);
+    if (!*ret_first)
+        return -ENOMEM;
+    slot = heap_segment(pool, spot.segment)->slot;
+    source->lack = spot.missing;
+    source->remap.heap = serve->heap;
+    source->remap.left = moves_for(pool, serve, spot_need(serve, &spot, slot), slot);
+    return 0;
 }
 
 static int grow_arena(struct pool *pool, struct serve *serve)
 {
+    struct source source = {.lack = 0};
     struct heap *heap = serve->heap;
-    struct bestfit_node node;
-    uint64_t *handles;
-    uint64_t slot;
-    uint32_t tail, index;
-    bool is_stuck;
+    uint32_t failed = 0;
+    bool is_stuck = false;
+    uint32_t first, last;
     int r;
 
     lock_take(&pool->lock);
-    if (tail_fits(pool, serve)) {
-        lock_drop(&pool->lock);
-        return 0;
-    }
-    index = place_growth(pool, serve, &tail);
-    if (!index) {
-        lock_drop(&pool->lock);
-        return -ENOSPC;
-    }
-    node = heap_block(pool, index)->node;
-    slot = heap_segment(pool, heap->arena)->slot;
-    handles = &heap_segment(pool, heap->arena)
-                       ->handles[(node.base - heap_segment(pool, heap->arena)->base) / slot];
-    heap->busy++;
+    r = take_spot(pool, serve, &source, &first, &last);
+    if (r == 0)
+        heap->busy++;
     lock_drop(&pool->lock);
+    if (r != 0)
+        return r;
 
-    r = map_slots(pool, heap, handles, &node, slot, &is_stuck);
+    r = fill_spot(pool, heap, first, last, &source, &failed, &is_stuck);
+    remap_end(pool, &source.remap);
 
     lock_take(&pool->lock);
     heap->busy--;
-    if (r == 0 && (heap_segment_of(pool, heap_block(pool, index))->dead || heap->leaving))
-        r = -EAGAIN; /* mapped, and given back with the heap */
-    else if (r == 0 && slab_prepare(&pool->blocks, 2) != 0)
-        r = -ENOMEM;
-    if (r == 0) {
-        if (tail) {
-            heap_join(pool, tail);
-            index = tail;
-        }
-        serve_hand_out(pool, serve, heap_carve(pool, index, &serve->want));
-    } else {
-        if (tail)
-            (void)heap_put(pool, tail, heap_block(pool, tail)->stream, heap_block(pool, tail)->seq);
-        if (r == -EAGAIN || r == -ENOMEM)
-            (void)heap_put(pool, index, 0, 0);
-        else
-            give_up(pool, heap, index, is_stuck);
-    }
+    pool->counters.granules_moved += source.moved;
+    pool->counters.remaps += source.moved;
+    serve->step = step_of(pool, serve, &source);
+    if (!source.made)
+        serve->how &= ~(uint32_t)OUTCOME_GROWN;
+    r = settle_spot(pool, serve, first, last, r);
+    if (r != 0)
+        give_up_spot(pool, heap, first, last, failed, is_stuck);
     lock_drop(&pool->lock);
     return r;
 }
@@ -410,6 +491,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 {
     struct heap *heap = serve->heap;
     struct segment *segment;
+    struct source source = {.lack = serve->want.size};
     struct bestfit_node node;
     uint64_t *handle;
     uint32_t index;
@@ -437,7 +519,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     heap->busy++;
     lock_drop(&pool->lock);
 
-    r = map_slots(pool, heap, handle, &node, node.size, &is_stuck);
+    r = map_slots(pool, heap, handle, &node, node.size, &source, &is_stuck);
 
     lock_take(&pool->lock);
     heap->busy--;
@@ -461,48 +543,121 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
 {
     const struct heap *heap = serve->heap;
     uint64_t need = serve->want.size;
-    uint64_t each = serve->want.size;
+    struct spot spot;
 
     if (!serve->hinted && is_plain(serve))
         return plain_size(pool, serve);
-    if (!serve->hinted && heap->arena) {
-        each = heap_segment(pool, heap->arena)->slot;
-        need = free_tail(pool, serve) || !fitting_gap(pool, serve)
-                ? tail_need(pool, serve, free_tail(pool, serve))
-                : heap_round(need, each);
-    }
-    return need - least(need, heap_shelved(heap, each) * each);
+    if (serve->hinted || !heap->arena)
+        return need - least(need, heap_shelved(heap, need) * need);
+    if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
+        return need;
+    return spot_need(serve, &spot, heap_segment(pool, spot.segment)->slot);
+}
+
+uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
+{
+    const struct heap *heap = serve->heap;
+
+    if (serve->hinted || is_plain(serve) || !heap->arena)
+        return 0;
+    need = moves_for(pool, serve, need, heap_segment(pool, heap->arena)->slot);
+    return need ? remap_available(pool, serve->heap, need) : 0;
+}
+
+/* What a request asks of the device. */
+struct ask {
+    uint64_t need;     /* bytes to be held more */
+    uint64_t spared;   /* bytes of it that could come from under free blocks if they had to */
+    uint64_t reserved; /* now */
+    bool many;
+};
+
+/* `need`: bytes that are on no shelf. */
+static struct ask ask_for(struct pool *pool, struct serve *serve, uint64_t need) POOL_LOCKED
+{
+    uint64_t moves = grow_moves(pool, serve, need);
+    bool full = serve->full;
+    struct ask ask = {.need = need - moves, .reserved = serve->heap->device->reserved};
+
+    serve->full = true;
+    ask.spared = grow_moves(pool, serve, need) - moves;
+    serve->full = full;
+    ask.many = !serve->hinted && !is_plain(serve) && ask.need >= GUESS_LEAST;
+    return ask;
 }
 
 /* Growth that the program's options forbid, that would eat the reserve, or that cannot succeed: as if the device had said
  * so. */
-static int may_grow(struct pool *pool, const struct serve *serve)
+static int may_grow(struct pool *pool, struct serve *serve, const struct ask *ask)
 {
     uint64_t reserve = serve->last ? 0 : pool->opts.reserve;
     uint64_t total = 0;
     uint64_t available = 0;
-    uint64_t need, reserved;
-    bool many;
+
+    if (ask->need == 0)
+        return 0;
+    if (pool->opts.cap && ask->reserved + ask->need > pool->opts.cap)
+        return DRIVER_OUT_OF_MEMORY;
+    if ((!reserve && !ask->many)
+            || drive_memory(pool, serve->request->device, &total, &available) != 0
+            || available >= ask->need + reserve)
+        return 0;
+    serve->full = true; /* what is free moves before more is asked for */
+    if (available + ask->spared >= ask->need + reserve)
+        return 0;
+    /* Our own opinion as long as there is another attempt: the driver has not refused anything yet. */
+    return serve->last ? DRIVER_OUT_OF_MEMORY : -ENOSPC;
+}
+
+int grow_back(struct pool *pool, struct serve *serve, uint32_t index)
+{
+    struct heap *heap = serve->heap;
+    struct source source = {.lack = 0};
+    struct bestfit_node node;
+    uint64_t *handles;
+    uint64_t slot, need;
+    struct ask ask;
+    bool is_stuck = false;
+    int r;
 
     lock_take(&pool->lock);
-    need = grow_need(pool, serve);
-    reserved = serve->heap->device->reserved;
-    many = !serve->hinted && !is_plain(serve) && need >= GUESS_LEAST;
+    node = heap_block(pool, index)->node;
+    handles = spot_handles(pool, heap_block(pool, index));
+    slot = heap_segment_of(pool, heap_block(pool, index))->slot;
+    need = node.size - least(node.size, heap_shelved(heap, slot) * slot);
+    ask = ask_for(pool, serve, need);
     lock_drop(&pool->lock);
-    if (need == 0)
-        return 0;
-    if (pool->opts.cap && reserved + need > pool->opts.cap)
-        return DRIVER_OUT_OF_MEMORY;
-    /* Our own opinion as long as there is another attempt: the driver has not refused anything yet. */
-    if ((reserve || many) && drive_memory(pool, serve->request->device, &total, &available) == 0
-            && available < need + reserve)
-        return serve->last ? DRIVER_OUT_OF_MEMORY : -ENOSPC;
-    return 0;
+    r = may_grow(pool, serve, &ask);
+    if (r == 0) {
+        lock_take(&pool->lock);
+        pool->counters.grows++;
+        heap->grows++;
+        source.lack = node.size;
+        source.remap.heap = heap;
+        source.remap.left = moves_for(pool, serve, need, slot);
+        lock_drop(&pool->lock);
+        r = map_slots(pool, heap, handles, &node, slot, &source, &is_stuck);
+        remap_end(pool, &source.remap);
+    }
+    lock_take(&pool->lock);
+    pool->counters.granules_moved += source.moved;
+    pool->counters.remaps += source.moved;
+    if (r != 0)
+        give_up(pool, heap, index, is_stuck);
+    else if (heap_segment_of(pool, heap_block(pool, index))->dead)
+        heap_block(pool, index)->state = BLOCK_KEPT; /* mapped, and given back with the heap */
+    else
+        (void)heap_put(pool, index, 0, 0);
+    if (source.made)
+        serve->how |= OUTCOME_GROWN;
+    lock_drop(&pool->lock);
+    return r;
 }
 
 int grow_serve(struct pool *pool, struct serve *serve)
 {
     struct heap *heap = serve->heap;
+    struct ask ask;
     bool ready, plain;
     int r;
 
@@ -514,7 +669,10 @@ int grow_serve(struct pool *pool, struct serve *serve)
         if (r == -ECANCELED || r == -EAGAIN)
             return r;
     }
-    r = may_grow(pool, serve);
+    lock_take(&pool->lock);
+    ask = ask_for(pool, serve, grow_need(pool, serve));
+    lock_drop(&pool->lock);
+    r = may_grow(pool, serve, &ask);
     if (r != 0)
         return r;
     lock_take(&pool->lock);
@@ -532,5 +690,11 @@ int grow_serve(struct pool *pool, struct serve *serve)
     serve->how |= OUTCOME_GROWN;
     if (serve->hinted)
         return grow_hinted(pool, serve);
-    return plain ? grow_plain(pool, serve) : grow_arena(pool, serve);
+    if (plain)
+        return grow_plain(pool, serve);
+    r = grow_arena(pool, serve);
+    /* Holes in the addresses, none of them long enough: another range, beside the old one. */
+    if (r == -ENOSPC && add_range(pool, serve) == 0)
+        r = grow_arena(pool, serve);
+    return r;
 }

@@ -14,6 +14,9 @@
 /* How many bytes more would be held from the driver if the request were served by growth now. */
 uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
 
+/* How many of `need` bytes would come from under free blocks instead of from the driver (remap.h). */
+uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
+
 /* Grows the heap of the request and hands out the piece: 0, the driver's code, or -errno (-ENOTSUP: hinted, and there is
  * no VMM). */
 int grow_serve(struct pool *pool, struct serve *serve);
@@ -21,6 +24,11 @@ int grow_serve(struct pool *pool, struct serve *serve);
 /* Asks what a heap needs to know of its device before it can serve: granularity, address ranges. 0, the driver's code or
  * -errno. A mapped heap of a device without VMM becomes one of plain segments. */
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
+
+/* [driver] Storage for a BUSY block of whole slots in the area of a plan, from under free blocks outside where growth would
+ * pass the budget: it is free and clean then, or a gap again (or kept, if it is stuck). Whoever calls holds the heap.
+ * 0, the driver's code, or -errno. */
+int grow_back(struct pool *pool, struct serve *serve, uint32_t index);
 
 /* The size of a physical handle: of the arena's slots; and what sizes of hinted blocks are multiples of. */
 uint64_t grow_slot(const struct pool *pool, const struct heap *heap);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/heap.h"
 
+#include "alloc/area.h"
 #include "alloc/pin.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* From this size on a request to an arena looks for a fit only after recent blocks were joined with their neighbours. On real
+ * training steps that is worth 1.5 % of what is held; below it, nothing. */
+#define SETTLE_LEAST (UINT64_C(64) << 10)
 
 /* ── finding ── */
 
@@ -23,10 +28,13 @@ static struct heap *new_heap(
     heap->attrs.reuse_internal_dependencies = true;
     bestfit_init(&heap->small, &pool->blocks);
     bestfit_init(&heap->clean, &pool->blocks);
+    bestfit_init(&heap->crumbs, &pool->blocks);
     bestfit_init(&heap->gaps, &pool->blocks);
     bestfit_init(&heap->hint_gaps, &pool->blocks);
     bestfit_init(&heap->idle, &pool->blocks);
     bestfit_init(&heap->sealed, &pool->blocks);
+    bestfit_init(&heap->planned, &pool->blocks);
+    bestfit_init(&heap->planned_gaps, &pool->blocks);
     if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
         meta_put(heap, sizeof(*heap));
         return NULL;
@@ -62,6 +70,7 @@ void heap_retire(struct pool *pool, struct heap *heap)
         pool->last[heap->kind] = NULL;
     pool->last_class = NULL;
     heap->leaving = true;
+    area_leave(pool, heap);
     heap->next_leaving = pool->leaving;
     pool->leaving = heap;
 }
@@ -356,9 +365,20 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     at->heap = heap;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
+    bestfit_init(&at->planned, &pool->blocks);
+    bestfit_init(&at->crumbs, &pool->blocks);
     heap->streams = at;
     heap->stream_count++;
     return at;
+}
+
+/* No whole slot of an arena lies inside. */
+static bool is_crumb(const struct segment *segment, const struct block *block)
+{
+    devptr_t end = block->node.base + block->node.size;
+
+    return segment->kind == SEGMENT_ARENA
+            && (end & ~(segment->slot - 1)) <= heap_round(block->node.base, segment->slot);
 }
 
 /* The index that a FREE, GAP or IDLE block stands in. */
@@ -369,12 +389,21 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
 
     if (block->state == BLOCK_IDLE)
         return &heap->idle;
+    if (block->state == BLOCK_GAP && segment->planned)
+        return &heap->planned_gaps;
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
     if (segment->sealed)
         return &heap->sealed;
-    if (block->stream)
-        return &heap_class(heap, block->stream)->fit;
+    if (segment->planned)
+        return block->stream ? &heap_class(heap, block->stream)->planned : &heap->planned;
+    if (block->stream) {
+        struct heap_stream *class = heap_class(heap, block->stream);
+
+        return is_crumb(segment, block) ? &class->crumbs : &class->fit;
+    }
+    if (is_crumb(segment, block))
+        return &heap->crumbs;
     return segment->small ? &heap->small : &heap->clean;
 }
 
@@ -552,12 +581,35 @@ void heap_pull(struct pool *pool, uint32_t index)
     block->state = BLOCK_BUSY;
 }
 
+/* Does the high end of a block of an arena cost fewer whole slots than the low one? What begins and ends with part of a slot
+ * may be long enough at one end. */
+static bool is_high_better(const struct pool *pool, const struct block *block,
+        const struct heap_want *want) POOL_LOCKED
+{
+    const struct segment *segment = heap_segment_of(pool, block);
+    uint64_t mask = segment->slot - 1;
+    devptr_t end = block->node.base + block->node.size;
+    devptr_t from = (end - want->size) & ~(want->align - 1);
+    devptr_t lo = heap_round(block->node.base, segment->slot);
+    devptr_t hi = end & ~mask;
+    devptr_t low_rest, high_rest;
+
+    if (segment->kind != SEGMENT_ARENA || hi <= lo || from <= block->node.base)
+        return false;
+    low_rest = heap_round(heap_round(block->node.base, want->align) + want->size, segment->slot);
+    high_rest = from & ~mask;
+    return (high_rest > lo ? high_rest - lo : 0) > (hi > low_rest ? hi - low_rest : 0);
+}
+
 uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *want)
 {
     struct block *block = heap_block(pool, index);
     uint64_t skip = -block->node.base & (want->align - 1);
     uint32_t rest;
 
+    if (block->node.size > want->size && is_high_better(pool, block, want))
+        skip = ((block->node.base + block->node.size - want->size) & ~(want->align - 1))
+                - block->node.base;
     if (skip) {
         rest = heap_cut(pool, index, skip);
         (void)heap_put(pool, index, block->stream, block->seq);
@@ -591,6 +643,19 @@ static uint32_t find_whole(
     return 0;
 }
 
+/* The smaller of the best fits in two indices, the first of which need not be there. */
+static uint32_t find_smaller(const struct pool *pool, const struct bestfit *own,
+        const struct bestfit *clean, const struct heap_want *want) POOL_LOCKED
+{
+    uint32_t index = own ? bestfit_find(own, want->size, want->align) : 0;
+    uint32_t other = bestfit_find(clean, want->size, want->align);
+
+    if (!index
+            || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
+        return other;
+    return index;
+}
+
 static uint32_t find_free(
         const struct pool *pool, struct heap *heap, const struct heap_want *want) POOL_LOCKED
 {
@@ -598,16 +663,25 @@ static uint32_t find_free(
         return find_whole(pool, heap, want->size);
 
     const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
-    uint32_t index = class ? bestfit_find(&class->fit, want->size, want->align) : 0;
-    uint32_t other =
-            bestfit_find(want->small ? &heap->small : &heap->clean, want->size, want->align);
+    uint32_t index = 0;
 
-    if (!index
-            || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
-        index = other;
+    if (heap->arena && want->size < 2 * heap_segment(pool, heap->arena)->slot)
+        index = find_smaller(pool, class ? &class->crumbs : NULL, &heap->crumbs, want);
+    if (!index)
+        index = find_smaller(
+                pool, class ? &class->fit : NULL, want->small ? &heap->small : &heap->clean, want);
     if (index && want->most && heap_block(pool, index)->node.size > want->most)
         return 0;
     return index;
+}
+
+/* A free block in the area of a plan. */
+static uint32_t find_hole(const struct heap *heap, const struct heap_want *want)
+{
+    const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
+    uint32_t index = bestfit_find(&heap->planned, want->size, want->align);
+
+    return index || !class ? index : bestfit_find(&class->planned, want->size, want->align);
 }
 
 uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want *want)
@@ -625,11 +699,16 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
     }
     if (heap->large)
         heap_settle_large(pool, heap);
+    /* Unjoined neighbours would drive it to larger blocks, which an arena pays for in whole slots. */
+    if (heap->recent_count && heap->arena && want->size >= SETTLE_LEAST)
+        heap_settle(pool, heap);
     index = find_free(pool, heap, want);
     if (!index && heap->recent_count) {
         heap_settle(pool, heap);
         index = find_free(pool, heap, want);
     }
+    if (!index && want->holes)
+        index = find_hole(heap, want);
     if (!index)
         return 0;
     heap_pull(pool, index);
@@ -698,7 +777,8 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
 
-        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead)
+        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead
+                && (!segment->planned || want->holes))
             best_run_in(pool, segment, want, any, &best);
     }
     if (best.bytes == UINT64_MAX)
@@ -729,6 +809,31 @@ uint32_t heap_join_run(struct pool *pool, uint32_t first, uint32_t last)
     return first;
 }
 
+/* Of one index of a stream. */
+static uint32_t sweep(
+        struct pool *pool, const struct heap_stream *at, const struct bestfit *fit) POOL_LOCKED
+{
+    uint64_t passed = heap_stream_at(pool, at->stream)->line.passed;
+    uint32_t swept = 0;
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        const struct block *block = heap_block(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq > passed)
+            continue;
+        heap_pull(pool, index);
+        heap_block(pool, index)->last = (uint16_t)at->stream;
+        (void)heap_put(pool, index, 0, 0);
+        swept++;
+    }
+    return swept;
+}
+
 uint32_t heap_sweep(struct pool *pool, struct heap *heap)
 {
     uint32_t swept = 0;
@@ -736,25 +841,13 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap)
     heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         uint64_t passed = heap_stream_at(pool, at->stream)->line.passed;
-        uint64_t size = 0;
-        devptr_t base = 0;
-        uint32_t index;
 
         if (at->swept == passed)
             continue;
         at->swept = passed;
-        while ((index = bestfit_lower_bound(&at->fit, size, base)) != 0) {
-            const struct block *block = heap_block(pool, index);
-
-            size = block->node.size;
-            base = block->node.base + 1;
-            if (block->seq > passed)
-                continue;
-            heap_pull(pool, index);
-            heap_block(pool, index)->last = (uint16_t)at->stream;
-            (void)heap_put(pool, index, 0, 0);
-            swept++;
-        }
+        swept += sweep(pool, at, &at->fit);
+        swept += sweep(pool, at, &at->crumbs);
+        swept += sweep(pool, at, &at->planned);
     }
     return swept;
 }

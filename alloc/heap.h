@@ -10,6 +10,8 @@
  *                       └─► free blocks by (size, address), one struct bestfit per class of free block:
  *                             small, clean   may be handed to anybody
  *                             per stream     freed on that stream: its own at once, others' when the point has passed
+ *                             crumbs         of an arena, clean or of a stream: no whole slot lies inside. Taken first,
+ *                                            so that whole slots stay whole and can move (remap.h)
  *                             gaps           addresses of a mapped range that have no storage
  *                             idle           hinted blocks that were freed and still stand on their handle
  *
@@ -114,7 +116,8 @@ struct segment {
     struct starts starts;
     enum segment_kind kind;
     bool small;
-    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
+    bool sealed;  /* shown to another process: nobody gets a block of it any more (R24) */
+    bool planned; /* the area of a plan: its free blocks are kept apart (area.h) */
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
@@ -122,7 +125,7 @@ struct segment {
  * blocks of one size, in one of two slots by a hash of it, linked through node.left. They are FREE, flagged BLOCK_RECENT,
  * in no bestfit and joined with no neighbour. heap_settle puts them where they belong: before anything is called a miss,
  * and at the beginning of every walk over free blocks. */
-#define RECENT_SHIFT 7
+#define RECENT_SHIFT 6
 #define RECENT_SLOTS (1u << RECENT_SHIFT)
 #define RECENT_MAX   (UINT64_C(1) << 20) /* larger ones are where best fit sees them, but for one: */
 
@@ -141,6 +144,8 @@ struct heap_stream {
     uint64_t swept; /* up to this point blocks were made clean */
     uint32_t recent[RECENT_SLOTS];
     struct bestfit fit;
+    struct bestfit crumbs;
+    struct bestfit planned; /* those in the area of a plan */
 };
 
 /* Physical handles without a mapping, by size. */
@@ -197,8 +202,9 @@ struct heap {
     bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
     bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
     bool held;     /* counted in busy: its context dies, but work of it still runs */
-    struct bestfit small, clean, gaps, hint_gaps, idle;
+    struct bestfit small, clean, crumbs, gaps, hint_gaps, idle;
     struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
+    struct bestfit planned, planned_gaps; /* clean ones and gaps in the area of a plan */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
     uint32_t recent_count; /* in all of them, those of streams included */
     uint64_t recent_bytes;
@@ -238,7 +244,8 @@ struct counters {
     uint64_t allocs, frees, misses; /* of heaps that are gone; the others keep their own */
     uint64_t grows, bad_frees;
     uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
-    uint64_t trims, trimmed_bytes, ooms, remaps;
+    uint64_t trims, trimmed_bytes, ooms, remaps, granules_moved;
+    uint64_t steps[POOL_STEP_COUNT];
     uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
     uint64_t fence_errors;
 };
@@ -248,6 +255,7 @@ struct pool {
     /* fixed at creation */
     struct driver driver;
     struct pool_opts opts;
+    struct area *area; /* fixed before the first request; NULL = there is no plan */
     /* any thread */
     _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
     _Atomic uint64_t seq;
@@ -267,7 +275,7 @@ struct pool {
     struct lookup stream_of; /* by identity */
     struct stream *last_stream;
     struct heap_stream *last_class; /* of the short forms; NULL = none */
-    uint32_t streams_gone; /* gone and not yet forgotten */
+    uint32_t streams_gone;          /* gone and not yet forgotten */
     /* how many contexts have died: growth that was under way then is not kept */
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
@@ -316,6 +324,12 @@ static inline struct segment *heap_segment_of(const struct pool *pool, const str
 static inline uint64_t heap_round(uint64_t size, uint64_t unit)
 {
     return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Free blocks of a stream, in the area of a plan too. */
+static inline uint32_t heap_class_count(const struct heap_stream *class)
+{
+    return class->fit.count + class->crumbs.count + class->planned.count;
 }
 
 static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
@@ -526,7 +540,7 @@ static inline void heap_put_recent(
     const struct segment *segment = heap_segment_of(pool, block);
     struct heap *heap = segment->heap;
 
-    if (block->node.size > RECENT_MAX || segment->sealed) {
+    if (block->node.size > RECENT_MAX || segment->sealed || segment->planned) {
         (void)heap_put(pool, index, stream, point);
         return;
     }
@@ -565,6 +579,7 @@ struct heap_want {
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
     bool whole;      /* a segment of its own, all of it (R16) */
+    bool holes;      /* the area of a plan too, where nothing else fits */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 

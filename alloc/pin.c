@@ -84,7 +84,8 @@ bool pin_keep(struct pool *pool, uint32_t index)
 
     if (!pin)
         return false;
-    if (!pin->count[POOL_PIN_GRAPH] && !pin->count[POOL_PIN_SHOWN]) {
+    if ((!pin->count[POOL_PIN_GRAPH] && !pin->count[POOL_PIN_SHOWN])
+            || pool->opts.mutate & POOL_MUTATE_NO_PIN) {
         pin_forget(pool, index);
         return false;
     }

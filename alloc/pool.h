@@ -42,6 +42,11 @@ enum pool_mutation {
     /* two blocks of a stream, joined, keep the lesser point (R70) */
     POOL_MUTATE_LEAST_POINT = 1u << 3,
     POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
+    /* storage moves although the device may not be past it (R73) */
+    POOL_MUTATE_MOVE_EARLY = 1u << 5,
+    POOL_MUTATE_NO_PIN = 1u << 6, /* a freed block is free whatever relies on it (R80) */
+    /* a planned place is taken whatever stream it waits for (R70) */
+    POOL_MUTATE_PLAN_POINT = 1u << 7,
 };
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */
@@ -49,6 +54,28 @@ enum pool_trim {
     POOL_TRIM_AUTO, /* growth would pass the budget; mapped heaps also at the program's waits (R78) */
     POOL_TRIM_NEVER,
     POOL_TRIM_EAGER, /* all of them, whenever the program has waited for the device */
+};
+
+/* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
+enum pool_remap {
+    POOL_REMAP_LAZY,  /* growth would pass the budget */
+    POOL_REMAP_EAGER, /* growth would ask the driver for memory */
+    POOL_REMAP_NEVER, /* only what is held beside the arena is used again */
+    POOL_REMAP_COUNT,
+};
+
+/* The steps of the ladder that a request climbs when nothing fits at once, by what served it (serve.h). */
+enum pool_step {
+    POOL_STEP_POLL,   /* fences were asked, and then a block was there */
+    POOL_STEP_OWN,    /* free neighbours of the stream and clean ones, joined */
+    POOL_STEP_OTHER,  /* other streams' blocks, behind an inserted wait */
+    POOL_STEP_GROW,   /* growth within the budget */
+    POOL_STEP_REMAP,  /* storage of free slots was moved */
+    POOL_STEP_WAIT,   /* the host waited for the device */
+    POOL_STEP_BEYOND, /* growth beyond the budget, or after a trim */
+    POOL_STEP_HINTS,  /* on a full device, after storage that hints released had gone */
+    POOL_STEP_OOM,    /* nothing served it */
+    POOL_STEP_COUNT,
 };
 
 struct pool_opts {
@@ -63,6 +90,7 @@ struct pool_opts {
      * cutting large segments for it would keep them from being given back whole */
     uint64_t cut;
     enum pool_trim trim;
+    enum pool_remap remap;
     bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
     uint64_t small_chunk; /* smallest segment there */
@@ -97,6 +125,20 @@ void pool_free_all(struct pool *pool);
  * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
 int pool_set_hints(struct pool *pool, const struct hints *hints);
 
+/* A plan to be followed (tracker/planfile.h has its meaning and the file). */
+struct pool_plan {
+    int device;
+    enum entrance entrance;
+    bool all_streams;
+    uint64_t quantum, area;
+    const struct planned *block; /* stays the caller's and outlives the pool */
+    uint32_t count;
+};
+
+/* Before the first request, once. 0, -EEXIST, -ENOMEM, -EINVAL: blocks outside of the area, or the quantum is not the
+ * pool's; -EOPNOTSUPP: a plan of the sync entrance, which is of no use (area.h). */
+int pool_set_plan(struct pool *pool, const struct pool_plan *plan);
+
 /* ── allocation and free ── */
 
 struct pool_request {
@@ -106,6 +148,7 @@ struct pool_request {
      * 0 = as owner */
     uint64_t context;
     uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
+    uint64_t site;           /* as tag.site: for the plan that is followed */
     const struct plan *plan; /* what hint_plan said, NULL = nothing */
     enum entrance entrance;
     int device;
@@ -146,12 +189,15 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
  * The short forms of pool_alloc and pool_free, for callers that need not be told what happened and have no plan: a block of
  * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two entrances;
  * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
- * driver call, ever. 0, or false: nothing has happened, use the long form. Not in a pool that is frozen.
+ * driver call, ever. 0, or false: nothing has happened, use the long form. Not in a pool that is frozen or has a plan.
  */
 devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size);
 devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
 bool pool_free_quickly(struct pool *pool, devptr_t ptr);
 bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
+
+/* Whether requests follow a plan (area.h). Does not change after the first request. */
+bool pool_has_plan(const struct pool *pool);
 
 /*
  * The block at ptr is about to be shown to another process, which will see all of its segment: from here on no other block
@@ -366,6 +412,20 @@ int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_h
 int pool_set_heap_attrs(
         struct pool *pool, uint64_t owner, int device, const struct pool_heap_attrs *attrs);
 
+/* How a plan is followed (follow.h, area.h). */
+struct pool_plan_stats {
+    uint64_t steps;     /* of the plan: begun anew, or passed */
+    uint64_t matched;   /* requests that are a planned block: */
+    uint64_t placed;    /* - served at their place */
+    uint64_t fell_back; /* - their place was not free for them */
+    uint64_t unmatched; /* requests that the plan does not have */
+    uint64_t skipped;   /* planned blocks that were not asked for */
+    uint64_t resyncs;   /* a row of requests said anew where in the plan the program is */
+};
+
+/* All 0 without a plan. */
+void pool_plan_stats(struct pool *pool, struct pool_plan_stats *ret);
+
 /* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
 struct pool_stats {
     uint64_t live_count;
@@ -400,12 +460,15 @@ struct pool_stats {
     uint64_t host_waits;
     uint64_t timeouts;
     uint64_t trims, trimmed_bytes;
-    uint64_t ooms;                           /* given to the application */
-    uint64_t remaps;                         /* cached handles that were mapped again */
+    uint64_t ooms;           /* given to the application */
+    uint64_t remaps;         /* cached handles that were mapped again */
+    uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them */
+    uint64_t steps[POOL_STEP_COUNT]; /* requests that missed, by the step that served them */
     uint64_t released_count, released_bytes; /* storage that hints released, trap included */
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */
     uint64_t fence_errors;                   /* fence calls that failed or were refused */
+    struct pool_plan_stats plan;
 };
 
 /* All heaps (device -1) or those of one device. */

@@ -133,15 +133,15 @@ static __attribute__((noinline)) devptr_t take_another(struct pool *pool,
 
     if (!block)
         return serve_fit(pool, heap, class->stream, size);
-    pool->counters.cross_reuses += block->last && block->last != (uint16_t)class->stream;
+    pool->counters.cross_reuses += block->last && block->last != (uint16_t) class->stream;
     ptr = give_first(pool, heap, slot, block, size, BLOCK_STREAMED);
     heap_name_stream(pool, block, class->stream);
     return ptr;
 }
 
 /* A large one: the block that is held, if it is of the size and lies as it should. */
-static __attribute__((noinline)) devptr_t take_large(
-        struct pool *pool, const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+static __attribute__((noinline)) devptr_t take_large(struct pool *pool,
+        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
     struct block *block = heap_block(pool, heap->large);
@@ -295,4 +295,9 @@ bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t key)
 drop:
     lock_drop_leaf(&pool->lock);
     return done;
+}
+
+bool pool_has_plan(const struct pool *pool)
+{
+    return pool->area != NULL;
 }

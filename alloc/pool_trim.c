@@ -69,7 +69,7 @@ static bool is_waiting(struct pool *pool, const struct heap *heap)
     lock_take(&pool->lock);
     waiting = heap->tally.pending > 0;
     for (const struct heap_stream *at = heap->streams; at && !waiting; at = at->next)
-        waiting = at->fit.count > 0;
+        waiting = heap_class_count(at) > 0;
     lock_drop(&pool->lock);
     return waiting;
 }

@@ -68,19 +68,20 @@ static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
 }
 
 /* An ordinary one. */
-static inline void retire_quickly(struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
+static inline void retire_quickly(
+        struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
 {
     const struct segment *segment = heap_segment_of(pool, block);
     struct heap *heap = segment->heap;
 
     heap->tally.pending -= block->node.size;
-    if (block->node.size > RECENT_MAX || segment->sealed) {
+    if (block->node.size > RECENT_MAX || segment->sealed || segment->planned) {
         (void)heap_put(pool, index, 0, 0);
         return;
     }
     heap_name_stream(pool, block, 0);
-    heap_push_recent(pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block,
-            index, 0);
+    heap_push_recent(
+            pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
 }
 
 /* Takes the marks up to `number` off the line and retires what waited. Returns true when there may be more (the lock has
@@ -535,28 +536,36 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     return r;
 }
 
+static void lose_in_fit(
+        struct pool *pool, const struct bestfit *fit, const struct stream *stream) POOL_LOCKED
+{
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        struct block *block = heap_block(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq <= stream->line.recorded)
+            continue;
+        heap_pull(pool, index);
+        heap_name_stream(pool, block, 0);
+        heap_push_open(pool, index);
+    }
+}
+
 static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
     heap_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
-        uint64_t size = 0;
-        devptr_t base = 0;
-        uint32_t index;
-
         if (at->stream != stream->index)
             continue;
-        while ((index = bestfit_lower_bound(&at->fit, size, base)) != 0) {
-            struct block *block = heap_block(pool, index);
-
-            size = block->node.size;
-            base = block->node.base + 1;
-            if (block->seq <= stream->line.recorded)
-                continue;
-            heap_pull(pool, index);
-            heap_name_stream(pool, block, 0);
-            heap_push_open(pool, index);
-        }
+        lose_in_fit(pool, &at->fit, stream);
+        lose_in_fit(pool, &at->crumbs, stream);
+        lose_in_fit(pool, &at->planned, stream);
     }
 }
 
@@ -581,7 +590,7 @@ static uint32_t list_streams(
 
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
-        if (at->stream == but || at->fit.count == 0)
+        if (at->stream == but || heap_class_count(at) == 0)
             continue;
         heap_stream_at(pool, at->stream)->refs++;
         list[count++] = at->stream;
@@ -727,7 +736,7 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         return true;
     heap_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (at->fit.count)
+        if (heap_class_count(at))
             return false;
     }
     return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0;

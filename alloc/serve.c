@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/serve.h"
 
+#include "alloc/area.h"
 #include "alloc/drive.h"
 #include "alloc/grow.h"
 #include "alloc/pin.h"
@@ -191,23 +192,49 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
     return r;
 }
 
+/* What a plan keeps free, where the alternative is to pass the budget or where it keeps it for nobody. */
+static int hit_hole(struct pool *pool, struct serve *serve, bool over)
+{
+    int r;
+
+    if (!pool->area || serve->hinted || serve->request->entrance != ENTRANCE_STREAM)
+        return NEXT;
+    lock_take(&pool->lock);
+    serve->want.holes = over || area_is_idle(pool);
+    lock_drop(&pool->lock);
+    if (!serve->want.holes)
+        return NEXT;
+    r = hit(pool, serve);
+    if (r == NEXT)
+        r = hit_run(pool, serve);
+    return r;
+}
+
 /* ── the budget ── */
 
-/* By how much growth now would pass the budget; 0 = it would not. */
-static uint64_t excess(struct pool *pool, const struct serve *serve)
+uint64_t serve_budget(const struct pool *pool, const struct serve *serve)
 {
     const struct device *device = serve->heap->device;
-    uint64_t budget = pool->opts.budget;
-    uint64_t high, after;
+    uint64_t high = device->stored + serve->want.size + area_spare(pool, device);
+
+    if (pool->opts.budget)
+        return pool->opts.budget;
+    if (device->stored_high > high)
+        high = device->stored_high;
+    return high + high / 20 + GRANULE_SIZE;
+}
+
+/* By how much growth now would pass the budget; 0 = it would not. `spare`: what can move is taken off. */
+static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
+{
+    uint64_t need, after, budget;
 
     lock_take(&pool->lock);
-    if (!budget) {
-        high = device->stored + serve->want.size;
-        if (device->stored_high > high)
-            high = device->stored_high;
-        budget = high + high / 20 + GRANULE_SIZE;
-    }
-    after = device->reserved + grow_need(pool, serve);
+    budget = serve_budget(pool, serve);
+    need = grow_need(pool, serve);
+    if (spare)
+        need -= grow_moves(pool, serve, need);
+    after = serve->heap->device->reserved + need;
     lock_drop(&pool->lock);
     return after > budget ? after - budget : 0;
 }
@@ -221,6 +248,7 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
 
     if (!serve->request->may_wait || !serve->request->may_fence)
         return NEXT;
+    serve->step = POOL_STEP_WAIT;
     while (r == 0) {
         r = reclaim_wait(pool);
         if (r == -ENOENT && streams)
@@ -259,10 +287,30 @@ static void let_graphs_go(struct pool *pool, const struct serve *serve)
     lock_drop(&pool->lock);
 }
 
+/* What has become clean meanwhile moves, before it is given back to be asked for again. */
+static int move_and_grow(struct pool *pool, struct serve *serve)
+{
+    bool any;
+    int r;
+
+    lock_take(&pool->lock);
+    any = grow_moves(pool, serve, serve->want.size) > 0;
+    lock_drop(&pool->lock);
+    if (!any)
+        return NEXT;
+    r = grow_serve(pool, serve);
+    return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
-    int r = wait_and_hit(pool, serve);
+    int r;
 
+    serve->full = true;
+    r = hit_hole(pool, serve, true);
+
+    if (r == NEXT)
+        r = wait_and_hit(pool, serve);
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
         let_graphs_go(pool, serve);
         r = wait_and_hit(pool, serve);
@@ -274,6 +322,8 @@ static int serve_full(struct pool *pool, struct serve *serve)
         r = hit_other(pool, serve, true);
     if (r == NEXT && serve->request->may_fence) {
         r = clean_device(pool, serve);
+        if (r == NEXT)
+            r = move_and_grow(pool, serve);
         if (r == NEXT && trim_device(pool, serve->request->device, UINT64_MAX) > 0)
             serve->how |= OUTCOME_TRIMMED;
     }
@@ -303,7 +353,8 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    while (excess(pool, serve) > 0 && !reclaim_is_stalled(pool)) {
+    serve->step = POOL_STEP_WAIT;
+    while (excess(pool, serve, false) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
         r = reclaim_wait(pool);
@@ -319,7 +370,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 
 static int trim_to_budget(struct pool *pool, struct serve *serve)
 {
-    uint64_t over = excess(pool, serve);
+    uint64_t over = excess(pool, serve, false);
     int r;
 
     if (!over || !serve->request->may_fence)
@@ -329,11 +380,12 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
         return r;
     if (pool->opts.trim != POOL_TRIM_NEVER && trim_device(pool, serve->request->device, over) > 0)
         serve->how |= OUTCOME_TRIMMED;
-    if (!excess(pool, serve))
+    if (!excess(pool, serve, false))
         return NEXT;
     lock_take(&pool->lock);
     serve->heap->strict = true;
     lock_drop(&pool->lock);
+    serve->step = POOL_STEP_OWN;
     return hit_other(pool, serve, false);
 }
 
@@ -345,6 +397,7 @@ static int serve_sync(struct pool *pool, struct serve *serve)
         r = reclaim_poll(pool, true);
         if (r > 0)
             return r;
+        serve->step = POOL_STEP_POLL;
         r = hit(pool, serve);
     }
     if (r == NEXT)
@@ -545,68 +598,70 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Points of other streams that have passed make their blocks anybody's. */
+/* Points of other streams that have passed make their blocks anybody's; of the own one only what is to be moved needs it. */
 static int poll_streams(struct pool *pool, struct serve *serve)
 {
+    uint32_t but = pool->opts.remap == POOL_REMAP_EAGER ? 0 : serve->stream;
     struct heap *heap = serve->heap;
     bool others;
     int r;
 
     lock_take(&pool->lock);
-    others = heap->attrs.reuse_opportunistic && heap->stream_count > 0;
+    others = (heap->attrs.reuse_opportunistic || !but) && heap->stream_count > 0;
     lock_drop(&pool->lock);
     r = reclaim_poll(pool, true);
     if (r == 0 && others)
-        r = reclaim_points(pool, heap, serve->stream);
+        r = reclaim_points(pool, heap, but);
     return r;
 }
 
-/* Storage of free slots moves to where the request needs it: then growth holds nothing more. What can be moved must be
- * over on the device, the stream's own memory too. */
-static int move_storage(struct pool *pool, struct serve *serve)
+/* Above the budget: other streams' memory behind a wait, then what can be moved, then what other heaps hold for nothing.
+ * What can be moved must be over on the device, the stream's own memory too. */
+static int stay_in_budget(struct pool *pool, struct serve *serve)
 {
-    uint64_t need;
-    int r = reclaim_points(pool, serve->heap, 0);
+    uint64_t over;
+    int r;
 
+    over = excess(pool, serve, false);
+    serve->step = POOL_STEP_OWN;
+    r = hit_hole(pool, serve, over > 0);
+    if (r != NEXT || over == 0)
+        return r;
+    serve->step = POOL_STEP_OTHER;
+    r = hit_ordered(pool, serve);
+    if (r != NEXT)
+        return r;
+    r = reclaim_points(pool, serve->heap, 0);
     if (r > 0)
         return r;
+    serve->step = POOL_STEP_POLL;
     r = hit_run(pool, serve);
     if (r != NEXT)
         return r;
-    lock_take(&pool->lock);
-    need = grow_need(pool, serve);
-    lock_drop(&pool->lock);
-    (void)trim_harvest(pool, serve->heap, need);
+    over = excess(pool, serve, true);
+    if (over && trim_others(pool, serve->heap, over) > 0)
+        serve->how |= OUTCOME_TRIMMED;
     return NEXT;
 }
 
 static int serve_stream(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
-    uint64_t over;
 
     if (serve->request->may_fence) {
         r = poll_streams(pool, serve);
         if (r > 0)
             return r;
+        serve->step = POOL_STEP_POLL;
         r = hit(pool, serve);
     }
-    if (r == NEXT)
+    if (r == NEXT) {
+        serve->step = POOL_STEP_OWN;
         r = hit_run(pool, serve);
-    if (r != NEXT)
-        return r;
-    over = serve->request->may_fence ? excess(pool, serve) : 0;
-    if (over) {
-        r = hit_ordered(pool, serve);
-        if (r == NEXT)
-            r = move_storage(pool, serve);
-        if (r != NEXT)
-            return r;
-        over = excess(pool, serve);
     }
-    if (over && trim_device(pool, serve->request->device, over) > 0)
-        serve->how |= OUTCOME_TRIMMED;
-    return grow_or_full(pool, serve);
+    if (r == NEXT && serve->request->may_fence)
+        r = stay_in_budget(pool, serve);
+    return r == NEXT ? grow_or_full(pool, serve) : r;
 }
 
 /* ── one request ── */
@@ -656,6 +711,7 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     serve->stream = kind == HEAP_MAPPED ? heap_stream_index(pool, request->stream) : 0;
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
+    serve->released_before = pool->counters.released_count;
     return measure(pool, serve);
 }
 
@@ -681,6 +737,19 @@ devptr_t serve_fit(struct pool *pool, struct heap *heap, uint32_t stream, uint64
     return block->node.base;
 }
 
+int serve_begin(struct pool *pool, struct serve *serve)
+{
+    return begin(pool, serve, HEAP_MAPPED);
+}
+
+/* On a full device it is what hints have let go that made the room, if any did since the request began. */
+static enum pool_step step_of(const struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    if (serve->full && pool->counters.released_count != serve->released_before)
+        return POOL_STEP_HINTS;
+    return serve->step;
+}
+
 /* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */
 static int climb(struct pool *pool, struct serve *serve, bool streams)
 {
@@ -692,8 +761,12 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
         r = streams ? serve_stream(pool, serve) : serve_sync(pool, serve);
     lock_take(&pool->lock);
     serve->heap->busy--;
-    if (r == DRIVER_OUT_OF_MEMORY)
+    if (r == 0) {
+        pool->counters.steps[step_of(pool, serve)]++;
+    } else if (r == DRIVER_OUT_OF_MEMORY) {
+        pool->counters.steps[POOL_STEP_OOM]++;
         pool->counters.ooms++;
+    }
     lock_drop(&pool->lock);
     if (r == -ECANCELED)
         return -EAGAIN;
@@ -806,6 +879,8 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
 {
     bool served, due;
 
+    if (pool->area && area_serve(pool, request, ret))
+        return 0;
     lock_take(&pool->lock);
     served = serve_quickly(pool, request, ret);
     due = reclaim_is_due(pool);

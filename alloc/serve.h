@@ -22,15 +22,24 @@ struct serve {
     struct heap_want want;
     uint32_t stream; /* index of the request's stream */
     bool hinted;     /* a handle of its own */
+    bool full;       /* the device is: all that is free moves before more is asked for */
     bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;    /* enum outcome_how */
+    enum pool_step step; /* what has served it, if it is served now */
     uint64_t reserved_before;
-    uint32_t contexts_gone; /* as the request began */
+    uint64_t released_before; /* counters.released_count as the request began */
+    uint32_t contexts_gone;   /* as the request began */
     struct outcome *ret;
 };
 
 /* The whole ladder; see pool_alloc for the results. */
 int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret);
+
+/* Fills in what a request to a mapped heap wants. 0, or why it cannot be served. */
+int serve_begin(struct pool *pool, struct serve *serve) POOL_LOCKED;
+
+/* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget). */
+uint64_t serve_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
 
 /* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
 void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;

@@ -141,14 +141,14 @@ void trim_sealed(struct pool *pool, struct heap *heap)
         ;
 }
 
-/* The highest clean free block of the arena below *from that has whole slots: these are cut out, BUSY. */
-static uint32_t pick_slots(
-        struct pool *pool, struct heap *heap, devptr_t *from, uint64_t bytes) POOL_LOCKED
+/* The highest clean free block of an arena below *from that has whole slots: these are cut out, BUSY. */
+static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t *from,
+        uint64_t bytes) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment(pool, heap->arena);
+    const struct segment *segment = heap_segment(pool, number);
     uint32_t index;
 
-    if (!heap->arena || slab_prepare(&pool->blocks, 2) != 0)
+    if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
     heap_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
@@ -177,22 +177,34 @@ static uint32_t pick_slots(
     return 0;
 }
 
-uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
+/* The next arena of a heap's segments, or the area of a plan, `after` (0 = the first); 0 = none. They stay as long as the heap. */
+static uint32_t next_arena(
+        const struct pool *pool, const struct heap *heap, uint32_t after, bool planned) POOL_LOCKED
+{
+    uint32_t number = after ? heap_segment(pool, after)->next : heap->segments;
+
+    while (number
+            && (heap_segment(pool, number)->kind != SEGMENT_ARENA
+                    || heap_segment(pool, number)->planned != planned))
+        number = heap_segment(pool, number)->next;
+    return number;
+}
+
+/* Storage of free slots of one arena goes to the shelf. Returns the bytes. */
+static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, uint64_t bytes)
 {
     devptr_t from = UINT64_MAX;
     uint64_t moved = 0;
 
     while (moved < bytes) {
         struct bestfit_node node;
-        uint32_t number;
         uint64_t slot;
         uint32_t index;
         bool unmapped;
 
         lock_take(&pool->lock);
-        number = heap->arena;
-        slot = number ? heap_segment(pool, number)->slot : 0;
-        index = pick_slots(pool, heap, &from, bytes - moved);
+        slot = heap_segment(pool, number)->slot;
+        index = pick_slots(pool, heap, number, &from, bytes - moved);
         if (index) {
             node = heap_block(pool, index)->node;
             heap->busy++;
@@ -205,6 +217,23 @@ uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes)
         if (!unmapped)
             break;
         moved += node.size;
+    }
+    return moved;
+}
+
+static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes, bool planned)
+{
+    uint64_t moved = 0;
+    uint32_t number;
+
+    lock_take(&pool->lock);
+    number = next_arena(pool, heap, 0, planned);
+    lock_drop(&pool->lock);
+    while (number && moved < bytes) {
+        moved += harvest(pool, heap, number, bytes - moved);
+        lock_take(&pool->lock);
+        number = next_arena(pool, heap, number, planned);
+        lock_drop(&pool->lock);
     }
     return moved;
 }
@@ -274,7 +303,10 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && trim_harvest(pool, heap, slots_of(pool, heap, &goal)) != 0)
+    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal), false) != 0)
+        empty_shelves(pool, heap, &goal);
+    /* what a plan keeps comes last: its next step would ask for it again */
+    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal), true) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;
@@ -293,7 +325,8 @@ static struct heap *next_heap(struct pool *pool, int device, const struct heap *
     return heap;
 }
 
-uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
+/* `but`: a heap that is left alone, NULL = none. */
+static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *but, uint64_t bytes)
 {
     struct heap *heap;
     struct heap *before = NULL;
@@ -306,7 +339,8 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
         lock_drop(&pool->lock);
-        given += trim_heap(pool, heap, bytes - given, false);
+        if (heap != but)
+            given += trim_heap(pool, heap, bytes - given, false);
         lock_take(&pool->lock);
         heap->busy--;
         before = heap;
@@ -314,6 +348,16 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     }
     lock_drop(&pool->lock);
     return given;
+}
+
+uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
+{
+    return trim_heaps(pool, device, NULL, bytes);
+}
+
+uint64_t trim_others(struct pool *pool, const struct heap *heap, uint64_t bytes)
+{
+    return trim_heaps(pool, heap->device->number, heap, bytes);
 }
 
 /* `was_dead`: its context took the memory with it. */

@@ -20,9 +20,8 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 /* The same over all heaps of a device. */
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
 
-/* Moves up to `bytes` of storage from free slots of the arena to the shelf, where growth finds it: with that, growth is a
- * remap and holds nothing more from the driver. Returns the bytes moved. */
-uint64_t trim_harvest(struct pool *pool, struct heap *heap, uint64_t bytes);
+/* The same, without this heap, whose own storage is moved instead (remap.h). */
+uint64_t trim_others(struct pool *pool, const struct heap *heap, uint64_t bytes);
 
 /* Gives back a heap that no table names any more, live blocks or not, and forgets it. */
 void trim_whole_heap(struct pool *pool, struct heap *heap);

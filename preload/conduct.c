@@ -10,6 +10,7 @@
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
+#include "preload/planned.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
@@ -32,7 +33,8 @@ enum {
 static struct pool *pool;
 static struct sidecar sidecar;
 static bool meminfo_raw;
-static bool capped;       /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+static uint64_t texture_quantum; /* of the pool */
+static bool capped;              /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 unsigned conduct_sync_free;
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
@@ -95,12 +97,13 @@ static int start_pool(const struct config *config)
 {
     const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
     const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
+    const struct config_value *remap = config_key(config, CONFIG_POOL, "remap");
     const struct config_value *placement = config_key(config, CONFIG_POOL, "placement");
     const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
     struct pool_opts opts;
 
     pool_opts_init(&opts);
-    opts.quantum = texture_alignment();
+    opts.quantum = texture_quantum = texture_alignment();
     set_size(config, "chunk", &opts.chunk);
     set_size(config, "small-chunk", &opts.small_chunk);
     set_size(config, "cap", &opts.cap);
@@ -113,6 +116,8 @@ static int start_pool(const struct config *config)
                 timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
     if (trim && trim->set)
         opts.trim = (enum pool_trim)trim->number;
+    if (remap && remap->set)
+        opts.remap = (enum pool_remap)remap->number;
     opts.export_safe = placement && placement->set && placement->number == 1;
     opts.mapped_only =
             true; /* stream-ordered memory outlives the context that it was asked for in */
@@ -163,6 +168,7 @@ int conduct_start(void)
     conduct_sync_free = config_word(config, CONFIG_SYNC_FREE);
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
+    planned_start(config, pool, texture_quantum);
     sidecar_load(config, serves, &sidecar);
     if (!sidecar.hints)
         return 0;
@@ -334,6 +340,7 @@ static int ask_pool(const struct conduct_request *request, struct outcome *ret_o
             .owner = sync ? request->context.generation : request->mempool,
             .context = request->context.generation,
             .stream = sync ? 0 : request->stream.identity,
+            .site = request->tag.site,
             .plan = request->plan.rule >= 0 ? &request->plan : NULL,
             .entrance = request->entrance,
             .device = request->tag.device,
@@ -373,6 +380,7 @@ static void record_alloc(const struct conduct_request *request, const struct out
     tell_device(request->tag.device);
     told(capture_alloc(&info));
     tell_reserved(outcome);
+    told(planned_tell(pool));
     if (request->plan.rule >= 0)
         tell_hint(
                 outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
@@ -882,7 +890,7 @@ void conduct_context_gone(uint64_t generation)
 
 bool conduct_is_quiet(void)
 {
-    return !records && !sidecar.hints;
+    return !records && !sidecar.hints && !(pool && pool_has_plan(pool));
 }
 
 bool conduct_meminfo_raw(void)

@@ -147,7 +147,7 @@ void conduct_context_gone(uint64_t generation);
 /* Bytes held from the driver on a device, after something else than a request changed them. */
 void conduct_note_reserved(int device);
 
-/* Nothing is recorded and no hint is there: nobody but the pool has to hear of a request. Fixed by conduct_start, unless
+/* Nothing is recorded, and there is neither a hint nor a plan: nobody but the pool has to hear of a request. Fixed by conduct_start, unless
  * hints end. */
 bool conduct_is_quiet(void);
 

@@ -457,7 +457,7 @@ static void expect_end(void)
 
 atomic_uint stream_meetings[DEVICES_MAX];
 atomic_bool stream_own_used;
-static void (*meet)(uint64_t identity); /* fixed when life starts */
+static void (*meet)(uint64_t identity);     /* fixed when life starts */
 static CUstream only_blocking[DEVICES_MAX]; /* guarded by contexts_lock: the one that was counted */
 
 void stream_on_meeting(void (*on_meeting)(uint64_t identity))

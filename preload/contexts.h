@@ -130,7 +130,8 @@ struct stream {
  * before (a memory operation of cuStreamBatchMemOp is one such).
  */
 
-extern atomic_uint stream_meetings[DEVICES_MAX]; /* blocking streams that there may have been; 2 = two or more */
+extern atomic_uint stream_meetings
+        [DEVICES_MAX]; /* blocking streams that there may have been; 2 = two or more */
 
 static inline bool stream_meets(int device)
 {
@@ -179,11 +180,11 @@ struct context_memo {
     CUstream handle[STREAM_MEMOS];
     uint64_t identity[STREAM_MEMOS];
     int device_of[STREAM_MEMOS];
-    unsigned left;                           /* short allocations until the next long one */
-    int device;                              /* of the memory pool that was used last */
-    const void *caller[CALLER_MEMOS];        /* whoever calls from there is served */
-    CUmemoryPool mempool;                    /* NULL: the current one of the device */
-    uint64_t mempool_id;                     /* 0 = not known */
+    unsigned left;                    /* short allocations until the next long one */
+    int device;                       /* of the memory pool that was used last */
+    const void *caller[CALLER_MEMOS]; /* whoever calls from there is served */
+    CUmemoryPool mempool;             /* NULL: the current one of the device */
+    uint64_t mempool_id;              /* 0 = not known */
 };
 
 extern __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));

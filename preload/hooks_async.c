@@ -135,8 +135,7 @@ static __attribute__((noinline)) CUresult alloc_fully(
 
 CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 {
-    devptr_t ptr =
-            ret_ptr ? quick_alloc_on(size, NULL, stream, __builtin_return_address(0)) : 0;
+    devptr_t ptr = ret_ptr ? quick_alloc_on(size, NULL, stream, __builtin_return_address(0)) : 0;
 
     if (!ptr)
         return alloc_fully(ret_ptr, size, stream, __builtin_return_address(0));

@@ -140,8 +140,7 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 /* One that the program cannot use yet, so that what it may meet is seen to in time. */
 static void made(CUresult result, const CUstream *ret_stream, unsigned flags)
 {
-    if (result == CUDA_SUCCESS && ret_stream && !(flags & CU_STREAM_NON_BLOCKING)
-            && conduct_pool())
+    if (result == CUDA_SUCCESS && ret_stream && !(flags & CU_STREAM_NON_BLOCKING) && conduct_pool())
         stream_made(*ret_stream);
 }
 

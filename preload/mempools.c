@@ -184,7 +184,8 @@ int mempool_current(int device, struct mempool *ret_pool)
     r = ask_current(device, ret_pool);
     if (r == 0)
         atomic_store(&current_id[device], ret_pool->id);
-    if (atomic_load(&mempool_changes) != before) /* while the driver was asked: the next one asks again */
+    if (atomic_load(&mempool_changes)
+            != before) /* while the driver was asked: the next one asks again */
         atomic_store(&current_id[device], 0);
     return r;
 }

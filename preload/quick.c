@@ -4,7 +4,6 @@
 #include "preload/bypass.h"
 #include "preload/mempools.h"
 
-
 atomic_uint quick_closed = QUICK_ASLEEP;
 struct pool *quick_pool;
 

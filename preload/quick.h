@@ -10,7 +10,7 @@
  *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served
  *                                                         └─ 0, false: nothing has happened ─► life_enter ─► conduct_...
  *
- * It is open while kedge serves, nothing is recorded and no hint is there (quick_closed), no stream is being captured and no
+ * It is open while kedge serves, nothing is recorded, no hint and no plan is there (quick_closed), no stream is being captured and no
  * hint acts (guard_word), and the thread is neither inside kedge nor in a host function. What it knows of its caller, its
  * memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have come, and
  * once in QUICK_ROUNDS calls in any case.
@@ -40,7 +40,7 @@ enum {
 /* Why nobody may go the short way. */
 enum quick_reason {
     QUICK_ASLEEP = 1,   /* not started, or not serving */
-    QUICK_RECORDED = 2, /* a capture is written, or hints were read */
+    QUICK_RECORDED = 2, /* a capture is written, or hints or a plan were read */
     QUICK_ENDED = 4,    /* degraded, a forked child, a device that failed */
 };
 

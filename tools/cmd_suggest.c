@@ -2,17 +2,15 @@
 #include "tools/cmd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tools/compare.h"
 #include "tools/figures.h"
 #include "tools/mine.h"
+#include "tools/outfile.h"
 #include "tools/predict.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
@@ -173,34 +171,6 @@ static struct hintfile *make_file(struct suggestion *s)
     return file;
 }
 
-/* Written beside its place and moved there, so that a reader never sees half of it; 0644 whatever the umask. */
-static int write_file(const char *path, const char *text, size_t length)
-{
-    char *draft = vec_format("%s.%ld.new", path, (long)getpid());
-    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : 0;
-
-    for (size_t done = 0; r == 0 && done < length;) {
-        ssize_t n = write(fd, text + done, length - done);
-        if (n < 0 && errno != EINTR)
-            r = -errno;
-        else if (n > 0)
-            done += (size_t)n;
-    }
-    if (r == 0 && fchmod(fd, 0644) != 0)
-        r = -errno;
-    if (fd >= 0 && close(fd) != 0 && r == 0)
-        r = -errno;
-    if (r == 0 && rename(draft, path) != 0)
-        r = -errno;
-    if (r < 0 && fd >= 0)
-        (void)unlink(draft);
-    if (r < 0)
-        (void)fprintf(stderr, "kedge suggest: %s: %s\n", path, strerror(-r));
-    free(draft);
-    return r;
-}
-
 static int save(struct suggestion *s)
 {
     struct hintfile *file = make_file(s);
@@ -212,7 +182,7 @@ static int save(struct suggestion *s)
         (void)fprintf(
                 stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
     } else {
-        r = write_file(s->fields->output, text, length);
+        r = outfile_write("kedge suggest", s->fields->output, text, length);
         free(text);
     }
     hintfile_free(file);

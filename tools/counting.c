@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/counting.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tools/vec.h"
+
 #define COUNTING_GRANULE ((uint64_t)2 << 20)
 /* More than any device has. Not more than that: the pool reserves addresses of the host for its index in proportion, and
  * ThreadSanitizer leaves it little. */
@@ -14,35 +19,78 @@ static devptr_t take_range(struct counting *counting, uint64_t size, uint64_t al
     return at;
 }
 
+static void call(struct counting *counting, enum counting_kind kind)
+{
+    counting->calls[kind]++;
+}
+
+void counting_call(struct counting *counting)
+{
+    call(counting, COUNTING_OTHER);
+}
+
+uint64_t counting_calls(const struct counting *counting)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        sum += counting->calls[i];
+    return sum;
+}
+
+static uint32_t hold(struct counting *counting, uint64_t size)
+{
+    VEC_PUSH(counting->sizes, counting->size_count, counting->size_room) = size;
+    counting->reserved += size;
+    if (counting->reserved > counting->reserved_high)
+        counting->reserved_high = counting->reserved;
+    return (uint32_t)counting->size_count - 1;
+}
+
+static void let_go(struct counting *counting, uint64_t number)
+{
+    counting->reserved -= counting->sizes[number];
+    counting->sizes[number] = 0;
+}
+
 static int counting_mem_alloc(
         void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
 {
+    struct counting *counting = self;
+
     (void)context;
     (void)device;
-    *ret_ptr = take_range(self, size, COUNTING_GRANULE);
+    call(counting, COUNTING_SEGMENT);
+    *ret_ptr = take_range(counting, size, COUNTING_GRANULE);
+    *keytable_at(&counting->segments, (struct key){*ret_ptr, 0, 0}, 0) = hold(counting, size);
     return 0;
 }
 
 static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
 {
-    (void)self;
+    struct counting *counting = self;
+    const uint32_t *number = keytable_find(&counting->segments, (struct key){ptr, 0, 0});
+
     (void)context;
-    (void)ptr;
+    call(counting, COUNTING_SEGMENT);
+    if (!number)
+        return -EINVAL;
+    let_go(counting, *number);
     return 0;
 }
 
 static int counting_granularity(void *self, int device, uint64_t *ret_size)
 {
-    (void)self;
     (void)device;
+    call(self, COUNTING_OTHER);
     *ret_size = COUNTING_GRANULE;
     return 0;
 }
 
 static int counting_memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
 {
-    (void)self;
     (void)device;
+    call(self, COUNTING_OTHER);
     *ret_total = COUNTING_TOTAL;
     *ret_free = COUNTING_TOTAL;
     return 0;
@@ -52,62 +100,77 @@ static int counting_reserve(
         void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     (void)device;
+    call(self, COUNTING_OTHER);
     *ret_ptr = take_range(self, size, align ? align : COUNTING_GRANULE);
     return 0;
 }
 
 static int counting_range(void *self, devptr_t ptr, uint64_t size)
 {
-    (void)self;
     (void)ptr;
     (void)size;
+    call(self, COUNTING_OTHER);
     return 0;
 }
 
+/* Handle 0 would mean none. */
 static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
 {
-    struct counting *counting = self;
-
     (void)device;
-    (void)size;
-    *ret_handle = ++counting->next_handle;
+    call(self, COUNTING_HANDLE);
+    *ret_handle = (uint64_t)hold(self, size) + 1;
     return 0;
 }
 
 static int counting_release(void *self, uint64_t handle)
 {
-    (void)self;
-    (void)handle;
+    call(self, COUNTING_HANDLE);
+    let_go(self, handle - 1);
     return 0;
 }
 
 static int counting_map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
 {
-    (void)self;
     (void)ptr;
     (void)size;
     (void)handle;
+    call(self, COUNTING_MAPPING);
     return 0;
+}
+
+static int counting_unmap(void *self, devptr_t ptr, uint64_t size)
+{
+    return counting_map(self, ptr, size, 0);
 }
 
 static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int device,
         devptr_t ptr, uint64_t size, enum driver_access access)
 {
-    (void)self;
     (void)heap;
     (void)owner;
     (void)device;
     (void)ptr;
     (void)size;
     (void)access;
+    call(self, COUNTING_MAPPING);
     return 0;
+}
+
+/* A fence is the event at which it was recorded; 0 would mean none. */
+uint64_t counting_mark(const struct counting *counting)
+{
+    return counting->now + 1;
+}
+
+bool counting_has_passed(const struct counting *counting, uint64_t fence)
+{
+    return fence <= counting->caught_up || fence - 1 + counting->lag <= counting->now;
 }
 
 static int counting_fence(void *self, uint64_t *ret_fence)
 {
-    struct counting *counting = self;
-
-    *ret_fence = ++counting->next_handle;
+    call(self, COUNTING_EVENT);
+    *ret_fence = counting_mark(self);
     return 0;
 }
 
@@ -117,34 +180,49 @@ static int counting_stream_fence(void *self, uint64_t stream, uint64_t *ret_fenc
     return counting_fence(self, ret_fence);
 }
 
-static int counting_passed(void *self, uint64_t fence)
+static int counting_query(void *self, uint64_t fence)
 {
-    (void)self;
-    (void)fence;
-    return 0;
+    call(self, COUNTING_QUERY);
+    return counting_has_passed(self, fence) ? 0 : -EAGAIN;
 }
 
 static int counting_wait(void *self, uint64_t fence, uint32_t timeout_ms)
 {
+    struct counting *counting = self;
+
     (void)timeout_ms;
-    return counting_passed(self, fence);
+    call(counting, COUNTING_WAIT);
+    if (fence > counting->caught_up)
+        counting->caught_up = fence;
+    return 0;
 }
 
 static int counting_stream_wait(void *self, uint64_t stream, uint64_t fence)
 {
     (void)stream;
-    return counting_passed(self, fence);
+    (void)fence;
+    call(self, COUNTING_BEHIND);
+    return 0;
 }
 
 static void counting_put(void *self, uint64_t fence)
 {
-    (void)counting_passed(self, fence);
+    (void)fence;
+    (void)self;
 }
 
+/* Nobody else submits anything here. */
 static uint64_t counting_readers(void *self)
 {
     (void)self;
     return 1;
+}
+
+static int counting_readers_passed(void *self, uint64_t snapshot)
+{
+    (void)self;
+    (void)snapshot;
+    return 0;
 }
 
 struct driver counting_driver(struct counting *counting)
@@ -161,15 +239,27 @@ struct driver counting_driver(struct counting *counting)
             .handle_create = counting_create,
             .handle_release = counting_release,
             .map = counting_map,
-            .unmap = counting_range,
+            .unmap = counting_unmap,
             .set_access = counting_access,
             .fence_record = counting_fence,
             .stream_record = counting_stream_fence,
-            .fence_query = counting_passed,
+            .fence_query = counting_query,
             .fence_wait = counting_wait,
             .stream_wait_fence = counting_stream_wait,
             .fence_put = counting_put,
             .readers_snapshot = counting_readers,
-            .readers_passed = counting_passed,
+            .readers_passed = counting_readers_passed,
     };
+}
+
+void counting_done(struct counting *counting)
+{
+    keytable_done(&counting->segments);
+    free(counting->sizes);
+    *counting = (struct counting){.next = counting->next};
+}
+
+void counting_step(struct counting *counting)
+{
+    counting->now++;
 }

@@ -188,6 +188,27 @@ static void put_own(struct launch *launch, const struct launch_request *request)
         put(launch, "KEDGE_TRACE", request->trace);
 }
 
+/* The plan is a key among others; of two, the last one holds. */
+static int put_plan(struct launch *launch, const struct launch_request *request)
+{
+    const char *old = stated(launch, "KEDGE_POOL");
+    char *path, *value;
+
+    if (!request->plan)
+        return 0;
+    path = absolute(request->directory, request->plan);
+    if (strchr(path, ',')) {
+        say(launch, vec_format("%s: KEDGE_POOL cannot hold a plan whose path has a comma", path));
+        free(path);
+        return -EINVAL;
+    }
+    value = vec_format("%s%splan=%s", old ? old : "", old ? "," : "", path);
+    put(launch, "KEDGE_POOL", value);
+    free(value);
+    free(path);
+    return 0;
+}
+
 /* Adds a variable unless the user stated it; a line if what the user stated is another backend. */
 static void offer(struct launch *launch, const char *name, const char *value, bool speak)
 {
@@ -324,6 +345,8 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
 
     copy_words(&launch, request);
     int r = preload(&launch, request);
+    if (r == 0)
+        r = put_plan(&launch, request);
     if (r == 0) {
         put_own(&launch, request);
         framework_switches(&launch, request);

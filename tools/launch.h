@@ -46,8 +46,8 @@ struct launch_request {
     const char *library;     /* libkedge.so, absolute */
     const char *sim;         /* directory of the simulated device, absolute; NULL = the real one */
     const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
-    const char *capture, *hints, *hints_mode, *mode,
-            *trace; /* NULL = as the environment has them */
+    const char *capture, *hints, *hints_mode, *mode, *trace,
+            *plan; /* NULL = as the environment has them */
     enum launch_entrance entrance;
     bool may_be_framework; /* an interpreter or a script: say what the switches cost */
 };

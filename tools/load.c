@@ -106,6 +106,7 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0};
 
     (void)trace_add_alloc(tr->trace, &birth);
+    trace_set_stream(tr->trace, event->stream, birth.stream);
     tr->live += event->size;
 }
 
@@ -156,6 +157,7 @@ static void add_death(struct translation *tr, const struct read_event *event)
     }
     uint32_t block = trace_add_free(tr->trace, event->addr, thread_of(tr, event->thread));
 
+    trace_set_stream(tr->trace, event->stream, (event->flags & FORMAT_ALLOC_STREAM) != 0);
     if (block != TRACE_NONE)
         tr->live -= tr->trace->blocks[block].size;
 }
@@ -407,6 +409,7 @@ static void add_carried(struct translation *tr)
                         .instance = at->instance,
                         .path = at->path,
                         .nth = at->nth,
+                        .stream = at->stream,
                         .flags = at->flags,
                         .memclass = at->memclass,
                         .device = at->device});

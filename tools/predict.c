@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "alloc/hint.h"
-#include "alloc/pool.h"
-#include "tools/counting.h"
+#include "tools/playback.h"
 #include "tools/vec.h"
 
 static void make_tag(
@@ -129,19 +128,16 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
 /* A run being replayed through the pool. */
 struct replay {
     const struct trace *trace;
-    struct pool *pool;
     struct hints *hints;
-    devptr_t *places; /* per block, 0 = not from the pool */
+    struct playback playback;
 };
 
-/* All programs have one context and one stream here: which one does not change what is held. */
-#define REPLAY_OWNER  1
+/* One stream for all: the prediction is of a device that is never late. */
 #define REPLAY_STREAM 1
 
 static int replay_alloc(struct replay *replay, const struct trace_event *event)
 {
     const struct trace_block *block = &replay->trace->blocks[event->block];
-    struct outcome outcome;
     struct plan plan;
     struct tag tag;
 
@@ -149,38 +145,19 @@ static int replay_alloc(struct replay *replay, const struct trace_event *event)
         return 0;
     make_tag(replay->trace, block, &tag);
     hint_plan(replay->hints, &tag, &plan);
-    struct pool_request request = {
-            .size = block->size,
-            .owner = REPLAY_OWNER,
-            .context = REPLAY_OWNER,
+    struct playback_ask ask = {.size = block->size,
             .stream = block->stream ? REPLAY_STREAM : 0,
             .plan = &plan,
-            .entrance = block->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-            .device = block->device < 0 ? 0 : block->device,
-            .may_call = true,
-            .may_fence = true,
-            .may_wait = true,
-    };
-    int r = pool_alloc(replay->pool, &request, &outcome);
-    if (r != 0)
-        return r > 0 ? -ENOMEM : r;
-    replay->places[event->block] = outcome.ptr;
-    return 0;
+            .device = block->device};
+    return playback_take(&replay->playback, event->block, &ask);
 }
 
 static int replay_free(struct replay *replay, const struct trace_event *event)
 {
-    struct outcome outcome;
-
-    if (event->block == TRACE_NONE || replay->places[event->block] == 0)
+    if (event->block == TRACE_NONE)
         return 0;
     bool stream = replay->trace->blocks[event->block].stream;
-    struct pool_free_request request = {
-            .entrance = stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
-            .stream = stream ? REPLAY_STREAM : 0,
-            .may_fence = true,
-    };
-    return pool_free(replay->pool, replay->places[event->block], &request, &outcome);
+    return playback_give(&replay->playback, event->block, stream ? REPLAY_STREAM : 0);
 }
 
 static int replay_edge(struct replay *replay, const struct trace_event *event)
@@ -191,11 +168,11 @@ static int replay_edge(struct replay *replay, const struct trace_event *event)
     int r;
 
     do {
-        r = pool_edge(replay->pool, &edge, outcomes, 64, &count);
+        r = pool_edge(replay->playback.pool, &edge, outcomes, 64, &count);
     } while (r == 0 && count == 64);
     do {
         if (r == 0)
-            r = pool_poll(replay->pool, true, outcomes, 64, &count);
+            r = pool_poll(replay->playback.pool, true, outcomes, 64, &count);
     } while (r == 0 && count == 64);
     return r;
 }
@@ -220,11 +197,9 @@ int predict_reserved(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
 {
     struct replay replay = {.trace = trace};
-    struct counting counting;
-    struct driver driver = counting_driver(&counting);
     struct rule *live = vec_new(count, sizeof(*live));
+    struct counting counting;
     struct pool_opts opts;
-    struct pool_stats stats;
 
     for (size_t i = 0; i < count; i++) {
         live[i] = rules[i];
@@ -234,20 +209,13 @@ int predict_reserved(
     if (r < 0)
         goto free_rules;
     pool_opts_init(&opts);
-    r = pool_new(&driver, &opts, &replay.pool);
-    if (r < 0)
-        goto free_hints;
-    replay.places = vec_new(trace->block_count, sizeof(*replay.places));
-    r = pool_set_hints(replay.pool, replay.hints);
+    r = playback_open(&replay.playback, &counting, &opts, replay.hints, trace->block_count);
     if (r == 0)
         r = replay_all(&replay);
-    if (r == 0) {
-        pool_stats(replay.pool, -1, &stats);
-        *ret_bytes = stats.reserved_high;
-    }
-    pool_free_all(replay.pool);
-    free(replay.places);
-free_hints:
+    if (r == 0)
+        *ret_bytes = counting.reserved_high;
+    playback_close(&replay.playback);
+    counting_done(&counting);
     hint_free(replay.hints);
 free_rules:
     free(live);

@@ -8,7 +8,7 @@
  *     f,1,4096,0,1772688692032623
  *
  * An id names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
- * that makes no sense gives one message `file:line: what`.
+ * that makes no sense gives one message `file:line:column: what`.
  *
  * Knows nothing of CUDA. Threads: none. Memory: vec.h.
  */
@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tools/rowread.h"
+
 struct steps_block {
     uint64_t id, size;
     uint32_t stream; /* index in streams */
@@ -27,6 +29,7 @@ struct steps_block {
 
 struct steps_row {
     uint32_t block;
+    uint32_t stream; /* index in streams: where it was allocated or freed */
     bool is_free;
 };
 
@@ -38,7 +41,7 @@ struct steps {
     size_t row_room, block_room, stream_room;
     size_t alloc_count, free_count, before_count;
     uint64_t peak_bytes;
-    char error[256]; /* "file:line: what" */
+    char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
 };
 
 /* 0, or -errno with `error` filled: -EINVAL a bad line, else what reading said. steps_done in both cases. */

@@ -124,7 +124,12 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
 
     (*nth)++;
     block.born = add_event(trace,
-            (struct trace_event){TRACE_ALLOC, id, birth->anchor, birth->thread, birth->size});
+            (struct trace_event){.kind = TRACE_ALLOC,
+                    .block = id,
+                    .anchor = birth->anchor,
+                    .thread = birth->thread,
+                    .value = birth->size,
+                    .by_stream = birth->stream});
     VEC_PUSH(trace->blocks, trace->block_count, trace->block_room) = block;
     *keytable_at(&trace->index->live, (struct key){birth->address, 0, 0}, id) = id;
     return id;
@@ -139,14 +144,26 @@ uint32_t trace_find_live(const struct trace *trace, uint64_t address)
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
 {
     uint32_t id = trace_find_live(trace, address);
-    uint32_t at = add_event(trace, (struct trace_event){TRACE_FREE, id, 0, thread, 0});
+    uint32_t at = add_event(trace,
+            (struct trace_event){
+                    .kind = TRACE_FREE, .block = id, .anchor = 0, .thread = thread, .value = 0});
 
     if (id == TRACE_NONE)
         return id;
     trace->blocks[id].died = at;
     trace->events[at].value = trace->blocks[id].size;
+    /* until somebody knows better */
+    trace_set_stream(trace, trace->events[trace->blocks[id].born].stream, trace->blocks[id].stream);
     *keytable_at(&trace->index->live, (struct key){address, 0, 0}, id) = TRACE_NONE;
     return id;
+}
+
+void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream)
+{
+    struct trace_event *event = &trace->events[trace->event_count - 1];
+
+    event->stream = stream;
+    event->by_stream = by_stream;
 }
 
 static struct open_ranges *ranges_of(struct trace *trace, uint32_t thread)
@@ -193,7 +210,12 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
 {
     struct open_ranges *ranges = ranges_of(trace, thread);
     struct trace_anchor *a = &trace->anchors[anchor];
-    uint32_t at = add_event(trace, (struct trace_event){kind, TRACE_NONE, anchor, thread, 0});
+    uint32_t at = add_event(trace,
+            (struct trace_event){.kind = kind,
+                    .block = TRACE_NONE,
+                    .anchor = anchor,
+                    .thread = thread,
+                    .value = 0});
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
@@ -211,8 +233,12 @@ uint32_t trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode)
 {
     uint32_t id = trace_find_live(trace, address);
-    uint32_t at =
-            add_event(trace, (struct trace_event){TRACE_RELEASE, id, anchor, 0, (uint64_t)mode});
+    uint32_t at = add_event(trace,
+            (struct trace_event){.kind = TRACE_RELEASE,
+                    .block = id,
+                    .anchor = anchor,
+                    .thread = 0,
+                    .value = (uint64_t)mode});
 
     if (id == TRACE_NONE)
         return id;
@@ -230,12 +256,22 @@ uint32_t trace_add_release(
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes)
 {
-    (void)add_event(trace, (struct trace_event){TRACE_RESERVED, TRACE_NONE, 0, 0, bytes});
+    (void)add_event(trace,
+            (struct trace_event){.kind = TRACE_RESERVED,
+                    .block = TRACE_NONE,
+                    .anchor = 0,
+                    .thread = 0,
+                    .value = bytes});
 }
 
 void trace_add_other(struct trace *trace, uint32_t thread)
 {
-    (void)add_event(trace, (struct trace_event){TRACE_OTHER, TRACE_NONE, 0, thread, 0});
+    (void)add_event(trace,
+            (struct trace_event){.kind = TRACE_OTHER,
+                    .block = TRACE_NONE,
+                    .anchor = 0,
+                    .thread = thread,
+                    .value = 0});
 }
 
 bool trace_is_inside(const struct trace *trace, uint32_t anchor, uint32_t of)

@@ -44,6 +44,9 @@ struct trace_event {
     uint32_t anchor;
     uint32_t thread; /* small number, in order of appearance */
     uint64_t value;
+    /* ALLOC, FREE: the stream's identity as the capture says it, and whether it was the stream entrance */
+    uint64_t stream;
+    bool by_stream;
 };
 
 struct trace_frame {
@@ -124,6 +127,9 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth);
 
 /* The block that dies, TRACE_NONE if none was known at this address. */
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);
+
+/* The stream of the last event, an alloc or a free. */
+void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream);
 
 /* An anchor entered or left by `thread`; its parent is the innermost open range that its path continues. */
 void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread);

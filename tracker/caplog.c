@@ -17,7 +17,7 @@ struct chunk {
     struct format_chunk *base;
     uint64_t newest_seq; /* of its events; written by its owner */
     uint32_t events;
-    uint32_t next; /* in the list of sealed or of half-full chunks */
+    uint32_t next; /* in the list of sealed (full), or of half-full chunks (with room) */
 };
 
 static struct cappool pool;
@@ -214,8 +214,12 @@ void caplog_thread_exit(struct thread *thread)
             || thread->chunk_epoch != atomic_load_explicit(&epoch, memory_order_acquire))
         return;
     lock_take(&lock);
-    chunk_at(thread->chunk)->next = half_full;
-    half_full = thread->chunk;
+    if (chunk_at(thread->chunk)->events == FORMAT_CHUNK_RECORDS) {
+        seal_locked(thread->chunk);
+    } else {
+        chunk_at(thread->chunk)->next = half_full;
+        half_full = thread->chunk;
+    }
     lock_drop(&lock);
     thread->chunk = 0;
 }

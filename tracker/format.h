@@ -104,6 +104,13 @@ struct format_look {
     uint64_t native_live;    /* running figure behind native_bytes */
 };
 
+/* The plan that the pool follows, and how (alloc/pool.h, struct pool_plan_stats). */
+struct format_plan {
+    uint64_t blocks; /* 0 = there is none */
+    uint64_t area_bytes, live_bytes;
+    uint64_t steps, matched, placed, fell_back, unmatched, skipped, resyncs;
+};
+
 struct format_header {
     char magic[8];
     uint32_t version;
@@ -134,6 +141,7 @@ struct format_header {
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
+    struct format_plan plan; /* 0 in captures from before plans */
 };
 
 /* Flags of allocations (live slot, alloc and free events). */

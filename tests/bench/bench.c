@@ -324,8 +324,8 @@ static uint64_t reserved(void)
 
 /* ---- pairs ---- */
 
-static const uint64_t sizes[SIZES] = {512, 1024, 2048, 4096, 5000, 10000, 20000, 40000, 65536, 100000,
-        300000, 1 << 20, 3 << 20, 5 << 20, 8 << 20, 16 << 20};
+static const uint64_t sizes[SIZES] = {512, 1024, 2048, 4096, 5000, 10000, 20000, 40000, 65536,
+        100000, 300000, 1 << 20, 3 << 20, 5 << 20, 8 << 20, 16 << 20};
 
 struct worker {
     pthread_t thread;
@@ -421,7 +421,8 @@ static int pair(long live, const char *workload, long pairs, int threads)
         workers[i].kinds = strcmp(workload, "small") == 0 ? 12 : SIZES;
         workers[i].state = 7 + (uint64_t)i;
         for (int k = 0; k < HELD; k++)
-            workers[i].held[k] = take(workers[i].size ? workers[i].size : sizes[(unsigned)k % workers[i].kinds]);
+            workers[i].held[k] =
+                    take(workers[i].size ? workers[i].size : sizes[(unsigned)k % workers[i].kinds]);
         for (int k = 0; k < HELD && workers[i].size; k++)
             give(workers[i].held[k]);
     }
@@ -435,7 +436,8 @@ static int pair(long live, const char *workload, long pairs, int threads)
     }
     if (pool)
         pool_stats(pool, -1, &after);
-    printf("{\"policy\": \"%s\", \"live\": %ld, \"workload\": \"%s\", \"threads\": %d, \"ns\": %.1f, "
+    printf("{\"policy\": \"%s\", \"live\": %ld, \"workload\": \"%s\", \"threads\": %d, \"ns\": "
+           "%.1f, "
            "\"misses\": %llu, \"driver_calls\": %llu}\n",
             policy.name, live, workload, threads, best,
             (unsigned long long)(after.misses - before.misses),
@@ -544,8 +546,8 @@ static int replay(const char *path)
         each = (now() - begin) / (double)done;
         best = best == 0 || each < best ? each : best;
     }
-    printf("{\"policy\": \"%s\", \"ns\": %.1f, \"events\": %zu, \"e\": %.4f}\n", policy.name, best, done,
-            (double)peak / (double)reserved());
+    printf("{\"policy\": \"%s\", \"ns\": %.1f, \"events\": %zu, \"e\": %.4f}\n", policy.name, best,
+            done, (double)peak / (double)reserved());
     return 0;
 }
 

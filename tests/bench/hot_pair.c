@@ -11,7 +11,7 @@
  *           side    cuMemAllocAsync on a non-blocking stream
  *           ptsz    cuMemAllocAsync_ptsz: the thread's own default stream
  * WORKLOAD  a size in bytes: one block of it, again and again; or `small`: of 64 blocks one is chosen at random, freed, and
- *           a block of another size, up to 1 MiB, allocated in its place
+ *           a block of another size, below 64 KiB, allocated in its place
  * LIVE      blocks of mixed sizes that live all the while, with up to a thousand free ones between them
  *
  * With TEST_HOT_SECCOMP set, the kernel refuses and counts each system call of the loop; with TEST_HOT_TIMED, calls of the
@@ -245,7 +245,7 @@ static void fill(long live)
         give(holes[--count]);
 }
 
-static const size_t sizes[SIZES] = {512, 1024, 5000, 20000, 65536, 300000, 1 << 20};
+static const size_t sizes[SIZES] = {512, 1024, 2048, 5000, 10000, 20000, 40000};
 static CUdeviceptr held[HELD];
 
 __attribute__((noinline)) static void pairs_of(long pairs, size_t size, uint64_t state)
@@ -309,8 +309,8 @@ int main(int argc, char **argv)
     atomic_store(&watching, false);
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     ns = (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
-    printf("ns %.1f pairs %ld mallocs %lu syscalls %d [%d] calls", (double)ns / (double)pairs, pairs, atomic_load(&mallocs),
-            (int)syscalls, (int)last_syscall);
+    printf("ns %.1f pairs %ld mallocs %lu syscalls %d [%d] calls", (double)ns / (double)pairs,
+            pairs, atomic_load(&mallocs), (int)syscalls, (int)last_syscall);
     for (int i = 0; i < NAMES && calls[i].name; i++)
         printf(" %s=%lu", calls[i].name, calls[i].count);
     printf("\n");

@@ -41,7 +41,8 @@ static struct entry **slot_of(const struct hash *hash, uint64_t key)
 
 static void grow_hash(struct hash *hash)
 {
-    struct hash bigger = {must(calloc(hash->size * 2, sizeof(struct entry *))), hash->size * 2, hash->count};
+    struct hash bigger = {
+            must(calloc(hash->size * 2, sizeof(struct entry *))), hash->size * 2, hash->count};
 
     for (size_t i = 0; i < hash->size; i++) {
         struct entry *next;
@@ -290,7 +291,8 @@ static void map_insert(struct map_pool *pool, struct map_block *block)
     pool->random = pool->random * UINT64_C(6364136223846793005) + 1;
     *node = (struct node){.priority = pool->random >> 16, .block = block};
     while (*link && (*link)->priority > node->priority)
-        link = is_before((*link)->block, block->size, block->base) ? &(*link)->right : &(*link)->left;
+        link = is_before((*link)->block, block->size, block->base) ? &(*link)->right
+                                                                   : &(*link)->left;
     split_tree(*link, block->size, block->base, &node->left, &node->right);
     *link = node;
     block->is_free = true;
@@ -302,7 +304,8 @@ static void map_remove(struct map_pool *pool, struct map_block *block)
     struct node *node;
 
     while ((*link)->block != block)
-        link = is_before((*link)->block, block->size, block->base) ? &(*link)->right : &(*link)->left;
+        link = is_before((*link)->block, block->size, block->base) ? &(*link)->right
+                                                                   : &(*link)->left;
     node = *link;
     *link = join_trees(node->left, node->right);
     free(node);

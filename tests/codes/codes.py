@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The same programs without kedge and under it: they must see the same codes (R32).
 
-    codes.py WHAT MODE [SCALE]     WHAT: a row of RUNS; MODE: pool, track or off; SCALE: programs, default as in RUNS
+    codes.py WHAT MODE [SCALE]     WHAT: a row of RUNS; MODE: a row of MODES; SCALE: programs, default as in RUNS
 
 Runs `codes` twice and compares (compare.py). Prints what was exercised and which rules were made use of; a run in which
 hardly anything is called, refused or made to fail is a failure too.
@@ -36,12 +36,21 @@ RUNS = {
     "inside_tight": (["tight"], 2, [999, 2], 10000, 20),
 }
 
+# `moved`: the pool as it is under pressure all the time. Growth is always above the budget, so free blocks are waited for,
+# idle memory is given back, and storage of free blocks of a mapped heap moves whenever a request finds no room.
+MODES = {
+    "pool": {"KEDGE_MODE": "pool"},
+    "moved": {"KEDGE_MODE": "pool", "KEDGE_POOL": "remap=eager,budget=2M"},
+    "track": {"KEDGE_MODE": "track"},
+    "off": {"KEDGE_MODE": "off"},
+}
+
 
 def environment(mode):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("KEDGE_", "SIMCUDA_", "LD_PRELOAD"))}
     env["LD_LIBRARY_PATH"] = str(SIM)
     if mode:
-        env.update(LD_PRELOAD=str(BUILD / "libkedge.so"), KEDGE_MODE=mode, KEDGE_TRACE="off", KEDGE_LOG="error")
+        env.update(MODES[mode], LD_PRELOAD=str(BUILD / "libkedge.so"), KEDGE_TRACE="off", KEDGE_LOG="error")
     return env
 
 

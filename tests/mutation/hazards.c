@@ -7,6 +7,7 @@
  *     two_devices     a block of one device that the other device still reads is freed (R1)
  *     short_streams   streams that end with work queued, whose handles come back as other streams' (R5, R69)
  *     freed_capture   a block that a graph names is freed while the graph is captured (R12)
+ *     moved_graph     a block that a graph names is freed, and a larger one asked for (R80)
  *     graph_memory    memory that is allocated on a capturing stream belongs to the graph (R11, R82)
  *     fence_flight    captures begin while another thread is about to record a fence (R67)
  *     shown           a block is freed that another process was shown, and still looks at (R24)
@@ -281,6 +282,41 @@ static int freed_capture(void)
     return 0;
 }
 
+/* On a device alone the pool keeps what was freed, and a larger block does not fit there. */
+static int moved_graph(void)
+{
+    cudaStream_t stream = new_stream();
+    struct twin named, loose, keeper, end, later;
+    cudaGraphExec_t exec;
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+
+    CUDA_OK(cudaDeviceGetDefaultMemPool(&pool, 0));
+    CUDA_OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+    named = take(TRAINER_STREAM, HINTED_BYTES, stream);
+    keeper = take(TRAINER_STREAM, BYTES, stream);
+    loose = take(TRAINER_STREAM, HINTED_BYTES, stream);
+    end = take(TRAINER_STREAM, BYTES, stream);
+    begin_capture(stream);
+    trainer_fill(named.device, HINTED_BYTES, 1, stream);
+    exec = end_capture(stream);
+    twin_fill(&keeper, 2, stream);
+    give(TRAINER_STREAM, &loose, stream);
+    give(TRAINER_STREAM, &named, stream);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    later = take(TRAINER_STREAM, (uint64_t)3 * HINTED_BYTES, stream);
+    twin_fill(&later, 3, stream);
+    CUDA_OK(cudaGraphLaunch(exec, stream));
+    twin_sum(&sums, 0, &later, stream);
+    twin_sum(&sums, 0, &keeper, stream);
+    give(TRAINER_STREAM, &later, stream);
+    give(TRAINER_STREAM, &keeper, stream);
+    give(TRAINER_STREAM, &end, stream);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    CUDA_OK(cudaGraphExecDestroy(exec));
+    return 0;
+}
+
 static int graph_memory(void)
 {
     cudaStream_t stream = new_stream();
@@ -474,6 +510,7 @@ int main(int argc, char **argv)
             {"two_devices", two_devices},
             {"short_streams", short_streams},
             {"freed_capture", freed_capture},
+            {"moved_graph", moved_graph},
             {"graph_memory", graph_memory},
             {"fence_flight", fence_flight},
             {"shown", shown},

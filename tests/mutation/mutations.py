@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
 # pylint: disable=wrong-import-position
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-from oracle import ARRANGEMENTS, PROGRAM, hinted  # noqa: E402
+from oracle import ARRANGEMENTS, PROGRAM, beside  # noqa: E402
 from regresskit import BUILD, KEDGE, LIBRARY, SIM, SOT, SOURCE, check, fail, kedge_run, main, needs, run, same, tool  # noqa: E402
 
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
@@ -97,6 +97,8 @@ WORKLOADS = {
     "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | {"SIMCUDA_DEVICES": 2}),
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
+    "moved_graph": Workload([HAZARDS, "moved_graph"], ("captures", "graph_launches", "quarantined", "granules_moved"),
+                            {"KEDGE_POOL": "remap=eager"}),
     "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
     "shown": Workload([HAZARDS, "shown"], ("epochs", "reuses")),
     "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
@@ -116,7 +118,7 @@ class Seeds(Workload):
 
     def run(self, library, order, **more):
         arguments, environment, _ = ARRANGEMENTS[self.command]
-        changes = {"LD_LIBRARY_PATH": SIM} | environment | (hinted() if self.command == "hints" else {}) | more
+        changes = {"LD_LIBRARY_PATH": SIM} | environment | beside(self.command) | more
         return run(PROGRAM, *arguments, 1 + SEEDS * TRIES.index(order), SEEDS, rc=None, timeout=300, LD_PRELOAD=library,
                    KEDGE_TRACE="off", **changes)
 
@@ -173,6 +175,7 @@ MUTATIONS = {
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream entrance
     "quarantine": (ORACLE, ["freed_capture"]),
+    "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
@@ -203,7 +206,9 @@ IN_SEEDS = {
     "plain-free": ["late"],
     "drain": ["old"],
     "context-gone": ["plain"],
+    "move": ["eager", "moves"],
     "gate-fence": ["plain"],
+    "plan-point": ["plan"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.

@@ -9,8 +9,10 @@ A failing seed prints the command that repeats it.
 """
 import collections
 import concurrent.futures
+import itertools
 import os
 import pathlib
+import random
 import re
 import sys
 
@@ -39,11 +41,55 @@ def hinted():
     return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
 
 
+PLAN_AREA = 24 << 20
+PLAN_BLOCKS = 6000
+
+
+def plan_sizes(chance):
+    """Sizes as seedacts.c draws them, and its clusters: rows of one size, by which a program that is lost finds its place."""
+    while True:
+        what = chance.randrange(100)
+        if what < 30:
+            size, row = chance.choice((2 << 20, 3 << 20)), chance.choice((4, 7))
+            yield from [size] * row
+            yield size * (row - 1)
+        elif what < 50:
+            yield 512 * chance.randint(1, 16)
+        elif what < 72:
+            yield 16384 << chance.randrange(5)
+        elif what < 84:
+            yield 1048576 + 131072 * chance.randrange(6)
+        else:
+            yield chance.choice((2097152, 3538944, 2621440, 4194304, 5242880))
+
+
+def planned():
+    """A plan that a random program meets now and then: each block lives for a moment, so that all may share the same places. What
+    the program holds longer, or has not ordered, is in the way of the next wish."""
+    path = pathlib.Path("seeds.plan").absolute()
+    if not path.exists():
+        chance = random.Random(1)
+        sizes = [min(size, PLAN_AREA) for size in itertools.islice(plan_sizes(chance), PLAN_BLOCKS)]
+        lines = ["kedge-plan 1", "device 0", "entrance stream", "streams all", "quantum 512", f"area {PLAN_AREA}", "live 0", f"blocks {PLAN_BLOCKS}"]
+        lines += [f"{size} {512 * chance.randint(0, (PLAN_AREA - size) // 512)} {i + 1} 0" for i, size in enumerate(sizes)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        path.chmod(0o644)
+    return {"KEDGE_POOL": f"plan={path}"}
+
+
+def beside(arrangement):
+    """Settings that name a file."""
+    return {"hints": hinted, "plan": planned}.get(arrangement, dict)()
+
+
 # name -> (arguments, environment, whether CUDA alone allows it)
 ARRANGEMENTS = {
     "plain": ((), NO_BARRIER, True),
     "tight": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,chunk=4M"}, True),
+    "moves": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,trim=never"}, True),
+    "eager": ((), NO_BARRIER | {"KEDGE_POOL": "remap=eager,trim=never"}, True),
     "hints": (("--anchors",), NO_BARRIER, True),
+    "plan": ((), NO_BARRIER, True),
     "threads": (("--free-running",), NO_BARRIER, True),
     "late": (("--late",), NO_BARRIER, False),
     "barrier": ((), {}, True),
@@ -58,7 +104,7 @@ FLOORS = ("sync_allocs stream_allocs pool_allocs mapped_allocs legacy_uses block
           "reuses cross_stream_reuses host_functions event_records stream_waits synchronizes captures graph_launches").split()
 KEDGE_FLOORS = "callback_frees full_devices context_records unmaps remaps".split()
 # What happened inside the pool: counted by the mutant with nothing switched off, which is the same library.
-POOL_FLOORS = "hits epochs points pool_cross_reuses merges inserted_waits host_waits released quarantined".split()
+POOL_FLOORS = "hits epochs points pool_cross_reuses merges inserted_waits host_waits released quarantined granules_moved".split()
 
 
 def count(text):
@@ -74,10 +120,8 @@ def piece(arrangement, first, number, library):
     """Some seeds in one process: their figures, or None."""
     arguments, environment, _ = ARRANGEMENTS[arrangement]
     changes = {"LD_LIBRARY_PATH": SIM, **environment}
-    if arrangement == "hints" and library:
-        changes |= hinted()
     if library:
-        changes |= {"LD_PRELOAD": library, "KEDGE_TRACE": "off"}
+        changes |= beside(arrangement) | {"LD_PRELOAD": library, "KEDGE_TRACE": "off"}
     figures = None
     if library == MUTANT:
         figures = pathlib.Path(f"figures.{arrangement}.{first}").absolute()
@@ -100,7 +144,8 @@ def seeds(jobs):
               for at in range(first, first + number, CHUNK)]
     total = collections.Counter()
     needs(PROGRAM)
-    hinted()
+    for name in ARRANGEMENTS:
+        beside(name) # written before the threads that read them
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as workers:
         for found in workers.map(lambda job: piece(*job), pieces):
             total += found or {}
@@ -116,7 +161,7 @@ def floors(total, names):
 
 
 def natively(number):
-    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "barrier", "old")]
+    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "plan", "barrier", "old")]
     floors(seeds([(name, 1 + i * number, number // len(legal) + 1, None) for i, name in enumerate(legal)]), FLOORS)
 
 
@@ -153,6 +198,12 @@ def r03_r68_below_driver_12_5_an_epoch_is_a_drain():
 
 def r56_hints_keep_tenants_apart():
     floors(seeds([("hints", 500, 40, MUTANT)]), ["anchors", "mapped_allocs", "pool.released", "pool.hits", "unmaps"])
+
+
+def r70_a_plan_keeps_tenants_apart():
+    total = seeds([("plan", 900, 60, MUTANT)])
+    floors(total, ["pool.plan_placed", "pool.plan_fell_back", "pool.plan_resyncs", "cross_stream_reuses", "remaps", "unmaps"])
+    check(total["pool.plan_placed"] >= 100, f"only {total['pool.plan_placed']} blocks were placed as planned")
 
 
 def r09_r64_what_cuda_leaves_open_is_fenced():
@@ -206,5 +257,5 @@ if __name__ == "__main__":
         sys.exit(os.EX_OK)
     main(r91_seeds_are_legal_natively, r91_ten_thousand_seeds_are_legal_natively, r01_r92_two_hundred_seeds,
          r01_r92_ten_thousand_seeds, r03_r68_below_driver_12_5_an_epoch_is_a_drain, r56_hints_keep_tenants_apart,
-         r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
+         r70_a_plan_keeps_tenants_apart, r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
          r93_results_are_equal_under_fifty_orders_of_late_streams)

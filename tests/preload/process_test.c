@@ -382,7 +382,7 @@ TEST(a_thread_that_is_cancelled_inside_a_call_ends_after_it)
 
 static __thread CUdeviceptr own_sync, own_async;
 static __thread CUstream own_stream;
-static atomic_int cleaned, cleanup_failures;
+static atomic_int churning, cleaned, cleanup_failures;
 
 static void free_own(void *data)
 {
@@ -399,8 +399,9 @@ static void *churn_until_cancelled(void *data)
     (void)data;
     if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS
             || cu->cuStreamCreate(&own_stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-        return NULL;
+        atomic_fetch_add(&cleanup_failures, 1);
     pthread_cleanup_push(free_own, NULL);
+    atomic_fetch_add(&churning, 1);
     for (;;) {
         if (cu->cuMemAlloc_v2(&own_sync, 64 << 10) != CUDA_SUCCESS)
             own_sync = 0;
@@ -430,8 +431,12 @@ TEST(cancelled_threads_leave_nothing_behind)
     for (int i = 0; i < CANCELLED; i += AT_ONCE) {
         pthread_t threads[AT_ONCE];
 
+        atomic_store(&churning, 0);
         for (int t = 0; t < AT_ONCE; t++)
             REQUIRE(pthread_create(&threads[t], NULL, churn_until_cancelled, NULL) == 0);
+        /* Every other time all are at work; else some may end before they have begun. */
+        while (i / AT_ONCE % 2 && atomic_load(&churning) < AT_ONCE)
+            sched_yield();
         pause.tv_nsec = 200000L * (i % 7);
         (void)nanosleep(&pause, NULL);
         for (int t = 0; t < AT_ONCE; t++)

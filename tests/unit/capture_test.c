@@ -69,11 +69,20 @@ TEST(what_was_written_is_read)
     CHECK_EQ(capture_hints("hints.yaml", 0xabcdef, HINT_LIVE, 1), 0);
     struct rule rule = {.id = "first", .action = ACTION_RELEASE, .mode = HINT_LIVE, .line = 9};
     CHECK_EQ(capture_rule(0, &rule), 0);
+    struct format_plan plan = {.blocks = 9, .area_bytes = 8192, .live_bytes = 4096, .matched = 5};
+    CHECK_EQ(capture_plan(&plan), 0);
+    plan.matched = 7;
+    plan.resyncs = 2;
+    CHECK_EQ(capture_plan(&plan), 0);
     capture_state(FORMAT_STATE_CLEAN, 0);
 
     capture = track_read(file);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->state, FORMAT_STATE_CLEAN);
+    CHECK_EQ(capture->plan.blocks, 9);
+    CHECK_EQ(capture->plan.area_bytes, 8192);
+    CHECK_EQ(capture->plan.matched, 7);
+    CHECK_EQ(capture->plan.resyncs, 2);
     CHECK_EQ(capture->pid, (uint32_t)getpid());
     CHECK_EQ(capture->bad_records, 0);
     CHECK_EQ(capture->has_all_events, true);
@@ -756,6 +765,39 @@ TEST(short_lived_threads_share_chunks)
     CHECK_EQ(capture->event_count, 600);
     CHECK_EQ(capture->thread_count, 600);
     CHECK_LE(capture->file_bytes, 1u << 20);
+    read_close(capture);
+}
+
+static void *chunkful_of_events(void *argument)
+{
+    uint64_t seq = (uint64_t)(size_t)argument * FORMAT_CHUNK_RECORDS;
+
+    for (uint64_t i = 1; i <= FORMAT_CHUNK_RECORDS; i++)
+        (void)track_alloc((devptr_t)(seq + i) << 12, 1, seq + i);
+    return NULL;
+}
+
+/* What such a thread leaves is full, not half-full: the next one must not write behind its end. */
+TEST(a_thread_that_ends_with_a_full_chunk_hands_none_on)
+{
+    enum {
+        THREADS = 6,
+    };
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+
+    track_path(file, track_scratch(), "fullchunk.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_t thread;
+
+        REQUIRE_EQ(pthread_create(&thread, NULL, chunkful_of_events, (void *)i), 0);
+        (void)pthread_join(thread, NULL);
+    }
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->event_count, THREADS * FORMAT_CHUNK_RECORDS);
+    CHECK_EQ(capture->lost.events_dropped, 0);
     read_close(capture);
 }
 

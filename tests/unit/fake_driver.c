@@ -183,6 +183,8 @@ static int address_reserve(void *self, int device, uint64_t size, uint64_t align
         misuse(fake, "address_reserve of an odd size");
     if (r == 0 && fake->no_vmm)
         r = DRIVER_NOT_SUPPORTED;
+    if (r == 0 && fake->range_max && size > fake->range_max)
+        r = DRIVER_OUT_OF_MEMORY;
     if (r != 0)
         return leave(fake, r);
     *ret_ptr = new_address(fake, size, align);

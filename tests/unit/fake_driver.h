@@ -72,6 +72,7 @@ struct fake_driver {
     int fail_code;         /* with this */
     const char *fail_name; /* only calls of this name count; NULL = all */
     bool no_vmm;
+    uint64_t range_max; /* the largest range that can be reserved, 0 = any */
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
     bool hangs;       /* the device makes no progress by itself: waits time out */
     int query_result; /* what fence_query says if not 0 */

@@ -282,3 +282,80 @@ TEST(no_memory_of_ours_is_survived)
         CHECK_GT(calls, 60);
     }
 }
+
+/* A plan, followed, trimmed, followed again on another stream, and left with its pool. */
+static void plan_scenario(struct bench *b)
+{
+    static const struct planned step[] = {{2 * MiB, 0, 0, 2}, {3 * MiB, 2 * MiB, 0, 3},
+            {1 * MiB, 512 * KiB, 0, 3}, {4 * MiB, 1 * MiB, 0, 4}};
+    static const struct pool_plan plan = {.entrance = ENTRANCE_STREAM,
+            .quantum = 512,
+            .area = 6 * MiB,
+            .block = step,
+            .count = 4};
+    int r = pool_set_plan(b->pool, &plan);
+
+    CHECK(r == 0 || (r == -ENOMEM && memory_fired));
+    for (uint64_t pass = 0; pass < 6; pass++) {
+        uint64_t bytes;
+        devptr_t at[5];
+
+        for (int i = 0; i < 4; i++) {
+            at[i] = ask(b, step[i].size, 1 + pass / 4);
+            if (i == 1)
+                give(b, &at[0], 1 + pass / 4);
+        }
+        at[0] = ask(b, 20 * KiB, 2);
+        for (int i = 0; i < 4; i++)
+            give(b, &at[i], i == 3 ? 3 : 1 + pass / 4);
+        if (pass == 2)
+            (void)pool_trim(b->pool, HEAP_MAPPED, BENCH_POOL, 2 * MiB, &bytes);
+        BENCH_CHECK(b);
+    }
+    (void)pool_heap_gone(b->pool, BENCH_POOL);
+    BENCH_CHECK(b);
+}
+
+TEST(no_memory_of_ours_is_survived_with_a_plan)
+{
+    int calls = 0;
+
+    FAIL_NTH(n, fired)
+    {
+        struct bench *b = start(60 * MiB, HINT_SHADOW);
+
+        memory_fired = false;
+        memory_fail_at = n;
+        plan_scenario(b);
+        fired = memory_fired;
+        memory_fail_at = 0;
+        bench_end(b);
+        calls = n;
+    }
+    printf("%d times memory\n", calls);
+    CHECK_GT(calls, 30);
+}
+
+TEST(no_error_of_the_driver_is_lost_or_leaks_with_a_plan)
+{
+    static const int codes[] = {FAKE_FAILURE, DRIVER_OUT_OF_MEMORY, -EBUSY};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        int calls = 0;
+
+        FAIL_NTH(n, fired)
+        {
+            struct bench *b = start(60 * MiB, HINT_SHADOW);
+
+            b->fake->fail_at = n;
+            b->fake->fail_code = codes[i];
+            plan_scenario(b);
+            fired = b->fake->fired;
+            b->fake->fail_at = 0;
+            bench_end(b);
+            calls = n;
+        }
+        printf("%d calls\n", calls);
+        CHECK_GT(calls, 30);
+    }
+}

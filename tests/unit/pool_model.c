@@ -41,6 +41,37 @@ struct parked {
     uint64_t stream;
 };
 
+/* A plan in which nearly every place overlaps with others, so that most wishes meet somebody. */
+#define PLAN_BLOCKS 24u
+#define PLAN_AREA   (8 * MiB)
+
+static const struct planned plan_blocks[PLAN_BLOCKS] = {
+        {2 * MiB, 0, 0, 5},
+        {512, 2 * MiB, 0, 3},
+        {3 * MiB, 2 * MiB + 512, 0, 6},
+        {256 * KiB, 2 * MiB, 0, 6},
+        {768 * KiB, 5 * MiB + 512, 0, 9},
+        {1 * MiB, 0, 0, 8},
+        {4 * MiB, 1 * MiB, 0, 8},
+        {512, 0, 0, 9},
+        {5 * MiB, 0, 0, 12},
+        {2560, 5 * MiB, 0, 11},
+        {2560, 5 * MiB + 4096, 0, 13},
+        {3 * MiB, 5 * MiB, 0, 14},
+        {64 * KiB, 512, 0, 13},
+        {1 * MiB, 64 * KiB, 0, 15},
+        {2 * MiB, 3 * MiB, 0, 17},
+        {6 * MiB, 2 * MiB, 0, 18},
+        {512, 0, 0, 20},
+        {1536, 512, 0, 20},
+        {2 * MiB, 512 * KiB, 0, 21},
+        {3 * MiB, 2 * MiB + 512 * KiB, 0, 21},
+        {2 * MiB + 512, 5 * MiB + 512 * KiB, 0, 23},
+        {1 * MiB, 1 * MiB, 0, 24},
+        {4 * MiB, 2 * MiB, 0, 24},
+        {8 * MiB, 0, 0, 25},
+};
+
 struct model {
     struct bench *b;
     const uint8_t *bytes;
@@ -57,6 +88,8 @@ struct model {
     uint64_t next_key;
     uint64_t requested; /* of live tenants */
     uint32_t mutate;
+    uint32_t plan_at; /* the planned block that the program asks for next */
+    bool planned;
     struct model_floors floors;
 };
 
@@ -213,6 +246,12 @@ static void step_alloc(struct model *m, bool on_stream, bool hinted)
 
     if (m->live_count == LIVE_MAX)
         return;
+    /* Mostly the plan's next block, now and then another one. */
+    if (on_stream && m->planned && request.size % 5 != 0) {
+        choice = choice % 4; /* a few streams, the first pool */
+        request.size = tag.size = plan_blocks[m->plan_at++ % PLAN_BLOCKS].size;
+        request.stream = stream = STREAM_LO + choice % 3;
+    }
     request.owner = on_stream ? m->pool[choice / 16 % POOLS] : m->context[choice / 16 % CONTEXTS];
     request.context = m->context[choice / 64 % CONTEXTS];
     request.may_wait = choice % 7 != 0;
@@ -561,7 +600,11 @@ static void finish(struct model *m)
     m->floors.inserted_waits = stats.inserted_waits;
     m->floors.host_waits = stats.host_waits;
     m->floors.remaps = stats.remaps;
+    m->floors.moved = stats.granules_moved;
     m->floors.trims = stats.trims;
+    m->floors.planned = stats.plan.placed;
+    m->floors.fell_back = stats.plan.fell_back;
+    CHECK_EQ(stats.plan.matched, stats.plan.placed + stats.plan.fell_back);
     fake_drain(m->b->fake);
     faults = m->b->fake->faults;
     if (m->mutate)
@@ -572,8 +615,14 @@ static void finish(struct model *m)
 
 void model_run(const uint8_t *bytes, size_t count, uint32_t mutate, struct model_floors *add)
 {
+    struct pool_plan plan = {.entrance = ENTRANCE_STREAM,
+            .quantum = 512,
+            .area = PLAN_AREA,
+            .block = plan_blocks,
+            .count = PLAN_BLOCKS};
     struct model *m = calloc(1, sizeof(*m));
     struct pool_opts opts;
+    uint8_t choice;
 
     if (!m)
         abort();
@@ -589,8 +638,14 @@ void model_run(const uint8_t *bytes, size_t count, uint32_t mutate, struct model
     m->pool[1] = 4;
     m->next_key = 5;
     opts.epoch_count = 4 + byte_of(m) % 16;
+    opts.remap = (enum pool_remap)(byte_of(m) % POOL_REMAP_COUNT);
+    opts.budget = byte_of(m) % 2 ? 12 * MiB : 0;
     m->b = bench_new_with((1 + (uint64_t)byte_of(m) % 8) * 24 * MiB, &opts);
-    m->b->fake->no_vmm = byte_of(m) % 8 == 0;
+    choice = byte_of(m);
+    m->b->fake->no_vmm = choice % 8 == 0;
+    m->planned = choice / 8 % 2;
+    if (m->planned)
+        CHECK_EQ(pool_set_plan(m->b->pool, &plan), 0);
     make_rules(m);
     while (m->left) {
         step(m);

@@ -17,6 +17,7 @@ struct range {
 };
 
 struct race {
+    enum pool_remap remap;
     struct bench *b;
     struct rule rules[2];
     atomic_uint anchor;
@@ -65,9 +66,11 @@ static void leave(struct race *race, unsigned slot)
 static void take(struct worker *w, unsigned i)
 {
     static const uint64_t sizes[] = {700, 5000, 300 * KiB, 3 * MiB};
+    static const uint64_t whole[] = {5000, 3 * MiB, 5 * MiB, 11 * MiB}; /* what can move */
     uint64_t bits = next_random(w);
-    uint64_t size = sizes[bits % 4];
-    uint64_t stream = bits >> 2 & 1 ? 1 + (bits >> 3) % 5 : 0;
+    bool moves = w->race->remap == POOL_REMAP_EAGER;
+    uint64_t size = moves ? whole[bits % 4] : sizes[bits % 4];
+    uint64_t stream = moves || bits >> 2 & 1 ? 1 + (bits >> 3) % 5 : 0;
     struct pool_request request = bench_request(size, stream);
     struct tag tag = {
             .site = bits >> 8 & 3 ? 1 + (bits >> 10 & 1) : 0,
@@ -230,7 +233,12 @@ static void *world(void *arg)
     uint64_t bytes;
 
     while (!atomic_load(&w->race->stop)) {
-        switch (next_random(w) % 10) {
+        unsigned what = (unsigned)(next_random(w) % 10);
+
+        /* what is given back cannot move */
+        if (what >= 2 && what <= 4 && w->race->remap == POOL_REMAP_EAGER)
+            what = 5;
+        switch (what) {
         case 0:
         case 8:
         case 9:
@@ -261,7 +269,7 @@ static void *world(void *arg)
     return NULL;
 }
 
-static void run_race(uint64_t memory, bool no_vmm)
+static void run_race(uint64_t memory, bool no_vmm, enum pool_remap remap)
 {
     struct race *race = calloc(1, sizeof(*race));
     struct worker workers[THREADS];
@@ -270,6 +278,8 @@ static void run_race(uint64_t memory, bool no_vmm)
     REQUIRE(race != NULL);
     pool_opts_init(&opts);
     opts.epoch_count = 8;
+    opts.remap = remap;
+    race->remap = remap;
     race->b = bench_new_with(memory, &opts);
     race->b->fake->no_vmm = no_vmm;
     pthread_mutex_init(&race->mutex, NULL);
@@ -306,21 +316,24 @@ static void run_race(uint64_t memory, bool no_vmm)
         struct pool_stats stats = bench_stats(race->b);
 
         printf("allocs %llu hits %llu epochs %llu points %llu released %llu waits %llu trims "
-               "%llu\n",
+               "%llu moved %llu\n",
                 (unsigned long long)stats.allocs, (unsigned long long)stats.hits,
                 (unsigned long long)stats.epochs, (unsigned long long)stats.points,
                 (unsigned long long)stats.released_count, (unsigned long long)stats.host_waits,
-                (unsigned long long)stats.trims);
+                (unsigned long long)stats.trims, (unsigned long long)stats.granules_moved);
         CHECK_EQ(stats.live_count, 0);
         CHECK_EQ(stats.live_requested, 0);
         CHECK_GT(stats.allocs, 1000);
         CHECK_GT(stats.epochs, 10);
-        CHECK_GT(stats.trims, 0);
+        if (remap != POOL_REMAP_EAGER)
+            CHECK_GT(stats.trims, 0);
         CHECK_GT(stats.quarantined_high, 0);
         CHECK_GT(atomic_load(&race->shown), 0);
         CHECK_EQ(stats.quarantined, 0); /* every pin was taken back */
         if (!no_vmm)
             CHECK_GT(stats.released_count, 0);
+        if (remap == POOL_REMAP_EAGER)
+            CHECK_GT(stats.granules_moved, 0);
     }
     bench_end(race->b);
     pthread_mutex_destroy(&race->mutex);
@@ -329,15 +342,20 @@ static void run_race(uint64_t memory, bool no_vmm)
 
 TEST(sixteen_threads_with_room)
 {
-    run_race(4 * GiB, false);
+    run_race(4 * GiB, false, POOL_REMAP_LAZY);
 }
 
 TEST(sixteen_threads_on_a_device_that_is_full)
 {
-    run_race(120 * MiB, false);
+    run_race(120 * MiB, false, POOL_REMAP_LAZY);
 }
 
 TEST(sixteen_threads_without_vmm)
 {
-    run_race(120 * MiB, true);
+    run_race(120 * MiB, true, POOL_REMAP_LAZY);
+}
+
+TEST(r36_sixteen_threads_while_storage_moves)
+{
+    run_race(4 * GiB, false, POOL_REMAP_EAGER);
 }

@@ -32,16 +32,17 @@ static void print_floors(const struct model_floors *floors)
 {
     printf("allocs %llu frees %llu refusals %llu epochs %llu points %llu cross %llu ordered %llu "
            "waits %llu "
-           "releases %llu husks %llu shadows %llu remaps %llu trims %llu failures %llu violations "
-           "%llu\n",
+           "releases %llu husks %llu shadows %llu remaps %llu moved %llu trims %llu planned %llu "
+           "fell back %llu failures %llu violations %llu\n",
             (unsigned long long)floors->allocs, (unsigned long long)floors->frees,
             (unsigned long long)floors->refusals, (unsigned long long)floors->epochs,
             (unsigned long long)floors->points, (unsigned long long)floors->cross_reuses,
             (unsigned long long)floors->inserted_waits, (unsigned long long)floors->host_waits,
             (unsigned long long)floors->releases, (unsigned long long)floors->husks,
             (unsigned long long)floors->shadows, (unsigned long long)floors->remaps,
-            (unsigned long long)floors->trims, (unsigned long long)floors->failures,
-            (unsigned long long)floors->violations);
+            (unsigned long long)floors->moved, (unsigned long long)floors->trims,
+            (unsigned long long)floors->planned, (unsigned long long)floors->fell_back,
+            (unsigned long long)floors->failures, (unsigned long long)floors->violations);
 }
 
 TEST(random_programs_keep_every_promise)
@@ -60,7 +61,10 @@ TEST(random_programs_keep_every_promise)
     CHECK_GT(floors.husks, 0);
     CHECK_GT(floors.shadows, 0);
     CHECK_GT(floors.remaps, 0);
+    CHECK_GT(floors.moved, 0);
     CHECK_GT(floors.trims, 0);
+    CHECK_GT(floors.planned, 0);
+    CHECK_GT(floors.fell_back, 0);
     CHECK_GT(floors.failures, 0);
     CHECK_EQ(floors.violations, 0);
 }
@@ -70,7 +74,7 @@ static void check_mutation(uint32_t mutate)
 {
     struct model_floors floors = {0};
 
-    for (uint64_t seed = 1; seed <= 40 && floors.violations == 0; seed++)
+    for (uint64_t seed = 1; seed <= 120 && floors.violations == 0; seed++)
         run(seed, 4000, mutate, &floors);
     print_floors(&floors);
     CHECK_GT(floors.violations, 0);
@@ -99,4 +103,9 @@ TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_CUT_POINT);
+}
+
+TEST(r70_a_planned_place_taken_before_its_point_is_memory_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_PLAN_POINT);
 }

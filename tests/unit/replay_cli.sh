@@ -59,7 +59,7 @@ expect 2 "$replay" nowhere.csv
 has err "nowhere.csv: No such file"
 printf 'op,id,size,stream,time_us\na,1,x,0,0\n' >bad.csv
 expect 2 "$replay" bad.csv
-has err "bad.csv:2: "
+has err "bad.csv:2:5: "
 [ "$(wc -l <err)" = 1 ] || fail "more than one line"
 expect 2 "$replay" --entrance async t.csv
 expect 2 "$replay"

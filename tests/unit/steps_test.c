@@ -49,29 +49,30 @@ TEST(windows_line_ends_are_fine)
     steps_done(&s);
 }
 
-TEST(faults_are_told_with_file_and_line)
+TEST(faults_are_told_with_file_line_and_column)
 {
     static const struct {
         const char *text, *error;
     } cases[] = {
-            {"", "t.csv:1: no allocations"},
-            {HEAD, "t.csv:2: no allocations"},
-            {"a,1,10,0,1\n", "t.csv:1: the first line must be op,id,size,stream,time_us"},
-            {HEAD "b,1,10,0,1\n", "t.csv:2: op must be a or f"},
-            {HEAD "a,1,10,0,1\na,x,10,0,1\n", "t.csv:3: id, size and stream must be numbers"},
-            {HEAD "a,1,-10,0,1\n", "t.csv:2: id, size and stream must be numbers"},
-            {HEAD "a,1,10\n", "t.csv:2: id, size and stream must be numbers"},
-            {HEAD "a,1,10,0,\n", "t.csv:2: time_us must be a number, and the last column"},
-            {HEAD "a,1,10,0,1,2\n", "t.csv:2: time_us must be a number, and the last column"},
-            {HEAD "a,1,0,0,1\n", "t.csv:2: size 0"},
-            {HEAD "a,1,10,0,1\na,1,10,0,2\n", "t.csv:3: this id is allocated already"},
-            {HEAD "a,1,10,0,1\nf,2,10,0,2\n", "t.csv:3: this id is not allocated"},
-            {HEAD "a,1,10,0,1\nf,1,10,0,2\nf,1,10,0,3\n", "t.csv:4: this id is not allocated"},
+            {"", "t.csv:1:1: no allocations"},
+            {HEAD, "t.csv:2:1: no allocations"},
+            {"a,1,10,0,1\n", "t.csv:1:1: the first line must be op,id,size,stream,time_us"},
+            {HEAD "b,1,10,0,1\n", "t.csv:2:1: op must be a or f"},
+            {HEAD "a,1,10,0,1\na,x,10,0,1\n", "t.csv:3:3: id, size and stream must be numbers"},
+            {HEAD "a,1,-10,0,1\n", "t.csv:2:5: id, size and stream must be numbers"},
+            {HEAD "a,1,10\n", "t.csv:2:7: id, size and stream must be numbers"},
+            {HEAD "a,1,10,0,\n", "t.csv:2:10: time_us must be a number, and the last column"},
+            {HEAD "a,1,10,0,1,2\n", "t.csv:2:12: time_us must be a number, and the last column"},
+            {HEAD "a,1,0,0,1\n", "t.csv:2:5: size 0"},
+            {HEAD "a,1,10,0,1\na,1,10,0,2\n", "t.csv:3:3: this id is allocated already"},
+            {HEAD "a,1,10,0,1\nf,2,10,0,2\n", "t.csv:3:3: this id is not allocated"},
+            {HEAD "a,1,10,0,1\nf,1,10,0,2\nf,1,10,0,3\n", "t.csv:4:3: this id is not allocated"},
             {HEAD "a,1,10,0,1\nf,1,11,0,2\n",
-                    "t.csv:3: freed with another size than it was allocated with"},
+                    "t.csv:3:5: freed with another size than it was allocated with"},
             {HEAD "a,1,18446744073709551615,0,1\na,2,1,0,1\n",
-                    "t.csv:3: sizes add up to more than 64 bits hold"},
-            {HEAD "a,1,18446744073709551616,0,1\n", "t.csv:2: id, size and stream must be numbers"},
+                    "t.csv:3:5: sizes add up to more than 64 bits hold"},
+            {HEAD "a,1,18446744073709551616,0,1\n",
+                    "t.csv:2:5: id, size and stream must be numbers"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct steps s;

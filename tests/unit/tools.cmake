@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-foreach(part align compare keytable launch load model render steps args)
+foreach(part align compare keytable launch load model plan recorded render steps args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
 if(TARGET kedge_alloc)
     kedge_unit_test(suggest SOURCES suggest_test.c LIBS kedge_tools)
+    kedge_unit_test(peer SOURCES peer_test.c LIBS kedge_tools)
+    kedge_unit_test(whatif SOURCES whatif_test.c LIBS kedge_tools)
 endif()
 
 # An empty program that needs libcudart.so.13, with each of the two ways to say where libraries are.

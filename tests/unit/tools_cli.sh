@@ -157,10 +157,10 @@ lint)
     ;;
 words)
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify replay hints env; do has out "  $c "; done
+    for c in run report diff suggest verify replay whatif plan hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
     expect 2 "$kedge"
-    for c in check whatif plan ranks export import top bundle; do
+    for c in check ranks export import top bundle; do
         expect 2 "$kedge" $c x
         has err "not in this version yet"
         [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
@@ -182,7 +182,7 @@ man)
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify replay hints env; do
+    for c in run report diff suggest verify replay whatif plan hints env; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help

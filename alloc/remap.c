@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/remap.h"
+
+#include "alloc/area.h"
+#include "alloc/drive.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#define READERS_PATIENCE 64 /* looks at submissions under way before storage is left where it is */
+
+/* The whole slots inside a free block. */
+struct slots {
+    devptr_t lo, hi;
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct segment *segment = heap_segment_of(pool, block);
+    devptr_t end = block->node.base + block->node.size;
+    struct slots slots = {.lo = 0, .hi = 0};
+
+    if (segment->kind != SEGMENT_ARENA || segment->dead)
+        return slots;
+    slots.lo = heap_round(block->node.base, segment->slot);
+    slots.hi = end & ~(segment->slot - 1);
+    if (slots.hi < slots.lo)
+        slots.hi = slots.lo;
+    return slots;
+}
+
+/* The free blocks of an index that hold a slot or more, the smallest first; 0 = that was the last. */
+static uint32_t next_free(
+        const struct pool *pool, const struct bestfit *fit, uint32_t before) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, before);
+
+    return before ? bestfit_lower_bound(fit, block->node.size, block->node.base + 1)
+                  : bestfit_lower_bound(fit, BESTFIT_QUANTUM, 0);
+}
+
+/* Bytes of whole slots in the blocks of an index, about `most` at most. */
+static uint64_t bytes_in(
+        const struct pool *pool, const struct bestfit *fit, uint64_t most) POOL_LOCKED
+{
+    uint64_t bytes = 0;
+    uint32_t at;
+
+    for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at)) {
+        struct slots slots = slots_of(pool, at);
+
+        bytes += slots.hi - slots.lo;
+    }
+    return bytes;
+}
+
+uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    uint64_t bytes;
+
+    heap_settle(pool, heap);
+    bytes = bytes_in(pool, &heap->clean, most);
+    /* what a plan keeps stays where it is as long as it is followed */
+    if (area_is_idle(pool))
+        bytes += bytes_in(pool, &heap->planned, most);
+    return least(bytes, most);
+}
+
+/* The end of a block that its slots are taken from: beside a gap, so that two gaps become one; else the low one. */
+static struct slots cut_slots(
+        const struct pool *pool, uint32_t index, struct slots slots, uint64_t bytes) POOL_LOCKED
+{
+    const struct block *block = heap_block(pool, index);
+    const struct block *next = heap_block(pool, block->next);
+
+    if (slots.hi - slots.lo <= bytes)
+        return slots;
+    if (block->next && next->state == BLOCK_GAP)
+        slots.lo = slots.hi - bytes;
+    else
+        slots.hi = slots.lo + bytes;
+    return slots;
+}
+
+/* Cuts [lo, hi) out of a block and takes it. */
+static uint32_t take_slots(struct pool *pool, uint32_t index, struct slots slots) POOL_LOCKED
+{
+    struct block *block = heap_block(pool, index);
+
+    heap_pull(pool, index);
+    if (slots.lo > block->node.base) {
+        uint32_t rest = heap_cut(pool, index, slots.lo - block->node.base);
+
+        (void)heap_put(pool, index, block->stream, block->seq);
+        index = rest;
+        block = heap_block(pool, index);
+    }
+    if (block->node.size > slots.hi - slots.lo)
+        (void)heap_put(pool, heap_cut(pool, index, slots.hi - slots.lo), block->stream, block->seq);
+    return index;
+}
+
+/* A block to take slots from. */
+struct victim {
+    uint32_t index;      /* 0 = none */
+    uint64_t bytes;      /* that move, */
+    uint64_t left_bytes; /* and that do not; both in quanta */
+};
+
+/* The block whose slots leave the fewest bytes behind for each that moves: what is left around them is too small for most. On
+ * real training steps the order (by size, address, what it leaves) changes 0.3 % of what is held. */
+static void best_victim(
+        const struct pool *pool, const struct bestfit *fit, struct victim *best) POOL_LOCKED
+{
+    uint32_t at;
+
+    for (at = next_free(pool, fit, 0); at; at = next_free(pool, fit, at)) {
+        struct slots slots = slots_of(pool, at);
+        uint64_t bytes = (slots.hi - slots.lo) / BESTFIT_QUANTUM;
+        uint64_t left_bytes = heap_block(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
+
+        if (bytes && (!best->index || left_bytes * best->bytes < best->left_bytes * bytes))
+            *best = (struct victim){.index = at, .bytes = bytes, .left_bytes = left_bytes};
+    }
+}
+
+static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
+{
+    struct victim victim = {.index = 0};
+    struct slots slots;
+
+    if (slab_prepare(&pool->blocks, 2) != 0)
+        return 0;
+    heap_settle(pool, remap->heap);
+    best_victim(pool, &remap->heap->clean, &victim);
+    if (area_is_idle(pool))
+        best_victim(pool, &remap->heap->planned, &victim);
+    for (const struct heap_stream *at = remap->heap->streams;
+            at && pool->opts.mutate & POOL_MUTATE_MOVE_EARLY; at = at->next)
+        best_victim(pool, &at->fit, &victim);
+    if (!victim.index)
+        return 0;
+    slots = cut_slots(pool, victim.index, slots_of(pool, victim.index), remap->left);
+    return take_slots(pool, victim.index, slots);
+}
+
+/* No submission is between its guard and the driver: one that was may still have named the block (R66). It ends soon, but
+ * not by waiting for the device. */
+static bool is_quiet(struct pool *pool)
+{
+    uint64_t snapshot = drive_readers_snapshot(pool);
+
+    if (pool->opts.mutate & POOL_MUTATE_NO_GRACE)
+        return true;
+    for (int i = 0; i < READERS_PATIENCE; i++) {
+        if (drive_readers_passed(pool, snapshot) == 0)
+            return true;
+        (void)sched_yield();
+    }
+    return false;
+}
+
+/* What a BUSY block is when nobody takes storage from it any more: `done` bytes without storage, then perhaps a slot that
+ * the driver would not let go, then what was not touched. */
+static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
+{
+    struct heap *heap = remap->heap;
+    uint32_t at = remap->block;
+    const struct segment *segment = heap_segment_of(pool, heap_block(pool, at));
+    uint64_t kept = remap->stuck ? segment->slot : 0;
+
+    if (slab_prepare(&pool->blocks, 2) != 0 && remap->done < heap_block(pool, at)->node.size) {
+        remap->done = 0; /* not to be told apart: lost, and counted as such */
+        kept = heap_block(pool, at)->node.size;
+    }
+    if (remap->done) {
+        uint32_t gap = at;
+
+        at = remap->done < heap_block(pool, gap)->node.size ? heap_cut(pool, gap, remap->done) : 0;
+        heap_put_gap(pool, gap);
+    }
+    if (at && kept) {
+        uint32_t stuck = at;
+
+        at = kept < heap_block(pool, stuck)->node.size ? heap_cut(pool, stuck, kept) : 0;
+        heap_block(pool, stuck)->state = BLOCK_KEPT;
+        heap_count_kept(heap, (int64_t)kept);
+    }
+    if (at)
+        (void)heap_put(pool, at, heap_block(pool, at)->stream, heap_block(pool, at)->seq);
+}
+
+void remap_end(struct pool *pool, struct remap *remap)
+{
+    struct block *block = heap_block(pool, remap->block);
+
+    if (!remap->block)
+        return;
+    lock_take(&pool->lock);
+    remap->heap->busy--;
+    if (heap_segment_of(pool, block)->dead)
+        block->state = BLOCK_KEPT;
+    else
+        split(pool, remap);
+    lock_drop(&pool->lock);
+    remap->block = 0;
+    remap->done = 0;
+    remap->stuck = false;
+}
+
+/* Another victim. */
+static bool go_on(struct pool *pool, struct remap *remap)
+{
+    remap_end(pool, remap);
+    lock_take(&pool->lock);
+    remap->block = pick(pool, remap);
+    if (remap->block)
+        remap->heap->busy++;
+    lock_drop(&pool->lock);
+    if (remap->block && !is_quiet(pool)) {
+        remap_end(pool, remap);
+        return false;
+    }
+    return remap->block != 0;
+}
+
+int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
+{
+    uint64_t slot, *at;
+    devptr_t base;
+
+    if (remap->stuck || !remap->left
+            || ((!remap->block || remap->done == heap_block(pool, remap->block)->node.size)
+                    && !go_on(pool, remap))) {
+        remap->left = 0;
+        return -ENOENT;
+    }
+    slot = heap_segment_of(pool, heap_block(pool, remap->block))->slot;
+    base = heap_block(pool, remap->block)->node.base + remap->done;
+    if (drive_unmap(pool, base, slot) != 0) {
+        remap->stuck = true;
+        return -ENOENT;
+    }
+    lock_take(&pool->lock);
+    at = &heap_segment_of(pool, heap_block(pool, remap->block))
+                  ->handles[(base - heap_segment_of(pool, heap_block(pool, remap->block))->base)
+                          / slot];
+    *ret_handle = *at;
+    *at = 0;
+    lock_drop(&pool->lock);
+    remap->done += slot;
+    remap->left -= slot;
+    remap->moved++;
+    return 0;
+}

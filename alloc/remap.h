@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * remap.h - storage of a mapped heap that stands under free blocks, moved to where a request needs it.
+ *
+ * Physical handles can be mapped elsewhere, so what is free but scattered is as good as what is free in one piece, for the
+ * price of an unmap, a map and a share of a set-access (63 us for 2 MiB on an A100). Moved are whole slots inside clean
+ * free blocks, never more than the request lacks:
+ *
+ *     lazy    what growth would hold above the budget (or the cap, or what the device has)
+ *     eager   all that the request lacks, before the driver is asked for a handle
+ *     never   nothing
+ *
+ * An unmap acts when the host makes it, not when a stream gets there. So only clean blocks give storage: those whose work the
+ * host knows to be done (reclaim_points, heap_sweep), and no submission may be between its guard and the driver at that
+ * moment (R66). A slot under a block that is pinned is never inside a free block: pinned ones are LIVE, or KEPT after their
+ * free (pin.h, R80).
+ *
+ *     victim FREE ─pick─► BUSY ─unmap, slot by slot─► handles, mapped by the caller (grow.c) ─end─► GAP
+ *                                └─ refused: that slot KEPT, the rest FREE again
+ *
+ * Threads: any, with no lock held, unless it says locked; each struct remap is its thread's own. Rules: R36 R66 R73 R80.
+ */
+#ifndef KEDGE_ALLOC_REMAP_H
+#define KEDGE_ALLOC_REMAP_H
+
+#include "alloc/heap.h"
+
+/* One request's moves. */
+struct remap {
+    struct heap *heap;
+    uint64_t left;  /* bytes that may still be moved */
+    uint32_t block; /* the victim, BUSY; 0 = none */
+    uint64_t done;  /* bytes of it that are unmapped */
+    uint64_t moved; /* handles handed out */
+    bool stuck;     /* the slot behind `done` could not be unmapped */
+};
+
+/* Bytes that the heap could move now, at most `most`. */
+uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most) POOL_LOCKED;
+
+/* The next handle, taken from under a free block: it is mapped nowhere and counted as held. 0, or -ENOENT: there is none,
+ * or no more may be moved. */
+int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle);
+
+/* The last victim becomes what it is now. Always call it, whether or not remap_next has found something. */
+void remap_end(struct pool *pool, struct remap *remap);
+
+#endif

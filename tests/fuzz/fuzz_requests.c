@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz_requests - traces of allocations as `kedge whatif` reads them, a csv or a log of RMM. Whatever the bytes: either one
+ * line that names the place, or requests that every policy plays twice, holding at least what is live.
+ */
+#include "tools/render.h"
+#include "tools/rmmlog.h"
+#include "tools/steps.h"
+#include "tools/whatif.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCKS_MAX = 2000,
+    STREAMS_MAX = 64,
+};
+
+/* Slow ones are not played: a fuzzer finds the largest sizes at once. */
+#define BYTES_MAX (UINT64_C(1) << 36)
+
+int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
+
+static void expect_place(const char *error)
+{
+    if (strncmp(error, "t:", 2) != 0 || strchr(error, '\n'))
+        abort();
+}
+
+static void play(const struct workload *workload)
+{
+    struct progress progress = {0};
+
+    if (workload->block_count > BLOCKS_MAX || workload->stream_count > STREAMS_MAX
+            || workload->peak_live > BYTES_MAX)
+        return;
+    for (size_t i = 0; i < whatif_policy_count; i++) {
+        struct whatif_job job = {
+                .workload = workload, .passes = 2, .lag = 0.5, .progress = &progress};
+        struct whatif answer;
+
+        if (whatif_run(&whatif_policies[i], &job, &answer) != 0
+                || answer.peak_reserved < workload->peak_live)
+            abort();
+        whatif_done(&answer);
+    }
+}
+
+static void try_steps(FILE *in)
+{
+    struct workload workload;
+    struct steps steps;
+
+    if (steps_read_stream(in, "t", &steps) != 0) {
+        expect_place(steps.error);
+    } else {
+        workload_from_steps(&steps, steps.alloc_count % 2 != 0, &workload);
+        play(&workload);
+        workload_done(&workload);
+    }
+    steps_done(&steps);
+}
+
+static void try_rmm(FILE *in)
+{
+    char error[ROWREAD_ERROR_MAX] = "";
+    struct workload workload;
+
+    if (rmmlog_read(in, "t", &workload, error) != 0)
+        expect_place(error);
+    else
+        play(&workload);
+    workload_done(&workload);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
+{
+    char *text = malloc(length + 1);
+    FILE *in;
+
+    if (!text || length == 0)
+        goto free_text;
+    memcpy(text, input, length);
+    in = fmemopen(text, length, "r");
+    if (!in)
+        goto free_text;
+    try_steps(in);
+    rewind(in);
+    try_rmm(in);
+    (void)fclose(in);
+free_text:
+    free(text);
+    return 0;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/figures.h"
+#include "tools/load.h"
+#include "tools/render.h"
+#include "tools/rmmlog.h"
+#include "tools/steps.h"
+#include "tools/vec.h"
+#include "tools/whatif.h"
+
+struct fields {
+    const char *policy, *budget, *lag, *entrance, *from, *to;
+    uint64_t passes, steps;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"policy", "NAMES",
+                "one or several of kedge, kedge-eager, torch, torch-expandable, paddle, rmm, "
+                "async, "
+                "with commas; or all (default)",
+                ARGS_TEXT, offsetof(struct fields, policy)},
+        {"passes", "N", "play the requests N times (default 1)", ARGS_UINT,
+                offsetof(struct fields, passes)},
+        {"budget", "X",
+                "bytes that kedge tries not to go beyond: a size, or 1.05x for that multiple of "
+                "the "
+                "peak of live bytes (default: kedge's own)",
+                ARGS_TEXT, offsetof(struct fields, budget)},
+        {"lag", "STEPS", "how many steps the device is behind (default 0)", ARGS_TEXT,
+                offsetof(struct fields, lag)},
+        {"steps", "N", "how many steps of the program a pass is (default 1)", ARGS_UINT,
+                offsetof(struct fields, steps)},
+        {"entrance", "WHICH", "of a csv: stream (default) or sync", ARGS_TEXT,
+                offsetof(struct fields, entrance)},
+        {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "of a capture: end after the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+struct query {
+    const struct fields *fields;
+    struct workload workload;
+    struct whatif_job job;
+    struct progress progress;
+    uint64_t steps; /* of the program in a pass */
+    bool *wanted;   /* per policy */
+    struct whatif *answers;
+    size_t answer_count;
+};
+
+/* ── words ── */
+
+static int bad_value(const char *option, const char *value, const char *form)
+{
+    (void)fprintf(stderr, "kedge whatif: --%s %s: %s\n", option, value, form);
+    return CMD_BAD;
+}
+
+static int pick_policy(struct query *query, const char *name)
+{
+    const char *names[16];
+    bool found = false;
+
+    for (size_t i = 0; i < whatif_policy_count; i++) {
+        names[i] = whatif_policies[i].name;
+        if (strcmp(name, "all") == 0 || strcmp(name, names[i]) == 0)
+            found = query->wanted[i] = true;
+    }
+    if (found)
+        return CMD_DONE;
+    const char *near = args_nearest(name, names, whatif_policy_count);
+    (void)fprintf(stderr, "kedge whatif: --policy: there is no '%s'%s%s%s\n", name,
+            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    return CMD_BAD;
+}
+
+static int pick_policies(struct query *query)
+{
+    char *list = vec_text(query->fields->policy ? query->fields->policy : "all");
+    char *rest = list;
+    char *name;
+    int r = CMD_DONE;
+
+    query->wanted = vec_new(whatif_policy_count, sizeof(*query->wanted));
+    while (r == CMD_DONE && (name = strsep(&rest, ",")) != NULL)
+        r = pick_policy(query, name);
+    free(list);
+    return r;
+}
+
+static bool read_real(const char *text, const char *suffix, double *ret)
+{
+    char *end;
+
+    if ((*text < '0' || *text > '9') && *text != '.')
+        return false;
+    *ret = strtod(text, &end);
+    return end != text && strcmp(end, suffix) == 0 && *ret < 1e6;
+}
+
+static int pick_budget(struct query *query)
+{
+    const char *text = query->fields->budget;
+    double factor;
+
+    if (!text)
+        return CMD_DONE;
+    if (read_real(text, "x", &factor))
+        query->job.budget = (uint64_t)(factor * (double)query->workload.peak_live_512);
+    else if (!args_size(text, &query->job.budget))
+        return bad_value("budget", text, "a size such as 24G, or a multiple such as 1.05x");
+    if (query->job.budget == 0)
+        return bad_value("budget", text, "more than nothing");
+    return CMD_DONE;
+}
+
+static int pick_numbers(struct query *query)
+{
+    const char *lag = query->fields->lag;
+
+    query->job.passes = query->fields->passes ? query->fields->passes : 1;
+    if (query->job.passes > 1000000)
+        return bad_value("passes", "N", "at most 1000000");
+    if (lag && !read_real(lag, "", &query->job.lag))
+        return bad_value("lag", lag, "a number of steps such as 0.5");
+    query->steps = query->fields->steps ? query->fields->steps : 1;
+    query->job.lag /= (double)query->steps;
+    return pick_budget(query);
+}
+
+/* ── input ── */
+
+static int check_words(const struct fields *fields, bool is_capture, bool is_csv)
+{
+    if (!is_capture && (fields->from || fields->to)) {
+        (void)fputs("kedge whatif: --from and --to: only a capture has anchors\n", stderr);
+        return CMD_BAD;
+    }
+    if (!is_csv && fields->entrance) {
+        (void)fputs("kedge whatif: --entrance is for a csv: others say it themselves\n", stderr);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+static int read_capture_file(struct query *query, const char *path)
+{
+    struct model_window window;
+    struct load load;
+    int r = check_words(query->fields, true, false);
+
+    if (r == CMD_DONE)
+        r = load_open(path, &load);
+    if (r != CMD_DONE)
+        return r;
+    r = figures_window(&load, query->fields->from, query->fields->to, &window);
+    if (r == CMD_DONE && load.complete_from > window.first)
+        (void)fputs("kedge whatif: events are missing in the capture (KEDGE_TRACE=full keeps all): "
+                    "the beginning is made up\n",
+                stderr);
+    if (r == CMD_DONE)
+        workload_from_trace(load.trace, window.first, window.last, &query->workload);
+    load_close(&load);
+    return r;
+}
+
+static int read_csv(struct query *query, FILE *in, const char *path)
+{
+    const char *entrance = query->fields->entrance;
+    bool sync = entrance && strcmp(entrance, "sync") == 0;
+    struct steps steps;
+
+    if (entrance && !sync && strcmp(entrance, "stream") != 0)
+        return bad_value("entrance", entrance, "stream or sync");
+    if (check_words(query->fields, false, true) != CMD_DONE)
+        return CMD_BAD;
+    int r = steps_read_stream(in, path, &steps);
+    if (r < 0)
+        (void)fprintf(stderr, "kedge whatif: %s\n", steps.error);
+    else
+        workload_from_steps(&steps, sync, &query->workload);
+    steps_done(&steps);
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static int read_rmm(struct query *query, FILE *in, const char *path)
+{
+    char error[ROWREAD_ERROR_MAX];
+
+    if (check_words(query->fields, false, false) != CMD_DONE)
+        return CMD_BAD;
+    if (rmmlog_read(in, path, &query->workload, error) == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge whatif: %s\n", error);
+    return CMD_BAD;
+}
+
+/* What a file is, is told by how it begins. */
+static int read_input(struct query *query, const char *path)
+{
+    char head[8] = {0};
+    FILE *in = fopen(path, "re");
+    int r;
+
+    if (!in || (fread(head, 1, sizeof(head), in) == 0 && ferror(in))
+            || fseek(in, 0, SEEK_SET) != 0) {
+        (void)fprintf(stderr, "kedge whatif: %s: %s\n", path, strerror(errno));
+        r = CMD_BAD;
+    } else if (memcmp(head, FORMAT_MAGIC, sizeof(head)) == 0) {
+        r = read_capture_file(query, path);
+    } else if (memcmp(head, RMMLOG_HEAD, sizeof(head)) == 0) {
+        r = read_rmm(query, in, path);
+    } else {
+        r = read_csv(query, in, path);
+    }
+    if (in)
+        (void)fclose(in);
+    if (r == CMD_DONE && query->workload.block_count == 0) {
+        (void)fprintf(
+                stderr, "kedge whatif: %s: no allocations that an allocator could serve\n", path);
+        r = CMD_BAD;
+    }
+    if (r == CMD_DONE && query->workload.peak_live > WHATIF_LIVE_MAX) {
+        char text[RENDER_BYTES_MAX];
+        (void)fprintf(stderr, "kedge whatif: %s: %s live at once: no device has that\n", path,
+                render_bytes(text, query->workload.peak_live));
+        r = CMD_BAD;
+    }
+    return r;
+}
+
+/* ── output ── */
+
+/* What a policy holds beyond the peak of live bytes, and the calls of its first and last pass. */
+static void print_answer(const struct query *query, const struct whatif *answer, bool is_best)
+{
+    const struct whatif_pass *last = &answer->passes[answer->pass_count - 1];
+    struct render_ink ink = render_ink(stdout);
+    uint64_t live = query->workload.peak_live_512;
+    uint64_t lost = answer->peak_reserved > live ? answer->peak_reserved - live : 0;
+    char text[2][RENDER_BYTES_MAX];
+
+    printf("%s%-17s %10s %7.4f %10s %9" PRIu64, is_best ? ink.green : "", answer->policy->name,
+            render_bytes(text[0], answer->peak_reserved), answer->e, render_bytes(text[1], lost),
+            answer->passes[0].driver_calls);
+    if (answer->pass_count > 1)
+        printf(" %9" PRIu64, last->driver_calls);
+    printf(" %7" PRIu64 " %6" PRIu64 "%s", last->granules_moved, last->waits,
+            is_best ? ink.off : "");
+    if (query->fields->budget && answer->peak_reserved > query->job.budget)
+        printf("  %s%s over budget%s", ink.red,
+                render_bytes(text[0], answer->peak_reserved - query->job.budget), ink.off);
+    putchar('\n');
+}
+
+static void print_input(const struct query *query)
+{
+    const struct workload *workload = &query->workload;
+    char text[RENDER_BYTES_MAX];
+
+    printf("%zu allocations, %zu freed, on %" PRIu32 " %s; at most %s live", workload->block_count,
+            workload->block_count - workload->left_count, workload->stream_count,
+            workload->stream_count == 1 ? "stream" : "streams",
+            render_bytes(text, workload->peak_live));
+    printf(" (%s in blocks of 512 B)\n", render_bytes(text, workload->peak_live_512));
+    if (workload->skipped_count)
+        printf("%zu left out: no allocator could have served them\n", workload->skipped_count);
+    if (query->fields->budget)
+        printf("budget %s\n", render_bytes(text, query->job.budget));
+    if (query->fields->lag)
+        printf("the device is %s steps behind; a step is taken to be %" PRIu64
+               " requests and frees\n",
+                query->fields->lag, (workload->event_count + workload->left_count) / query->steps);
+}
+
+static void print_text(const struct query *query)
+{
+    struct render_ink ink = render_ink(stdout);
+    bool is_repeated = query->job.passes > 1;
+    double best = 0;
+
+    print_input(query);
+    printf("\n%s%-17s %10s %7s %10s %9s", ink.bold, "policy", "held", "E", "lost",
+            is_repeated ? "in first" : "calls");
+    if (is_repeated)
+        printf(" %9s", "in last");
+    printf(" %7s %6s%s\n", "moved", "waits", ink.off);
+    for (size_t i = 0; i < query->answer_count; i++)
+        best = query->answers[i].e > best ? query->answers[i].e : best;
+    for (size_t i = 0; i < query->answer_count; i++) {
+        const struct whatif *answer = &query->answers[i];
+        print_answer(query, answer, query->answer_count > 1 && answer->e >= best);
+    }
+    printf("\nE: most bytes live over most bytes held. %s: calls of the driver%s.\nmoved: granules "
+           "that were mapped anew, waits: of the host%s.\n",
+            is_repeated ? "first, last" : "calls", is_repeated ? " in that pass" : "",
+            is_repeated ? ", both in the last pass" : "");
+}
+
+static void json_calls(struct json *json, const struct whatif_pass *pass)
+{
+    static const char *const names[COUNTING_KIND_COUNT] = {
+            [COUNTING_SEGMENT] = "segments",
+            [COUNTING_HANDLE] = "handles",
+            [COUNTING_MAPPING] = "mappings",
+            [COUNTING_EVENT] = "events",
+            [COUNTING_QUERY] = "queries",
+            [COUNTING_BEHIND] = "stream_waits",
+            [COUNTING_WAIT] = "host_waits",
+            [COUNTING_OTHER] = "others",
+    };
+
+    json_begin(json, "calls", '{');
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        json_uint(json, names[i], pass->calls[i]);
+    json_end(json, '}');
+}
+
+static void json_answer(struct json *json, const struct query *query, const struct whatif *answer)
+{
+    json_text(json, "policy", answer->policy->name);
+    json_real(json, "e", answer->e);
+    json_uint(json, "peak_live_bytes", query->workload.peak_live);
+    json_uint(json, "peak_live_512_bytes", query->workload.peak_live_512);
+    json_uint(json, "peak_reserved_bytes", answer->peak_reserved);
+    if (query->fields->budget)
+        json_uint(json, "budget_bytes", query->job.budget);
+    json_begin(json, "passes", '[');
+    for (size_t i = 0; i < answer->pass_count; i++) {
+        const struct whatif_pass *pass = &answer->passes[i];
+        json_begin(json, NULL, '{');
+        json_uint(json, "driver_calls", pass->driver_calls);
+        json_uint(json, "granules_moved", pass->granules_moved);
+        json_uint(json, "waits", pass->waits);
+        json_uint(json, "peak_reserved_bytes", pass->peak_reserved);
+        json_calls(json, pass);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void print_json(const struct query *query)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    if (query->answer_count == 1) {
+        json_answer(&json, query, &query->answers[0]);
+    } else {
+        json_begin(&json, "policies", '[');
+        for (size_t i = 0; i < query->answer_count; i++) {
+            json_begin(&json, NULL, '{');
+            json_answer(&json, query, &query->answers[i]);
+            json_end(&json, '}');
+        }
+        json_end(&json, ']');
+    }
+    json_end(&json, '}');
+}
+
+/* ── all of it ── */
+
+static int ask_all(struct query *query)
+{
+    int r = 0;
+
+    query->answers = vec_new(whatif_policy_count, sizeof(*query->answers));
+    query->job.workload = &query->workload;
+    query->job.progress = &query->progress;
+    for (size_t i = 0; i < whatif_policy_count; i++)
+        query->job.total += query->wanted[i] ? query->job.passes * query->workload.event_count : 0;
+    progress_begin(&query->progress, "playing");
+    for (size_t i = 0; i < whatif_policy_count && r == 0; i++) {
+        if (!query->wanted[i])
+            continue;
+        r = whatif_run(&whatif_policies[i], &query->job, &query->answers[query->answer_count]);
+        query->answer_count++;
+    }
+    progress_end(&query->progress);
+    if (r < 0)
+        (void)fprintf(stderr, "kedge whatif: %s: %s\n",
+                query->answers[query->answer_count - 1].policy->name, strerror(-r));
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static int run(const void *parsed, char **words, int count)
+{
+    struct query query = {.fields = parsed};
+    int r = pick_policies(&query);
+
+    (void)count;
+    if (r == CMD_DONE)
+        r = read_input(&query, words[0]);
+    if (r == CMD_DONE)
+        r = pick_numbers(&query);
+    if (r == CMD_DONE)
+        r = ask_all(&query);
+    if (r == CMD_DONE && query.fields->json)
+        print_json(&query);
+    else if (r == CMD_DONE)
+        print_text(&query);
+    for (size_t i = 0; i < query.answer_count; i++)
+        whatif_done(&query.answers[i]);
+    free(query.answers);
+    free(query.wanted);
+    workload_done(&query.workload);
+    return r;
+}
+
+const struct cmd cmd_whatif = {
+        .name = "whatif",
+        .usage = "whatif FILE [options]",
+        .summary = "What other allocators would hold for the same requests, and kedge's pool.",
+        .options = options,
+        .option_count = CMD_COUNT(options),
+        .fields_size = sizeof(struct fields),
+        .words_min = 1,
+        .words_max = 1,
+        .run = run,
+};

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cudaMallocAsync's pool, as far as it is documented: what a stream freed is its own again at once; what another stream freed
+ * is there once the device is past the free (the driver knows that by itself, which costs no call); only a full device makes
+ * it insert waits. The release threshold is the one that frameworks set, so that nothing goes back at a synchronise.
+ *
+ * Not documented, so assumed: best fit by (size, address), requests get the low end, multiples of 512, growth in pieces of
+ * 32 MiB that do not lie beside each other, no remapping. Each request and each free is one call of the driver.
+ */
+#include <stdlib.h>
+
+#include "tools/peer_heap.h"
+#include "tools/vec.h"
+
+#define QUANTUM UINT64_C(512)
+#define PIECE   (UINT64_C(32) << 20)
+
+static void *async_open(const struct peer_device *device)
+{
+    struct peer_heap *heap = vec_new(1, sizeof(*heap));
+
+    peer_heap_init(heap, device);
+    return heap;
+}
+
+static void async_close(void *self)
+{
+    peer_heap_done(self);
+    free(self);
+}
+
+/* The smallest block of another stream that the device is done with. */
+static uint32_t find_passed(const struct peer_heap *heap, uint32_t set, uint64_t size)
+{
+    for (uint32_t other = 0; other < heap->set_count; other++) {
+        uint32_t index = other == set ? 0 : peer_find(heap, other, size);
+        for (; index; index = peer_after(heap, index)) {
+            if (counting_has_passed(heap->device->counting, peer_block(heap, index)->fence))
+                return index;
+        }
+    }
+    return 0;
+}
+
+/* A piece is got by the very call that asks for the block. */
+static uint32_t grow(struct peer_heap *heap, uint32_t set, uint64_t size)
+{
+    const struct driver *driver = &heap->device->driver;
+    uint64_t bytes = (size + PIECE - 1) & ~(PIECE - 1);
+    devptr_t base;
+
+    (void)driver->mem_alloc(driver->self, 0, 0, bytes, &base);
+    return peer_segment(heap, base, bytes, set);
+}
+
+static void async_take(void *self, uint32_t number, uint64_t size, uint32_t stream)
+{
+    struct peer_heap *heap = self;
+    uint64_t rounded = (size + QUANTUM - 1) & ~(QUANTUM - 1);
+    uint32_t set = peer_set(heap, stream, 0);
+    uint32_t index = peer_find(heap, set, rounded);
+
+    if (!index)
+        index = find_passed(heap, set, rounded);
+    if (index) {
+        peer_pull(heap, index);
+        counting_call(heap->device->counting);
+    } else {
+        index = grow(heap, set, rounded);
+    }
+    if (peer_block(heap, index)->size > rounded)
+        peer_put(heap, peer_cut(heap, index, rounded));
+    peer_own(heap, number, index);
+}
+
+static void async_give(void *self, uint32_t number, uint32_t stream)
+{
+    struct peer_heap *heap = self;
+    uint32_t index = peer_disown(heap, number);
+
+    counting_call(heap->device->counting);
+    peer_block(heap, index)->set = peer_set(heap, stream, 0);
+    peer_block(heap, index)->fence = counting_mark(heap->device->counting);
+    peer_free(heap, index);
+}
+
+const struct peer peer_async = {
+        .open = async_open,
+        .close = async_close,
+        .take = async_take,
+        .give = async_give,
+};

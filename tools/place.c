@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/canon.h"
+#include "tools/greedy.h"
+#include "tools/vec.h"
+
+#define NODES_MOST     UINT64_C(4000000)
+#define NODES_BY_COUNT UINT64_C(2000000000) /* nodes times blocks */
+#define NODES_LEAST    8                    /* for each block: some orders must come to their end */
+#define ROUND_FIRST    1000                 /* nodes above what placing without one mistake takes */
+#define ROUND_FACTOR   4   /* a round of the orders has so many times the nodes of the one before */
+#define STEP_PARTS     200 /* the ladder of capacities: max live and 1/200 of it more each time */
+
+uint64_t place_nodes(uint32_t count)
+{
+    uint64_t nodes = NODES_BY_COUNT / (count ? count : 1);
+
+    if (nodes < NODES_LEAST * (uint64_t)count)
+        nodes = NODES_LEAST * (uint64_t)count;
+    return nodes < NODES_MOST ? nodes : NODES_MOST;
+}
+
+/* A part: blocks that no moment separates, without those that live all through it. */
+struct part {
+    struct sections sections;
+    struct span *spans;
+    uint32_t *numbers; /* in the caller's array */
+    uint32_t count;
+    uint64_t base;  /* what the ones that live throughout take, at the bottom */
+    uint64_t *best; /* offsets, base not included */
+    uint64_t peak;  /* of these, base included; UINT64_MAX = none yet */
+    char how[PLACE_HOW_MAX];
+};
+
+struct solver {
+    const struct place_request *request;
+    struct place_result *result;
+    struct span *spans;
+    struct part *parts;
+    size_t part_count, part_room;
+    uint64_t goal;         /* a peak up to this is good enough */
+    uint64_t budget_end;   /* of nodes, for this goal */
+    uint64_t nodes_before; /* the present call of canon_search */
+    bool stopped;
+    bool broken; /* an answer of the search is wrong */
+};
+
+static void part_done(struct part *part)
+{
+    sections_done(&part->sections);
+    free(part->spans);
+    free(part->numbers);
+    free(part->best);
+}
+
+static void part_keep(struct part *part, uint64_t peak)
+{
+    part->peak = part->base + peak;
+    for (uint32_t i = 0; i < part->count; i++)
+        part->best[i] = part->spans[i].offset;
+}
+
+static void part_make(
+        struct solver *solver, const uint32_t *numbers, uint32_t count, struct part *ret_part)
+{
+    struct part part = {.peak = UINT64_MAX, .how = "nothing to choose"};
+    uint32_t first = UINT32_MAX;
+    uint32_t last = 0;
+    uint32_t bad;
+
+    part.spans = vec_new(count, sizeof(*part.spans));
+    part.numbers = vec_new(count, sizeof(*part.numbers));
+    part.best = vec_new(count, sizeof(*part.best));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct span *span = &solver->spans[numbers[i]];
+        first = span->first < first ? span->first : first;
+        last = span->last > last ? span->last : last;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct span *span = &solver->spans[numbers[i]];
+        if (span->first == first && span->last == last) {
+            span->offset = part.base;
+            part.base += span->size;
+            solver->result->whole++;
+        } else {
+            part.spans[part.count] = *span;
+            part.numbers[part.count++] = numbers[i];
+        }
+    }
+    /* The caller has had all spans checked. */
+    (void)sections_make(part.spans, part.count, &part.sections, &bad);
+    if (part.count == 0)
+        part.peak = part.base;
+    *ret_part = part;
+}
+
+struct by_first {
+    uint32_t first, number;
+};
+
+static int compare_first(const void *a, const void *b)
+{
+    const struct by_first *x = a;
+    const struct by_first *y = b;
+
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Cuts where no block lives on from one section to the next. */
+static void cut(struct solver *solver, uint32_t count)
+{
+    struct by_first *order = vec_new(count, sizeof(*order));
+    uint32_t *numbers = vec_new(count, sizeof(*numbers));
+    uint32_t begin = 0;
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = (struct by_first){solver->spans[i].first, i};
+    if (count)
+        qsort(order, count, sizeof(*order), compare_first);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct span *span = &solver->spans[order[i].number];
+        numbers[i] = order[i].number;
+        last = span->last > last ? span->last : last;
+        if (i + 1 < count && order[i + 1].first <= last)
+            continue;
+        struct part part;
+        part_make(solver, numbers + begin, i + 1 - begin, &part);
+        VEC_PUSH(solver->parts, solver->part_count, solver->part_room) = part;
+        begin = i + 1;
+    }
+    solver->result->parts = (uint32_t)solver->part_count;
+    free(numbers);
+    free(order);
+}
+
+static void place_greedily(struct solver *solver, struct part *part)
+{
+    for (unsigned i = 0; i < GREEDY_ORDER_COUNT * GREEDY_FIT_COUNT; i++) {
+        enum greedy_order order = (enum greedy_order)(i / GREEDY_FIT_COUNT);
+        enum greedy_fit fit = (enum greedy_fit)(i % GREEDY_FIT_COUNT);
+        if (part->peak <= solver->goal)
+            return;
+        uint64_t peak = greedy_place(&part->sections, order, fit);
+        if (part->base + peak >= part->peak)
+            continue;
+        part_keep(part, peak);
+        (void)snprintf(part->how, sizeof(part->how), "greedy by %s, %s hole",
+                greedy_order_name(order), fit == GREEDY_LOWEST ? "lowest" : "tightest");
+    }
+}
+
+static bool keep_on(void *self, uint64_t nodes)
+{
+    struct solver *solver = self;
+    const struct place_request *request = solver->request;
+
+    return !request->keep_on
+            || request->keep_on(
+                    request->self, solver->nodes_before + nodes, solver->result->node_limit);
+}
+
+/* The orders in turn, each time with more nodes, until one finds or disproves it or the budget is used up. */
+static enum canon_result search_part(struct solver *solver, struct part *part)
+{
+    struct place_result *result = solver->result;
+    struct canon *canon = canon_new(&part->sections);
+    uint64_t round = 2 * (uint64_t)part->count + ROUND_FIRST;
+    enum canon_result found = CANON_LIMIT;
+
+    for (unsigned i = 0; found == CANON_LIMIT && result->nodes < solver->budget_end; i++) {
+        enum canon_order order = (enum canon_order)(i % CANON_ORDER_COUNT);
+        uint64_t left = solver->budget_end - result->nodes;
+        struct canon_limits limits = {.capacity = solver->goal - part->base,
+                .nodes = round < left ? round : left,
+                .keep_on = keep_on,
+                .self = solver};
+        uint64_t nodes;
+        uint64_t peak;
+        solver->nodes_before = result->nodes;
+        found = canon_search(canon, order, &limits, &nodes);
+        result->nodes += nodes;
+        if (found == CANON_FOUND) {
+            solver->broken = solver->broken || !sections_check(part->spans, part->count, &peak)
+                    || peak > limits.capacity;
+            if (solver->broken)
+                break;
+            part_keep(part, peak);
+            (void)snprintf(
+                    part->how, sizeof(part->how), "search, %s first", canon_order_name(order));
+        }
+        if (order == CANON_ORDER_COUNT - 1)
+            round *= ROUND_FACTOR;
+    }
+    canon_free(canon);
+    return found;
+}
+
+/* Brings every part down to solver->goal, or says which answer stood in the way. */
+static enum canon_result reach_goal(struct solver *solver)
+{
+    for (uint32_t i = 0; i < solver->part_count; i++) {
+        if (solver->parts[i].peak <= solver->goal)
+            continue;
+        enum canon_result found = search_part(solver, &solver->parts[i]);
+        if (found != CANON_FOUND) {
+            solver->stopped = solver->stopped || found == CANON_STOPPED;
+            return found;
+        }
+    }
+    return CANON_FOUND;
+}
+
+static const struct part *highest(const struct solver *solver)
+{
+    const struct part *part = NULL;
+
+    for (uint32_t i = 0; i < solver->part_count; i++) {
+        if (!part || solver->parts[i].peak > part->peak)
+            part = &solver->parts[i];
+    }
+    return part;
+}
+
+/* What all sizes, and so all offsets and peaks of settled placements, are multiples of. */
+static uint64_t grain_of(const struct span *spans, uint32_t count)
+{
+    uint64_t grain = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t a = spans[i].size;
+        while (a) {
+            uint64_t rest = grain % a;
+            grain = a;
+            a = rest;
+        }
+    }
+    return grain ? grain : 1;
+}
+
+/*
+ * Max live first, with half of the nodes. Then upwards in growing steps until one is found, and between it and what failed: a
+ * quarter of what is left goes to each, so that a hopeless capacity does not eat up the others' chance.
+ */
+static void climb(struct solver *solver, uint64_t grain)
+{
+    struct place_result *result = solver->result;
+    uint64_t high = highest(solver)->peak;
+    uint64_t low = result->max_live - grain; /* given up */
+    uint64_t step = result->max_live / STEP_PARTS / grain * grain;
+    uint64_t by = grain;
+    bool proved = true; /* that `low` is impossible */
+    bool climbing = true;
+
+    step = step ? step : grain;
+    while (high - low > grain && !solver->stopped && !solver->broken
+            && result->nodes < result->node_limit) {
+        uint64_t part = low < result->max_live ? 2 : 4;
+        solver->goal = high - low > by ? low + by : high - grain;
+        solver->budget_end = result->nodes + (result->node_limit - result->nodes + part - 1) / part;
+        enum canon_result found = reach_goal(solver);
+        if (found == CANON_FOUND) {
+            high = highest(solver)->peak;
+            climbing = false;
+        } else {
+            low = solver->goal;
+            proved = found == CANON_NONE;
+        }
+        by = climbing ? step : (high - low) / 2 / grain * grain;
+        by = by ? by : grain;
+        step *= 2;
+    }
+    result->least = proved && high - low <= grain;
+}
+
+static void solve(struct solver *solver, uint64_t grain)
+{
+    const struct place_request *request = solver->request;
+    struct place_result *result = solver->result;
+    enum canon_result found = CANON_FOUND;
+
+    solver->goal = request->capacity ? request->capacity : result->max_live;
+    for (uint32_t i = 0; i < solver->part_count; i++)
+        place_greedily(solver, &solver->parts[i]);
+    if (request->capacity) {
+        solver->budget_end = result->node_limit;
+        found = reach_goal(solver);
+    } else {
+        climb(solver, grain);
+    }
+    if (solver->broken) {
+        result->status = PLACE_BROKEN;
+        return;
+    }
+    if (found != CANON_FOUND) {
+        result->status = found == CANON_NONE ? PLACE_IMPOSSIBLE : PLACE_UNKNOWN;
+        return;
+    }
+    const struct part *part = highest(solver);
+    result->peak = part->peak;
+    result->least = result->least || result->peak == result->max_live;
+    memcpy(result->how, part->how, sizeof(result->how));
+    for (uint32_t i = 0; i < solver->part_count; i++) {
+        part = &solver->parts[i];
+        for (uint32_t k = 0; k < part->count; k++)
+            solver->spans[part->numbers[k]].offset = part->base + part->best[k];
+    }
+}
+
+int place_solve(struct span *spans, uint32_t count, const struct place_request *request,
+        struct place_result *ret_result, uint32_t *ret_bad)
+{
+    struct place_result result = {
+            .node_limit = request->nodes ? request->nodes : place_nodes(count)};
+    struct solver solver = {.request = request, .result = &result, .spans = spans};
+    struct sections sections;
+    uint64_t peak;
+    int r = sections_make(spans, count, &sections, ret_bad);
+
+    if (r < 0)
+        return r;
+    result.max_live = sections.max_live;
+    if (request->capacity && request->capacity < result.max_live) {
+        result.status = PLACE_IMPOSSIBLE;
+    } else if (count) {
+        cut(&solver, count);
+        solve(&solver, grain_of(spans, count));
+        if (result.status == PLACE_FOUND
+                && (!sections_check(spans, count, &peak) || peak != result.peak))
+            result.status = PLACE_BROKEN;
+    }
+    for (uint32_t i = 0; i < solver.part_count; i++)
+        part_done(&solver.parts[i]);
+    free(solver.parts);
+    sections_done(&sections);
+    *ret_result = result;
+    return 0;
+}

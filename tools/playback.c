@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/playback.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tools/vec.h"
+
+/* One context and one memory pool per device. */
+static uint64_t owner_of(int device)
+{
+    return 1 + (uint64_t)device;
+}
+
+int playback_open(struct playback *playback, struct counting *counting,
+        const struct pool_opts *opts, const struct hints *hints, size_t block_count)
+{
+    struct driver driver = counting_driver(counting);
+
+    *playback = (struct playback){
+            .counting = counting, .places = vec_new(block_count, sizeof(*playback->places))};
+    int r = pool_new(&driver, opts, &playback->pool);
+
+    if (r == 0 && hints)
+        r = pool_set_hints(playback->pool, hints);
+    return r;
+}
+
+void playback_close(struct playback *playback)
+{
+    pool_free_all(playback->pool);
+    free(playback->places);
+    *playback = (struct playback){.pool = NULL};
+}
+
+int playback_take(struct playback *playback, size_t block, const struct playback_ask *ask)
+{
+    struct outcome outcome;
+    int device = ask->device < 0 ? 0 : ask->device;
+    struct pool_request request = {
+            .size = ask->size,
+            .owner = owner_of(device),
+            .context = owner_of(device),
+            .stream = ask->stream,
+            .plan = ask->plan,
+            .entrance = ask->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .device = device,
+            .may_call = true,
+            .may_fence = true,
+            .may_wait = true,
+    };
+
+    counting_step(playback->counting);
+    int r = pool_alloc(playback->pool, &request, &outcome);
+    if (r != 0)
+        return r > 0 ? -ENOMEM : r;
+    playback->places[block] = outcome.ptr;
+    return 0;
+}
+
+int playback_give(struct playback *playback, size_t block, uint64_t stream)
+{
+    struct outcome outcome;
+    struct pool_free_request request = {
+            .entrance = stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .stream = stream,
+            .may_fence = true,
+    };
+    devptr_t place = playback->places[block];
+
+    if (!place)
+        return 0;
+    counting_step(playback->counting);
+    playback->places[block] = 0;
+    return pool_free(playback->pool, place, &request, &outcome);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/rmmlog.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tools/keytable.h"
+
+struct reader {
+    struct workload_builder builder;
+};
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && strncmp(text, word, length) == 0;
+}
+
+static int add_row(struct reader *reader, struct rowread *row, bool is_free)
+{
+    uint64_t pointer;
+    uint64_t size;
+    uint64_t stream;
+
+    if (!rowread_uint(row, 16, &pointer))
+        return rowread_fault(row, "Pointer must be a hexadecimal number");
+    const char *pointer_at = row->field;
+    if (!rowread_uint(row, 10, &size))
+        return rowread_fault(row, "Size must be a number");
+    const char *size_at = row->field;
+    if (!rowread_uint(row, 16, &stream) || !rowread_is_end(row))
+        return rowread_fault(row, "Stream must be a hexadecimal number, and the last column");
+    struct workload_request request = {
+            .name = pointer, .size = size, .stream = stream, .is_stream = true};
+    const char *fault = is_free ? workload_add_free(&reader->builder, &request)
+                                : workload_add_alloc(&reader->builder, &request);
+    if (!fault)
+        return 0;
+    row->field = fault == workload_bad_size ? size_at : pointer_at;
+    return rowread_fault(row, fault);
+}
+
+static int read_row(void *context, struct rowread *row)
+{
+    struct reader *reader = context;
+    const char *text = "";
+    size_t length = 0;
+
+    if (row->line == 1) {
+        if (strcmp(row->text, RMMLOG_HEAD) != 0)
+            return rowread_fault(row, "the first line must be " RMMLOG_HEAD);
+        return 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!rowread_text(row, &text, &length))
+            return rowread_fault(row, "Thread, Time and Action must be there");
+    }
+    if (is_word(text, length, "allocate failure")) {
+        reader->builder.workload.skipped_count++;
+        return 0;
+    }
+    if (!is_word(text, length, "allocate") && !is_word(text, length, "free"))
+        return rowread_fault(row, "Action must be allocate, free or allocate failure");
+    return add_row(reader, row, *text == 'f');
+}
+
+int rmmlog_read(FILE *in, const char *name, struct workload *ret, char error[ROWREAD_ERROR_MAX])
+{
+    struct reader reader = {.builder = {.workload = {.device_count = 1}}};
+    struct rowread row = {.name = name};
+    int r;
+
+    row.error = error;
+    r = rowread_all(&row, in, read_row, &reader);
+
+    if (r == 0 && reader.builder.workload.block_count == 0) {
+        row.line++;
+        r = rowread_fault(&row, "no allocations");
+    }
+    workload_finish(&reader.builder, ret);
+    return r;
+}

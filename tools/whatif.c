@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/whatif.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tools/peer.h"
+#include "tools/playback.h"
+#include "tools/render.h"
+#include "tools/vec.h"
+
+const struct whatif_policy whatif_policies[] = {
+        {"kedge", "this pool, remapping when growth would pass the budget", NULL, POOL_REMAP_LAZY},
+        {"kedge-eager", "this pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER},
+        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0},
+        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0},
+        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0},
+        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0},
+        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0},
+};
+
+const size_t whatif_policy_count = sizeof(whatif_policies) / sizeof(whatif_policies[0]);
+
+/* One policy at work: the pool, or one model per device. */
+struct player {
+    const struct workload *workload;
+    const struct peer *peer;
+    struct counting counting;
+    struct peer_device device;
+    struct playback playback;
+    void **models;
+    bool *is_live; /* per block */
+    struct whatif_job *job;
+};
+
+/* One event more; a look at the clock once in a while. */
+static void step(struct player *player)
+{
+    if ((++player->job->done & 0x3fff) == 0)
+        progress_step(player->job->progress, player->job->done, player->job->total);
+}
+
+static int open_player(
+        struct player *player, const struct whatif_policy *policy, struct whatif_job *job)
+{
+    const struct workload *workload = job->workload;
+    struct pool_opts opts;
+
+    *player = (struct player){.workload = workload,
+            .peer = policy->peer,
+            .job = job,
+            .is_live = vec_new(workload->block_count, sizeof(*player->is_live))};
+    if (!policy->peer) {
+        pool_opts_init(&opts);
+        opts.remap = (enum pool_remap)policy->remap;
+        opts.budget = job->budget;
+        return playback_open(
+                &player->playback, &player->counting, &opts, NULL, workload->block_count);
+    }
+    player->device.driver = counting_driver(&player->counting);
+    player->device.counting = &player->counting;
+    player->models = vec_new(workload->device_count, sizeof(*player->models));
+    for (uint32_t i = 0; i < workload->device_count; i++)
+        player->models[i] = policy->peer->open(&player->device);
+    return 0;
+}
+
+static void close_player(struct player *player)
+{
+    for (uint32_t i = 0; player->models && i < player->workload->device_count; i++)
+        player->peer->close(player->models[i]);
+    if (!player->peer)
+        playback_close(&player->playback);
+    counting_done(&player->counting);
+    free((void *)player->models);
+    free(player->is_live);
+}
+
+static int take(struct player *player, uint32_t number)
+{
+    const struct workload_block *block = &player->workload->blocks[number];
+
+    player->is_live[number] = true;
+    if (player->peer) {
+        counting_step(&player->counting);
+        player->peer->take(player->models[block->device], number, block->size, block->stream);
+        return 0;
+    }
+    struct playback_ask ask = {
+            .size = block->size, .stream = block->stream, .device = block->device};
+    return playback_take(&player->playback, number, &ask);
+}
+
+static int give(struct player *player, uint32_t number, uint32_t stream)
+{
+    const struct workload_block *block = &player->workload->blocks[number];
+
+    player->is_live[number] = false;
+    if (!player->peer)
+        return playback_give(&player->playback, number, stream);
+    counting_step(&player->counting);
+    /* A sync free of a block with a stream waits for all of them, which no model of a stream allocator knows. */
+    player->peer->give(player->models[block->device], number, stream ? stream : block->stream);
+    return 0;
+}
+
+static int play_once(struct player *player)
+{
+    const struct workload *workload = player->workload;
+    int r = 0;
+
+    for (size_t i = 0; i < workload->event_count && r == 0; i++) {
+        const struct workload_event *event = &workload->events[i];
+        r = event->is_free ? give(player, event->block, event->stream) : take(player, event->block);
+        step(player);
+    }
+    for (uint32_t i = 0; i < workload->block_count && r == 0; i++) {
+        if (player->is_live[i])
+            r = give(player, i, workload->blocks[i].stream);
+    }
+    return r;
+}
+
+static uint64_t moved(struct player *player)
+{
+    struct pool_stats stats;
+
+    if (player->peer)
+        return 0;
+    pool_stats(player->playback.pool, -1, &stats);
+    return stats.granules_moved;
+}
+
+static int play_pass(struct player *player, struct whatif_pass *ret)
+{
+    struct counting *counting = &player->counting;
+    struct counting before = *counting;
+    uint64_t moved_before = moved(player);
+
+    counting->reserved_high = counting->reserved;
+    int r = play_once(player);
+    *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
+            .waits = counting->calls[COUNTING_WAIT] - before.calls[COUNTING_WAIT],
+            .granules_moved = moved(player) - moved_before,
+            .peak_reserved = counting->reserved_high};
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        ret->calls[i] = counting->calls[i] - before.calls[i];
+    return r;
+}
+
+int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struct whatif *ret)
+{
+    const struct workload *workload = job->workload;
+    struct player player;
+    const char *what;
+    int r;
+
+    *ret = (struct whatif){.policy = policy,
+            .passes = vec_new(job->passes, sizeof(*ret->passes)),
+            .pass_count = job->passes};
+    if (workload->peak_live > WHATIF_LIVE_MAX)
+        return -ERANGE;
+    r = open_player(&player, policy, job);
+    player.counting.lag =
+            (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
+    for (size_t i = 0; i < job->passes && r == 0; i++) {
+        r = play_pass(&player, &ret->passes[i]);
+        if (ret->passes[i].peak_reserved > ret->peak_reserved)
+            ret->peak_reserved = ret->passes[i].peak_reserved;
+    }
+    if (r == 0 && !policy->peer)
+        r = pool_check(player.playback.pool, &what);
+    if (ret->peak_reserved)
+        ret->e = (double)workload->peak_live_512 / (double)ret->peak_reserved;
+    close_player(&player);
+    return r;
+}
+
+void whatif_done(struct whatif *whatif)
+{
+    free(whatif->passes);
+    *whatif = (struct whatif){0};
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * workload.h - what a program asked of its allocator, in order, and nothing else.
+ *
+ * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this.
+ *
+ *     csv (steps.h) ───────┐
+ *     capture (trace.h) ───┼─► struct workload ─► whatif.h
+ *     log of RMM (rmmlog.h)┘
+ *
+ * Blocks and streams are small numbers; stream 0 is "not known". Everything is checked by who reads the file: a free names a
+ * block that is live, a block is born once and dies at most once.
+ * Does not keep addresses, times or stacks. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_WORKLOAD_H
+#define KEDGE_TOOLS_WORKLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/keytable.h"
+
+struct workload_block {
+    uint64_t size;
+    uint32_t stream; /* that it was allocated on; 0 = the program did not say: the sync entrance */
+    int device;
+};
+
+struct workload_event {
+    uint32_t block;
+    uint32_t stream; /* of a free: 0 = a sync free */
+    bool is_free;
+};
+
+struct workload {
+    struct workload_event *events;
+    struct workload_block *blocks;
+    size_t event_count, block_count, event_room, block_room;
+    uint32_t stream_count; /* streams are 1 .. stream_count */
+    uint32_t device_count; /* devices are 0 .. device_count - 1 */
+    size_t left_count;     /* blocks that are live at the end */
+    size_t skipped_count;  /* blocks of the file that are left out: the driver's own */
+    /* most live bytes at once: as requested, and with each block rounded up to 512 */
+    uint64_t peak_live, peak_live_512;
+};
+
+/* ── from a file ── */
+
+struct steps;
+struct trace;
+
+/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync entrance. */
+void workload_from_steps(const struct steps *steps, bool sync, struct workload *ret);
+
+/*
+ * What a capture has between two events (first inside, first behind). Blocks that are live when the window begins are born
+ * before it, in the order of their addresses. Left out are blocks that no pool could have served; where none came from a pool
+ * (the run was only tracked) those that the driver's own allocators served are taken instead.
+ */
+void workload_from_trace(
+        const struct trace *trace, uint32_t first, uint32_t behind, struct workload *ret);
+
+/* ── one by one ── */
+
+struct workload_builder {
+    struct workload workload; /* device_count may be set before, the rest is nothing */
+    struct keytable live;     /* the file's name of a block -> number */
+    struct keytable streams;  /* the file's stream -> number */
+    uint64_t bytes;
+};
+
+struct workload_request {
+    uint64_t name, size; /* size of a free: 0 = the file does not say */
+    uint64_t stream;     /* as the file names it */
+    bool is_stream;      /* false: the sync entrance */
+    int device;
+};
+
+/* NULL, or what is wrong with it; the texts are these: */
+extern const char workload_bad_size[], workload_twice[], workload_unknown[];
+const char *workload_add_alloc(
+        struct workload_builder *builder, const struct workload_request *request);
+const char *workload_add_free(
+        struct workload_builder *builder, const struct workload_request *request);
+
+/* Counts what is left and the peaks; the builder is empty afterwards. */
+void workload_finish(struct workload_builder *builder, struct workload *ret);
+
+void workload_done(struct workload *workload);
+
+#endif
