@@ -37,7 +37,7 @@ static uint64_t free_bytes(const struct heap *heap)
     return bytes;
 }
 
-static void add_counters(const struct pool *pool, struct pool_stats *to)
+static void add_counters(const struct pool *pool, struct pool_stats *to) POOL_LOCKED
 {
     const struct counters *from = &pool->counters;
 

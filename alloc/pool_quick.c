@@ -202,8 +202,7 @@ QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_in
 }
 
 /* heap_count_death for a block without a holder that is stored as it is. */
-QUICK void count_death(
-        struct heap *heap, struct segment *segment, const struct block *block) POOL_LOCKED
+QUICK void count_death(struct heap *heap, struct segment *segment, const struct block *block)
 {
     uint64_t rounded = block->node.size;
     uint64_t size = rounded - block->slack;
