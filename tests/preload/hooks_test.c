@@ -609,7 +609,7 @@ TEST(r69_a_free_on_the_default_stream_joins_the_blocking_streams)
 /* What X's reader on one blocking stream and Y's writer on another do to one block that goes over the default stream. */
 struct meeting {
     CUfunction kernel;
-    CUdeviceptr out, block;
+    CUdeviceptr out, block, spare;
     CUstream reader;
 };
 
@@ -622,6 +622,7 @@ static void read_and_free(struct meeting *m)
     m->out = alloc(4096);
     REQUIRE_EQ(cu->cuMemsetD8_v2(m->out, 0, 4096), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemAllocAsync(&m->block, 4096, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&m->spare, 64 << 10, NULL), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemsetD8Async(m->block, 0, 4096, NULL), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
     REQUIRE_EQ(client_sum(m->kernel, m->out, m->block, 4096, m->reader), CUDA_SUCCESS);
@@ -667,14 +668,15 @@ TEST(r69_a_threads_own_stream_that_comes_after_the_free_meets_it)
 TEST(r69_a_blocking_stream_that_nobody_saw_made_counts_when_it_is_named)
 {
     __typeof__(&cuStreamCreate) create;
-    CUdeviceptr block = 0, named = 0;
+    CUdeviceptr block = 0;
     CUstream writer = NULL;
     struct meeting m;
 
     read_and_free(&m);
-    create = (__typeof__(create))client_sim("cuStreamCreate");
+    create = (__typeof__(create))client_driver("cuStreamCreate");
     REQUIRE_EQ(create(&writer, CU_STREAM_DEFAULT), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuMemAllocAsync(&named, 4096, writer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(m.spare, writer),
+            CUDA_SUCCESS); /* named, and no call of kedge's on the default stream */
     REQUIRE_EQ(cu->cuMemAllocAsync(&block, 4096, NULL), CUDA_SUCCESS);
     CHECK_EQ(block, m.block);
     write_and_look(&m, block, writer);
