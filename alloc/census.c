@@ -171,7 +171,6 @@ static int check_holder(
 static int check_live(struct pool *pool, uint32_t index, struct count *count) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
-    const struct heap *heap = heap_segment_of(pool, block)->heap;
     const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
     uint64_t requested = block->node.size - block->slack;
 
@@ -180,7 +179,7 @@ static int check_live(struct pool *pool, uint32_t index, struct count *count) PO
     count->tally.live_rounded += block->node.size;
     count->tally.used += heap_round(requested, 512);
     if (!holder || holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE)
-        count->tally.stored += heap_storage(heap, block);
+        count->tally.stored += block->node.size;
     return 0;
 }
 

@@ -458,9 +458,11 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     uint32_t failed = 0;
     bool is_stuck = false;
     uint32_t first, last;
+    uint64_t slot;
     int r;
 
     lock_take(&pool->lock);
+    slot = heap_segment(pool, heap->arena)->slot;
     r = take_spot(pool, serve, &source, &first, &last);
     if (r == 0)
         heap->busy++;
@@ -475,6 +477,8 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     heap->busy--;
     pool->counters.granules_moved += source.moved;
     pool->counters.remaps += source.moved;
+    if (serve->request->ladder)
+        serve->request->ladder->moved_bytes += source.moved * slot;
     serve->step = step_of(pool, serve, &source);
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;

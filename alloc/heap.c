@@ -594,7 +594,7 @@ static bool is_high_better(const struct pool *pool, const struct block *block,
     devptr_t hi = end & ~mask;
     devptr_t low_rest, high_rest;
 
-    if (segment->kind != SEGMENT_ARENA || hi <= lo || from <= block->node.base)
+    if (hi <= lo || from <= block->node.base)
         return false;
     low_rest = heap_round(heap_round(block->node.base, want->align) + want->size, segment->slot);
     high_rest = from & ~mask;
@@ -607,7 +607,8 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     uint64_t skip = -block->node.base & (want->align - 1);
     uint32_t rest;
 
-    if (block->node.size > want->size && is_high_better(pool, block, want))
+    if (block->node.size > want->size && heap_segment_of(pool, block)->kind == SEGMENT_ARENA
+            && is_high_better(pool, block, want))
         skip = ((block->node.base + block->node.size - want->size) & ~(want->align - 1))
                 - block->node.base;
     if (skip) {
@@ -647,8 +648,8 @@ static uint32_t find_whole(
 static uint32_t find_smaller(const struct pool *pool, const struct bestfit *own,
         const struct bestfit *clean, const struct heap_want *want) POOL_LOCKED
 {
-    uint32_t index = own ? bestfit_find(own, want->size, want->align) : 0;
-    uint32_t other = bestfit_find(clean, want->size, want->align);
+    uint32_t index = own && own->count ? bestfit_find(own, want->size, want->align) : 0;
+    uint32_t other = clean->count ? bestfit_find(clean, want->size, want->align) : 0;
 
     if (!index
             || (other && heap_block(pool, other)->node.size < heap_block(pool, index)->node.size))
@@ -864,7 +865,7 @@ void heap_count_reserved(struct heap *heap, int64_t by)
 {
     heap->tally.reserved += (uint64_t)by;
     heap->device->reserved += (uint64_t)by;
-    heap_raise(&heap->tally.reserved_high, heap->tally.reserved);
+    heap_raise(&heap->tally.reserved_high, heap->tally.reserved + heap->tally.native_reserved);
     heap_raise(&heap->device->reserved_high, heap->device->reserved);
 }
 

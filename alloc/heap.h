@@ -173,6 +173,8 @@ struct tally {
     uint64_t stored_high;
     uint64_t reserved_high;
     uint64_t kept_high;
+    /* of the driver's own pool behind the heap, as it said last: the marks above count it in (R77, R78) */
+    uint64_t native_used, native_reserved;
 };
 
 /* Sums over the heaps of a device; those that need marks of their own. */
@@ -260,6 +262,8 @@ struct pool {
     _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
     _Atomic uint64_t seq;
     _Atomic uint64_t driver_calls;
+    /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
+    _Atomic uint64_t seen_ns;
     struct granules granules; /* look-ups without the lock */
     struct lock lock;
     /* guarded by lock: */
@@ -616,15 +620,6 @@ static inline void heap_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
-/* The storage that a live block would take as an allocation of the driver's own: on a plain heap a large one has its
- * granules for itself. (Ours may share the last one with a neighbour.) */
-static inline uint64_t heap_storage(const struct heap *heap, const struct block *block)
-{
-    return heap->kind == HEAP_PLAIN && block->node.size >= GRANULE_SIZE
-            ? heap_round(block->node.size, GRANULE_SIZE)
-            : block->node.size;
-}
-
 /* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
 static inline bool heap_is_stored(const struct pool *pool, const struct block *block)
 {
@@ -644,17 +639,16 @@ static inline void heap_count_birth(struct pool *pool, struct heap *heap, const 
     struct device *device = heap->device;
     uint64_t size = block->node.size;
     uint64_t requested = size - block->slack;
-    uint64_t stored = heap_storage(heap, block);
 
     segment->tenants++;
     tally->live_count++;
     tally->live_rounded += size;
     tally->live_requested += requested;
     tally->used += heap_round(requested, 512);
-    tally->stored += stored;
+    tally->stored += size;
     device->live_requested += requested;
-    device->stored += stored;
-    heap_raise(&tally->used_high, tally->used);
+    device->stored += size;
+    heap_raise(&tally->used_high, tally->used + tally->native_used);
     heap_raise(&tally->stored_high, tally->stored);
     heap_raise(&device->live_requested_high, device->live_requested);
     heap_raise(&device->stored_high, device->stored);
@@ -675,10 +669,9 @@ static inline void heap_count_death(struct pool *pool, struct heap *heap, const 
     tally->used -= heap_round(requested, 512);
     device->live_requested -= requested;
     if (heap_is_stored(pool, block)) {
-        uint64_t stored = heap_storage(heap, block);
 
-        tally->stored -= stored;
-        device->stored -= stored;
+        tally->stored -= size;
+        device->stored -= size;
     }
 }
 

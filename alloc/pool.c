@@ -6,6 +6,7 @@
 #include "alloc/drive.h"
 #include "alloc/heap.h"
 #include "alloc/pin.h"
+#include "alloc/room.h"
 #include "alloc/serve.h"
 #include "alloc/trim.h"
 
@@ -30,11 +31,16 @@ void pool_opts_init(struct pool_opts *opts)
             /* Exact segments: a segment that holds one block can be given back when that dies, which keeps what is held near
          * what is live; larger ones were not better on real traces (0.904 against 0.906). */
             .chunk = 0,
-            .handle =
-                    GRANULE_SIZE, /* the smallest: what is free can be moved in the smallest pieces */
+            /* The smallest. On the eight real traces of more than 200 allocations (E eager / E lazy at 1.05 x over four passes
+             * / calls of the first pass): 2 MiB 0.985 / 0.975 / 38,000; 4 MiB 0.980 / 0.974 / 20,000; 8 MiB 0.975 / 0.971
+             * and two traces above 1.05 x; 16 MiB 0.970 / 0.965 (20 MiB is no power of two). Fewer calls are worth less
+             * than they look: 2 MiB cost 193 us to create and 63 us to move (A100), once; steady state has none. */
+            .handle = GRANULE_SIZE,
             .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
             .epoch_count = 128,                /* spread over so many frees it disappears */
             .fence_timeout_ms = 5000,
+            /* What is given back too early costs some 20 ms per GiB when it is wanted again: nothing after a minute. */
+            .idle_ns = UINT64_C(60) * 1000 * 1000 * 1000,
     };
 }
 
@@ -348,6 +354,14 @@ void pool_stats(struct pool *pool, int device, struct pool_stats *ret)
     lock_drop(&pool->lock);
 }
 
+void pool_room(struct pool *pool, int device, struct pool_room *ret)
+{
+    lock_take(&pool->lock);
+    census_device(pool, device, &ret->stats);
+    room_measure(pool, device, ret);
+    lock_drop(&pool->lock);
+}
+
 int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
 {
     const struct heap *heap;
@@ -368,12 +382,28 @@ int pool_reset_high(
     lock_take(&pool->lock);
     heap = heap_get(pool, kind, owner, -1);
     if (heap && used) {
-        heap->tally.used_high = heap->tally.used;
+        heap->tally.used_high = heap->tally.used + heap->tally.native_used;
     }
     if (heap && reserved)
-        heap->tally.reserved_high = heap->tally.reserved;
+        heap->tally.reserved_high = heap->tally.reserved + heap->tally.native_reserved;
     lock_drop(&pool->lock);
     return heap ? 0 : -ENOENT;
+}
+
+void pool_note_native(
+        struct pool *pool, uint64_t owner, int device, uint64_t used, uint64_t reserved)
+{
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = heap_get(pool, HEAP_MAPPED, owner, device);
+    if (heap) {
+        heap->tally.native_used = used;
+        heap->tally.native_reserved = reserved;
+        heap_raise(&heap->tally.used_high, heap->tally.used + used);
+        heap_raise(&heap->tally.reserved_high, heap->tally.reserved + reserved);
+    }
+    lock_drop(&pool->lock);
 }
 
 uint64_t pool_seq_next(struct pool *pool)

@@ -51,9 +51,10 @@ enum pool_mutation {
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */
 enum pool_trim {
-    POOL_TRIM_AUTO, /* growth would pass the budget; mapped heaps also at the program's waits (R78) */
+    /* growth would pass the budget; mapped heaps also at the program's waits (R78); after idleness */
+    POOL_TRIM_AUTO,
     POOL_TRIM_NEVER,
-    POOL_TRIM_EAGER, /* all of them, whenever the program has waited for the device */
+    POOL_TRIM_EAGER, /* as AUTO, and all of them, whenever the program has waited for the device */
 };
 
 /* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
@@ -90,6 +91,7 @@ struct pool_opts {
      * cutting large segments for it would keep them from being given back whole */
     uint64_t cut;
     enum pool_trim trim;
+    uint64_t idle_ns; /* a program that made no call for so long is idle (pool_idle); 0 = never */
     enum pool_remap remap;
     bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
@@ -141,6 +143,15 @@ int pool_set_plan(struct pool *pool, const struct pool_plan *plan);
 
 /* ── allocation and free ── */
 
+/* What was done for a request that found nothing free: for the record of one that failed (R31). */
+struct pool_ladder {
+    uint32_t waits;         /* host waits after which something was free */
+    uint32_t trims;         /* rounds that gave something back to the driver, */
+    uint64_t trimmed_bytes; /* and how much */
+    uint64_t moved_bytes;   /* free storage that was made ready to be mapped elsewhere */
+    uint32_t attempts;      /* to grow */
+};
+
 struct pool_request {
     uint64_t size;  /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
     uint64_t owner; /* sync: context generation; stream: memory pool id; not 0 */
@@ -154,8 +165,9 @@ struct pool_request {
     int device;
     bool may_call; /* driver calls are allowed. false (a capture is active somewhere: R82): serve from what is there or
                        say -EAGAIN */
-    bool may_fence; /* fence and event calls are allowed (R10) */
-    bool may_wait;  /* the host may wait for the device */
+    bool may_fence;             /* fence and event calls are allowed (R10) */
+    bool may_wait;              /* the host may wait for the device */
+    struct pool_ladder *ladder; /* added to on a miss; NULL = nobody asks */
 };
 
 /*
@@ -354,6 +366,14 @@ uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait);
  * are trimmed to it (R78). Cheap if none does. */
 void pool_synchronised(struct pool *pool);
 
+/*
+ * [driver] The program has made a call, at `now_ns` of a clock that the caller has chosen. If it had made none for
+ * opts.idle_ns before, and more than an eighth of what a device's heaps hold is free, that goes back to the driver until an
+ * eighth is left. Returns the bytes given back. Need not be told of every call. Nothing happens in a process that stays
+ * idle: there is no thread of ours.
+ */
+uint64_t pool_idle(struct pool *pool, uint64_t now_ns);
+
 /* Before a stream is destroyed, [driver] so that its line is recorded in time (R5); its number may come back as another
  * stream's only after this call. */
 void pool_stream_gone(struct pool *pool, uint64_t stream_key);
@@ -432,8 +452,8 @@ struct pool_stats {
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    /* the storage that the driver itself would hold for the live blocks: whole granules for large plain ones,
-     * nothing for what hints marked dead. The budget is measured by it. A pool may need less. */
+    /* the storage that live blocks need: nothing for what hints marked dead. The budget is measured by it, and not by the
+     * whole granules that the driver would give each of them: that would allow a fifth more where sizes are odd. */
     uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */
@@ -475,9 +495,27 @@ struct pool_stats {
 void pool_stats(struct pool *pool, int device, struct pool_stats *ret);
 /* One heap; 0 or -ENOENT. */
 int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret);
+
+/* Why a request found no place on a device: what there is, and in which pieces. */
+struct pool_room {
+    struct pool_stats stats; /* of the device */
+    uint64_t largest_free;   /* block that some request could get, of any heap and stream */
+    /* whole handles inside free memory, idle ones of hinted blocks included: of blocks whose work has passed, */
+    uint64_t remappable;
+    uint64_t remappable_waiting; /* and of those where some is still awaited */
+};
+
+/* Walks all blocks of the device's mapped heaps, with the lock held: for the moment when nothing else helps. */
+void pool_room(struct pool *pool, int device, struct pool_room *ret);
+
 /* High marks fall to the current values: those of one heap. 0 or -ENOENT. */
 int pool_reset_high(
         struct pool *pool, enum heap_kind kind, uint64_t owner, bool used, bool reserved);
+
+/* What the driver's own pool behind a mapped heap says that it has in use and holds, after it has served a request of ours or
+ * taken one back (R77): the heap's high marks are of both together from here on. */
+void pool_note_native(
+        struct pool *pool, uint64_t owner, int device, uint64_t used, uint64_t reserved);
 
 /* The next number of the order that outcomes carry, for events that do not go through the pool. */
 uint64_t pool_seq_next(struct pool *pool);

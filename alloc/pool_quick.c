@@ -14,11 +14,9 @@
 #define QUICK         static inline __attribute__((always_inline))
 #define UNLIKELY(is_) __builtin_expect(!!(is_), 0)
 
-_Static_assert(RECENT_MAX < GRANULE_SIZE, "heap_storage: what is recent is stored as it is");
-
 /* ── alloc ── */
 
-/* heap_count_birth for a block that is stored as it is: of a mapped heap, or small. */
+/* heap_count_birth with the size at hand. */
 QUICK void count_birth(
         struct pool *pool, struct heap *heap, const struct block *block, uint64_t size) POOL_LOCKED
 {
@@ -32,7 +30,7 @@ QUICK void count_birth(
     tally->live_rounded += rounded;
     tally->live_requested += size;
     tally->used += heap_round(size, 512);
-    heap_raise(&tally->used_high, tally->used);
+    heap_raise(&tally->used_high, tally->used + tally->native_used);
     tally->stored += rounded;
     heap_raise(&tally->stored_high, tally->stored);
     device->live_requested += size;
@@ -201,7 +199,7 @@ QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_in
     return block;
 }
 
-/* heap_count_death for a block without a holder that is stored as it is. */
+/* heap_count_death for a block without a holder. */
 QUICK void count_death(struct heap *heap, struct segment *segment, const struct block *block)
 {
     uint64_t rounded = block->node.size;
@@ -220,13 +218,6 @@ QUICK void count_death(struct heap *heap, struct segment *segment, const struct 
     device->stored -= rounded;
 }
 
-static __attribute__((noinline)) void count_large_death(
-        struct pool *pool, struct heap *heap, const struct block *block) POOL_LOCKED
-{
-    heap_count_death(pool, heap, block);
-    heap->frees++;
-}
-
 bool pool_free_quickly(struct pool *pool, devptr_t ptr)
 {
     struct segment *segment;
@@ -243,10 +234,7 @@ bool pool_free_quickly(struct pool *pool, devptr_t ptr)
     heap = segment->heap;
     if (UNLIKELY(heap->kind != HEAP_PLAIN))
         goto drop;
-    if (UNLIKELY(block->node.size > RECENT_MAX))
-        count_large_death(pool, heap, block);
-    else
-        count_death(heap, segment, block);
+    count_death(heap, segment, block);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
     heap_chain(pool, &pool->open, index);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
+#include "alloc/census.h"
 #include "alloc/heap.h"
 #include "alloc/reclaim.h"
 #include "alloc/trim.h"
@@ -10,6 +11,7 @@
 
 #define HEAPS_LOOK 64 /* heaps that pool_synchronised looks at in one call */
 #define TRIM_LOOKS 64 /* at fences that a trim has just recorded */
+#define IDLE_STAYS 8  /* this part of what is held may stay free in an idle program */
 
 int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
 {
@@ -61,13 +63,13 @@ static void let_heap_go(struct pool *pool, struct heap *heap)
     lock_drop(&pool->lock);
 }
 
-/* Is something of the heap free but for a fence? */
+/* Is something of the heap free, or released by a hint, but for a fence? */
 static bool is_waiting(struct pool *pool, const struct heap *heap)
 {
     bool waiting;
 
     lock_take(&pool->lock);
-    waiting = heap->tally.pending > 0;
+    waiting = heap->tally.pending + heap->tally.limbo > 0;
     for (const struct heap_stream *at = heap->streams; at && !waiting; at = at->next)
         waiting = heap_class_count(at) > 0;
     lock_drop(&pool->lock);
@@ -87,19 +89,26 @@ static void look_at_fences(struct pool *pool, struct heap *heap)
     }
 }
 
-int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
-        uint64_t *ret_bytes)
+/* Until the heap holds no more than `keep_bytes`, or (strictly) as long as it holds no less. */
+static uint64_t trim_to(struct pool *pool, struct heap *heap, uint64_t keep_bytes, bool strictly)
 {
-    struct heap *heap = hold_heap(pool, kind, owner);
     uint64_t held;
 
-    if (!heap)
-        return -ENOENT;
     look_at_fences(pool, heap);
     lock_take(&pool->lock);
     held = heap->tally.reserved;
     lock_drop(&pool->lock);
-    *ret_bytes = held > keep_bytes ? trim_heap(pool, heap, held - keep_bytes, true) : 0;
+    return held > keep_bytes ? trim_heap(pool, heap, held - keep_bytes, strictly) : 0;
+}
+
+int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
+        uint64_t *ret_bytes)
+{
+    struct heap *heap = hold_heap(pool, kind, owner);
+
+    if (!heap)
+        return -ENOENT;
+    *ret_bytes = trim_to(pool, heap, keep_bytes, true);
     let_heap_go(pool, heap);
     return 0;
 }
@@ -133,19 +142,75 @@ uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
     return trim_device(pool, device, UINT64_MAX);
 }
 
+static bool is_used(struct pool *pool, int device)
+{
+    bool used;
+
+    lock_take(&pool->lock);
+    used = pool->devices[device].reserved > 0;
+    lock_drop(&pool->lock);
+    return used;
+}
+
 /* What is free on any device, once what has passed is known to be free. */
 static void trim_all(struct pool *pool)
 {
     (void)reclaim_poll(pool, true);
     for (int device = 0; device < POOL_DEVICES_MAX; device++) {
-        bool any;
-
-        lock_take(&pool->lock);
-        any = pool->devices[device].reserved > 0;
-        lock_drop(&pool->lock);
-        if (any)
+        if (is_used(pool, device))
             (void)trim_device(pool, device, UINT64_MAX);
     }
+}
+
+/* ── after idleness ── */
+
+/* What could go of a device's heaps so that an eighth of what they hold stays free; 0: not more than that is free. */
+static uint64_t idle_excess(struct pool *pool, int device)
+{
+    struct pool_stats stats;
+    uint64_t available, stays;
+
+    lock_take(&pool->lock);
+    census_device(pool, device, &stats);
+    lock_drop(&pool->lock);
+    available = stats.free + stats.cached;
+    stays = stats.reserved / IDLE_STAYS;
+    return available > stays ? available - stays : 0;
+}
+
+/* True if frees are still waiting for a fence then. */
+static bool poll_once(struct pool *pool)
+{
+    bool more;
+
+    (void)reclaim_poll(pool, true);
+    lock_take(&pool->lock);
+    more = pool->open.head != 0 || pool->epochs.first != NULL;
+    lock_drop(&pool->lock);
+    return more;
+}
+
+uint64_t pool_idle(struct pool *pool, uint64_t now_ns)
+{
+    uint64_t before = atomic_exchange_explicit(&pool->seen_ns, now_ns, memory_order_relaxed);
+    uint64_t given = 0;
+    uint64_t excess;
+
+    if (before == 0 || now_ns < before || !pool->opts.idle_ns
+            || now_ns - before < pool->opts.idle_ns || pool->opts.trim == POOL_TRIM_NEVER
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+        return 0;
+    for (int i = 0; i < TRIM_LOOKS && poll_once(pool); i++)
+        (void)sched_yield();
+    for (int device = 0; device < POOL_DEVICES_MAX; device++) {
+        if (!is_used(pool, device))
+            continue;
+        (void)reclaim_device_points(pool, device);
+        excess = idle_excess(pool, device);
+        if (excess)
+            given += trim_device(pool, device, excess);
+    }
+    return given;
 }
 
 void pool_synchronised(struct pool *pool)
@@ -160,12 +225,12 @@ void pool_synchronised(struct pool *pool)
         trim_all(pool);
     count = hold_heaps_over(pool, list);
     for (size_t i = 0; i < count; i++) {
-        uint64_t keep_bytes, bytes;
+        uint64_t keep_bytes;
 
         lock_take(&pool->lock);
         keep_bytes = list[i]->attrs.release_threshold;
         lock_drop(&pool->lock);
-        (void)pool_trim(pool, HEAP_MAPPED, list[i]->owner, keep_bytes, &bytes);
+        (void)trim_to(pool, list[i], keep_bytes, false);
         let_heap_go(pool, list[i]);
     }
 }

@@ -120,7 +120,8 @@ static void best_victim(
 {
     uint32_t at;
 
-    for (at = next_free(pool, fit, 0); at; at = next_free(pool, fit, at)) {
+    for (at = next_free(pool, fit, 0); at && (!best->index || best->left_bytes);
+            at = next_free(pool, fit, at)) {
         struct slots slots = slots_of(pool, at);
         uint64_t bytes = (slots.hi - slots.lo) / BESTFIT_QUANTUM;
         uint64_t left_bytes = heap_block(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
@@ -173,11 +174,13 @@ static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
     struct heap *heap = remap->heap;
     uint32_t at = remap->block;
     const struct segment *segment = heap_segment_of(pool, heap_block(pool, at));
+    uint64_t size = heap_block(pool, at)->node.size;
     uint64_t kept = remap->stuck ? segment->slot : 0;
+    bool cuts = (remap->done && remap->done < size) || (kept && remap->done + kept < size);
 
-    if (slab_prepare(&pool->blocks, 2) != 0 && remap->done < heap_block(pool, at)->node.size) {
+    if (cuts && slab_prepare(&pool->blocks, 2) != 0) {
         remap->done = 0; /* not to be told apart: lost, and counted as such */
-        kept = heap_block(pool, at)->node.size;
+        kept = size;
     }
     if (remap->done) {
         uint32_t gap = at;

@@ -11,6 +11,33 @@
 /* A result between a stage and the next: nothing found here, go on. */
 #define NEXT (-EAGAIN)
 
+/* ── what the ladder did ── */
+
+static void note_wait(struct serve *serve)
+{
+    serve->how |= OUTCOME_WAITED;
+    if (serve->request->ladder)
+        serve->request->ladder->waits++;
+}
+
+static void note_trim(struct serve *serve, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    serve->how |= OUTCOME_TRIMMED;
+    if (serve->request->ladder) {
+        serve->request->ladder->trims++;
+        serve->request->ladder->trimmed_bytes += bytes;
+    }
+}
+
+static int grow(struct pool *pool, struct serve *serve)
+{
+    if (serve->request->ladder)
+        serve->request->ladder->attempts++;
+    return grow_serve(pool, serve);
+}
+
 /* ── handing out ── */
 
 /* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */
@@ -255,7 +282,7 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
             r = reclaim_wait_point(pool, serve->heap);
         if (r != 0)
             break;
-        serve->how |= OUTCOME_WAITED;
+        note_wait(serve);
         r = hit(pool, serve);
         if (r == NEXT && streams)
             r = hit_run(pool, serve);
@@ -298,7 +325,7 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
     lock_drop(&pool->lock);
     if (!any)
         return NEXT;
-    r = grow_serve(pool, serve);
+    r = grow(pool, serve);
     return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
 }
 
@@ -324,20 +351,20 @@ static int serve_full(struct pool *pool, struct serve *serve)
         r = clean_device(pool, serve);
         if (r == NEXT)
             r = move_and_grow(pool, serve);
-        if (r == NEXT && trim_device(pool, serve->request->device, UINT64_MAX) > 0)
-            serve->how |= OUTCOME_TRIMMED;
+        if (r == NEXT)
+            note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
     }
     if (r != NEXT)
         return r;
     serve->last = true;
-    return grow_serve(pool, serve);
+    return grow(pool, serve);
 }
 
 /* ── the ladders ── */
 
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
-    int r = grow_serve(pool, serve);
+    int r = grow(pool, serve);
     int again;
 
     if (r != DRIVER_OUT_OF_MEMORY && r != -ENOSPC)
@@ -360,7 +387,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
         r = reclaim_wait(pool);
         if (r != 0)
             return r > 0 ? r : NEXT;
-        serve->how |= OUTCOME_WAITED;
+        note_wait(serve);
         r = hit(pool, serve);
         if (r != NEXT)
             return r;
@@ -378,8 +405,8 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
     r = reclaim_device_points(pool, serve->request->device);
     if (r > 0)
         return r;
-    if (pool->opts.trim != POOL_TRIM_NEVER && trim_device(pool, serve->request->device, over) > 0)
-        serve->how |= OUTCOME_TRIMMED;
+    if (pool->opts.trim != POOL_TRIM_NEVER)
+        note_trim(serve, trim_device(pool, serve->request->device, over));
     if (!excess(pool, serve, false))
         return NEXT;
     lock_take(&pool->lock);
@@ -639,8 +666,8 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
     if (r != NEXT)
         return r;
     over = excess(pool, serve, true);
-    if (over && trim_others(pool, serve->heap, over) > 0)
-        serve->how |= OUTCOME_TRIMMED;
+    if (over)
+        note_trim(serve, trim_for(pool, serve->heap, over));
     return NEXT;
 }
 

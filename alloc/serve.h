@@ -3,9 +3,12 @@
  * serve.h - one request on its way: the ladder from a hit to the driver's refusal.
  *
  *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim ─► grow ─► full device
- *     stream         hit ─► points ─► join neighbours ─► in the budget: grow
- *                    ─► above: make the stream wait for another ─► remap free slots, trim ─► grow ─► full device
- *     full device    wait for what is pending and in limbo, hit again ─► trim everything ─► grow ─► the driver's code
+ *     stream         hit ─► points ─► join neighbours ─► eager: storage moves (remap.h) ─► in the budget: grow
+ *                    ─► above: make the stream wait for another ─► storage moves ─► trim others ─► grow ─► full device
+ *     full device    wait for what is pending and in limbo, hit again ─► all that is free moves, grow
+ *                    ─► trim everything ─► grow ─► the driver's code
+ *
+ * The step that served a request is counted (enum pool_step): a miss is one of them, and never a hit as well.
  *
  * A hint that cannot be placed as it asks (no VMM, no room for a handle of its own) is served as an ordinary request and
  * acts on paper only.

@@ -143,6 +143,8 @@ int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want
     heap_settle(pool, heap);
     while ((gap = bestfit_lower_bound(&heap->gaps, size, base)) != 0) {
         try_gap(&look, gap);
+        if (best.missing <= GRANULE_SIZE)
+            break; /* a slot is the least that any can lack */
         size = heap_block(pool, gap)->node.size;
         base = heap_block(pool, gap)->node.base + 1;
     }

@@ -5,14 +5,15 @@
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
 
-static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most)
+/* Not one of `but` bytes. */
+static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, uint64_t but)
 {
     uint64_t handle = 0;
     uint64_t size = 0;
 
     lock_take(&pool->lock);
     for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
-        if (shelf->count && shelf->size <= most) {
+        if (shelf->count && shelf->size <= most && shelf->size != but) {
             size = shelf->size;
             handle = heap_unshelve(heap, size);
         }
@@ -255,6 +256,7 @@ struct goal {
     uint64_t bytes;
     uint64_t given;
     bool strictly;
+    uint64_t spare; /* size of slots, if these stay: a request is about to use them; else 0 */
 };
 
 static uint64_t left(const struct goal *goal)
@@ -272,7 +274,7 @@ static void empty_shelves(struct pool *pool, struct heap *heap, struct goal *goa
     uint64_t one = 1;
 
     while (left(goal) && one) {
-        one = shelf_one(pool, heap, most(goal));
+        one = shelf_one(pool, heap, most(goal), goal->spare);
         goal->given += one;
     }
 }
@@ -288,9 +290,8 @@ static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struc
     return goal->strictly && slot ? left(goal) & ~(slot - 1) : left(goal);
 }
 
-uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
+static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
 {
-    struct goal goal = {.bytes = bytes, .strictly = strictly};
     uint64_t one = 1;
 
     lock_take(&pool->lock);
@@ -303,16 +304,23 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal), false) != 0)
+    while (left(&goal) && !goal.spare
+            && arena_one(pool, heap, slots_of(pool, heap, &goal), false) != 0)
         empty_shelves(pool, heap, &goal);
     /* what a plan keeps comes last: its next step would ask for it again */
-    while (left(&goal) && arena_one(pool, heap, slots_of(pool, heap, &goal), true) != 0)
+    while (left(&goal) && !goal.spare
+            && arena_one(pool, heap, slots_of(pool, heap, &goal), true) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;
     lock_drop(&pool->lock);
     note_trim(pool, goal.given);
     return goal.given;
+}
+
+uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
+{
+    return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = strictly});
 }
 
 /* A heap of the device that was not visited in this round; each is visited once. */
@@ -325,22 +333,27 @@ static struct heap *next_heap(struct pool *pool, int device, const struct heap *
     return heap;
 }
 
-/* `but`: a heap that is left alone, NULL = none. */
-static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *but, uint64_t bytes)
+/* `user`: the heap whose slots stay, NULL = none. */
+static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *user, uint64_t bytes)
 {
     struct heap *heap;
     struct heap *before = NULL;
+    struct goal goal;
     uint64_t given = 0;
+    uint64_t slot;
 
     if (device < 0 || device >= POOL_DEVICES_MAX)
         return 0;
     lock_take(&pool->lock);
+    slot = user && user->arena ? heap_segment(pool, user->arena)->slot : 0;
     heap = next_heap(pool, device, NULL);
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
         lock_drop(&pool->lock);
-        if (heap != but)
-            given += trim_heap(pool, heap, bytes - given, false);
+        goal = (struct goal){.bytes = bytes - given};
+        if (heap == user)
+            goal.spare = slot;
+        given += trim_to(pool, heap, goal);
         lock_take(&pool->lock);
         heap->busy--;
         before = heap;
@@ -355,7 +368,7 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
     return trim_heaps(pool, device, NULL, bytes);
 }
 
-uint64_t trim_others(struct pool *pool, const struct heap *heap, uint64_t bytes)
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
 {
     return trim_heaps(pool, heap->device->number, heap, bytes);
 }

@@ -20,8 +20,8 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 /* The same over all heaps of a device. */
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
 
-/* The same, without this heap, whose own storage is moved instead (remap.h). */
-uint64_t trim_others(struct pool *pool, const struct heap *heap, uint64_t bytes);
+/* The same for a request of this heap: the slots of its arena and their handles stay, they are moved instead (remap.h). */
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes);
 
 /* Gives back a heap that no table names any more, live blocks or not, and forgets it. */
 void trim_whole_heap(struct pool *pool, struct heap *heap);

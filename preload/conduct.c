@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/conduct.h"
 
+#include "preload/async.h"
 #include "preload/backend.h"
 #include "preload/bypass.h"
 #include "preload/coverage.h"
@@ -9,6 +10,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
+#include "preload/oom.h"
 #include "preload/pins.h"
 #include "preload/planned.h"
 #include "preload/quick.h"
@@ -23,10 +25,12 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     OUTCOMES = 32, /* told at a time */
     SEEN_MAX = 512,
+    CLOCK_STRIDE = 64, /* operations between two looks at the clock, at most */
 };
 
 /* fixed by conduct_start: */
@@ -52,13 +56,13 @@ bool conduct_may_fence(void)
     return gate_captures() == 0 && !guard_in_callback();
 }
 
-static uint64_t next_seq(void)
+uint64_t conduct_seq(void)
 {
     return pool ? pool_seq_next(pool) : atomic_fetch_add(&track_seq, 1) + 1;
 }
 
 /* The capture's own trouble, which it reports once per kind. */
-static void told(int r)
+void conduct_told(int r)
 {
     const char *path = capture_path();
 
@@ -200,7 +204,7 @@ static void tell_device(int device)
     if (REAL_HAS(cuDeviceTotalMem_v2))
         (void)REAL(cuDeviceTotalMem_v2)(&total, device);
     (void)REAL(cuDriverGetVersion)(&version);
-    told(capture_device(device, name, total, (uint32_t)version));
+    conduct_told(capture_device(device, name, total, (uint32_t)version));
     conduct_look(device);
 }
 
@@ -233,7 +237,7 @@ void conduct_looked(int device, uint64_t free_bytes, uint64_t total_bytes)
         info.graph_reserved = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
         info.graph_high = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
     }
-    told(capture_look(&info));
+    conduct_told(capture_look(&info));
 }
 
 void conduct_look(int device)
@@ -266,7 +270,7 @@ static void look_now_and_then(void)
 static void tell_reserved(const struct outcome *outcome)
 {
     if (outcome->reserved_delta != 0)
-        told(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
+        conduct_told(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
 }
 
 void conduct_note_reserved(int device)
@@ -276,7 +280,7 @@ void conduct_note_reserved(int device)
     if (!pool)
         return;
     pool_stats(pool, device, &stats);
-    told(capture_reserved(device, 0, stats.reserved, next_seq()));
+    conduct_told(capture_reserved(device, 0, stats.reserved, conduct_seq()));
 }
 
 static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
@@ -294,7 +298,7 @@ static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
             .edge = edge,
     };
 
-    told(capture_hint(&info));
+    conduct_told(capture_hint(&info));
 }
 
 /* Storage that has gone since the last call; limbo moves on the way. */
@@ -311,6 +315,25 @@ static void tell_news(void)
             tell_reserved(&news[i]);
         }
     } while (n == OUTCOMES);
+}
+
+/* ---- idleness ------------------------------------------------------------------------------- */
+
+/* The clock is looked at now and then: a hit costs less than the clock. */
+static _Atomic(uint64_t) clock_seq; /* when that was last */
+
+static void look_at_clock(uint64_t seq)
+{
+    uint64_t devices = atomic_load_explicit(&devices_told, memory_order_relaxed);
+    struct timespec now;
+
+    atomic_store_explicit(&clock_seq, seq, memory_order_relaxed);
+    if (!conduct_may_fence() || clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0
+            || pool_idle(pool, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) == 0)
+        return;
+    for (int device = 0; device < DEVICES_MAX && devices >> device; device++)
+        if (devices >> device & 1)
+            conduct_note_reserved(device);
 }
 
 /* ---- allocation ----------------------------------------------------------------------------- */
@@ -331,7 +354,7 @@ static void make_plan(struct conduct_request *request)
         hint_plan(sidecar.hints, &request->tag, &request->plan);
 }
 
-static int ask_pool(const struct conduct_request *request, struct outcome *ret_outcome)
+static int ask_pool(struct conduct_request *request, struct outcome *ret_outcome)
 {
     bool sync = request->entrance == ENTRANCE_SYNC;
     bool may = conduct_may_fence();
@@ -347,22 +370,10 @@ static int ask_pool(const struct conduct_request *request, struct outcome *ret_o
             .may_call = may,
             .may_fence = may,
             .may_wait = may,
+            .ladder = &request->ladder,
     };
 
     return pool_alloc(pool, &ask, ret_outcome);
-}
-
-static void record_oom(const struct conduct_request *request, int result)
-{
-    struct capture_oom_info info = {
-            .tag = &request->tag,
-            .seq = next_seq(),
-            .free_bytes = UINT64_MAX,
-            .largest_free = UINT64_MAX,
-            .result = result,
-    };
-
-    told(capture_oom(&info));
 }
 
 static void record_alloc(const struct conduct_request *request, const struct outcome *outcome)
@@ -378,9 +389,9 @@ static void record_alloc(const struct conduct_request *request, const struct out
 
     coverage_tell(false);
     tell_device(request->tag.device);
-    told(capture_alloc(&info));
+    conduct_told(capture_alloc(&info));
     tell_reserved(outcome);
-    told(planned_tell(pool));
+    conduct_told(planned_tell(pool));
     if (request->plan.rule >= 0)
         tell_hint(
                 outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
@@ -419,27 +430,59 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
         if (!is_answer(request, r))
             return -EIO;
         if (r == CUDA_ERROR_OUT_OF_MEMORY)
-            record_oom(request, r);
+            oom_record(request, r, false);
         return r;
     }
     record_alloc(request, &outcome);
     if (pool_has_news(pool))
         tell_news();
+    if (!(outcome.how & OUTCOME_HIT)
+            || outcome.seq - atomic_load_explicit(&clock_seq, memory_order_relaxed) >= CLOCK_STRIDE)
+        look_at_clock(outcome.seq);
     quick_learn(request->caller, request->named, request->tag.device, request->mempool);
     *ret_ptr = outcome.ptr;
     return 0;
 }
 
-bool conduct_make_room(int result, int device)
+/* Where this is, without a place in the count of allocations: no hint speaks of such memory. */
+static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
+{
+    struct anchor_place place;
+
+    anchor_here(&place);
+    *ret_tag = (struct tag){.stack = where_stack(),
+            .anchor = place.anchor,
+            .size = size,
+            .path = place.anchor ? place.path : "",
+            .instance = place.instance,
+            .device = device};
+}
+
+bool conduct_make_room(int result, int device, struct pool_ladder *ladder)
 {
     uint64_t bytes;
 
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !conduct_may_fence() || pool_is_frozen(pool))
         return false;
     bytes = pool_trim_device(pool, device, true);
-    if (bytes > 0)
-        conduct_note_reserved(device);
-    return bytes > 0;
+    if (bytes == 0)
+        return false;
+    conduct_note_reserved(device);
+    ladder->trims++;
+    ladder->trimmed_bytes += bytes;
+    ladder->attempts++;
+    return true;
+}
+
+void conduct_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder)
+{
+    struct conduct_request request = {.size = size, .entrance = ENTRANCE_SYNC};
+
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return;
+    outside_tag(size, device, &request.tag);
+    request.ladder = *ladder;
+    oom_record(&request, result, true);
 }
 
 static enum memclass class_of(const struct conduct_request *request)
@@ -465,7 +508,7 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
     if (result != CUDA_SUCCESS) {
         life_driver_said(result);
         if (result == CUDA_ERROR_OUT_OF_MEMORY)
-            record_oom(request, result);
+            oom_record(request, result, true);
         return;
     }
     if (pool && ptr)
@@ -473,10 +516,10 @@ void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr
     coverage_tell(false);
     tell_device(request->tag.device);
     request->tag.size = size;
-    info.seq = next_seq();
+    info.seq = conduct_seq();
     if (info.memclass == MEMCLASS_GRAPH)
         atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
-    told(capture_alloc(&info));
+    conduct_told(capture_alloc(&info));
     if (request->plan.rule >= 0 && hint_acts(&request->plan)) {
         struct outcome outcome = {.ptr = ptr,
                 .size = size,
@@ -544,7 +587,7 @@ static void record_free(const struct outcome *outcome, enum entrance entrance, u
             .entrance = entrance,
     };
 
-    told(capture_free(&info));
+    conduct_told(capture_free(&info));
     tell_reserved(outcome);
 }
 
@@ -552,14 +595,14 @@ static void record_foreign_free(devptr_t ptr, enum entrance entrance, uint64_t s
 {
     struct capture_free_info info = {
             .ptr = ptr,
-            .seq = next_seq(),
+            .seq = conduct_seq(),
             .stream = stream,
             .device = -1,
             .entrance = entrance,
             .native = true,
     };
 
-    told(capture_free(&info));
+    conduct_told(capture_free(&info));
 }
 
 /* 0, -ENOENT (not ours), or the code for the program. */
@@ -632,7 +675,7 @@ void conduct_edge(const struct edge *edge)
     size_t n;
     int r;
 
-    told(capture_edge(edge, next_seq()));
+    conduct_told(capture_edge(edge, conduct_seq()));
     if (!sidecar.hints || atomic_load_explicit(&hints_stopped, memory_order_relaxed))
         return;
     do {
@@ -684,8 +727,8 @@ static void tell_touch(
 
     if (!is_first(hit->rule, info.stack, what))
         return;
-    info.seq = next_seq();
-    told(capture_hint(&info));
+    info.seq = conduct_seq();
+    conduct_told(capture_hint(&info));
     if (what == FORMAT_HINT_VIOLATION)
         msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
                  "call is stopped%s%s",
@@ -771,7 +814,7 @@ void conduct_stop_hints(const char *why)
     if (!sidecar.acts || atomic_exchange(&hints_stopped, true))
         return;
     msg_warn("%s: hints release nothing more in this run", why);
-    told(capture_note(1, why));
+    conduct_told(capture_note(1, why));
 }
 
 void conduct_hint_off(int rule, const char *call)
@@ -790,12 +833,12 @@ void conduct_shared(devptr_t base, uint64_t size, int device)
             .rule = -1,
             .ptr = base,
             .size = size,
-            .seq = next_seq(),
+            .seq = conduct_seq(),
             .device = device,
             .result = EBUSY,
     };
 
-    told(capture_hint(&info));
+    conduct_told(capture_hint(&info));
 }
 
 void conduct_unknown_layout(const char *call)
@@ -805,24 +848,10 @@ void conduct_unknown_layout(const char *call)
     msg_warn("%s: the driver does not tell the parameters of a kernel, live hints are shadow from "
              "here on",
             call);
-    told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
+    conduct_told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
 }
 
 /* ---- the rest of the world ------------------------------------------------------------------ */
-
-/* Where this is, without a place in the count of allocations: no hint speaks of such memory. */
-static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
-{
-    struct anchor_place place;
-
-    anchor_here(&place);
-    *ret_tag = (struct tag){.stack = where_stack(),
-            .anchor = place.anchor,
-            .size = size,
-            .path = place.anchor ? place.path : "",
-            .instance = place.instance,
-            .device = device};
-}
 
 void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int device)
 {
@@ -841,8 +870,8 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
     coverage_look();
     if (memclass == MEMCLASS_GRAPH)
         atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
-    info.seq = next_seq();
-    told(capture_alloc(&info));
+    info.seq = conduct_seq();
+    conduct_told(capture_alloc(&info));
     tell_device(device);
 }
 
@@ -864,6 +893,8 @@ void conduct_synchronised(void)
     if (!pool || !conduct_may_fence() || pool_is_frozen(pool))
         return;
     pool_synchronised(pool);
+    async_look_again();
+    look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
     if (pool_has_news(pool))
         tell_news();
 }

@@ -47,6 +47,7 @@ struct conduct_request {
     /* filled by conduct_alloc, read by conduct_forwarded: */
     struct tag tag;
     struct plan plan;
+    struct pool_ladder ladder; /* what was done for it, should it fail */
 };
 
 /* 0: *ret_ptr is the program's. > 0: the driver's refusal. < 0: make the real call, then conduct_forwarded. */
@@ -55,8 +56,12 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr);
 /* What the real call said: records a success, an OOM after which nothing is left to try. */
 void conduct_forwarded(struct conduct_request *request, int result, devptr_t ptr, uint64_t size);
 
-/* An OOM of a call that we forwarded: gives back what the device's heaps can spare. True = try once more (R81). */
-bool conduct_make_room(int result, int device);
+/* An OOM of a call that we forwarded: gives back what the device's heaps can spare. True = try once more (R81). *ladder
+ * is added to, for conduct_refused or conduct_forwarded. */
+bool conduct_make_room(int result, int device, struct pool_ladder *ladder);
+
+/* What such a call came to in the end, where there is no request: an OOM is recorded. `size` 0: the call names none. */
+void conduct_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder);
 
 /* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours, make the real call (it is recorded). */
 int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
@@ -112,6 +117,10 @@ void conduct_unknown_layout(const char *call);
 
 /* The pool; NULL unless KEDGE_MODE=pool. */
 struct pool *conduct_pool(void);
+
+/* The next number of the order of events; and trouble of the capture's own, told once. For the parts of conduct. */
+uint64_t conduct_seq(void);
+void conduct_told(int r);
 
 /* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
 bool conduct_may_fence(void);

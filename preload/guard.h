@@ -37,6 +37,7 @@ struct guard_thread {
     unsigned reading;  /* nested reader sections */
     unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
     int cancel;        /* life.c: the program's cancel state, while kedge acts */
+    int entry;         /* life.c: slot of the hook that the program has called last */
     struct guard_slot *slot; /* NULL until the first reader section */
     struct pins *pins; /* what the arguments name is to be pinned for (submit.h), NULL = not */
 };

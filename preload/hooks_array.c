@@ -111,9 +111,12 @@ CUresult cuArrayCreate_v2(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *desc)
 {
     bool entered = life_enter(SLOT_cuArrayCreate_v2);
     CUresult result = REAL(cuArrayCreate_v2)(ret_array, desc);
+    struct pool_ladder ladder = {.waits = 0};
 
-    if (entered && conduct_make_room((int)result, conduct_device()))
+    if (entered && conduct_make_room((int)result, conduct_device(), &ladder))
         result = REAL(cuArrayCreate_v2)(ret_array, desc);
+    if (entered)
+        conduct_refused((int)result, 0, conduct_device(), &ladder);
     if (entered && result == CUDA_SUCCESS && ret_array && desc) {
         CUDA_ARRAY3D_DESCRIPTOR wide = {.Width = desc->Width,
                 .Height = desc->Height,
@@ -149,9 +152,12 @@ CUresult cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *d
 {
     bool entered = life_enter(SLOT_cuArray3DCreate_v2);
     CUresult result = REAL(cuArray3DCreate_v2)(ret_array, desc);
+    struct pool_ladder ladder = {.waits = 0};
 
-    if (entered && conduct_make_room((int)result, conduct_device()))
+    if (entered && conduct_make_room((int)result, conduct_device(), &ladder))
         result = REAL(cuArray3DCreate_v2)(ret_array, desc);
+    if (entered)
+        conduct_refused((int)result, 0, conduct_device(), &ladder);
     if (entered && result == CUDA_SUCCESS && ret_array && desc)
         made(*ret_array, NULL, desc, 1);
     if (entered)
@@ -204,9 +210,12 @@ CUresult cuMipmappedArrayCreate(
 {
     bool entered = life_enter(SLOT_cuMipmappedArrayCreate);
     CUresult result = REAL(cuMipmappedArrayCreate)(ret_array, desc, levels);
+    struct pool_ladder ladder = {.waits = 0};
 
-    if (entered && conduct_make_room((int)result, conduct_device()))
+    if (entered && conduct_make_room((int)result, conduct_device(), &ladder))
         result = REAL(cuMipmappedArrayCreate)(ret_array, desc, levels);
+    if (entered)
+        conduct_refused((int)result, 0, conduct_device(), &ladder);
     if (entered && result == CUDA_SUCCESS && ret_array && desc)
         made(NULL, *ret_array, desc, levels);
     if (entered)

@@ -3,6 +3,7 @@
  * Memory in stream order, and the pools that it comes from. The driver's own pool stays in place behind each of ours: it
  * checks arguments, keeps settings and access, and serves what we cannot, so its figures are added to ours (R77, R78).
  */
+#include "preload/async.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
 #include "preload/gate.h"
@@ -13,6 +14,7 @@
 #include "preload/resolve.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 typedef CUresult (*alloc_fn)(CUdeviceptr *, size_t, CUstream);
 typedef CUresult (*alloc_from_fn)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
@@ -97,6 +99,74 @@ static bool prepare(
     return true;
 }
 
+/* ---- what the driver's pool serves for us ---------------------------------------------------- */
+
+enum {
+    SPILLED_MAX = 16, /* pools beyond that have marks that may be too high */
+};
+
+static atomic_bool spilled;                       /* it has done so once, */
+static _Atomic(uint64_t) spilled_id[SPILLED_MAX]; /* from these */
+
+static void remember_spilled(uint64_t id)
+{
+    uint64_t none;
+
+    for (int i = 0; i < SPILLED_MAX; i++) {
+        none = 0;
+        if (atomic_load_explicit(&spilled_id[i], memory_order_relaxed) == id
+                || atomic_compare_exchange_strong(&spilled_id[i], &none, id))
+            break;
+    }
+    atomic_store_explicit(&spilled, true, memory_order_relaxed);
+}
+
+static uint64_t native_figure(CUmemoryPool handle, CUmemPool_attribute which)
+{
+    cuuint64_t value = 0;
+
+    return REAL(cuMemPoolGetAttribute)(handle, which, &value) == CUDA_SUCCESS ? value : 0;
+}
+
+/* After one block more or less there: marks of two pools that were high at different times are not the mark of both. */
+static void note_native(uint64_t id)
+{
+    struct mempool mempool;
+
+    if (!id || !conduct_pool() || !mempool_of_id(id, &mempool))
+        return;
+    remember_spilled(id);
+    pool_note_native(conduct_pool(), id, mempool.device,
+            native_figure(mempool.handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
+            native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+}
+
+uint64_t async_native_pool(CUdeviceptr ptr)
+{
+    struct mempool mempool;
+    CUmemoryPool handle = NULL;
+
+    if (!atomic_load_explicit(&spilled, memory_order_relaxed) || !ptr || !conduct_may_fence()
+            || REAL(cuPointerGetAttribute)(&handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr)
+                    != CUDA_SUCCESS
+            || !handle || !mempool_find(handle, &mempool))
+        return 0;
+    return mempool.id;
+}
+
+void async_native_freed(uint64_t id)
+{
+    note_native(id);
+}
+
+void async_look_again(void)
+{
+    if (!atomic_load_explicit(&spilled, memory_order_relaxed))
+        return;
+    for (int i = 0; i < SPILLED_MAX; i++)
+        note_native(atomic_load_explicit(&spilled_id[i], memory_order_relaxed));
+}
+
 static CUresult alloc(
         const struct call *call, CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
@@ -113,9 +183,12 @@ static CUresult alloc(
     if (r >= 0)
         return (CUresult)r;
     result = forward(call, ret_ptr, size);
-    if (!request.capturing && conduct_make_room((int)result, request.stream.device))
+    if (!request.capturing
+            && conduct_make_room((int)result, request.stream.device, &request.ladder))
         result = forward(call, ret_ptr, size);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    if (result == CUDA_SUCCESS)
+        note_native(request.mempool);
     return result;
 }
 
@@ -303,12 +376,15 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
 static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream stream)
 {
     CUresult result;
+    uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFreeAsync))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync)(ptr, stream);
     r = free_here(ptr, stream, false);
+    native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync)(ptr, stream) : (CUresult)r;
+    async_native_freed(native);
     life_leave();
     return result;
 }
@@ -321,12 +397,15 @@ CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 {
     CUresult result;
+    uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFreeAsync_ptsz))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync_ptsz)(ptr, stream);
     r = free_here(ptr, stream, true);
+    native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : (CUresult)r;
+    async_native_freed(native);
     life_leave();
     return result;
 }
@@ -405,6 +484,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
     }
     result = REAL(cuMemPoolTrimTo)(mempool, native_keep);
     if (entered)
+        async_look_again();
+    if (entered)
         life_leave();
     return result;
 }
@@ -432,6 +513,7 @@ static void mirror_setting(
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver took it, so it was 0 */
+        async_look_again();
         (void)pool_reset_high(pool, HEAP_MAPPED, mempool->id,
                 attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
                 attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
@@ -476,6 +558,15 @@ static uint64_t share_of(const struct mempool *mempool, CUmemPool_attribute attr
     }
 }
 
+/* The heap's marks are those of both already. */
+static cuuint64_t together(CUmemPool_attribute attribute, cuuint64_t native, uint64_t share)
+{
+    if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH
+            || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        return native > share ? native : share;
+    return native + share;
+}
+
 CUresult cuMemPoolGetAttribute(CUmemoryPool mempool, CUmemPool_attribute attribute, void *value)
 {
     bool entered = life_enter(SLOT_cuMemPoolGetAttribute);
@@ -484,9 +575,9 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool mempool, CUmemPool_attribute attribu
     uint64_t share;
 
     if (entered && result == CUDA_SUCCESS && value && is_served(mempool, &known)) {
-        share = share_of(&known, attribute);
+        share = share_of(&known, attribute); /* 0 for settings, which may be narrower */
         if (share > 0)
-            *(cuuint64_t *)value += share;
+            *(cuuint64_t *)value = together(attribute, *(cuuint64_t *)value, share);
     }
     if (entered)
         life_leave();

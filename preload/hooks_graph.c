@@ -193,14 +193,16 @@ CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode 
     CUgraphNodeParams copy;
     CUgraphNodeParams *given = hostfn_node(params, &copy);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pool_ladder ladder = {.waits = 0};
     struct pins pins;
 
     if (!begin(&pins, SLOT_cuGraphAddNode))
         return REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
     if (!node_touches(params, __func__))
         result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
-    if (graphmem_wants_room(params, result))
+    if (graphmem_wants_room(params, result, &ladder))
         result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
+    graphmem_refused(params, result, &ladder);
     if (result == CUDA_SUCCESS && params)
         graphmem_added(params);
     return added(&pins, result, graph, ret_node);
@@ -212,14 +214,16 @@ CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNo
     CUgraphNodeParams copy;
     CUgraphNodeParams *given = hostfn_node(params, &copy);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
+    struct pool_ladder ladder = {.waits = 0};
     struct pins pins;
 
     if (!begin(&pins, SLOT_cuGraphAddNode_v2))
         return REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
     if (!node_touches(params, __func__))
         result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
-    if (graphmem_wants_room(params, result))
+    if (graphmem_wants_room(params, result, &ladder))
         result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
+    graphmem_refused(params, result, &ladder);
     if (result == CUDA_SUCCESS && params)
         graphmem_added(params);
     return added(&pins, result, graph, ret_node);
@@ -363,6 +367,13 @@ static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner
     return result;
 }
 
+/* An instance wants memory of its own, for its nodes and on the device (R81). True: there is more now, once more. */
+static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
+{
+    return result == CUDA_ERROR_OUT_OF_MEMORY
+            && conduct_make_room((int)result, conduct_device(), ladder);
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define COPY(symbol, params, args, owner, ret_copy)                             \
@@ -375,7 +386,21 @@ static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner
         result = REAL(symbol) args;                                             \
         return copied(&pins, result, owner, result == CUDA_SUCCESS ? key(*(ret_copy)) : 0); \
     }
-#define INSTANTIATE(symbol, params, args) COPY(symbol, params, args, PINS_OF_EXEC, ret_exec)
+#define INSTANTIATE(symbol, params, args)                                       \
+    CUresult symbol params                                                      \
+    {                                                                           \
+        struct pool_ladder ladder = {.waits = 0};                               \
+        struct pins pins;                                                 \
+        CUresult result;                                                        \
+        if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
+            return REAL(symbol) args;                                           \
+        result = REAL(symbol) args;                                             \
+        if (lacks_memory(result, &ladder))                                      \
+            result = REAL(symbol) args;                                         \
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)                                 \
+            conduct_refused((int)result, 0, conduct_device(), &ladder);         \
+        return copied(&pins, result, PINS_OF_EXEC, result == CUDA_SUCCESS ? key(*ret_exec) : 0); \
+    }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 INSTANTIATE(cuGraphInstantiate,

@@ -30,9 +30,12 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *ret_node, CUgraph graph,
 {
     bool entered = life_enter(SLOT_cuGraphAddMemAllocNode);
     CUresult result = REAL(cuGraphAddMemAllocNode)(ret_node, graph, dependencies, count, params);
+    struct pool_ladder ladder = {.waits = 0};
 
-    if (entered && params && conduct_make_room((int)result, device_of(params)))
+    if (entered && params && conduct_make_room((int)result, device_of(params), &ladder))
         result = REAL(cuGraphAddMemAllocNode)(ret_node, graph, dependencies, count, params);
+    if (entered && params)
+        conduct_refused((int)result, params->bytesize, device_of(params), &ladder);
     if (entered && result == CUDA_SUCCESS && params)
         added(params);
     if (entered)
@@ -61,10 +64,18 @@ void graphmem_added(const CUgraphNodeParams *params)
         conduct_gone(params->free.dptr);
 }
 
-bool graphmem_wants_room(const CUgraphNodeParams *params, CUresult result)
+bool graphmem_wants_room(
+        const CUgraphNodeParams *params, CUresult result, struct pool_ladder *ladder)
 {
     return params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
-            && conduct_make_room((int)result, device_of(&params->alloc));
+            && conduct_make_room((int)result, device_of(&params->alloc), ladder);
+}
+
+void graphmem_refused(
+        const CUgraphNodeParams *params, CUresult result, const struct pool_ladder *ladder)
+{
+    if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        conduct_refused((int)result, params->alloc.bytesize, device_of(&params->alloc), ladder);
 }
 
 /* ---- the driver's pool for graphs ----------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory without a stream: cuMemAlloc and cuMemFree are served, pitched and managed memory is forwarded and recorded (R18). */
+#include "preload/async.h"
 #include "preload/conduct.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -31,7 +32,7 @@ static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
     if (r >= 0)
         return (CUresult)r;
     result = REAL(cuMemAlloc_v2)(ret_ptr, size);
-    if (conduct_make_room((int)result, request.context.device))
+    if (conduct_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAlloc_v2)(ret_ptr, size);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
@@ -73,7 +74,7 @@ static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
     request.memclass = MEMCLASS_PITCHED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
-    if (conduct_make_room((int)result, request.context.device))
+    if (conduct_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     if (result == CUDA_SUCCESS)
         size = *ret_pitch * height;
@@ -105,7 +106,7 @@ static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags,
     request.memclass = MEMCLASS_MANAGED;
     (void)conduct_alloc(&request, NULL);
     result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    if (conduct_make_room((int)result, request.context.device))
+    if (conduct_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
@@ -125,12 +126,15 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
 static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
 {
     CUresult result;
+    uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFree_v2))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
     r = ptr ? conduct_free(ptr, ENTRANCE_SYNC, NULL) : -ENOENT; /* NULL is the driver's no-op */
+    native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
+    async_native_freed(native);
     life_leave();
     return result;
 }

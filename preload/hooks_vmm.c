@@ -110,9 +110,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t size,
     bool entered = life_enter(SLOT_cuMemCreate);
     CUresult result = REAL(cuMemCreate)(ret_handle, size, prop, flags);
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    struct pool_ladder ladder = {.waits = 0};
 
-    if (entered && on_device && conduct_make_room((int)result, prop->location.id))
+    if (entered && on_device && conduct_make_room((int)result, prop->location.id, &ladder))
         result = REAL(cuMemCreate)(ret_handle, size, prop, flags);
+    if (entered && on_device)
+        conduct_refused((int)result, size, prop->location.id, &ladder);
     if (entered && result == CUDA_SUCCESS && ret_handle
             && note_handle(*ret_handle, HANDLE_IS_RECORDED))
         conduct_made(on_device ? MEMCLASS_VMM : MEMCLASS_HOST, key_of(*ret_handle), size,

@@ -217,6 +217,7 @@ bool life_enter(int slot)
     resolve_note((enum resolve_slot)slot, ROUTE_CALLED);
     if (atomic_load_explicit(&life_state, memory_order_acquire) != LIFE_ON && !wake_up())
         return false;
+    guard_thread.entry = slot;
     go_in();
     return true;
 }

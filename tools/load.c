@@ -193,6 +193,7 @@ static void add_oom(struct translation *tr, const struct read_event *event)
 
     trace_add_other(tr->trace, thread_of(tr, event->thread));
     VEC_PUSH(load->ooms, load->oom_count, load->oom_room) = (struct load_oom){
+            .seq = event->seq,
             .requested = event->size,
             .free_bytes = event->free_bytes,
             .largest_free = event->largest_free,
@@ -453,6 +454,66 @@ static void translate(struct translation *tr)
     progress_end(&progress);
 }
 
+/* ---- why allocations failed ---- */
+
+static struct load_oom *oom_of(struct load *load, const struct read_oom *why)
+{
+    for (size_t i = 0; i < load->oom_count; i++)
+        if (load->ooms[i].seq == why->what.seq && load->ooms[i].requested == why->what.requested
+                && !load->ooms[i].why)
+            return &load->ooms[i];
+    return NULL;
+}
+
+static void add_reason(struct translation *tr, const struct read_oom *why)
+{
+    struct load_oom *oom = oom_of(tr->load, why);
+
+    if (!oom) {
+        VEC_PUSH(tr->load->ooms, tr->load->oom_count, tr->load->oom_room) = (struct load_oom){
+                .seq = why->what.seq,
+                .requested = why->what.requested,
+                .free_bytes = why->what.free_bytes,
+                .largest_free = why->what.flags & FORMAT_OOM_HEAPS ? why->what.heaps.largest_free
+                                                                   : UINT64_MAX,
+                .live = UINT64_MAX,
+                .stack = stack_of(tr, why->what.stack),
+                .anchor = anchor_of(tr, why->what.path, why->what.instance),
+                .at = TRACE_NEVER,
+                .device = why->what.device,
+                .result = (int)why->what.result,
+        };
+        oom = &tr->load->ooms[tr->load->oom_count - 1];
+    }
+    oom->number = why->number;
+    oom->why = why;
+    oom->holder_count = why->what.holder_count;
+    for (unsigned i = 0; i < oom->holder_count; i++)
+        oom->holder[i] = (struct load_holder){.bytes = why->what.holder[i].bytes,
+                .count = why->what.holder[i].count,
+                .stack = stack_of(tr, why->what.holder[i].stack)};
+}
+
+static int oom_by_seq(const void *left, const void *right)
+{
+    const struct load_oom *a = left;
+    const struct load_oom *b = right;
+
+    if (a->seq != b->seq)
+        return a->seq < b->seq ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static void add_reasons(struct translation *tr)
+{
+    struct load *load = tr->load;
+
+    for (size_t i = 0; i < tr->capture->oom_record_count; i++)
+        add_reason(tr, &tr->capture->oom[i]);
+    if (load->oom_count)
+        qsort(load->ooms, load->oom_count, sizeof(*load->ooms), oom_by_seq);
+}
+
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
 {
     struct load load = {.path = vec_text(path), .capture = capture, .trace = trace_new()};
@@ -460,6 +521,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
 
     make_hints(&load);
     translate(&tr);
+    add_reasons(&tr);
     keytable_done(&tr.modules);
     keytable_done(&tr.stacks);
     keytable_done(&tr.anchors);

@@ -33,11 +33,24 @@ struct load_hint {
     uint32_t touch_block;  /* what it touched, TRACE_NONE */
 };
 
+/* Who held memory when an allocation failed. */
+struct load_holder {
+    uint64_t bytes, count;
+    uint32_t stack;
+};
+
+/* A failed allocation, of the event log, of the records of reasons (area E), or of both. */
 struct load_oom {
+    uint64_t number, seq;                         /* number 0: no record says which */
     uint64_t requested, free_bytes, largest_free; /* UINT64_MAX = not known */
-    uint64_t live;                                /* bytes live when it happened */
-    uint32_t stack, anchor, at;
+    uint64_t live; /* bytes live when it happened; UINT64_MAX = the log has lost it */
+    uint32_t stack, anchor;
+    uint32_t at; /* event index, TRACE_NEVER: only the record is left */
     int device, result;
+    /* NULL: written before there were records, or not one of those that are kept */
+    const struct read_oom *why;
+    struct load_holder holder[FORMAT_OOM_HOLDERS];
+    unsigned holder_count;
 };
 
 /* Memory that is not this process's device memory: no figure counts it, the report lists it. */

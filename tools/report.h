@@ -41,6 +41,10 @@ struct report {
 void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);
 
+/* Why allocations failed (report_oom.c). */
+void report_oom_print(const struct report *report);
+void report_oom_json(struct json *json, const struct report *report);
+
 /* Sums per library or program that asked. */
 struct report_owner {
     const char *name;

@@ -101,33 +101,6 @@ static void json_hints(struct json *json, const struct report *report)
     json_end(json, ']');
 }
 
-static void json_known(struct json *json, const char *key, uint64_t value)
-{
-    if (value == UINT64_MAX)
-        json_text(json, key, NULL);
-    else
-        json_uint(json, key, value);
-}
-
-static void json_ooms(struct json *json, const struct report *report)
-{
-    const struct load *load = &report->load;
-
-    json_begin(json, "oom", '[');
-    for (size_t i = 0; i < load->oom_count; i++) {
-        const struct load_oom *oom = &load->ooms[i];
-        json_begin(json, NULL, '{');
-        json_known(json, "requested_bytes", oom->requested);
-        json_known(json, "live_bytes", oom->live);
-        json_known(json, "free_bytes", oom->free_bytes);
-        json_known(json, "largest_free_bytes", oom->largest_free);
-        json_text(json, "anchor", load->trace->anchors[oom->anchor].path);
-        figures_json_stack(json, report->symbols, oom->stack, "stack");
-        json_end(json, '}');
-    }
-    json_end(json, ']');
-}
-
 static void json_live(struct json *json, const struct report *report)
 {
     size_t count;
@@ -266,7 +239,7 @@ void report_json_print(const struct report *report)
                 (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
     json_hints(&json, report);
     json_plan(&json, &report->load.capture->plan);
-    json_ooms(&json, report);
+    report_oom_json(&json, report);
     json_live(&json, report);
     json_libraries(&json, report);
     json_classes(&json, report);

@@ -215,35 +215,6 @@ static void print_hints(const struct report *report)
     }
 }
 
-static void print_or_unknown(const char *word, uint64_t bytes)
-{
-    char text[RENDER_BYTES_MAX];
-
-    printf("  %-28s %s\n", word, bytes == UINT64_MAX ? "not known" : render_bytes(text, bytes));
-}
-
-static void print_oom(const struct report *report)
-{
-    const struct load *load = &report->load;
-
-    if (load->oom_count == 0) {
-        if (report->view)
-            puts("this run did not run out of memory");
-        return;
-    }
-    const struct load_oom *oom = &load->ooms[load->oom_count - 1];
-    printf("\n%sOut of memory%s (%zu times; the last one)\n", report->ink.red, report->ink.off,
-            load->oom_count);
-    print_or_unknown("requested", oom->requested);
-    print_or_unknown("live then", oom->live);
-    print_or_unknown("free on the device", oom->free_bytes);
-    print_or_unknown("largest free block of the pool", oom->largest_free);
-    printf("  %-28s ", "anchor");
-    render_text(stdout, oom->anchor ? load->trace->anchors[oom->anchor].path : "(none)");
-    puts("\n  requested by:");
-    figures_print_stack(stdout, report->symbols, oom->stack, "    ", 8);
-}
-
 static void print_live(const struct report *report, uint32_t at, const char *title)
 {
     size_t count;
@@ -378,7 +349,7 @@ void report_text_print(const struct report *report)
     if (view == VIEW_ALL || view == VIEW_HINTS)
         print_hints(report);
     if (view == VIEW_ALL || view == VIEW_OOM)
-        print_oom(report);
+        report_oom_print(report);
     if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))
         print_anchors(report);
     if (view == VIEW_ALL || view == VIEW_LIVE)

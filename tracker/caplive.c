@@ -301,6 +301,38 @@ void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, u
     lock_drop(&shard->lock);
 }
 
+static struct caplive_sum *sum_of(struct caplive_sum *sums, uint32_t room, uint32_t stack)
+{
+    uint32_t at = (stack * UINT32_C(0x9e3779b1)) & (room - 1);
+
+    for (uint32_t i = 0; stack != 0 && i < room; i++, at = (at + 1) & (room - 1)) {
+        if (at != 0 && (sums[at].stack == stack || sums[at].stack == 0)) {
+            sums[at].stack = stack;
+            return &sums[at];
+        }
+    }
+    return &sums[0];
+}
+
+void caplive_sum(int device, struct caplive_sum *sums, uint32_t room)
+{
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        lock_take(&shards[i].lock);
+        for (uint32_t at = 0; at < shards[i].count; at++) {
+            const struct entry *entry = &shards[i].entry[at];
+            struct caplive_sum *sum;
+
+            if (!entry->is_live || !entry->slot || entry->device != device
+                    || entry->memclass >= MEMCLASS_DEVICE_END)
+                continue;
+            sum = sum_of(sums, room, entry->slot->stack);
+            sum->bytes += entry->size;
+            sum->count++;
+        }
+        lock_drop(&shards[i].lock);
+    }
+}
+
 uint64_t caplive_dropped(void)
 {
     return atomic_load_explicit(&dropped, memory_order_relaxed);

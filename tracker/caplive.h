@@ -51,6 +51,19 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
 void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
         bool *ret_first_release, int *ret_device);
 
+/* One stack's part of what is live. */
+struct caplive_sum {
+    uint32_t stack; /* 0 = empty, or what has no stack */
+    uint64_t bytes, count;
+};
+
+/*
+ * Adds up the device memory that is live on a device, by stack, into `sums` (`room` of them, a power of two, all zero): a
+ * hash table by stack, and in sums[0] what has no stack or found no place. Blocks without a slot are not seen. Takes each
+ * shard's lock for a moment.
+ */
+void caplive_sum(int device, struct caplive_sum *sums, uint32_t room);
+
 /* Allocations that found no slot. */
 uint64_t caplive_dropped(void);
 

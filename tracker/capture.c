@@ -7,6 +7,7 @@
 #include "tracker/capfile.h"
 #include "tracker/caplive.h"
 #include "tracker/caplog.h"
+#include "tracker/capoom.h"
 #include "tracker/counter.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
@@ -315,6 +316,7 @@ static int open_file(void)
     fill_header(file.header);
     capdefs_init(&file);
     caplive_init(&file);
+    capoom_init(&file);
     caplog_init(&file, opts.trace == FORMAT_TRACE_RING ? (uint32_t)chunks : 0);
     atomic_store_explicit(&header_at, file.header, memory_order_release);
     write_open_ranges();
@@ -692,12 +694,56 @@ int capture_hint(const struct capture_hint_info *info)
     return put_event(&event, event.u.hint.path, info->stack);
 }
 
-int capture_oom(const struct capture_oom_info *info)
+static uint64_t native_on(const struct format_header *header, int device)
+{
+    if (device < 0 || device >= (int)FORMAT_DEVICES_MAX)
+        return 0;
+    return __atomic_load_n(&header->look[device].native_live, __ATOMIC_RELAXED);
+}
+
+/* The record of area E; the event stands beside it in the log. */
+static int put_oom(struct format_header *header, const struct capture_oom_info *info,
+        const struct format_event *event, struct format_oom_holder *ret_top)
 {
     const struct tag *tag = info->tag;
+    struct format_oom record = {
+            .state = __atomic_add_fetch(&header->oom_count, 1, __ATOMIC_RELAXED) << 1 | 1,
+            .seq = event->seq,
+            .time_ns = event->time_ns,
+            .requested = tag->size,
+            .stream = info->stream,
+            .stack = tag->stack,
+            .path = event->u.oom.path,
+            .instance = tag->instance,
+            .call = info->call ? intern_string(info->call, strlen(info->call)) : 0,
+            .device = tag->device,
+            .result = (uint32_t)info->result,
+            .flags = info->flags,
+            .free_bytes = info->free_bytes,
+            .total_bytes = info->total_bytes,
+            .native_bytes = native_on(header, tag->device),
+            .heaps = info->heaps,
+            .ladder = info->ladder,
+    };
+
+    capoom_holders(&record,
+            __atomic_load_n(&header->total.allocated_count, __ATOMIC_RELAXED)
+                    + __atomic_load_n(&header->total.freed_count, __ATOMIC_RELAXED));
+    *ret_top = record.holder[0];
+    (void)degraded(capdefs_sync(record.path, tag->stack));
+    (void)degraded(capdefs_sync(record.call, 0));
+    return degraded(capoom_put(&record));
+}
+
+int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top)
+{
+    const struct tag *tag = info->tag;
+    struct format_oom_holder top = {0};
     struct format_header *header;
     int r, r2;
 
+    if (ret_top)
+        *ret_top = top;
     header = begin(true, &r);
     if (!header)
         return r;
@@ -707,15 +753,19 @@ int capture_oom(const struct capture_oom_info *info)
             .time_ns = event_time(),
     };
 
-    counter_add(&header->oom_count, 1);
     capture_state(FORMAT_STATE_OOM, 0);
     event.u.oom.size = tag->size;
     event.u.oom.free_bytes = info->free_bytes;
-    event.u.oom.largest_free = info->largest_free;
+    event.u.oom.largest_free =
+            info->flags & FORMAT_OOM_HEAPS ? info->heaps.largest_free : UINT64_MAX;
     event.u.oom.stack = tag->stack;
     event.u.oom.path = tag_path(tag);
     event.u.oom.instance = tag->instance;
     event.u.oom.result = (uint32_t)info->result;
+    r2 = put_oom(header, info, &event, &top);
+    if (ret_top)
+        *ret_top = top;
+    r = r < 0 ? r : r2;
     r2 = put_event(&event, event.u.oom.path, tag->stack);
     return r < 0 ? r : r2;
 }

@@ -90,9 +90,13 @@ struct capture_hint_info {
 struct capture_oom_info {
     const struct tag *tag; /* size and device are there */
     uint64_t seq;
-    uint64_t free_bytes;   /* as the driver says, UINT64_MAX = not asked */
-    uint64_t largest_free; /* largest free block of the pool, UINT64_MAX = not known */
-    int result;            /* the CUresult that the program gets */
+    uint64_t free_bytes, total_bytes; /* as the driver says, UINT64_MAX = not asked */
+    const char *call;                 /* the driver's entry, NULL = not known */
+    uint64_t stream;                  /* handle, or 0 */
+    uint32_t flags;                   /* FORMAT_OOM_* */
+    struct format_oom_heaps heaps;    /* with FORMAT_OOM_HEAPS */
+    struct format_oom_ladder ladder;
+    int result; /* the CUresult that the program gets */
 };
 
 /* What the driver says about a device, and what our heaps hold of it. */
@@ -129,7 +133,12 @@ int capture_alloc(const struct capture_alloc_info *info);
 int capture_free(const struct capture_free_info *info);
 int capture_edge(const struct edge *edge, uint64_t seq);
 int capture_hint(const struct capture_hint_info *info);
-int capture_oom(const struct capture_oom_info *info);
+
+/*
+ * Writes the event and, for the first 16 failures and the newest 16, a record that says why (area E), with the stacks
+ * that hold most now. *ret_top: the foremost of them; its bytes are 0 if there is none. ret_top may be NULL.
+ */
+int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top);
 
 /* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);

@@ -8,10 +8,11 @@
  *     extents   LIVE   A  slots, one per live allocation: the post-mortem itself
  *               DEFS   B  strings, modules, stack nodes, rules, notes ... appended, never changed
  *               EVENTS D  chunks of 1023 records, each chunk written by one thread at a time
+ *               OOM    E  slots, one per allocation that failed: the first 16 and the newest 16
  *
  * (C, aggregates per stack, is kept free for a later version.)
  *
- * What is published last: a live slot by `state`, a record by `head`, an extent by its directory entry's `kind`. A
+ * What is published last: a live slot and an OOM slot by `state`, a record by `head`, an extent by its directory entry's `kind`. A
  * process killed between two stores leaves the old value there, and the reader skips what is not published.
  */
 #ifndef KEDGE_TRACKER_FORMAT_H
@@ -53,6 +54,7 @@ enum format_extent_kind {
     FORMAT_EXTENT_LIVE,
     FORMAT_EXTENT_DEFS,
     FORMAT_EXTENT_EVENTS,
+    FORMAT_EXTENT_OOM, /* later than the others; older readers skip it */
     FORMAT_EXTENT_KIND_COUNT,
 };
 
@@ -325,6 +327,64 @@ struct format_event {
     } u;
 };
 
+/* Area E: why an allocation failed. */
+#define FORMAT_OOM_FIRST   16u /* records that stay, */
+#define FORMAT_OOM_LAST    16u /* and those that the newest take turns in */
+#define FORMAT_OOM_HOLDERS 16u
+
+#define FORMAT_OOM_STREAM  0x01u /* stream entrance */
+#define FORMAT_OOM_NATIVE  0x02u /* the driver had the last word; else the pool's ladder */
+#define FORMAT_OOM_CAPTURE 0x04u /* asked for on a stream that was being captured */
+#define FORMAT_OOM_HEAPS   0x08u /* `heaps` is known: kedge serves memory in this run */
+
+/* Our heaps on the device, after everything was tried. Bytes. */
+struct format_oom_heaps {
+    uint64_t held;       /* from the driver */
+    uint64_t live, used; /* requested and not freed; the same with each block rounded to 512 */
+    uint64_t held_high, live_high;
+    uint64_t free, largest_free;
+    uint64_t remappable;         /* whole handles that are free, and whose work has passed, */
+    uint64_t remappable_waiting; /* or has not */
+    uint64_t cached;             /* handles without a mapping */
+    uint64_t waiting;            /* freed, waiting for a fence */
+    uint64_t kept;        /* freed, and kept for graphs, captures or others that rely on it */
+    uint64_t limbo, husk; /* released by a hint: on its way, gone */
+};
+
+/* What was done for the request. */
+struct format_oom_ladder {
+    uint64_t trimmed_bytes, moved_bytes;
+    uint32_t waits, trims, attempts, spare;
+};
+
+/* Who held most then, of the device's memory: by stack. */
+struct format_oom_holder {
+    uint64_t bytes, count;
+    uint32_t stack, spare;
+};
+
+/* state: 0 = empty, else number << 1 | 1, the number counting from 1. */
+struct format_oom {
+    uint64_t state;
+    uint64_t seq, time_ns; /* of the event in area D, if there is one */
+    uint64_t requested;    /* 0 = the call names no size */
+    uint64_t stream;
+    uint32_t stack, path, instance;
+    uint32_t call; /* the driver's entry as a string number */
+    int32_t device;
+    uint32_t result; /* CUresult */
+    uint32_t flags;
+    uint32_t holder_count;
+    uint64_t free_bytes, total_bytes; /* as the driver says, all ones = not asked */
+    uint64_t native_bytes;            /* live in classes that the driver serves by itself */
+    struct format_oom_heaps heaps;
+    struct format_oom_ladder ladder;
+    uint64_t other_bytes; /* live at stacks that are not among the holders */
+    struct format_oom_holder holder[FORMAT_OOM_HOLDERS];
+    uint64_t spare[49];
+};
+
+_Static_assert(sizeof(struct format_oom) == 1024, "four OOM slots are a page");
 _Static_assert(sizeof(struct format_live) == 64, "a live slot is one cache line");
 _Static_assert(sizeof(struct format_event) == FORMAT_RECORD_BYTES, "a record is one cache line");
 _Static_assert(sizeof(struct format_chunk) == FORMAT_RECORD_BYTES, "a chunk's head is one record");

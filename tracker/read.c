@@ -62,7 +62,7 @@ struct reader {
     size_t found_count, found_size;
     uint32_t seen[FORMAT_DEF_KIND_COUNT];
 
-    size_t live_size, other_size, event_size;
+    size_t live_size, other_size, event_size, oom_size;
 };
 
 /* ---- helpers ---- */
@@ -932,6 +932,51 @@ static int read_events(struct reader *reader)
     return r;
 }
 
+/* ---- why allocations failed ---- */
+
+static int take_oom(struct reader *reader, const unsigned char *at)
+{
+    struct read_capture *capture = reader->capture;
+    struct read_oom oom = {0};
+
+    memcpy(&oom.what, at, sizeof oom.what);
+    if ((oom.what.state & 1) == 0)
+        return 0;
+    if (make_room((void **)&capture->oom, &reader->oom_size, capture->oom_record_count,
+                sizeof *capture->oom)
+            < 0)
+        return no_memory(reader);
+    oom.number = oom.what.state >> 1;
+    oom.call = string_at(capture, oom.what.call);
+    oom.path = string_at(capture, oom.what.path);
+    if (oom.what.holder_count > FORMAT_OOM_HOLDERS) {
+        oom.what.holder_count = FORMAT_OOM_HOLDERS;
+        capture->bad_records++;
+    }
+    capture->oom[capture->oom_record_count++] = oom;
+    return 0;
+}
+
+static int oom_by_number(const void *left, const void *right)
+{
+    const struct read_oom *a = left;
+    const struct read_oom *b = right;
+
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return a->what.seq < b->what.seq ? -1 : a->what.seq > b->what.seq;
+}
+
+static int read_ooms(struct reader *reader)
+{
+    struct read_capture *capture = reader->capture;
+    int r = each_part(reader, FORMAT_EXTENT_OOM, sizeof(struct format_oom), take_oom);
+
+    if (capture->oom_record_count > 0)
+        qsort(capture->oom, capture->oom_record_count, sizeof *capture->oom, oom_by_number);
+    return r;
+}
+
 /* ---- the door ---- */
 
 static int read_source(struct reader *reader)
@@ -948,6 +993,8 @@ static int read_source(struct reader *reader)
         r = read_live_table(reader);
     if (r == 0)
         r = read_events(reader);
+    if (r == 0)
+        r = read_ooms(reader);
     return r;
 }
 
@@ -1028,6 +1075,7 @@ void read_close(struct read_capture *capture)
     free(capture->live);
     free(capture->other);
     free(capture->event);
+    free(capture->oom);
     free(capture->module);
     free(capture->rule);
     free(capture->setting);

@@ -88,6 +88,14 @@ struct read_event {
     size_t order;               /* of reading, for equal seq and time */
 };
 
+/* Why an allocation failed. */
+struct read_oom {
+    uint64_t number;        /* from 1; where numbers are missing, later ones took their place */
+    const char *call;       /* the driver's entry, "" = not known */
+    const char *path;       /* anchor path, "" = none */
+    struct format_oom what; /* with at most FORMAT_OOM_HOLDERS holders */
+};
+
 struct read_rule {
     const char *id;
     enum action action;
@@ -155,6 +163,8 @@ struct read_capture {
     size_t other_count;
     struct read_event *event; /* by seq, then time */
     size_t event_count;
+    struct read_oom *oom; /* by number; none in captures from before area E */
+    size_t oom_record_count;
     struct read_module *module; /* [0] is unused */
     size_t module_count;
     struct read_rule *rule; /* index = rule number */

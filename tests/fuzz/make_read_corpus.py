@@ -97,6 +97,12 @@ SEEDS = {
     "extents_on_each_other": patch(
         DIRECTORY, 0, b"".join(struct.pack("<QQII", 32768, 135168, k, 0) for k in (1, 2, 3, 3))
     ),
+    # the page of the live table as area E: four records, one with more holders than there is room for
+    "failures_that_make_no_sense": patch(DEFS, 0, WORDS + STACKS)
+    + patch(DIRECTORY, 0, struct.pack("<QQII", 32768, 4096, 4, 0))
+    + patch(LIVE, 0, struct.pack("<QQQQQIIIIiIII", 3, 6, 0, 1 << 40, 0, 2, 3, 0, 4, -7, 2, 0xFF, 0xFFFFFFFF))
+    + patch(LIVE, 1024, struct.pack("<QQQQQIIIIiIII", 5, 6, 0, 0, 0, 1 << 31, 1 << 31, 0, 1 << 31, 0, 2, 8, 16))
+    + patch(LIVE, 2048, struct.pack("<QQ", 2, 6)),
     "extents_outside": patch(
         DIRECTORY, 0, struct.pack("<QQII", 1 << 62, 1 << 62, 3, 0) + struct.pack("<QQII", 1, 2, 1, 0)
     ),

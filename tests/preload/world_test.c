@@ -222,6 +222,38 @@ TEST(r29_r77_access_given_to_a_peer_reaches_live_and_later_memory)
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS); /* a missing right is a sticky fault here */
 }
 
+/* The same, for storage that moves afterwards: what peers may use moves with it, and nothing is lost where it was. */
+TEST(r77_access_given_to_a_peer_reaches_storage_that_moves)
+{
+    CUmemAccessDesc desc = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr gone, stay, moved;
+    CUmemoryPool mempool;
+    CUcontext second;
+    CUstream stream;
+
+    REQUIRE(setenv("KEDGE_POOL", "remap=eager,trim=never", 1) == 0);
+    two_devices();
+    second = context_of(1);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&gone, 8 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&stay, 2 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
+    desc.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    desc.location.id = 1;
+    REQUIRE_EQ(cu->cuMemPoolSetAccess(mempool, &desc, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(gone, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemUnmap"), 0);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&moved, 16 * MB, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemUnmap"), 4);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+
+    REQUIRE_EQ(cu->cuCtxSetCurrent(second), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(moved, 1, 16 * MB), CUDA_SUCCESS); /* by the second device */
+    CHECK_EQ(cu->cuMemsetD8_v2(stay, 1, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
 /* The same, for a pool that was named before anything came from it, from another device's context. */
 TEST(r77_access_given_before_the_first_allocation_counts)
 {

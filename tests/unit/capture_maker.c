@@ -129,11 +129,26 @@ static void run_out_of_memory(void)
 {
     struct tag tag;
     (void)where_am_i(64 * MB, 0, &tag);
-    (void)capture_oom(&(struct capture_oom_info){.tag = &tag,
-            .seq = ++seq,
-            .free_bytes = 3 * MB,
-            .largest_free = UINT64_MAX,
-            .result = 2});
+    (void)capture_oom(
+            &(struct capture_oom_info){.tag = &tag,
+                    .seq = ++seq,
+                    .free_bytes = 3 * MB,
+                    .total_bytes = UINT64_C(80) << 30,
+                    .call = "cuMemAllocAsync",
+                    .flags = FORMAT_OOM_STREAM | FORMAT_OOM_HEAPS,
+                    .heaps = {.held = 400 * MB,
+                            .live = 150 * MB,
+                            .used = 160 * MB,
+                            .held_high = 400 * MB,
+                            .live_high = 300 * MB,
+                            .free = 240 * MB,
+                            .largest_free = 48 * MB,
+                            .remappable = 96 * MB,
+                            .remappable_waiting = 32 * MB,
+                            .waiting = 8 * MB},
+                    .ladder = {.trimmed_bytes = 2 * MB, .waits = 3, .trims = 1, .attempts = 2},
+                    .result = 2},
+            NULL);
     _exit(1);
 }
 

@@ -278,11 +278,11 @@ TEST(an_oom_leaves_its_record_and_state)
     char file[TRACK_PATH_MAX];
     struct tag tag = track_tag(1u << 30);
     struct capture_oom_info oom = {
-            .tag = &tag, .seq = 1, .free_bytes = 10, .largest_free = UINT64_MAX, .result = 2};
+            .tag = &tag, .seq = 1, .free_bytes = 10, .total_bytes = UINT64_MAX, .result = 2};
 
     track_path(file, track_scratch(), "oom.kcap");
     track_start(file, FORMAT_TRACE_RING, 0);
-    CHECK_EQ(capture_oom(&oom), 0); /* the first call of all: it opens the file */
+    CHECK_EQ(capture_oom(&oom, NULL), 0); /* the first call of all: it opens the file */
     capture = track_read(file);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->state, FORMAT_STATE_OOM);
@@ -291,6 +291,7 @@ TEST(an_oom_leaves_its_record_and_state)
     REQUIRE(event != NULL);
     CHECK_EQ(event->size, 1u << 30);
     CHECK_EQ(event->free_bytes, 10);
+    CHECK_EQ(event->largest_free, UINT64_MAX);
     CHECK_EQ(event->result, 2);
     read_close(capture);
 }

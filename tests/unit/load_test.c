@@ -45,6 +45,8 @@ static struct read_capture *wrapped(struct fake *fake)
     capture->has_all_events = fake->capture.has_all_events;
     capture->complete_after_seq = fake->capture.complete_after_seq;
     capture->total = fake->capture.total;
+    capture->oom = fake->capture.oom;
+    capture->oom_record_count = fake->capture.oom_record_count;
     return capture;
 }
 
@@ -54,6 +56,7 @@ static void unwrap(struct load *load)
     load->capture->event = saved.event;
     load->capture->live = saved.live;
     load->capture->rule = saved.rule;
+    load->capture->oom = saved.oom;
     load_close(load);
 }
 
@@ -220,6 +223,48 @@ TEST(what_happened_to_a_hint_is_counted)
     CHECK_EQ(hint->refused, 0);
     CHECK_EQ(load.trace->blocks[0].mode, HINT_LIVE);
     CHECK_EQ(load.trace->blocks[0].rule, 0);
+    unwrap(&load);
+}
+
+/* The log has the newest events only: what it has lost is known from the records. */
+TEST(an_oom_that_the_log_has_lost_is_known_from_its_record)
+{
+    struct fake fake = {.capture.has_all_events = true};
+    struct read_oom why[2] = {
+            {.number = 1,
+                    .call = "cuMemAlloc_v2",
+                    .path = "",
+                    .what = {.seq = 1,
+                            .requested = 500,
+                            .device = 1,
+                            .result = 2,
+                            .holder_count = 1,
+                            .holder[0] = {.bytes = 300, .count = 2}}},
+            {.number = 7,
+                    .call = "",
+                    .path = "",
+                    .what = {.seq = 102, .requested = 1000, .flags = FORMAT_OOM_HEAPS}},
+    };
+    struct load load;
+
+    alloc_event(&fake, 0x1000, 10);
+    struct read_event *event = add(&fake, FORMAT_EVENT_OOM);
+    event->size = 1000;
+    event->largest_free = 77;
+    fake.capture.oom = why;
+    fake.capture.oom_record_count = 2;
+    load_capture("t", wrapped(&fake), &load);
+    REQUIRE_EQ(load.oom_count, 2);
+    CHECK_EQ(load.ooms[0].number, 1);
+    CHECK_EQ(load.ooms[0].live, UINT64_MAX);
+    CHECK_EQ(load.ooms[0].largest_free, UINT64_MAX);
+    CHECK_EQ(load.ooms[0].at, TRACE_NEVER);
+    CHECK_EQ(load.ooms[0].device, 1);
+    REQUIRE_EQ(load.ooms[0].holder_count, 1);
+    CHECK_EQ(load.ooms[0].holder[0].bytes, 300);
+    CHECK_EQ(load.ooms[1].number, 7); /* one failure, told twice */
+    CHECK_EQ(load.ooms[1].live, 10);
+    CHECK_EQ(load.ooms[1].why->what.flags, FORMAT_OOM_HEAPS);
     unwrap(&load);
 }
 

@@ -67,9 +67,16 @@ int __wrap_slab_prepare(struct slab *slab, uint32_t count)
 
 static struct rule rule;
 
+static bool moving; /* storage moves before the driver is asked for more */
+
 static struct bench *start(uint64_t memory, enum hint_mode mode)
 {
-    struct bench *b = bench_new(memory);
+    struct pool_opts opts;
+    struct bench *b;
+
+    pool_opts_init(&opts);
+    opts.remap = moving ? POOL_REMAP_EAGER : POOL_REMAP_LAZY;
+    b = bench_new_with(memory, &opts);
 
     rule = (struct rule){
             .action = ACTION_RELEASE,
@@ -259,6 +266,60 @@ TEST(a_frozen_pool_in_the_middle_of_anything_is_sound)
         fake_free(b->fake);
         free(b);
     }
+}
+
+/* Free slots under several blocks, then requests that take them: those that widen a free block, and those that do not. */
+static void move_around(struct bench *b)
+{
+    enum {
+        COUNT = 8
+    };
+    devptr_t stay[COUNT], gone[COUNT], big[2];
+
+    for (int i = 0; i < COUNT; i++) {
+        gone[i] = ask(b, (uint64_t)(5 + i % 3) * MiB / 2, 1);
+        stay[i] = ask(b, MiB / 2, 1);
+    }
+    for (int i = 0; i < COUNT; i++)
+        give(b, &gone[i], 1);
+    fake_drain(b->fake);
+    big[0] = ask(b, 7 * MiB, 1);
+    big[1] = ask(b, 5 * MiB, 2);
+    give(b, &big[0], 2);
+    big[0] = ask(b, 9 * MiB, 1);
+    for (int i = 0; i < COUNT; i++) {
+        if (stay[i])
+            CHECK(fake_is_accessible(b->fake, stay[i], MiB / 2));
+        give(b, &stay[i], 1);
+    }
+    give(b, &big[0], 1);
+    give(b, &big[1], 2);
+    CHECK_EQ(bench_stats(b).live_count, 0);
+}
+
+TEST(no_memory_of_ours_is_survived_while_storage_moves)
+{
+    uint64_t moved = 0;
+    int calls = 0;
+
+    moving = true;
+    FAIL_NTH(n, fired)
+    {
+        struct bench *b = start(200 * MiB, HINT_SHADOW);
+
+        memory_fired = false;
+        memory_fail_at = n;
+        move_around(b);
+        fired = memory_fired;
+        memory_fail_at = 0;
+        moved += bench_stats(b).granules_moved;
+        bench_end(b);
+        calls = n;
+    }
+    printf("%d times memory, %llu granules\n", calls, (unsigned long long)moved);
+    moving = false;
+    CHECK_GT(calls, 40);
+    CHECK_GT(moved, 40);
 }
 
 TEST(no_memory_of_ours_is_survived)

@@ -332,6 +332,18 @@ TEST(r31_a_plan_that_does_not_fit_on_the_device_falls_back)
     bench_end(b);
 }
 
+TEST(what_is_free_in_the_area_counts_as_room)
+{
+    struct bench *b = start();
+    struct pool_room room;
+
+    (void)run_step(b, S1);
+    pool_room(b->pool, 0, &room);
+    CHECK_EQ(room.largest_free, 6 * MiB);
+    CHECK_EQ(bench_stats(b).free, 6 * MiB);
+    bench_end(b);
+}
+
 TEST(the_cap_holds_for_the_area_too)
 {
     struct pool_opts opts;

@@ -269,7 +269,30 @@ static void *world(void *arg)
     return NULL;
 }
 
-static void run_race(uint64_t memory, bool no_vmm, enum pool_remap remap)
+/* A plan that nobody follows on purpose: the sizes of the programs in a random order, places upon each other. */
+static void set_plan(struct race *race)
+{
+    static const uint64_t sizes[] = {1024, 5120, 300 * KiB, 3 * MiB};
+    static struct planned blocks[1000];
+    struct worker dice = {.random = 99};
+    struct pool_plan plan = {.entrance = ENTRANCE_STREAM,
+            .all_streams = true,
+            .quantum = 512,
+            .area = 16 * MiB,
+            .block = blocks,
+            .count = 1000};
+
+    for (uint32_t i = 0; i < plan.count; i++) {
+        uint64_t size = sizes[next_random(&dice) % 4];
+
+        blocks[i] = (struct planned){.size = size,
+                .offset = next_random(&dice) % ((plan.area - size) / 512) * 512,
+                .until = i + 1};
+    }
+    REQUIRE_EQ(pool_set_plan(race->b->pool, &plan), 0);
+}
+
+static void run_race(uint64_t memory, bool no_vmm, enum pool_remap remap, bool planned)
 {
     struct race *race = calloc(1, sizeof(*race));
     struct worker workers[THREADS];
@@ -282,6 +305,8 @@ static void run_race(uint64_t memory, bool no_vmm, enum pool_remap remap)
     race->remap = remap;
     race->b = bench_new_with(memory, &opts);
     race->b->fake->no_vmm = no_vmm;
+    if (planned)
+        set_plan(race);
     pthread_mutex_init(&race->mutex, NULL);
     atomic_store(&race->anchor, 1);
     for (int i = 0; i < 2; i++) {
@@ -328,6 +353,10 @@ static void run_race(uint64_t memory, bool no_vmm, enum pool_remap remap)
         if (remap != POOL_REMAP_EAGER)
             CHECK_GT(stats.trims, 0);
         CHECK_GT(stats.quarantined_high, 0);
+        if (planned)
+            printf("placed %llu fell back %llu\n", (unsigned long long)stats.plan.placed,
+                    (unsigned long long)stats.plan.fell_back);
+        CHECK_EQ(stats.plan.placed > 50, planned);
         CHECK_GT(atomic_load(&race->shown), 0);
         CHECK_EQ(stats.quarantined, 0); /* every pin was taken back */
         if (!no_vmm)
@@ -342,20 +371,25 @@ static void run_race(uint64_t memory, bool no_vmm, enum pool_remap remap)
 
 TEST(sixteen_threads_with_room)
 {
-    run_race(4 * GiB, false, POOL_REMAP_LAZY);
+    run_race(4 * GiB, false, POOL_REMAP_LAZY, false);
 }
 
 TEST(sixteen_threads_on_a_device_that_is_full)
 {
-    run_race(120 * MiB, false, POOL_REMAP_LAZY);
+    run_race(120 * MiB, false, POOL_REMAP_LAZY, false);
 }
 
 TEST(sixteen_threads_without_vmm)
 {
-    run_race(120 * MiB, true, POOL_REMAP_LAZY);
+    run_race(120 * MiB, true, POOL_REMAP_LAZY, false);
 }
 
 TEST(r36_sixteen_threads_while_storage_moves)
 {
-    run_race(4 * GiB, false, POOL_REMAP_EAGER);
+    run_race(4 * GiB, false, POOL_REMAP_EAGER, false);
+}
+
+TEST(threads_share_a_pool_that_follows_a_plan)
+{
+    run_race(1 * GiB, false, POOL_REMAP_LAZY, true);
 }

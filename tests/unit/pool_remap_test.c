@@ -184,10 +184,11 @@ TEST(what_the_driver_refuses_comes_from_under_free_blocks)
     struct mine stay[8], big;
 
     perforate(b, stay, 8);
-    take(b, &big, 16 * MiB, STREAM); /* 4 MiB are left on the device */
+    take(b, &big, 16 * MiB, STREAM_2); /* 4 MiB are left on the device */
     CHECK_NE(big.ptr, 0);
     CHECK_EQ(b->fake->held, 36 * MiB);
     CHECK_EQ(bench_stats(b).granules_moved, 6);
+    CHECK_EQ(bench_stats(b).grows, 17); /* at once, without another try */
     check_all(b, stay, 8);
     bench_end(b);
 }
@@ -208,6 +209,33 @@ TEST(a_cap_is_kept_by_moving)
     take(b, &big, 4 * MiB, STREAM); /* 2 MiB are free */
     CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
     CHECK_EQ(bench_stats(b).steps[POOL_STEP_OOM], 1);
+    bench_end(b);
+}
+
+TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
+{
+    static const struct rule rule = {
+            .action = ACTION_RELEASE,
+            .mode = HINT_TRAP,
+            .pick = {.size_lo = 6 * MiB, .size_hi = 6 * MiB, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "*", .kind = EDGE_EXIT},
+    };
+    struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 12 * MiB);
+    struct tag tag = {.size = 6 * MiB, .anchor = 1, .path = "step"};
+    struct pool_request request = bench_request(6 * MiB, STREAM);
+    struct mine big;
+    struct plan plan;
+    devptr_t hinted;
+
+    bench_rules(b, &rule, 1);
+    hint_plan(b->hints, &tag, &plan);
+    request.plan = &plan;
+    hinted = bench_ask(b, &request);
+    CHECK_EQ(b->last.how & OUTCOME_HINTED, OUTCOME_HINTED);
+    CHECK_EQ(bench_free_on(b, hinted, STREAM), 0);
+    take(b, &big, 12 * MiB, STREAM);
+    CHECK_NE(big.ptr, 0);
+    CHECK_EQ(b->fake->held_high, 12 * MiB);
     bench_end(b);
 }
 
@@ -549,6 +577,17 @@ static void scenario(struct bench *b)
     CHECK_EQ(bench_stats(b).live_count, 0);
 }
 
+/* Whatever was no hit was served by one step. */
+static void check_steps(struct bench *b)
+{
+    struct pool_stats stats = bench_stats(b);
+    uint64_t served = 0;
+
+    for (int i = 0; i < POOL_STEP_OOM; i++)
+        served += stats.steps[i];
+    CHECK_EQ(served, stats.misses);
+}
+
 /* The n-th call of a name fails, for every n; NULL = of any name. */
 static void fail_each(enum pool_remap remap, const char *name, int code)
 {
@@ -566,6 +605,7 @@ static void fail_each(enum pool_remap remap, const char *name, int code)
         scenario(b);
         fired = b->fake->fired;
         moved += bench_stats(b).granules_moved;
+        check_steps(b);
         b->fake->fail_at = 0;
         bench_end(b);
         calls = n;

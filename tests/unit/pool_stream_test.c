@@ -395,6 +395,43 @@ TEST(r78_the_release_threshold_is_kept_at_a_synchronise)
     bench_end(b);
 }
 
+TEST(r78_no_more_than_the_release_threshold_is_kept_whatever_the_pieces)
+{
+    struct bench *b = bench_new(1 * GiB);
+    struct pool_heap_attrs attrs;
+    devptr_t a = bench_alloc_on(b, 30 * MiB, 1);
+
+    REQUIRE_EQ(pool_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
+    attrs.release_threshold = 5 * MiB;
+    REQUIRE_EQ(pool_set_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    pool_synchronised(b->pool);
+    CHECK_EQ(b->fake->held, 4 * MiB);
+    bench_end(b);
+}
+
+TEST(r78_marks_cover_what_the_drivers_own_pool_served)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t a = bench_alloc_on(b, 10 * MiB, 1);
+
+    pool_note_native(b->pool, BENCH_POOL, 0, 3 * MiB, 32 * MiB);
+    CHECK_EQ(heap_stats(b).used, 10 * MiB);
+    CHECK_EQ(heap_stats(b).used_high, 13 * MiB);
+    CHECK_EQ(heap_stats(b).reserved_high, 42 * MiB);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    a = bench_alloc_on(b, 12 * MiB, 1);
+    CHECK_EQ(heap_stats(b).used_high, 15 * MiB);
+    pool_note_native(b->pool, BENCH_POOL, 0, 0, 0);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    a = bench_alloc_on(b, 13 * MiB, 1);
+    CHECK_EQ(heap_stats(b).used_high, 15 * MiB); /* they were not high at one time */
+    CHECK_EQ(pool_reset_high(b->pool, HEAP_MAPPED, BENCH_POOL, true, true), 0);
+    CHECK_EQ(heap_stats(b).used_high, 13 * MiB);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    bench_end(b);
+}
+
 TEST(r78_trim_gives_back_all_that_is_free_and_never_below)
 {
     struct bench *b = bench_new(1 * GiB);

@@ -361,6 +361,22 @@ TEST(r31_r81_a_full_device_takes_idle_memory_of_other_heaps)
     bench_end(b);
 }
 
+/* The driver would give each of them 4 MiB; with that as the measure, a fifth more would be held where sizes are odd. */
+TEST(r74_the_budget_counts_what_blocks_need_and_not_their_granules)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t a[16];
+
+    for (int i = 0; i < 16; i++)
+        a[i] = bench_alloc(b, 2 * MiB + 256 * KiB);
+    CHECK_EQ(bench_stats(b).stored, 36 * MiB);
+    CHECK_EQ(bench_stats(b).stored_high, 36 * MiB);
+    for (int i = 0; i < 16; i++)
+        CHECK_EQ(bench_free(b, a[i]), 0);
+    CHECK_EQ(bench_stats(b).stored, 0);
+    bench_end(b);
+}
+
 TEST(r31_the_last_refusal_is_the_drivers_own)
 {
     struct bench *b = bench_new(64 * MiB);

@@ -65,6 +65,10 @@ if(TARGET simcuda)
         ENVIRONMENT "SIMCUDA_DEVICES=2")
     kedge_preload_test(race SOURCES ../preload/race_test.c ROUTES dlsym)
     kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
+    kedge_preload_test(oom SOURCES ../preload/oom_test.c ROUTES gpa LIBS kedge_read)
+    if(TARGET oom_gpa_test)
+        set_target_properties(oom_gpa_test PROPERTIES ENABLE_EXPORTS ON) # its clock is the library's
+    endif()
     foreach(which RANGE 1 13)
         if(TARGET errors_gpa_test)
             add_test(NAME preload.errors.gpa.r14_r32_no_failure_of_ours_reaches_the_program.${which}

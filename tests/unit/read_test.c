@@ -382,3 +382,45 @@ TEST(a_capture_of_version_1_is_still_read)
     CHECK_EQ(capture->hints_hash, 0x1122334455667788);
     read_close(capture);
 }
+
+TEST(a_capture_with_reasons_of_failures_is_still_read)
+{
+    struct read_error error;
+    struct read_capture *capture;
+    const struct format_oom *what;
+    size_t length = 0;
+    unsigned char *bytes = read_hex(SOURCE_DIRECTORY "/tests/replay/capture_oom.hex", &length);
+
+    REQUIRE(bytes != NULL);
+    capture = read_bytes(bytes, length, &error);
+    free(bytes);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(capture->oom_count, 19);
+    REQUIRE_EQ(capture->oom_record_count, 2);
+    CHECK_EQ(capture->oom[0].number, 1);
+    CHECK_EQ(capture->oom[1].number, 19);
+    CHECK_EQ(capture->oom[1].what.holder_count, 0);
+    CHECK_STR_EQ(capture->oom[0].call, "cuMemAllocAsync");
+    CHECK_STR_EQ(capture->oom[0].path, "step/forward");
+    what = &capture->oom[0].what;
+    CHECK_EQ(what->requested, UINT64_C(686) << 20);
+    CHECK_EQ(what->stream, 0x5eed);
+    CHECK_EQ(what->flags, FORMAT_OOM_HEAPS | FORMAT_OOM_STREAM);
+    CHECK_EQ(what->free_bytes, UINT64_C(27) << 20);
+    CHECK_EQ(what->native_bytes, UINT64_C(3) << 20);
+    CHECK_EQ(what->heaps.held, UINT64_C(81254) << 20);
+    CHECK_EQ(what->heaps.live_high, UINT64_C(60000) << 20);
+    CHECK_EQ(what->heaps.largest_free, UINT64_C(512) << 20);
+    CHECK_EQ(what->heaps.remappable, UINT64_C(1024) << 20);
+    CHECK_EQ(what->heaps.husk, UINT64_C(2) << 20);
+    CHECK_EQ(what->ladder.trimmed_bytes, UINT64_C(64) << 20);
+    CHECK_EQ(what->ladder.waits, 5);
+    CHECK_EQ(what->ladder.attempts, 2);
+    CHECK_EQ(what->other_bytes, UINT64_C(11) << 20);
+    REQUIRE_EQ(what->holder_count, 2);
+    CHECK_EQ(what->holder[0].bytes, UINT64_C(50000) << 20);
+    CHECK_EQ(what->holder[0].count, 700);
+    CHECK_EQ(what->holder[0].stack, 2);
+    read_close(capture);
+}

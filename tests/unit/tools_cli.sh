@@ -82,13 +82,26 @@ endings)
     form oom || true; form killed || true
     expect 0 "$kedge" report oom.kcap
     has out "Out of memory"
-    has out "requested                    64.00 MB"
-    has out "free on the device           3.00 MB"
-    has out "largest free block of the pool not known"
+    has out "requested                64.00 MB by cuMemAllocAsync on device 0"
+    has out "free on the device       3.00 MB of 80.00 GB"
+    has out "held by kedge            400.00 MB, of which live 150.00 MB (E 0.40)"
+    has out "free in the pool       240.00 MB, largest block 48.00 MB"
+    has out "whole free handles     96.00 MB, and 32.00 MB whose work has not passed"
+    has out "240.00 MB were free in the pool, but in pieces: fragmentation"
+    has out "tried                    waits 3, trims 1 (2.00 MB), moved 0.00 B, attempts to grow 2"
+    has out "223.00 MB       49  allocate"
     has out "SOT_CALL_15"
     has out "run_out_of_memory"
+    expect 0 "$kedge" report oom.kcap --json
+    json "j['oom_count'] == 1 and [o['number'] for o in j['ooms']] == [1]"
+    json "j['ooms'][0]['requested_bytes'] == 64<<20 and j['ooms'][0]['largest_free_bytes'] == 48<<20"
+    json "j['ooms'][0]['remappable_bytes'] == 96<<20 and j['ooms'][0]['waits'] == 3 and j['ooms'][0]['e'] == 0.4"
+    json "sum(h['bytes'] for h in j['ooms'][0]['holders']) + j['ooms'][0]['other_bytes'] == j['remaining_bytes']"
+    json "j['ooms'][0]['live_bytes'] == j['remaining_bytes']"
+    expect 0 "$kedge" report oom.kcap --view oom
+    has out "requested by:"
     expect 0 "$kedge" report killed.kcap --json
-    json "j['program']['clean'] is False"
+    json "j['program']['clean'] is False and j['ooms'] == []"
     # 32 outside; 15 whole anchors (45 of inputs, 15 * 9) and the 16th with 2 + 8 + 1
     json "j['remaining_bytes'] == (32 + 45 + 15*9 + 2 + 9)<<20"
     expect 0 "$kedge" report killed.kcap

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 set(track_libs kedge_track kedge_read kedge_alloc)
 kedge_unit_test(capture SOURCES capture_test.c LIBS ${track_libs})
+kedge_unit_test(capoom SOURCES capoom_test.c LIBS ${track_libs})
 kedge_unit_test(hintfile SOURCES hintfile_test.c LIBS kedge_read)
 kedge_unit_test(planfile SOURCES planfile_test.c LIBS kedge_read)
 kedge_unit_test(anchor SOURCES anchor_test.c LIBS ${track_libs})

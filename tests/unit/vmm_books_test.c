@@ -32,11 +32,20 @@ void life_leave(void)
 {
 }
 
-bool conduct_make_room(int result, int device)
+bool conduct_make_room(int result, int device, struct pool_ladder *ladder)
 {
     (void)result;
     (void)device;
+    (void)ladder;
     return false;
+}
+
+void conduct_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder)
+{
+    (void)result;
+    (void)size;
+    (void)device;
+    (void)ladder;
 }
 
 int conduct_device(void)

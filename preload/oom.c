@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/oom.h"
+
+#include "preload/backend.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/msg.h"
+#include "preload/resolve.h"
+#include "tracker/capture.h"
+#include "tracker/intern.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    BYTES_MAX = 24,
+    PLACE_MAX = 128,
+};
+
+static atomic_bool told;
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+static void look_at_heaps(int device, struct capture_oom_info *info)
+{
+    struct pool_room room;
+
+    if (!conduct_pool() || device < 0)
+        return;
+    pool_room(conduct_pool(), device, &room);
+    info->flags |= FORMAT_OOM_HEAPS;
+    info->heaps = (struct format_oom_heaps){
+            .held = room.stats.reserved,
+            .live = room.stats.live_requested,
+            .used = room.stats.used,
+            .held_high = room.stats.reserved_high,
+            .live_high = room.stats.live_requested_high,
+            .free = room.stats.free,
+            .largest_free = room.largest_free,
+            .remappable = room.remappable,
+            .remappable_waiting = room.remappable_waiting,
+            .cached = room.stats.cached,
+            .waiting = room.stats.pending,
+            .kept = room.stats.quarantined,
+            .limbo = room.stats.limbo,
+            .husk = room.stats.husk,
+    };
+}
+
+static void look_at_device(int device, struct capture_oom_info *info)
+{
+    uint64_t total, available;
+
+    if (device < 0 || !conduct_may_fence() || life_sticky()
+            || backend_driver.memory(NULL, device, &total, &available) != 0)
+        return;
+    info->free_bytes = available;
+    info->total_bytes = total;
+}
+
+/* ---- the line ------------------------------------------------------------------------------- */
+
+/* As the report prints bytes, without stdio. */
+static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    uint64_t divisor = 1;
+    uint64_t hundredths;
+    unsigned unit = 0;
+
+    while (bytes / divisor >= 1024 && unit < 4) {
+        divisor *= 1024;
+        unit++;
+    }
+    hundredths = bytes / divisor * 100 + (bytes % divisor * 100 + divisor / 2) / divisor;
+    (void)msg_format(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
+            (unsigned)(hundredths / 10 % 10), (unsigned)(hundredths % 10), units[unit]);
+    return text;
+}
+
+/* "libtorch.so+0x12ab": what addr2line wants. "" = unknown. */
+static const char *place_text(char text[static PLACE_MAX], uint32_t stack)
+{
+    const struct intern_module *module = NULL;
+    struct intern_frame frame = {.module = 0};
+    const char *path, *slash;
+
+    text[0] = '\0';
+    if (intern_frames(stack, &frame, 1) > 0 && frame.module)
+        module = intern_module_at(frame.module);
+    path = module ? intern_text(module->path) : "";
+    slash = strrchr(path, '/');
+    if (*path)
+        (void)msg_format(
+                text, PLACE_MAX, "%s+0x%x", slash ? slash + 1 : path, (unsigned)frame.offset);
+    return text;
+}
+
+static void tell_heaps(char *text, size_t size, const struct format_oom_heaps *heaps)
+{
+    char held[BYTES_MAX], live[BYTES_MAX], largest[BYTES_MAX];
+    unsigned e = heaps->held ? (unsigned)(heaps->used * 100 / heaps->held) : 100;
+
+    (void)msg_format(text, size, "; kedge holds %s for %s live (E %u.%u%u), largest free block %s",
+            bytes_text(held, heaps->held), bytes_text(live, heaps->live), e / 100, e / 10 % 10,
+            e % 10, bytes_text(largest, heaps->largest_free));
+}
+
+static void tell(const struct capture_oom_info *info, const struct format_oom_holder *top)
+{
+    char requested[BYTES_MAX], available[BYTES_MAX], most[BYTES_MAX];
+    char heaps[192] = "";
+    char holder[PLACE_MAX + 64] = "";
+    char place[PLACE_MAX];
+
+    if (info->flags & FORMAT_OOM_HEAPS)
+        tell_heaps(heaps, sizeof heaps, &info->heaps);
+    if (top->bytes)
+        (void)msg_format(holder, sizeof holder, "; most is held by %s: %s",
+                *place_text(place, top->stack) ? place : "an unknown caller",
+                bytes_text(most, top->bytes));
+    msg_warn("out of memory: %s requested%s%s, %s free on device %d%s%s%s%s",
+            info->tag->size ? bytes_text(requested, info->tag->size) : "something",
+            info->call ? " by " : "", info->call ? info->call : "",
+            info->free_bytes == UINT64_MAX ? "unknown" : bytes_text(available, info->free_bytes),
+            info->tag->device, heaps, holder, *capture_path() ? "; see kedge report " : "",
+            capture_path());
+}
+
+/* ---- the record ----------------------------------------------------------------------------- */
+
+void oom_record(const struct conduct_request *request, int result, bool native)
+{
+    int entry = guard_thread.entry;
+    struct capture_oom_info info = {
+            .tag = &request->tag,
+            .seq = conduct_seq(),
+            .free_bytes = UINT64_MAX,
+            .total_bytes = UINT64_MAX,
+            .call = entry >= 0 && entry < SLOT_HOOKS ? resolve_row((enum resolve_slot)entry)->symbol
+                                                     : NULL,
+            .stream = (uintptr_t)request->stream.handle,
+            .flags = (request->entrance == ENTRANCE_STREAM ? FORMAT_OOM_STREAM : 0)
+                    | (native ? FORMAT_OOM_NATIVE : 0)
+                    | (request->capturing ? FORMAT_OOM_CAPTURE : 0),
+            .ladder = {.trimmed_bytes = request->ladder.trimmed_bytes,
+                    .moved_bytes = request->ladder.moved_bytes,
+                    .waits = request->ladder.waits,
+                    .trims = request->ladder.trims,
+                    .attempts = request->ladder.attempts},
+            .result = result,
+    };
+    struct format_oom_holder top = {.bytes = 0};
+
+    look_at_heaps(request->tag.device, &info);
+    look_at_device(request->tag.device, &info);
+    conduct_told(capture_oom(&info, &top));
+    if (!atomic_exchange(&told, true))
+        tell(&info, &top);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program that ran out of memory leaves behind, by whatever call; and one that sleeps. */
+#include "tests/preload/child.h"
+#include "tests/preload/client.h"
+#include "tracker/read.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+
+#define MB    ((size_t)1 << 20)
+#define GB    ((size_t)1 << 30)
+#define TOTAL (2 * GB) /* of the simulated device here */
+
+static char capture_path[200], said_path[220];
+
+static void files(void)
+{
+    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+
+    snprintf(capture_path, sizeof capture_path, "%s/kedge-oom-%d.kcap", dir, (int)getpid());
+    snprintf(said_path, sizeof said_path, "%s.err", capture_path);
+    (void)unlink(capture_path);
+    REQUIRE(setenv("KEDGE_CAPTURE", capture_path, 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "ring", 1) == 0);
+}
+
+static void clean_up(void)
+{
+    (void)unlink(capture_path);
+    (void)unlink(said_path);
+}
+
+static struct read_capture *look(void)
+{
+    struct read_capture *capture = NULL;
+    struct read_error error;
+
+    REQUIRE_EQ(read_open(capture_path, &capture, &error), 0);
+    CHECK_EQ(capture->bad_records, 0);
+    return capture;
+}
+
+/* The only record so far, or that of the last failure. */
+static struct read_oom last_oom(uint64_t number)
+{
+    struct read_capture *capture = look();
+    struct read_oom oom;
+
+    CHECK_EQ(capture->oom_count, number);
+    REQUIRE_EQ(capture->oom_record_count, number);
+    oom = capture->oom[number - 1];
+    oom.call = strdup(oom.call);
+    REQUIRE(oom.call != NULL);
+    oom.path = "";
+    read_close(capture);
+    return oom;
+}
+
+static CUdeviceptr must_alloc(size_t size)
+{
+    CUdeviceptr ptr = 0;
+
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, size), CUDA_SUCCESS);
+    return ptr;
+}
+
+/* ── the record ── */
+
+TEST(r31_a_refused_cudamalloc_is_explained)
+{
+    CUdeviceptr kept[4], hole[4], ptr;
+    struct read_oom oom;
+
+    files();
+    client_init();
+    for (int i = 0; i < 4; i++) {
+        kept[i] = must_alloc(100 * MB);
+        hole[i] = must_alloc(300 * MB);
+    }
+    for (int i = 0; i < 4; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(hole[i]), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, TOTAL), CUDA_ERROR_OUT_OF_MEMORY);
+    oom = last_oom(1);
+    CHECK_STR_EQ(oom.call, "cuMemAlloc_v2");
+    CHECK_EQ(oom.what.requested, TOTAL);
+    CHECK_EQ(oom.what.device, 0);
+    CHECK_EQ(oom.what.flags, FORMAT_OOM_HEAPS);
+    CHECK_EQ(oom.what.result, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(oom.what.heaps.live, 400 * MB);
+    CHECK_EQ(oom.what.heaps.held, 400 * MB); /* all that was free went back before the refusal */
+    CHECK_EQ(oom.what.heaps.held_high, 1600 * MB);
+    CHECK_EQ(oom.what.heaps.free, 0);
+    CHECK_EQ(oom.what.total_bytes, TOTAL);
+    CHECK_LE(oom.what.free_bytes, TOTAL - 400 * MB);
+    CHECK_GT(oom.what.free_bytes, TOTAL - 500 * MB);
+    CHECK_GE(oom.what.ladder.attempts, 1);
+    CHECK_EQ(oom.what.ladder.trimmed_bytes, 1200 * MB);
+    CHECK_NE(oom.what.stack, 0);
+    REQUIRE(oom.what.holder_count >= 1);
+    CHECK_EQ(oom.what.holder[0].bytes, 400 * MB);
+    CHECK_EQ(oom.what.holder[0].count, 4);
+    CHECK_NE(oom.what.holder[0].stack, 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(cu->cuMemFree_v2(kept[i]), CUDA_SUCCESS);
+    clean_up();
+}
+
+TEST(r31_a_refused_cudamallocasync_is_explained)
+{
+    CUdeviceptr kept, ptr;
+    struct read_oom oom;
+    CUstream stream;
+
+    files();
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&kept, 256 * MB, stream), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, TOTAL, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    oom = last_oom(1);
+    CHECK_STR_EQ(oom.call, "cuMemAllocAsync");
+    CHECK_EQ(oom.what.flags, FORMAT_OOM_HEAPS | FORMAT_OOM_STREAM | FORMAT_OOM_NATIVE);
+    CHECK_EQ(oom.what.stream, (uintptr_t)stream);
+    CHECK_EQ(oom.what.heaps.live, 256 * MB);
+    CHECK_GE(oom.what.ladder.attempts, 2);
+    CHECK_EQ(cu->cuMemFreeAsync(kept, stream), CUDA_SUCCESS);
+    clean_up();
+}
+
+TEST(r31_r81_calls_that_the_driver_serves_are_explained_too)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUDA_ARRAY3D_DESCRIPTOR array = {
+            .Width = 60000, .Height = 60000, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUDA_MEM_ALLOC_NODE_PARAMS node = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                               .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
+            .bytesize = 2 * TOTAL};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr ptr, idle;
+    CUgraphNode added;
+    struct read_oom oom;
+    CUgraph graph;
+    CUarray made;
+    size_t pitch;
+
+    files();
+    client_init();
+    idle = must_alloc(64 * MB);
+    CHECK_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAllocPitch_v2(&ptr, &pitch, 4 * MB, 1024, 4), CUDA_ERROR_OUT_OF_MEMORY);
+    oom = last_oom(1);
+    CHECK_STR_EQ(oom.call, "cuMemAllocPitch_v2");
+    CHECK_EQ(oom.what.flags, FORMAT_OOM_HEAPS | FORMAT_OOM_NATIVE);
+    CHECK_EQ(oom.what.ladder.trims, 1);
+    CHECK_EQ(oom.what.ladder.trimmed_bytes, 64 * MB);
+    CHECK_EQ(cu->cuMemCreate(&handle, 2 * TOTAL, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    oom = last_oom(2);
+    CHECK_STR_EQ(oom.call, "cuMemCreate");
+    CHECK_EQ(oom.what.requested, 2 * TOTAL);
+    CHECK_EQ(oom.what.ladder.trims, 0);
+    CHECK_EQ(cu->cuArray3DCreate_v2(&made, &array), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_STR_EQ(last_oom(3).call, "cuArray3DCreate_v2");
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphAddMemAllocNode(&added, graph, NULL, 0, &node), CUDA_ERROR_OUT_OF_MEMORY);
+    oom = last_oom(4);
+    CHECK_STR_EQ(oom.call, "cuGraphAddMemAllocNode");
+    CHECK_EQ(oom.what.requested, 2 * TOTAL);
+    clean_up();
+}
+
+TEST(r81_graph_instances_get_what_heaps_can_spare)
+{
+    CUgraphExec exec;
+    CUdeviceptr idle;
+    CUgraph graph;
+
+    files();
+    REQUIRE(setenv("SIMCUDA_FAIL",
+                    "cuGraphInstantiateWithFlags:1:2,cuGraphInstantiateWithFlags:3+:2", 1)
+            == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    idle = must_alloc(64 * MB);
+    CHECK_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    idle = must_alloc(64 * MB);
+    CHECK_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_STR_EQ(last_oom(1).call, "cuGraphInstantiateWithFlags");
+    CHECK_EQ(last_oom(1).what.ladder.trimmed_bytes, 64 * MB);
+    CHECK_EQ(client_calls("cuGraphInstantiateWithFlags"), 4);
+    clean_up();
+}
+
+static void run_out_and_die(void)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("KEDGE_TRACE", "agg", 1) == 0);
+    client_init();
+    (void)must_alloc(700 * MB);
+    (void)must_alloc(200 * MB);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, 1600 * MB), CUDA_ERROR_OUT_OF_MEMORY);
+    (void)raise(SIGKILL);
+}
+
+TEST(r47_a_killed_program_keeps_the_reason_without_a_log)
+{
+    struct read_capture *capture;
+
+    files();
+    CHECK_EQ(run_child(run_out_and_die), 1000 + SIGKILL);
+    capture = look();
+    CHECK_EQ(capture->event_count, 0);
+    REQUIRE_EQ(capture->oom_record_count, 1);
+    CHECK_EQ(capture->oom[0].what.requested, 1600 * MB);
+    CHECK_EQ(capture->oom[0].what.holder[0].bytes, 700 * MB);
+    CHECK_EQ(capture->oom[0].what.heaps.live, 900 * MB);
+    read_close(capture);
+    clean_up();
+}
+
+TEST(without_a_pool_the_request_and_the_device_are_recorded)
+{
+    struct read_oom oom;
+    CUdeviceptr ptr;
+
+    files();
+    REQUIRE(setenv("KEDGE_MODE", "track", 1) == 0);
+    client_init();
+    (void)must_alloc(700 * MB);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, 1600 * MB), CUDA_ERROR_OUT_OF_MEMORY);
+    oom = last_oom(1);
+    CHECK_EQ(oom.what.flags, FORMAT_OOM_NATIVE);
+    CHECK_EQ(oom.what.native_bytes, 700 * MB);
+    CHECK_LE(oom.what.free_bytes, TOTAL - 700 * MB);
+    CHECK_EQ(oom.what.holder[0].bytes, 700 * MB);
+    clean_up();
+}
+
+/* ── the line ── */
+
+static void probe_sizes(void)
+{
+    int fd = open(said_path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    CUdeviceptr ptr;
+
+    REQUIRE(fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+    client_init();
+    (void)must_alloc(768 * MB);
+    for (size_t size = TOTAL; size > 1500 * MB; size -= 100 * MB)
+        CHECK_EQ(cu->cuMemAlloc_v2(&ptr, size), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST(the_first_failure_gets_one_line_that_says_why)
+{
+    char text[4096] = "";
+    const char *first, *second;
+    int fd;
+
+    files();
+    CHECK_EQ(run_child(probe_sizes), 0);
+    fd = open(said_path, O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
+    CHECK_EQ(close(fd), 0);
+    first = strstr(text, "out of memory: 2.00 GB requested by cuMemAlloc_v2, ");
+    CHECK(first != NULL);
+    second = first ? strstr(first + 1, "out of memory") : NULL;
+    CHECK(second == NULL);
+    CHECK(strstr(text,
+                  " free on device 0; kedge holds 768.00 MB for 768.00 MB live (E 1.00), largest "
+                  "free block 0.00 B; "
+                  "most is held by oom_")
+            != NULL);
+    CHECK(strstr(text, ": 768.00 MB; see kedge report ") != NULL);
+    CHECK(strlen(text) < 500);
+    if (check_state.failures)
+        printf("%s", text);
+    clean_up();
+}
+
+/* ── idleness ── */
+
+static int64_t ahead; /* seconds */
+
+/* The clock of this process, kedge's looks at it included. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    (void)clock;
+    *ret_time = (struct timespec){.tv_sec = 1000 + ahead};
+    return 0;
+}
+
+static size_t device_free(void)
+{
+    struct simcuda_stats stats = {.size = sizeof stats};
+
+    ((__typeof__(&simcuda_stats))client_sim("simcuda_stats"))(&stats);
+    return TOTAL - stats.held[0];
+}
+
+TEST(a_program_that_slept_gives_back_what_it_does_not_use)
+{
+    CUdeviceptr kept, idle[4];
+    size_t before;
+
+    files();
+    client_init();
+    kept = must_alloc(400 * MB);
+    for (int i = 0; i < 4; i++)
+        idle[i] = must_alloc(100 * MB);
+    for (int i = 0; i < 4; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(idle[i]), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    before = device_free();
+    ahead += 59;
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(device_free(), before);
+    ahead += 61;
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(device_free(), before + 300 * MB);
+    CHECK_EQ(cu->cuMemFree_v2(kept), CUDA_SUCCESS);
+    clean_up();
+}
+
+TEST(the_look_at_the_clock_comes_with_allocations_too)
+{
+    CUdeviceptr kept, idle;
+    size_t before;
+
+    files();
+    client_init();
+    kept = must_alloc(100 * MB);
+    idle = must_alloc(400 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
+    before = device_free();
+    ahead += 120;
+    for (int i = 0; i < 64; i++)
+        CHECK_EQ(cu->cuMemFree_v2(must_alloc(4096)), CUDA_SUCCESS);
+    CHECK_EQ(device_free(), before + 398 * MB); /* the small ones have their own segment */
+    CHECK_EQ(cu->cuMemFree_v2(kept), CUDA_SUCCESS);
+    clean_up();
+}
+
+TEST(trim_never_keeps_what_it_does_not_use)
+{
+    CUdeviceptr idle;
+    size_t before;
+
+    files();
+    REQUIRE(setenv("KEDGE_POOL", "trim=never", 1) == 0);
+    client_init();
+    idle = must_alloc(400 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
+    before = device_free();
+    ahead += 1000;
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    ahead += 1000;
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(device_free(), before);
+    clean_up();
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/vec.h"
+
+#define STACK_LINES 8
+
+/* ---- who held most ---- */
+
+/* Holders of one site together: two ways to a function are one line. */
+struct owner {
+    const char *site;
+    uint64_t bytes, count;
+};
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct owner *a = left;
+    const struct owner *b = right;
+
+    return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
+}
+
+static unsigned group(const struct report *report, const struct load_oom *oom,
+        struct owner owners[static FORMAT_OOM_HOLDERS])
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < oom->holder_count; i++) {
+        const char *site = symbols_site(report->symbols, oom->holder[i].stack);
+        unsigned at = 0;
+
+        while (at < count && strcmp(owners[at].site, site) != 0)
+            at++;
+        if (at == count)
+            owners[count++] = (struct owner){.site = site};
+        owners[at].bytes += oom->holder[i].bytes;
+        owners[at].count += oom->holder[i].count;
+    }
+    qsort(owners, count, sizeof(*owners), by_bytes);
+    return count;
+}
+
+/* ---- text ---- */
+
+/* Two values of one line may be printed at once. */
+static const char *size_text(uint64_t bytes)
+{
+    static char texts[4][RENDER_BYTES_MAX];
+    static unsigned next;
+
+    next = (next + 1) % 4;
+    return bytes == UINT64_MAX ? "not known" : render_bytes(texts[next], bytes);
+}
+
+static void print_word(const char *word)
+{
+    printf("  %-24s ", word);
+}
+
+static void print_size(const char *word, uint64_t bytes)
+{
+    print_word(word);
+    puts(size_text(bytes));
+}
+
+static void print_request(const struct report *report, const struct load_oom *oom)
+{
+    const struct read_oom *why = oom->why;
+
+    print_word("requested");
+    printf("%s",
+            why && oom->requested == 0 ? "(the call names no size)" : size_text(oom->requested));
+    if (why && *why->call)
+        printf(" by %s", why->call);
+    printf(" on device %d", oom->device);
+    if (why && why->what.flags & FORMAT_OOM_STREAM)
+        printf(", stream 0x%" PRIx64, why->what.stream);
+    if (why && why->what.flags & FORMAT_OOM_CAPTURE)
+        printf(", while capturing");
+    putchar('\n');
+    print_word("anchor");
+    render_text(stdout, oom->anchor ? report->load.trace->anchors[oom->anchor].path : "(none)");
+    putchar('\n');
+}
+
+/* What a user most wants to know: is it too much, or is it in pieces? */
+static void print_verdict(const struct report *report, const struct format_oom *what)
+{
+    const struct format_oom_heaps *heaps = &what->heaps;
+
+    if (what->requested == 0 || heaps->free < what->requested)
+        return;
+    printf("  %s%s were free in the pool, but in pieces: fragmentation%s\n", report->ink.bold,
+            size_text(heaps->free), report->ink.off);
+}
+
+static void print_heaps(const struct report *report, const struct format_oom *what)
+{
+    const struct format_oom_heaps *heaps = &what->heaps;
+
+    print_word("held by kedge");
+    printf("%s, of which live %s", size_text(heaps->held), size_text(heaps->live));
+    if (heaps->held)
+        printf(" (E %.2f)", (double)heaps->used / (double)heaps->held);
+    putchar('\n');
+    print_word("  free in the pool");
+    printf("%s, largest block %s\n", size_text(heaps->free), size_text(heaps->largest_free));
+    print_word("  whole free handles");
+    printf("%s, and %s whose work has not passed\n", size_text(heaps->remappable),
+            size_text(heaps->remappable_waiting));
+    if (heaps->cached)
+        print_size("  handles unmapped", heaps->cached);
+    if (heaps->waiting)
+        print_size("  waiting for the device", heaps->waiting);
+    if (heaps->kept)
+        print_size("  kept for others", heaps->kept);
+    if (heaps->limbo + heaps->husk) {
+        print_word("  released by hints");
+        printf("%s gone, %s on the way\n", size_text(heaps->husk), size_text(heaps->limbo));
+    }
+    print_verdict(report, what);
+}
+
+static void print_ladder(const struct format_oom *what)
+{
+    const struct format_oom_ladder *ladder = &what->ladder;
+
+    print_word("tried");
+    printf("waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s, attempts to grow %" PRIu32 "\n",
+            ladder->waits, ladder->trims, size_text(ladder->trimmed_bytes),
+            size_text(ladder->moved_bytes), ladder->attempts);
+}
+
+static void print_holders(const struct report *report, const struct load_oom *oom)
+{
+    struct owner owners[FORMAT_OOM_HOLDERS];
+    unsigned count = group(report, oom, owners);
+
+    if (count)
+        puts("  held most then:");
+    for (unsigned i = 0; i < count && i < report->top; i++) {
+        printf("    %12s %8" PRIu64 "  ", size_text(owners[i].bytes), owners[i].count);
+        render_text(stdout, *owners[i].site ? owners[i].site : "(no stack)");
+        putchar('\n');
+    }
+    if (oom->why->what.other_bytes)
+        printf("    %12s           others\n", size_text(oom->why->what.other_bytes));
+}
+
+static void print_one(const struct report *report, const struct load_oom *oom)
+{
+    print_request(report, oom);
+    print_word("free on the device");
+    printf("%s", size_text(oom->free_bytes));
+    if (oom->why && oom->why->what.total_bytes != UINT64_MAX)
+        printf(" of %s", size_text(oom->why->what.total_bytes));
+    putchar('\n');
+    if (oom->live != UINT64_MAX)
+        print_size("live then", oom->live);
+    if (oom->why) {
+        if (oom->why->what.flags & FORMAT_OOM_HEAPS)
+            print_heaps(report, &oom->why->what);
+        if (oom->why->what.native_bytes)
+            print_size("held past kedge", oom->why->what.native_bytes);
+        if (oom->why->what.flags & FORMAT_OOM_HEAPS)
+            print_ladder(&oom->why->what);
+        print_holders(report, oom);
+    } else {
+        print_size("largest free block", oom->largest_free);
+    }
+    puts("  requested by:");
+    figures_print_stack(stdout, report->symbols, oom->stack, "    ", STACK_LINES);
+}
+
+static void print_table(const struct load *load)
+{
+    puts("\n     number       requested    largest free  call");
+    for (size_t i = 0; i < load->oom_count; i++) {
+        const struct load_oom *oom = &load->ooms[i];
+        printf("  %9" PRIu64 " %15s %15s  %s\n", oom->number, size_text(oom->requested),
+                size_text(oom->largest_free), oom->why ? oom->why->call : "");
+    }
+}
+
+void report_oom_print(const struct report *report)
+{
+    const struct load *load = &report->load;
+    uint64_t times = load->capture->oom_count;
+
+    if (load->oom_count == 0) {
+        if (report->view)
+            puts("this run did not run out of memory");
+        return;
+    }
+    if (times < load->oom_count)
+        times = load->oom_count;
+    if (times > 1)
+        printf("\n%sOut of memory%s (%" PRIu64 " times; the last one)\n", report->ink.red,
+                report->ink.off, times);
+    else
+        printf("\n%sOut of memory%s\n", report->ink.red, report->ink.off);
+    print_one(report, &load->ooms[load->oom_count - 1]);
+    if (report->view != VIEW_OOM || load->oom_count == 1)
+        return;
+    printf("\n%sThe first one%s\n", report->ink.bold, report->ink.off);
+    print_one(report, &load->ooms[0]);
+    print_table(load);
+}
+
+/* ---- JSON ---- */
+
+static void json_known(struct json *json, const char *key, uint64_t value)
+{
+    if (value == UINT64_MAX)
+        json_text(json, key, NULL);
+    else
+        json_uint(json, key, value);
+}
+
+static void json_heaps(struct json *json, const struct format_oom_heaps *heaps)
+{
+    const struct {
+        const char *key;
+        uint64_t value;
+    } rows[] = {
+            {"held_bytes", heaps->held},
+            {"pool_live_bytes", heaps->live},
+            {"pool_used_bytes", heaps->used},
+            {"held_high_bytes", heaps->held_high},
+            {"pool_live_high_bytes", heaps->live_high},
+            {"pool_free_bytes", heaps->free},
+            {"remappable_bytes", heaps->remappable},
+            {"remappable_waiting_bytes", heaps->remappable_waiting},
+            {"cached_bytes", heaps->cached},
+            {"waiting_bytes", heaps->waiting},
+            {"kept_bytes", heaps->kept},
+            {"limbo_bytes", heaps->limbo},
+            {"husk_bytes", heaps->husk},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_uint(json, rows[i].key, rows[i].value);
+    if (heaps->held)
+        json_real(json, "e", (double)heaps->used / (double)heaps->held);
+}
+
+static void json_holders(struct json *json, const struct report *report, const struct load_oom *oom)
+{
+    struct owner owners[FORMAT_OOM_HOLDERS];
+    unsigned count = group(report, oom, owners);
+
+    json_begin(json, "holders", '[');
+    for (unsigned i = 0; i < count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "site", owners[i].site);
+        json_uint(json, "bytes", owners[i].bytes);
+        json_uint(json, "count", owners[i].count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_uint(json, "other_bytes", oom->why->what.other_bytes);
+}
+
+static void json_reason(struct json *json, const struct report *report, const struct load_oom *oom)
+{
+    const struct format_oom *what = &oom->why->what;
+
+    json_text(json, "call", oom->why->call);
+    json_text(json, "entrance", what->flags & FORMAT_OOM_STREAM ? "stream" : "sync");
+    json_bool(json, "native", (what->flags & FORMAT_OOM_NATIVE) != 0);
+    json_bool(json, "capturing", (what->flags & FORMAT_OOM_CAPTURE) != 0);
+    json_uint(json, "stream", what->stream);
+    json_known(json, "total_bytes", what->total_bytes);
+    json_uint(json, "native_bytes", what->native_bytes);
+    if (what->flags & FORMAT_OOM_HEAPS)
+        json_heaps(json, &what->heaps);
+    json_uint(json, "waits", what->ladder.waits);
+    json_uint(json, "trims", what->ladder.trims);
+    json_uint(json, "trimmed_bytes", what->ladder.trimmed_bytes);
+    json_uint(json, "moved_bytes", what->ladder.moved_bytes);
+    json_uint(json, "attempts", what->ladder.attempts);
+    json_holders(json, report, oom);
+}
+
+void report_oom_json(struct json *json, const struct report *report)
+{
+    const struct load *load = &report->load;
+
+    json_uint(json, "oom_count", load->capture->oom_count);
+    json_begin(json, "ooms", '[');
+    for (size_t i = 0; i < load->oom_count; i++) {
+        const struct load_oom *oom = &load->ooms[i];
+
+        json_begin(json, NULL, '{');
+        json_uint(json, "number", oom->number);
+        json_uint(json, "requested_bytes", oom->requested);
+        json_uint(json, "device", (uint64_t)(oom->device < 0 ? 0 : oom->device));
+        json_uint(json, "result", (uint64_t)oom->result);
+        json_known(json, "live_bytes", oom->live);
+        json_known(json, "free_bytes", oom->free_bytes);
+        json_known(json, "largest_free_bytes", oom->largest_free);
+        json_text(json, "anchor", load->trace->anchors[oom->anchor].path);
+        if (oom->why)
+            json_reason(json, report, oom);
+        figures_json_stack(json, report->symbols, oom->stack, "stack");
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
