@@ -21,7 +21,6 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
     to->limbo += tally->limbo;
     to->husk += tally->husk;
     to->cached += tally->cached;
-    to->live_requested_high += tally->live_requested_high;
     to->used_high += tally->used_high;
     to->stored_high += tally->stored_high;
     to->reserved_high += tally->reserved_high;
@@ -44,7 +43,7 @@ static void add_counters(const struct pool *pool, struct pool_stats *to) POOL_LO
 
     to->allocs += from->allocs;
     to->frees += from->frees;
-    to->hits += from->hits;
+    to->misses += from->misses;
     to->grows = from->grows;
     to->bad_frees = from->bad_frees;
     to->driver_calls = atomic_load_explicit(&pool->driver_calls, memory_order_relaxed);
@@ -79,8 +78,8 @@ void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *
     ret->free = free_bytes(heap);
     ret->allocs = heap->allocs;
     ret->frees = heap->frees;
-    ret->hits = heap->hits;
-    ret->misses = heap->allocs - heap->hits;
+    ret->misses = heap->misses;
+    ret->hits = heap->allocs - heap->misses;
     ret->grows = heap->grows;
 }
 
@@ -100,7 +99,7 @@ static void add_heap(struct pool_stats *to, const struct heap *heap, int device)
     to->free += free_bytes(heap);
     to->allocs += heap->allocs;
     to->frees += heap->frees;
-    to->hits += heap->hits;
+    to->misses += heap->misses;
 }
 
 void census_device(struct pool *pool, int device, struct pool_stats *ret)
@@ -110,7 +109,6 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
         add_heap(ret, heap, device);
     for (const struct heap *heap = pool->leaving; heap; heap = heap->next_leaving)
         add_heap(ret, heap, device);
-    ret->live_requested_high = 0;
     ret->stored_high = 0;
     ret->reserved_high = 0;
     for (int i = 0; i < POOL_DEVICES_MAX; i++) {
@@ -118,7 +116,7 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
             set_device(ret, &pool->devices[i]);
     }
     add_counters(pool, ret);
-    ret->misses = ret->allocs - ret->hits;
+    ret->hits = ret->allocs - ret->misses;
 }
 
 /* ── invariants ── */
@@ -331,6 +329,11 @@ static int check_recent(
     uint64_t count = count_recent(pool, heap->recent_small, 0);
 
     count += count_recent(pool, heap->recent_clean, 0);
+    if (heap->large) {
+        const struct block *held = heap_block(pool, heap->large);
+
+        count += held->state == BLOCK_FREE && held->flags & BLOCK_RECENT ? 1 : UINT32_MAX;
+    }
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
         count += count_recent(pool, at->recent, at->stream);
     if (broken(count != heap->recent_count, "recent blocks are miscounted", ret_what))

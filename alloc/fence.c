@@ -3,19 +3,6 @@
 
 #include <errno.h>
 
-void fence_chain_push(struct fence_chain *chain, uint32_t index, uint64_t bytes, uint32_t *next,
-        uint32_t *tail_next)
-{
-    *next = 0;
-    if (chain->head)
-        *tail_next = index;
-    else
-        chain->head = index;
-    chain->tail = index;
-    chain->count++;
-    chain->bytes += bytes;
-}
-
 struct fence_mark *fence_begin(struct fence_line *line, struct fence_chain *chain)
 {
     struct fence_mark *mark = meta_get(sizeof(*mark));

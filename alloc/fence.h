@@ -69,8 +69,18 @@ struct fence_set {
 
 /* Appends block `index`, whose link word is `next`; `tail_next` is the link word of the chain's present tail (not used
  * while the chain is empty). */
-void fence_chain_push(struct fence_chain *chain, uint32_t index, uint64_t bytes, uint32_t *next,
-        uint32_t *tail_next);
+static inline void fence_chain_push(struct fence_chain *chain, uint32_t index, uint64_t bytes,
+        uint32_t *next, uint32_t *tail_next)
+{
+    *next = 0;
+    if (chain->head)
+        *tail_next = index;
+    else
+        chain->head = index;
+    chain->tail = index;
+    chain->count++;
+    chain->bytes += bytes;
+}
 
 /* ── lines ── */
 

@@ -68,6 +68,7 @@ void heap_retire(struct pool *pool, struct heap *heap)
     lookup_remove(&pool->heap_of[heap->kind], heap->owner);
     if (pool->last[heap->kind] == heap)
         pool->last[heap->kind] = NULL;
+    pool->last_class = NULL;
     heap->leaving = true;
     area_leave(pool, heap);
     heap->next_leaving = pool->leaving;
@@ -323,7 +324,7 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
     if (husk && !holder->freed)
         heap_count_husk(heap, -(int64_t)block->node.size);
     if (block->state == BLOCK_LIVE && !(holder && holder->freed))
-        heap_count_death(pool, block);
+        heap_count_death(pool, heap, block);
     heap_drop_holder(pool, block);
     if (block->state != BLOCK_BUSY)
         block->state = BLOCK_KEPT;
@@ -359,6 +360,9 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     if (!at)
         return NULL;
     at->stream = stream;
+    at->line_of = heap_stream_at(pool, stream);
+    at->key = at->line_of->key;
+    at->heap = heap;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
     bestfit_init(&at->planned, &pool->blocks);
@@ -472,6 +476,16 @@ uint32_t heap_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t p
     return index;
 }
 
+uint32_t *heap_new_slot(struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size)
+{
+    uint32_t *home = heap_recent_home(slots, size);
+    uint32_t *other = heap_recent_other(slots, home);
+
+    if (!*home || *other)
+        heap_settle_slot(pool, heap, home);
+    return *home ? other : home;
+}
+
 void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 {
     while (*slot) {
@@ -480,6 +494,15 @@ void heap_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 
         (void)heap_put(pool, index, block->stream, block->seq);
     }
+}
+
+void heap_settle_large(struct pool *pool, struct heap *heap)
+{
+    uint32_t index = heap->large;
+    const struct block *block = heap_block(pool, index);
+
+    heap_unhold(pool, heap);
+    (void)heap_put(pool, index, block->stream, block->seq);
 }
 
 static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
@@ -492,6 +515,8 @@ void heap_settle(struct pool *pool, struct heap *heap)
 {
     if (!heap->recent_count)
         return;
+    if (heap->large)
+        heap_settle_large(pool, heap);
     settle_slots(pool, heap, heap->recent_small);
     settle_slots(pool, heap, heap->recent_clean);
     for (struct heap_stream *at = heap->streams; at; at = at->next)
@@ -530,8 +555,15 @@ void heap_put_gap(struct pool *pool, uint32_t index)
 static void pull_recent(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
 {
     const struct block *block = heap_block(pool, index);
-    uint32_t *link = heap_recent_slot(
-            heap, block->stream, heap_segment_of(pool, block)->small, block->node.size);
+    uint32_t *link;
+
+    if (heap->large == index) {
+        heap_unhold(pool, heap);
+        return;
+    }
+    link = heap_recent_slot(pool,
+            heap_recent_slots(heap, block->stream, heap_segment_of(pool, block)->small),
+            block->node.size);
 
     while (*link != index)
         link = &heap_block(pool, *link)->node.left;
@@ -666,6 +698,8 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
         if (index)
             return index;
     }
+    if (heap->large)
+        heap_settle_large(pool, heap);
     /* Unjoined neighbours would drive it to larger blocks, which an arena pays for in whole slots. */
     if (heap->recent_count && heap->arena && want->size >= SETTLE_LEAST)
         heap_settle(pool, heap);
@@ -856,8 +890,9 @@ void heap_count_husk(struct heap *heap, int64_t by)
     heap->tally.husk += (uint64_t)by;
 }
 
-static void drop_heap_stream(struct heap *heap, uint32_t stream)
+static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
 {
+    pool->last_class = NULL;
     for (struct heap_stream **link = &heap->streams; *link; link = &(*link)->next) {
         struct heap_stream *at = *link;
 
@@ -881,9 +916,9 @@ void heap_forget_streams(struct pool *pool)
         if (stream->index != i || !stream->gone || stream->refs || stream->line.first)
             continue;
         for (heap = pool->heaps; heap; heap = heap->next)
-            drop_heap_stream(heap, i);
+            drop_heap_stream(pool, heap, i);
         for (heap = pool->leaving; heap; heap = heap->next_leaving)
-            drop_heap_stream(heap, i);
+            drop_heap_stream(pool, heap, i);
         stream->index = 0;
         slab_put(&pool->streams, i);
         pool->streams_gone--;
@@ -957,24 +992,6 @@ uint64_t heap_unshelve(struct heap *heap, uint64_t size)
 
 /* ── chains and holders ── */
 
-void heap_chain(struct pool *pool, struct fence_chain *chain, uint32_t index)
-{
-    struct block *block = heap_block(pool, index);
-    uint32_t *tail = &heap_block(pool, chain->tail)->chain;
-
-    fence_chain_push(chain, index, block->node.size, &block->chain, tail);
-}
-
-void heap_push_open(struct pool *pool, uint32_t index)
-{
-    struct block *block = heap_block(pool, index);
-
-    block->state = BLOCK_PENDING;
-    if (!(block->flags & BLOCK_GONE))
-        heap_count_pending(heap_segment_of(pool, block)->heap, (int64_t)block->node.size);
-    heap_chain(pool, &pool->open, index);
-}
-
 void heap_expect(struct pool *pool, uint32_t index)
 {
     struct holder *holder = heap_holder(pool, index);
@@ -1028,7 +1045,8 @@ void heap_free(struct pool *pool, struct heap *heap)
 {
     pool->counters.allocs += heap->allocs;
     pool->counters.frees += heap->frees;
-    pool->counters.hits += heap->hits;
+    pool->counters.misses += heap->misses;
+    pool->last_class = NULL;
     while (heap->streams) {
         struct heap_stream *at = heap->streams;
 

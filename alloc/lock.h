@@ -81,6 +81,30 @@ static inline void lock_drop(struct lock *lock) TSA(release_capability(*lock))
         lock_drop_slowly(lock, held, word);
 }
 
+/*
+ * For a section without a call out of alloc/ that begins with no lock held: nothing in it asks what the thread holds, so it
+ * is not noted. Half the instructions of the above.
+ */
+static inline void lock_take_leaf(struct lock *lock) TSA(acquire_capability(*lock))
+        TSA(no_thread_safety_analysis)
+{
+    uint32_t expected = 0;
+
+    if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&lock->word, &expected, 1,
+                                 memory_order_acquire, memory_order_relaxed),
+                0))
+        lock_take_slowly(lock, lock_held);
+}
+
+static inline void lock_drop_leaf(struct lock *lock) TSA(release_capability(*lock))
+        TSA(no_thread_safety_analysis)
+{
+    uint32_t word = atomic_exchange_explicit(&lock->word, 0, memory_order_release);
+
+    if (__builtin_expect(word != 1, 0))
+        lock_drop_slowly(lock, lock_held | lock->bit, word);
+}
+
 /* In a forked child, before anything else: this thread holds nothing. */
 void lock_forget_thread(void);
 

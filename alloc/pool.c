@@ -383,7 +383,6 @@ int pool_reset_high(
     heap = heap_get(pool, kind, owner, -1);
     if (heap && used) {
         heap->tally.used_high = heap->tally.used + heap->tally.native_used;
-        heap->tally.live_requested_high = heap->tally.live_requested;
     }
     if (heap && reserved)
         heap->tally.reserved_high = heap->tally.reserved + heap->tally.native_reserved;

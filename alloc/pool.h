@@ -198,6 +198,20 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
         struct outcome *ret);
 
 /*
+ * The short forms of pool_alloc and pool_free, for callers that need not be told what happened and have no plan: a block of
+ * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two entrances;
+ * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
+ * driver call, ever. 0, or false: nothing has happened, use the long form. Not in a pool that is frozen or has a plan.
+ */
+devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size);
+devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
+bool pool_free_quickly(struct pool *pool, devptr_t ptr);
+bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
+
+/* Whether requests follow a plan (area.h). Does not change after the first request. */
+bool pool_has_plan(const struct pool *pool);
+
+/*
  * The block at ptr is about to be shown to another process, which will see all of its segment: from here on no other block
  * comes to stand there, and when the last one is freed and passed, the segment goes back to the driver (R24).
  * 0 · -ENOENT: not ours · -EINVAL: not the beginning of a live block in memory that can be shown · -EBUSY: the segment
@@ -368,6 +382,10 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key);
  * what no fence covers yet waits for a full one. */
 void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 
+/* [driver] From now on a free on this stream may have to be an operation there: records a point, which stands for those
+ * frees that were none. Where it cannot be recorded, what was freed there waits for a full fence. */
+void pool_stream_meet(struct pool *pool, uint64_t stream_key);
+
 /* The driver is being asked to end a context. Once it has, it may give the addresses of its memory to somebody else, before
  * we hear of the end: so they are not looked up as ours meanwhile. `hidden` false: it was refused, they are ours as before.
  * No driver call. */
@@ -445,7 +463,7 @@ struct pool_stats {
     uint64_t free;        /* ready to be handed out */
     uint64_t cached;      /* handles without a mapping */
     /* marks; reset by pool_reset_high */
-    uint64_t live_requested_high;
+    uint64_t live_requested_high; /* of devices; not known of one heap */
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;

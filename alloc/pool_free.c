@@ -24,7 +24,7 @@ static inline void tell_death(struct pool *pool, struct heap *heap, const struct
             .rule = -1,
             .device = heap->device->number,
     };
-    heap_count_death(pool, block);
+    heap_count_death(pool, heap, block);
     heap->frees++;
 }
 

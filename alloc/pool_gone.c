@@ -31,6 +31,7 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
             reclaim_lose_stream(pool, index);
         lookup_remove(&pool->stream_of, stream_key);
         pool->last_stream = NULL;
+        pool->last_class = NULL;
         stream->gone = true;
         pool->streams_gone++;
         heap_forget_streams(pool);
@@ -46,6 +47,25 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key)
 void pool_stream_lost(struct pool *pool, uint64_t stream_key)
 {
     stream_gone(pool, stream_key, false);
+}
+
+void pool_stream_meet(struct pool *pool, uint64_t stream_key)
+{
+    const struct stream *stream;
+    uint32_t index = 0;
+    uint64_t number;
+
+    lock_take(&pool->lock);
+    stream = lookup_find(&pool->stream_of, stream_key);
+    if (stream)
+        index = stream->index;
+    lock_drop(&pool->lock);
+    if (!index || reclaim_record(pool, index, &number) == 0)
+        return;
+    lock_take(&pool->lock);
+    if (lookup_find(&pool->stream_of, stream_key) == stream)
+        reclaim_lose_stream(pool, index);
+    lock_drop(&pool->lock);
 }
 
 /* A mapped heap without VMM has plain segments of several contexts: those of the dead one go. */

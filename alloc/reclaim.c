@@ -67,6 +67,23 @@ static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
     heap_put_recent(pool, index, 0, 0);
 }
 
+/* An ordinary one. */
+static inline void retire_quickly(
+        struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
+{
+    const struct segment *segment = heap_segment_of(pool, block);
+    struct heap *heap = segment->heap;
+
+    heap->tally.pending -= block->node.size;
+    if (block->node.size > RECENT_MAX || segment->sealed || segment->planned) {
+        (void)heap_put(pool, index, 0, 0);
+        return;
+    }
+    heap_name_stream(pool, block, 0);
+    heap_push_recent(
+            pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
+}
+
 /* Takes the marks up to `number` off the line and retires what waited. Returns true when there may be more (the lock has
  * to be let go to put the fences). */
 static bool pass(
@@ -82,9 +99,13 @@ static bool pass(
         if (line == &pool->epochs)
             pool->waiting_bytes -= mark->chain.bytes;
         while (index) {
-            uint32_t next = heap_block(pool, index)->chain;
+            struct block *block = heap_block(pool, index);
+            uint32_t next = block->chain;
 
-            retire(pool, index);
+            if (block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
+                retire(pool, index);
+            else
+                retire_quickly(pool, block, index);
             index = next;
         }
         unuse(mark, puts);

@@ -128,9 +128,9 @@ void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
     }
     if (mode != HINT_OFF)
         expect(pool, serve, index, mode);
-    heap_count_birth(pool, block);
-    if (serve->how & OUTCOME_HIT)
-        heap->hits++;
+    heap_count_birth(pool, heap, block);
+    if (!(serve->how & OUTCOME_HIT))
+        heap->misses++;
     if (plan && plan->rule >= 0 && plan->small) {
         serve->how |= OUTCOME_SMALL;
         pool->counters.small_count++;
@@ -742,6 +742,28 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     return measure(pool, serve);
 }
 
+devptr_t serve_fit(struct pool *pool, struct heap *heap, uint32_t stream, uint64_t size)
+{
+    const struct pool_request request = {
+            .size = size,
+            .entrance = heap->kind == HEAP_PLAIN ? ENTRANCE_SYNC : ENTRANCE_STREAM,
+            .may_call = true,
+    };
+    struct serve serve = {.request = &request, .heap = heap, .stream = stream};
+    struct block *block;
+    uint32_t index;
+
+    if (measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
+        return 0;
+    index = heap_take(pool, heap, &serve.want);
+    if (!index)
+        return 0;
+    block = heap_block(pool, index);
+    give_birth(pool, heap, &request, block, stream);
+    heap_count_birth(pool, heap, block);
+    return block->node.base;
+}
+
 int serve_begin(struct pool *pool, struct serve *serve)
 {
     return begin(pool, serve, HEAP_MAPPED);
@@ -818,7 +840,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
 }
 
 /* The shortest way: the heap and the stream that were asked for last, and a block of the very size that was freed a
- * moment ago. False: nothing has happened, go the long way. */
+ * moment ago. False: nothing has happened, go the long way. (pool_quick.c has the same for callers that want no outcome.) */
 static bool serve_quickly(
         struct pool *pool, const struct pool_request *request, struct outcome *ret) POOL_LOCKED
 {
@@ -844,8 +866,7 @@ static bool serve_quickly(
         return false;
     block = heap_block(pool, index);
     give_birth(pool, heap, request, block, number);
-    heap_count_birth(pool, block);
-    heap->hits++;
+    heap_count_birth(pool, heap, block);
     tell_birth(heap, request, block, ret);
     return true;
 }

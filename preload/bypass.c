@@ -158,6 +158,17 @@ bool bypass_wants(const struct tag *tag, const void *caller)
     return dl_iterate_phdr(find_named, NULL) && walk_wants();
 }
 
+bool bypass_spares(const void *caller)
+{
+    const char *name;
+    Dl_info info;
+
+    if (!dladdr(caller, &info) || !info.dli_fname)
+        return false;
+    name = base_of(info.dli_fname);
+    return is_between(name) ? !dl_iterate_phdr(find_named, NULL) : !bypass_names(name);
+}
+
 struct search {
     const char *list;
 };

@@ -26,6 +26,10 @@ void bypass_init(const char *names);
 /* Whether this request is to be forwarded; `caller` is an address inside the hook's caller. */
 bool bypass_wants(const struct tag *tag, const void *caller);
 
+/* Whether no request from this address is forwarded, whatever stack it has, until libraries come: nobody on the list calls
+ * from there, nor through there. */
+bool bypass_spares(const void *caller);
+
 /* Whether a base name of a library is on the list. */
 bool bypass_names(const char *base_name);
 

@@ -13,6 +13,7 @@
 #include "preload/oom.h"
 #include "preload/pins.h"
 #include "preload/planned.h"
+#include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "tracker/anchor.h"
@@ -38,6 +39,7 @@ static struct sidecar sidecar;
 static bool meminfo_raw;
 static uint64_t texture_quantum; /* of the pool */
 static bool capped;              /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+unsigned conduct_sync_free;
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
 static bool records;                /* a capture is written */
@@ -167,6 +169,7 @@ int conduct_start(void)
 
     if (r < 0)
         return r;
+    conduct_sync_free = config_word(config, CONFIG_SYNC_FREE);
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
     planned_start(config, pool, texture_quantum);
@@ -415,7 +418,8 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
     coverage_look();
     (void)where_am_i(request->size, device, &request->tag);
     make_plan(request);
-    if (!is_ours(request) || bypass_wants(&request->tag, request->caller))
+    if (!is_ours(request)
+            || (!quick_knows(request->caller) && bypass_wants(&request->tag, request->caller)))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
     if (r < 0)
@@ -435,6 +439,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
     if (!(outcome.how & OUTCOME_HIT)
             || outcome.seq - atomic_load_explicit(&clock_seq, memory_order_relaxed) >= CLOCK_STRIDE)
         look_at_clock(outcome.seq);
+    quick_learn(request->caller, request->named, request->tag.device, request->mempool);
     *ret_ptr = outcome.ptr;
     return 0;
 }
@@ -559,12 +564,10 @@ static bool pin_for_captures(devptr_t ptr)
  */
 static uint64_t barrier_of(devptr_t ptr, enum entrance entrance)
 {
-    unsigned wish = config_word(life_config(), CONFIG_SYNC_FREE); /* auto|0|1 */
     struct block_info info;
 
-    if (entrance != ENTRANCE_SYNC || wish == 1 || !conduct_may_fence() || pool_is_frozen(pool))
-        return 0;
-    if (wish == 0 && bypass_framework_known())
+    if (entrance != ENTRANCE_SYNC || conduct_frees_without_wait() || !conduct_may_fence()
+            || pool_is_frozen(pool))
         return 0;
     if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
         return 0;
@@ -602,22 +605,11 @@ static void record_foreign_free(devptr_t ptr, enum entrance entrance, uint64_t s
     conduct_told(capture_free(&info));
 }
 
-/*
- * In stream order a later event covers as much as one at the free, with two exceptions. On a thread's own stream only this
- * thread can record (R69). And a free on the default stream is natively an operation there: it waits for all blocking
- * streams, and they wait for it. The next tenant may be used on one of them without more ado, so the event has to stand for
- * that operation.
- */
-static bool must_record(const struct stream *stream)
-{
-    return stream->per_thread || stream->handle == CU_STREAM_LEGACY;
-}
-
 /* 0, -ENOENT (not ours), or the code for the program. */
 static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct stream *stream)
 {
     bool may = conduct_may_fence();
-    bool record_now = stream && must_record(stream);
+    bool record_now = stream && stream_must_record(stream);
     bool ordered = stream && (may || !record_now); /* else it goes through an epoch */
     struct pool_free_request request = {
             .entrance = entrance,
@@ -925,6 +917,11 @@ void conduct_context_gone(uint64_t generation)
 {
     if (pool && generation != 0)
         pool_context_gone(pool, generation);
+}
+
+bool conduct_is_quiet(void)
+{
+    return !records && !sidecar.hints && !(pool && pool_has_plan(pool));
 }
 
 bool conduct_meminfo_raw(void)

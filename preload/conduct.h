@@ -20,6 +20,7 @@
 
 #include "alloc/pool.h"
 #include "alloc/types.h"
+#include "preload/bypass.h"
 #include "preload/contexts.h"
 
 #include <stdbool.h>
@@ -38,6 +39,7 @@ struct conduct_request {
     struct context context; /* of the calling thread */
     struct stream stream;   /* stream entrance */
     uint64_t mempool;       /* stream entrance: id of the pool that serves it, 0 = forward */
+    CUmemoryPool named;     /* the one that the program named, NULL = none */
     const void *caller;     /* return address of the hook */
     enum memclass memclass; /* if the driver serves it: MEMCLASS_POOLED = find out */
     bool forward;           /* never pooled: managed, pitched, imported, exportable ... */
@@ -63,6 +65,13 @@ void conduct_refused(int result, uint64_t size, int device, const struct pool_la
 
 /* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours, make the real call (it is recorded). */
 int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
+
+/* Whether a free on the sync entrance is known to wait for nothing (R75). Where captures run it is another question. */
+extern unsigned conduct_sync_free; /* KEDGE_SYNC_FREE: auto|0|1, fixed by conduct_start */
+static inline bool conduct_frees_without_wait(void)
+{
+    return conduct_sync_free == 1 || (conduct_sync_free == 0 && bypass_framework_known());
+}
 
 /* In a forked child, or after degrading: whether ptr is a block of ours, whose free then does nothing and succeeds. */
 bool conduct_free_passive(devptr_t ptr);
@@ -146,6 +155,10 @@ void conduct_context_gone(uint64_t generation);
 
 /* Bytes held from the driver on a device, after something else than a request changed them. */
 void conduct_note_reserved(int device);
+
+/* Nothing is recorded, and there is neither a hint nor a plan: nobody but the pool has to hear of a request. Fixed by conduct_start, unless
+ * hints end. */
+bool conduct_is_quiet(void);
 
 /* KEDGE_POOL=meminfo=driver. */
 bool conduct_meminfo_raw(void);

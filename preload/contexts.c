@@ -26,13 +26,9 @@ static uint64_t own_generations; /* below driver 12.0 */
 
 static atomic_uint context_count;
 static atomic_uint contexts_ending;
-/* Rises when a handle may have changed its meaning; a thread's memo is good for one value of it. */
-static atomic_uint context_epoch = 1;
+atomic_uint context_epoch = 1;
 
-static __thread struct {
-    unsigned epoch;
-    struct context context;
-} context_memo __attribute__((tls_model("initial-exec")));
+__thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
 
 /* A stream that was seen. The table is open addressing by identity; entries of the dead are used again. */
 struct stream_entry {
@@ -107,7 +103,7 @@ size_t context_list(struct context *ret_contexts, size_t max)
     size_t n = 0;
 
     lock_take(&contexts_lock);
-    for (int i = 0; i < CONTEXTS_MAX && n < max; i++)
+    for (int i = 0; i < CONTEXTS_MAX && n < max && n < atomic_load(&context_count); i++)
         if (contexts[i].generation)
             ret_contexts[n++] = contexts[i];
     lock_drop(&contexts_lock);
@@ -149,11 +145,11 @@ static int generation_of(CUcontext handle, uint64_t *ret_generation)
 }
 
 /* Asks the driver about a context that is current in this thread, and notes it. */
-static int ask_current(CUcontext handle, struct context *ret_context)
+static int ask_current(CUcontext handle, struct context *ret_context, unsigned *ret_slot)
 {
     struct context context = {.handle = handle};
+    const struct context *stored;
     CUdevice device = 0;
-    bool stored;
     int r = (int)REAL(cuCtxGetDevice)(&device);
 
     if (r == 0)
@@ -162,12 +158,28 @@ static int ask_current(CUcontext handle, struct context *ret_context)
         return r;
     context.device = device;
     lock_take(&contexts_lock);
-    stored = add_locked(&context) != NULL;
+    stored = add_locked(&context);
     lock_drop(&contexts_lock);
     if (!stored)
         return -ENOSPC;
     *ret_context = context;
+    *ret_slot = (unsigned)(stored - contexts);
     return 0;
+}
+
+/* What is remembered of another context goes; of the callers and of memory pools only at another time. */
+static void forget_memo(unsigned epoch)
+{
+    struct context_memo old = context_memo;
+
+    context_memo = (struct context_memo){.epoch = 0};
+    if (old.epoch != epoch)
+        return;
+    memcpy(context_memo.caller, old.caller, sizeof old.caller);
+    context_memo.left = old.left;
+    context_memo.device = old.device;
+    context_memo.mempool = old.mempool;
+    context_memo.mempool_id = old.mempool_id;
 }
 
 int context_here(struct context *ret_context)
@@ -181,7 +193,8 @@ int context_here(struct context *ret_context)
     if (!handle)
         return -ENOENT;
     if (context_memo.epoch != epoch || context_memo.context.handle != handle) {
-        r = ask_current(handle, &context_memo.context);
+        forget_memo(epoch);
+        r = ask_current(handle, &context_memo.context, &context_memo.slot);
         context_memo.epoch = r == 0 ? epoch : 0;
     }
     if (r == 0)
@@ -201,12 +214,13 @@ static void pop(void)
 void context_note(CUcontext handle)
 {
     struct context context;
+    unsigned slot;
 
     if (!handle || context_of_handle(handle, &context))
         return;
     if (REAL(cuCtxPushCurrent_v2)(handle) != CUDA_SUCCESS)
         return;
-    (void)ask_current(handle, &context);
+    (void)ask_current(handle, &context, &slot);
     pop();
 }
 
@@ -439,6 +453,105 @@ static void expect_end(void)
         (void)pthread_setspecific(end_key, &end_key);
 }
 
+/* ---- where blocking streams meet ------------------------------------------------------------ */
+
+atomic_uint stream_meetings[DEVICES_MAX];
+atomic_bool stream_own_used;
+static void (*meet)(uint64_t identity);     /* fixed when life starts */
+static CUstream only_blocking[DEVICES_MAX]; /* guarded by contexts_lock: the one that was counted */
+
+void stream_on_meeting(void (*on_meeting)(uint64_t identity))
+{
+    meet = on_meeting;
+}
+
+/* The default streams of a device, those of other devices too if `device` < 0; at most max. */
+static size_t list_defaults(int device, uint64_t *ret_identities, size_t max)
+{
+    size_t n = 0;
+
+    lock_take(&contexts_lock);
+    for (unsigned i = 0; i < STREAMS_MAX && n < max && stream_count > 0; i++)
+        if (streams[i].identity && streams[i].handle == CU_STREAM_LEGACY
+                && (device < 0 || streams[i].device == device))
+            ret_identities[n++] = streams[i].identity;
+    lock_drop(&contexts_lock);
+    return n;
+}
+
+/* After the count was raised: from here on frees see to it themselves. */
+static void let_meet(int device)
+{
+    uint64_t identities[CONTEXTS_MAX];
+    size_t n = meet ? list_defaults(device, identities, CONTEXTS_MAX) : 0;
+
+    guard_push();
+    for (size_t i = 0; i < n; i++)
+        meet(identities[i]);
+    guard_pop();
+}
+
+static void meet_everywhere(void)
+{
+    for (int i = 0; i < DEVICES_MAX; i++)
+        atomic_store(&stream_meetings[i], 2);
+    let_meet(-1);
+}
+
+/* `known`: it may be the one that was counted. */
+static void count_blocking(CUstream handle, int device, bool known)
+{
+    bool is_second;
+
+    if (device < 0 || device >= DEVICES_MAX) {
+        meet_everywhere();
+        return;
+    }
+    lock_take(&contexts_lock);
+    is_second = atomic_load(&stream_meetings[device]) == 1
+            && !(known && only_blocking[device] == handle);
+    if (atomic_load(&stream_meetings[device]) == 0) {
+        only_blocking[device] = handle;
+        atomic_store(&stream_meetings[device], 1);
+    } else if (is_second) {
+        atomic_store(&stream_meetings[device], 2);
+    }
+    lock_drop(&contexts_lock);
+    if (is_second)
+        let_meet(device);
+}
+
+void stream_made(CUstream handle)
+{
+    struct context here;
+
+    count_blocking(handle, context_here(&here) == 0 ? here.device : -1, false);
+}
+
+void stream_use_own(void)
+{
+    if (!atomic_load(&stream_own_used) && !atomic_exchange(&stream_own_used, true))
+        meet_everywhere();
+}
+
+/* A stream is named for the first time. */
+static void count_named(CUstream handle, int device)
+{
+    unsigned flags = CU_STREAM_DEFAULT;
+
+    if (handle == CU_STREAM_LEGACY)
+        return;
+    if (handle == CU_STREAM_PER_THREAD)
+        stream_use_own();
+    else if (!stream_meets(device)
+            && (!REAL_HAS(cuStreamGetFlags)
+                    || REAL(cuStreamGetFlags)(handle, &flags) != CUDA_SUCCESS
+                    || !(flags & CU_STREAM_NON_BLOCKING)))
+        count_blocking(handle, device, true);
+}
+
+/* ---- streams of a call ---------------------------------------------------------------------- */
+
 static CUstream normalised(CUstream handle, bool per_thread_call)
 {
     if (handle)
@@ -488,6 +601,21 @@ static void fill(const struct stream_entry *entry, struct stream *ret_stream)
     ret_stream->per_thread = entry->owner != 0;
 }
 
+/* For quick_stream. A thread's own stream is left out: its frees record in any case. */
+static void remember(const struct stream *stream)
+{
+    struct context_memo *memo = &context_memo;
+    unsigned at = stream_memo_at(stream->handle);
+
+    if (stream->handle == CU_STREAM_LEGACY) {
+        memo->legacy = (struct stream_memo){stream->identity, stream->device};
+    } else if (!stream->per_thread && REAL_HAS(cuStreamGetId)) {
+        memo->handle[at] = stream->handle;
+        memo->identity[at] = stream->identity;
+        memo->device_of[at] = stream->device;
+    }
+}
+
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
 {
     struct stream_entry *entry;
@@ -505,6 +633,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     if (entry && entry->identity) {
         fill(entry, ret_stream);
         lock_drop(&contexts_lock);
+        remember(ret_stream);
         return 0;
     }
     lock_drop(&contexts_lock);
@@ -512,6 +641,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     r = ask_context(handle, &here, &owner);
     if (r != 0)
         return r;
+    count_named(handle, owner.device);
     lock_take(&contexts_lock);
     entry = stream_count < STREAMS_MAX / 2 ? stream_locked(identity) : NULL;
     if (entry) {

@@ -21,7 +21,9 @@
 #define KEDGE_PRELOAD_CONTEXTS_H
 
 #include "preload/cuda_abi.h"
+#include "preload/resolve.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,7 +76,8 @@ bool context_is_ending(void);
 void context_note_primary(CUdevice device, CUcontext handle);
 CUcontext context_primary(CUdevice device);
 
-/* Handles may mean something else now (a context was detached, reset ...): nothing cached is trusted any more. */
+/* Handles may mean something else now (a context was detached, reset, libraries came ...): what threads remember is not
+ * trusted any more. */
 void context_changed(void);
 
 /* A call of ours that names a context. {0} = none. */
@@ -96,6 +99,103 @@ struct stream {
     int device;
     bool per_thread; /* nobody else can record on it */
 };
+
+/*
+ * ---- where blocking streams meet (R69) ----
+ *
+ * Natively a free on the default (legacy) stream is an operation there: it waits for all blocking streams of the context, and
+ * what follows on them waits for it. kedge makes no call for it, and the next tenant of the block needs none on the default
+ * stream itself. But:
+ *
+ *     X used on B1 ─ X freed on the default stream ─ its block allocated there as Y ─ Y used on B2
+ *
+ * Natively B2 comes behind B1, over the free. So the free must record an event, which is an operation as good. Which streams
+ * can be B1 and B2? Blocking ones: those made without CU_STREAM_NON_BLOCKING, and per-thread default streams; not the default
+ * stream itself, whose work meets all of them anyway; not the same stream twice, which is in order; not non-blocking ones,
+ * which the program must tie to a blocking or the default stream by an event, and that call is then the operation on B1, B2
+ * or the default stream. So as long as fewer than two blocking streams can have been used, no event is needed.
+ *
+ * What is counted is what may have been: streams ever made, since B1 may be gone when B2 comes and its work not; over all
+ * contexts of a device, since a context of a part of a device (green) may share its default stream's order with another; a
+ * stream that is named to us and was not seen to be made, when it is first named; and the first use of any thread's own stream
+ * as two, since nothing says when another thread's comes. Streams of green contexts are non-blocking by definition. What
+ * cannot be found out counts as two.
+ *
+ * The second stream may be made after the free and before the next tenant's use. So when the count comes to two, one event is
+ * recorded on the default stream before anybody can use the new one: it is behind all that was freed there, and B2 behind it.
+ * (A free in another thread that still saw one stream had its uses submitted before it asked, so before this event.) Where it
+ * cannot be recorded, what was freed there waits for a full fence.
+ *
+ * Not seen: work that reaches a thread's own stream through a call that is not in hooks.def, and nothing else of that stream
+ * before (a memory operation of cuStreamBatchMemOp is one such).
+ */
+
+extern atomic_uint stream_meetings
+        [DEVICES_MAX]; /* blocking streams that there may have been; 2 = two or more */
+
+static inline bool stream_meets(int device)
+{
+    return device < 0 || device >= DEVICES_MAX || atomic_load(&stream_meetings[device]) > 1;
+}
+
+/* Whether a free on this stream must record its event at once, although the stream is the one that allocated. On a thread's
+ * own stream only this thread can record later. */
+static inline bool stream_must_record(const struct stream *stream)
+{
+    return stream->per_thread
+            || (stream->handle == CU_STREAM_LEGACY && stream_meets(stream->device));
+}
+
+/* A blocking stream was made in the current context. */
+void stream_made(CUstream handle);
+
+/* A thread's own stream is about to be used. */
+extern atomic_bool stream_own_used;
+void stream_use_own(void);
+
+/* What is to be done when the count of a device comes to two, for each default stream that is known there: `meet` is told its
+ * identity. Driver calls may be made. Set once, when life starts. */
+void stream_on_meeting(void (*meet)(uint64_t identity));
+
+/* ---- what a thread remembers ---- */
+
+enum {
+    STREAM_MEMOS = 4,
+    CALLER_MEMOS = 4,
+};
+
+/* The default stream of a context. A stream's number never comes back, so this stays true as long as the context lives. */
+struct stream_memo {
+    uint64_t identity; /* 0 = nothing is known */
+    int device;
+};
+
+/* Good while context_epoch has the same value. The second half is quick.c's. */
+struct context_memo {
+    unsigned epoch;
+    unsigned slot; /* of the context's record */
+    struct context context;
+    struct stream_memo legacy;
+    /* others: by handle, with a check by number */
+    CUstream handle[STREAM_MEMOS];
+    uint64_t identity[STREAM_MEMOS];
+    int device_of[STREAM_MEMOS];
+    unsigned left;                    /* short allocations until the next long one */
+    int device;                       /* of the memory pool that was used last */
+    const void *caller[CALLER_MEMOS]; /* whoever calls from there is served */
+    CUmemoryPool mempool;             /* NULL: the current one of the device */
+    uint64_t mempool_id;              /* 0 = not known */
+};
+
+extern __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
+/* Rises when something that threads remember may have changed: a handle's meaning, a device's current memory pool, the
+ * libraries of the process. */
+extern atomic_uint context_epoch;
+
+static inline unsigned stream_memo_at(CUstream handle)
+{
+    return (uintptr_t)handle / 16 % STREAM_MEMOS;
+}
 
 /* Finds out which stream that is; `per_thread_call` = the entry was a _ptsz one. 0, or the driver's code, or -errno. */
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);

@@ -7,6 +7,7 @@
  * file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and tests/preload proves it. No work
  * may follow the real call, and no local variable may have its address taken.
  */
+#include "preload/contexts.h"
 #include "preload/doors.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
@@ -44,6 +45,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
     static _Atomic(void *) known;
     dlopen_fn real = (dlopen_fn)next_of("dlopen", &known);
 
+    context_changed();
     if (mode & RTLD_DEEPBIND)
         mode = binds_as_usual(mode);
     return real ? real(file, mode) : NULL;
@@ -55,6 +57,7 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     static _Atomic(void *) known;
     dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
 
+    context_changed();
     if (nsid == LM_ID_BASE && (mode & RTLD_DEEPBIND))
         mode = binds_as_usual(mode);
     if (nsid != LM_ID_BASE && life_is_wanted())

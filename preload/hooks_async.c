@@ -10,6 +10,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
+#include "preload/quick.h"
 #include "preload/resolve.h"
 
 #include <errno.h>
@@ -83,6 +84,7 @@ static bool prepare(
     if (request->forward || request->capturing)
         return true;
     if (call->from_pool) {
+        request->named = call->mempool;
         mempool_learn_defaults(); /* one may be named before anything else made it known */
         /* A heap serves the streams of its own device. */
         r = mempool_find(call->mempool, &mempool) && mempool.device == request->stream.device
@@ -190,7 +192,8 @@ static CUresult alloc(
     return result;
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
+static __attribute__((noinline)) CUresult alloc_fully(
+        CUdeviceptr *ret_ptr, size_t size, CUstream stream, const void *caller)
 {
     bool entered = life_enter(SLOT_cuMemAllocAsync);
     struct call call = {.real = flavour_of(false), .stream = stream};
@@ -198,9 +201,19 @@ CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 
     if (!entered)
         return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
+    result = alloc(&call, ret_ptr, size, caller);
     life_leave();
     return result;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
+{
+    devptr_t ptr = ret_ptr ? quick_alloc_on(size, NULL, stream, __builtin_return_address(0)) : 0;
+
+    if (!ptr)
+        return alloc_fully(ret_ptr, size, stream, __builtin_return_address(0));
+    *ret_ptr = ptr;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
@@ -216,8 +229,8 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream
     return result;
 }
 
-CUresult cuMemAllocFromPoolAsync(
-        CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
+static __attribute__((noinline)) CUresult alloc_from_fully(CUdeviceptr *ret_ptr, size_t size,
+        CUmemoryPool mempool, CUstream stream, const void *caller)
 {
     bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync);
     struct call call = {flavour_of(false), mempool, stream, true};
@@ -225,9 +238,22 @@ CUresult cuMemAllocFromPoolAsync(
 
     if (!entered)
         return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
+    result = alloc(&call, ret_ptr, size, caller);
     life_leave();
     return result;
+}
+
+CUresult cuMemAllocFromPoolAsync(
+        CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
+{
+    devptr_t ptr = 0;
+
+    if (ret_ptr && mempool)
+        ptr = quick_alloc_on(size, mempool, stream, __builtin_return_address(0));
+    if (!ptr)
+        return alloc_from_fully(ret_ptr, size, mempool, stream, __builtin_return_address(0));
+    *ret_ptr = ptr;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(
@@ -347,7 +373,7 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
     return conduct_free(ptr, ENTRANCE_STREAM, &stream);
 }
 
-CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
+static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream stream)
 {
     CUresult result;
     uint64_t native;
@@ -361,6 +387,11 @@ CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
     async_native_freed(native);
     life_leave();
     return result;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
+{
+    return quick_free_on(ptr, stream) ? CUDA_SUCCESS : free_fully(ptr, stream);
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)

@@ -159,6 +159,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                          \
         CUcontext to, from;                                                                  \
         struct submit submit;                                                                \
+        submit_notice(on_stream, per_thread);                                                \
         if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
             return REAL(symbol) args;                                                        \
         if (!either(dst, src, size, __func__))                                               \
@@ -166,19 +167,19 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
         return submit_end(&submit, result);                                                  \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
-#define SUBMIT_PEERS_NOW(symbol, suffix)                                                     \
+#define SUBMIT_PEERS_NOW(symbol, suffix, per_thread)                                         \
     SUBMIT_PEERS(symbol##suffix, cuMemcpyPeer##suffix,                                       \
             (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),               \
-            (dst, to, src, from, size), SUBMIT_NO_STREAM, false)
+            (dst, to, src, from, size), SUBMIT_NO_STREAM, per_thread)
 #define SUBMIT_PEERS_ASYNC(symbol, suffix, per_thread)                                       \
     SUBMIT_PEERS(symbol##suffix, cuMemcpyPeerAsync##suffix,                                  \
             (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),                \
             (dst, src, size, stream), (dst, to, src, from, size, stream), stream, per_thread)
 
-SUBMIT_PEERS_NOW(cuMemcpy, )
-SUBMIT_PEERS_NOW(cuMemcpy, _ptds)
-SUBMIT_PEERS_NOW(cuMemcpyDtoD_v2, )
-SUBMIT_PEERS_NOW(cuMemcpyDtoD_v2, _ptds)
+SUBMIT_PEERS_NOW(cuMemcpy, , false)
+SUBMIT_PEERS_NOW(cuMemcpy, _ptds, true)
+SUBMIT_PEERS_NOW(cuMemcpyDtoD_v2, , false)
+SUBMIT_PEERS_NOW(cuMemcpyDtoD_v2, _ptds, true)
 SUBMIT_PEERS_ASYNC(cuMemcpyAsync, , false)
 SUBMIT_PEERS_ASYNC(cuMemcpyAsync, _ptsz, true)
 SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, , false)

@@ -4,6 +4,7 @@
 #include "preload/conduct.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/quick.h"
 #include "preload/resolve.h"
 
 #include <errno.h>
@@ -37,15 +38,26 @@ static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
     return result;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
+static __attribute__((noinline)) CUresult alloc_fully(
+        CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
     CUresult result;
 
     if (!life_enter(SLOT_cuMemAlloc_v2))
         return REAL(cuMemAlloc_v2)(ret_ptr, size);
-    result = alloc(ret_ptr, size, __builtin_return_address(0));
+    result = alloc(ret_ptr, size, caller);
     life_leave();
     return result;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
+{
+    devptr_t ptr = ret_ptr ? quick_alloc(size, __builtin_return_address(0)) : 0;
+
+    if (!ptr)
+        return alloc_fully(ret_ptr, size, __builtin_return_address(0));
+    *ret_ptr = ptr;
+    return CUDA_SUCCESS;
 }
 
 static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t width, size_t height,
@@ -111,7 +123,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
     return result;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr ptr)
+static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
 {
     CUresult result;
     uint64_t native;
@@ -125,6 +137,11 @@ CUresult cuMemFree_v2(CUdeviceptr ptr)
     async_native_freed(native);
     life_leave();
     return result;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr ptr)
+{
+    return quick_free(ptr) ? CUDA_SUCCESS : free_fully(ptr);
 }
 
 /* ---- 32-bit addresses: seen, not touched ---------------------------------------------------- */

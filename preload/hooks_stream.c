@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: captures begin and end (gate.h), streams go away (R5), the program waits (R78).
+ * Streams: they are counted as they come (R69) and forgotten as they go (R5); captures begin and end (gate.h); the program
+ * waits (R78).
  */
 #include "preload/conduct.h"
 #include "preload/gate.h"
@@ -8,6 +9,7 @@
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/submit.h"
 
 /* ---- capture -------------------------------------------------------------------------------- */
 
@@ -131,6 +133,55 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
         life_leave();
     }
     return result;
+}
+
+/* ---- beginnings, and ties ------------------------------------------------------------------- */
+
+/* One that the program cannot use yet, so that what it may meet is seen to in time. */
+static void made(CUresult result, const CUstream *ret_stream, unsigned flags)
+{
+    if (result == CUDA_SUCCESS && ret_stream && !(flags & CU_STREAM_NON_BLOCKING) && conduct_pool())
+        stream_made(*ret_stream);
+}
+
+CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
+{
+    CUresult result = resolve_ready() ? REAL(cuStreamCreate)(ret_stream, flags) : resolve_missing();
+    bool entered = life_enter(SLOT_cuStreamCreate);
+
+    made(result, ret_stream, flags);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
+{
+    CUresult result = resolve_ready()
+            ? REAL(cuStreamCreateWithPriority)(ret_stream, flags, priority)
+            : resolve_missing();
+    bool entered = life_enter(SLOT_cuStreamCreateWithPriority);
+
+    made(result, ret_stream, flags);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    if (!resolve_ready())
+        return resolve_missing();
+    submit_notice(stream, false);
+    return REAL(cuStreamWaitEvent)(stream, event, flags);
+}
+
+CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
+{
+    if (!resolve_ready())
+        return resolve_missing();
+    submit_notice(stream, true);
+    return REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
 }
 
 /* ---- ends of streams ------------------------------------------------------------------------ */

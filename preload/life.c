@@ -12,6 +12,7 @@
 #include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
+#include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/vmm.h"
 #include "tracker/anchor.h"
@@ -139,6 +140,13 @@ static void thread_stream_gone(uint64_t identity)
         pool_stream_lost(conduct_pool(), identity);
 }
 
+/* What was freed on a default stream without an operation there gets one now (contexts.h). */
+static void streams_meet(uint64_t identity)
+{
+    if (conduct_pool() && !life_is_child())
+        pool_stream_meet(conduct_pool(), identity);
+}
+
 /* Everything that can fail, once, in the thread that came first. */
 static int start(void)
 {
@@ -151,6 +159,7 @@ static int start(void)
     door_cuda_begins();
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
+    stream_on_meeting(streams_meet);
     r = conduct_start();
     coverage_look();
     if (r == 0)
@@ -183,6 +192,8 @@ static bool wake_up(void)
         return false;
     }
     atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);
+    if (conduct_pool())
+        quick_start(conduct_pool(), conduct_is_quiet());
     msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(&config, CONFIG_MODE),
             resolve_driver_path(), unwind_engine_name(unwind_engine()),
             config_text(&config, CONFIG_CAPTURE));
@@ -234,6 +245,7 @@ void life_degrade(const char *what)
 {
     if (atomic_exchange(&life_state, LIFE_PASS) == LIFE_PASS)
         return;
+    quick_end();
     msg_warn("%s, passing everything through", what);
     (void)capture_note(2, what);
     if (conduct_pool())
@@ -245,6 +257,7 @@ void life_driver_said(int result)
     int none = 0;
 
     if (result == CUDA_ERROR_DEINITIALIZED) {
+        quick_end();
         if (conduct_pool())
             pool_freeze(conduct_pool());
         return;
@@ -252,6 +265,7 @@ void life_driver_said(int result)
     if (!backend_is_sticky(result)
             || !atomic_compare_exchange_strong(&life_sticky_code, &none, result))
         return;
+    quick_end();
     msg_warn("the device has failed with error %d; nothing is recycled any more", result);
     (void)capture_note(1, "sticky device error");
     if (conduct_pool())
@@ -290,6 +304,7 @@ static void fork_child(void)
     anchor_fork_child();
     where_fork_child();
     capture_fork_child();
+    quick_end();
     atomic_store(&life_child, true);
 }
 

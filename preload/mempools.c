@@ -24,7 +24,7 @@ static uint64_t
         peers[DEVICES_MAX]; /* bit per device that may access the private heaps of this one */
 
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
-static atomic_uint changes;                       /* of what is current anywhere */
+static atomic_uint mempool_changes;               /* of what is current anywhere */
 
 static int find_locked(CUmemoryPool handle)
 {
@@ -76,6 +76,8 @@ uint64_t mempool_destroy_begin(CUmemoryPool handle)
         pools[at].dying = true;
     }
     lock_drop(&mempools_lock);
+    if (id)
+        mempool_changed(-1);
     return id;
 }
 
@@ -170,7 +172,7 @@ void mempool_learn_defaults(void)
 
 int mempool_current(int device, struct mempool *ret_pool)
 {
-    unsigned before = atomic_load(&changes);
+    unsigned before = atomic_load(&mempool_changes);
     uint64_t id;
     int r;
 
@@ -182,14 +184,27 @@ int mempool_current(int device, struct mempool *ret_pool)
     r = ask_current(device, ret_pool);
     if (r == 0)
         atomic_store(&current_id[device], ret_pool->id);
-    if (atomic_load(&changes) != before) /* while the driver was asked: the next one asks again */
+    if (atomic_load(&mempool_changes)
+            != before) /* while the driver was asked: the next one asks again */
         atomic_store(&current_id[device], 0);
     return r;
 }
 
+bool mempool_is_still(CUmemoryPool handle, int device, uint64_t id)
+{
+    struct mempool pool;
+
+    if (device < 0 || device >= DEVICES_MAX)
+        return false;
+    if (handle)
+        return mempool_find(handle, &pool) && pool.id == id;
+    return atomic_load(&current_id[device]) == id && mempool_of_id(id, &pool);
+}
+
 void mempool_changed(int device)
 {
-    atomic_fetch_add(&changes, 1);
+    atomic_fetch_add(&mempool_changes, 1);
+    context_changed();
     for (int i = 0; i < DEVICES_MAX; i++)
         if (device < 0 || i == device)
             atomic_store(&current_id[i], 0);

@@ -60,6 +60,9 @@ void mempool_learn_defaults(void);
 /* The pool that cuMemAllocAsync uses on a device now. 0 (served), -ENOENT (not ours to serve), or the driver's code. */
 int mempool_current(int device, struct mempool *ret_pool);
 
+/* Whether this is still what the program would get: NULL = the device's current pool. No driver call. */
+bool mempool_is_still(CUmemoryPool handle, int device, uint64_t id);
+
 /* cuDeviceSetMemPool was called: what is current on the device is asked again. device -1: on all. */
 void mempool_changed(int device);
 

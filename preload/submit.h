@@ -18,6 +18,7 @@
 #ifndef KEDGE_PRELOAD_SUBMIT_H
 #define KEDGE_PRELOAD_SUBMIT_H
 
+#include "preload/contexts.h"
 #include "preload/cuda_abi.h"
 #include "preload/guard.h"
 #include "preload/pins.h"
@@ -34,6 +35,17 @@ struct submit {
 /* The stream of a call that no capture can hold. */
 #define SUBMIT_NO_STREAM ((CUstream)(uintptr_t)-1)
 
+/* Every submission on a thread's own stream, whichever way it is named, is noticed until one has been. */
+static inline void submit_notice(CUstream stream, bool per_thread)
+{
+    bool is_own = stream == CU_STREAM_PER_THREAD
+            || (per_thread && (!stream || stream == SUBMIT_NO_STREAM));
+
+    if (__builtin_expect(is_own, 0)
+            && !atomic_load_explicit(&stream_own_used, memory_order_relaxed))
+        stream_use_own();
+}
+
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread);
 /* Returns the result. */
 CUresult submit_end(struct submit *submit, CUresult result);
@@ -45,6 +57,7 @@ CUresult submit_end(struct submit *submit, CUresult result);
     {                                                                              \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
         struct submit submit;                                                      \
+        submit_notice(on_stream, per_thread);                                      \
         if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))      \
             return REAL(symbol) args;                                              \
         if (!(check))                                                              \
@@ -54,7 +67,8 @@ CUresult submit_end(struct submit *submit, CUresult result);
 #define SUBMIT(symbol, params, args, check)                                        \
     SUBMIT_ON(symbol, params, args, check, SUBMIT_NO_STREAM, false)
 #define SUBMIT_PTDS(symbol, params, args, check)                                   \
-    SUBMIT(symbol, params, args, check) SUBMIT(symbol##_ptds, params, args, check)
+    SUBMIT(symbol, params, args, check)                                            \
+    SUBMIT_ON(symbol##_ptds, params, args, check, SUBMIT_NO_STREAM, true)
 #define SUBMIT_PTSZ(symbol, params, args, check)                                   \
     SUBMIT_ON(symbol, params, args, check, stream, false)                          \
     SUBMIT_ON(symbol##_ptsz, params, args, check, stream, true)

@@ -13,7 +13,7 @@ bad=0
 for trace in "$traces"/csv/*.csv; do
     for entrance in sync stream; do
         for lag in 0 1000 4000; do
-            out=$("$KEDGE_BUILD/tests/bench/pool_replay" "$trace" "$entrance" 4 "$lag")
+            out=$("$TEST_BUILD/tests/bench/pool_replay" "$trace" "$entrance" 4 "$lag")
             printf '%-28s %-6s lag %-4d %s\n' "$(basename "$trace" .csv)" "$entrance" "$lag" "$(tail -1 <<<"$out")"
             awk -v entrance="$entrance" -v lag="$lag" '{
                 e = $4; native = $6

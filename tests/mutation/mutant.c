@@ -23,6 +23,7 @@
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
+#include "preload/quick.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>
@@ -321,6 +322,9 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     static _Atomic(uint64_t) first_thread_stream;
     int r = __real_stream_here(handle, per_thread_call && !is_off[MUTANT_PTSZ], ret_stream);
 
+    for (int i = 0; i < DEVICES_MAX && is_off[MUTANT_MEETING]; i++)
+        atomic_store(&stream_meetings[i], 0); /* those that were counted as they were named */
+
     if (r == 0 && ret_stream->handle == CU_STREAM_LEGACY)
         atomic_store(
                 &default_streams[ret_stream->identity % DEFAULT_STREAMS], ret_stream->identity);
@@ -331,6 +335,73 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)
         ret_stream->identity = one_of(&first_thread_stream, ret_stream->identity);
     return r;
+}
+
+void __real_quick_start(struct pool *pool, bool quiet);
+void __wrap_quick_start(struct pool *pool, bool quiet);
+
+/* What is switched off lies on the long way, but for what is about the short one. */
+void __wrap_quick_start(struct pool *pool, bool quiet)
+{
+    for (int i = 0; i < MUTANT_COUNT; i++)
+        quiet = quiet
+                && !(is_off[i] && i != MUTANT_MEETING && i != MUTANT_MEET
+                        && i != MUTANT_QUICK_STREAM);
+    __real_quick_start(pool, quiet);
+}
+
+devptr_t __real_pool_alloc_on_quickly(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
+devptr_t __wrap_pool_alloc_on_quickly(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
+
+/* The stream that asked first is the one that all ask for. */
+static uint64_t quick_stream_of(uint64_t stream)
+{
+    static _Atomic(uint64_t) first;
+
+    return is_off[MUTANT_QUICK_STREAM] ? one_of(&first, stream) : stream;
+}
+
+devptr_t __wrap_pool_alloc_on_quickly(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
+{
+    return __real_pool_alloc_on_quickly(pool, owner, quick_stream_of(stream), size);
+}
+
+bool __real_pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
+bool __wrap_pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
+
+bool __wrap_pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream)
+{
+    return __real_pool_free_on_quickly(pool, ptr, quick_stream_of(stream));
+}
+
+void __real_stream_made(CUstream handle);
+void __wrap_stream_made(CUstream handle);
+
+void __wrap_stream_made(CUstream handle)
+{
+    if (!is_off[MUTANT_MEETING])
+        __real_stream_made(handle);
+}
+
+void __real_stream_use_own(void);
+void __wrap_stream_use_own(void);
+
+void __wrap_stream_use_own(void)
+{
+    if (!is_off[MUTANT_MEETING])
+        __real_stream_use_own();
+}
+
+void __real_pool_stream_meet(struct pool *pool, uint64_t stream_key);
+void __wrap_pool_stream_meet(struct pool *pool, uint64_t stream_key);
+
+void __wrap_pool_stream_meet(struct pool *pool, uint64_t stream_key)
+{
+    if (!is_off[MUTANT_MEET] && !is_off[MUTANT_MEETING])
+        __real_pool_stream_meet(pool, stream_key);
 }
 
 bool __real_stream_enter(uint64_t identity, struct stream *ret_stream);

@@ -165,10 +165,9 @@ TEST(r69_the_two_flavours_of_stream_0_are_two_streams)
     REQUIRE_EQ(cu->cuMemFreeAsync(a, NULL), CUDA_SUCCESS);
     b = alloc_async(2 * MB, NULL);
     CHECK_EQ(a, b);
-    /* one stream so far; but it is the legacy one, and what follows on blocking streams must come behind the free */
-    CHECK_EQ(client_calls("cuEventRecord"), 1);
+    CHECK_EQ(client_calls("cuEventRecord"), 0); /* one stream so far */
     REQUIRE_EQ(cu->cuMemFreeAsync_ptsz(b, NULL), CUDA_SUCCESS);
-    /* freed on another stream than it was made for (R71) */
+    /* freed on another stream than it was made for (R71); and the default stream has something to meet now */
     CHECK_EQ(client_calls("cuEventRecord"), 2);
     REQUIRE_EQ(cu->cuMemAllocAsync_ptsz(&a, 2 * MB, NULL), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemFreeAsync(a, CU_STREAM_PER_THREAD),
@@ -605,6 +604,112 @@ TEST(r69_a_free_on_the_default_stream_joins_the_blocking_streams)
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemcpyDtoH_v2(&sum, out, sizeof sum), CUDA_SUCCESS);
     CHECK_EQ(sum, 0);
+}
+
+/* What X's reader on one blocking stream and Y's writer on another do to one block that goes over the default stream. */
+struct meeting {
+    CUfunction kernel;
+    CUdeviceptr out, block, spare;
+    CUstream reader;
+};
+
+static void read_and_free(struct meeting *m)
+{
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    m->kernel = client_sum_kernel();
+    REQUIRE_EQ(cu->cuStreamCreate(&m->reader, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    m->out = alloc(4096);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(m->out, 0, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&m->block, 4096, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&m->spare, 64 << 10, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(m->block, 0, 4096, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(client_sum(m->kernel, m->out, m->block, 4096, m->reader), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(m->block, NULL), CUDA_SUCCESS);
+}
+
+static void write_and_look(const struct meeting *m, CUdeviceptr block, CUstream writer)
+{
+    uint64_t sum = 1;
+
+    REQUIRE_EQ(cu->cuMemsetD8Async(block, 1, 4096, writer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(writer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoH_v2(&sum, m->out, sizeof sum), CUDA_SUCCESS);
+    CHECK_EQ(sum, 0);
+}
+
+TEST(r69_a_blocking_stream_that_comes_after_the_free_meets_it)
+{
+    CUdeviceptr block = 0;
+    CUstream writer = NULL;
+    struct meeting m;
+
+    read_and_free(&m);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&block, 4096, NULL), CUDA_SUCCESS);
+    CHECK_EQ(block, m.block); /* else nothing is shown */
+    REQUIRE_EQ(cu->cuStreamCreate(&writer, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    write_and_look(&m, block, writer);
+}
+
+TEST(r69_a_threads_own_stream_that_comes_after_the_free_meets_it)
+{
+    CUdeviceptr block = 0;
+    struct meeting m;
+
+    read_and_free(&m);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&block, 4096, NULL), CUDA_SUCCESS);
+    CHECK_EQ(block, m.block);
+    write_and_look(&m, block, CU_STREAM_PER_THREAD);
+}
+
+/* It was made where kedge could not see it. */
+TEST(r69_a_blocking_stream_that_nobody_saw_made_counts_when_it_is_named)
+{
+    __typeof__(&cuStreamCreate) create;
+    CUdeviceptr block = 0;
+    CUstream writer = NULL;
+    struct meeting m;
+
+    read_and_free(&m);
+    create = (__typeof__(create))client_driver("cuStreamCreate");
+    REQUIRE_EQ(create(&writer, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(m.spare, writer),
+            CUDA_SUCCESS); /* named, and no call of kedge's on the default stream */
+    REQUIRE_EQ(cu->cuMemAllocAsync(&block, 4096, NULL), CUDA_SUCCESS);
+    CHECK_EQ(block, m.block);
+    write_and_look(&m, block, writer);
+}
+
+static uint64_t events_of_frees(unsigned count)
+{
+    uint64_t before = client_calls("cuEventRecord");
+
+    for (unsigned i = 0; i < count; i++) {
+        CUdeviceptr ptr = 0;
+
+        REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 4096, NULL), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFreeAsync(ptr, NULL), CUDA_SUCCESS);
+    }
+    return client_calls("cuEventRecord") - before;
+}
+
+TEST(r69_a_free_on_the_default_stream_makes_no_call_while_no_two_streams_can_meet)
+{
+    CUstream streams[5];
+
+    client_init();
+    CHECK_EQ(events_of_frees(20), 0);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(cu->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    CHECK_EQ(events_of_frees(20), 0);
+    REQUIRE_EQ(cu->cuStreamCreate(&streams[3], CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    CHECK_EQ(events_of_frees(20), 0);
+    REQUIRE_EQ(cu->cuStreamDestroy_v2(streams[3]), CUDA_SUCCESS);
+    CHECK_EQ(events_of_frees(20), 0);
+    REQUIRE_EQ(cu->cuStreamCreate(&streams[4], CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    CHECK_EQ(events_of_frees(20), 20);
 }
 
 TEST(r26_a_second_reset_is_noticed_like_the_first)

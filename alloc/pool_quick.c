@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool_quick.c - the short forms of pool_alloc and pool_free, written for the number of their instructions.
+ *
+ * They do what serve_quickly and free_quickly do, without an outcome, and for each entrance on its own. A hit among the
+ * recent blocks (heap.h) is one hash and at most two looks; a free is one load to the segment and one to the block. The
+ * figures are kept as ever, high marks included: they are a third of it. What has to be fitted is cut, joined and indexed
+ * exactly, which is ten times as many instructions, and as independent of the number of blocks.
+ */
+#include "alloc/heap.h"
+#include "alloc/reclaim.h"
+#include "alloc/serve.h"
+
+#define QUICK         static inline __attribute__((always_inline))
+#define UNLIKELY(is_) __builtin_expect(!!(is_), 0)
+
+/* ── alloc ── */
+
+/* heap_count_birth with the size at hand. */
+QUICK void count_birth(
+        struct pool *pool, struct heap *heap, const struct block *block, uint64_t size) POOL_LOCKED
+{
+    uint64_t rounded = block->node.size;
+    struct tally *tally = &heap->tally;
+    struct device *device = heap->device;
+
+    heap_segment_of(pool, block)->tenants++;
+    heap->allocs++;
+    tally->live_count++;
+    tally->live_rounded += rounded;
+    tally->live_requested += size;
+    tally->used += heap_round(size, 512);
+    heap_raise(&tally->used_high, tally->used + tally->native_used);
+    tally->stored += rounded;
+    heap_raise(&tally->stored_high, tally->stored);
+    device->live_requested += size;
+    heap_raise(&device->live_requested_high, device->live_requested);
+    device->stored += rounded;
+    heap_raise(&device->stored_high, device->stored);
+}
+
+/* heap_recent_slot, with the block as well; record 0 is there and has no size, so it is never the answer. */
+QUICK struct block *first_recent(
+        const struct pool *pool, uint32_t *slots, uint64_t rounded, uint32_t **ret_slot) POOL_LOCKED
+{
+    struct block *blocks = heap_block(pool, 0);
+    uint32_t *slot = heap_recent_home(slots, rounded);
+    struct block *block = blocks + *slot;
+
+    if (UNLIKELY(block->node.size != rounded)) {
+        slot = heap_recent_other(slots, slot);
+        block = blocks + *slot;
+        if (block->node.size != rounded)
+            return NULL;
+    }
+    *ret_slot = slot;
+    return block;
+}
+
+/* A block that is in no index becomes the program's. */
+QUICK devptr_t give(struct pool *pool, struct heap *heap, struct block *block, uint64_t size,
+        uint8_t flags) POOL_LOCKED
+{
+    block->state = BLOCK_LIVE;
+    block->flags = flags;
+    block->last = 0;
+    block->slack = (uint32_t)(block->node.size - size);
+    block->seq = heap_seq(pool);
+    count_birth(pool, heap, block, size);
+    return block->node.base;
+}
+
+/* The first block of its slot does. */
+QUICK devptr_t give_first(struct pool *pool, struct heap *heap, uint32_t *slot, struct block *block,
+        uint64_t size, uint8_t flags) POOL_LOCKED
+{
+    *slot = block->node.left;
+    heap->recent_count--;
+    heap->recent_bytes -= block->node.size;
+    return give(pool, heap, block, size, flags);
+}
+
+devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size)
+{
+    uint64_t rounded = heap_round(size, pool->opts.quantum);
+    struct block *block;
+    struct heap *heap;
+    devptr_t ptr = 0;
+    uint32_t *slot;
+
+    if (UNLIKELY(!rounded))
+        return 0; /* nothing, or more than there is */
+    lock_take_leaf(&pool->lock);
+    heap = pool->last[HEAP_PLAIN];
+    if (UNLIKELY(!heap || heap->owner != owner))
+        heap = heap_get(pool, HEAP_PLAIN, owner, -1);
+    if (UNLIKELY(!heap || reclaim_is_due(pool)))
+        goto drop; /* an epoch that is due is closed by the long form */
+    block = first_recent(pool,
+            rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
+    if (UNLIKELY(!block || rounded > RECENT_MAX))
+        ptr = serve_fit(pool, heap, 0, size);
+    else
+        ptr = give_first(pool, heap, slot, block, size, 0);
+drop:
+    lock_drop_leaf(&pool->lock);
+    return ptr;
+}
+
+/* The class of a stream in a heap, the one that was asked for last or another; NULL if there is none yet. */
+static __attribute__((noinline)) struct heap_stream *find_class(
+        struct pool *pool, uint64_t owner, uint64_t key) POOL_LOCKED
+{
+    struct heap *heap = heap_get(pool, HEAP_MAPPED, owner, -1);
+    uint32_t number = heap_known_stream(pool, key);
+    struct heap_stream *class = heap && number ? heap_class(heap, number) : NULL;
+
+    if (class)
+        pool->last_class = class;
+    return class;
+}
+
+/* None of the stream's own: one that is anybody's, or the best fit. */
+static __attribute__((noinline)) devptr_t take_another(struct pool *pool,
+        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+{
+    struct heap *heap = class->heap;
+    uint32_t *slot;
+    struct block *block = first_recent(pool, heap->recent_clean, rounded, &slot);
+    devptr_t ptr;
+
+    if (!block)
+        return serve_fit(pool, heap, class->stream, size);
+    pool->counters.cross_reuses += block->last && block->last != (uint16_t) class->stream;
+    ptr = give_first(pool, heap, slot, block, size, BLOCK_STREAMED);
+    heap_name_stream(pool, block, class->stream);
+    return ptr;
+}
+
+/* A large one: the block that is held, if it is of the size and lies as it should. */
+static __attribute__((noinline)) devptr_t take_large(struct pool *pool,
+        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+{
+    struct heap *heap = class->heap;
+    struct block *block = heap_block(pool, heap->large);
+
+    if (block->node.size != rounded || block->stream != class->stream
+            || block->node.base & (pool->opts.align_stream - 1))
+        return serve_fit(pool, heap, class->stream, size);
+    heap_unhold(pool, heap);
+    return give(pool, heap, block, size, BLOCK_STREAMED);
+}
+
+devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t key, uint64_t size)
+{
+    uint64_t rounded = heap_round(size, pool->opts.quantum);
+    struct heap_stream *class;
+    struct block *block;
+    devptr_t ptr = 0;
+    uint32_t *slot;
+
+    if (UNLIKELY(!rounded))
+        return 0; /* nothing, or more than there is */
+    lock_take_leaf(&pool->lock);
+    class = pool->last_class;
+    if (UNLIKELY(!class || class->key != key || class->heap->owner != owner)) {
+        class = find_class(pool, owner, key);
+        if (!class)
+            goto drop;
+    }
+    if (UNLIKELY(rounded > RECENT_MAX)) {
+        ptr = take_large(pool, class, rounded, size);
+        goto drop;
+    }
+    block = first_recent(pool, class->recent, rounded, &slot);
+    if (UNLIKELY(!block))
+        ptr = take_another(pool, class, rounded, size);
+    else
+        ptr = give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED);
+drop:
+    lock_drop_leaf(&pool->lock);
+    return ptr;
+}
+
+/* ── free ── */
+
+/* The block that begins here, if it is live without anything special about it; else NULL. *ret_index is its number. */
+QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_index) POOL_LOCKED
+{
+    /* Record 0 of each table is there: a segment without a beginning, a block that nobody has. */
+    const struct segment *segment = heap_segment(pool, granule_segment(&pool->granules, ptr));
+    uint32_t index = starts_at(&segment->starts, ptr - segment->base);
+    struct block *block = heap_block(pool, index);
+
+    *ret_index = index;
+    if (UNLIKELY(block->state != BLOCK_LIVE || block->flags & ~(unsigned)BLOCK_STREAMED
+                || block->holder))
+        return NULL;
+    return block;
+}
+
+/* heap_count_death for a block without a holder. */
+QUICK void count_death(struct heap *heap, struct segment *segment, const struct block *block)
+{
+    uint64_t rounded = block->node.size;
+    uint64_t size = rounded - block->slack;
+    struct tally *tally = &heap->tally;
+    struct device *device = heap->device;
+
+    segment->tenants--;
+    heap->frees++;
+    tally->live_count--;
+    tally->live_rounded -= rounded;
+    tally->live_requested -= size;
+    tally->used -= heap_round(size, 512);
+    tally->stored -= rounded;
+    device->live_requested -= size;
+    device->stored -= rounded;
+}
+
+bool pool_free_quickly(struct pool *pool, devptr_t ptr)
+{
+    struct segment *segment;
+    struct block *block;
+    struct heap *heap;
+    uint32_t index;
+    bool done = false;
+
+    lock_take_leaf(&pool->lock);
+    block = find(pool, ptr, &index);
+    if (UNLIKELY(!block))
+        goto drop;
+    segment = heap_segment_of(pool, block);
+    heap = segment->heap;
+    if (UNLIKELY(heap->kind != HEAP_PLAIN))
+        goto drop;
+    count_death(heap, segment, block);
+    block->state = BLOCK_PENDING;
+    heap->tally.pending += block->node.size;
+    heap_chain(pool, &pool->open, index);
+    done = true;
+drop:
+    lock_drop_leaf(&pool->lock);
+    return done;
+}
+
+bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t key)
+{
+    struct heap_stream *class;
+    struct segment *segment;
+    struct stream *stream;
+    struct block *block;
+    uint32_t index;
+    uint64_t point;
+    bool done = false;
+
+    lock_take_leaf(&pool->lock);
+    block = find(pool, ptr, &index);
+    if (UNLIKELY(!block))
+        goto drop;
+    segment = heap_segment_of(pool, block);
+    class = pool->last_class;
+    if (UNLIKELY(!class || class->key != key || class->heap != segment->heap)) {
+        if (segment->heap->kind != HEAP_MAPPED)
+            goto drop;
+        class = find_class(pool, segment->heap->owner, key);
+        if (!class || class->heap != segment->heap)
+            goto drop;
+    }
+    if (UNLIKELY(block->stream != class->stream || segment->sealed))
+        goto drop;
+    count_death(segment->heap, segment, block);
+    stream = class->line_of;
+    point = fence_next(&stream->line);
+    if (point > stream->newest)
+        stream->newest = point;
+    if (UNLIKELY(block->node.size > RECENT_MAX))
+        heap_hold(pool, segment->heap, block, index, point);
+    else
+        heap_push_recent(pool, segment->heap, class->recent, block, index, point);
+    done = true;
+drop:
+    lock_drop_leaf(&pool->lock);
+    return done;
+}
+
+bool pool_has_plan(const struct pool *pool)
+{
+    return pool->area != NULL;
+}

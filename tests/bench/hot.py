@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What kedge adds to a pair of allocation and free that finds its block, with nothing recorded (KEDGE_TRACE=off,
+KEDGE_STACKS=off), from the entry of the hook to its return: at most 400 instructions, no malloc, no system call, and no call of
+the driver but the question which context is current or which number a stream has. The driver's own instructions are left out.
+Independent of the number of live blocks.
+
+Unoptimised builds have no limit for the number itself. Exit 0, 1, or 77 with the reason."""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
+sys.dont_write_bytecode = True
+import callgrind # pylint: disable=wrong-import-position
+from regresskit import BUILD, LIBRARY, SIM, check, environment, failures, run, skip # pylint: disable=wrong-import-position
+
+PROGRAM = BUILD / "tests" / "bench" / "hot_pair"
+LIMIT = 400
+PAIRS = 4096 # many epochs, and several turns of the long way that each thread takes now and then
+QUESTIONS = {"cuCtxGetCurrent", "cuStreamGetId"}
+# entrance, workload, live blocks. On the sync entrance large blocks are fitted each time (README.md).
+CASES = [("sync", "1024", 100), ("sync", "small", 100), ("sync", "1024", 100000),
+         ("stream", "1024", 100), ("stream", "small", 100), ("stream", "3145728", 100), ("stream", "1024", 100000),
+         ("pool", "1024", 100), ("side", "1024", 100)]
+
+
+def is_optimised():
+    cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+    return re.search(r"^CMAKE_BUILD_TYPE:\w+=Debug$", cache, re.M) is None
+
+
+def settings(**more):
+    # Large pieces: a million blocks are there soon. What is freed may wait for the device for the whole of a small loop.
+    return environment(LD_LIBRARY_PATH=SIM, LD_PRELOAD=LIBRARY, KEDGE_TRACE="off", KEDGE_STACKS="off", KEDGE_SYNC_FREE=0,
+                       KEDGE_POOL="handle=64M,chunk=64M,small-chunk=64M", **more)
+
+
+def instructions(entrance, workload, live, pairs=PAIRS, **more):
+    """Per pair: (kedge's, what the program printed)."""
+    path = pathlib.Path("callgrind.out").absolute()
+    out, own, calls = callgrind.count([PROGRAM, entrance, live, workload, pairs], path, settings() | more)
+    path.unlink()
+    return callgrind.share(own, calls, "libkedge.so", "libcuda.so") / pairs, out
+
+
+def nothing_else(entrance, workload):
+    """Mallocs, system calls, calls of the driver: without valgrind, which makes some of its own."""
+    env = {k: v for k, v in settings(TEST_HOT_SECCOMP=1).items() if k.startswith(("KEDGE_", "LD_", "TEST_"))}
+    pairs = 60 # fewer than close an epoch
+    out = run(PROGRAM, entrance, 100, workload, pairs, **env).stdout
+    counts = re.search(r"mallocs (\d+) syscalls (\d+) \[(\d+)\] calls(.*)", out)
+    calls = dict(word.split("=") for word in counts[4].split())
+    check(int(counts[1]) == 0, f"{entrance} {workload}: {counts[1]} mallocs")
+    check(int(counts[2]) == 0, f"{entrance} {workload}: {counts[2]} system calls, the last is {counts[3]}")
+    check(set(calls) <= QUESTIONS, f"{entrance} {workload}: calls of the driver: {calls}")
+    check(sum(map(int, calls.values())) <= 2 * pairs + 4, f"{entrance} {workload}: more than one question a call: {calls}")
+
+
+def main():
+    optimised = is_optimised()
+    few = {}
+    why = callgrind.available()
+    if not PROGRAM.exists() or not LIBRARY.exists():
+        skip("not built")
+    for entrance, workload in sorted({case[:2] for case in CASES}):
+        nothing_else(entrance, workload)
+    if why:
+        skip(why)
+    print(f"{'entrance':10}{'workload':>10}{'live':>10}{'instructions':>14}")
+    for entrance, workload, live in CASES:
+        if live > 10000 and not optimised:
+            live = 10000
+        each, _ = instructions(entrance, workload, live)
+        print(f"{entrance:10}{workload:>10}{live:>10}{each:14.1f}")
+        check(not optimised or each <= LIMIT, f"{entrance} {workload} {live}: {each:.1f} instructions, at most {LIMIT}")
+        check(each <= 2 * few.setdefault((entrance, workload), each), f"{entrance} {workload}: depends on the live blocks")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
