@@ -700,7 +700,8 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
     }
     if (heap->large)
         heap_settle_large(pool, heap);
-    /* Unjoined neighbours would drive it to larger blocks, which an arena pays for in whole slots. */
+    /* Unjoined neighbours would drive it to larger blocks, which an arena pays for in whole slots. To settle only where no
+     * free block has the very size was measured to cost up to 0.01 of efficiency. */
     if (heap->recent_count && heap->arena && want->size >= SETTLE_LEAST)
         heap_settle(pool, heap);
     index = find_free(pool, heap, want);
@@ -767,6 +768,22 @@ static void best_run_in(const struct pool *pool, const struct segment *segment,
     }
 }
 
+/* Can there be a run at all? Most misses end here, without a look at each block. */
+static bool may_have_run(const struct heap *heap, const struct heap_want *want, bool any)
+{
+    uint64_t clean = heap->clean.bytes + heap->crumbs.bytes + heap->planned.bytes;
+    uint64_t of_streams = 0;
+
+    for (const struct heap_stream *at = heap->streams; at; at = at->next) {
+        if (any || at->stream == want->stream)
+            of_streams += at->fit.bytes + at->crumbs.bytes + at->planned.bytes;
+    }
+    /* Clean neighbours are one block already, and heap_take has looked at that. */
+    if (!of_streams && want->align <= BESTFIT_QUANTUM)
+        return false;
+    return clean + of_streams >= want->size;
+}
+
 int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want, bool any,
         uint32_t *ret_first, uint32_t *ret_last)
 {
@@ -775,6 +792,8 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
     if (want->whole)
         return -ENOENT; /* in a segment of one class free neighbours are one block already */
     heap_settle(pool, heap);
+    if (!may_have_run(heap, want, any))
+        return -ENOENT;
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
 
