@@ -10,8 +10,8 @@
  *           pool    cuMemAllocFromPoolAsync on a pool of the program's, default stream
  *           side    cuMemAllocAsync on a non-blocking stream
  *           ptsz    cuMemAllocAsync_ptsz: the thread's own default stream
- * WORKLOAD  a size in bytes: one block of it, again and again; or `small`: of 64 blocks one is chosen at random, freed, and
- *           a block of another size, below 64 KiB, allocated in its place
+ * WORKLOAD  a size in bytes: one block of it, again and again; or `small`, `mixed`: of 64 blocks one is chosen at random, freed,
+ *           and a block of another size, below 64 KiB or up to 1 MiB, allocated in its place
  * LIVE      blocks of mixed sizes that live all the while, with up to a thousand free ones between them
  *
  * With TEST_HOT_SECCOMP set, the kernel refuses and counts each system call of the loop; with TEST_HOT_TIMED, calls of the
@@ -245,7 +245,9 @@ static void fill(long live)
         give(holes[--count]);
 }
 
-static const size_t sizes[SIZES] = {512, 1024, 2048, 5000, 10000, 20000, 40000};
+static const size_t small[SIZES] = {512, 1024, 2048, 5000, 10000, 20000, 40000};
+static const size_t mixed[SIZES] = {512, 5000, 40000, 100000, 270000, 600000, 1 << 20};
+static const size_t *sizes = small;
 static CUdeviceptr held[HELD];
 
 __attribute__((noinline)) static void pairs_of(long pairs, size_t size, uint64_t state)
@@ -292,6 +294,8 @@ int main(int argc, char **argv)
     prepare(argv[1]);
     fill(strtol(argv[2], NULL, 10));
     size = strtoull(argv[3], NULL, 10);
+    if (strcmp(argv[3], "mixed") == 0)
+        sizes = mixed;
     pairs = strtol(argv[4], NULL, 10);
     /* What the loop needs is there before it begins, freed blocks that wait for the device included. */
     for (int i = 0; i < HELD; i++)
