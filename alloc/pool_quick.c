@@ -151,7 +151,7 @@ static __attribute__((noinline)) devptr_t take_large(struct pool *pool,
     return give(pool, heap, block, size, BLOCK_STREAMED);
 }
 
-devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t key, uint64_t size)
+devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
     uint64_t rounded = heap_round(size, pool->opts.quantum);
     struct heap_stream *class;
@@ -163,8 +163,8 @@ devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t key, 
         return 0; /* nothing, or more than there is */
     lock_take_leaf(&pool->lock);
     class = pool->last_class;
-    if (UNLIKELY(!class || class->key != key || class->heap->owner != owner)) {
-        class = find_class(pool, owner, key);
+    if (UNLIKELY(!class || class->key != stream || class->heap->owner != owner)) {
+        class = find_class(pool, owner, stream);
         if (!class)
             goto drop;
     }

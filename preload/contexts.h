@@ -153,9 +153,9 @@ void stream_made(CUstream handle);
 extern atomic_bool stream_own_used;
 void stream_use_own(void);
 
-/* What is to be done when the count of a device comes to two, for each default stream that is known there: `meet` is told its
+/* What is to be done when the count of a device comes to two, for each default stream that is known there: `on_meeting` is told its
  * identity. Driver calls may be made. Set once, when life starts. */
-void stream_on_meeting(void (*meet)(uint64_t identity));
+void stream_on_meeting(void (*on_meeting)(uint64_t identity));
 
 /* ---- what a thread remembers ---- */
 

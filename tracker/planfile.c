@@ -295,7 +295,8 @@ static int find_clash(const struct planfile *file, uint32_t *ret_block, uint32_t
 int planfile_check(const struct planfile *file, struct planfile_error *ret_error)
 {
     const char *fault = header_fault(file);
-    uint32_t block, other;
+    uint32_t block = 0;
+    uint32_t other = 0;
     int word, r;
 
     if (fault)
@@ -466,10 +467,10 @@ static int read_version(struct reader *in)
 static int read_word(
         struct reader *in, const char *key, const char *first, const char *second, bool *ret_second)
 {
-    struct word word;
+    struct word word = {0};
     int r = read_key(in, key, &word);
 
-    if (r < 0)
+    if (r != 0)
         return r;
     *ret_second = is_word(&word, second);
     if (!*ret_second && !is_word(&word, first))
@@ -502,7 +503,7 @@ static int read_header(struct reader *in)
     file->count = 1;
     if (r == 0)
         r = read_key_number(in, "quantum", UINT64_MAX, &file->quantum, &word);
-    if (r == 0 && (file->quantum > QUANTUM_MOST || (fault = header_fault(file)) != NULL))
+    if (r == 0 && (file->quantum > QUANTUM_MOST || header_fault(file) != NULL))
         return fail_at(in, &word, "a quantum is a power of two from 256 to 2097152");
     if (r == 0)
         r = read_key_number(in, "area", UINT64_MAX, &file->area, &word);
@@ -552,7 +553,8 @@ static int read_block(struct reader *in, uint32_t number)
 static int read_blocks(struct reader *in)
 {
     uint32_t count = in->file->count;
-    uint32_t block, other;
+    uint32_t block = 0;
+    uint32_t other = 0;
     int r = 0;
 
     /* The file's own word for its number is believed as far as its length allows: "512 0 1 0" is the least. */
@@ -651,7 +653,7 @@ static size_t write_note(const char *note, char *to)
             *at++ = ' ';
         }
         is_new = *note == '\n';
-        *at++ = is_new || (unsigned char)*note >= ' ' ? *note : ' ';
+        *at++ = (char)(is_new || (unsigned char)*note >= ' ' ? *note : ' ');
     }
     if (!is_new)
         *at++ = '\n';
