@@ -79,10 +79,9 @@ def eager_is_efficient():
     check(mean >= 0.98, f"geometric mean {mean:.4f}")
 
 
-def is_no_worse(kedge, torch):
-    """Beside PyTorch under the same lag. Of eight foreign traces one is below it (0.9702, PyTorch 0.9716), as is allowed beside
-    expandable segments."""
-    return kedge["e"] >= torch["e"] - 0.01
+def is_no_worse(kedge, torch, spared=0.0):
+    """Beside PyTorch under the same lag."""
+    return kedge["e"] >= torch["e"] - spared
 
 
 def lazy_fits(lag):
@@ -118,6 +117,8 @@ def r93_lazy_fits_one_step_behind():
 
 
 def beside_torch(path, steps, lag):
+    # The aim is "never worse"; on this trace it is missed (0.9699, PyTorch 0.9716), and must not be missed by more.
+    spared = 0.002 if path.stem == "lm-medium-train-ctx128" else 0.0
     answers = whatif(path, "--policy", "kedge,kedge-eager,torch,torch-expandable", "--passes", 4, "--steps", steps, "--lag",
                      lag)
     print(f"{path.stem:28} lag {lag}: " + "; ".join(
@@ -125,7 +126,7 @@ def beside_torch(path, steps, lag):
         for name, a in answers.items()))
     for name in ("kedge", "kedge-eager"):
         e, waits = answers[name]["e"], answers[name]["passes"][3]["waits"]
-        check(is_no_worse(answers[name], answers["torch"]),
+        check(is_no_worse(answers[name], answers["torch"], spared),
               f"{path.stem}, lag {lag}, {name}: E {e:.4f}, PyTorch has {answers['torch']['e']:.4f}")
         check(waits == 0, f"{path.stem}, lag {lag}, {name}: the host waited {waits} times")
 
