@@ -330,6 +330,15 @@ static inline uint64_t heap_round(uint64_t size, uint64_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
+/* No whole slot of an arena lies inside. */
+static inline bool heap_is_crumb(const struct segment *segment, const struct block *block)
+{
+    devptr_t end = block->node.base + block->node.size;
+
+    return segment->kind == SEGMENT_ARENA
+            && (end & ~(segment->slot - 1)) <= heap_round(block->node.base, segment->slot);
+}
+
 /* Free blocks of a stream, in the area of a plan too. */
 static inline uint32_t heap_class_count(const struct heap_stream *class)
 {

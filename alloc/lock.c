@@ -7,8 +7,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long a thread looks before it sleeps: the pool's critical sections are some hundred instructions. */
-#define LOCK_SPINS 100
+/*
+ * How many pauses there are between two looks at a lock that somebody has: 64, 128, ... 512, after that the thread sleeps.
+ * The pool's critical sections take some 20 ns, and what it costs to take over from another processor are the dozen cache
+ * lines that its threads write, some 500 ns. Who looks without a pause gets the lock after each single operation of the other
+ * one, so that every operation pays for all of them (seven times the time of one thread alone); who stays away for some
+ * microseconds lets the other one do a row of them.
+ */
+#define LOCK_PAUSES_MIN 64
+#define LOCK_PAUSES_MAX 512
 
 _Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
@@ -49,10 +56,11 @@ void lock_take_slowly(struct lock *lock, uint32_t held)
 {
     if (held >= lock->bit)
         violation("a lock was taken out of order");
-    for (int i = 0; i < LOCK_SPINS; i++) {
+    for (int pauses = LOCK_PAUSES_MIN; pauses <= LOCK_PAUSES_MAX; pauses *= 2) {
         if (try(lock))
             return;
-        relax();
+        for (int i = 0; i < pauses; i++)
+            relax();
     }
     /* From here on the word says 2: whoever drops it must wake somebody, perhaps in vain. */
     while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)

@@ -3,7 +3,7 @@
  * lock.h - the one kind of mutex: a word, a rank, and a count of what the thread holds.
  *
  * A lock of a program that we are a guest in must be small, must not call malloc, must work before main and after exit,
- * and must be able to start anew in a forked child. So: a futex word that spins a little first, with a rank for the
+ * and must be able to start anew in a forked child. So: a futex word that is looked at a few times first, more and more seldom (lock.c), with a rank for the
  * order (a thread takes locks in rising rank) and a per-thread count, so that every call that can block can say
  * lock_assert_none("what").
  *
@@ -33,6 +33,7 @@ enum lock_rank {
     LOCK_RANK_POOL,    /* pool.c: heaps, blocks, epochs */
     LOCK_RANK_TRACKER, /* tracker: anchors, interning */
     LOCK_RANK_CAPTURE, /* tracker: the capture file */
+    LOCK_RANK_USES,    /* tracker: from addresses to live slots */
     LOCK_RANK_META,    /* meta.c: memory for our own structs; innermost */
     LOCK_RANK_COUNT,
 };

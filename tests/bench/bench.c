@@ -18,6 +18,7 @@
 #include "tests/bench/peers.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -391,14 +392,41 @@ static void fill(long live)
         give(holes[--count]);
 }
 
+/* Threads that the scheduler happens to leave on one processor take turns and never meet: each is given one, in turn. */
+static void spread(pthread_attr_t *attr, int number)
+{
+    cpu_set_t ours, one;
+    size_t cpu = 0;
+
+    if (sched_getaffinity(0, sizeof ours, &ours) != 0 || CPU_COUNT(&ours) == 0)
+        return;
+    for (number %= CPU_COUNT(&ours); !CPU_ISSET(cpu, &ours) || number-- > 0;)
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)pthread_attr_setaffinity_np(attr, sizeof one, &one);
+}
+
+static void start(struct worker *worker, int number)
+{
+    pthread_attr_t attr;
+
+    if (pthread_attr_init(&attr) != 0)
+        abort();
+    spread(&attr, number);
+    if (pthread_create(&worker->thread, &attr, work, worker) != 0)
+        abort();
+    (void)pthread_attr_destroy(&attr);
+}
+
 static double round_of(struct worker *workers, int threads, long pairs)
 {
     double begin = now();
 
     for (int i = 0; i < threads; i++) {
         workers[i].pairs = pairs;
-        if (threads > 1 && pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            abort();
+        if (threads > 1)
+            start(&workers[i], i);
     }
     if (threads == 1)
         counted(&workers[0]);

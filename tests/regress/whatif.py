@@ -20,6 +20,8 @@ MIB = 1 << 20
 RECORDED = {"lm-small-forward-100": 442, "lm-small-forward-200": 902, "lm-small-step-150": 1014,
             "lm-small-step-200-mixed": 1150, "few-huge-blocks": 3606}
 BUDGET = 1.05
+# Of the variants: 0.9674 and one (lm-small-step-150 without its first 30 %: 0.894, PyTorch 0.906) are reached.
+VARIANTS_MEAN, VARIANTS_WORSE = 0.966, 1
 LAGS = (0, 0.5, 1)
 # Ours, with the steps in each: 20 steps of `loop`, 3 of `unify`; the others are one piece.
 OWN = {"loop": 20, "sot-full-pir": 1, "streams": 1, "threads": 1, "unify": 3}
@@ -76,12 +78,12 @@ def eager_is_efficient():
         product, count = product + math.log(eager["e"]), count + 1
     mean = math.exp(product / count)
     print(f"geometric mean of {count}: {mean:.4f}")
-    check(mean >= 0.98, f"geometric mean {mean:.4f}")
+    check(mean >= 0.984, f"geometric mean {mean:.4f}") # 0.98 is asked for, 0.9851 is reached
 
 
-def is_no_worse(kedge, torch, spared=0.0):
+def is_no_worse(kedge, torch):
     """Beside PyTorch under the same lag."""
-    return kedge["e"] >= torch["e"] - spared
+    return kedge["e"] >= torch["e"]
 
 
 def lazy_fits(lag):
@@ -117,8 +119,6 @@ def r93_lazy_fits_one_step_behind():
 
 
 def beside_torch(path, steps, lag):
-    # The aim is "never worse"; on this trace it is missed (0.9699, PyTorch 0.9716), and must not be missed by more.
-    spared = 0.002 if path.stem == "lm-medium-train-ctx128" else 0.0
     answers = whatif(path, "--policy", "kedge,kedge-eager,torch,torch-expandable", "--passes", 4, "--steps", steps, "--lag",
                      lag)
     print(f"{path.stem:28} lag {lag}: " + "; ".join(
@@ -126,7 +126,7 @@ def beside_torch(path, steps, lag):
         for name, a in answers.items()))
     for name in ("kedge", "kedge-eager"):
         e, waits = answers[name]["e"], answers[name]["passes"][3]["waits"]
-        check(is_no_worse(answers[name], answers["torch"], spared),
+        check(is_no_worse(answers[name], answers["torch"]),
               f"{path.stem}, lag {lag}, {name}: E {e:.4f}, PyTorch has {answers['torch']['e']:.4f}")
         check(waits == 0, f"{path.stem}, lag {lag}, {name}: the host waited {waits} times")
 
@@ -135,6 +135,52 @@ def r93_never_worse_than_torch_on_foreign_traces():
     for path in foreign(200):
         for lag in LAGS:
             beside_torch(path, 1, lag)
+
+
+def variants(path):
+    """(name, rows) of requests that a like program could have made: other sizes, a part of the window, another start."""
+    with open(path, newline="", encoding="utf-8") as f:
+        rows = [(row["op"], row["id"], int(row["size"] or 0), int(row["time_us"])) for row in csv.DictReader(f)]
+    start, rest = [row for row in rows if row[3] < 0], [row for row in rows if row[3] >= 0]
+    dice = random.Random(path.stem)
+    for share in (0.5, 0.9):
+        yield f"first {share}", start + rest[:int(len(rest) * share)]
+    live = {row[1]: row for row in start}
+    skipped = len(rest) * 3 // 10
+    for row in rest[:skipped]:
+        if row[0] == "a":
+            live[row[1]] = row
+        else:
+            live.pop(row[1], None)
+    yield "without the first 0.3", dice.sample(list(live.values()), len(live)) + rest[skipped:]
+    for scale in (0.7, 1.25):
+        yield f"sizes x {scale}", [(op, i, n if n < 65536 else int(n * scale), t) for op, i, n, t in rows]
+    for which in (1, 2):
+        scales = {}
+        yield f"each size x 0.75 to 1.3, {which}", [
+            (op, i, n if n < 65536 else int(n * scales.setdefault(n, dice.uniform(0.75, 1.3))), t) for op, i, n, t in rows]
+    if len(start) > 10:
+        yield "start in another order", dice.sample(start, len(start)) + rest
+
+
+def r93_variants_of_foreign_traces_are_held_as_well():
+    """What is chosen by eight traces could be chosen for them. With a device a pass behind nothing moves: placement alone."""
+    product, count, worse = 0.0, 0, []
+    for path in foreign(200):
+        for name, rows in variants(path):
+            played = pathlib.Path("variant.csv")
+            played.write_text("op,id,size,stream,time_us\n" + "".join(f"{op},{i},{n},0,{t}\n" for op, i, n, t in rows),
+                              encoding="utf-8")
+            answers = whatif(played, "--policy", "kedge,torch", "--passes", 4, "--lag", 1)
+            kedge, torch = answers["kedge"], answers["torch"]
+            print(f"{path.stem:28} {name:28} E {kedge['e']:.4f}, PyTorch {torch['e']:.4f}")
+            product, count = product + math.log(kedge["e"]), count + 1
+            if not is_no_worse(kedge, torch):
+                worse.append(f"{path.stem}, {name}: E {kedge['e']:.4f}, PyTorch has {torch['e']:.4f}")
+    mean = math.exp(product / count)
+    print(f"geometric mean of {count}: {mean:.4f}; worse than PyTorch: {len(worse)}")
+    check(mean >= VARIANTS_MEAN, f"geometric mean {mean:.4f}")
+    check(len(worse) <= VARIANTS_WORSE, f"{worse}")
 
 
 def r93_never_worse_than_torch_on_many_streams():
@@ -207,10 +253,12 @@ def words_and_faults():
             ((huge,), "huge.csv: 8388608.00 TB live at once: no device has that"),
             ((bad,), "bad.csv:2:5: size 0"),
             (("nowhere.csv",), "nowhere.csv: No such file or directory"),
-            ((SOURCE,), "Is a directory"),
+            ((SOURCE,), "a folder without a capture.kcap in it"),
             ((own("loop"), "--policy", "torsh"), "there is no 'torsh' (did you mean torch?)"),
             ((own("loop"), "--budget", "5z"), "--budget 5z: a size such as 24G, or a multiple such as 1.05x"),
             ((own("loop"), "--lag", "-1"), "--lag -1: a number of steps such as 0.5"),
+            ((own("loop"), "--steps", "many"), "--steps many: a number, or auto"),
+            ((own("loop"), "--steps", "0"), "--steps 0: a number, or auto"),
             ((own("loop"), "--from", "step"), "only a capture has anchors"),
             ((own("loop"), "--entrance", "both"), "--entrance both: stream or sync")):
         done = subprocess.run([str(KEDGE), "whatif", *map(str, arguments)], env=environment(), capture_output=True,
@@ -222,6 +270,10 @@ def words_and_faults():
     for word in ("387 allocations", "0.5 steps behind", "kedge-eager", "torch-expandable", "paddle", "rmm", "async"):
         check(word in text, f"the table lacks {word}: {text}")
     check("\033" not in text, "colour although this is no terminal")
+    found = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", "auto", rc=0).stdout
+    same("steps that are found", found, text)
+    found = run(KEDGE, "whatif", own("threads"), "--lag", 1, "--steps", "auto", rc=2).stdout
+    check("no steps: nothing repeats" in found, f"steps in threads.csv: {found}")
 
 
 def a_capture_is_played_with_its_streams():
@@ -270,6 +322,7 @@ def write_expected():
 if __name__ == "__main__":
     main(torch_is_modelled_exactly, eager_is_efficient, lazy_fits_in_its_budget_and_comes_to_rest,
          r93_lazy_fits_half_a_step_behind, r93_lazy_fits_one_step_behind, r93_never_worse_than_torch_on_foreign_traces,
+         r93_variants_of_foreign_traces_are_held_as_well,
          r93_never_worse_than_torch_on_many_streams, models_of_our_own_traces_are_what_they_were,
          unify_is_what_its_generator_makes, words_and_faults, a_capture_is_played_with_its_streams, a_log_of_rmm_is_played,
          random_requests_are_held_tightly, write_expected)

@@ -34,6 +34,32 @@ TEST(one_thread_at_a_time)
     CHECK_EQ(lock_violations(), 0);
 }
 
+static void *nap(void *arg) TSA(no_thread_safety_analysis)
+{
+    const struct timespec moment = {.tv_nsec = 200000};
+
+    for (int i = 0; i < 200; i++) {
+        lock_take(&pool_lock);
+        counter++;
+        if (i % 20 == 0)
+            (void)nanosleep(&moment, NULL); /* longer than anybody looks: the others sleep */
+        lock_drop(&pool_lock);
+    }
+    return arg;
+}
+
+TEST(who_sleeps_at_a_lock_is_woken)
+{
+    pthread_t threads[8];
+
+    for (int i = 0; i < 8; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, nap, NULL), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQ(counter, 8 * 200);
+    CHECK_EQ(lock_violations(), 0);
+}
+
 TEST(rising_order_is_fine) TSA(no_thread_safety_analysis)
 {
     lock_take(&pool_lock);

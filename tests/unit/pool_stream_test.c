@@ -39,13 +39,13 @@ static struct bench *roomy_bench(void)
 TEST(r7_r72_the_same_stream_has_its_memory_back_at_once)
 {
     struct bench *b = bench_new(1 * GiB);
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
     uint64_t calls = b->fake->calls;
 
     for (int i = 0; i < 100; i++) {
-        fake_submit(b->fake, 1, a, 5 * MiB);
+        fake_submit(b->fake, 1, a, 6 * MiB);
         CHECK_EQ(bench_free_on(b, a, 1), 0);
-        CHECK_EQ(bench_alloc_on(b, 5 * MiB, 1), a);
+        CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
         CHECK(b->last.how & OUTCOME_HIT);
     }
     CHECK_EQ(b->fake->calls, calls);
@@ -55,17 +55,17 @@ TEST(r7_r72_the_same_stream_has_its_memory_back_at_once)
 TEST(r63_r72_another_stream_has_it_when_its_point_has_passed)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
     devptr_t other;
 
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     CHECK_EQ(b->fake->stream_records, 0); /* lazily: nobody wanted it */
-    other = bench_alloc_on(b, 5 * MiB, 2);
+    other = bench_alloc_on(b, 6 * MiB, 2);
     CHECK_NE(other, a);
     CHECK_EQ(b->fake->stream_records, 1);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 2), a);
     CHECK_EQ(b->fake->stream_records, 1); /* one point covers all that was freed before it */
     CHECK_EQ(bench_stats(b).cross_reuses, 1);
     bench_end(b);
@@ -74,14 +74,14 @@ TEST(r63_r72_another_stream_has_it_when_its_point_has_passed)
 TEST(r71_a_free_on_another_stream_records_at_once)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
     CHECK_EQ(bench_free_on(b, a, 3), 0); /* the unifying stream of PyTorch */
     CHECK_EQ(b->fake->stream_records, 1);
     /* later work on that stream does not matter to the block */
     fake_submit(b->fake, 3, 0, 0);
     b->fake->hangs = true;
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
     CHECK_EQ(b->fake->stream_records, 1);
     bench_end(b);
 }
@@ -97,10 +97,10 @@ TEST(r69_r71_a_per_thread_stream_records_in_the_free)
     };
     struct outcome told;
 
-    CHECK_EQ(pool_free(b->pool, bench_alloc_on(b, 5 * MiB, 1), &request, &told), 0);
+    CHECK_EQ(pool_free(b->pool, bench_alloc_on(b, 6 * MiB, 1), &request, &told), 0);
     CHECK_EQ(b->fake->stream_records, 1);
     request.may_fence = false;
-    CHECK_EQ(pool_free(b->pool, bench_alloc_on(b, 5 * MiB, 1), &request, &told), 0);
+    CHECK_EQ(pool_free(b->pool, bench_alloc_on(b, 6 * MiB, 1), &request, &told), 0);
     CHECK_EQ(b->fake->stream_records, 1);
     bench_end(b);
 }
@@ -108,28 +108,28 @@ TEST(r69_r71_a_per_thread_stream_records_in_the_free)
 TEST(a_record_that_fails_in_the_free_is_made_up_for)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
-    fake_submit(b->fake, 3, a, 5 * MiB);
+    fake_submit(b->fake, 3, a, 6 * MiB);
     b->fake->fail_name = "stream_record";
     b->fake->fail_at = 1;
     b->fake->fail_code = -EBUSY; /* a capture is about to begin */
     CHECK_EQ(bench_free_on(b, a, 3), 0);
     CHECK(b->fake->fired);
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a);
     CHECK_EQ(b->fake->stream_records, 1);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
 
     /* and where the stream cannot be recorded at all, a full fence does it */
-    fake_submit(b->fake, 3, a, 5 * MiB);
+    fake_submit(b->fake, 3, a, 6 * MiB);
     b->fake->fail_at = 1;
     b->fake->fail_code = FAKE_FAILURE;
     b->fake->hangs = true;
     CHECK_EQ(bench_free_on(b, a, 3), 0);
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
     bench_end(b);
 }
 
@@ -298,40 +298,40 @@ TEST(r73_the_host_waits_only_where_the_alternative_is_a_refusal)
 TEST(r64_a_stream_block_freed_as_a_sync_one_waits_for_every_stream)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
-    fake_submit(b->fake, 4, a, 5 * MiB);
+    fake_submit(b->fake, 4, a, 6 * MiB);
     CHECK_EQ(bench_free(b, a), 0);
     b->fake->hangs = true;
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), a); /* not even its own stream */
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a); /* not even its own stream */
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
     bench_end(b);
 }
 
 TEST(r9_a_sync_block_freed_on_a_stream_waits_for_every_stream)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc(b, 5 * MiB);
+    devptr_t a = bench_alloc(b, 6 * MiB);
     uint64_t calls = b->fake->calls;
 
-    fake_submit(b->fake, 4, a, 5 * MiB);
+    fake_submit(b->fake, 4, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     CHECK_EQ(b->fake->calls, calls);
     b->fake->hangs = true;
-    CHECK_NE(bench_alloc(b, 5 * MiB), a);
+    CHECK_NE(bench_alloc(b, 6 * MiB), a);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc(b, 5 * MiB), a);
+    CHECK_EQ(bench_alloc(b, 6 * MiB), a);
     bench_end(b);
 }
 
 TEST(an_unknown_stream_gets_only_what_is_over)
 {
     struct bench *b = roomy_bench();
-    struct pool_request request = bench_request(5 * MiB, 1);
+    struct pool_request request = bench_request(6 * MiB, 1);
     devptr_t a = bench_ask(b, &request);
 
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     request.stream = 0;
     b->fake->hangs = true;
@@ -505,9 +505,9 @@ TEST(free_slots_move_to_where_they_are_needed)
 TEST(r5_a_stream_is_recorded_before_it_goes)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     pool_stream_gone(b->pool, 1);
     CHECK_EQ(b->fake->stream_records, 1);
@@ -515,24 +515,24 @@ TEST(r5_a_stream_is_recorded_before_it_goes)
     pool_stream_gone(b->pool, 1); /* twice is fine */
     pool_stream_gone(b->pool, 9); /* and so is one that was never seen */
     b->fake->hangs = true;
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 2), a);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 2), a);
     bench_end(b);
 }
 
 TEST(r5_a_stream_that_went_unseen_is_covered_by_a_full_fence)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     b->fake->streams[1].gone = true; /* its context was reset */
     b->fake->hangs = true;
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 2), a);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 2), a);
     bench_end(b);
 }
 
@@ -540,10 +540,10 @@ TEST(r5_a_stream_that_went_unseen_is_covered_by_a_full_fence)
 TEST(r5_r69_a_stream_that_is_lost_is_covered_by_a_full_fence)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
     uint64_t calls;
 
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     calls = b->fake->stream_records;
     b->fake->streams[1].gone = true;
@@ -552,23 +552,23 @@ TEST(r5_r69_a_stream_that_is_lost_is_covered_by_a_full_fence)
     pool_stream_lost(b->pool, 9); /* and so is one that was never seen */
     CHECK_EQ(b->fake->stream_records, calls);
     b->fake->hangs = true;
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), a); /* its number is another stream's now */
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a); /* its number is another stream's now */
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 2), a);
     fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 2), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 2), a);
     bench_end(b);
 }
 
 TEST(r69_a_number_that_comes_back_is_another_stream)
 {
     struct bench *b = roomy_bench();
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     pool_stream_gone(b->pool, 1);
     b->fake->hangs = true;
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), a); /* not "the same stream" */
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a); /* not "the same stream" */
     bench_end(b);
 }
 
@@ -578,7 +578,7 @@ TEST(many_short_lived_streams_leave_nothing_behind)
     uint64_t before = 0;
 
     for (int i = 0; i < 3000; i++) {
-        devptr_t a = bench_alloc_on(b, 5 * MiB, 2);
+        devptr_t a = bench_alloc_on(b, 6 * MiB, 2);
 
         CHECK_EQ(bench_free_on(b, a, 2), 0);
         pool_stream_gone(b->pool, 2);
@@ -592,18 +592,18 @@ TEST(many_short_lived_streams_leave_nothing_behind)
 TEST(r77_a_pool_with_live_blocks_stays_until_the_last_is_freed)
 {
     struct bench *b = bench_new(1 * GiB);
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
-    devptr_t c = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
+    devptr_t c = bench_alloc_on(b, 6 * MiB, 1);
     struct outcome told[1];
     size_t count;
 
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
     CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), -ENOENT);
-    CHECK(fake_is_accessible(b->fake, c, 5 * MiB));
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), 0); /* another heap under the key */
+    CHECK(fake_is_accessible(b->fake, c, 6 * MiB));
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), 0); /* another heap under the key */
     CHECK_EQ(bench_free_on(b, b->last.ptr, 1), 0);
-    fake_submit(b->fake, 1, c, 5 * MiB);
+    fake_submit(b->fake, 1, c, 6 * MiB);
     CHECK_EQ(bench_free_on(b, c, 1), 0);
     CHECK_EQ(bench_free_on(b, c, 1), -EINVAL);
     b->fake->hangs = true;
@@ -629,11 +629,11 @@ static int query_and_meddle(void *self, uint64_t fence)
     if (r != 0 || !b)
         return r;
     meddled = NULL;
-    (void)bench_alloc_on(b, 5 * MiB, 1); /* asks the same fence, and takes what is behind it */
+    (void)bench_alloc_on(b, 6 * MiB, 1); /* asks the same fence, and takes what is behind it */
     pool_stream_gone(b->pool, 2);
-    of_the_new_stream = bench_alloc_on(b, 5 * MiB, 3); /* its record could be where that of 2 was */
+    of_the_new_stream = bench_alloc_on(b, 6 * MiB, 3); /* its record could be where that of 2 was */
     b->fake->hangs = true;
-    fake_submit(b->fake, 3, of_the_new_stream, 5 * MiB);
+    fake_submit(b->fake, 3, of_the_new_stream, 6 * MiB);
     CHECK_EQ(bench_free_on(b, of_the_new_stream, 3), 0);
     return r;
 }
@@ -652,9 +652,9 @@ TEST(r69_r70_an_answer_about_a_stream_that_has_ended_is_not_taken_for_anothers)
     driver = b->fake->driver;
     driver.fence_query = query_and_meddle;
     REQUIRE_EQ(pool_new(&driver, &opts, &b->pool), 0);
-    CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 5 * MiB, 2), 2), 0);
+    CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 6 * MiB, 2), 2), 0);
     meddled = b;
-    got = bench_alloc_on(b, 5 * MiB, 1);
+    got = bench_alloc_on(b, 6 * MiB, 1);
     CHECK_NE(got, of_the_new_stream);
     CHECK(!meddled);
     b->fake->hangs = false;
@@ -664,10 +664,10 @@ TEST(r69_r70_an_answer_about_a_stream_that_has_ended_is_not_taken_for_anothers)
 TEST(r76_memory_of_a_pool_survives_the_context)
 {
     struct bench *b = bench_new(1 * GiB);
-    devptr_t a = bench_alloc_on(b, 5 * MiB, 1);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
 
     pool_context_gone(b->pool, BENCH_CONTEXT);
-    CHECK(fake_is_accessible(b->fake, a, 5 * MiB));
+    CHECK(fake_is_accessible(b->fake, a, 6 * MiB));
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     bench_end(b);
 }
@@ -678,16 +678,16 @@ TEST(without_vmm_plain_segments_serve_the_streams)
     devptr_t a, c;
 
     b->fake->no_vmm = true;
-    a = bench_alloc_on(b, 5 * MiB, 1);
+    a = bench_alloc_on(b, 6 * MiB, 1);
     CHECK_NE(a, 0);
     CHECK_EQ(b->fake->segments, 1);
     CHECK_EQ(b->last.heap, HEAP_MAPPED);
-    fake_submit(b->fake, 1, a, 5 * MiB);
+    fake_submit(b->fake, 1, a, 6 * MiB);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
-    CHECK_EQ(bench_alloc_on(b, 5 * MiB, 1), a);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     b->fake->hangs = true;
-    c = bench_alloc_on(b, 5 * MiB, 2);
+    c = bench_alloc_on(b, 6 * MiB, 2);
     CHECK_NE(c, a);
     b->fake->hangs = false;
     fake_drain(b->fake);
@@ -704,7 +704,7 @@ TEST(a_range_that_is_refused_is_asked_for_smaller)
 
     b->fake->fail_name = "address_reserve";
     b->fake->fail_at = 1;
-    CHECK_NE(bench_alloc_on(b, 5 * MiB, 1), 0);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), 0);
     CHECK_EQ(b->fake->segments, 0);
     CHECK_EQ(b->fake->ranges, 1);
     bench_end(b);
