@@ -18,6 +18,7 @@
 #include "preload/sidecar.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/uses.h"
 #include "tracker/where.h"
 
 #include "alloc/lock.h"
@@ -129,6 +130,24 @@ static int start_pool(const struct config *config)
     return pool_new(&backend_driver, &opts, &pool);
 }
 
+/*
+ * By itself where a capture was asked for by name: who names one wants to know what is in it, and a run that only happens to
+ * be recorded pays nothing for its launches.
+ */
+static bool wants_uses(const struct config *config)
+{
+    const struct config_value *uses = config_key(config, CONFIG_TRACE, "uses");
+    enum {
+        USES_AUTO,
+        USES_ON
+    };
+
+    if (!records || !uses)
+        return false;
+    return uses->number == USES_ON
+            || (uses->number == USES_AUTO && config_is_set(config, CONFIG_CAPTURE));
+}
+
 static void start_capture(const struct config *config)
 {
     static const enum format_trace traces[] = {
@@ -146,6 +165,7 @@ static void start_capture(const struct config *config)
     records = opts.trace != FORMAT_TRACE_OFF;
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !opts.rank; i++)
         opts.rank = config_env(ranks[i]);
+    uses_init(wants_uses(config));
     r = capture_init(&opts);
     if (r < 0) {
         msg_warn("KEDGE_CAPTURE: '%s': %s, using %s", opts.file, strerrordesc_np(-r),
@@ -159,6 +179,10 @@ static void start_capture(const struct config *config)
                     config_name((enum config_id)id), config_text(config, (enum config_id)id));
     (void)capture_setting("driver", resolve_driver_path());
     (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
+    (void)capture_setting("stacks", unwind_engine_name(unwind_engine()));
+    (void)capture_setting("uses", uses_on() ? "on" : "off");
+    if (uses_on())
+        guard_set(GUARD_USES); /* before the first block */
 }
 
 int conduct_start(void)
@@ -408,6 +432,21 @@ static bool is_answer(const struct conduct_request *request, int result)
     return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* An interpreter was found whose frames are read, or why they are not: once. */
+static void tell_python(void)
+{
+    bool refused = false;
+    const char *text = where_python_news(&refused);
+    char line[MSG_LINE];
+
+    if (!text)
+        return;
+    (void)msg_format(
+            line, sizeof line, "%s%s", refused ? "no Python stacks: " : "Python stacks of ", text);
+    msg_info("%s", line);
+    conduct_told(capture_note(0, line));
+}
+
 int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
 {
     struct outcome outcome;
@@ -417,6 +456,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
 
     coverage_look();
     (void)where_am_i(request->size, device, &request->tag);
+    tell_python();
     make_plan(request);
     if (!is_ours(request)
             || (!quick_knows(request->caller) && bypass_wants(&request->tag, request->caller)))
@@ -451,6 +491,7 @@ static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
 
     anchor_here(&place);
     *ret_tag = (struct tag){.stack = where_stack(),
+            .pystack = where_pystack(),
             .anchor = place.anchor,
             .size = size,
             .path = place.anchor ? place.path : "",
@@ -480,6 +521,7 @@ void conduct_refused(int result, uint64_t size, int device, const struct pool_la
 
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
         return;
+    coverage_look();
     outside_tag(size, device, &request.tag);
     request.ladder = *ladder;
     oom_record(&request, result, true);
@@ -669,6 +711,11 @@ static void tell_due(const struct outcome *due, const struct edge *edge)
         tell_hint(due, FORMAT_HINT_DEAD, edge, 0);
 }
 
+void conduct_label(const struct edge *edge)
+{
+    conduct_told(capture_edge(edge, conduct_seq()));
+}
+
 void conduct_edge(const struct edge *edge)
 {
     struct outcome due[OUTCOMES];
@@ -721,10 +768,11 @@ static void tell_touch(
             .rule = hit->rule,
             .ptr = hit->base,
             .size = hit->size,
-            .stack = where_stack(),
             .device = -1,
     };
 
+    coverage_look(); /* a walk must not go through what is gone */
+    info.stack = where_stack();
     if (!is_first(hit->rule, info.stack, what))
         return;
     info.seq = conduct_seq();
@@ -747,14 +795,43 @@ bool conduct_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const
     return true;
 }
 
-bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+static inline void use(devptr_t ptr, uint64_t size, enum touch how)
+{
+    if (uses_on() && size != 0)
+        uses_touch(ptr, size, how == TOUCH_POINTER ? USE_SURE : USE_MAY, &guard_thread.moment);
+}
+
+/* With hints, or on a captured stream: then the block is used when the graph is launched. */
+static __attribute__((noinline)) bool touch_and_stop(
+        devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
     struct pool_hit hit;
 
     if (sidecar.hints && size != 0 && pool_touch(pool, ptr, size, &hit)
             && conduct_hit(&hit, ptr, how, what))
         return true;
-    return guard_thread.pins && pins_collect(guard_thread.pins, ptr, size, how, what);
+    if (guard_thread.pins)
+        return pins_collect(guard_thread.pins, ptr, size, how, what);
+    use(ptr, size, how);
+    return false;
+}
+
+bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+{
+    if (__builtin_expect(sidecar.hints || guard_thread.pins, 0))
+        return touch_and_stop(ptr, size, how, what);
+    use(ptr, size, how);
+    return false;
+}
+
+void conduct_unseen(void)
+{
+    if (!uses_on())
+        return;
+    if (guard_thread.pins)
+        pins_unseen(guard_thread.pins);
+    else
+        uses_unseen(&guard_thread.moment);
 }
 
 /* One side of a copy. */
@@ -838,11 +915,13 @@ void conduct_shared(devptr_t base, uint64_t size, int device)
             .result = EBUSY,
     };
 
+    uses_shown(base, size);
     conduct_told(capture_hint(&info));
 }
 
 void conduct_unknown_layout(const char *call)
 {
+    conduct_unseen();
     if (!sidecar.acts || !hint_refuse_live(sidecar.hints) || !sidecar.lives)
         return;
     msg_warn("%s: the driver does not tell the parameters of a kernel, live hints are shadow from "
@@ -863,11 +942,12 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
             .native = true,
             .rule = -1};
 
+    coverage_look();
     if (memclass < MEMCLASS_DEVICE_END)
         (void)where_am_i(size, device, &tag);
     else
         outside_tag(size, device, &tag);
-    coverage_look();
+    tell_python();
     if (memclass == MEMCLASS_GRAPH)
         atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
     info.seq = conduct_seq();
@@ -878,6 +958,18 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
 void conduct_gone(uint64_t key)
 {
     record_foreign_free(key, ENTRANCE_SYNC, 0);
+}
+
+void conduct_mapped(uint64_t key, devptr_t ptr, uint64_t size)
+{
+    if (uses_on())
+        capture_mapped(key, ptr, size);
+}
+
+void conduct_unmapped(uint64_t key, devptr_t ptr)
+{
+    if (uses_on())
+        capture_unmapped(key, ptr);
 }
 
 int conduct_device(void)
@@ -931,6 +1023,8 @@ bool conduct_meminfo_raw(void)
 
 void conduct_fork_child(void)
 {
+    uses_init(false); /* the file is the parent's */
+    guard_clear(GUARD_USES);
     pins_fork_child();
     lock_init(&seen_lock, LOCK_RANK_PRELOAD);
     if (pool)

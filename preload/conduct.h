@@ -80,6 +80,9 @@ bool conduct_free_passive(devptr_t ptr);
 
 void conduct_edge(const struct edge *edge);
 
+/* An edge that is written down, and that no hint waits for. */
+void conduct_label(const struct edge *edge);
+
 /* How a range came to be looked at. */
 enum touch {
     TOUCH_POINTER, /* an argument that is a pointer */
@@ -88,9 +91,13 @@ enum touch {
 
 /*
  * Inside a reader section: true if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not
- * be made. In shadow the use is noted and the answer is false. On a captured stream the blocks are pinned (submit.h).
+ * be made. In shadow the use is noted and the answer is false. On a captured stream the blocks are pinned (submit.h), else
+ * the use is recorded, if that is wanted (KEDGE_TRACE=uses=).
  */
 bool conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+
+/* The call, or the node of a graph, names memory that we are not told of: what lives now is not to be judged by its uses. */
+void conduct_unseen(void);
 
 /*
  * A copy between device addresses whose one side is a hinted block that another device or context's device has no access to,
@@ -131,6 +138,10 @@ bool conduct_may_fence(void);
  */
 void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int device);
 void conduct_gone(uint64_t key);
+
+/* Memory that is recorded under a handle is at an address, and is there no more: uses find it. */
+void conduct_mapped(uint64_t key, devptr_t ptr, uint64_t size);
+void conduct_unmapped(uint64_t key, devptr_t ptr);
 
 /* Handles of several kinds and addresses in one space of numbers. */
 static inline uint64_t conduct_key(enum memclass memclass, uint64_t handle)

@@ -14,6 +14,7 @@ enum config_kind {
     KIND_COUNT,
     KIND_MS,
     KIND_TEXT,
+    KIND_SEVERAL,
     KIND_KEYS,
 };
 
@@ -153,6 +154,7 @@ static int parse_value(const struct config_row *row, const char *text, struct co
         return parse_number(text, &value->number);
     case KIND_PATH:
     case KIND_TEXT:
+    case KIND_SEVERAL:
         value->text = text;
         return 0;
     case KIND_KEYS:
@@ -256,6 +258,32 @@ static void read_one(const struct reader *reader, const struct config_row *row,
         *value = fresh;
 }
 
+/* One more of several: all of them as one text. False if there is no room. */
+static bool join(struct config *config, struct config_value *value, const char *text)
+{
+    size_t before = strlen(value->text);
+    size_t more = strlen(text);
+    char *joined = config->arena + config->used;
+
+    if (before + more + 2 > sizeof config->arena - config->used)
+        return false;
+    memcpy(joined, value->text, before);
+    joined[before] = ',';
+    memcpy(joined + before + 1, text, more + 1);
+    config->used += before + more + 2;
+    value->text = joined;
+    return true;
+}
+
+static void read_key(const struct reader *reader, const struct config_row *row,
+        struct config_value *value, const char *text)
+{
+    if (row->kind != KIND_SEVERAL || !value->set)
+        read_one(reader, row, value, text);
+    else if (!join(reader->config, value, text))
+        say_bad(reader, row, "(too long)");
+}
+
 /* One part of a value with keys: key=value, or the first word. */
 static void read_part(const struct reader *reader, const struct config_row *row, char *part)
 {
@@ -269,7 +297,7 @@ static void read_part(const struct reader *reader, const struct config_row *row,
     for (size_t i = 0; i < KEY_ROWS; i++) {
         if (key_rows[i].id != row->id || strcmp(key_rows[i].name, part) != 0)
             continue;
-        read_one(reader, &key_rows[i], &reader->config->key[i], equals + 1);
+        read_key(reader, &key_rows[i], &reader->config->key[i], equals + 1);
         return;
     }
     say_bad(reader, row, part);

@@ -10,6 +10,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -160,14 +161,17 @@ void coverage_look(void)
     unsigned long long before;
 
     (void)dl_iterate_phdr(read_counts, &now);
-    if (atomic_load_explicit(&subs, memory_order_relaxed) != now.subs
-            && atomic_exchange(&subs, now.subs) != now.subs)
+    if (atomic_load_explicit(&subs, memory_order_acquire) != now.subs) {
         where_modules_changed(); /* an address may be another function's now */
+        /* Only now: a thread that sees the new count must not walk before that. Twice is harmless. */
+        atomic_store_explicit(&subs, now.subs, memory_order_release);
+    }
     before = atomic_load_explicit(&adds, memory_order_relaxed);
     if (before != now.adds && atomic_exchange(&adds, now.adds) != now.adds) {
         if (before == 0)
             tell_linked();
         bypass_objects_came();
+        where_library_opened(); /* an interpreter, perhaps */
         tell_frameworks();
     }
 }
@@ -219,10 +223,26 @@ static void tell_names(void)
     }
 }
 
+/* At the first, at each doubling and at the end: a definition in the capture is for good. */
+static void tell_cut_stacks(bool ends)
+{
+    static _Atomic(uint64_t) told;
+    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
+    uint64_t now = where_stacks_cut();
+    char text[24];
+
+    if (now == before || (now < 2 * before && !ends)
+            || !atomic_compare_exchange_strong(&told, &before, now))
+        return;
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)now);
+    (void)capture_setting("stacks_cut", text);
+}
+
 void coverage_tell(bool ends)
 {
     bool news = resolve_coverage_news();
 
+    tell_cut_stacks(ends);
     if (atomic_load_explicit(&names_news, memory_order_relaxed)
             && atomic_exchange(&names_news, false))
         news = true;

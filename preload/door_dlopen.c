@@ -10,6 +10,7 @@
 #include "preload/contexts.h"
 #include "preload/doors.h"
 #include "preload/life.h"
+#include "preload/output.h"
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
@@ -46,6 +47,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
     dlopen_fn real = (dlopen_fn)next_of("dlopen", &known);
 
     context_changed();
+    output_library_comes();
     if (mode & RTLD_DEEPBIND)
         mode = binds_as_usual(mode);
     return real ? real(file, mode) : NULL;
@@ -58,6 +60,7 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
 
     context_changed();
+    output_library_comes();
     if (nsid == LM_ID_BASE && (mode & RTLD_DEEPBIND))
         mode = binds_as_usual(mode);
     if (nsid != LM_ID_BASE && life_is_wanted())

@@ -19,6 +19,8 @@ static void *ours(void *handle, const char *name)
         return NULL;
     if (name[0] == 'n' && name[1] == 'c')
         return life_is_wanted() ? door_nccl(handle, name) : NULL;
+    if (name[0] == 'n' && name[1] == 'v' && name[2] == 't' && name[3] == 'x')
+        return life_is_wanted() ? door_nvtx(handle, name) : NULL;
     if (name[0] != 'c' || name[1] != 'u')
         return NULL;
     if (handle

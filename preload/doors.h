@@ -17,6 +17,9 @@
  */
 void *door_nccl(void *handle, const char *name);
 
+/* The same for the functions of NVTX 2 (door_nvtx.c). */
+void *door_nvtx(void *handle, const char *name);
+
 /* The real function of a runtime symbol, for an object that has it loaded; NULL if there is none in this process. */
 void *door_find(const char *symbol);
 

@@ -40,6 +40,7 @@ struct guard_thread {
     int entry;         /* life.c: slot of the hook that the program has called last */
     struct guard_slot *slot; /* NULL until the first reader section */
     struct pins *pins; /* what the arguments name is to be pinned for (submit.h), NULL = not */
+    uint64_t moment;   /* of the submission's uses (tracker/uses.h), 0 = none yet */
 };
 
 extern __thread struct guard_thread guard_thread __attribute__((tls_model("initial-exec")));
@@ -48,7 +49,9 @@ extern __thread struct guard_thread guard_thread __attribute__((tls_model("initi
 enum guard_bit {
     GUARD_UNBOUND = 1,   /* the driver's entries are not known yet */
     GUARD_ACTING = 2,    /* hints act or watch: arguments are looked at */
+    GUARD_LAUNCHES = 16, /* launches of graphs, or of kernels by name, are anchors (launches.h) */
     GUARD_CAPTURING = 4, /* a stream is being captured: so are arguments, if it is this one */
+    GUARD_USES = 8,      /* uses are recorded: arguments are looked at, but nothing is stopped */
 };
 
 extern atomic_uint guard_word;

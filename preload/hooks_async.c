@@ -167,7 +167,8 @@ void async_look_again(void)
         note_native(atomic_load_explicit(&spilled_id[i], memory_order_relaxed));
 }
 
-static CUresult alloc(
+/* Inlined: each frame of ours is one more to unwind. */
+__attribute__((always_inline)) static inline CUresult alloc(
         const struct call *call, CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
     struct conduct_request request;

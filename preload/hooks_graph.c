@@ -7,16 +7,19 @@
  *     node added, set ──────────┴► graph, by node ───────┼─ clone, child ─► another graph
  *                                    └─ destroy ─► done  └─ update ──────► instance, anew
  *
- * A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
+ * While uses are recorded, memory that is not ours is noted in the same way, without a pin, and a launch is a use of all that
+ * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
  * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
  */
 #include "preload/conduct.h"
 #include "preload/graphmem.h"
 #include "preload/hostfn.h"
+#include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/params.h"
 #include "preload/pins.h"
 #include "preload/submit.h"
+#include "tracker/uses.h"
 
 /* What the call names is pinned on the way through conduct_touch. */
 static bool begin(struct pins *pins, int slot)
@@ -25,7 +28,7 @@ static bool begin(struct pins *pins, int slot)
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
     guard_read_begin();
-    if (conduct_pool())
+    if (conduct_pool() || uses_on())
         guard_thread.pins = pins;
     return true;
 }
@@ -132,6 +135,10 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
                 params->memset.height, params->memset.elementSize, what);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         child_touches(child_of(params));
+        return false;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        conduct_unseen();
         return false;
     default:
         return false;
@@ -352,7 +359,7 @@ static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
     if (!life_enter(slot))
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
-    if (conduct_pool())
+    if (conduct_pool() || uses_on())
         pins_copy(pins, PINS_OF_GRAPH, key(graph));
     return true;
 }
@@ -363,6 +370,8 @@ static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner
         pins_give(pins, owner, id, PINS_SAME_PARTS);
     else
         pins_undo(pins);
+    if (result == CUDA_SUCCESS && owner == PINS_OF_EXEC)
+        launches_made(id);
     life_leave();
     return result;
 }
@@ -477,20 +486,46 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     pins_take(&pins, PINS_OF_EXEC, key(exec));
     result = REAL(cuGraphExecDestroy)(exec);
     pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_EXEC, key(exec));
+    if (result == CUDA_SUCCESS)
+        launches_gone(key(exec));
     life_leave();
     return result;
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
-/* There is nothing to look at, unless the launch itself is captured: then the instance becomes a child. */
+/* There is nothing to look at: what the nodes name is used, or, where the launch is captured, the instance becomes a child. */
 static bool launched(CUgraphExec exec)
 {
     if (guard_thread.pins)
         pins_copy(guard_thread.pins, PINS_OF_EXEC, key(exec));
+    else if (uses_on())
+        pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);
     return false;
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
-SUBMIT_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream), launched(exec))
+#define LAUNCH(symbol, per_thread)                                              \
+    CUresult symbol(CUgraphExec exec, CUstream stream)                          \
+    {                                                                           \
+        CUresult result;                                                        \
+        struct submit submit;                                                   \
+        submit_notice(stream, per_thread);                                      \
+        if (guard_is_idle())                                                    \
+            return REAL(symbol)(exec, stream);                                  \
+        if (!submit_begin(&submit, stream, per_thread)) {                       \
+            result = REAL(symbol)(exec, stream);                                \
+        } else {                                                                \
+            (void)launched(exec);                                               \
+            result = submit_end(&submit, REAL(symbol)(exec, stream));           \
+        }                                                                       \
+        if (result == CUDA_SUCCESS)                                             \
+            launches_graph(exec);                                               \
+        return result;                                                          \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+LAUNCH(cuGraphLaunch, false)
+LAUNCH(cuGraphLaunch_ptsz, true)
 /* clang-format on */

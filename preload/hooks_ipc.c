@@ -14,6 +14,7 @@
 #include "preload/vmm.h"
 
 #include "alloc/lock.h"
+#include "tracker/uses.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -77,6 +78,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
         result = may_show("cuIpcGetMemHandle", ptr, &info);
     if (result == CUDA_SUCCESS)
         result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
+    if (entered && result == CUDA_SUCCESS)
+        uses_shown(ptr, 1);
     if (entered)
         life_leave();
     return result;
@@ -203,8 +206,10 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
         result = retain_of_ours(ret_handle, address, &info);
     else
         result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
-    if (entered && result == CUDA_SUCCESS && ret_handle)
+    if (entered && result == CUDA_SUCCESS && ret_handle) {
         vmm_retained(*ret_handle, (devptr_t)(uintptr_t)address);
+        uses_shown((uintptr_t)address, 1);
+    }
     if (entered)
         life_leave();
     return result;
@@ -246,6 +251,8 @@ CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t
         result = show_range(ret_handle, ptr, size, handle_type, flags, &info);
     else
         result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
+    if (entered && result == CUDA_SUCCESS)
+        uses_shown(ptr, size);
     if (entered)
         life_leave();
     return result;

@@ -1,26 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches: the parameters are looked at like the arguments of a copy (R86). Where they lie, params.h knows. */
+#include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/params.h"
 #include "preload/submit.h"
 
+/* SUBMIT_ON, and the kernel's name on the way, where it is wanted. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-SUBMIT_PTSZ(cuLaunchKernel,
+#define LAUNCH_ON(symbol, params, args, check, on_stream, per_thread)              \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
+        struct submit submit;                                                      \
+        submit_notice(on_stream, per_thread);                                      \
+        if (guard_is_idle())                                                       \
+            return REAL(symbol) args;                                              \
+        launches_kernel(func);                                                     \
+        if (!submit_begin(&submit, on_stream, per_thread))                         \
+            return REAL(symbol) args;                                              \
+        if (!(check))                                                              \
+            result = REAL(symbol) args;                                            \
+        return submit_end(&submit, result);                                        \
+    }
+#define LAUNCH_PTSZ(symbol, params, args, check)                                   \
+    LAUNCH_ON(symbol, params, args, check, stream, false)                          \
+    LAUNCH_ON(symbol##_ptsz, params, args, check, stream, true)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+LAUNCH_PTSZ(cuLaunchKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
                 unsigned int shared_bytes, CUstream stream, void **params, void **extra),
         (func, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
                 extra),
         params_touch(func, params, extra, __func__))
-SUBMIT_ON(cuLaunchKernelEx,
+LAUNCH_ON(cuLaunchKernelEx,
         (const CUlaunchConfig *config, CUfunction func, void **params, void **extra),
         (config, func, params, extra), params_touch(func, params, extra, __func__),
         config ? config->hStream : SUBMIT_NO_STREAM, false)
-SUBMIT_ON(cuLaunchKernelEx_ptsz,
+LAUNCH_ON(cuLaunchKernelEx_ptsz,
         (const CUlaunchConfig *config, CUfunction func, void **params, void **extra),
         (config, func, params, extra), params_touch(func, params, extra, __func__),
         config ? config->hStream : SUBMIT_NO_STREAM, true)
-SUBMIT_PTSZ(cuLaunchCooperativeKernel,
+LAUNCH_PTSZ(cuLaunchCooperativeKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
                 unsigned int shared_bytes, CUstream stream, void **params),
@@ -47,6 +70,7 @@ CUresult cuModuleUnload(CUmodule module)
     if (life_enter(SLOT_cuModuleUnload))
         life_leave();
     params_forget(); /* before: the handles may be another kernel's right after */
+    launches_forget();
     return REAL(cuModuleUnload)(module);
 }
 
@@ -55,5 +79,6 @@ CUresult cuLibraryUnload(CUlibrary library)
     if (life_enter(SLOT_cuLibraryUnload))
         life_leave();
     params_forget();
+    launches_forget();
     return REAL(cuLibraryUnload)(library);
 }

@@ -6,6 +6,7 @@
 #include "preload/conduct.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
@@ -61,8 +62,8 @@ static bool is_over(CUstream named)
     return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* What a capture that came to nothing had pinned is nobody's. */
-static void ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
+/* What a capture that came to nothing had pinned is nobody's. False: it goes on. */
+static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
 {
     CUstream named = special(stream, per_thread);
     CUgraph graph = result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
@@ -70,15 +71,16 @@ static void ended(CUresult result, CUstream stream, bool per_thread, const CUgra
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
 
     if (result != CUDA_SUCCESS && !is_over(named))
-        return;
+        return false;
     (void)gate_ended((uintptr_t)named);
     if (!known || known == (uintptr_t)graph)
-        return;
+        return true;
     pins_take(&pins, PINS_OF_GRAPH, known);
     if (graph)
         pins_give_back(&pins, PINS_OF_GRAPH, (uintptr_t)graph);
     else
         pins_undo(&pins);
+    return true;
 }
 
 /* The entries differ in their arguments only; what is done around them does not. */
@@ -95,6 +97,8 @@ static void ended(CUresult result, CUstream stream, bool per_thread, const CUgra
         if (entered) {                                         \
             began(result, stream, per_thread);                 \
             life_leave();                                      \
+            if (result == CUDA_SUCCESS)                        \
+                launches_capture_begins((uintptr_t)special(stream, per_thread)); \
         }                                                      \
         return result;                                         \
     }
@@ -115,11 +119,12 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
 {
     bool entered = life_enter(SLOT_cuStreamEndCapture);
     CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
+    bool over = entered && ended(result, stream, false, ret_graph);
 
-    if (entered) {
-        ended(result, stream, false, ret_graph);
+    if (entered)
         life_leave();
-    }
+    if (over)
+        launches_capture_ends((uintptr_t)special(stream, false));
     return result;
 }
 
@@ -127,11 +132,12 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 {
     bool entered = life_enter(SLOT_cuStreamEndCapture_ptsz);
     CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
+    bool over = entered && ended(result, stream, true, ret_graph);
 
-    if (entered) {
-        ended(result, stream, true, ret_graph);
+    if (entered)
         life_leave();
-    }
+    if (over)
+        launches_capture_ends((uintptr_t)special(stream, true));
     return result;
 }
 

@@ -175,7 +175,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 /* ---- mappings ------------------------------------------------------------------------------- */
 
 /* true: an import whose size is known now, to be recorded. */
-static bool note_mapping(devptr_t ptr, uint64_t size, uint64_t handle)
+static bool note_mapping(devptr_t ptr, uint64_t size, uint64_t handle, uint64_t *ret_handle)
 {
     struct addrmap_entry *known, *mapping;
     bool sized = false;
@@ -192,6 +192,7 @@ static bool note_mapping(devptr_t ptr, uint64_t size, uint64_t handle)
         known->value[HANDLE_MORE] = HANDLE_IS_RECORDED;
     }
     lock_drop(&vmm_lock);
+    *ret_handle = handle;
     return sized;
 }
 
@@ -200,9 +201,13 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 {
     bool entered = life_enter(SLOT_cuMemMap);
     CUresult result = REAL(cuMemMap)(ptr, size, offset, handle, flags);
+    uint64_t meant;
 
-    if (entered && result == CUDA_SUCCESS && note_mapping(ptr, size, handle))
-        conduct_made(MEMCLASS_IMPORTED, key_of(handle), offset + size, conduct_device());
+    if (entered && result == CUDA_SUCCESS) {
+        if (note_mapping(ptr, size, handle, &meant))
+            conduct_made(MEMCLASS_IMPORTED, key_of(handle), offset + size, conduct_device());
+        conduct_mapped(key_of(meant), ptr, size);
+    }
     if (entered)
         life_leave();
     return result;
@@ -224,7 +229,8 @@ static struct addrmap_entry *inside_locked(devptr_t ptr, uint64_t size)
     return NULL;
 }
 
-static bool take_mapping(devptr_t ptr, uint64_t size, uint64_t *ret_handle, bool *ret_last)
+static bool take_mapping(
+        devptr_t ptr, uint64_t size, uint64_t *ret_handle, devptr_t *ret_at, bool *ret_last)
 {
     struct addrmap_entry *mapping;
 
@@ -232,6 +238,7 @@ static bool take_mapping(devptr_t ptr, uint64_t size, uint64_t *ret_handle, bool
     mapping = vmm_mappings.used > 0 ? inside_locked(ptr, size) : NULL;
     if (mapping) {
         *ret_handle = mapping->value[MAPPING_HANDLE];
+        *ret_at = mapping->key;
         *ret_last = mapping->key == ptr && mapping->value[MAPPING_SIZE] >= size;
         addrmap_remove(&vmm_mappings, mapping);
     }
@@ -244,10 +251,14 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     bool entered = life_enter(SLOT_cuMemUnmap);
     CUresult result = REAL(cuMemUnmap)(ptr, size);
     uint64_t handle;
+    devptr_t at;
     bool last = false;
 
-    while (entered && result == CUDA_SUCCESS && !last && take_mapping(ptr, size, &handle, &last))
+    while (entered && result == CUDA_SUCCESS && !last
+            && take_mapping(ptr, size, &handle, &at, &last)) {
+        conduct_unmapped(key_of(handle), at);
         drop(handle, HANDLE_MAPPINGS);
+    }
     if (entered)
         life_leave();
     return result;

@@ -9,14 +9,18 @@
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/imports.h"
+#include "preload/launches.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
+#include "preload/nvtx_chain.h"
+#include "preload/output.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/vmm.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/thread.h"
 #include "tracker/where.h"
 
 #include "alloc/lock.h"
@@ -113,12 +117,14 @@ static void *real_dlsym(void *handle, const char *name)
 static void start_where(const struct config *c)
 {
     static const enum unwind_mode modes[] = {
-            UNWIND_AUTO, UNWIND_NATIVE, UNWIND_AUTO, UNWIND_FP, UNWIND_OFF};
+            UNWIND_AUTO, UNWIND_NATIVE, UNWIND_OFF, UNWIND_FP, UNWIND_OFF};
+    const char *stacks = config_text(c, CONFIG_STACKS);
     const struct config_value *depth = config_key(c, CONFIG_STACKS, "depth");
     const struct config_value *min = config_key(c, CONFIG_STACKS, "min");
     struct where_opts opts = {
             .unwind = {.mode = modes[config_word(c, CONFIG_STACKS) % 5],
                     .ops = {dlopen, real_dlsym}},
+            .python = strcmp(stacks, "auto") == 0 || strcmp(stacks, "python") == 0,
             .min_size = min ? min->number : 0,
             .self = &config,
     };
@@ -152,15 +158,13 @@ static int start(void)
 {
     int r;
 
-    if (strcmp(config_text(&config, CONFIG_STACKS), "python") == 0)
-        msg_warn("KEDGE_STACKS=python is not there yet, native stacks only");
-    if (nvtx_is_foreign())
-        msg_warn("NVTX_INJECTION64_PATH belongs to another tool: no NVTX anchors in this run");
+    output_complain();
     door_cuda_begins();
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
     stream_on_meeting(streams_meet);
     r = conduct_start();
+    launches_start();
     coverage_look();
     if (r == 0)
         r = -pthread_atfork(NULL, NULL, fork_child);
@@ -298,6 +302,8 @@ static void fork_child(void)
     mempool_fork_child();
     backend_fork_child();
     conduct_fork_child();
+    launches_fork_child();
+    nvtx_chain_fork_child();
     vmm_fork_child();
     imports_ipc_fork_child();
     imports_external_fork_child();
@@ -321,6 +327,18 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
+ * Before CUDA is used there is a story already: open ranges, and locks that another thread may have held. All of this may be
+ * done twice.
+ */
+static void fork_child_early(void)
+{
+    lock_forget_thread();
+    meta_forget();
+    where_fork_child();
+    nvtx_chain_fork_child();
+}
+
+/*
  * The one constructor. Makes NVTX find us, since a library reads the variable at its first range; and warms the unwinder
  * while there is one thread, in programs that are linked with CUDA (others do it when they come to it). No file, no
  * thread, no CUDA call.
@@ -328,6 +346,7 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 __attribute__((constructor)) static void loaded(void)
 {
     static struct config early;
+    bool uses_cuda;
     Dl_info info;
 
     if (is_secure())
@@ -338,7 +357,11 @@ __attribute__((constructor)) static void loaded(void)
     if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)
             && (config_word(&early, CONFIG_ANCHORS) & 1))
         nvtx_offer(own_path);
-    if (dl_iterate_phdr(is_cuda_object, NULL)) {
+    uses_cuda = dl_iterate_phdr(is_cuda_object, NULL) != 0;
+    output_start(&early, uses_cuda);
+    thread_prepare();
+    (void)pthread_atfork(NULL, NULL, fork_child_early);
+    if (uses_cuda) {
         guard_push();
         start_where(&early);
         guard_pop();

@@ -1,52 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/nvtx.h"
 
-#include "preload/conduct.h"
 #include "preload/config.h"
 #include "preload/guard.h"
 #include "preload/kedge.h"
-#include "preload/life.h"
+#include "preload/nvtx_chain.h"
 #include "preload/resolve.h"
+#include "preload/speech.h"
 #include "tracker/anchor.h"
 #include "tracker/intern.h"
 
-#include <errno.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
+__thread uint64_t nvtx_calls __attribute__((tls_model("initial-exec")));
+
 /* ---- the public interface of NVTX 3, as far as it is spoken here ---------------------------- */
 
 enum {
-    ETID_CALLBACKS = 1,
-    MODULE_CORE = 1,
-    MODULE_CORE2 = 5,
     MESSAGE_ASCII = 1,
     MESSAGE_UNICODE = 2,
     MESSAGE_REGISTERED = 3,
     NO_TRACKING = -2, /* what a push returns without a tool */
-};
-
-/* nvtxEventAttributes_t, version 2: `size` says how much of it the caller has. */
-struct attributes {
-    uint16_t version;
-    uint16_t size;
-    uint32_t category;
-    int32_t color_type;
-    uint32_t color;
-    int32_t payload_type;
-    int32_t reserved;
-    uint64_t payload;
-    int32_t message_type;
-    const void *message;
-};
-
-typedef void (*function)(void);
-
-struct callbacks {
-    size_t size;
-    int (*module_table)(int module, function ***ret_table, unsigned *ret_size);
 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -75,8 +53,19 @@ static size_t put_utf8(char *at, uint32_t c)
     return 4;
 }
 
+/* Inside kedge, for signal handlers' sake (speech.h). */
+static const char *kept(const char *text, size_t length)
+{
+    const char *text_kept;
+
+    guard_push();
+    text_kept = intern_text(intern_string(text, length));
+    guard_pop();
+    return text_kept;
+}
+
 /* The interned UTF-8 form of a wide string, NULL for NULL. */
-static const char *narrow(const wchar_t *wide)
+const char *nvtx_narrow(const wchar_t *wide)
 {
     char text[ANCHOR_NAME_MAX + 5];
     size_t used = 0;
@@ -85,302 +74,316 @@ static const char *narrow(const wchar_t *wide)
         return NULL;
     for (; *wide && used <= ANCHOR_NAME_MAX; wide++)
         used += put_utf8(text + used, (uint32_t)*wide);
-    return intern_text(intern_string(text, used));
+    return kept(text, used);
 }
 
-static const char *interned(const char *text)
+const char *nvtx_kept(const char *text)
 {
-    return text ? intern_text(intern_string(text, strlen(text))) : NULL;
+    return text ? kept(text, strlen(text)) : NULL;
 }
+
+/* ---- handles: without another tool, an interned name is its own handle ------------------------ */
+
+static const char *text_of(const void *handle)
+{
+    return handle && nvtx_chain_is_set() ? nvtx_chain_text(handle) : handle;
+}
+
+/*
+ * What stands for a name of ours: with a tool behind us what it made, which may be nothing, since it will be given that again
+ * and may take it for its own.
+ */
+static const void *handle_for(const char *name, const void *theirs)
+{
+    const void *handle = nvtx_chain_is_open() ? theirs : name;
+
+    if (nvtx_chain_is_set() && handle)
+        nvtx_chain_name(handle, name);
+    return handle;
+}
+
+static uint64_t started(uint64_t anchor, uint64_t theirs)
+{
+    uint64_t id = theirs ? theirs : anchor;
+
+    if (nvtx_chain_is_set() && id)
+        nvtx_chain_range(id, anchor);
+    return id;
+}
+
+static void ended(uint64_t id)
+{
+    speech_end(nvtx_chain_is_set() ? nvtx_chain_anchor(id) : id);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
 
 /* The name of an event; one without text is still a range that will be closed. */
-static const char *name_of(const struct attributes *attributes)
+const char *nvtx_name(
+        const struct nvtx_attributes *attributes, const char *(*text_of_handle)(const void *))
 {
     const char *name = NULL;
 
     if (!attributes || attributes->size < sizeof *attributes)
         return "(unnamed)";
-    if (attributes->message_type == MESSAGE_ASCII || attributes->message_type == MESSAGE_REGISTERED)
-        name = attributes->message; /* a registered string's handle is its interned text */
+    if (attributes->message_type == MESSAGE_ASCII)
+        name = attributes->message;
+    else if (attributes->message_type == MESSAGE_REGISTERED)
+        name = text_of_handle(attributes->message);
     else if (attributes->message_type == MESSAGE_UNICODE)
-        name = narrow(attributes->message);
+        name = nvtx_narrow(attributes->message);
     return name && *name ? name : "(unnamed)";
 }
 
-/* ---- edges ---------------------------------------------------------------------------------- */
+/* ---- events: the story's first, then the tool's, with the program's arguments ---------------- */
 
-/* What happens inside kedge is no event of the program's. */
-static bool is_outside(void)
-{
-    return guard_depth() == 0;
-}
+/* X(function, ids in the module, what it takes, how to hand it on, its name) */
+#define NVTX_NAMES(X)                                                            \
+    X(ex, 0, const struct nvtx_attributes *what, what, nvtx_name(what, text_of)) \
+    X(a, 1, const char *what, what, what)                                        \
+    X(w, 2, const wchar_t *what, what, nvtx_narrow(what))
 
-static void pass(int r, const struct edge *edge)
-{
-    if (r == 0 && life_begin_edge()) {
-        conduct_edge(edge);
-        life_leave();
+/* NOLINTBEGIN(bugprone-macro-parentheses): a parameter cannot stand in parentheses of its own */
+#define NEXT(type, module, id) ((type)nvtx_chain_next(NVTX_MODULE_##module, id))
+#define PLAIN(form, nth, param, arg, name)                                   \
+    static void mark_##form(param)                                           \
+    {                                                                        \
+        nvtx_calls++;                                                        \
+        void (*next)(param) = NEXT(void (*)(param), CORE, 1 + (nth));        \
+        speech_mark(NULL, name);                                             \
+        if (next)                                                            \
+            next(arg);                                                       \
+    }                                                                        \
+    static uint64_t start_##form(param)                                      \
+    {                                                                        \
+        nvtx_calls++;                                                        \
+        uint64_t (*next)(param) = NEXT(uint64_t(*)(param), CORE, 4 + (nth)); \
+        uint64_t anchor = speech_start(NULL, name);                          \
+        return started(anchor, next ? next(arg) : 0);                        \
+    }                                                                        \
+    static int push_##form(param)                                            \
+    {                                                                        \
+        nvtx_calls++;                                                        \
+        int (*next)(param) = NEXT(int (*)(param), CORE, 8 + (nth));          \
+        speech_push(NULL, name);                                             \
+        return next ? next(arg) : NO_TRACKING;                               \
     }
-}
-
-static void push(const char *domain, const char *name)
-{
-    struct edge edge;
-
-    if (is_outside())
-        pass(anchor_push(domain, name ? name : "(unnamed)", &edge), &edge);
-}
-
-static void pop(const char *domain)
-{
-    struct edge edge;
-
-    if (is_outside())
-        pass(anchor_pop(domain, &edge), &edge);
-}
-
-static void mark(const char *domain, const char *name)
-{
-    struct edge edge;
-
-    if (is_outside())
-        pass(anchor_mark(domain, name ? name : "(unnamed)", &edge), &edge);
-}
-
-static uint64_t start(const char *domain, const char *name)
-{
-    struct edge edge = {.anchor = 0};
-    int r;
-
-    if (!is_outside())
-        return 0;
-    r = anchor_start(domain, name ? name : "(unnamed)", &edge);
-    pass(r, &edge);
-    return r == 0 ? edge.anchor : 0;
-}
+NVTX_NAMES(PLAIN)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static void end(uint64_t id)
 {
-    struct edge edge;
+    nvtx_calls++;
+    void (*next)(uint64_t) = NEXT(void (*)(uint64_t), CORE, 7);
 
-    if (id && id <= UINT32_MAX && is_outside())
-        pass(anchor_end((uint32_t)id, &edge), &edge);
-}
-
-/* ---- module CORE ---------------------------------------------------------------------------- */
-
-static void mark_ex(const struct attributes *attributes)
-{
-    mark(NULL, name_of(attributes));
-}
-
-static void mark_a(const char *name)
-{
-    mark(NULL, name);
-}
-
-static void mark_w(const wchar_t *name)
-{
-    mark(NULL, narrow(name));
-}
-
-static uint64_t start_ex(const struct attributes *attributes)
-{
-    return start(NULL, name_of(attributes));
-}
-
-static uint64_t start_a(const char *name)
-{
-    return start(NULL, name);
-}
-
-static uint64_t start_w(const wchar_t *name)
-{
-    return start(NULL, narrow(name));
-}
-
-static int push_ex(const struct attributes *attributes)
-{
-    push(NULL, name_of(attributes));
-    return NO_TRACKING;
-}
-
-static int push_a(const char *name)
-{
-    push(NULL, name);
-    return NO_TRACKING;
-}
-
-static int push_w(const wchar_t *name)
-{
-    push(NULL, narrow(name));
-    return NO_TRACKING;
+    ended(id);
+    if (next)
+        next(id);
 }
 
 static int pop_plain(void)
 {
-    pop(NULL);
-    return NO_TRACKING;
+    nvtx_calls++;
+    int (*next)(void) = NEXT(int (*)(void), CORE, 11);
+
+    speech_pop(NULL);
+    return next ? next() : NO_TRACKING;
 }
 
-/* ---- module CORE2: a domain's handle is its interned name ----------------------------------- */
+typedef const struct nvtx_attributes *attributes_ptr;
 
-static void domain_mark_ex(const char *domain, const struct attributes *attributes)
+static void domain_mark_ex(const void *domain, attributes_ptr what)
 {
-    mark(domain, name_of(attributes));
+    nvtx_calls++;
+    void (*next)(const void *, attributes_ptr) =
+            NEXT(void (*)(const void *, attributes_ptr), CORE2, 1);
+
+    speech_mark(text_of(domain), nvtx_name(what, text_of));
+    if (next)
+        next(domain, what);
 }
 
-static uint64_t domain_start_ex(const char *domain, const struct attributes *attributes)
+static uint64_t domain_start_ex(const void *domain, attributes_ptr what)
 {
-    return start(domain, name_of(attributes));
+    nvtx_calls++;
+    uint64_t (*next)(const void *, attributes_ptr) =
+            NEXT(uint64_t(*)(const void *, attributes_ptr), CORE2, 2);
+    uint64_t anchor = speech_start(text_of(domain), nvtx_name(what, text_of));
+
+    return started(anchor, next ? next(domain, what) : 0);
 }
 
-static void domain_end(const char *domain, uint64_t id)
+static void domain_end(const void *domain, uint64_t id)
 {
-    (void)domain;
-    end(id);
+    nvtx_calls++;
+    void (*next)(const void *, uint64_t) = NEXT(void (*)(const void *, uint64_t), CORE2, 3);
+
+    ended(id);
+    if (next)
+        next(domain, id);
 }
 
-static int domain_push_ex(const char *domain, const struct attributes *attributes)
+static int domain_push_ex(const void *domain, attributes_ptr what)
 {
-    push(domain, name_of(attributes));
-    return NO_TRACKING;
+    nvtx_calls++;
+    int (*next)(const void *, attributes_ptr) =
+            NEXT(int (*)(const void *, attributes_ptr), CORE2, 4);
+
+    speech_push(text_of(domain), nvtx_name(what, text_of));
+    return next ? next(domain, what) : NO_TRACKING;
 }
 
-static int domain_pop(const char *domain)
+static int domain_pop(const void *domain)
 {
-    pop(domain);
-    return NO_TRACKING;
+    nvtx_calls++;
+    int (*next)(const void *) = NEXT(int (*)(const void *), CORE2, 5);
+
+    speech_pop(text_of(domain));
+    return next ? next(domain) : NO_TRACKING;
 }
 
-static const char *domain_string_a(const char *domain, const char *text)
+static const void *domain_string_a(const void *domain, const char *text)
 {
-    (void)domain;
-    return interned(text);
+    nvtx_calls++;
+    const void *(*next)(const void *, const char *) =
+            NEXT(const void *(*)(const void *, const char *), CORE2, 10);
+
+    return handle_for(nvtx_kept(text), next ? next(domain, text) : NULL);
 }
 
-static const char *domain_string_w(const char *domain, const wchar_t *text)
+static const void *domain_string_w(const void *domain, const wchar_t *text)
 {
-    (void)domain;
-    return narrow(text);
+    nvtx_calls++;
+    const void *(*next)(const void *, const wchar_t *) =
+            NEXT(const void *(*)(const void *, const wchar_t *), CORE2, 11);
+
+    return handle_for(nvtx_narrow(text), next ? next(domain, text) : NULL);
 }
 
-static const char *domain_create_a(const char *name)
+/* NCCL's ranges are its calls. */
+static const char *known(const char *name)
 {
-    return interned(name);
+    if (name && strcmp(name, "NCCL") == 0)
+        atomic_store_explicit(&speech_nccl_speaks, true, memory_order_relaxed);
+    return name;
 }
 
-static const char *domain_create_w(const wchar_t *name)
+static const void *domain_create_a(const char *name)
 {
-    return narrow(name);
+    nvtx_calls++;
+    const void *(*next)(const char *) = NEXT(const void *(*)(const char *), CORE2, 12);
+
+    return handle_for(known(nvtx_kept(name)), next ? next(name) : NULL);
+}
+
+static const void *domain_create_w(const wchar_t *name)
+{
+    nvtx_calls++;
+    const void *(*next)(const wchar_t *) = NEXT(const void *(*)(const wchar_t *), CORE2, 13);
+
+    return handle_for(known(nvtx_narrow(name)), next ? next(name) : NULL);
 }
 
 /* ---- injection ------------------------------------------------------------------------------ */
 
 /* Numbers are NVTX's callback ids. */
-struct entry {
-    unsigned id;
-    function fn;
+static const nvtx_fn core[NVTX_SLOTS] = {
+        [1] = (nvtx_fn)mark_ex,
+        [2] = (nvtx_fn)mark_a,
+        [3] = (nvtx_fn)mark_w,
+        [4] = (nvtx_fn)start_ex,
+        [5] = (nvtx_fn)start_a,
+        [6] = (nvtx_fn)start_w,
+        [7] = (nvtx_fn)end,
+        [8] = (nvtx_fn)push_ex,
+        [9] = (nvtx_fn)push_a,
+        [10] = (nvtx_fn)push_w,
+        [11] = (nvtx_fn)pop_plain,
 };
 
-static const struct entry core[] = {
-        {1, (function)mark_ex},
-        {2, (function)mark_a},
-        {3, (function)mark_w},
-        {4, (function)start_ex},
-        {5, (function)start_a},
-        {6, (function)start_w},
-        {7, (function)end},
-        {8, (function)push_ex},
-        {9, (function)push_a},
-        {10, (function)push_w},
-        {11, (function)pop_plain},
+static const nvtx_fn core2[NVTX_SLOTS] = {
+        [1] = (nvtx_fn)domain_mark_ex,
+        [2] = (nvtx_fn)domain_start_ex,
+        [3] = (nvtx_fn)domain_end,
+        [4] = (nvtx_fn)domain_push_ex,
+        [5] = (nvtx_fn)domain_pop,
+        [10] = (nvtx_fn)domain_string_a,
+        [11] = (nvtx_fn)domain_string_w,
+        [12] = (nvtx_fn)domain_create_a,
+        [13] = (nvtx_fn)domain_create_w,
 };
 
-static const struct entry core2[] = {
-        {1, (function)domain_mark_ex},
-        {2, (function)domain_start_ex},
-        {3, (function)domain_end},
-        {4, (function)domain_push_ex},
-        {5, (function)domain_pop},
-        {10, (function)domain_string_a},
-        {11, (function)domain_string_w},
-        {12, (function)domain_create_a},
-        {13, (function)domain_create_w},
-};
-
-/* An older library has a shorter table. */
-static void fill(
-        const struct callbacks *callbacks, int module, const struct entry *entries, size_t n)
+/* An older library has a shorter table. What we have no function for is another tool's. */
+static void fill(const struct nvtx_callbacks *callbacks, int module, const nvtx_fn ours[NVTX_SLOTS])
 {
-    function **table = NULL;
+    nvtx_fn **table = NULL;
     unsigned size = 0;
 
     if (!callbacks->module_table(module, &table, &size) || !table)
         return;
-    for (size_t i = 0; i < n; i++)
-        if (entries[i].id < size && table[entries[i].id])
-            *table[entries[i].id] = entries[i].fn;
+    for (unsigned id = 0; id < size && id < NVTX_SLOTS; id++) {
+        nvtx_fn fn = ours[id] ? ours[id] : nvtx_chain_next(module, id);
+
+        if (fn && table[id])
+            *table[id] = fn;
+    }
 }
 
-__attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-        const void *(*get_table)(uint32_t id));
+__attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_table get_table);
 
-__attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-        const void *(*get_table)(uint32_t id))
+__attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_table get_table)
 {
-    const struct callbacks *callbacks = get_table ? get_table(ETID_CALLBACKS) : NULL;
+    const struct nvtx_callbacks *callbacks = get_table ? get_table(NVTX_ETID_CALLBACKS) : NULL;
 
-    if (!callbacks || callbacks->size < sizeof *callbacks || !life_is_wanted()
-            || !(config_word(life_config(), CONFIG_ANCHORS) & 1))
+    if (!callbacks || callbacks->size < sizeof *callbacks || !speech_wants(SPEECH_NVTX))
         return 0;
     resolve_note_door(DOOR_InitializeInjectionNvtx2);
-    fill(callbacks, MODULE_CORE, core, sizeof core / sizeof *core);
-    fill(callbacks, MODULE_CORE2, core2, sizeof core2 / sizeof *core2);
+    if (!nvtx_chain_open(get_table))
+        return 1;
+    fill(callbacks, NVTX_MODULE_CORE, core);
+    fill(callbacks, NVTX_MODULE_CORE2, core2);
     return 1;
 }
 
-static bool foreign;
+/* Programs that this one starts find the tool here. */
+#define TOOL_VARIABLE "NVTX_INJECTION64_PATH_BEHIND_KEDGE"
 
 void nvtx_offer(const char *path)
 {
     const char *there = config_env("NVTX_INJECTION64_PATH");
+    const char *behind = config_env(TOOL_VARIABLE);
 
-    foreign = there && *there && strcmp(there, path) != 0;
-    if (!there)
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): in the constructor, before there are threads */
-        (void)setenv("NVTX_INJECTION64_PATH", path, 0);
-}
-
-bool nvtx_is_foreign(void)
-{
-    return foreign;
+    if (there && *there && strcmp(there, path) != 0)
+        behind = there;
+    /* NOLINTBEGIN(concurrency-mt-unsafe): in the constructor, before there are threads */
+    if (behind && *behind) {
+        nvtx_chain_set(behind);
+        (void)setenv(TOOL_VARIABLE, behind, 1);
+    }
+    if (!there || strcmp(there, path) != 0)
+        (void)setenv("NVTX_INJECTION64_PATH", path, 1);
+    /* NOLINTEND(concurrency-mt-unsafe) */
 }
 
 /* ---- the program's own marks (kedge.h) ------------------------------------------------------ */
 
-static bool marks_wanted(void)
-{
-    return life_is_wanted() && (config_word(life_config(), CONFIG_ANCHORS) & 2);
-}
-
 __attribute__((visibility("default"))) void kedge_push(const char *name)
 {
     resolve_note_door(DOOR_kedge_push);
-    if (marks_wanted())
-        push(NULL, name);
+    if (speech_wants(SPEECH_MARKS))
+        speech_push(NULL, name);
 }
 
 __attribute__((visibility("default"))) void kedge_pop(void)
 {
     resolve_note_door(DOOR_kedge_pop);
-    if (marks_wanted())
-        pop(NULL);
+    if (speech_wants(SPEECH_MARKS))
+        speech_pop(NULL);
 }
 
 __attribute__((visibility("default"))) void kedge_mark(const char *name)
 {
     resolve_note_door(DOOR_kedge_mark);
-    if (marks_wanted())
-        mark(NULL, name);
+    if (speech_wants(SPEECH_MARKS))
+        speech_mark(NULL, name);
 }

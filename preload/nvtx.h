@@ -5,12 +5,12 @@
  * A library with NVTX 3 inside looks at NVTX_INJECTION64_PATH at its first range, opens that file and calls
  * InitializeInjectionNvtx2 with a way to its table of callbacks, once per library. We put our functions into it:
  *
- *     constructor: setenv(NVTX_INJECTION64_PATH, our own file) if unset
+ *     constructor: setenv(NVTX_INJECTION64_PATH, our own file)
  *     each library: InitializeInjectionNvtx2 ─► CORE (push pop start end mark) and CORE2 (domains, registered strings)
  *                                                    └─► anchor_* ─► conduct_edge
  *
- * A variable that somebody else has set (nsys) stays, with one line when CUDA starts: NVTX anchors are off then. kedge.h's
- * marks come the same way, through kedge_push, kedge_pop and kedge_mark.
+ * A tool that the variable names already (nsys) is called behind us and sees every event, too (nvtx_chain.h). kedge.h's marks
+ * come the same way, through kedge_push, kedge_pop and kedge_mark.
  *
  * What a range call returns to the program is what it returns without a tool. Wide strings are turned into UTF-8.
  * Handles of domains and strings are interned names: valid for ever, from any library. Threads: any. No malloc.
@@ -18,12 +18,35 @@
 #ifndef KEDGE_PRELOAD_NVTX_H
 #define KEDGE_PRELOAD_NVTX_H
 
-#include <stdbool.h>
+#include <stdint.h>
+#include <wchar.h>
 
-/* In the constructor: offers `path` to NVTX unless somebody else is there. */
+/* In the constructor: offers `path` to NVTX, with the tool behind us that is there. */
 void nvtx_offer(const char *path);
 
-/* Whether somebody else's tool has NVTX. */
-bool nvtx_is_foreign(void);
+/* nvtxEventAttributes_t, version 2: `size` says how much of it the caller has. */
+struct nvtx_attributes {
+    uint16_t version;
+    uint16_t size;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type;
+    int32_t reserved;
+    uint64_t payload;
+    int32_t message_type;
+    const void *message;
+};
+
+/* How often NVTX has called us in this thread (door_nvtx.c). */
+extern __thread uint64_t nvtx_calls __attribute__((tls_model("initial-exec")));
+
+/* Interned, for ever; NULL for NULL. */
+const char *nvtx_kept(const char *text);
+const char *nvtx_narrow(const wchar_t *wide);
+
+/* The name of an event; one without text is still a range that will be closed. */
+const char *nvtx_name(
+        const struct nvtx_attributes *attributes, const char *(*text_of_handle)(const void *));
 
 #endif

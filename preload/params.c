@@ -210,8 +210,10 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
 
     if (!buffer)
         return false;
-    if (!layout || !layout->known) /* every word of it may be a pointer */
+    if (!layout || !layout->known) { /* every word of it may be a pointer */
+        conduct_unseen();
         return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
+    }
     for (unsigned i = 0; i < layout->count; i++)
         if (layout->param[i].offset + layout->param[i].size <= size
                 && bytes_touch(buffer + layout->param[i].offset, layout->param[i].size, what))

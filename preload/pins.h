@@ -16,7 +16,8 @@
  *
  * `part` is what may be replaced within an owner (a node of a graph), 0 = nothing that can be told apart. An owner without
  * an end (a tensor map, an IPC handle) keeps its pins for good: pins_keep.
- * Without a pool, or without memory, nothing is pinned; in the second case hints stop acting.
+ * Without a pool, or without memory, nothing is pinned; in the second case hints stop acting. While uses are recorded, what
+ * is not a block of ours is noted for graphs all the same, without a pin.
  * Threads: any; a struct pins belongs to one thread. Makes no driver call. Memory: meta.h. Rules: R12 R24 R80.
  */
 #ifndef KEDGE_PRELOAD_PINS_H
@@ -81,6 +82,15 @@ void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id);
 
 /* The owner that has this part, 0 = none. Looks at all of its kind. */
 uint64_t pins_find_part(enum pins_owner owner, uint64_t part);
+
+/*
+ * For uses (tracker/uses.h). An owner's memory is used, all of it; a graph with a node whose memory nobody tells makes every
+ * launch of it one that is not seen, and a captured graph that the driver does not name makes all launches such.
+ * Takes a lock, and makes a list of each owner's blocks at its first use after a change.
+ */
+void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment);
+void pins_unseen(struct pins *pins);
+void pins_unknown_graph(void);
 
 /*
  * What was collected is shared with somebody: the capture is told, once per block, so that no hint is suggested for its site;

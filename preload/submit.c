@@ -53,15 +53,19 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
         return false;
     word = atomic_load(&guard_word);
     guard_push();
-    if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM && conduct_pool()) {
+    if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM
+            && (conduct_pool() || word & GUARD_USES)) {
         submit->stream = named(stream, per_thread);
         submit->graph = graph_of(submit->stream, &node);
     }
-    if (!(word & GUARD_ACTING) && !submit->graph) {
+    if (!(word & (GUARD_ACTING | GUARD_USES)) && !submit->graph) {
         guard_pop();
         return false;
     }
-    guard_read_begin();
+    guard_thread.moment = 0;
+    submit->is_reader = (word & GUARD_ACTING) || submit->graph;
+    if (submit->is_reader)
+        guard_read_begin();
     if (submit->graph) {
         submit->pins = PINS_NONE(POOL_PIN_GRAPH);
         guard_thread.pins = &submit->pins;
@@ -76,11 +80,19 @@ static void give(struct submit *submit)
 
     if (submit->graph == UNKNOWN_GRAPH) {
         pins_keep(&submit->pins);
+        pins_unknown_graph();
         return;
     }
     if (submit->pins.first && graph_of(submit->stream, &node) != submit->graph)
         node = NULL;
     pins_give(&submit->pins, PINS_OF_GRAPH, submit->graph, (uintptr_t)node);
+}
+
+void submit_end_whole(struct submit *submit, bool is_made)
+{
+    if (submit->graph && is_made && submit->graph != UNKNOWN_GRAPH)
+        pins_give(&submit->pins, PINS_OF_GRAPH, submit->graph, 0);
+    (void)submit_end(submit, is_made ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult submit_end(struct submit *submit, CUresult result)
@@ -92,7 +104,8 @@ CUresult submit_end(struct submit *submit, CUresult result)
         else
             pins_undo(&submit->pins);
     }
-    guard_read_end();
+    if (submit->is_reader)
+        guard_read_end();
     guard_pop();
     return result;
 }

@@ -5,12 +5,12 @@
  *     idle? ─ yes ─► REAL            one load, one branch
  *       └ no ─► submit_begin ─► the arguments are looked at ─► REAL, unless they touch what is released ─► submit_end
  *
- * There is something to look at while hints act or watch, and, for the one stream, while it is being captured: what a
- * captured call names is pinned for its graph, since the graph will name it again. conduct_touch does both.
+ * There is something to look at while hints act or watch, while uses are recorded, and, for the one stream, while it is
+ * being captured: what a captured call names is pinned for its graph, since the graph will name it again. conduct_touch does
+ * all three. Where uses are all there is to it, nothing can be stopped and there is no reader section.
  *
  * submit_begin may find that nothing is to be looked at after all (our own call, pass-through, the driver just became
- * known, another stream); it says false then, and nothing has to be ended. Between begin and end the thread is a reader
- * and inside kedge.
+ * known, another stream); it says false then, and nothing has to be ended. Between begin and end the thread is inside kedge.
  *
  * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ that of the per-thread form too. `check` says true if the call must
  * not be made. _PTSZ takes the stream from a parameter of that name.
@@ -30,6 +30,7 @@ struct submit {
     struct pins pins;
     CUstream stream;
     uint64_t graph; /* that the stream is captured into, 0 = it is not */
+    bool is_reader; /* a hint may release what the call names, or the call pins it */
 };
 
 /* The stream of a call that no capture can hold. */
@@ -49,6 +50,8 @@ static inline void submit_notice(CUstream stream, bool per_thread)
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread);
 /* Returns the result. */
 CUresult submit_end(struct submit *submit, CUresult result);
+/* For a call that is not the driver's own: what it pinned belongs to the graph, and to no node of it. */
+void submit_end_whole(struct submit *submit, bool is_made);
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/builds.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
 #include "tools/keytable.h"
@@ -243,6 +244,7 @@ static void print_text(const struct diff *diff)
         printf("; anchors only in good: %" PRIu64 ", only in bad: %" PRIu64, c->anchors_lone_good,
                 c->anchors_lone_bad);
     putchar('\n');
+    builds_print(stdout, diff->good.trace, diff->bad.trace);
     figures_print_trouble(stdout, diff->symbols);
 }
 
@@ -301,6 +303,8 @@ static void print_json(const struct diff *diff)
     json_uint(&json, "anchors_paired", c->anchors_paired - 1);
     json_uint(&json, "anchors_only_good", c->anchors_lone_good);
     json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
+    builds_json(&json, diff->good.trace, diff->bad.trace);
+    figures_json_trouble(&json, diff->symbols);
     json_end(&json, '}');
 }
 

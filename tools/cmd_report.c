@@ -7,7 +7,7 @@
 #include "tools/report.h"
 
 struct fields {
-    const char *from, *to, *by, *view;
+    const char *from, *to, *by, *view, *steps;
     uint64_t top;
     bool json;
 };
@@ -19,15 +19,19 @@ static const struct args_option options[] = {
                 offsetof(struct fields, to)},
         {"by", "anchor", "the figures of each anchor, in a table", ARGS_TEXT,
                 offsetof(struct fields, by)},
-        {"view", "NAME", "only this: live, hwm, libraries, hints, oom, anchors or classes",
+        {"view", "NAME",
+                "only this: live, hwm, leaks, temporary, libraries, hints, oom, anchors, classes, "
+                "sources, uses or steps",
                 ARGS_TEXT, offsetof(struct fields, view)},
+        {"steps", "WHICH", "of --view steps: stated or detected (default: stated, else detected)",
+                ARGS_TEXT, offsetof(struct fields, steps)},
         {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
                 offsetof(struct fields, top)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-static const char *const view_names[VIEW_COUNT] = {
-        "all", "live", "hwm", "libraries", "hints", "oom", "anchors", "classes"};
+static const char *const view_names[VIEW_COUNT] = {"all", "live", "hwm", "libraries", "hints",
+        "oom", "anchors", "classes", "sources", "steps", "leaks", "temporary", "uses"};
 
 static int find_view(const struct fields *fields, enum view *ret_view)
 {
@@ -45,10 +49,64 @@ static int find_view(const struct fields *fields, enum view *ret_view)
         }
     }
     (void)fprintf(stderr,
-            "kedge report: --view %s is not in this version (live, hwm, libraries, "
-            "hints, oom, anchors, classes are)\n",
+            "kedge report: --view %s is not in this version (live, hwm, leaks, temporary, "
+            "libraries, hints, oom, anchors, classes, sources, uses, steps are)\n",
             fields->view);
     return CMD_BAD;
+}
+
+static int find_steps(const struct fields *fields, enum stepview_choice *ret_choice)
+{
+    const char *which = fields->steps;
+
+    *ret_choice = STEPVIEW_ANY;
+    if (!which)
+        return CMD_DONE;
+    *ret_choice = strcmp(which, "stated") == 0 ? STEPVIEW_ONLY_STATED : STEPVIEW_ONLY_DETECTED;
+    if (*ret_choice == STEPVIEW_ONLY_STATED || strcmp(which, "detected") == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge report: --steps %s: stated or detected\n", which);
+    return CMD_BAD;
+}
+
+/* A csv has allocations and nothing else. */
+static int report_csv(struct report *report, const char *path, const struct fields *fields)
+{
+    if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by) {
+        (void)fprintf(stderr, "kedge report: %s: of a csv there is --view steps only\n", path);
+        return CMD_BAD;
+    }
+    int r = load_csv(path, &report->load);
+    if (r != CMD_DONE)
+        return r;
+    report->window = (struct model_window){0, (uint32_t)report->load.trace->event_count};
+    report->symbols = symbols_new(report->load.trace);
+    if (fields->json)
+        report_steps_json_only(report);
+    else
+        report_text_print(report);
+    symbols_free(report->symbols);
+    load_close(&report->load);
+    return CMD_DONE;
+}
+
+/* What area C knows, it knows of the whole run; captures of version 1 have none. */
+static int check_places(const struct fields *fields, enum view view, const struct load *load)
+{
+    if (view != VIEW_LEAKS && view != VIEW_TEMPORARY)
+        return CMD_DONE;
+    if (fields->from || fields->to) {
+        (void)fprintf(stderr,
+                "kedge report: --view %s is of the whole run: not with --from or --to\n",
+                fields->view);
+        return CMD_BAD;
+    }
+    if (load->place_count == 0 && load->capture->total.allocated_count) {
+        (void)fprintf(stderr, "kedge: %s: no places in this capture (format %u)\n", load->path,
+                load->capture->version);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
 }
 
 static int run(const void *parsed, char **words, int count)
@@ -61,12 +119,18 @@ static int run(const void *parsed, char **words, int count)
     int r = find_view(fields, &report.view);
 
     (void)count;
+    if (r == CMD_DONE)
+        r = find_steps(fields, &report.steps);
     if (r != CMD_DONE)
         return r;
+    if (load_is_csv(words[0]))
+        return report_csv(&report, words[0], fields);
     r = load_open(words[0], &report.load);
     if (r)
         return r;
-    r = figures_window(&report.load, fields->from, fields->to, &report.window);
+    r = check_places(fields, report.view, &report.load);
+    if (r == CMD_DONE)
+        r = figures_window(&report.load, fields->from, fields->to, &report.window);
     if (r == 0) {
         report.symbols = symbols_new(report.load.trace);
         figures_of(&report.load, report.window, &report.figures, &report.partial);

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/builds.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
+#include "tools/lastuse.h"
 #include "tools/mine.h"
 #include "tools/outfile.h"
 #include "tools/predict.h"
@@ -38,7 +40,8 @@ static const struct args_option options[] = {
 
 struct suggestion {
     const struct fields *fields;
-    struct load good, bad;
+    struct load good, bad; /* of one capture: bad */
+    bool is_mining;        /* there is only one */
     struct compare compare;
     struct model_window window; /* of the bad run */
     struct mine mine;
@@ -154,9 +157,9 @@ static struct hintfile *make_file(struct suggestion *s)
     file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
     file->made_on = today();
     file->made_from = vec_new(2, sizeof(*file->made_from));
-    file->made_from[0] = vec_text(symbols_base_name(s->good.path));
-    file->made_from[1] = vec_text(symbols_base_name(s->bad.path));
-    file->made_from_count = 2;
+    if (!s->is_mining)
+        file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->good.path));
+    file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->bad.path));
     file->rule_count = s->mine.hint_count;
     file->rule = vec_new(file->rule_count, sizeof(*file->rule));
     file->words = vec_new(file->rule_count, sizeof(*file->words));
@@ -228,6 +231,7 @@ static void print_text(struct suggestion *s)
             render_bytes(text[1], mine->max_after));
     if (s->reserved != UINT64_MAX)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(text[0], s->reserved));
+    builds_print(stdout, s->good.trace, s->bad.trace);
     if (mine->hint_count)
         printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
                 s->fields->output, s->fields->output);
@@ -282,6 +286,8 @@ static void print_json(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++)
         json_hint(&json, s, &s->mine.hints[i]);
     json_end(&json, ']');
+    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+        builds_json(&json, s->good.trace, s->bad.trace);
     json_end(&json, '}');
 }
 
@@ -294,6 +300,53 @@ static void predict(struct suggestion *s)
     if (predict_reserved(s->bad.trace, rules, s->mine.hint_count, &s->reserved) < 0)
         s->reserved = UINT64_MAX;
     free(rules);
+}
+
+/* Max of the window with these hints, UINT64_MAX = not known. */
+static uint64_t max_with(const struct suggestion *s, const struct mine_hint *hints, size_t count)
+{
+    const struct trace *trace = s->bad.trace;
+    struct predict_match *match = vec_new(trace->block_count + 1, sizeof(*match));
+    uint32_t *at = vec_new(trace->block_count + 1, sizeof(*at));
+    struct rule *rules = vec_new(count + 1, sizeof(*rules));
+    uint64_t max = UINT64_MAX;
+
+    for (size_t i = 0; i < count; i++)
+        rules[i] = hints[i].rule;
+    if (predict_matches(trace, rules, count, match) == 0) {
+        for (size_t i = 0; i < trace->block_count; i++)
+            at[i] = match[i].rule == TRACE_NONE ? TRACE_NEVER : match[i].at;
+        max = model_max(trace, s->window, &(struct model_releases){at});
+    }
+    free(rules);
+    free(at);
+    free(match);
+    return max;
+}
+
+/*
+ * Of one run, whose uses prove less than another run does, only hints that lower the peak are worth their risk. Two that
+ * lower it only together have an effect each; should the others be worse without those that have none, all stay.
+ */
+static void drop_idle(struct suggestion *s)
+{
+    struct mine_hint *kept = vec_new(s->mine.hint_count + 1, sizeof(*kept));
+    size_t count = 0;
+    struct compare_sum covered = {0, 0};
+
+    for (size_t i = 0; i < s->mine.hint_count; i++) {
+        if (s->mine.hints[i].effect == MINE_EFFECT_NONE)
+            continue;
+        kept[count++] = s->mine.hints[i];
+        covered.count += s->mine.hints[i].count;
+        covered.bytes += s->mine.hints[i].bytes;
+    }
+    if (count < s->mine.hint_count && max_with(s, kept, count) <= s->mine.max_after) {
+        memcpy(s->mine.hints, kept, count * sizeof(*kept));
+        s->mine.hint_count = count;
+        s->mine.covered = covered;
+    }
+    free(kept);
 }
 
 static int mine_and_save(struct suggestion *s)
@@ -312,6 +365,8 @@ static int mine_and_save(struct suggestion *s)
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
         return CMD_BAD;
     }
+    if (s->is_mining)
+        drop_idle(s);
     s->symbols = symbols_new(s->bad.trace);
     predict(s);
     r = CMD_DONE;
@@ -357,15 +412,34 @@ static int compare_and_mine(struct suggestion *s)
     return r;
 }
 
-static int check_fields(const struct fields *fields, int count)
+/* What one run holds beyond its own last use of it (lastuse.h). */
+static int mine_one(struct suggestion *s)
 {
-    if (count) {
-        (void)fputs("kedge suggest: mining one capture is not in this version; give --good and "
-                    "--bad\n",
+    int r = figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+
+    if (r)
+        return r;
+    if (s->bad.complete_from > s->window.first || !s->bad.capture->unseen.is_on) {
+        (void)fputs(s->bad.capture->unseen.is_on ? "kedge suggest: events are missing in the "
+                                                   "capture (KEDGE_TRACE=full keeps "
+                                                   "all): no hint can be made from it\n"
+                                                 : "kedge suggest: the capture has no uses "
+                                                   "(KEDGE_TRACE=full,uses=on records "
+                                                   "them): no hint can be made from it\n",
                 stderr);
         return CMD_BAD;
     }
-    if (!fields->good || !fields->bad || !fields->output) {
+    lastuse_late(s->bad.trace, s->window, &s->compare);
+    r = mine_and_save(s);
+    compare_done(&s->compare);
+    return r;
+}
+
+static int check_fields(const struct fields *fields, int count)
+{
+    if (count == 1 && !fields->good && !fields->bad && fields->output)
+        return CMD_DONE;
+    if (count || !fields->good || !fields->bad || !fields->output) {
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
         return CMD_BAD;
     }
@@ -378,11 +452,19 @@ static int run(const void *parsed, char **words, int count)
     struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
     int r = check_fields(&fields, count);
 
-    (void)words;
     if (r != CMD_DONE)
         return r;
     if (fields.min_size == 0)
         fields.min_size = HINTFILE_MIN_SIZE;
+    if (count) {
+        s.is_mining = true;
+        r = load_open(words[0], &s.bad);
+        if (r == 0) {
+            r = mine_one(&s);
+            load_close(&s.bad);
+        }
+        return r;
+    }
     r = load_open(fields.good, &s.good);
     if (r)
         return r;
@@ -397,8 +479,9 @@ static int run(const void *parsed, char **words, int count)
 
 const struct cmd cmd_suggest = {
         .name = "suggest",
-        .usage = "suggest --good CAPTURE --bad CAPTURE -o FILE [options]",
-        .summary = "Hints for everything that the bad run frees later than the good one.",
+        .usage = "suggest (CAPTURE | --good CAPTURE --bad CAPTURE) -o FILE [options]",
+        .summary = "Hints for what the bad run frees later than the good one, or one run after its "
+                   "last use.",
         .options = options,
         .option_count = CMD_COUNT(options),
         .fields_size = sizeof(struct fields),

@@ -7,17 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bundle.h"
 #include "tools/figures.h"
 #include "tools/load.h"
 #include "tools/render.h"
 #include "tools/rmmlog.h"
 #include "tools/steps.h"
+#include "tools/stepview.h"
 #include "tools/vec.h"
 #include "tools/whatif.h"
 
 struct fields {
     const char *policy, *budget, *lag, *entrance, *from, *to;
-    uint64_t passes, steps;
+    const char *steps;
+    uint64_t passes;
     bool json;
 };
 
@@ -36,8 +39,10 @@ static const struct args_option options[] = {
                 ARGS_TEXT, offsetof(struct fields, budget)},
         {"lag", "STEPS", "how many steps the device is behind (default 0)", ARGS_TEXT,
                 offsetof(struct fields, lag)},
-        {"steps", "N", "how many steps of the program a pass is (default 1)", ARGS_UINT,
-                offsetof(struct fields, steps)},
+        {"steps", "N",
+                "how many steps of the program a pass is (default 1), or auto: those that are "
+                "stated or detected",
+                ARGS_TEXT, offsetof(struct fields, steps)},
         {"entrance", "WHICH", "of a csv: stream (default) or sync", ARGS_TEXT,
                 offsetof(struct fields, entrance)},
         {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
@@ -124,7 +129,51 @@ static int pick_budget(struct query *query)
     return CMD_DONE;
 }
 
-static int pick_numbers(struct query *query)
+/* As `kedge report --view steps` has them; 0: none, after a line on stderr. */
+static uint64_t count_steps(const struct query *query, const char *path)
+{
+    struct model_window window = {0};
+    struct stepview view;
+    struct load load;
+    uint64_t count = 0;
+    bool csv = load_is_csv(path);
+
+    if ((csv ? load_csv(path, &load) : load_open(path, &load)) != CMD_DONE)
+        return 0;
+    window.last = (uint32_t)load.trace->event_count;
+    if (csv || figures_window(&load, query->fields->from, query->fields->to, &window) == CMD_DONE) {
+        stepview_find(&load, window, STEPVIEW_ANY, &view);
+        if (view.origin == STEPVIEW_STATED || view.period.kind == PERIOD_STEPS)
+            count = view.row_count;
+        else
+            (void)fprintf(stderr, "kedge whatif: --steps auto: %s: no steps: %s\n", path,
+                    view.period.reason);
+        stepview_done(&view);
+    }
+    load_close(&load);
+    return count;
+}
+
+static int pick_steps(struct query *query, const char *path)
+{
+    const char *text = query->fields->steps;
+    char *end;
+
+    query->steps = 1;
+    if (!text)
+        return CMD_DONE;
+    if (strcmp(text, "auto") == 0) {
+        query->steps = count_steps(query, path);
+        return query->steps ? CMD_DONE : CMD_BAD;
+    }
+    errno = 0;
+    query->steps = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || query->steps == 0)
+        return bad_value("steps", text, "a number, or auto");
+    return CMD_DONE;
+}
+
+static int pick_numbers(struct query *query, const char *path)
 {
     const char *lag = query->fields->lag;
 
@@ -133,7 +182,8 @@ static int pick_numbers(struct query *query)
         return bad_value("passes", "N", "at most 1000000");
     if (lag && !read_real(lag, "", &query->job.lag))
         return bad_value("lag", lag, "a number of steps such as 0.5");
-    query->steps = query->fields->steps ? query->fields->steps : 1;
+    if (pick_steps(query, path) != CMD_DONE)
+        return CMD_BAD;
     query->job.lag /= (double)query->steps;
     return pick_budget(query);
 }
@@ -210,13 +260,16 @@ static int read_input(struct query *query, const char *path)
 {
     char head[8] = {0};
     FILE *in = fopen(path, "re");
+    bool is_packed = in && bundle_is(path);
     int r;
 
-    if (!in || (fread(head, 1, sizeof(head), in) == 0 && ferror(in))
-            || fseek(in, 0, SEEK_SET) != 0) {
+    if (!in
+            || (!is_packed
+                    && ((fread(head, 1, sizeof(head), in) == 0 && ferror(in))
+                            || fseek(in, 0, SEEK_SET) != 0))) {
         (void)fprintf(stderr, "kedge whatif: %s: %s\n", path, strerror(errno));
         r = CMD_BAD;
-    } else if (memcmp(head, FORMAT_MAGIC, sizeof(head)) == 0) {
+    } else if (is_packed || memcmp(head, FORMAT_MAGIC, sizeof(head)) == 0) {
         r = read_capture_file(query, path);
     } else if (memcmp(head, RMMLOG_HEAD, sizeof(head)) == 0) {
         r = read_rmm(query, in, path);
@@ -402,7 +455,7 @@ static int run(const void *parsed, char **words, int count)
     if (r == CMD_DONE)
         r = read_input(&query, words[0]);
     if (r == CMD_DONE)
-        r = pick_numbers(&query);
+        r = pick_numbers(&query, words[0]);
     if (r == CMD_DONE)
         r = ask_all(&query);
     if (r == CMD_DONE && query.fields->json)

@@ -141,6 +141,32 @@ void figures_json(struct json *json, const struct model_figures *f)
     json_uint(json, "remaining_would_bytes", f->would.remaining);
 }
 
+static void print_line(
+        FILE *out, const struct symbols_line *line, bool is_introduced, const char *indent)
+{
+    if (line->is_ambient && !is_introduced)
+        (void)fprintf(out, "%s(no Python in this thread; another was in)\n", indent);
+    (void)fputs(indent, out);
+    render_text(out, line->function);
+    (void)fputc(' ', out);
+    if (line->file) {
+        render_text(out, line->file);
+        (void)fprintf(out, ":%u\n", line->line);
+    } else {
+        render_text(out, symbols_base_name(line->module));
+        (void)fputc('\n', out);
+    }
+}
+
+/* 0 without Python lines. */
+static size_t native_before_python(const struct symbols_line *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (lines[i].is_python)
+            return i;
+    return 0;
+}
+
 void figures_print_stack(
         FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit)
 {
@@ -149,20 +175,19 @@ void figures_print_stack(
 
     if (count == 0)
         (void)fprintf(out, "%s(no stack was recorded)\n", indent);
-    for (size_t i = 0; i < count && i < limit; i++) {
-        (void)fputs(indent, out);
-        render_text(out, lines[i].function);
-        (void)fputc(' ', out);
-        if (lines[i].file) {
-            render_text(out, lines[i].file);
-            (void)fprintf(out, ":%u\n", lines[i].line);
-        } else {
-            render_text(out, symbols_base_name(lines[i].module));
-            (void)fputc('\n', out);
+    /* what Python called comes first and is long: it leaves room for the program's own lines */
+    size_t native = native_before_python(lines, count);
+    size_t hidden = native > limit / 3 ? native - limit / 3 : 0;
+    for (size_t i = 0; i < count && i < limit + hidden; i++) {
+        if (i + hidden >= native && i < native) {
+            if (i + hidden == native)
+                (void)fprintf(out, "%s... %zu more native\n", indent, hidden);
+            continue;
         }
+        print_line(out, &lines[i], i > 0 && lines[i - 1].is_ambient, indent);
     }
-    if (count > limit)
-        (void)fprintf(out, "%s... %zu more\n", indent, count - limit);
+    if (count > limit + hidden)
+        (void)fprintf(out, "%s... %zu more\n", indent, count - limit - hidden);
 }
 
 void figures_json_stack(struct json *json, struct symbols *symbols, uint32_t stack, const char *key)
@@ -177,8 +202,22 @@ void figures_json_stack(struct json *json, struct symbols *symbols, uint32_t sta
         json_text(json, "file", lines[i].file);
         json_uint(json, "line", lines[i].line);
         json_text(json, "module", lines[i].module);
+        if (lines[i].is_python)
+            json_bool(json, "python", true);
+        if (lines[i].is_ambient)
+            json_bool(json, "ambient", true);
         json_end(json, '}');
     }
+    json_end(json, ']');
+}
+
+void figures_json_trouble(struct json *json, const struct symbols *symbols)
+{
+    const char *line;
+
+    json_begin(json, "symbol_notes", '[');
+    for (size_t i = 0; (line = symbols_trouble(symbols, i)) != NULL; i++)
+        json_text(json, NULL, line);
     json_end(json, ']');
 }
 

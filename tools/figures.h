@@ -42,6 +42,9 @@ void figures_print_stack(
 void figures_json_stack(
         struct json *json, struct symbols *symbols, uint32_t stack, const char *key);
 
+/* "symbol_notes": the lines of figures_print_trouble. After everything that has names. */
+void figures_json_trouble(struct json *json, const struct symbols *symbols);
+
 /* One line for each module whose names are missing. */
 void figures_print_trouble(FILE *out, const struct symbols *symbols);
 

@@ -188,6 +188,18 @@ static void put_own(struct launch *launch, const struct launch_request *request)
         put(launch, "KEDGE_TRACE", request->trace);
 }
 
+/* Python keeps what it prints to a pipe or a file until there is much of it: lines that are anchors would come too late. */
+static void put_lines(struct launch *launch)
+{
+    const char *anchors = stated(launch, "KEDGE_ANCHORS");
+    const char *mode = stated(launch, "KEDGE_MODE");
+
+    if ((anchors && !strstr(anchors, "log")) || (mode && strcmp(mode, "off") == 0))
+        return;
+    if (!launch_value(launch, "PYTHONUNBUFFERED"))
+        put(launch, "PYTHONUNBUFFERED", "1");
+}
+
 /* The plan is a key among others; of two, the last one holds. */
 static int put_plan(struct launch *launch, const struct launch_request *request)
 {
@@ -349,6 +361,7 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
         r = put_plan(&launch, request);
     if (r == 0) {
         put_own(&launch, request);
+        put_lines(&launch);
         framework_switches(&launch, request);
     }
     *ret_launch = launch;

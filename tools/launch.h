@@ -9,6 +9,7 @@
  *                    would win over LD_LIBRARY_PATH the simulated runtime comes behind it
  *   LD_LIBRARY_PATH  --sim: the simulated device's directory in front
  *   KEDGE_*          what was given; file names made absolute, since programs change their directory
+ *   PYTHONUNBUFFERED 1 unless it is set, where lines are anchors: Python's come when they are printed, not in heaps
  *   frameworks       switches that make tensors reach the driver (below)
  *
  * Frameworks keep memory in a cache of their own, and kedge then sees the cache's segments instead of tensors. The switches per

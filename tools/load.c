@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bundle.h"
 #include "tools/keytable.h"
+#include "tools/pylines.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 
@@ -42,7 +44,8 @@ static uint32_t module_of(struct translation *tr, const struct read_frame *frame
             keytable_at(&tr->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
     if (*known != TRACE_NONE)
         return *known;
-    struct trace_module ours = {.is_program = module->kind == MODULE_PROGRAM};
+    struct trace_module ours = {.is_program = module->kind == MODULE_PROGRAM,
+            .identity = module->build_id_bytes ? 0 : module->hash};
     ours.path = vec_text(module->path);
     size_t bytes = module->build_id_bytes < sizeof(ours.build_id) ? module->build_id_bytes
                                                                   : sizeof(ours.build_id);
@@ -53,20 +56,47 @@ static uint32_t module_of(struct translation *tr, const struct read_frame *frame
     return *known;
 }
 
-static uint32_t stack_of(struct translation *tr, uint32_t leaf)
+static void add_python(struct translation *tr, uint32_t stack, uint32_t pystack)
+{
+    struct read_pyframe frames[READ_FRAMES_MAX];
+    struct trace_pyframe ours[READ_FRAMES_MAX];
+    bool ambient = false;
+    unsigned count = read_pystack(tr->capture, pystack, frames, READ_FRAMES_MAX, &ambient);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct pylines lines = {.table = frames[i].table,
+                .bytes = frames[i].lines,
+                .length = frames[i].lines_bytes,
+                .first_line = frames[i].first_line};
+
+        ours[i] = (struct trace_pyframe){
+                .function = *frames[i].qualname ? frames[i].qualname : frames[i].name,
+                .file = frames[i].file,
+                .line = pylines_find(&lines, frames[i].lasti),
+                .is_entry = frames[i].is_entry};
+    }
+    trace_set_python(tr->trace, stack, ours, count, ambient);
+}
+
+/* A native stack with the Python stack of the same moment. */
+static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
 {
     struct read_frame frames[READ_FRAMES_MAX];
     struct trace_frame ours[READ_FRAMES_MAX];
 
-    if (leaf == 0)
+    if (leaf == 0 && pystack == 0)
         return 0;
-    uint32_t *known = keytable_at(&tr->stacks, (struct key){leaf, 0, 0}, TRACE_NONE);
+    uint32_t *known = keytable_at(&tr->stacks, (struct key){leaf, pystack, 0}, TRACE_NONE);
     if (*known != TRACE_NONE)
         return *known;
     unsigned count = read_stack(tr->capture, leaf, frames, READ_FRAMES_MAX);
     for (unsigned i = 0; i < count; i++)
         ours[i] = (struct trace_frame){module_of(tr, &frames[i]), frames[i].offset};
-    *known = count ? trace_add_stack(tr->trace, ours, count, count == READ_FRAMES_MAX) : 0;
+    if (count == 0 && pystack == 0)
+        return *known = 0;
+    *known = trace_add_stack(tr->trace, ours, count, count == READ_FRAMES_MAX);
+    if (pystack != 0)
+        add_python(tr, *known, pystack);
     return *known;
 }
 
@@ -95,7 +125,7 @@ static void add_birth(struct translation *tr, const struct read_event *event)
     struct trace_birth birth = {.address = event->addr,
             .size = event->size,
             .site = read_site(tr->capture, event->stack),
-            .stack = stack_of(tr, event->stack),
+            .stack = stack_of(tr, event->stack, event->pystack),
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .nth = event->nth,
             .thread = thread_of(tr, event->thread),
@@ -104,8 +134,9 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .memclass = event->memclass,
             .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
             .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0};
+    uint32_t block = trace_add_alloc(tr->trace, &birth);
 
-    (void)trace_add_alloc(tr->trace, &birth);
+    tr->trace->blocks[block].born_ns = event->time_ns;
     trace_set_stream(tr->trace, event->stream, birth.stream);
     tr->live += event->size;
 }
@@ -143,9 +174,27 @@ static void add_other(struct translation *tr, const struct read_event *event)
             (struct load_other){.memclass = event->memclass,
                     .address = event->addr,
                     .size = event->size,
-                    .stack = stack_of(tr, event->stack),
+                    .stack = stack_of(tr, event->stack, event->pystack),
                     .born = step(tr, event),
                     .died = TRACE_NEVER};
+}
+
+static struct trace_uses uses_of(const struct format_uses *uses, uint64_t count, unsigned flags)
+{
+    return (struct trace_uses){
+            uses->first_use, uses->last_use, uses->longest_gap, uses->gap_end, count, flags};
+}
+
+/* What is live has its uses in the live table. */
+static void add_live_uses(struct translation *tr)
+{
+    for (size_t i = 0; i < tr->capture->live_count; i++) {
+        const struct read_live *live = &tr->capture->live[i];
+        uint32_t block = trace_find_live(tr->trace, live->addr);
+
+        if (block != TRACE_NONE)
+            tr->trace->blocks[block].uses = uses_of(&live->uses, live->use_count, live->use_flags);
+    }
 }
 
 static void add_death(struct translation *tr, const struct read_event *event)
@@ -158,8 +207,11 @@ static void add_death(struct translation *tr, const struct read_event *event)
     uint32_t block = trace_add_free(tr->trace, event->addr, thread_of(tr, event->thread));
 
     trace_set_stream(tr->trace, event->stream, (event->flags & FORMAT_ALLOC_STREAM) != 0);
-    if (block != TRACE_NONE)
-        tr->live -= tr->trace->blocks[block].size;
+    if (block == TRACE_NONE)
+        return;
+    tr->live -= tr->trace->blocks[block].size;
+    tr->trace->blocks[block].died_ns = event->time_ns;
+    tr->trace->blocks[block].uses = uses_of(&event->uses, event->use_count, event->use_flags);
 }
 
 static void add_edge(struct translation *tr, const struct read_event *event)
@@ -198,7 +250,7 @@ static void add_oom(struct translation *tr, const struct read_event *event)
             .free_bytes = event->free_bytes,
             .largest_free = event->largest_free,
             .live = tr->live,
-            .stack = stack_of(tr, event->stack),
+            .stack = stack_of(tr, event->stack, event->pystack),
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .at = (uint32_t)tr->trace->event_count - 1,
             .device = event->device,
@@ -241,7 +293,7 @@ static void note_touch(
 {
     if (hint->late_touches + hint->violations > 1)
         return;
-    hint->touch_stack = stack_of(tr, event->stack);
+    hint->touch_stack = stack_of(tr, event->stack, event->pystack);
     hint->touch_block = trace_find_live(tr->trace, event->addr);
 }
 
@@ -411,6 +463,7 @@ static void add_carried(struct translation *tr)
                         .path = at->path,
                         .nth = at->nth,
                         .stream = at->stream,
+                        .time_ns = at->time_ns,
                         .flags = at->flags,
                         .memclass = at->memclass,
                         .device = at->device});
@@ -438,6 +491,7 @@ static void translate(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
     struct progress progress;
+    size_t before;
 
     if (!capture->has_all_events)
         add_carried(tr);
@@ -447,11 +501,17 @@ static void translate(struct translation *tr)
         if (tr->load->complete_from == TRACE_NEVER
                 && capture->event[i].seq > capture->complete_after_seq)
             tr->load->complete_from = (uint32_t)tr->trace->event_count;
+        before = tr->trace->event_count;
         add_event(tr, &capture->event[i]);
+        for (; before < tr->trace->event_count; before++) {
+            tr->trace->events[before].time_ns = capture->event[i].time_ns;
+            tr->trace->events[before].seq = capture->event[i].seq;
+        }
         if ((i & 0xffff) == 0)
             progress_step(&progress, i, capture->event_count);
     }
     progress_end(&progress);
+    add_live_uses(tr);
 }
 
 /* ---- why allocations failed ---- */
@@ -477,7 +537,7 @@ static void add_reason(struct translation *tr, const struct read_oom *why)
                 .largest_free = why->what.flags & FORMAT_OOM_HEAPS ? why->what.heaps.largest_free
                                                                    : UINT64_MAX,
                 .live = UINT64_MAX,
-                .stack = stack_of(tr, why->what.stack),
+                .stack = stack_of(tr, why->what.stack, why->what.pystack),
                 .anchor = anchor_of(tr, why->what.path, why->what.instance),
                 .at = TRACE_NEVER,
                 .device = why->what.device,
@@ -491,7 +551,7 @@ static void add_reason(struct translation *tr, const struct read_oom *why)
     for (unsigned i = 0; i < oom->holder_count; i++)
         oom->holder[i] = (struct load_holder){.bytes = why->what.holder[i].bytes,
                 .count = why->what.holder[i].count,
-                .stack = stack_of(tr, why->what.holder[i].stack)};
+                .stack = stack_of(tr, why->what.holder[i].stack, why->what.holder[i].pystack)};
 }
 
 static int oom_by_seq(const void *left, const void *right)
@@ -514,6 +574,19 @@ static void add_reasons(struct translation *tr)
         qsort(load->ooms, load->oom_count, sizeof(*load->ooms), oom_by_seq);
 }
 
+static void add_places(struct translation *tr)
+{
+    struct load *load = tr->load;
+
+    load->places = vec_new(tr->capture->place_count, sizeof(*load->places));
+    for (size_t i = 0; i < tr->capture->place_count; i++) {
+        const struct read_place *place = &tr->capture->place[i];
+
+        load->places[load->place_count++] =
+                (struct load_place){stack_of(tr, place->stack, place->pystack), place};
+    }
+}
+
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
 {
     struct load load = {.path = vec_text(path), .capture = capture, .trace = trace_new()};
@@ -522,6 +595,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     make_hints(&load);
     translate(&tr);
     add_reasons(&tr);
+    add_places(&tr);
     keytable_done(&tr.modules);
     keytable_done(&tr.stacks);
     keytable_done(&tr.anchors);
@@ -534,11 +608,32 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     *ret_load = load;
 }
 
+static int open_bundle(const char *path, struct load *ret_load)
+{
+    struct read_capture *capture;
+    struct symcache *names = NULL;
+    char *why = NULL;
+
+    if (bundle_open(path, &capture, &names, &why) < 0) {
+        (void)fprintf(stderr, "kedge: %s: %s\n", path, why);
+        free(why);
+        return 2;
+    }
+    load_capture(path, capture, ret_load);
+    ret_load->names = names;
+    ret_load->trace->names = names;
+    return 0;
+}
+
 int load_open(const char *path, struct load *ret_load)
 {
     struct read_error error = {.text = ""};
     struct read_capture *capture;
-    int r = read_open(path, &capture, &error);
+    int r;
+
+    if (bundle_is(path))
+        return open_bundle(path, ret_load);
+    r = read_open(path, &capture, &error);
 
     if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, *error.text ? error.text : strerror(-r));
@@ -555,6 +650,8 @@ void load_close(struct load *load)
     free(load->hints);
     free(load->ooms);
     free(load->others);
+    symcache_free(load->names);
+    free(load->places);
     free(load->path);
     *load = (struct load){0};
 }

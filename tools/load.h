@@ -9,6 +9,8 @@
  * table holds, without a birth on record are put at the very beginning, so that live bytes are right from there on;
  * `carried_count` says how many, and figures of a window that begins before `complete_from` are incomplete.
  *
+ * A bundle (bundle.h) is as good as a capture, and brings names along.
+ *
  * Prints one line on stderr when a file cannot be used. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_LOAD_H
@@ -61,16 +63,25 @@ struct load_other {
     uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
 };
 
+/* A place of area C with its stack as the trace numbers it. */
+struct load_place {
+    uint32_t stack;
+    const struct read_place *what;
+};
+
 struct load {
     char *path;
     struct read_capture *capture;
     struct trace *trace;
+    struct symcache *names; /* of a bundle, NULL = none */
     struct load_hint *hints;
     size_t hint_count;
     struct load_oom *ooms;
     size_t oom_count, oom_room;
     struct load_other *others;
     size_t other_count, other_room;
+    struct load_place *places; /* most at the high-water mark first */
+    size_t place_count;
     uint64_t carried_count, carried_bytes;
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;
@@ -79,6 +90,15 @@ struct load {
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */
 int load_open(const char *path, struct load *ret_load);
 void load_close(struct load *load);
+
+/*
+ * The same from a csv of allocations (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq.
+ * load_close gives it back.
+ */
+int load_csv(const char *path, struct load *ret_load);
+
+/* Does the file begin as such a csv does? */
+bool load_is_csv(const char *path);
 
 /* The same from a capture that is open already; takes it over. `path` is only a name. */
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load);

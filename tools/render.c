@@ -133,6 +133,12 @@ void json_uint(struct json *json, const char *key, uint64_t value)
     (void)fprintf(json->out, "%" PRIu64, value);
 }
 
+void json_int(struct json *json, const char *key, int64_t value)
+{
+    json_key(json, key);
+    (void)fprintf(json->out, "%" PRId64, value);
+}
+
 void json_real(struct json *json, const char *key, double value)
 {
     json_key(json, key);

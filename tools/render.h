@@ -42,6 +42,7 @@ struct json {
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_end(struct json *json, char bracket);                    /* '}' or ']' */
 void json_uint(struct json *json, const char *key, uint64_t value);
+void json_int(struct json *json, const char *key, int64_t value);
 void json_real(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *value); /* NULL prints null */

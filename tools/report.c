@@ -75,6 +75,12 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
     return owners;
 }
 
+bool report_has_high(const struct report *report)
+{
+    return report->load.place_count && !report->from && !report->to
+            && report->load.complete_from > report->window.first;
+}
+
 bool report_has_anchor(const struct report *report, size_t anchor)
 {
     uint32_t enter = report->load.trace->anchors[anchor].enter;

@@ -11,6 +11,7 @@
 #define KEDGE_TOOLS_REPORT_H
 
 #include "tools/figures.h"
+#include "tools/stepview.h"
 
 enum view {
     VIEW_ALL,
@@ -21,6 +22,11 @@ enum view {
     VIEW_OOM,
     VIEW_ANCHORS,
     VIEW_CLASSES,
+    VIEW_SOURCES,
+    VIEW_STEPS,
+    VIEW_LEAKS,
+    VIEW_TEMPORARY,
+    VIEW_USES,
     VIEW_COUNT,
 };
 
@@ -28,6 +34,7 @@ struct report {
     const char *from, *to;
     bool by_anchor;
     enum view view;
+    enum stepview_choice steps;
     uint64_t top;
     struct load load;
     struct symbols *symbols;
@@ -44,6 +51,30 @@ void report_coverage_json(struct json *json, const struct report *report);
 /* Why allocations failed (report_oom.c). */
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
+
+/* Who asked, by library and kind, and what became of each device (report_sources.c). */
+void report_sources_print(const struct report *report);
+void report_sources_json(struct json *json, const struct report *report);
+
+/* Who is never used, allocated early, freed late, idle (report_uses.c). */
+void report_uses_print(const struct report *report);
+void report_uses_json(struct json *json, const struct report *report);
+
+/* Step by step (report_steps.c). The last one is all that there is to say of a csv. */
+void report_steps_print(const struct report *report);
+void report_steps_json(struct json *json, const struct report *report);
+void report_steps_json_only(const struct report *report);
+/*
+ * Area C (report_places.c): who held the memory when most of it was live, who holds it still, and who allocates what is freed at
+ * once. Of the whole run, whatever the window.
+ */
+void report_high_print(const struct report *report);
+void report_leaks_print(const struct report *report);
+void report_temporary_print(const struct report *report);
+void report_places_json(struct json *json, const struct report *report);
+
+/* Whether the high-water mark comes from area C: the events cannot say it, and the window is the whole run. */
+bool report_has_high(const struct report *report);
 
 /* Sums per library or program that asked. */
 struct report_owner {

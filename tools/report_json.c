@@ -111,6 +111,7 @@ static void json_live(struct json *json, const struct report *report)
     for (size_t i = 0; i < count && i < report->top; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "site", symbols_site(report->symbols, rows[i].stack));
+        json_text(json, "python", symbols_pysite(report->symbols, rows[i].stack));
         json_uint(json, "count", rows[i].count);
         json_uint(json, "bytes", rows[i].bytes);
         figures_json_stack(json, report->symbols, rows[i].stack, "stack");
@@ -241,9 +242,15 @@ void report_json_print(const struct report *report)
     json_plan(&json, &report->load.capture->plan);
     report_oom_json(&json, report);
     json_live(&json, report);
+    report_places_json(&json, report);
     json_libraries(&json, report);
     json_classes(&json, report);
+    report_sources_json(&json, report);
     json_looks(&json, report->load.capture);
+    report_uses_json(&json, report);
     json_anchors(&json, report);
+    figures_json_trouble(&json, report->symbols);
+    if (report->view == VIEW_STEPS)
+        report_steps_json(&json, report);
     json_end(&json, '}');
 }

@@ -73,13 +73,21 @@ static void print_losses(const struct report *report)
             {lost->defs_dropped, "names or stacks without room"},
             {lost->unknown_frees, "frees of memory that was never seen allocated"},
             {lost->implied_frees, "addresses handed out again without a free on record"},
+            {capture->places_lost, "allocations beyond the bound of places"},
             {capture->bad_records, "records that make no sense"},
+            {capture->unseen.count,
+                    "calls whose arguments are not known: who was used is not known"},
     };
 
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
         if (rows[i].count)
             printf("%slost%s      %" PRIu64 " %s\n", report->ink.yellow, report->ink.off,
                     rows[i].count, rows[i].what);
+    }
+    if (*setting(capture, "stacks_cut")) {
+        printf("%snote%s      ", report->ink.yellow, report->ink.off);
+        render_text(stdout, setting(capture, "stacks_cut"));
+        puts(" stacks end at the depth (KEDGE_STACKS=depth=N looks further)");
     }
     if (report->partial)
         printf("%snote%s      events are missing in this window: its figures are incomplete\n",
@@ -354,11 +362,23 @@ void report_text_print(const struct report *report)
         print_anchors(report);
     if (view == VIEW_ALL || view == VIEW_LIVE)
         print_live(report, report->window.last, "Live at the end, by stack");
-    if (view == VIEW_HWM)
+    if (view == VIEW_HWM && report_has_high(report))
+        report_high_print(report);
+    else if (view == VIEW_HWM)
         print_live(report, peak, "Live at the maximum, by stack");
+    if (view == VIEW_LEAKS)
+        report_leaks_print(report);
+    if (view == VIEW_TEMPORARY)
+        report_temporary_print(report);
     if (view == VIEW_ALL || view == VIEW_LIBRARIES)
         print_libraries(report);
     if (view == VIEW_ALL || view == VIEW_CLASSES)
         print_classes(report);
+    if (view == VIEW_SOURCES)
+        report_sources_print(report);
+    if (view == VIEW_USES)
+        report_uses_print(report);
+    if (view == VIEW_STEPS)
+        report_steps_print(report);
     figures_print_trouble(stdout, report->symbols);
 }

@@ -19,7 +19,7 @@ struct reader {
 
 /* A row, as it stands there. */
 struct line {
-    uint64_t id, size, stream;
+    uint64_t id, size, stream, time_us;
     const char *id_at, *size_at;
     bool is_free, is_before;
 };
@@ -52,7 +52,7 @@ static int add_alloc(struct reader *reader, struct rowread *row, const struct li
     uint32_t stream = stream_index(reader, line->stream);
     *known = (uint32_t)steps->block_count;
     VEC_PUSH(steps->rows, steps->row_count, steps->row_room) =
-            (struct steps_row){.block = *known, .stream = stream};
+            (struct steps_row){.time_us = line->time_us, .block = *known, .stream = stream};
     VEC_PUSH(steps->blocks, steps->block_count, steps->block_room) =
             (struct steps_block){.id = line->id, .size = line->size, .stream = stream};
     steps->alloc_count++;
@@ -74,8 +74,8 @@ static int add_free(struct reader *reader, struct rowread *row, const struct lin
     if (steps->blocks[*known].size != line->size)
         return rowread_fault(row, "freed with another size than it was allocated with");
     uint32_t stream = stream_index(reader, line->stream);
-    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) =
-            (struct steps_row){.block = *known, .stream = stream, .is_free = true};
+    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){
+            .time_us = line->time_us, .block = *known, .stream = stream, .is_free = true};
     *known = NO_BLOCK;
     steps->free_count++;
     reader->bytes -= line->size;
@@ -110,6 +110,7 @@ static int read_row(void *context, struct rowread *row)
     if (!is_number || !rowread_is_end(row))
         return rowread_fault(row, "time_us must be a number, and the last column");
     row->field = line.id_at;
+    line.time_us = line.is_before ? 0 : time;
     return line.is_free ? add_free(reader, row, &line) : add_alloc(reader, row, &line);
 }
 

@@ -28,6 +28,7 @@ struct steps_block {
 };
 
 struct steps_row {
+    uint64_t time_us; /* 0: before the recording began */
     uint32_t block;
     uint32_t stream; /* index in streams: where it was allocated or freed */
     bool is_free;

@@ -1,44 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/symbols.h"
 
-#include <dlfcn.h>
-#include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <elfutils/libdwfl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/keytable.h"
+#include "tools/pymerge.h"
+#include "tools/symcache.h"
+#include "tools/symfile.h"
 #include "tools/vec.h"
 
-/* Code of one compilation unit, addresses as in the DWARF. */
-struct unit_range {
-    Dwarf_Addr lo, hi;
-    Dwarf_Off unit; /* offset of its DIE */
+/* A captured module and what has its names now. */
+struct module_names {
+    struct symfile file;
+    struct dwarfnames *names; /* NULL: no file has them */
+    bool is_opened, is_looked_up;
+    bool is_cached; /* the capture came with names for it */
+    uint32_t cached;
 };
 
-/* A captured module and the file that stands for it now. */
-struct module_file {
-    Dwfl *dwfl;
-    Dwfl_Module *module;       /* NULL: no file, another build, or not ELF */
-    struct unit_range *ranges; /* by lo; only made for files without .debug_aranges */
-    size_t range_count, range_room;
-    bool opened, ranged;
+struct named_frame {
+    struct symbols_line *lines;
+    size_t count, room;
 };
 
 struct named_stack {
     struct symbols_line *lines;
     size_t count;
-    char *site;
+    char *site, *pysite;
     bool done;
 };
 
 struct symbols {
     const struct trace *trace;
-    struct module_file *modules;
+    char *folders;
+    struct module_names *modules;
     struct named_stack *stacks;
     struct keytable frames; /* (module, offset) -> index in `named` */
     struct named_frame *named;
@@ -47,12 +44,6 @@ struct symbols {
     size_t text_count, text_room;
     char **trouble;
     size_t trouble_count, trouble_room;
-    char *(*demangle)(const char *, char *, size_t *, int *);
-};
-
-struct named_frame {
-    struct symbols_line *lines;
-    size_t count, room;
 };
 
 const char *symbols_base_name(const char *path)
@@ -66,13 +57,16 @@ struct symbols *symbols_new(const struct trace *trace)
     struct symbols *symbols = vec_new(1, sizeof(*symbols));
 
     symbols->trace = trace;
+    symbols->folders = vec_text(SYMFILE_FOLDERS);
     symbols->modules = vec_new(trace->module_count, sizeof(*symbols->modules));
     symbols->stacks = vec_new(trace->stack_count, sizeof(*symbols->stacks));
-    /* C++ names are only readable demangled; a C tool must not need the C++ library, so it is asked for politely. */
-    void *cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
-    if (cxx)
-        *(void **)&symbols->demangle = dlsym(cxx, "__cxa_demangle");
     return symbols;
+}
+
+void symbols_look_in(struct symbols *symbols, const char *folders)
+{
+    free(symbols->folders);
+    symbols->folders = vec_text(folders);
 }
 
 void symbols_free(struct symbols *symbols)
@@ -80,13 +74,13 @@ void symbols_free(struct symbols *symbols)
     if (!symbols)
         return;
     for (size_t i = 0; i < symbols->trace->module_count; i++) {
-        if (symbols->modules[i].dwfl)
-            dwfl_end(symbols->modules[i].dwfl);
-        free(symbols->modules[i].ranges);
+        dwarfnames_free(symbols->modules[i].names);
+        symfile_close(&symbols->modules[i].file);
     }
     for (size_t i = 0; i < symbols->trace->stack_count; i++) {
         free(symbols->stacks[i].lines);
         free(symbols->stacks[i].site);
+        free(symbols->stacks[i].pysite);
     }
     for (size_t i = 0; i < symbols->named_count; i++)
         free(symbols->named[i].lines);
@@ -95,11 +89,12 @@ void symbols_free(struct symbols *symbols)
     for (size_t i = 0; i < symbols->trouble_count; i++)
         free(symbols->trouble[i]);
     keytable_done(&symbols->frames);
+    free(symbols->folders);
     free(symbols->modules);
     free(symbols->stacks);
     free(symbols->named);
-    free(symbols->texts);
-    free(symbols->trouble);
+    free((void *)symbols->texts);
+    free((void *)symbols->trouble);
     free(symbols);
 }
 
@@ -114,278 +109,95 @@ const char *symbols_trouble(const struct symbols *symbols, size_t index)
     return index < symbols->trouble_count ? symbols->trouble[index] : NULL;
 }
 
-static void add_trouble(struct symbols *symbols, const char *path, const char *what)
+/* The same library may have been loaded more than once: one line. */
+static void add_trouble(struct symbols *symbols, const char *line)
 {
-    VEC_PUSH(symbols->trouble, symbols->trouble_count, symbols->trouble_room) =
-            vec_format("%s: %s", path, what);
+    for (size_t i = 0; i < symbols->trouble_count; i++)
+        if (strcmp(symbols->trouble[i], line) == 0)
+            return;
+    VEC_PUSH(symbols->trouble, symbols->trouble_count, symbols->trouble_room) = vec_text(line);
 }
 
-static bool is_same_build(Dwfl_Module *module, const struct trace_module *captured)
+/* What the capture brought along. */
+static void look_up(struct symbols *symbols, uint32_t number)
 {
-    const unsigned char *bits;
-    GElf_Addr address;
+    struct module_names *module = &symbols->modules[number];
+    const char *note = "";
 
-    if (captured->build_id_length == 0)
-        return true; /* nothing to compare with */
-    int length = dwfl_module_build_id(module, &bits, &address);
-    if (length <= 0)
-        return false;
-    size_t common = (size_t)length < sizeof(captured->build_id) ? (size_t)length
-                                                                : sizeof(captured->build_id);
-    return common == captured->build_id_length && memcmp(bits, captured->build_id, common) == 0;
+    if (module->is_looked_up || !symbols->trace->names)
+        return;
+    module->is_looked_up = true;
+    module->is_cached = symcache_has_module(
+            symbols->trace->names, &symbols->trace->modules[number], &module->cached, &note);
+    if (*note)
+        add_trouble(symbols, note);
 }
 
-static Dwfl_Module *open_module(struct symbols *symbols, uint32_t number)
+static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
 {
-    static const Dwfl_Callbacks callbacks = {
-            .find_elf = dwfl_build_id_find_elf,
-            .find_debuginfo = dwfl_standard_find_debuginfo,
-            .section_address = dwfl_offline_section_address,
-    };
-    struct module_file *file = &symbols->modules[number];
-    const struct trace_module *captured = &symbols->trace->modules[number];
+    struct module_names *module = &symbols->modules[number];
 
-    if (file->opened)
-        return file->module;
-    file->opened = true;
-    if (captured->path[0] != '/')
-        return NULL; /* vdso, generated code */
-    if (access(captured->path, R_OK) != 0) {
-        add_trouble(
-                symbols, captured->path, "not readable on this machine, its frames have no names");
-        return NULL;
-    }
-    file->dwfl = dwfl_begin(&callbacks);
-    if (!file->dwfl)
-        return NULL;
-    dwfl_report_begin(file->dwfl);
-    Dwfl_Module *module = dwfl_report_offline(file->dwfl, captured->path, captured->path, -1);
-    (void)dwfl_report_end(file->dwfl, NULL, NULL);
-    if (!module) {
-        add_trouble(symbols, captured->path, "no ELF file");
-        return NULL;
-    }
-    if (!is_same_build(module, captured)) {
-        add_trouble(symbols, captured->path, "rebuilt since the capture, its frames have no names");
-        return NULL;
-    }
-    file->module = module;
-    return module;
+    if (module->is_opened)
+        return module->names;
+    module->is_opened = true;
+    symfile_open(&symbols->trace->modules[number], symbols->folders, &module->file);
+    if (module->file.why)
+        add_trouble(symbols, module->file.why);
+    if (module->file.module)
+        module->names = dwarfnames_new(module->file.module);
+    return module->names;
 }
 
-static const char *readable(struct symbols *symbols, const char *name)
+size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
+        struct dwarfnames_line **ret_lines)
 {
-    int status = -1;
-    char *plain = NULL;
+    const struct dwarfnames_line *cached;
+    struct dwarfnames *names;
+    size_t count;
 
-    if (symbols->demangle && strncmp(name, "_Z", 2) == 0)
-        plain = symbols->demangle(name, NULL, NULL, &status);
-    if (plain && status == 0)
-        return keep(symbols, plain);
-    free(plain);
-    return keep(symbols, vec_text(name));
-}
-
-/* The name of a function or inlined call: the linkage name says more for C++. */
-static const char *die_name(struct symbols *symbols, Dwarf_Die *die)
-{
-    Dwarf_Attribute attribute;
-    const char *name = NULL;
-
-    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute)
-            || dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
-        name = dwarf_formstring(&attribute);
-    if (!name)
-        name = dwarf_diename(die);
-    return name ? readable(symbols, name) : NULL;
-}
-
-/* The offline address of a frame in libdwfl's own address space. */
-static Dwarf_Addr place(Dwfl_Module *module, uint64_t offset)
-{
-    GElf_Addr bias = 0;
-
-    (void)dwfl_module_getelf(module, &bias);
-    return offset + bias;
-}
-
-static void push_line(struct named_frame *frame, struct symbols_line line)
-{
-    VEC_PUSH(frame->lines, frame->count, frame->room) = line;
-}
-
-/* Where an inlined call was written: DW_AT_call_file and DW_AT_call_line. */
-static void call_place(
-        struct symbols *symbols, Dwarf_Die *cu, Dwarf_Die *call, struct symbols_line *line)
-{
-    Dwarf_Attribute attribute;
-    Dwarf_Files *files;
-    Dwarf_Word value;
-
-    line->file = NULL;
-    line->line = 0;
-    if (dwarf_formudata(dwarf_attr(call, DW_AT_call_line, &attribute), &value) == 0)
-        line->line = (unsigned)value;
-    if (dwarf_formudata(dwarf_attr(call, DW_AT_call_file, &attribute), &value) == 0
-            && dwarf_getsrcfiles(cu, &files, NULL) == 0) {
-        const char *name = dwarf_filesrc(files, value, NULL, NULL);
-        if (name)
-            line->file = keep(symbols, vec_text(name));
-    }
-}
-
-/* The innermost scope at an address and all around it; returns how many, *ret_scopes is the caller's to free. */
-static int find_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die **ret_scopes)
-{
-    Dwarf_Die *at = NULL;
-    Dwarf_Die *around = NULL;
-    int count = dwarf_getscopes(cu, address, &at);
-
-    if (count <= 0)
+    *ret_lines = NULL;
+    if (frame->module == TRACE_NONE)
         return 0;
-    /* The scopes around the innermost one as they are in the tree: inlined calls with their callers. */
-    count = dwarf_getscopes_die(&at[0], &around);
-    free(at);
-    if (count <= 0)
-        return 0;
-    *ret_scopes = around;
-    return count;
-}
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const struct unit_range *x = a;
-    const struct unit_range *y = b;
-
-    if (x->lo != y->lo)
-        return x->lo < y->lo ? -1 : 1;
-    return (x->hi > y->hi) - (x->hi < y->hi);
-}
-
-/*
- * Which unit an address lies in is normally read from .debug_aranges. clang does not write that section, and this libdw knows
- * no other way, so the ranges are then collected from the units themselves, once per file.
- */
-static void collect_ranges(struct module_file *file)
-{
-    Dwarf_Addr bias;
-    Dwarf_Die *unit = NULL;
-
-    file->ranged = true;
-    while ((unit = dwfl_module_nextcu(file->module, unit, &bias)) != NULL) {
-        Dwarf_Addr base;
-        Dwarf_Addr lo;
-        Dwarf_Addr hi;
-        ptrdiff_t at = 0;
-        while ((at = dwarf_ranges(unit, at, &base, &lo, &hi)) > 0)
-            VEC_PUSH(file->ranges, file->range_count, file->range_room) =
-                    (struct unit_range){lo, hi, dwarf_dieoffset(unit)};
+    look_up(symbols, frame->module);
+    if (symbols->modules[frame->module].is_cached
+            && symcache_find(symbols->trace->names, symbols->modules[frame->module].cached,
+                    frame->offset, &cached, &count)) {
+        *ret_lines = vec_new(count + 1, sizeof(*cached));
+        if (count)
+            memcpy(*ret_lines, cached, count * sizeof(*cached));
+        return count;
     }
-    if (file->range_count)
-        qsort(file->ranges, file->range_count, sizeof(*file->ranges), compare_ranges);
+    names = open_module(symbols, frame->module);
+    return names ? dwarfnames_at(names, frame->offset, ret_lines) : 0;
 }
 
-/* The unit of an address (as in the DWARF), false if none has it. */
-static bool find_in_ranges(struct module_file *file, Dwarf_Addr address, Dwarf_Die *ret_unit)
+const char *symbols_module_trouble(struct symbols *symbols, uint32_t number)
 {
-    Dwarf_Addr bias;
-    Dwarf *dwarf = dwfl_module_getdwarf(file->module, &bias);
-    size_t lo = 0;
-    size_t hi;
+    const char *note = "";
+    uint32_t cached;
 
-    if (!dwarf)
-        return false;
-    if (!file->ranged)
-        collect_ranges(file);
-    hi = file->range_count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (file->ranges[mid].lo <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    /* Ranges of one file do not overlap: only the last that begins at or before the address can hold it. */
-    if (lo == 0 || address >= file->ranges[lo - 1].hi)
-        return false;
-    return dwarf_offdie(dwarf, file->ranges[lo - 1].unit, ret_unit) != NULL;
+    (void)open_module(symbols, number);
+    if (symbols->trace->names
+            && symcache_has_module(
+                    symbols->trace->names, &symbols->trace->modules[number], &cached, &note))
+        return note;
+    return symbols->modules[number].file.why ? symbols->modules[number].file.why : "";
 }
 
-/* The unit that an address of the module lies in, and the address as in the DWARF. */
-static bool find_unit(
-        struct module_file *file, uint64_t offset, Dwarf_Die *ret_unit, Dwarf_Addr *ret_address)
+const struct symfile *symbols_file(struct symbols *symbols, uint32_t number)
 {
-    Dwarf_Addr address = place(file->module, offset);
-    Dwarf_Addr bias = 0;
-    const Dwarf_Die *unit = dwfl_module_addrdie(file->module, address, &bias);
-
-    if (unit) {
-        *ret_unit = *unit;
-        *ret_address = address - bias;
-        return true;
-    }
-    if (!dwfl_module_getdwarf(file->module, &bias))
-        return false;
-    *ret_address = address - bias;
-    return find_in_ranges(file, *ret_address, ret_unit);
-}
-
-/* Lines from DWARF; false if there is none for this address. */
-static bool name_by_dwarf(struct symbols *symbols, struct module_file *file, uint64_t offset,
-        struct symbols_line line, struct named_frame *frame)
-{
-    Dwarf_Die unit;
-    Dwarf_Addr address;
-    Dwarf_Die *scopes = NULL;
-
-    if (!find_unit(file, offset, &unit, &address))
-        return false;
-    Dwarf_Line *source = dwarf_getsrc_die(&unit, address);
-    if (source) {
-        int number = 0;
-        const char *name = dwarf_linesrc(source, NULL, NULL);
-        if (name)
-            line.file = keep(symbols, vec_text(name));
-        if (dwarf_lineno(source, &number) == 0)
-            line.line = (unsigned)number;
-    }
-    int count = find_scopes(&unit, address, &scopes);
-    bool named = false;
-    for (int i = 0; i < count; i++) {
-        int tag = dwarf_tag(&scopes[i]);
-        if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine)
-            continue;
-        const char *name = die_name(symbols, &scopes[i]);
-        line.function = name ? name : "(no name)";
-        push_line(frame, line);
-        named = true;
-        if (tag == DW_TAG_subprogram)
-            break;
-        call_place(symbols, &unit, &scopes[i], &line);
-    }
-    free(scopes);
-    return named;
-}
-
-static bool name_by_symbol(struct symbols *symbols, Dwfl_Module *module, uint64_t offset,
-        struct symbols_line line, struct named_frame *frame)
-{
-    GElf_Off distance;
-    GElf_Sym symbol;
-    const char *name = dwfl_module_addrinfo(
-            module, place(module, offset), &distance, &symbol, NULL, NULL, NULL);
-
-    if (!name || !*name)
-        return false;
-    line.function =
-            keep(symbols, vec_format("%s+0x%" PRIx64, readable(symbols, name), (uint64_t)distance));
-    push_line(frame, line);
-    return true;
+    (void)open_module(symbols, number);
+    return &symbols->modules[number].file;
 }
 
 static bool is_ours(const struct trace_module *module)
 {
     return !module || module->is_program;
+}
+
+static void push_line(struct named_frame *frame, struct symbols_line line)
+{
+    VEC_PUSH(frame->lines, frame->count, frame->room) = line;
 }
 
 static const struct named_frame *name_frame(struct symbols *symbols, const struct trace_frame *at)
@@ -401,10 +213,16 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
             at->module == TRACE_NONE ? NULL : &symbols->trace->modules[at->module];
     struct symbols_line line = {
             .module = captured ? captured->path : "", .is_ours = is_ours(captured)};
-    Dwfl_Module *module = captured ? open_module(symbols, at->module) : NULL;
-    if (!module
-            || (!name_by_dwarf(symbols, &symbols->modules[at->module], at->offset, line, &frame)
-                    && !name_by_symbol(symbols, module, at->offset, line, &frame))) {
+    struct dwarfnames_line *known;
+    size_t count = symbols_names(symbols, at, &known);
+    for (size_t i = 0; i < count; i++) {
+        line.function = known[i].function;
+        line.file = known[i].file;
+        line.line = known[i].line;
+        push_line(&frame, line);
+    }
+    free(known);
+    if (count == 0) {
         line.function = keep(symbols,
                 vec_format("%s+0x%" PRIx64,
                         captured && *captured->path ? symbols_base_name(captured->path) : "?",
@@ -430,6 +248,9 @@ static struct named_stack *name_stack(struct symbols *symbols, uint32_t number)
         for (size_t k = 0; k < frame->count; k++)
             VEC_PUSH(named->lines, named->count, room) = frame->lines[k];
     }
+    if (stack->pycount > 0)
+        named->lines = pymerge(named->lines, named->count, stack,
+                symbols->trace->pyframes + stack->pyfirst, &named->count);
     return named;
 }
 
@@ -447,7 +268,7 @@ static const struct symbols_line *innermost(struct symbols *symbols, uint32_t st
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
 
     for (size_t i = 0; i < count; i++) {
-        if (lines[i].is_ours)
+        if (lines[i].is_ours && !lines[i].is_python)
             return &lines[i];
     }
     return count ? &lines[0] : NULL;
@@ -468,6 +289,17 @@ const char *symbols_site(struct symbols *symbols, uint32_t stack)
     else
         named->site = vec_format("%s %s", line->function, symbols_base_name(line->module));
     return named->site;
+}
+
+const char *symbols_pysite(struct symbols *symbols, uint32_t stack)
+{
+    struct named_stack *named = name_stack(symbols, stack);
+
+    for (size_t i = 0; i < named->count && !named->pysite; i++)
+        if (named->lines[i].is_python)
+            named->pysite = vec_format("%s %s:%u", named->lines[i].function,
+                    symbols_base_name(named->lines[i].file), named->lines[i].line);
+    return named->pysite;
 }
 
 const char *symbols_owner(struct symbols *symbols, uint32_t stack)

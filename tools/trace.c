@@ -52,6 +52,7 @@ void trace_free(struct trace *trace)
     free(trace->anchors);
     free(trace->stacks);
     free(trace->frames);
+    free(trace->pyframes);
     free(trace->modules);
     free(trace);
 }
@@ -74,6 +75,16 @@ uint32_t trace_add_stack(
         VEC_PUSH(trace->frames, trace->frame_count, trace->frame_room) = frames[i];
     VEC_PUSH(trace->stacks, trace->stack_count, trace->stack_room) = stack;
     return (uint32_t)(trace->stack_count - 1);
+}
+
+void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_pyframe *frames,
+        uint32_t count, bool ambient)
+{
+    trace->stacks[stack].pyfirst = (uint32_t)trace->pyframe_count;
+    trace->stacks[stack].pycount = count;
+    trace->stacks[stack].ambient = ambient;
+    for (uint32_t i = 0; i < count; i++)
+        VEC_PUSH(trace->pyframes, trace->pyframe_count, trace->pyframe_room) = frames[i];
 }
 
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance)

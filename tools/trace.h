@@ -40,6 +40,10 @@ enum trace_kind {
 
 struct trace_event {
     enum trace_kind kind;
+    /* As the capture numbered it, the rows of a csv from 1; 0 = it was made up from what lived before. */
+    uint64_t seq;
+    /* 0 = not known; of events side by side in time the later may be the earlier by a little. A csv begins at 0. */
+    uint64_t time_ns;
     uint32_t block;
     uint32_t anchor;
     uint32_t thread; /* small number, in order of appearance */
@@ -58,12 +62,22 @@ struct trace_module {
     char *path;
     uint8_t build_id[32];
     uint8_t build_id_length; /* 0 = not known */
+    uint64_t identity;       /* what it is known by without one, 0 = not known */
     bool is_program;         /* of the program or its libraries; false: CUDA, kedge, libc */
 };
 
+/* One frame of a Python stack. */
+struct trace_pyframe {
+    const char *function, *file; /* live as long as the capture that they came from */
+    unsigned line;               /* 0 = not known */
+    bool is_entry;               /* called from C: the interpreter's loop is in the native stack */
+};
+
 struct trace_stack {
-    uint32_t first, count; /* in frames, innermost first */
-    bool cut;              /* deeper frames were not recorded */
+    uint32_t first, count;     /* in frames, innermost first */
+    uint32_t pyfirst, pycount; /* in pyframes, innermost first */
+    bool cut;                  /* deeper frames were not recorded */
+    bool ambient;              /* the Python frames are those of another thread */
 };
 
 struct trace_anchor {
@@ -73,8 +87,18 @@ struct trace_anchor {
     uint32_t enter, exit; /* event indices; TRACE_NEVER: still open at the end */
 };
 
+/* When a block was used; 0 = never, or not known (`flags`: FORMAT_USE_* of tracker/format.h). */
+struct trace_uses {
+    uint64_t first, last;
+    uint64_t gap, gap_end; /* the longest time between two uses */
+    uint64_t count;
+    unsigned flags;
+};
+
 struct trace_block {
     uint64_t address, size, site;
+    uint64_t born_ns, died_ns; /* 0 = not known, died_ns of what is live too */
+    struct trace_uses uses;
     uint32_t stack, anchor, nth, thread;
     uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
     uint32_t released;   /* event index of the edge at which a hint released it, TRACE_NEVER */
@@ -93,11 +117,15 @@ struct trace {
     struct trace_anchor *anchors;
     struct trace_stack *stacks; /* [0] is the empty stack */
     struct trace_frame *frames;
+    struct trace_pyframe *pyframes;
     struct trace_module *modules;
-    size_t event_count, block_count, anchor_count, stack_count, frame_count, module_count;
+    size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
+            module_count;
+
+    const struct symcache *names; /* that came with the capture; NULL = none; the load's */
 
     /* build time: */
-    size_t event_room, block_room, anchor_room, stack_room, frame_room, module_room;
+    size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room;
     struct trace_index *index;
 };
 
@@ -119,6 +147,10 @@ struct trace_birth {
 uint32_t trace_add_module(struct trace *trace, const struct trace_module *module);
 uint32_t trace_add_stack(
         struct trace *trace, const struct trace_frame *frames, uint32_t count, bool cut);
+
+/* The Python frames of a stack, innermost first; once, for a stack that was just added. */
+void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_pyframe *frames,
+        uint32_t count, bool ambient);
 
 /* A new instance of `path`, not yet entered. The instance number is counted per path unless it is given (not TRACE_NONE). */
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);

@@ -258,10 +258,46 @@ static uint32_t domain_number(const char *domain)
     return domain && domain[0] ? intern_string(domain, strlen(domain)) : 0;
 }
 
-int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
+/* Numbers that no string has. */
+static uint32_t group_number(uint32_t group)
+{
+    return UINT32_MAX - group % ANCHOR_GROUPS;
+}
+
+static bool is_group(uint32_t domain_id)
+{
+    return domain_id > UINT32_MAX - ANCHOR_GROUPS;
+}
+
+static bool is_named(uint32_t range, const char *name)
+{
+    return range == 0
+            || strncmp(intern_text(path_at(range_at(range)->path)->name), name, ANCHOR_NAME_MAX)
+            == 0;
+}
+
+/*
+ * A line of output and a range of the default domain that say the same, one right after the other, are one range, which ends
+ * when the latter does.
+ */
+static bool is_said_already(struct thread *thread, uint32_t domain_id, const char *name)
+{
+    struct thread_range *top = thread->ranges + thread->range_count - 1;
+
+    if (thread->range_count == 0 || top->range == 0 || !is_named(top->range, name))
+        return false;
+    if (is_group(domain_id))
+        return top->domain == 0;
+    if (!is_group(top->domain) || domain_id != 0)
+        return false;
+    top->domain = 0;
+    range_at(top->range)->domain = 0;
+    return true;
+}
+
+static int push(uint32_t domain_id, const char *domain, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
-    uint32_t domain_id = domain_number(domain);
     uint32_t range = 0;
     uint32_t path = 0;
 
@@ -269,8 +305,11 @@ int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
         name = "(unnamed)"; /* its pop will come all the same */
     if (!thread)
         return -ENOBUFS;
+    if (is_said_already(thread, domain_id, name))
+        return -EALREADY;
     if (thread->range_count == THREAD_RANGES) {
-        thread->range_overflow++;
+        if (!is_group(domain_id)) /* its pop will come; a line that leaves need not */
+            thread->range_overflow++;
         count_one(&too_deep);
         return -ENOBUFS;
     }
@@ -287,6 +326,16 @@ int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
     return 0;
 }
 
+int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
+{
+    return push(domain_number(domain), domain, name, ret_edge);
+}
+
+int anchor_push_group(uint32_t group, const char *name, struct edge *ret_edge)
+{
+    return push(group_number(group), NULL, name, ret_edge);
+}
+
 /* Takes entry `i` out of the thread's stack; others of other domains may lie above it. */
 static uint32_t take_entry(struct thread *thread, uint32_t i)
 {
@@ -300,25 +349,28 @@ static uint32_t take_entry(struct thread *thread, uint32_t i)
     return range;
 }
 
-int anchor_pop(const char *domain, struct edge *ret_edge)
+/* `name` NULL: any. */
+static int pop(uint32_t domain_id, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
-    uint32_t domain_id = domain_number(domain);
     uint32_t range;
     uint32_t i;
 
     if (!thread)
         return -ENOENT;
-    if (thread->range_overflow > 0) {
+    if (thread->range_overflow > 0 && !is_group(domain_id)) {
         thread->range_overflow--;
         return -ENOBUFS;
     }
     for (i = thread->range_count; i > 0 && thread->ranges[i - 1].domain != domain_id; i--)
         ;
     if (i == 0) {
-        count_one(&unmatched);
+        if (!is_group(domain_id))
+            count_one(&unmatched);
         return -ENOENT;
     }
+    if (name && !is_named(thread->ranges[i - 1].range, name))
+        return -ENOENT;
     range = take_entry(thread, i - 1);
     if (range == 0)
         return -ENOBUFS;
@@ -327,6 +379,16 @@ int anchor_pop(const char *domain, struct edge *ret_edge)
     unlink_locked(range);
     lock_drop(&lock);
     return 0;
+}
+
+int anchor_pop(const char *domain, struct edge *ret_edge)
+{
+    return pop(domain_number(domain), NULL, ret_edge);
+}
+
+int anchor_pop_group(uint32_t group, const char *name, struct edge *ret_edge)
+{
+    return pop(group_number(group), name, ret_edge);
 }
 
 int anchor_mark(const char *domain, const char *name, struct edge *ret_edge)

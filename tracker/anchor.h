@@ -68,6 +68,19 @@ int anchor_pop(const char *domain, struct edge *ret_edge);
 /* A moment without extent, nested in this thread's innermost range. 0 with *ret_edge (EDGE_MARK), else as push. */
 int anchor_mark(const char *domain, const char *name, struct edge *ret_edge);
 
+/*
+ * Ranges of a group: like a domain's, but the group is not part of the path. For patterns of log lines, each of which has
+ * its own ranges among those that NVTX opened. `group` below ANCHOR_GROUPS.
+ *
+ * A program that prints "START x" and pushes "x", or the other way round, opens one range: the later of the two has no edge
+ * (-EALREADY), and the range ends with the push's pop.
+ */
+#define ANCHOR_GROUPS 64u
+int anchor_push_group(uint32_t group, const char *name, struct edge *ret_edge);
+
+/* `name` NULL: whichever is innermost; else only if that one has this name, -ENOENT otherwise. */
+int anchor_pop_group(uint32_t group, const char *name, struct edge *ret_edge);
+
 /* Opens a range by id. 0 with *ret_edge; its `anchor` is what anchor_end wants. -EINVAL, -ENOBUFS as push. */
 int anchor_start(const char *domain, const char *name, struct edge *ret_edge);
 

@@ -2,6 +2,7 @@
 #include "tracker/capdefs.h"
 
 #include "tracker/intern.h"
+#include "tracker/pycode.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,9 +19,10 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 static char *block;
 static uint32_t block_used;
 static uint32_t written_strings_locked, written_modules_locked, written_nodes_locked;
+static uint32_t written_codes_locked, written_pynodes_locked;
 
 /* copies of the above for the quick look; release after the records are in the file */
-static _Atomic uint32_t written_strings, written_nodes;
+static _Atomic uint32_t written_strings, written_nodes, written_pynodes;
 static _Atomic uint64_t dropped;
 
 void capdefs_init(struct capfile *file)
@@ -30,8 +32,10 @@ void capdefs_init(struct capfile *file)
     block = NULL;
     block_used = 0;
     written_strings_locked = written_modules_locked = written_nodes_locked = 0;
+    written_codes_locked = written_pynodes_locked = 0;
     atomic_store(&written_strings, 0);
     atomic_store(&written_nodes, 0);
+    atomic_store(&written_pynodes, 0);
 }
 
 /* Bytes of a record in the file. */
@@ -100,8 +104,55 @@ static bool put_node_locked(uint32_t number)
     return append_locked(&def.def, sizeof def, NULL, 0);
 }
 
+static bool put_code_locked(uint32_t number)
+{
+    struct format_def_pycode def = {.def = {.kind = FORMAT_DEF_PYCODE, .id = number}};
+    struct pycode code;
+    const char *lines;
+
+    if (!pycode_at(number, &code, &lines))
+        return true;
+    def.name = code.name;
+    def.qualname = code.qualname;
+    def.file = code.file;
+    def.first_line = code.first_line;
+    def.table = code.table;
+    def.cut = code.is_cut;
+    return append_locked(&def.def, sizeof def, lines, code.lines_bytes);
+}
+
+static bool put_pynode_locked(uint32_t number)
+{
+    struct format_def_pynode def = {.def = {.kind = FORMAT_DEF_PYNODE, .id = number}};
+    struct pycode_node node;
+
+    if (!pycode_node_at(number, &node))
+        return true;
+    def.parent = node.parent;
+    def.code = node.code;
+    def.lasti = node.lasti;
+    def.entry = node.is_entry;
+    return append_locked(&def.def, sizeof def, NULL, 0);
+}
+
+static bool flush_python_locked(const struct pycode_counts *counts)
+{
+    while (written_codes_locked < counts->codes) {
+        if (!put_code_locked(written_codes_locked + 1))
+            return false;
+        written_codes_locked++;
+    }
+    while (written_pynodes_locked < counts->nodes) {
+        if (!put_pynode_locked(written_pynodes_locked + 1))
+            return false;
+        written_pynodes_locked++;
+    }
+    atomic_store_explicit(&written_pynodes, written_pynodes_locked, memory_order_release);
+    return true;
+}
+
 /* Everything interned until now, in the order in which it refers to itself. false = the block is full. */
-static bool flush_locked(const struct intern_counts *counts)
+static bool flush_locked(const struct intern_counts *counts, const struct pycode_counts *python)
 {
     while (written_strings_locked < counts->strings) {
         if (!put_string_locked(written_strings_locked + 1))
@@ -120,7 +171,7 @@ static bool flush_locked(const struct intern_counts *counts)
     }
     atomic_store_explicit(&written_strings, written_strings_locked, memory_order_release);
     atomic_store_explicit(&written_nodes, written_nodes_locked, memory_order_release);
-    return true;
+    return flush_python_locked(python);
 }
 
 /* A new block, unless another thread has brought one meanwhile (`seen` is the full one). */
@@ -148,21 +199,19 @@ static int lost_some(int r)
     return r == -ENOBUFS ? 0 : r;
 }
 
-int capdefs_sync(uint32_t string, uint32_t stack)
+static int sync_all(void)
 {
-    /* acquire: pairs with flush_locked */
-    if (string <= atomic_load_explicit(&written_strings, memory_order_acquire)
-            && stack <= atomic_load_explicit(&written_nodes, memory_order_acquire))
-        return 0;
     for (;;) {
+        struct pycode_counts python;
         struct intern_counts counts;
         const char *seen;
         bool done;
         int r;
 
+        pycode_counts(&python); /* first: the strings that it names are older */
         intern_counts(&counts);
         lock_take(&lock);
-        done = flush_locked(&counts);
+        done = flush_locked(&counts, &python);
         seen = block;
         lock_drop(&lock);
         if (done)
@@ -171,6 +220,23 @@ int capdefs_sync(uint32_t string, uint32_t stack)
         if (r < 0)
             return lost_some(r);
     }
+}
+
+int capdefs_sync(uint32_t string, uint32_t stack)
+{
+    /* acquire: pairs with flush_locked */
+    if (string <= atomic_load_explicit(&written_strings, memory_order_acquire)
+            && stack <= atomic_load_explicit(&written_nodes, memory_order_acquire))
+        return 0;
+    return sync_all();
+}
+
+int capdefs_sync_python(uint32_t pystack)
+{
+    if ((pystack & ~FORMAT_PYSTACK_AMBIENT)
+            <= atomic_load_explicit(&written_pynodes, memory_order_acquire))
+        return 0;
+    return sync_all();
 }
 
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length)

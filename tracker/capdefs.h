@@ -21,6 +21,9 @@ void capdefs_init(struct capfile *file);
 /* Makes sure that string and stack numbers up to these are in the file. 0 or -errno, once. */
 int capdefs_sync(uint32_t string, uint32_t stack);
 
+/* The same for the number of a Python stack, as tag.pystack has it. */
+int capdefs_sync_python(uint32_t pystack);
+
 /* Appends a record, `text` (may be NULL) behind it. def->bytes and def->length are filled here. 0 or -errno, once. */
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length);
 

@@ -102,32 +102,84 @@ static int identify(struct capfile *file, int fd)
     return 0;
 }
 
-int capfile_create(struct capfile *file, const char *path)
+/* Header and directory, filled. The file keeps what is mapped when this fails half-way: it is closed, or unlinked. */
+static int make_header(struct capfile *file, int fd, void (*fill)(struct format_header *header))
 {
     void *base = NULL;
-    int fd;
-    int r = absolute_path(file->path, sizeof file->path, path);
+    int r = identify(file, fd);
 
-    if (r < 0)
-        return r;
-    fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    r = identify(file, fd);
     if (r == 0)
         r = map_range(fd, 0, FORMAT_HEADER_BYTES, &base);
-    (void)close(fd);
-    if (r < 0 || !base) {
-        (void)unlink(file->path); /* ours: O_EXCL made it a moment ago */
-        return r < 0 ? r : -EIO;
-    }
+    if (r < 0 || !base)
+        return r < 0 ? r : -EFAULT;
     file->header = base;
     file->directory = (struct format_extent *)(void *)((char *)base + FORMAT_DIRECTORY_OFFSET);
     file->header->version = FORMAT_VERSION;
     file->header->header_bytes = FORMAT_HEADER_BYTES;
     file->header->directory_offset = FORMAT_DIRECTORY_OFFSET;
     file->header->file_bytes = FORMAT_HEADER_BYTES;
+    file->header->state = FORMAT_STATE_OPEN;
+    if (fill)
+        fill(file->header);
+    memcpy(file->header->magic, FORMAT_MAGIC, sizeof file->header->magic);
     return 0;
+}
+
+static void forget_header(struct capfile *file)
+{
+    if (file->header)
+        (void)munmap(file->header, FORMAT_HEADER_BYTES);
+    file->header = NULL;
+    file->directory = NULL;
+}
+
+/*
+ * A file without a name that gets one when its header is whole, so that whoever is killed in between leaves none or one
+ * that can be read. -EOPNOTSUPP where the file system, or the lack of /proc, does not let us.
+ */
+static int create_whole(struct capfile *file, void (*fill)(struct format_header *header))
+{
+    char directory[sizeof file->path];
+    char self[32];
+    int fd, r;
+
+    (void)snprintf(directory, sizeof directory, "%s", file->path);
+    *(strrchr(directory, '/') + 1) = '\0';
+    fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -EOPNOTSUPP;
+    r = make_header(file, fd, fill);
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    if (r == 0 && linkat(AT_FDCWD, self, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) != 0)
+        r = errno == EEXIST ? -EEXIST : -EOPNOTSUPP;
+    (void)close(fd);
+    if (r < 0)
+        forget_header(file);
+    return r;
+}
+
+int capfile_create(
+        struct capfile *file, const char *path, void (*fill)(struct format_header *header))
+{
+    int fd;
+    int r = absolute_path(file->path, sizeof file->path, path);
+
+    file->header = NULL;
+    if (r < 0)
+        return r;
+    r = create_whole(file, fill);
+    if (r != -EOPNOTSUPP)
+        return r;
+    fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    r = make_header(file, fd, fill);
+    (void)close(fd);
+    if (r < 0) {
+        forget_header(file);
+        (void)unlink(file->path); /* ours: O_EXCL made it a moment ago */
+    }
+    return r;
 }
 
 static int open_again(const struct capfile *file)
@@ -212,7 +264,7 @@ static void *take_locked(struct cappool *pool, uint32_t wanted, uint32_t *ret_co
 /* One extent more. Two threads may both do it; the second one's is used next. */
 static int grow(struct cappool *pool, uint64_t total)
 {
-    uint64_t bytes = total / 4;
+    uint64_t bytes = total / 8;
     void *base = NULL;
     int cancel = capfile_begin();
     int r;

@@ -35,10 +35,12 @@ int capfile_begin(void);
 void capfile_end(int cancel_state);
 
 /*
- * Creates `path` (made absolute) with header and directory, all zero but magic, version and state. 0, -EEXIST, -ENOSPC
- * or what the kernel says; then no file is left.
+ * Creates `path` (made absolute) with header and directory. `fill` (NULL = none) writes the header's other fields; the file has
+ * its name when that is done, where the file system can do so (O_TMPFILE), else a little before. 0, -EEXIST, -ENOSPC or what
+ * the kernel says; then no file is left.
  */
-int capfile_create(struct capfile *file, const char *path);
+int capfile_create(
+        struct capfile *file, const char *path, void (*fill)(struct format_header *header));
 
 /* A new extent, zeroed, mapped and in the directory. 0 or -errno; *ret_base is page-aligned. */
 int capfile_grow(
@@ -46,7 +48,7 @@ int capfile_grow(
 
 /*
  * Units of one size out of extents of one kind, each handed out once. When an extent is used up the next one is grown
- * to a quarter of what is there, within [first, CAPFILE_EXTENT_MAX].
+ * to an eighth of what is there, within [first, CAPFILE_EXTENT_MAX].
  */
 #define CAPFILE_EXTENT_MAX (256u << 20)
 

@@ -3,7 +3,6 @@
 
 #include "alloc/meta.h"
 #include "tracker/intern.h"
-#include "tracker/site.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -30,6 +29,7 @@ struct entry {
     uint8_t memclass;
     bool is_early; /* freed at `seq` while nothing was known to live here: its allocation is late */
     uint32_t owed; /* frees that were counted before they arrived */
+    struct caplive_birth birth;
 };
 
 struct shard {
@@ -61,7 +61,9 @@ void caplive_init(struct capfile *file)
 
 static uint64_t hash_of(uint64_t addr)
 {
-    return site_hash(&addr, sizeof addr, 5);
+    uint64_t hash = addr * UINT64_C(0x9e3779b97f4a7c15);
+
+    return hash ^ hash >> 32;
 }
 
 static struct entry *find(struct entry *in, uint32_t count, uint64_t addr)
@@ -142,15 +144,27 @@ static void add_spares_locked(struct shard *shard, struct format_live *slots, ui
         shard->spare[shard->spares++] = &slots[i];
 }
 
-/* state is 0 while the slot is half written: a kill in between loses this one operation. */
+typedef uint64_t __attribute__((may_alias)) slot_word;
+
+/*
+ * state is 0 while the slot is half written: a kill in between loses this one operation. Word by word, since a thread that uses
+ * what another one has just freed (a graph's launch may) still writes a figure of the tenant before (uses.c).
+ */
 static void write_slot(struct format_live *to, const struct format_live *from)
 {
+    slot_word *words = (slot_word *)(void *)to;
+    const slot_word *source = (const slot_word *)(const void *)from;
+
     /* an exchange, since its acquire half keeps the stores below it */
     (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
-    memcpy((char *)to + sizeof to->state, (const char *)from + sizeof from->state,
-            sizeof *to - sizeof to->state);
+    for (size_t i = 1; i < sizeof *to / sizeof *words; i++)
+        __atomic_store_n(&words[i], source[i], __ATOMIC_RELAXED);
     __atomic_store_n(&to->state, from->state, __ATOMIC_RELEASE);
 }
+
+_Static_assert(offsetof(struct format_live, state) == 0
+                && sizeof(uint64_t) == sizeof((struct format_live *)0)->state,
+        "the state is the first word");
 
 static void end_block(const struct entry *entry, struct caplive_change *ret_change)
 {
@@ -158,10 +172,13 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
     ret_change->gone_hinted = entry->is_released ? entry->size : 0;
     ret_change->gone_device = entry->device;
     ret_change->gone_class = (enum memclass)entry->memclass;
+    ret_change->gone_birth = entry->birth;
+    if (entry->slot)
+        uses_died(entry->slot, &ret_change->gone_uses);
 }
 
 static void enter_locked(struct shard *shard, struct entry *entry, const struct format_live *slot,
-        struct caplive_change *ret_change)
+        const struct caplive_birth *birth, struct caplive_change *ret_change)
 {
     uint64_t seq = slot->state >> 1;
 
@@ -173,6 +190,7 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
         entry->owed++;
     }
     entry->seq = seq;
+    entry->birth = *birth;
     entry->size = slot->size;
     entry->device = slot->device;
     entry->memclass = slot->flags >> FORMAT_ALLOC_CLASS_SHIFT;
@@ -181,12 +199,15 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
     entry->is_early = false;
     if (!entry->slot && shard->spares > 0)
         entry->slot = shard->spare[--shard->spares];
-    if (entry->slot)
+    if (entry->slot) {
         write_slot(entry->slot, slot);
+        uses_born(entry->slot);
+    }
     ret_change->is_new = true;
 }
 
-int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_change)
+int caplive_alloc(const struct format_live *slot, const struct caplive_birth *birth,
+        struct caplive_change *ret_change)
 {
     struct shard *shard = &shards[hash_of(slot->addr) & (SHARDS - 1)];
     struct format_live *fresh = NULL;
@@ -210,7 +231,7 @@ int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_cha
         is_lost = true;
         ret_change->is_new = true;
     } else if (entry->seq < slot->state >> 1) {
-        enter_locked(shard, entry, slot, ret_change);
+        enter_locked(shard, entry, slot, birth, ret_change);
         is_lost = !entry->slot;
     } else if (entry->is_early) {
         entry->is_early = false;
@@ -219,6 +240,7 @@ int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_cha
         ret_change->gone_size = slot->size;
         ret_change->gone_device = slot->device;
         ret_change->gone_class = (enum memclass)(slot->flags >> FORMAT_ALLOC_CLASS_SHIFT);
+        ret_change->gone_birth = *birth;
     }
     lock_drop(&shard->lock);
     if (is_lost)
@@ -301,13 +323,35 @@ void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, u
     lock_drop(&shard->lock);
 }
 
-static struct caplive_sum *sum_of(struct caplive_sum *sums, uint32_t room, uint32_t stack)
+void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
 {
-    uint32_t at = (stack * UINT32_C(0x9e3779b1)) & (room - 1);
+    struct shard *shard = &shards[hash_of(key) & (SHARDS - 1)];
+    struct entry *entry;
 
-    for (uint32_t i = 0; stack != 0 && i < room; i++, at = (at + 1) & (room - 1)) {
-        if (at != 0 && (sums[at].stack == stack || sums[at].stack == 0)) {
-            sums[at].stack = stack;
+    lock_take(&shard->lock);
+    entry = shard->count ? find(shard->entry, shard->count, key) : NULL;
+    if (entry && entry->addr != 0 && entry->is_live && entry->slot) {
+        if (size > 0)
+            uses_mapped(entry->slot, addr, size);
+        else
+            uses_unmapped(entry->slot, addr);
+    }
+    lock_drop(&shard->lock);
+}
+
+static struct caplive_sum *sum_of(
+        struct caplive_sum *sums, uint32_t room, uint32_t stack, uint32_t pystack)
+{
+    uint32_t at = ((stack ^ pystack << 16) * UINT32_C(0x9e3779b1) ^ pystack) & (room - 1);
+
+    for (uint32_t i = 0; (stack | pystack) != 0 && i < room; i++, at = (at + 1) & (room - 1)) {
+        struct caplive_sum *sum = &sums[at];
+
+        if (at != 0
+                && ((sum->stack == stack && sum->pystack == pystack)
+                        || (sum->stack | sum->pystack) == 0)) {
+            sum->stack = stack;
+            sum->pystack = pystack;
             return &sums[at];
         }
     }
@@ -325,7 +369,7 @@ void caplive_sum(int device, struct caplive_sum *sums, uint32_t room)
             if (!entry->is_live || !entry->slot || entry->device != device
                     || entry->memclass >= MEMCLASS_DEVICE_END)
                 continue;
-            sum = sum_of(sums, room, entry->slot->stack);
+            sum = sum_of(sums, room, entry->slot->stack, entry->slot->pystack);
             sum->bytes += entry->size;
             sum->count++;
         }

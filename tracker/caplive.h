@@ -16,12 +16,20 @@
 
 #include "alloc/types.h"
 #include "tracker/capfile.h"
+#include "tracker/uses.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* A fresh start on a new file. Memory of an earlier start is given back; no other thread may be inside. */
 void caplive_init(struct capfile *file);
+
+/* What is kept of a block's birth beside its slot. */
+struct caplive_birth {
+    uint32_t place;   /* capplace_find */
+    uint32_t thread;  /* that allocated it, */
+    uint32_t ordinal; /* as its so manieth block */
+};
 
 /* What a call changed, for the totals. */
 struct caplive_change {
@@ -33,13 +41,16 @@ struct caplive_change {
     uint64_t gone_hinted; /* of that, bytes that a hint had released */
     int gone_device;
     enum memclass gone_class;
+    struct caplive_birth gone_birth;
+    struct use_figures gone_uses; /* of that block, as its slot had them */
 };
 
 /*
  * Enters an allocation. `slot` holds all fields, state included (seq << 1 | 1). 0, or -errno once if it found no slot;
  * *ret_change is filled in any case.
  */
-int caplive_alloc(const struct format_live *slot, struct caplive_change *ret_change);
+int caplive_alloc(const struct format_live *slot, const struct caplive_birth *birth,
+        struct caplive_change *ret_change);
 
 /* Takes one out. -ENOENT if nothing lives there (with seq above): ret_change says whether it was counted before. */
 int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change);
@@ -51,14 +62,17 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
 void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
         bool *ret_first_release, int *ret_device);
 
+/* What lives under `key` is mapped at an address; size 0: no more. */
+void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size);
+
 /* One stack's part of what is live. */
 struct caplive_sum {
-    uint32_t stack; /* 0 = empty, or what has no stack */
+    uint32_t stack, pystack; /* both 0 = empty, or what has no stack */
     uint64_t bytes, count;
 };
 
 /*
- * Adds up the device memory that is live on a device, by stack, into `sums` (`room` of them, a power of two, all zero): a
+ * Adds up the device memory that is live on a device, by both stacks, into `sums` (`room` of them, a power of two, all zero): a
  * hash table by stack, and in sums[0] what has no stack or found no place. Blocks without a slot are not seen. Takes each
  * shard's lock for a moment.
  */

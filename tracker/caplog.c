@@ -9,14 +9,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define FIRST_EXTENT (UINT64_C(4) * FORMAT_CHUNK_BYTES)
+#define FIRST_EXTENT (UINT64_C(2) * FORMAT_CHUNK_BYTES)
 #define CHUNKS_MAX   (1u << 22)
 
 /* What we know of a chunk besides the file: nothing in the file is trusted back. */
 struct chunk {
     struct format_chunk *base;
-    uint64_t newest_seq; /* of its events; written by its owner */
+    struct eventcode code; /* with the rest, written by its owner */
+    uint64_t newest_seq;   /* of its events */
     uint32_t events;
+    uint32_t used; /* bytes of them */
     uint32_t next; /* in the list of sealed (full), or of half-full chunks (with room) */
 };
 
@@ -53,9 +55,9 @@ static struct chunk *chunk_at(uint32_t number)
     return slab_at(&chunks, number);
 }
 
-static struct format_event *events_of(const struct chunk *chunk)
+static bool is_full(const struct chunk *chunk)
 {
-    return (struct format_event *)(void *)(chunk->base + 1);
+    return chunk->used > FORMAT_CHUNK_ROOM - EVENTCODE_ROOM;
 }
 
 static void seal_locked(uint32_t number)
@@ -92,15 +94,12 @@ static uint32_t take_half_full_locked(void)
 /* Empties a chunk for its next use. Number 0 meanwhile: a reader leaves it alone. */
 static void recycle(struct chunk *chunk, uint64_t number)
 {
-    struct format_event *event = events_of(chunk);
-
     counter_raise(&header->lost.recycled_seq, chunk->newest_seq);
     counter_add(&header->lost.events_recycled, chunk->events);
-    __atomic_store_n(&chunk->base->number, 0, __ATOMIC_RELEASE);
-    for (uint32_t i = 0; i < FORMAT_CHUNK_RECORDS; i++)
-        __atomic_store_n(&event[i].head, 0, __ATOMIC_RELAXED);
-    chunk->newest_seq = 0;
-    chunk->events = 0;
+    /* an exchange, since its acquire half keeps the stores below it */
+    (void)__atomic_exchange_n(&chunk->base->number, 0, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&chunk->base->used, 0, __ATOMIC_RELAXED);
+    *chunk = (struct chunk){.base = chunk->base};
     __atomic_store_n(&chunk->base->number, number, __ATOMIC_RELEASE);
 }
 
@@ -164,44 +163,38 @@ static uint32_t next_chunk(uint32_t full, int *ret_error)
     return chunk;
 }
 
-/* The place for this thread's next event, NULL = there is none. */
-static struct format_event *next_place(struct thread *thread, int *ret_error)
+/* The chunk for this thread's next event, NULL = there is none. */
+static struct chunk *own_chunk(struct thread *thread, int *ret_error)
 {
     uint32_t now = atomic_load_explicit(&epoch, memory_order_acquire);
-    struct chunk *chunk;
 
     *ret_error = 0;
     if (thread->chunk_epoch != now) {
         thread->chunk = 0;
         thread->chunk_epoch = now;
     }
-    if (thread->chunk == 0 || chunk_at(thread->chunk)->events == FORMAT_CHUNK_RECORDS)
+    if (thread->chunk == 0 || is_full(chunk_at(thread->chunk)))
         thread->chunk = next_chunk(thread->chunk, ret_error);
-    if (thread->chunk == 0)
-        return NULL;
-    chunk = chunk_at(thread->chunk);
-    return &events_of(chunk)[chunk->events];
+    return thread->chunk != 0 ? chunk_at(thread->chunk) : NULL;
 }
 
-int caplog_append(const struct format_event *event)
+int caplog_append(struct format_event *event)
 {
     struct thread *thread = thread_self();
-    struct format_event *place = NULL;
-    struct chunk *chunk;
+    struct chunk *chunk = NULL;
     int r = -ENOMEM;
 
     if (thread)
-        place = next_place(thread, &r);
-    if (!place) {
+        chunk = own_chunk(thread, &r);
+    if (!chunk) {
         counter_add(&header->lost.events_dropped, 1);
         return r;
     }
-    memcpy((char *)place + sizeof place->head, (const char *)event + sizeof event->head,
-            sizeof *event - sizeof event->head);
-    place->thread = thread->number;
-    /* release: a reader that sees the head sees the event */
-    __atomic_store_n(&place->head, event->head, __ATOMIC_RELEASE);
-    chunk = chunk_at(thread->chunk);
+    event->thread = thread->number;
+    chunk->used += (uint32_t)eventcode_put(
+            &chunk->code, event, (unsigned char *)(chunk->base + 1) + chunk->used);
+    /* release: a reader that sees the length sees the event */
+    __atomic_store_n(&chunk->base->used, chunk->used, __ATOMIC_RELEASE);
     chunk->events++;
     if (event->seq > chunk->newest_seq)
         chunk->newest_seq = event->seq;
@@ -214,7 +207,7 @@ void caplog_thread_exit(struct thread *thread)
             || thread->chunk_epoch != atomic_load_explicit(&epoch, memory_order_acquire))
         return;
     lock_take(&lock);
-    if (chunk_at(thread->chunk)->events == FORMAT_CHUNK_RECORDS) {
+    if (is_full(chunk_at(thread->chunk))) {
         seal_locked(thread->chunk);
     } else {
         chunk_at(thread->chunk)->next = half_full;

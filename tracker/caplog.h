@@ -2,7 +2,7 @@
 /*
  * caplog.h - area D of a capture: events, in chunks.
  *
- * A thread writes to a chunk of its own, so that an event is a few plain stores and one release. A full chunk is sealed.
+ * A thread writes to a chunk of its own, so that an event is a few plain stores (eventcode.h) and one release. A full chunk is sealed.
  * In ring mode the oldest sealed chunk is used again when the bound is reached; what it held is counted with the highest
  * seq in it, so that a reader knows from where on the log is complete. In full mode chunks are added until the disk says
  * no; then the log goes on as a ring over what it has.
@@ -16,6 +16,7 @@
 #define KEDGE_TRACKER_CAPLOG_H
 
 #include "tracker/capfile.h"
+#include "tracker/eventcode.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,10 +25,11 @@
 void caplog_init(struct capfile *file, uint32_t chunks_max);
 
 /*
- * Writes one event into this thread's chunk; thread is filled in, `head` is stored last. 0, or -errno for the call that
- * met trouble (the event may be written all the same); an event that could not be written is counted in the header.
+ * Writes one event into this thread's chunk; event->thread is filled in, the chunk's length is stored last. 0, or -errno for
+ * the call that met trouble (the event may be written all the same); an event that could not be written is counted in the
+ * header.
  */
-int caplog_append(const struct format_event *event);
+int caplog_append(struct format_event *event);
 
 /* In the child of a fork: the chunks are the parent's. */
 void caplog_fork_child(void);

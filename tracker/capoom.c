@@ -4,6 +4,7 @@
 #include "alloc/meta.h"
 #include "tracker/caplive.h"
 #include "tracker/intern.h"
+#include "tracker/pycode.h"
 
 #include <string.h>
 
@@ -36,7 +37,8 @@ void capoom_init(struct capfile *file)
 /* Enters a sum among the largest, which stand in order. */
 static void rank(struct format_oom *record, const struct caplive_sum *sum)
 {
-    struct format_oom_holder new = {.bytes = sum->bytes, .count = sum->count, .stack = sum->stack};
+    struct format_oom_holder new = {
+            .bytes = sum->bytes, .count = sum->count, .stack = sum->stack, .pystack = sum->pystack};
     uint32_t at = record->holder_count;
 
     if (at == FORMAT_OOM_HOLDERS) {
@@ -56,12 +58,14 @@ static void rank(struct format_oom *record, const struct caplive_sum *sum)
 
 static void add_up(struct format_oom *record)
 {
+    struct pycode_counts python;
     struct intern_counts counts;
     struct caplive_sum *sums;
     uint32_t room = 64;
 
     intern_counts(&counts);
-    while (room < SUMS_MAX && room / 2 < counts.nodes)
+    pycode_counts(&python);
+    while (room < SUMS_MAX && room / 2 < counts.nodes + python.nodes)
         room *= 2;
     sums = meta_map(room * sizeof *sums);
     if (!sums)

@@ -14,8 +14,8 @@
  * newest one seen".
  *
  * Disk full, a read-only directory, a lost file system: space is allocated before it is mapped, so that no store can
- * raise SIGBUS. The call that met the trouble returns -errno, once; later calls return 0 and count what they lose
- * (a full log goes on as a ring over the chunks that it has).
+ * raise SIGBUS. The call that met the trouble returns -errno, once for all parts of the file; later calls return 0 and count
+ * what they lose (a full log goes on as a ring over the chunks that it has).
  *
  * Does not unwind (where.h), symbolise, compress, print or malloc. Threads: any; no global lock in the hot path: events
  * go to the thread's own chunk, live slots lie in 64 shards with a lock each. No kedge lock may be held by the caller,
@@ -67,7 +67,9 @@ struct capture_free_info {
     uint64_t size;   /* 0 = look it up in the live table */
     uint64_t stream; /* handle, or 0 */
     uint32_t stack;  /* of the free, 0 = not recorded */
-    int device;      /* -1 = that of the allocation */
+    uint32_t pystack;
+    const struct format_uses *uses; /* NULL = what the live table has */
+    int device;                     /* -1 = that of the allocation */
     enum entrance entrance;
     bool native;
 };
@@ -128,7 +130,7 @@ int capture_open(void);
 /* The file's name, "" while there is none. Valid for the process's life. */
 const char *capture_path(void);
 
-/* Each returns 0, or -errno once per kind of trouble (see above). */
+/* Each returns 0, or -errno of trouble that no call has told yet: the same errno is told once (see above). */
 int capture_alloc(const struct capture_alloc_info *info);
 int capture_free(const struct capture_free_info *info);
 int capture_edge(const struct edge *edge, uint64_t seq);
@@ -139,6 +141,10 @@ int capture_hint(const struct capture_hint_info *info);
  * that hold most now. *ret_top: the foremost of them; its bytes are 0 if there is none. ret_top may be NULL.
  */
 int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top);
+
+/* What is recorded under `key` is mapped at an address, or no more: uses of that address are its own. Without it, nothing. */
+void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
+void capture_unmapped(uint64_t key, uint64_t addr);
 
 /* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);

@@ -7,13 +7,12 @@
  *     page 0..  HEADER    identity, state, totals, directory of extents
  *     extents   LIVE   A  slots, one per live allocation: the post-mortem itself
  *               DEFS   B  strings, modules, stack nodes, rules, notes ... appended, never changed
- *               EVENTS D  chunks of 1023 records, each chunk written by one thread at a time
+ *               PLACES C  figures of each (stack, Python stack, anchor path, device)
+ *               EVENTS D  chunks of records, each chunk written by one thread at a time; eventcode.h has the records
  *               OOM    E  slots, one per allocation that failed: the first 16 and the newest 16
  *
- * (C, aggregates per stack, is kept free for a later version.)
- *
- * What is published last: a live slot and an OOM slot by `state`, a record by `head`, an extent by its directory entry's `kind`. A
- * process killed between two stores leaves the old value there, and the reader skips what is not published.
+ * What is published last: a live slot and an OOM slot by `state`, a record by its chunk's `used`, an extent by its directory entry's
+ * `kind`. A process killed between two stores leaves the old value there, and the reader skips what is not published.
  */
 #ifndef KEDGE_TRACKER_FORMAT_H
 #define KEDGE_TRACKER_FORMAT_H
@@ -21,7 +20,8 @@
 #include <stdint.h>
 
 #define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
-#define FORMAT_VERSION          1u
+#define FORMAT_VERSION          2u
+#define FORMAT_VERSION_OLDEST   1u /* that is still read */
 #define FORMAT_PAGE             4096u
 #define FORMAT_EXTENTS_MAX      1024u
 #define FORMAT_DIRECTORY_OFFSET 8192u  /* as this version writes it; readers look into the header */
@@ -30,9 +30,13 @@
 #define FORMAT_HEAPS_MAX        64u
 #define FORMAT_CLASSES_MAX      16u
 #define FORMAT_CHUNK_BYTES      65536u
-#define FORMAT_RECORD_BYTES     64u
-#define FORMAT_DEFS_BLOCK       65536u /* definitions do not cross these */
-#define FORMAT_CHUNK_RECORDS    (FORMAT_CHUNK_BYTES / FORMAT_RECORD_BYTES - 1u)
+#define FORMAT_DEFS_BLOCK       65536u                     /* definitions do not cross these */
+#define FORMAT_CHUNK_ROOM       (FORMAT_CHUNK_BYTES - 64u) /* for records */
+
+/* Version 1: live slots and records of 64 bytes, 1023 records in a chunk. */
+#define FORMAT_V1_LIVE_BYTES    64u
+#define FORMAT_V1_RECORD_BYTES  64u
+#define FORMAT_V1_CHUNK_RECORDS (FORMAT_CHUNK_BYTES / FORMAT_V1_RECORD_BYTES - 1u)
 
 enum format_state {
     FORMAT_STATE_OPEN = 1,   /* running, or killed */
@@ -55,6 +59,7 @@ enum format_extent_kind {
     FORMAT_EXTENT_DEFS,
     FORMAT_EXTENT_EVENTS,
     FORMAT_EXTENT_OOM, /* later than the others; older readers skip it */
+    FORMAT_EXTENT_PLACES,
     FORMAT_EXTENT_KIND_COUNT,
 };
 
@@ -113,6 +118,22 @@ struct format_plan {
     uint64_t steps, matched, placed, fell_back, unmatched, skipped, resyncs;
 };
 
+/* Calls whose arguments could not be told: what lived then may have been used by them. */
+struct format_unseen {
+    uint64_t is_on; /* uses are recorded in this run */
+    uint64_t count, last_ns;
+};
+
+/*
+ * The high-water mark of a device. While live_bytes are above peak_bytes, now is the peak, and each place's share in it is what
+ * it holds. Otherwise the peak was `number`, and a place's share is at_peak_* if its `peak` is that number, else what it holds.
+ */
+struct format_high {
+    uint64_t live_bytes, peak_bytes;
+    uint64_t number;       /* of the last peak that live bytes fell from, 0 = none yet */
+    uint64_t seq, time_ns; /* of the allocation that reached the peak */
+};
+
 struct format_header {
     char magic[8];
     uint32_t version;
@@ -144,6 +165,9 @@ struct format_header {
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
     struct format_plan plan; /* 0 in captures from before plans */
+    struct format_high high[FORMAT_DEVICES_MAX];
+    uint64_t places_lost;        /* allocations that were added to an "other" place, or to none */
+    struct format_unseen unseen; /* 0 in captures from before uses */
 };
 
 /* Flags of allocations (live slot, alloc and free events). */
@@ -155,7 +179,23 @@ struct format_header {
 /* The upper four bits: enum memclass. 0 with FORMAT_ALLOC_NATIVE is MEMCLASS_DRIVER (all that old captures say). */
 #define FORMAT_ALLOC_CLASS_SHIFT 4u
 
-/* Area A. state: 0 = empty, else seq << 1 | 1. 64 bytes. */
+/* When an allocation was used, as far as uses are seen: ns since start_mono_ns, 0 = none seen. */
+struct format_uses {
+    uint64_t first_use, last_use;
+    uint64_t longest_gap; /* between two uses that follow each other */
+    uint64_t gap_end;     /* the use that ended it */
+};
+
+/* What these figures are worth. */
+#define FORMAT_USE_WATCHED 0x01u /* uses were recorded; without this the figures say nothing */
+#define FORMAT_USE_MAY     0x02u /* some may be none: words inside larger parameters */
+#define FORMAT_USE_UNSEEN \
+    0x04u /* lived while something was launched whose arguments could not be told */
+#define FORMAT_USE_SHOWN \
+    0x08u /* its address was given to what uses it unseen: another process, a texture ... */
+#define FORMAT_USE_LOST 0x10u /* its uses could not be recorded */
+
+/* Area A. state: 0 = empty, else seq << 1 | 1. The first 64 bytes are version 1's slot. */
 struct format_live {
     uint64_t state;
     uint64_t addr;
@@ -170,6 +210,32 @@ struct format_live {
     uint8_t flags;
     uint8_t hint; /* enum format_hint_what of the last hint record, 0 = none */
     int32_t rule; /* -1 = none */
+
+    uint32_t pystack;
+    uint32_t use_flags;      /* FORMAT_USE_*, but UNSEEN, which the header tells of what is live */
+    struct format_uses uses; /* changed while the block lives, word by word */
+    /* the longest gap's other end: this and gap_end change as one, and are what longest_gap should be */
+    uint64_t gap_begin;
+    uint64_t use_count;
+    uint64_t spare_word;
+};
+
+/* Area C: one place. state: 0 = empty, else number << 1 | 1, stored last and never changed; 128 bytes. */
+#define FORMAT_PLACE_OTHER 0x01u /* all that found no place of its own */
+
+struct format_place {
+    uint64_t state;
+    uint32_t stack, pystack, path;
+    int16_t device;
+    uint16_t flags;
+    uint64_t allocated_bytes, allocated_count;
+    uint64_t live_bytes, live_count;
+    uint64_t peak_bytes, peak_count; /* the most that was live here, each by itself */
+    /* freed by the thread that allocated them, before it allocated more than one other block */
+    uint64_t temporary_bytes, temporary_count;
+    uint64_t at_peak_bytes, at_peak_count; /* live here at the device's peak `peak` */
+    uint64_t peak;                         /* stored after the two */
+    uint64_t spare[2];
 };
 
 /* Area B: records back to back, 8-byte aligned, `kind` 0 = nothing more in this extent. `bytes` counts the whole record. */
@@ -185,6 +251,8 @@ enum format_def_kind {
     FORMAT_DEF_DEVICE,  /* id = device; struct format_def_device */
     FORMAT_DEF_COVERAGE, /* struct format_def_coverage; a later one of the same hook and route replaces it */
     FORMAT_DEF_THREAD, /* id = thread number; struct format_def_thread */
+    FORMAT_DEF_PYCODE, /* id; struct format_def_pycode; bytes of its line table */
+    FORMAT_DEF_PYNODE, /* id; struct format_def_pynode */
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -253,10 +321,45 @@ struct format_def_thread {
     uint32_t name;
 };
 
+/* How the line table of a code object is read (tools/pylines). */
+enum format_pytable {
+    FORMAT_PYTABLE_NONE,
+    FORMAT_PYTABLE_LNOTAB,    /* CPython up to 3.9 */
+    FORMAT_PYTABLE_LINETABLE, /* 3.10 */
+    FORMAT_PYTABLE_LOCATIONS, /* 3.11 and later */
+    FORMAT_PYTABLE_COUNT,
+};
+
+#define FORMAT_PYLINES_MAX 49152u /* bytes of a line table that are kept */
+
+/* A Python code object: what its frames need for function, file and line. */
+struct format_def_pycode {
+    struct format_def def;
+    uint32_t name, qualname, file; /* string numbers; qualname 0 before 3.11 */
+    int32_t first_line;
+    uint16_t table; /* enum format_pytable */
+    uint16_t cut;   /* 1: the line table was longer than what is kept */
+    uint32_t spare;
+};
+
+/* A frame of a Python stack: the tree is like that of nodes, a stack is its leaf. */
+struct format_def_pynode {
+    struct format_def def;
+    uint32_t parent;
+    uint32_t code;
+    int32_t lasti;  /* the instruction, in bytes from the code's first; below 0: none yet */
+    uint32_t entry; /* 1: called from C, so the interpreter's loop stands in the native stack */
+};
+
+/* In a Python stack number: the thread had no Python frames, the stack is that of another one (tracker/pystack.h). */
+#define FORMAT_PYSTACK_AMBIENT 0x80000000u
+
 /* Area D. The first 64 bytes of each chunk. `number` 0 = never used. */
 struct format_chunk {
     uint64_t number; /* rises with each use of a chunk */
-    uint64_t spare[7];
+    uint32_t used;   /* bytes of whole records behind these 64 bytes; stored after each record */
+    uint32_t spare;
+    uint64_t spare_words[6];
 };
 
 enum format_event_kind {
@@ -284,47 +387,6 @@ enum format_hint_what {
     FORMAT_HINT_SKIPPED, /* matched, not acted upon (small, pinned ...); without a rule: shared with somebody (R85) */
     FORMAT_HINT_REFUSED, /* kedge or the driver could not do it */
     FORMAT_HINT_COUNT,
-};
-
-/* One record, 64 bytes. `head` is stored last: kind | flags << 8 | (uint16_t)device << 16. */
-struct format_event {
-    uint32_t head;
-    uint32_t thread;
-    uint64_t seq;
-    uint64_t time_ns; /* since start_mono_ns */
-    union {
-        struct {
-            uint64_t addr, size, stream;
-            uint32_t stack, path, instance, nth;
-        } alloc;
-        struct {
-            uint64_t addr, size, stream; /* size 0 = what was freed is unknown */
-            uint32_t stack, path, instance, spare;
-        } free;
-        struct {
-            uint64_t spare[2];
-            uint32_t kind, anchor; /* enum edge_kind; anchor instance id */
-            uint32_t path, instance;
-            uint32_t before_start, spare2; /* 1: was open when the capture began */
-        } edge;
-        struct {
-            uint64_t addr, size;
-            int32_t rule;
-            uint32_t what;  /* enum format_hint_what */
-            uint32_t stack; /* of the toucher; 0 = none */
-            uint32_t path, instance;
-            uint16_t mode, result; /* enum hint_mode; CUresult or errno, 0 = fine */
-        } hint;
-        struct {
-            uint64_t heap, bytes, spare[3]; /* bytes held by this heap now */
-        } reserved;
-        struct {
-            uint64_t size, free_bytes; /* UINT64_MAX = not known */
-            uint64_t largest_free;
-            uint32_t stack, path, instance, result;
-        } oom;
-        uint64_t words[5];
-    } u;
 };
 
 /* Area E: why an allocation failed. */
@@ -360,7 +422,7 @@ struct format_oom_ladder {
 /* Who held most then, of the device's memory: by stack. */
 struct format_oom_holder {
     uint64_t bytes, count;
-    uint32_t stack, spare;
+    uint32_t stack, pystack; /* pystack 0 in captures from before Python stacks */
 };
 
 /* state: 0 = empty, else number << 1 | 1, the number counting from 1. */
@@ -381,13 +443,15 @@ struct format_oom {
     struct format_oom_ladder ladder;
     uint64_t other_bytes; /* live at stacks that are not among the holders */
     struct format_oom_holder holder[FORMAT_OOM_HOLDERS];
-    uint64_t spare[49];
+    uint32_t pystack; /* of the request; 0 in captures from before Python stacks */
+    uint32_t spare32;
+    uint64_t spare[48];
 };
 
 _Static_assert(sizeof(struct format_oom) == 1024, "four OOM slots are a page");
-_Static_assert(sizeof(struct format_live) == 64, "a live slot is one cache line");
-_Static_assert(sizeof(struct format_event) == FORMAT_RECORD_BYTES, "a record is one cache line");
-_Static_assert(sizeof(struct format_chunk) == FORMAT_RECORD_BYTES, "a chunk's head is one record");
+_Static_assert(sizeof(struct format_live) == 128, "a live slot is two cache lines");
+_Static_assert(sizeof(struct format_place) == 128, "a place is two cache lines");
+_Static_assert(sizeof(struct format_chunk) + FORMAT_CHUNK_ROOM == FORMAT_CHUNK_BYTES, "a chunk");
 _Static_assert(sizeof(struct format_extent) == 24, "directory entry");
 _Static_assert(sizeof(struct format_header) % 8 == 0, "header");
 _Static_assert(

@@ -10,8 +10,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define COMMIT_STEP (64u << 10)
-
 /* A string in the arena. Texts are handed out as pointers, so it never moves. */
 struct text {
     uint32_t number;
@@ -64,18 +62,6 @@ static bool ready(void)
     return is_ready;
 }
 
-/* Commits in steps, so that an addition is not a system call each time. */
-static bool have_bytes(struct span *span, size_t bytes)
-{
-    size_t wanted = (bytes + COMMIT_STEP - 1) / COMMIT_STEP * COMMIT_STEP;
-
-    if (bytes <= span->committed)
-        return true;
-    if (wanted > span->reserved)
-        wanted = span->reserved;
-    return bytes <= wanted && span_commit(span, wanted) == 0;
-}
-
 static uint32_t refuse(void)
 {
     atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
@@ -103,8 +89,8 @@ static uint32_t add_text_locked(const struct text_key *key, uint64_t hash)
     size_t bytes = (sizeof(struct text) + key->length + 1 + 7) / 8 * 8;
     struct text *text;
 
-    if (number > INTERN_STRINGS_MAX || !have_bytes(&text_arena, arena_used + bytes)
-            || !have_bytes(&text_offsets, ((size_t)number + 1) * sizeof(uint32_t)))
+    if (number > INTERN_STRINGS_MAX || span_commit(&text_arena, arena_used + bytes) < 0
+            || span_commit(&text_offsets, ((size_t)number + 1) * sizeof(uint32_t)) < 0)
         return refuse();
     text = (struct text *)(void *)(text_arena.base + arena_used);
     text->number = number;
@@ -189,7 +175,7 @@ uint32_t intern_module(const struct intern_module *module)
         uint32_t next = atomic_load_explicit(&module_count, memory_order_relaxed) + 1;
 
         if (next <= INTERN_MODULES_MAX
-                && have_bytes(&module_span, ((size_t)next + 1) * sizeof *module)) {
+                && span_commit(&module_span, ((size_t)next + 1) * sizeof *module) == 0) {
             *module_slot(next) = *module;
             atomic_store_explicit(&module_count, next, memory_order_release);
             if (numtable_add(&module_table, hash, next) == 0)
@@ -227,7 +213,8 @@ static uint32_t add_node_locked(const struct node *key, uint64_t hash)
 {
     uint32_t number = atomic_load_explicit(&node_count, memory_order_relaxed) + 1;
 
-    if (number > INTERN_NODES_MAX || !have_bytes(&node_span, ((size_t)number + 1) * sizeof *key))
+    if (number > INTERN_NODES_MAX
+            || span_commit(&node_span, ((size_t)number + 1) * sizeof *key) < 0)
         return refuse();
     *node_slot(number) = *key;
     atomic_store_explicit(&node_count, number, memory_order_release);

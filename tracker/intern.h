@@ -42,10 +42,10 @@ struct intern_module {
     uint64_t base; /* lowest mapped address */
     uint64_t end;  /* first address behind it */
     uint64_t bias; /* load address minus link address: ELF address = ip - bias */
-    uint64_t hash; /* of the build-id; without one of path and file size (see has_build_id) */
+    uint64_t hash; /* of the build-id; without one of path and fingerprint */
     uint32_t path; /* string number; the main program's is its /proc/self/exe */
     uint8_t build_id[INTERN_BUILD_ID_MAX];
-    uint8_t build_id_bytes; /* 0 = none: a rebuilt file of the same size looks the same */
+    uint8_t build_id_bytes; /* 0 = none */
     bool is_main;           /* the program itself */
     enum intern_module_kind kind;
 };

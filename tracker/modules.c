@@ -3,6 +3,7 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "tracker/fingerprint.h"
 #include "tracker/site.h"
 #include "tracker/wildcard.h"
 
@@ -12,10 +13,12 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define OBJECTS_MAX 8192u
+#define GONE_MAX    256u
+#define KEPT_MAX    64u
 
 struct range {
     uint64_t base, end;
@@ -26,18 +29,20 @@ struct range {
 struct map {
     uint32_t count;
     uint32_t spare;
-    uint64_t adds, subs; /* the loader's counters when it was made */
+    _Atomic uint64_t adds, subs; /* the loader's counters when it was last found true */
     struct range range[];
 };
 
 /* What one walk over the loader's list collects. Filled under the loader's lock: copies only. */
 struct object {
     struct intern_module module;
+    uint64_t fingerprint; /* of one without a build-id whose hash is not known yet */
     char path[PATH_MAX];
 };
 
 struct walk {
     struct object *object;
+    const struct map *known; /* what was loaded before, NULL = nothing is known */
     uint32_t count;
     uint32_t max;
     uint64_t adds, subs;
@@ -52,6 +57,15 @@ static _Atomic uint32_t generation;
 static _Atomic uint32_t without_build_id;
 static _Atomic uint32_t main_module;
 static uintptr_t own_address; /* fixed by modules_init */
+
+/* Addresses of modules that walks went through and that are gone. Guarded by lock. */
+static struct range gone[GONE_MAX];
+static uint32_t gone_count;
+/* Maps of before, which a reader may be in: one that is true again is taken again. Guarded by lock. */
+static struct map *kept[KEPT_MAX];
+static uint32_t kept_count;
+static _Atomic uint32_t replaced;
+static _Atomic bool walked[INTERN_MODULES_MAX + 1]; /* by module number */
 
 enum intern_module_kind modules_kind_of(const char *path)
 {
@@ -109,17 +123,21 @@ static void read_notes(struct intern_module *module, const char *notes, size_t s
     }
 }
 
-static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * wanted)
+/* Of the program's memory, by the kernel: it finds pages that a program took away from its own code. */
+static bool read_memory(void *data, uint64_t address, void *to, size_t bytes)
 {
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    const struct dl_phdr_info *info = data;
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+    void *there = (void *)(info->dlpi_addr + address);
+    struct iovec ours = {to, bytes};
+    struct iovec theirs = {there, bytes};
+    ssize_t got = process_vm_readv(getpid(), &ours, 1, &theirs, 1, 0);
 
-        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R)
-                && wanted->p_vaddr >= segment->p_vaddr && wanted->p_memsz <= segment->p_filesz
-                && wanted->p_vaddr - segment->p_vaddr <= segment->p_filesz - wanted->p_memsz)
-            return true;
+    if (got < 0 && errno != EFAULT) {
+        memcpy(to, there, bytes); /* the kernel lets nobody ask */
+        return true;
     }
-    return false;
+    return got == (ssize_t)bytes;
 }
 
 static void describe(struct object *object, const struct dl_phdr_info *info)
@@ -133,7 +151,8 @@ static void describe(struct object *object, const struct dl_phdr_info *info)
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         uint64_t low = info->dlpi_addr + segment->p_vaddr;
 
-        if (segment->p_type == PT_NOTE && module->build_id_bytes == 0 && is_loaded(info, segment))
+        if (segment->p_type == PT_NOTE && module->build_id_bytes == 0
+                && fingerprint_is_loaded(info->dlpi_phdr, info->dlpi_phnum, segment))
             read_notes(module, (const char *)low,
                     segment->p_memsz); // NOLINT(performance-no-int-to-ptr)
         if (segment->p_type != PT_LOAD)
@@ -143,6 +162,45 @@ static void describe(struct object *object, const struct dl_phdr_info *info)
         if (low + segment->p_memsz > module->end)
             module->end = low + segment->p_memsz;
     }
+}
+
+static const struct range *find_in(const struct map *map, uint64_t address)
+{
+    uint32_t low = 0;
+    uint32_t high = map ? map->count : 0;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (address < map->range[middle].base)
+            high = middle;
+        else if (address >= map->range[middle].end)
+            low = middle + 1;
+        else
+            return &map->range[middle];
+    }
+    return NULL;
+}
+
+/* Here, where the loader's lock keeps the object from going away; and not again for what stayed since the last time. */
+static void take_fingerprint(
+        const struct walk *walk, struct object *object, struct dl_phdr_info *info)
+{
+    const struct range *range = find_in(walk->known, object->module.base);
+    const struct intern_module *before = range ? intern_module_at(range->module) : NULL;
+    struct fingerprint_source source = {.segment = info->dlpi_phdr,
+            .count = info->dlpi_phnum,
+            .read = read_memory,
+            .data = info};
+
+    if (object->module.build_id_bytes > 0)
+        return;
+    object->module.hash = 0;
+    if (before && walk->subs == walk->known_subs && before->base == object->module.base
+            && before->end == object->module.end && before->build_id_bytes == 0)
+        object->module.hash = before->hash;
+    else
+        object->fingerprint = fingerprint_take(&source);
 }
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
@@ -166,6 +224,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     describe(object, info);
     if (object->module.base >= object->module.end)
         return 0;
+    take_fingerprint(walk, object, info);
     length = info->dlpi_name ? strnlen(info->dlpi_name, sizeof object->path - 1) : 0;
     if (length > 0)
         memcpy(object->path, info->dlpi_name, length);
@@ -175,16 +234,26 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* Identity: the build-id, or path and size where there is none. */
+/* A program whose file is gone is still that program. */
+static void forget_deletion(char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t length = strlen(path);
+
+    if (length > sizeof mark - 1 && strcmp(path + length - (sizeof mark - 1), mark) == 0)
+        path[length - (sizeof mark - 1)] = '\0';
+}
+
+/* Identity: the build-id, or path and fingerprint where there is none. */
 static void identify(struct object *object)
 {
     struct intern_module *module = &object->module;
-    struct stat file = {0};
 
     if (module->is_main && object->path[0] == '\0') {
         ssize_t length = readlink("/proc/self/exe", object->path, sizeof object->path - 1);
 
         object->path[length > 0 ? length : 0] = '\0';
+        forget_deletion(object->path);
     }
     module->kind = modules_kind_of(object->path);
     if (own_address >= module->base && own_address < module->end)
@@ -194,9 +263,8 @@ static void identify(struct object *object)
         module->hash = site_hash(module->build_id, module->build_id_bytes, 2);
         return;
     }
-    if (object->path[0] != '/' || stat(object->path, &file) != 0)
-        file.st_size = 0;
-    module->hash = site_hash(object->path, strlen(object->path), (uint64_t)file.st_size);
+    if (module->hash == 0)
+        module->hash = fingerprint_identity(object->path, object->fingerprint);
 }
 
 static void sort_ranges(struct map *map)
@@ -214,8 +282,7 @@ static void sort_ranges(struct map *map)
 
 static bool same_maps(const struct map *a, const struct map *b)
 {
-    return a && a->count == b->count
-            && memcmp(a->range, b->range, a->count * sizeof a->range[0]) == 0;
+    return a->count == b->count && memcmp(a->range, b->range, a->count * sizeof a->range[0]) == 0;
 }
 
 static struct map *build(struct walk *walk)
@@ -246,32 +313,91 @@ static struct map *build(struct walk *walk)
     return map;
 }
 
+static bool is_in(const struct map *map, const struct range *range)
+{
+    const struct range *there = find_in(map, range->base);
+
+    return there && memcmp(there, range, sizeof *there) == 0;
+}
+
+/* Does it lie where walks went through something else? */
+static bool takes_place_locked(const struct range *range)
+{
+    for (uint32_t i = 0; i < gone_count; i++)
+        if (gone[i].base < range->end && range->base < gone[i].end
+                && gone[i].module != range->module)
+            return true;
+    return false;
+}
+
+/* A module that comes and goes is there once. Beyond the bound one place stands for all. */
+static void add_gone_locked(const struct range *range)
+{
+    for (uint32_t i = 0; i < gone_count; i++)
+        if (gone[i].base <= range->base && range->end <= gone[i].end
+                && (gone[i].module == range->module || gone[i].module == 0))
+            return;
+    if (gone_count < GONE_MAX)
+        gone[gone_count++] = *range;
+    else
+        gone[GONE_MAX - 1] = (struct range){.end = UINT64_MAX};
+}
+
+static void compare_locked(const struct map *old, const struct map *map)
+{
+    for (uint32_t i = 0; i < old->count; i++) {
+        const struct range *range = &old->range[i];
+
+        if (is_in(map, range)
+                || !atomic_load_explicit(&walked[range->module], memory_order_relaxed))
+            continue;
+        add_gone_locked(range);
+    }
+    for (uint32_t i = 0; i < map->count; i++)
+        if (!is_in(old, &map->range[i]) && takes_place_locked(&map->range[i]))
+            atomic_fetch_add_explicit(&replaced, 1, memory_order_release);
+}
+
+/* The map itself, or an equal one of before. Old maps stay mapped: a reader without a lock may be in them. */
+static struct map *keep_locked(struct map *map)
+{
+    for (uint32_t i = 0; i < kept_count; i++) {
+        if (!same_maps(kept[i], map))
+            continue;
+        atomic_store_explicit(&kept[i]->adds, map->adds, memory_order_relaxed);
+        atomic_store_explicit(&kept[i]->subs, map->subs, memory_order_relaxed);
+        return kept[i];
+    }
+    if (kept_count < KEPT_MAX)
+        kept[kept_count++] = map;
+    return map;
+}
+
 /* The newest list wins; a map that was overtaken while it was built is given back, nobody has seen it. */
 static void publish(struct map *map)
 {
     struct map *old;
-    struct map *unused = map;
+    struct map *taken = NULL;
 
     lock_take(&lock);
     old = atomic_load_explicit(&current, memory_order_relaxed);
     if (!old || map->adds + map->subs >= old->adds + old->subs) {
-        bool changed = !same_maps(old, map);
-
-        /* The old map stays mapped: a reader without a lock may be in it. */
-        atomic_store_explicit(&current, map, memory_order_release);
-        if (changed)
+        taken = keep_locked(map);
+        if (old && taken != old)
+            compare_locked(old, taken);
+        atomic_store_explicit(&current, taken, memory_order_release);
+        if (taken != old)
             atomic_fetch_add_explicit(&generation, 1, memory_order_release);
-        unused = NULL;
     }
     lock_drop(&lock);
-    if (unused)
-        meta_unmap(unused, sizeof(struct map) + unused->count * sizeof(struct range));
+    if (taken != map)
+        meta_unmap(map, sizeof(struct map) + map->count * sizeof(struct range));
 }
 
 static int reload(bool is_forced)
 {
     const struct map *known = atomic_load_explicit(&current, memory_order_acquire);
-    struct walk walk = {.max = OBJECTS_MAX, .is_forced = is_forced || !known};
+    struct walk walk = {.known = known, .max = OBJECTS_MAX, .is_forced = is_forced || !known};
     size_t bytes = OBJECTS_MAX * sizeof(struct object); /* address space; touched as far as used */
     struct map *map = NULL;
 
@@ -293,21 +419,7 @@ static int reload(bool is_forced)
 
 static const struct range *find(uintptr_t address)
 {
-    const struct map *map = atomic_load_explicit(&current, memory_order_acquire);
-    uint32_t low = 0;
-    uint32_t high = map ? map->count : 0;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (address < map->range[middle].base)
-            high = middle;
-        else if (address >= map->range[middle].end)
-            low = middle + 1;
-        else
-            return &map->range[middle];
-    }
-    return NULL;
+    return find_in(atomic_load_explicit(&current, memory_order_acquire), address);
 }
 
 int modules_init(const void *self)
@@ -335,6 +447,18 @@ void modules_reload(void)
 uint32_t modules_generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_acquire);
+}
+
+void modules_walked(uint32_t module)
+{
+    if (module <= INTERN_MODULES_MAX
+            && !atomic_load_explicit(&walked[module], memory_order_relaxed))
+        atomic_store_explicit(&walked[module], true, memory_order_relaxed);
+}
+
+uint32_t modules_replaced(void)
+{
+    return atomic_load_explicit(&replaced, memory_order_acquire);
 }
 
 uint32_t modules_without_build_id(void)

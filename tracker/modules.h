@@ -6,7 +6,8 @@
  * something was loaded or unloaded since. A new map replaces the old one in one store; old maps stay readable, since
  * another thread may be looking. The interned modules (intern.h) are never changed.
  *
- * The build-id is read from the object's notes in memory, not from the file: it is what runs.
+ * The build-id is read from the object's notes in memory, not from the file: it is what runs. An object without one is known by
+ * its path and a fingerprint (fingerprint.h), taken once for each time that the object is loaded.
  *
  * Threads: any. Asks the loader (its lock) with no lock of ours held; never in a signal handler. No malloc.
  */
@@ -28,6 +29,15 @@ void modules_reload(void);
 
 /* Rises with every map that differs from the one before; memos of another generation are stale. */
 uint32_t modules_generation(void);
+
+/* A walk went through this module. Any thread, a store at most. */
+void modules_walked(uint32_t module);
+
+/*
+ * How often a module took the addresses of another one that walks had gone through: what is remembered by address (in
+ * libunwind) is wrong then. Counted when the loader's list is read.
+ */
+uint32_t modules_replaced(void);
 
 /* Modules without a build-id seen so far. */
 uint32_t modules_without_build_id(void);

@@ -5,7 +5,6 @@
 #include "alloc/meta.h"
 #include "tracker/anchor.h"
 #include "tracker/intern.h"
-#include "tracker/site.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -44,9 +43,10 @@ static _Atomic uint64_t lost;
 
 static uint32_t start_of(uint32_t anchor, uint64_t site, uint64_t size)
 {
-    uint64_t words[3] = {site, size, anchor};
+    uint64_t hash =
+            (site ^ size * UINT64_C(0xbf58476d1ce4e5b9) ^ anchor) * UINT64_C(0x9e3779b97f4a7c15);
 
-    return (uint32_t)site_hash(words, sizeof words, 3);
+    return (uint32_t)(hash >> 32);
 }
 
 static struct slot *find_locked(struct slot *in, uint32_t count, const struct slot *key)

@@ -44,16 +44,30 @@ struct read_frame {
     uint64_t offset; /* ELF address, for addr2line */
 };
 
+/* One frame of a Python stack. */
+struct read_pyframe {
+    const char *name, *qualname, *file; /* qualname "" before 3.11 */
+    const unsigned char *lines;         /* the line table, for tools/pylines */
+    size_t lines_bytes;
+    enum format_pytable table;
+    int32_t first_line, lasti;
+    bool is_cut;   /* the line table was longer than what was kept */
+    bool is_entry; /* called from C */
+};
+
 /* One live allocation, in the order of their numbers. */
 struct read_live {
     uint64_t seq, addr, size, stream, time_ns;
     const char *path; /* anchor path, "" = none */
-    uint32_t path_number, instance, nth, stack;
+    uint32_t path_number, instance, nth, stack, pystack;
     int device;
     unsigned flags; /* FORMAT_ALLOC_*, without the class */
     enum memclass memclass;
     enum format_hint_what hint;
     int rule;
+    struct format_uses uses;
+    uint64_t use_count;
+    unsigned use_flags; /* FORMAT_USE_*; without WATCHED nothing is known of its uses */
 };
 
 /* One event. Which of the fields below mean something depends on `kind`; the others are 0. */
@@ -69,10 +83,14 @@ struct read_event {
     uint64_t addr, size,
             stream;       /* alloc, free, hint; oom: size = requested; reserved: size = held now */
     uint32_t stack;       /* alloc, free, oom; hint: of the toucher */
+    uint32_t pystack;     /* alloc, free, oom */
     uint32_t path_number; /* anchor path */
     uint32_t instance;
-    const char *path; /* never NULL */
-    uint32_t nth;     /* alloc */
+    const char *path;        /* never NULL */
+    uint32_t nth;            /* alloc */
+    struct format_uses uses; /* free: of what was freed, and the two below */
+    uint64_t use_count;
+    unsigned use_flags;
 
     enum edge_kind edge;   /* edge */
     uint32_t anchor;       /* edge: instance id */
@@ -94,6 +112,28 @@ struct read_oom {
     const char *call;       /* the driver's entry, "" = not known */
     const char *path;       /* anchor path, "" = none */
     struct format_oom what; /* with at most FORMAT_OOM_HOLDERS holders */
+};
+
+/*
+ * What was allocated at one place: a stack, a Python stack, an anchor path, on a device. high_*: what was live here when most
+ * was live on the device (of a process that runs: about then).
+ */
+struct read_place {
+    uint32_t stack, pystack, path_number;
+    const char *path; /* never NULL */
+    int device;
+    bool is_other; /* all that found no place of its own: no stack, no path */
+    uint64_t allocated_bytes, allocated_count;
+    uint64_t live_bytes, live_count;
+    uint64_t peak_bytes, peak_count; /* the most that was live here, each by itself */
+    uint64_t temporary_bytes, temporary_count;
+    uint64_t high_bytes, high_count;
+};
+
+/* When most was live on a device. */
+struct read_high {
+    uint64_t bytes; /* 0 = nothing was, or the capture has no area C */
+    uint64_t seq, time_ns;
 };
 
 struct read_rule {
@@ -156,6 +196,7 @@ struct read_capture {
     struct format_class class_total[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
     struct format_plan plan; /* blocks 0 = none was followed */
+    struct format_unseen unseen;
 
     struct read_live *live;
     size_t live_count;
@@ -165,6 +206,11 @@ struct read_capture {
     size_t event_count;
     struct read_oom *oom; /* by number; none in captures from before area E */
     size_t oom_record_count;
+    /* most at the high-water mark first; none in captures from before area C */
+    struct read_place *place;
+    size_t place_count;
+    struct read_high high[FORMAT_DEVICES_MAX];
+    uint64_t places_lost;       /* allocations that are in an "other" place, or in none */
     struct read_module *module; /* [0] is unused */
     size_t module_count;
     struct read_rule *rule; /* index = rule number */
@@ -204,6 +250,16 @@ void read_close(struct read_capture *capture);
 /* Frames of a stack number, innermost first; returns how many. 0 for 0 and for numbers that the file does not hold. */
 unsigned read_stack(const struct read_capture *capture, uint32_t stack,
         struct read_frame *ret_frames, unsigned max);
+
+/* The largest stack number of the file. Each number from 1 is a stack, whose first frame is in no smaller one's. */
+uint32_t read_stack_count(const struct read_capture *capture);
+
+/*
+ * The same for the number of a Python stack. *ret_ambient: the thread had no Python frames, these are another one's.
+ * A stack as deep as the writer looks may have lost its outer frames.
+ */
+unsigned read_pystack(const struct read_capture *capture, uint32_t pystack,
+        struct read_pyframe *ret_frames, unsigned max, bool *ret_ambient);
 
 /* The site key of a stack, as tag.site in the run and `c:` in a hint file. 0 for no stack. */
 uint64_t read_site(const struct read_capture *capture, uint32_t stack);

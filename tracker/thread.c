@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static __thread struct thread *current;
+__thread struct thread *thread_current;
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -27,7 +27,8 @@ static void thread_ended(void *record)
 
     anchor_thread_exit(thread);
     caplog_thread_exit(thread);
-    current = NULL;
+    pystack_thread_exit(thread);
+    thread_current = NULL;
     lock_take(&lock);
     thread->next_free = free_records;
     free_records = thread;
@@ -59,24 +60,30 @@ static struct thread *new_record(void)
         return NULL;
     thread->number = number;
     thread->tid = (uint32_t)syscall(SYS_gettid);
+    thread->is_main = thread->tid == (uint32_t)getpid();
     return thread;
 }
 
-struct thread *thread_self(void)
+void thread_prepare(void)
 {
-    if (__builtin_expect(current == NULL, 0)) {
-        (void)pthread_once(&key_once, make_key);
-        current = new_record();
-        if (current && has_key)
-            (void)pthread_setspecific(key, current); /* failed: the record lives on unused */
-    }
-    return current;
+    (void)pthread_once(&key_once, make_key);
+}
+
+struct thread *thread_make(void)
+{
+    (void)pthread_once(&key_once, make_key);
+    thread_current = new_record();
+    if (thread_current && has_key)
+        (void)pthread_setspecific(key, thread_current); /* failed: the record lives on unused */
+    return thread_current;
 }
 
 void thread_fork_child(void)
 {
     lock_init(&lock, LOCK_RANK_TRACKER);
     free_records = NULL; /* may have been torn in the parent at the moment of the fork */
-    if (current)
-        current->tid = (uint32_t)syscall(SYS_gettid);
+    if (thread_current) {
+        thread_current->tid = (uint32_t)syscall(SYS_gettid);
+        thread_current->is_main = true;
+    }
 }

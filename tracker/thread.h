@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define THREAD_MEMO     16u  /* stacks that a thread remembers; a power of two */
+#define THREAD_PYMEMO   256u /* the same of Python stacks */
 #define THREAD_RANGES   128u /* entries of the range stack, refused pushes included */
 #define THREAD_NAME_MAX 16u
 
@@ -26,6 +27,13 @@ struct thread_memo {
     uint64_t site;
     uint32_t leaf;
     uint32_t generation; /* of the loaded modules */
+};
+
+/* pystack.c: Python frames seen by this thread. */
+struct thread_pymemo {
+    uint64_t hash; /* of the frames, 0 = empty */
+    uint32_t leaf;
+    uint32_t spare;
 };
 
 /* anchor.c: one pushed range; range 0 = it was refused and only waits for its pop. */
@@ -39,10 +47,14 @@ struct thread {
     uint32_t tid;
     bool in_where;
     bool is_announced; /* its name is in the capture */
+    bool is_main;      /* the process's first thread */
 
     uintptr_t stack_low, stack_high; /* 0 = not asked yet */
+    uint32_t walk_epoch;             /* unwind.c: when its first walk was, 0 = none yet */
 
     struct thread_memo memo[THREAD_MEMO];
+
+    struct thread_pymemo pymemo[THREAD_PYMEMO];
 
     struct thread_range ranges[THREAD_RANGES];
     uint32_t range_count;
@@ -52,11 +64,28 @@ struct thread {
     uint32_t chunk;       /* caplog.c: index of the chunk that it writes to, 0 = none */
     uint32_t chunk_epoch; /* of the log that it belongs to */
 
+    uint32_t blocks; /* capevents.c: device memory that it allocated, counted modulo 2^32 */
+
     struct thread *next_free;
 };
 
+/* Only for thread_self. */
+extern __thread struct thread *thread_current __attribute__((tls_model("initial-exec")));
+struct thread *thread_make(void) __attribute__((cold));
+
 /* This thread's record; made at the first call. NULL if there is no memory for it. */
-struct thread *thread_self(void);
+static inline struct thread *thread_self(void)
+{
+    struct thread *thread = thread_current;
+
+    return __builtin_expect(thread != NULL, 1) ? thread : thread_make();
+}
+
+/*
+ * Once, early: glibc keeps what belongs to a late key in memory from malloc, which a thread's first edge may not ask for if it
+ * comes in a signal handler.
+ */
+void thread_prepare(void);
 
 /* In the child of a fork: locks are new, the records of the other threads are lost. */
 void thread_fork_child(void);
@@ -64,5 +93,6 @@ void thread_fork_child(void);
 /* Called at a thread's end, by thread.c only. */
 void anchor_thread_exit(struct thread *thread);
 void caplog_thread_exit(struct thread *thread);
+void pystack_thread_exit(struct thread *thread);
 
 #endif

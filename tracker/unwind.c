@@ -17,21 +17,34 @@
 #define CACHE_GLOBAL 1
 
 #if defined(__x86_64__)
-#    define UNW_PREFIX "_ULx86_64_"
+#    define UNW_PREFIX     "_ULx86_64_"
+#    define UNW_ANY_PREFIX "_Ux86_64_"
 #elif defined(__aarch64__)
-#    define UNW_PREFIX "_ULaarch64_"
+#    define UNW_PREFIX     "_ULaarch64_"
+#    define UNW_ANY_PREFIX "_Uaarch64_"
 #else
-#    define UNW_PREFIX "_UL_none_"
+#    define UNW_PREFIX     "_UL_none_"
+#    define UNW_ANY_PREFIX "_U_none_"
 #endif
 
 typedef int (*walk_fn)(void **buffer, int size);
+typedef void (*flush_fn)(void *space, uintptr_t low, uintptr_t high);
 
 /* fixed by unwind_init, before there are other threads */
 static struct {
     enum unwind_engine engine;
     unsigned depth;
-    walk_fn walk; /* unw_backtrace or backtrace */
+    walk_fn walk;   /* unw_backtrace or backtrace */
+    flush_fn flush; /* libunwind's, NULL without */
+    void *space;
+    struct unwind_ops ops;
 } unwinder = {.depth = DEPTH_DEFAULT};
+
+/* How often code was replaced, plus one: a thread whose record has another number walked before the last time. */
+static _Atomic uint32_t epoch = 1;
+/* backtrace(), once it is needed. Release, readers acquire: whoever sees a new epoch sees it. */
+static _Atomic(walk_fn) long_walk;
+static _Atomic uint64_t long_walks;
 
 static void *object_symbol(void *object, const char *symbol, const struct unwind_ops *ops)
 {
@@ -53,6 +66,7 @@ static walk_fn open_libunwind(const struct unwind_ops *ops)
     walk_fn walk = as_walk(object_symbol(object, "unw_backtrace", ops));
     void *space_symbol = object_symbol(object, UNW_PREFIX "local_addr_space", ops);
     void *policy_symbol = object_symbol(object, UNW_PREFIX "set_caching_policy", ops);
+    void *flush_symbol = object_symbol(object, UNW_ANY_PREFIX "flush_cache", ops);
     int (*set_policy)(void *space, int policy) = NULL;
     void *space = NULL;
 
@@ -61,6 +75,8 @@ static walk_fn open_libunwind(const struct unwind_ops *ops)
         memcpy(&set_policy, &policy_symbol, sizeof set_policy);
         /* One cache for all threads: a cache per thread is not compiled into Debian's library. */
         (void)set_policy(space, CACHE_GLOBAL);
+        memcpy(&unwinder.flush, &flush_symbol, sizeof flush_symbol);
+        unwinder.space = space;
     }
     return walk;
 }
@@ -80,6 +96,8 @@ int unwind_init(const struct unwind_opts *opts)
 
     if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
         return -EINVAL;
+    unwinder.flush = NULL;
+    unwinder.ops = opts->ops;
     if (opts->mode == UNWIND_FP)
         engine = UNWIND_ENGINE_FP;
     if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
@@ -145,20 +163,45 @@ __attribute__((no_sanitize("address"))) static unsigned walk_frame_pointers(
     return count;
 }
 
-/* The walkers begin with frames of their own choice; ours begins with the caller of unwind_frames. */
-static unsigned walk_from(uintptr_t caller, uintptr_t *ret_ips, unsigned max)
+/* May libunwind walk here? Not where this thread's walks of before can have left something in it that is wrong by now. */
+static walk_fn choose_walk(void)
+{
+    uint32_t now = atomic_load_explicit(&epoch, memory_order_acquire);
+    struct thread *thread = thread_self();
+    walk_fn walk;
+
+    if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
+        return unwinder.walk;
+    if (thread && thread->walk_epoch == 0)
+        thread->walk_epoch = now;
+    if (thread ? thread->walk_epoch == now : now == 1)
+        return unwinder.walk;
+    walk = atomic_load_explicit(&long_walk, memory_order_acquire);
+    atomic_fetch_add_explicit(&long_walks, 1, memory_order_relaxed);
+    return walk;
+}
+
+/*
+ * The walkers begin with frames of their own choice; ours begins with the caller of unwind_frames. Inlined, since each frame
+ * of ours is one more to walk.
+ */
+__attribute__((always_inline)) static inline unsigned walk_from(
+        uintptr_t caller, uintptr_t *ret_ips, unsigned max)
 {
     void *buffer[UNWIND_DEPTH_MAX + OWN_FRAMES];
-    int found = unwinder.walk(buffer, (int)(max + OWN_FRAMES));
+    walk_fn walk = choose_walk();
+    int found = walk ? walk(buffer, (int)(max + OWN_FRAMES)) : 0;
     int first = 0;
-    unsigned count = 0;
+    unsigned count;
 
     while (first < found && (uintptr_t)buffer[first] != caller)
         first++;
     if (first == found)
         first = 0;
-    while (first < found && count < max)
-        ret_ips[count++] = (uintptr_t)buffer[first++];
+    count = found > first ? (unsigned)(found - first) : 0;
+    if (count > max)
+        count = max;
+    memcpy(ret_ips, buffer + first, count * sizeof *ret_ips);
     return count;
 }
 
@@ -171,6 +214,32 @@ __attribute__((noinline)) unsigned unwind_frames(uintptr_t *ret_ips, unsigned ma
     if (unwinder.engine == UNWIND_ENGINE_NONE)
         return 0;
     return walk_from((uintptr_t)__builtin_return_address(0), ret_ips, max);
+}
+
+void unwind_code_unloaded(void)
+{
+    if (unwinder.flush)
+        unwinder.flush(unwinder.space, 0, 0);
+}
+
+void unwind_code_replaced(void)
+{
+    void *buffer[OWN_FRAMES];
+    walk_fn walk;
+
+    if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
+        return;
+    walk = open_backtrace(&unwinder.ops);
+    if (walk)
+        (void)walk(
+                buffer, (int)OWN_FRAMES); /* its first call opens libgcc_s: here, not in a walk */
+    atomic_store_explicit(&long_walk, walk, memory_order_release);
+    atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
+}
+
+uint64_t unwind_long_walks(void)
+{
+    return atomic_load_explicit(&long_walks, memory_order_relaxed);
 }
 
 int unwind_warm(void)

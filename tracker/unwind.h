@@ -9,6 +9,10 @@
  *
  *     unwind_init ─► libunwind.so.8 (dlopen, RTLD_LOCAL) ─► or libc backtrace() ─► or nothing
  *
+ * libunwind remembers, per thread and by address, how each frame is laid out, and nobody can make it forget: when other code
+ * comes to lie where a walk went through, a thread that walked before would be led astray. Such threads walk by
+ * backtrace() from then on, which remembers nothing; it takes some 20 times as long.
+ *
  * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
  * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_frames from any thread,
  * with no kedge lock held (a cold libunwind takes the loader's lock). No malloc of ours.
@@ -22,8 +26,8 @@
 #define UNWIND_DEPTH_MAX 128
 
 enum unwind_mode {
-    UNWIND_AUTO,   /* libunwind, else backtrace() */
-    UNWIND_NATIVE, /* the same; differs from AUTO once AUTO adds Python stacks */
+    UNWIND_AUTO,   /* libunwind, else backtrace(); where.h adds Python stacks */
+    UNWIND_NATIVE, /* the same, without them */
     UNWIND_FP,     /* frame pointers only: fast, stops at the first function compiled without */
     UNWIND_OFF,
     UNWIND_MODE_COUNT,
@@ -67,6 +71,15 @@ int unwind_warm(void);
  * how many, 0 when stacks are off or the walk failed.
  */
 unsigned unwind_frames(uintptr_t *ret_ips, unsigned max);
+
+/* Something was unloaded: what libunwind remembers for all threads together is forgotten. Any thread, no lock held. */
+void unwind_code_unloaded(void);
+
+/* Code that walks went through was replaced by other code. Any thread, no lock held; the first call may open libgcc_s. */
+void unwind_code_replaced(void);
+
+/* Walks that took the long way because of that. */
+uint64_t unwind_long_walks(void);
 
 /* What unwind_init chose, and its name for the capture ("libunwind", "backtrace", "fp", "none"). */
 enum unwind_engine unwind_engine(void);

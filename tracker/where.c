@@ -8,6 +8,8 @@
 #include "tracker/modules.h"
 #include "tracker/nth.h"
 #include "tracker/numtable.h"
+#include "tracker/pyframe.h"
+#include "tracker/pystack.h"
 #include "tracker/site.h"
 #include "tracker/thread.h"
 
@@ -41,10 +43,11 @@ static uint32_t known_count;
 /* fixed by where_init */
 static uint64_t min_size;
 static char program[96];
-static bool has_stacks;
+static bool has_stacks, has_python;
 
 /* any thread, relaxed: */
-static _Atomic uint64_t asked, memo_hits, stacks_lost;
+static _Atomic uint64_t asked, memo_hits, stacks_lost, stacks_cut;
+static _Atomic uint32_t replaced_known; /* as far as the unwinder was told */
 
 static void count_one(_Atomic uint64_t *counter)
 {
@@ -88,6 +91,9 @@ int where_init(const struct where_opts *opts)
     name_program();
     min_size = opts->min_size;
     has_stacks = unwind_engine() != UNWIND_ENGINE_NONE;
+    has_python = opts->python;
+    if (has_python)
+        pystack_init(&opts->unwind.ops);
     (void)unwind_warm(); /* without a walk there are no stacks, and where_am_i counts that */
     return 0;
 }
@@ -130,6 +136,7 @@ static unsigned strip(const uintptr_t *ips, unsigned count, struct intern_frame 
         const struct intern_module *module;
         uint32_t number = modules_at(call);
 
+        modules_walked(number);
         module = intern_module_at(number);
         if (!module)
             ret_frames[kept++] = (struct intern_frame){0, call};
@@ -153,27 +160,49 @@ static uint64_t site_of(const struct intern_frame *frames, unsigned count)
     return site_combine(hashes, used);
 }
 
-static void resolve(const uintptr_t *ips, unsigned count, struct known *known)
+/* Other code lies where walks went: the unwinder must not rely on what it remembers. */
+static void look_for_replaced(void)
 {
-    struct intern_frame frames[UNWIND_DEPTH_MAX];
+    uint32_t now = modules_replaced();
+
+    if (atomic_load_explicit(&replaced_known, memory_order_relaxed) != now
+            && atomic_exchange(&replaced_known, now) != now)
+        unwind_code_replaced();
+}
+
+/* noinline: its array would be on the stack of every request. */
+__attribute__((noinline)) static void resolve(
+        const uintptr_t *ips, unsigned count, struct known *known)
+{
+    struct intern_frame frames[UNWIND_DEPTH_MAX] = {{0, 0}};
     unsigned kept = strip(ips, count, frames);
 
     known->leaf = intern_stack(frames, kept);
     known->site = site_of(frames, kept);
     /* A module that turned up in strip() made a new generation; what was resolved holds for it. */
     known->generation = modules_generation();
+    look_for_replaced();
 }
 
-/* Within this run only, so it may be quicker than site_hash: one multiplication for each address. */
+static inline uint64_t step(uint64_t hash, uintptr_t ip)
+{
+    return ((hash << 5 | hash >> 59) ^ ip) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/*
+ * Within this run only, so it may be quicker than site_hash: one multiplication for each address. Not for two: calls that
+ * differ a little in neighbouring frames, as those of one function to two others do, would cancel each other out.
+ */
 static uint64_t walk_hash(const uintptr_t *ips, unsigned count)
 {
     uint64_t hash = count;
+    unsigned i = 0;
 
-    for (unsigned i = 0; i < count; i++) {
-        hash = (hash ^ ips[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
-    }
-    return site_hash(&hash, sizeof hash, 4);
+    for (; i + 4 <= count; i += 4)
+        hash = step(step(step(step(hash, ips[i]), ips[i + 1]), ips[i + 2]), ips[i + 3]);
+    for (; i < count; i++)
+        hash = step(hash, ips[i]);
+    return hash ^ hash >> 32;
 }
 
 /* Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. */
@@ -202,8 +231,9 @@ static void look_up(
     *memo = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
 }
 
-/* The walk from `caller` outwards: what lies below it is this file and unwind.c. */
-static void take_stack(struct thread *thread, uintptr_t caller, struct known *ret_known)
+/* The walk from `caller` outwards: what lies below it is this file and unwind.c. Inlined: a frame less to walk. */
+__attribute__((always_inline)) static inline void take_stack(
+        struct thread *thread, uintptr_t caller, struct known *ret_known)
 {
     uintptr_t ips[UNWIND_DEPTH_MAX];
     unsigned count = unwind_frames(ips, UNWIND_DEPTH_MAX);
@@ -213,6 +243,8 @@ static void take_stack(struct thread *thread, uintptr_t caller, struct known *re
         first++;
     if (first == count)
         first = 0;
+    if (count == unwind_depth())
+        count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);
     else
@@ -232,6 +264,8 @@ __attribute__((noinline)) int where_am_i(uint64_t size, int device, struct tag *
     count_one(&asked);
     if (has_stacks && size >= min_size)
         take_stack(thread, (uintptr_t)__builtin_return_address(0), &known);
+    if (has_python && size >= min_size && pyframe_is_wanted())
+        ret_tag->pystack = pystack_here(thread);
     anchor_here(&place);
     ret_tag->site = known.site;
     ret_tag->stack = known.leaf;
@@ -256,9 +290,43 @@ __attribute__((noinline)) uint32_t where_stack(void)
     return known.leaf;
 }
 
+uint32_t where_pystack(void)
+{
+    struct thread *thread = has_python && pyframe_is_wanted() ? thread_self() : NULL;
+    uint32_t leaf;
+
+    if (!thread || thread->in_where)
+        return 0;
+    thread->in_where = true;
+    leaf = pystack_here(thread);
+    thread->in_where = false;
+    return leaf;
+}
+
+void where_library_opened(void)
+{
+    pyframe_library_opened();
+}
+
+const char *where_python_news(bool *ret_refused)
+{
+    static _Atomic uint32_t told;
+    enum pyframe_state state = pyframe_state();
+    uint32_t before = atomic_load_explicit(&told, memory_order_relaxed);
+
+    /* READY may turn into REFUSED later, never back. */
+    if (!has_python || state < PYFRAME_READY || before >= (uint32_t)state
+            || !atomic_compare_exchange_strong(&told, &before, (uint32_t)state))
+        return NULL;
+    *ret_refused = state == PYFRAME_REFUSED;
+    return pyframe_text();
+}
+
 void where_modules_changed(void)
 {
+    unwind_code_unloaded();
     modules_reload();
+    look_for_replaced();
 }
 
 const char *where_program(void)
@@ -272,9 +340,16 @@ void where_stats(struct where_stats *ret_stats)
             .asked = atomic_load_explicit(&asked, memory_order_relaxed),
             .memo_hits = atomic_load_explicit(&memo_hits, memory_order_relaxed),
             .stacks_lost = atomic_load_explicit(&stacks_lost, memory_order_relaxed),
+            .stacks_cut = atomic_load_explicit(&stacks_cut, memory_order_relaxed),
+            .long_walks = unwind_long_walks(),
             .nth_lost = nth_lost(),
             .no_build_id = modules_without_build_id(),
     };
+}
+
+uint64_t where_stacks_cut(void)
+{
+    return atomic_load_explicit(&stacks_cut, memory_order_relaxed);
 }
 
 void where_fork_child(void)
@@ -282,6 +357,7 @@ void where_fork_child(void)
     lock_init(&lock, LOCK_RANK_TRACKER);
     thread_fork_child();
     intern_fork_child();
+    pystack_fork_child();
     modules_fork_child();
     nth_fork_child();
     anchor_fork_child();

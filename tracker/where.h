@@ -9,12 +9,15 @@
  * Stripped are frames inside kedge, libcuda, libcudart and libc/ld.so, wherever they stand: what is left is the
  * program's own path to this allocation. `site` hashes the innermost 8 of them by (build-id of the module, offset in
  * it), so it is equal from run to run under ASLR and changes when a module is rebuilt. A module without a build-id
- * counts by path and file size. Code in no module counts as one unknown frame.
+ * counts by path and a fingerprint of its code (fingerprint.h). Code in no module counts as one unknown frame.
  *
  * `nth` counts per (anchor instance, site, size), from 0. The table is bounded; a key for which there is no room has
  * the count UINT32_MAX, which only a rule for `nth: all` matches.
  *
- * Does not look at Python (tag.pystack is 0), does not write anything down, never called from a signal handler (R49).
+ * Where an interpreter is in the process, the Python frames of the thread are taken beside the native ones
+ * (pystack.h): tag.pystack, with FORMAT_PYSTACK_AMBIENT in it when they are another thread's. They are in no key.
+ *
+ * Does not write anything down, never called from a signal handler (R49).
  * Threads: any, no kedge lock may be held (a new address asks the loader). The same stack again costs the walk and one
  * look into a small per-thread memo. No malloc.
  */
@@ -28,6 +31,7 @@
 
 struct where_opts {
     struct unwind_opts unwind;
+    bool python;       /* Python stacks too */
     uint64_t min_size; /* smaller requests get no stack (KEDGE_STACKS min=) */
     const void *
             self; /* any address inside libkedge.so, so that its frames are known; NULL = strip none as ours */
@@ -37,8 +41,10 @@ struct where_stats {
     uint64_t asked;       /* where_am_i calls */
     uint64_t memo_hits;   /* stacks that the thread's memo knew */
     uint64_t stacks_lost; /* requests without a stack although one was wanted */
+    uint64_t stacks_cut;  /* walks that ended at the depth */
+    uint64_t long_walks;  /* that could not be libunwind's, see unwind.h */
     uint64_t nth_lost;    /* requests without a place in the nth table */
-    uint64_t no_build_id; /* modules counted by path and size */
+    uint64_t no_build_id; /* modules counted by path and fingerprint */
 };
 
 /* Once, in the constructor, with one thread: chooses the unwinder, warms it up, notes the modules loaded so far. */
@@ -57,6 +63,18 @@ int where_am_i(uint64_t size, int device, struct tag *ret_tag);
  */
 uint32_t where_stack(void);
 
+/* The Python stack of this point, as tag.pystack. Same context. */
+uint32_t where_pystack(void);
+
+/* A library was loaded, which may be an interpreter. One store. */
+void where_library_opened(void);
+
+/*
+ * What is to be said about Python, once: "CPython 3.11.2" when an interpreter was found whose frames are read, or why they
+ * are not. NULL = nothing new. One load.
+ */
+const char *where_python_news(bool *ret_refused);
+
 /* A library was unloaded: addresses may mean something else now. Any thread; call it after a dlclose that succeeded. */
 void where_modules_changed(void);
 
@@ -67,6 +85,9 @@ void where_modules_changed(void);
 const char *where_program(void);
 
 void where_stats(struct where_stats *ret_stats);
+
+/* where_stats' stacks_cut alone. */
+uint64_t where_stacks_cut(void);
 
 /* In the child of a fork, once: locks of where, anchor and intern are new again. Async-signal-safe. */
 void where_fork_child(void);

@@ -9,7 +9,7 @@
 #ifndef KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
 #define KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
 
-#include "tracker/format.h"
+#include "tracker/eventcode.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@
 #define IMAGE_LIVE_SIZE FORMAT_PAGE
 #define IMAGE_DEFS_AT   (IMAGE_LIVE_AT + IMAGE_LIVE_SIZE)
 #define IMAGE_EVENTS_AT (IMAGE_DEFS_AT + FORMAT_DEFS_BLOCK)
-#define IMAGE_BYTES     (IMAGE_EVENTS_AT + FORMAT_CHUNK_BYTES)
+#define IMAGE_PLACES_AT (IMAGE_EVENTS_AT + FORMAT_CHUNK_BYTES)
+#define IMAGE_BYTES     (IMAGE_PLACES_AT + FORMAT_PAGE)
 
 enum image_region {
     IMAGE_HEADER,
@@ -27,6 +28,7 @@ enum image_region {
     IMAGE_LIVE,
     IMAGE_DEFS,
     IMAGE_EVENTS,
+    IMAGE_PLACES,
     IMAGE_REGIONS,
 };
 
@@ -38,6 +40,7 @@ static const struct {
         [IMAGE_LIVE] = {IMAGE_LIVE_AT, IMAGE_LIVE_SIZE},
         [IMAGE_DEFS] = {IMAGE_DEFS_AT, FORMAT_DEFS_BLOCK},
         [IMAGE_EVENTS] = {IMAGE_EVENTS_AT, FORMAT_CHUNK_BYTES},
+        [IMAGE_PLACES] = {IMAGE_PLACES_AT, FORMAT_PAGE},
 };
 
 static inline void image_put(unsigned char *image, enum image_region region, size_t offset,
@@ -54,6 +57,7 @@ static inline unsigned char *image_new(void)
             {IMAGE_LIVE_AT, IMAGE_LIVE_SIZE, FORMAT_EXTENT_LIVE, 0},
             {IMAGE_DEFS_AT, FORMAT_DEFS_BLOCK, FORMAT_EXTENT_DEFS, 0},
             {IMAGE_EVENTS_AT, FORMAT_CHUNK_BYTES, FORMAT_EXTENT_EVENTS, 0},
+            {IMAGE_PLACES_AT, FORMAT_PAGE, FORMAT_EXTENT_PLACES, 0},
     };
     struct format_header header = {
             .magic = {'K', 'E', 'D', 'G', 'E', 'C', 'A', 'P'},
@@ -62,7 +66,7 @@ static inline unsigned char *image_new(void)
             .state = FORMAT_STATE_OPEN,
             .trace = FORMAT_TRACE_FULL,
             .pid = 4711,
-            .extent_count = 3,
+            .extent_count = 4,
             .file_bytes = IMAGE_BYTES,
             .directory_offset = FORMAT_DIRECTORY_OFFSET,
     };
@@ -75,6 +79,19 @@ static inline unsigned char *image_new(void)
     image_put(image, IMAGE_DIRECTORY, 0, extents, sizeof extents);
     image_put(image, IMAGE_EVENTS, 0, &chunk, sizeof chunk);
     return image;
+}
+
+/* Puts records into the chunk, from its start. */
+static inline void image_events(
+        unsigned char *image, const struct format_event *events, size_t count)
+{
+    struct eventcode code = {{0}};
+    struct format_chunk chunk = {.number = 1};
+    unsigned char *at = image + IMAGE_EVENTS_AT + sizeof chunk;
+
+    for (size_t i = 0; i < count && chunk.used <= FORMAT_CHUNK_ROOM - EVENTCODE_ROOM; i++)
+        chunk.used += (uint32_t)eventcode_put(&code, &events[i], at + chunk.used);
+    image_put(image, IMAGE_EVENTS, 0, &chunk, sizeof chunk);
 }
 
 /* Applies patches: 1 byte region, 2 bytes offset, 1 byte length, then that many bytes; until the input ends. */

@@ -1,11 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /* Any capture is read or refused: no crash, no leak, no reading outside, no endless work. */
 #include "tests/fuzz/capture_image.h"
+#include "tools/pylines.h"
 #include "tracker/read.h"
+
+#include <stddef.h>
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
 
 static volatile uint64_t sink; /* so that nothing is left out */
+
+static uint64_t use_python(const struct read_capture *capture, uint32_t pystack)
+{
+    struct read_pyframe frames[READ_FRAMES_MAX];
+    bool ambient = false;
+    unsigned count = read_pystack(capture, pystack, frames, READ_FRAMES_MAX, &ambient);
+    uint64_t sum = ambient;
+
+    for (unsigned i = 0; i < count; i++) {
+        struct pylines lines = {.table = frames[i].table,
+                .bytes = frames[i].lines,
+                .length = frames[i].lines_bytes,
+                .first_line = frames[i].first_line};
+
+        sum += strlen(frames[i].name) + strlen(frames[i].qualname) + strlen(frames[i].file);
+        sum += pylines_find(&lines, frames[i].lasti);
+    }
+    return sum;
+}
 
 /* Looks at everything that a tool would look at. */
 static void use(const struct read_capture *capture)
@@ -18,6 +40,7 @@ static void use(const struct read_capture *capture)
 
         sum += strlen(event->path) + read_stack(capture, event->stack, frames, READ_FRAMES_MAX);
         sum += read_site(capture, event->stack);
+        sum += use_python(capture, event->pystack);
         if (i > 0 && event->seq < capture->event[i - 1].seq)
             __builtin_trap(); /* promised: in the order of seq */
     }
@@ -26,8 +49,17 @@ static void use(const struct read_capture *capture)
 
         for (unsigned j = 0; j < depth; j++)
             sum += frames[j].module ? strlen(frames[j].module->path) : 0;
-        sum += strlen(capture->live[i].path);
+        sum += strlen(capture->live[i].path) + use_python(capture, capture->live[i].pystack);
     }
+    for (size_t i = 0; i < capture->place_count; i++) {
+        const struct read_place *place = &capture->place[i];
+
+        sum += strlen(place->path) + read_stack(capture, place->stack, frames, READ_FRAMES_MAX);
+        if (i > 0 && place->high_bytes > capture->place[i - 1].high_bytes)
+            __builtin_trap(); /* promised: by their share */
+    }
+    for (size_t i = 0; i < capture->oom_record_count; i++)
+        sum += strlen(capture->oom[i].path) + strlen(capture->oom[i].call);
     for (size_t i = 0; i < capture->note_count; i++)
         sum += strlen(capture->note[i].text);
     for (size_t i = 0; i < capture->setting_count; i++)
@@ -58,12 +90,15 @@ static void read_bytes(const void *bytes, size_t length)
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
 {
+    const uint32_t all = FORMAT_CHUNK_ROOM;
     unsigned char *image;
 
     read_bytes(input, length); /* as it is */
     image = image_new();
     if (!image)
         return 0;
+    /* so that patches behind the chunk's head are records, whatever they are */
+    image_put(image, IMAGE_EVENTS, offsetof(struct format_chunk, used), &all, sizeof all);
     image_patch(image, input, length);
     read_bytes(image, IMAGE_BYTES);
     read_bytes(image, IMAGE_BYTES - length % 4096); /* cut */

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares hooks.def with the toolkit's cudaTypedefs.h: every (name, version, flag) that a row claims is one that the
+"""Compares hooks.def with the toolkit's cudaTypedefs.h and cudaProfilerTypedefs.h: every (name, version, flag) that a row claims is one that the
 toolkit knows, begins where it says, and ends where the next form of the name begins. Skipped without a toolkit."""
 import collections
 import os
 import re
 import sys
 
-header = None
+headers = []
 for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
     if root and os.path.exists(os.path.join(root, "include", "cudaTypedefs.h")):
-        header = os.path.join(root, "include", "cudaTypedefs.h")
+        headers = [os.path.join(root, "include", name) for name in ("cudaTypedefs.h", "cudaProfilerTypedefs.h")]
         break
-if not header:
+if not headers:
     print("SKIP: no cudaTypedefs.h")
     sys.exit(77)
 
 versions = collections.defaultdict(set)
-for name, version, flavour in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[ds][sz])?\)", open(header).read()):
+text = "".join(open(header).read() for header in headers)
+for name, version, flavour in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[ds][sz])?\)", text):
     versions[name, 2 if flavour else 0].add(int(version))
 
 rows = re.findall(r'^HOOK\((\w+), "(\w+)", (\d+), (\d+), (\d), \w+\)',

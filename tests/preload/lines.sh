@@ -22,7 +22,7 @@ said 1 'KEDGE_MODE: bad value .*pool\|track\|off' $P KEDGE_MODE=fast
 said 1 'unknown variable KEDGE_HINT is ignored; did you mean KEDGE_HINTS\?' $P KEDGE_HINT=x
 said 0 '' $P KEDGE_HINT=x KEDGE_LOG=off
 said 1 'mode pool, driver .*libcuda.so.1' $P KEDGE_LOG=info
-said 1 'NVTX_INJECTION64_PATH belongs to another tool' $P NVTX_INJECTION64_PATH=/other/tool.so
+said 0 '' $P NVTX_INJECTION64_PATH=/other/tool.so
 said 1 'no-such.yaml.*hints are ignored' $P KEDGE_HINTS=no-such.yaml
 said 1 'KEDGE_HINTS needs KEDGE_MODE=pool' $P KEDGE_HINTS=x.yaml KEDGE_MODE=track
 said 1 'kedge' $P KEDGE_CAPTURE=/nonexistent/folder/x.kcap
@@ -44,7 +44,11 @@ caches TensorFlow caches libtensorflow_framework.so.2 TF_GPU_ALLOCATOR=cuda_mall
 caches CuPy 'may cache' cupy/cuda/memory.cpython-311-x86_64-linux-gnu.so ''
 caches RMM 'may cache' librmm.so ''
 
-# the variable of NVTX that another tool has set is left as it is
-got=$(env "$P" NVTX_INJECTION64_PATH=/other/tool.so bash -c 'echo $NVTX_INJECTION64_PATH')
-[ "$got" = /other/tool.so ] || { echo "NVTX_INJECTION64_PATH became $got"; fail=1; }
+said 1 "log pattern 'x' is ignored: .*two letters" $P "KEDGE_ANCHORS=log=x,log=Epoch {}"
+said 1 'KEDGE_ANCHORS: bad value .lag. .*nvtx\|marks\|log' $P KEDGE_ANCHORS=lag
+said 0 '' $P "KEDGE_ANCHORS=nvtx,log=Epoch {}/*,log=step {}:*|step over,kernel=*gemm*,kernel=sum"
+
+# another tool that has NVTX's variable is behind us, for a program's programs too
+got=$(env "$P" NVTX_INJECTION64_PATH=/other/tool.so bash -c 'bash -c "echo \$NVTX_INJECTION64_PATH_BEHIND_KEDGE"')
+[ "$got" = /other/tool.so ] || { echo "the tool behind us became $got"; fail=1; }
 exit $fail

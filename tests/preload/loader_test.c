@@ -232,6 +232,80 @@ TEST(a_library_in_the_place_of_another_is_known_by_its_own_name)
     (void)unlink(capture_file);
 }
 
+/* ---- and what unwinders remember of them ---- */
+
+static void ask_directly(void *ptr)
+{
+    REQUIRE_EQ(cu->cuMemAlloc_v2(ptr, 4096), CUDA_SUCCESS);
+    __asm__ volatile("" ::: "memory");
+}
+
+static void *open_stale(const char *path, uintptr_t *ret_base, CUdeviceptr *ret_ptr)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void (*ask)(void (*)(void *), void *);
+
+    REQUIRE(library);
+    ask = (void (*)(void (*)(void *), void *))dlsym(library, "stale_ask");
+    if (!ask)
+        SKIP("no such library for this machine");
+    *ret_base = base_of((void *)ask);
+    ask(ask_directly, ret_ptr);
+    return library;
+}
+
+/* The frames of a block's stack: how many lie in the program. */
+static unsigned program_frames(const struct read_capture *capture, CUdeviceptr ptr)
+{
+    struct read_frame frames[READ_FRAMES_MAX];
+    unsigned found = 0;
+
+    for (size_t i = 0; i < capture->event_count; i++) {
+        const struct read_event *event = &capture->event[i];
+        unsigned count;
+
+        if (event->kind != FORMAT_EVENT_ALLOC || event->addr != ptr)
+            continue;
+        count = read_stack(capture, event->stack, frames, READ_FRAMES_MAX);
+        found = 0;
+        for (unsigned k = 0; k < count; k++)
+            found += frames[k].module && frames[k].module->is_main;
+    }
+    return found;
+}
+
+/*
+ * libunwind remembers by address how large a frame is. With another frame there it ended the stack early or ended the
+ * program; nobody calls anything of ours here, the loader's own count says that something went.
+ */
+TEST(a_frame_of_another_size_at_the_same_address_is_walked_rightly)
+{
+    const char *const paths[] = {STALE_LARGE, STALE_SMALL, STALE_LARGE};
+    struct read_capture *capture;
+    CUdeviceptr ptr[3];
+    uintptr_t base[3];
+
+    snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-%d.kcap", (int)getpid());
+    (void)unlink(capture_file);
+    REQUIRE(setenv("KEDGE_CAPTURE", capture_file, 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr[0], 4096), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        void *library = open_stale(paths[i], &base[i], &ptr[i]);
+
+        REQUIRE(dlclose(library) == 0);
+        if (base[i] != base[0])
+            SKIP("the loader put the second library elsewhere");
+    }
+    capture = read_now();
+    CHECK(program_frames(capture, ptr[0]) >= 3); /* ask_directly, this test, main */
+    CHECK_EQ(program_frames(capture, ptr[1]), program_frames(capture, ptr[0]));
+    CHECK_EQ(program_frames(capture, ptr[2]), program_frames(capture, ptr[0]));
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
 /* A framework that is imported after the first CUDA call is told of as well, once. */
 TEST(a_framework_that_comes_late_is_noticed)
 {

@@ -83,6 +83,25 @@ def hints_bring_the_peak_down():
     same("predicted and measured peak", predicted["predicted_max_bytes"], whole["max_with_hints_bytes"])
 
 
+def one_run_finds_its_late_frees_by_itself():
+    """From its own last uses, what the other form proves; and no other run of it touches what is released."""
+    rows = {r["what"]: r for r in data("s66278_late.csv")}
+    capture("pir", KEDGE_TRACE="full")
+    j = tool_json("suggest", "pir.kcap", "-o", "mined.yaml")
+    same("late frees", j["late_frees"], int(rows["sum"]["count"]))
+    same("late bytes", human(j["late_bytes"]), rows["sum"]["bytes"])
+    same("covered", (j["covered"]["count"], j["covered"]["bytes"]), (j["late_frees"], j["late_bytes"]))
+    done = run(KEDGE, "verify", "--sim", "--hints", "mined.yaml", "--", SOT, "--form", "pir", "--graph", "full", timeout=600)
+    check("751 releases" in done.stdout, f"verify says: {done.stdout[-300:]}")
+    capture("pir", "live", KEDGE_HINTS="mined.yaml", KEDGE_HINTS_MODE="live")
+    live = tool_json("report", "live.kcap")
+    same("Max as predicted", live["max_with_hints_bytes"], j["predicted_max_bytes"])
+    same("reserved as predicted", live["peak_reserved_bytes"], j["predicted_peak_reserved_bytes"])
+    # the form that frees in time has none
+    capture("pt", KEDGE_TRACE="full")
+    same("late frees of the other form", tool_json("suggest", "pt.kcap", "-o", "none.yaml", rc=1)["late_frees"], 0)
+
+
 def r88_device_proves_the_saving():
     """The device's own ledger decides (R88): it is smaller than what the bad form needs, and streams run late."""
     capture("pir")
@@ -104,5 +123,5 @@ def r88_device_proves_the_saving():
 
 
 if __name__ == "__main__":
-    main(reports_are_the_published_ones, diff_finds_the_751_late_frees, hints_bring_the_peak_down,
-         r88_device_proves_the_saving)
+    main(reports_are_the_published_ones, diff_finds_the_751_late_frees, one_run_finds_its_late_frees_by_itself,
+         hints_bring_the_peak_down, r88_device_proves_the_saving)

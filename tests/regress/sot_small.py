@@ -34,6 +34,37 @@ def reports_are_the_published_ones():
         check(j["peak_reserved_bytes"] >= j["max_bytes"], "less was held from the driver than was live")
 
 
+def uses_name_the_input_that_is_freed_late():
+    """The strided input is read once and held to the end, in both forms: without it three blocks and the sum are the most."""
+    capture_both()
+    for name in ("bad", "good"):
+        uses = tool_json("report", f"{name}.kcap", "--view", "uses")["uses"]
+        same(f"{name}, recorded", (uses["recorded"], uses["unseen_calls"]), (True, 0))
+        same(f"{name}, judged", (uses["judged_count"], uses["judged_bytes"]), (5, 5 * BLOCK + 32))
+        same(f"{name}, not judged", set(uses["not_judged"].values()), {0})
+        same(f"{name}, never used, allocated early", (uses["unused"], uses["early"]), ([], []))
+        same(f"{name}, Max", uses["max_bytes"], 5 * BLOCK + 32)
+        same(f"{name}, Max with frees after the last use", uses["max_freed_after_last_use_bytes"], 3 * BLOCK + 32)
+        late = uses["late"]
+        same(f"{name}, late", [(r["bytes"], r["count"], r["at_peak_bytes"]) for r in late], [(2 * BLOCK, 1, 2 * BLOCK)])
+        check(late[0]["site"].startswith("set_up "), f"late is not the input: {late[0]['site']}")
+        check(late[0]["byte_seconds"] > 0 and late[0]["longest_ns"] > 0, "a late free has no cost")
+        text = tool("report", f"{name}.kcap", "--view", "uses")
+        check("Uses of 5 blocks" in text and "set_up" in text, "the text names blocks and site")
+
+
+def mining_leaves_out_what_does_not_lower_the_peak():
+    """The late copy is found in the run alone; its release comes after the peak of the whole run, so there is no hint."""
+    kedge_run(SOT, "--form", "pir", "--graph", "small", capture="bad.kcap", KEDGE_TRACE="full")
+    j = tool_json("suggest", "bad.kcap", "-o", "none.yaml", rc=1)
+    same("late", (j["late_frees"], j["late_bytes"], j["hints"]), (1, BLOCK, []))
+    same("Max", j["predicted_max_bytes"], j["max_bytes"])
+    check(not pathlib.Path("none.yaml").exists(), "a file without hints was written")
+    kedge_run(SOT, "--form", "pir", "--graph", "small", capture="blind.kcap", KEDGE_TRACE="full,uses=off")
+    done = run(KEDGE, "suggest", "blind.kcap", "-o", "none.yaml", rc=2)
+    check("uses=on" in done.stdout, f"nothing says what is missing: {done.stdout}")
+
+
 def diff_names_the_missing_free():
     capture_both()
     j = tool_json("diff", "good.kcap", "bad.kcap")
@@ -185,7 +216,9 @@ def other_actions_are_refused_by_name():
 
 
 if __name__ == "__main__":
-    main(reports_are_the_published_ones, diff_names_the_missing_free, suggested_hints_make_bad_equal_good,
+    main(reports_are_the_published_ones, uses_name_the_input_that_is_freed_late,
+         mining_leaves_out_what_does_not_lower_the_peak, diff_names_the_missing_free,
+         suggested_hints_make_bad_equal_good,
          suggest_predicts_the_peak, r55_shadow_changes_nothing, r87_live_without_a_receipt_stays_in_shadow,
          r87_a_receipt_is_for_one_file_and_one_program, r86_r87_a_later_touch_is_stopped_and_gets_no_receipt,
          r86_live_stops_a_later_touch_too,

@@ -13,4 +13,8 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     kedge_preload_test(graphs_pins SOURCES graphs_pins_test.c ROUTES dlsym LIBS kedge_read
         DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>" NCCL_USER_PATH="$<TARGET_FILE:nccl_user>")
     add_dependencies(graphs_pins_dlsym_test fake_nccl nccl_user)
+    kedge_preload_test(launches SOURCES ../preload/launches_test.c ROUTES dlsym LIBS kedge_read
+        DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>"
+        ENVIRONMENT "KEDGE_ANCHORS=nvtx,marks,graphs,profiler,nccl,launches,kernel=nothing,kernel=*_sum")
+    add_dependencies(launches_dlsym_test fake_nccl)
 endif()

@@ -197,6 +197,7 @@ TEST(r66_no_submission_asks_about_captures_while_there_is_none)
     CUgraph graph;
 
     kit_files("cost");
+    REQUIRE(setenv("KEDGE_TRACE", "full,uses=off", 1) == 0);
     client_init();
     CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     sum = client_sum_kernel();

@@ -5,10 +5,11 @@ if(NOT KEDGE_SANITIZE AND TARGET kedge_mutant)
     set(wrapped dlvsym dlopen dladdr dladdr1 dl_iterate_phdr resolve_dlsym resolve_ready unwind_frames unwind_warm
         where_am_i open close read write pwrite fallocate fstat stat rename unlink readlink mmap capfile_create
         malloc calloc realloc free nanosleep sched_yield pthread_once pool_new)
-    add_library(kedge_locks SHARED locks_guest.c ${CMAKE_SOURCE_DIR}/preload/door_dlsym.c)
-    # The jumps of dlsym and of what stands behind it.
-    set_source_files_properties(locks_guest.c ${CMAKE_SOURCE_DIR}/preload/door_dlsym.c
+    add_library(kedge_locks SHARED locks_guest.c)
+    # The jumps of what stands behind dlsym.
+    set_source_files_properties(locks_guest.c
         PROPERTIES COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-Wno-missing-prototypes")
+    kedge_doors_of_libc(kedge_locks dlsym output)
     kedge_preloaded(kedge_locks ${CMAKE_BINARY_DIR}/preload/kedge.map)
     foreach(symbol IN LISTS wrapped)
         target_link_options(kedge_locks PRIVATE -Wl,--wrap=${symbol})

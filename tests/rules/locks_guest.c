@@ -335,10 +335,11 @@ WRAP(void *, mmap, void *at, size_t size, int protection, int flags, int fd, off
     return __real_mmap(at, size, protection, flags, fd, offset);
 }
 
-WRAP(int, capfile_create, struct capfile *file, const char *path)
+WRAP(int, capfile_create, struct capfile *file, const char *path,
+        void (*fill)(struct format_header *header))
 {
     bool held = hold_wrongly(DOOR_FILE);
-    int r = __real_capfile_create(file, path);
+    int r = __real_capfile_create(file, path, fill);
 
     let_go(held);
     return r;

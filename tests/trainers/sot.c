@@ -3,7 +3,7 @@
  * sot.c - the static sub-graph executor of Paddle #66278 on a CUDA device.
  *
  * Runs the model of sot_graph.h in its good form (pt) or a bad one (pir), each sub-graph in an NVTX range SOT_CALL_<i>,
- * the end in a range BACKWARD. The host does not wait for the device before everything is queued. Prints the window's
+ * the end in a range BACKWARD; with --anchors log lines "START SOT_CALL_<i>" say so and no NVTX, with both each does. The host does not wait for the device before everything is queued. Prints the window's
  * ledger, the whole ledger and the checksum, and compares every sum with the one computed on the host.
  */
 #include "tests/trainers/kernels_host.h"
@@ -37,7 +37,8 @@ struct options {
     int streams;
     enum touch touch;
     int pause_at; /* sub-graph, -1: none */
-    bool log;
+    bool log;     /* lines say where it is */
+    bool nvtx;    /* ranges do */
     const char *ledger;
 };
 
@@ -196,7 +197,8 @@ static void enter_range(void *self, int index)
     if (s->options->log)
         printf("START %s\n", name);
     choose_stream(s, index);
-    (void)nvtxRangePushA(name);
+    if (s->options->nvtx)
+        (void)nvtxRangePushA(name);
     if (index == 0)
         s->in_window = true;
 }
@@ -224,7 +226,8 @@ static void leave_range(void *self, int index)
         pause_here(s, name);
     if (index == s->graph->window_last)
         s->in_window = false;
-    (void)nvtxRangePop();
+    if (s->options->nvtx)
+        (void)nvtxRangePop();
     if (index >= 0)
         CUDA_OK(cudaEventRecord(s->done[index], s->stream));
     if (s->options->log)
@@ -329,7 +332,7 @@ static bool run(const struct options *options)
 static const char usage[] =
         "usage: sot --form pt|pir|pir-inputs-fixed|pt-output-cleanup-off --graph small|full\n"
         "           [--entrance sync|stream] [--streams N] [--touch-released[=launch|copy|set]]\n"
-        "           [--pause-at SOT_CALL_N] [--log] [--ledger FILE]\n";
+        "           [--pause-at SOT_CALL_N] [--anchors nvtx|log|both] [--log] [--ledger FILE]\n";
 
 static _Noreturn void wrong_use(void)
 {
@@ -359,6 +362,15 @@ static int anchor_named(const char *word)
     if (n > 429)
         wrong_use();
     return (int)n;
+}
+
+static void anchors_take(struct options *o, const char *word)
+{
+    o->nvtx = strcmp(word, "log") != 0;
+    o->log = strcmp(word, "nvtx") != 0;
+    if (o->nvtx != o->log || strcmp(word, "both") == 0)
+        return;
+    wrong_use();
 }
 
 static void option_take(struct options *o, int option)
@@ -391,6 +403,9 @@ static void option_take(struct options *o, int option)
     case 'l':
         o->log = true;
         return;
+    case 'a':
+        anchors_take(o, optarg);
+        return;
     case 'L':
         o->ledger = optarg;
         return;
@@ -408,11 +423,12 @@ int main(int argc, char **argv)
             {"streams", required_argument, NULL, 's'},
             {"touch-released", optional_argument, NULL, 't'},
             {"pause-at", required_argument, NULL, 'p'},
+            {"anchors", required_argument, NULL, 'a'},
             {"log", no_argument, NULL, 'l'},
             {"ledger", required_argument, NULL, 'L'},
             {NULL, 0, NULL, 0},
     };
-    struct options o = {.streams = 1, .pause_at = -1};
+    struct options o = {.streams = 1, .pause_at = -1, .nvtx = true};
     bool graph_given = false;
     sigset_t set;
     int option;

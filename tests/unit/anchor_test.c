@@ -78,6 +78,51 @@ TEST(domains_have_stacks_of_their_own)
     CHECK_EQ(here().anchor, 0);
 }
 
+TEST(a_group_has_ranges_of_its_own_and_no_part_in_the_path)
+{
+    struct edge line, range, leave;
+
+    CHECK_EQ(anchor_pop_group(3, NULL, &leave), -ENOENT);
+    REQUIRE_EQ(anchor_push_group(3, "SOT_CALL_0", &line), 0);
+    CHECK_STR_EQ(line.path, "SOT_CALL_0");
+    REQUIRE_EQ(anchor_push(NULL, "layer", &range), 0);
+    CHECK_STR_EQ(range.path, "SOT_CALL_0/layer");
+    CHECK_EQ(anchor_pop_group(4, NULL, &leave), -ENOENT);
+    CHECK_EQ(anchor_pop_group(3, "SOT_CALL_1", &leave), -ENOENT);
+    REQUIRE_EQ(anchor_pop_group(3, "SOT_CALL_0", &leave), 0);
+    CHECK_EQ(leave.anchor, line.anchor);
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(leave.anchor, range.anchor);
+    REQUIRE_EQ(anchor_push_group(3, "SOT_CALL_0", &line), 0);
+    CHECK_EQ(line.instance, 1);
+    REQUIRE_EQ(anchor_pop_group(3, NULL, &leave), 0);
+}
+
+TEST(what_a_line_and_a_range_say_together_is_said_once)
+{
+    struct edge line, range, leave;
+
+    REQUIRE_EQ(anchor_push_group(0, "x", &line), 0); /* the line first */
+    CHECK_EQ(anchor_push(NULL, "x", &range), -EALREADY);
+    CHECK_EQ(here().anchor, line.anchor);
+    CHECK_EQ(anchor_pop_group(0, "x", &leave),
+            -ENOENT); /* an END that comes before the pop is late */
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(leave.anchor, line.anchor);
+    CHECK_EQ(here().anchor, 0);
+    REQUIRE_EQ(anchor_push(NULL, "x", &range), 0); /* the range first */
+    CHECK_EQ(range.instance, 1);
+    CHECK_EQ(anchor_push_group(0, "x", &line), -EALREADY);
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    CHECK_EQ(anchor_pop_group(0, "x", &leave), -ENOENT);
+    REQUIRE_EQ(anchor_push(NULL, "x", &range), 0); /* two ranges are two */
+    REQUIRE_EQ(anchor_push(NULL, "x", &range), 0);
+    CHECK_STR_EQ(range.path, "x/x");
+    REQUIRE_EQ(anchor_push_group(0, "y", &line), 0); /* neither is what only follows */
+    REQUIRE_EQ(anchor_push("domain", "y", &range), 0);
+    CHECK_STR_EQ(range.path, "x/x/y/domain:y");
+}
+
 static void *look(void *argument)
 {
     *(struct anchor_place *)argument = here();

@@ -11,6 +11,7 @@
  *     shadow live      bad with hints, in that mode, one rule per late site
  *     touched          bad in trap, and a call touched a released range
  *     oom              bad, and the 15th anchor runs out of memory and the process ends without a word
+ *     agg              bad, without events
  *     killed           bad, and the process is killed in the middle
  */
 #include "tracker/anchor.h"
@@ -31,7 +32,7 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, killed;
+static bool bad, touched, oom, killed, agg;
 
 struct tensor {
     devptr_t ptr;
@@ -201,6 +202,7 @@ static void set_form(const char *form)
         mode = HINT_TRAP;
     oom = strcmp(form, "oom") == 0;
     killed = strcmp(form, "killed") == 0;
+    agg = strcmp(form, "agg") == 0;
 }
 
 static void describe(void)
@@ -242,8 +244,9 @@ int main(int argc, char **argv)
     (void)unlink(argv[2]);
     if (where_init(&where) != 0)
         return 1;
-    struct capture_opts opts = {
-            .file = argv[2], .program = where_program(), .trace = FORMAT_TRACE_FULL};
+    struct capture_opts opts = {.file = argv[2],
+            .program = where_program(),
+            .trace = agg ? FORMAT_TRACE_AGG : FORMAT_TRACE_FULL};
     if (capture_init(&opts) != 0 || capture_open() != 0)
         return 1;
     describe();

@@ -43,7 +43,7 @@ TEST(defaults_are_those_of_the_table)
     CHECK_STR_EQ(config_text(&config, CONFIG_MODE), "pool");
     CHECK_EQ(config_word(&config, CONFIG_MODE), 0);
     CHECK_STR_EQ(config_text(&config, CONFIG_TRACE), "ring");
-    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 3);
+    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 63);
     CHECK_EQ(key(CONFIG_TRACE, "mb"), 256);
     CHECK_EQ(key(CONFIG_STACKS, "depth"), 48);
     CHECK_EQ(key(CONFIG_POOL, "reserve"), 256u << 20);
@@ -84,7 +84,7 @@ TEST(several_words_replace_the_default_set)
     read_env(both);
     CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 3);
     read_env(none);
-    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 4);
+    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 128);
 }
 
 TEST(a_bad_value_is_named_with_the_form_and_the_default_is_used)
@@ -160,7 +160,7 @@ TEST(r53_any_bytes_give_a_valid_configuration)
         entry[head + n] = '\0';
         read_env(env);
         CHECK_LT(config_word(&config, CONFIG_TRACE), 4);
-        CHECK_LT(config_word(&config, CONFIG_ANCHORS), 8);
+        CHECK_LT(config_word(&config, CONFIG_ANCHORS), 256);
         CHECK_LE(config.used, sizeof config.arena);
     }
 }
@@ -171,13 +171,14 @@ static const struct {
     enum config_id id;
     bool is_enum;
 } table[] = {
-#define KIND_IS_ENUM_ENUM  true
-#define KIND_IS_ENUM_PATH  false
-#define KIND_IS_ENUM_SIZE  false
-#define KIND_IS_ENUM_COUNT false
-#define KIND_IS_ENUM_MS    false
-#define KIND_IS_ENUM_TEXT  false
-#define KIND_IS_ENUM_KEYS  false
+#define KIND_IS_ENUM_ENUM    true
+#define KIND_IS_ENUM_PATH    false
+#define KIND_IS_ENUM_SIZE    false
+#define KIND_IS_ENUM_COUNT   false
+#define KIND_IS_ENUM_MS      false
+#define KIND_IS_ENUM_TEXT    false
+#define KIND_IS_ENUM_SEVERAL false
+#define KIND_IS_ENUM_KEYS    false
 #define OPTION(id_, name_, kind_, def_, form_, help_) \
     {NULL, name_ "=", form_, CONFIG_##id_, KIND_IS_ENUM_##kind_},
 #define OPTION_KEY(id_, key_, kind_, def_, form_, help_) \

@@ -152,6 +152,31 @@ TEST(a_percent_in_the_directory_is_no_pattern)
     launch_done(&l);
 }
 
+TEST(python_prints_at_once_where_lines_are_anchors)
+{
+    static const struct {
+        const char *variable, *wanted;
+    } cases[] = {
+            {"A=b", "1"},
+            {"KEDGE_ANCHORS=nvtx,log", "1"},
+            {"KEDGE_ANCHORS=log=Epoch {}", "1"},
+            {"KEDGE_ANCHORS=nvtx,marks", "(none)"},
+            {"KEDGE_ANCHORS=none", "(none)"},
+            {"KEDGE_MODE=off", "(none)"},
+            {"PYTHONUNBUFFERED=", ""},
+            {"PYTHONUNBUFFERED=x", "x"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char variable[64];
+        char *env[] = {strcpy(variable, cases[i].variable), NULL};
+        struct launch l = prepared((struct launch_request){0}, env);
+
+        CHECK_STR_EQ(value(&l, "PYTHONUNBUFFERED"), cases[i].wanted);
+        launch_done(&l);
+    }
+}
+
 TEST(given_modes_replace_those_of_the_environment)
 {
     char *env[] = {(char[]){"KEDGE_MODE=pool"}, (char[]){"KEDGE_HINTS_MODE=live"}, NULL};

@@ -45,7 +45,8 @@ static bool is_one_of(const char *word, size_t length, const char *form)
 
 TEST(every_row_is_complete)
 {
-    static const char *const kinds[] = {"ENUM", "PATH", "SIZE", "COUNT", "MS", "TEXT", "KEYS"};
+    static const char *const kinds[] = {
+            "ENUM", "PATH", "SIZE", "COUNT", "MS", "TEXT", "SEVERAL", "KEYS"};
 
     for (size_t i = 0; i < OPTIONS + KEYS; i++) {
         const struct option *option = i < OPTIONS ? &options[i] : &keys[i - OPTIONS];

@@ -123,11 +123,14 @@ TEST(what_is_no_capture_is_refused_in_words)
     CHECK_EQ(read_open_bytes("", 0, &capture, &error), -EBADMSG);
     CHECK_STR_EQ(error.text, "not a kedge capture");
     CHECK_EQ(read_open_bytes(image, 100, &capture, &error), -EBADMSG);
-    image[8] = 2;
+    image[8] = 3;
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
-    CHECK_STR_EQ(error.text, "written in version 2 of the format, this kedge reads version 1");
+    CHECK_STR_EQ(
+            error.text, "written in version 3 of the format, this kedge reads versions 1 to 2");
     CHECK_EQ(error.offset, 8);
-    image[8] = 1;
+    image[8] = 0;
+    CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
+    image[8] = 2;
     image[0] = 'X';
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, NULL), -EBADMSG);
     CHECK_EQ(read_open(directory, &capture, &error), -EINVAL);
@@ -151,8 +154,8 @@ TEST(an_image_by_hand_is_read)
 
     event.u.reserved.bytes = 99;
     REQUIRE(image != NULL);
-    image_put(image, IMAGE_LIVE, 64, &slot, sizeof slot);
-    image_put(image, IMAGE_EVENTS, 64, &event, sizeof event);
+    image_put(image, IMAGE_LIVE, sizeof slot, &slot, sizeof slot);
+    image_events(image, &event, 1);
     capture = read_bytes(image, IMAGE_BYTES, &error);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->live_count, 1);
@@ -213,6 +216,65 @@ TEST(a_stack_that_bites_its_tail_ends)
     free(image);
 }
 
+/* A code object with a line table of `length` bytes that may lie about itself. */
+static void put_code(unsigned char *image, size_t at, uint32_t number, uint32_t length)
+{
+    struct {
+        struct format_def_pycode code;
+        unsigned char lines[8];
+    } def = {.code.def = {FORMAT_DEF_PYCODE, sizeof def, number, length},
+            .code.first_line = 7,
+            .code.table = FORMAT_PYTABLE_LNOTAB,
+            .lines = {0, 1, 4, 1}};
+
+    image_put(image, IMAGE_DEFS, at, &def, sizeof def);
+}
+
+TEST(python_stacks_that_make_no_sense_are_left_out)
+{
+    unsigned char *image = image_new();
+    struct read_pyframe frames[READ_FRAMES_MAX];
+    struct format_def_pynode nodes[4] = {0};
+    struct read_capture *capture;
+    struct read_error error;
+    bool ambient = false;
+
+    REQUIRE(image != NULL);
+    put_code(image, 0, 1, 4);
+    put_code(image, 48, 1, 4); /* once more */
+    put_code(image, 96, 2, 9); /* longer than its record */
+    for (uint32_t i = 0; i < 4; i++) {
+        nodes[i].def = (struct format_def){FORMAT_DEF_PYNODE, sizeof nodes[0], i + 1, 0};
+        nodes[i].code = 1;
+        nodes[i].lasti = 4;
+    }
+    nodes[1].parent = 1;
+    nodes[1].entry = 1;
+    nodes[2].parent = 4; /* a circle */
+    nodes[3].code = 5;   /* nobody said what that is */
+    image_put(image, IMAGE_DEFS, 144, nodes, sizeof nodes);
+    capture = read_bytes(image, IMAGE_BYTES, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->bad_records, 4);
+    REQUIRE_EQ(read_pystack(capture, 2 | FORMAT_PYSTACK_AMBIENT, frames, READ_FRAMES_MAX, &ambient),
+            2);
+    CHECK(ambient);
+    CHECK(frames[0].is_entry);
+    CHECK(!frames[1].is_entry);
+    CHECK_EQ(frames[0].first_line, 7);
+    CHECK_EQ(frames[0].lasti, 4);
+    CHECK_EQ(frames[0].lines_bytes, 4);
+    CHECK_STR_EQ(frames[0].name, "");
+    CHECK_EQ(read_pystack(capture, 1, frames, READ_FRAMES_MAX, &ambient), 1);
+    CHECK(!ambient);
+    CHECK_EQ(read_pystack(capture, 2, frames, 1, &ambient), 1);
+    for (uint32_t i = 3; i < 6; i++)
+        CHECK_EQ(read_pystack(capture, i, frames, READ_FRAMES_MAX, &ambient), 0);
+    CHECK_EQ(read_pystack(capture, UINT32_MAX, frames, READ_FRAMES_MAX, &ambient), 0);
+    read_close(capture);
+    free(image);
+}
+
 TEST(unknown_kinds_are_passed_over)
 {
     unsigned char *image = image_new();
@@ -223,16 +285,24 @@ TEST(unknown_kinds_are_passed_over)
         struct format_def_pair setting;
     } defs = {.unknown = {99, sizeof defs.unknown, 0, 0},
             .setting.def = {FORMAT_DEF_SETTING, sizeof defs.setting, 0, 0}};
-    struct format_event events[2] = {{.head = 77, .seq = 1}, {.head = FORMAT_EVENT_FREE, .seq = 2}};
+    struct format_event event = {.head = FORMAT_EVENT_FREE, .seq = 2};
+    struct eventcode code = {{0}};
+    struct format_chunk chunk = {.number = 1};
+    /* two records of kind 30: with a number that no field here has, and with nothing */
+    unsigned char events[EVENTCODE_ROOM + 10] = {6, 30, 0, 128, 3, 3, 4, 30, 0, 0};
 
     REQUIRE(image != NULL);
     image_put(image, IMAGE_DEFS, 0, &defs, sizeof defs);
-    image_put(image, IMAGE_EVENTS, 64, events, sizeof events);
+    code.last[EVENTCODE_SEQ] = 2; /* each record is one number further, if it says nothing else */
+    chunk.used = 10 + (uint32_t)eventcode_put(&code, &event, events + 10);
+    image_put(image, IMAGE_EVENTS, 0, &chunk, sizeof chunk);
+    image_put(image, IMAGE_EVENTS, sizeof chunk, events, sizeof events);
     capture = read_bytes(image, IMAGE_BYTES, &error);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->setting_count, 1);
-    CHECK_EQ(capture->event_count, 1);
-    CHECK_EQ(capture->bad_records, 2);
+    REQUIRE_EQ(capture->event_count, 1);
+    CHECK_EQ(capture->event[0].seq, 2);
+    CHECK_EQ(capture->bad_records, 3);
     read_close(capture);
     free(image);
 }
@@ -289,9 +359,9 @@ TEST(a_running_capture_is_read)
     track_start(file, FORMAT_TRACE_RING, 1u << 20);
     REQUIRE_EQ(capture_open(), 0);
     REQUIRE_EQ(pthread_create(&writer, NULL, write_on, NULL), 0);
-    while (written < 100000)
+    while (written < 250000)
         (void)usleep(100); /* the ring has turned */
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 8; round++) {
         struct read_capture *capture = track_read(file);
 
         REQUIRE(capture != NULL);
@@ -380,6 +450,95 @@ TEST(a_capture_of_version_1_is_still_read)
     REQUIRE_EQ(capture->rule_count, 1);
     CHECK_STR_EQ(capture->rule[0].id, "late-input");
     CHECK_EQ(capture->hints_hash, 0x1122334455667788);
+    read_close(capture);
+}
+
+static void check_v2_blocks(const struct read_capture *capture)
+{
+    const struct read_event *event = capture->event;
+
+    for (uint64_t i = 0; i < 3; i++) {
+        CHECK_EQ(event[1 + i].kind, FORMAT_EVENT_ALLOC);
+        CHECK_EQ(event[1 + i].seq, 2 + i);
+        CHECK_EQ(event[1 + i].time_ns, 1000 * (2 + i));
+        CHECK_EQ(event[1 + i].thread, 1);
+        CHECK_EQ(event[1 + i].device, 0);
+        CHECK_EQ(event[1 + i].flags, FORMAT_ALLOC_STREAM);
+        CHECK_EQ(event[1 + i].addr, 0x7f0000000000 + i * 0x400000);
+        CHECK_EQ(event[1 + i].size, 3538944);
+        CHECK_EQ(event[1 + i].stream, 0x5eed);
+        CHECK_EQ(event[1 + i].stack, 2);
+        CHECK_EQ(event[1 + i].pystack, 9);
+        CHECK_EQ(event[1 + i].nth, i);
+        CHECK_EQ(event[1 + i].instance, 16);
+        CHECK_STR_EQ(event[1 + i].path, "SOT_CALL_0");
+    }
+    CHECK_EQ(event[4].kind, FORMAT_EVENT_FREE);
+    CHECK_EQ(event[4].addr, 0x7f0000000000);
+    CHECK_EQ(event[4].size, 3538944);
+    CHECK_EQ(event[4].stream, 0);
+    CHECK_EQ(event[4].stack, 1);
+    CHECK_EQ(event[4].pystack, 8);
+    CHECK_EQ(event[4].uses.first_use, 2500);
+    CHECK_EQ(event[4].uses.last_use, 4750);
+    CHECK_EQ(event[4].uses.longest_gap, 2000);
+    CHECK_EQ(event[4].uses.gap_end, 4700);
+    CHECK_EQ(event[10].kind, FORMAT_EVENT_OTHER_FREE);
+    CHECK_EQ(event[10].thread, 2);
+    CHECK_EQ(event[10].seq, 19);
+    CHECK_EQ(event[10].time_ns, UINT64_MAX);
+    CHECK_EQ(event[10].addr, UINT64_C(1) << 63);
+    CHECK_EQ(event[10].size, UINT64_C(1) << 63);
+    CHECK_EQ(event[10].uses.last_use, 1);
+    CHECK_EQ(event[11].kind, FORMAT_EVENT_OTHER_ALLOC);
+    CHECK_EQ(event[11].device, 3);
+    CHECK_EQ(event[11].memclass, MEMCLASS_HOST);
+    CHECK_EQ(event[11].addr, UINT64_MAX);
+    CHECK_EQ(event[11].size, UINT64_MAX);
+    CHECK_EQ(event[11].nth, UINT32_MAX);
+}
+
+/* What the text of FORMAT.md leads to, in other hands than those that wrote our code. */
+TEST(a_capture_of_version_2_is_read)
+{
+    struct read_error error;
+    struct read_capture *capture;
+    const struct read_event *event;
+    size_t length = 0;
+    unsigned char *bytes = read_hex(SOURCE_DIRECTORY "/tests/replay/capture_v2.hex", &length);
+
+    REQUIRE(bytes != NULL);
+    capture = read_bytes(bytes, length, &error);
+    free(bytes);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->version, 2);
+    CHECK_EQ(capture->bad_records, 0);
+    REQUIRE_EQ(capture->live_count, 2);
+    CHECK_EQ(capture->live[0].pystack, 9);
+    CHECK_EQ(capture->live[0].uses.first_use, 4000);
+    CHECK_EQ(capture->live[0].uses.gap_end, 8000);
+    CHECK_EQ(capture->live[1].addr, 0x7f0000800000);
+    CHECK_EQ(capture->live[1].nth, 1);
+    REQUIRE_EQ(capture->event_count, 12);
+    event = capture->event;
+    CHECK_EQ(event[0].edge, EDGE_ENTER);
+    CHECK_EQ(event[0].anchor, 17);
+    CHECK_EQ(event[5].edge, EDGE_EXIT);
+    CHECK_EQ(event[5].before_start, true);
+    CHECK_EQ(event[6].what, FORMAT_HINT_WOULD_RELEASE);
+    CHECK_EQ(event[6].rule, 0);
+    CHECK_EQ(event[6].device, -1);
+    CHECK_EQ(event[6].result, 201);
+    CHECK_EQ(event[7].rule, -1);
+    CHECK_EQ(event[7].addr, 0x7f0000000001);
+    CHECK_EQ(event[7].instance, 0);
+    CHECK_EQ(event[8].heap, 0x55aa);
+    CHECK_EQ(event[8].size, 1u << 24);
+    CHECK_EQ(event[9].size, UINT64_C(1) << 40);
+    CHECK_EQ(event[9].free_bytes, UINT64_MAX);
+    CHECK_EQ(event[9].largest_free, 12345);
+    CHECK_EQ(event[9].pystack, 9);
+    check_v2_blocks(capture);
     read_close(capture);
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-foreach(part align compare keytable launch load model plan recorded render steps args)
+foreach(part align sources compare keytable launch load model patterns period plan pylines pymerge recorded render stated steps stepview
+        args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
 if(TARGET kedge_alloc)
@@ -32,6 +33,24 @@ kedge_unit_test(symbols SOURCES symbols_test.c LIBS kedge_tools DEFINES PLAIN_LI
 target_compile_options(symbols_test PRIVATE -g)
 add_dependencies(symbols_test rpath_runtime)
 
+# Names for addresses of small libraries that the script builds.
+add_executable(names_helper names_helper.c)
+target_link_libraries(names_helper PRIVATE kedge_flags kedge_tools)
+set_target_properties(names_helper PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
+foreach(case
+        "inlined:inlined_calls_have_lines_of_their_own"
+        "separate:separate_debug_files_are_found_by_build_id_and_link"
+        "cache:fetched_debug_files_are_found_and_the_network_is_left_alone"
+        "rebuilt:another_build_gives_one_note_and_no_name"
+        "nameless:another_build_is_noticed_without_a_build_id"
+        "stripped:symbol_tables_name_what_they_hold_and_nothing_else"
+        "cxx:names_of_cxx_are_readable"
+        "gone:files_that_are_gone_and_code_without_a_file_have_words")
+    string(REGEX MATCH "^[^:]*" part ${case})
+    string(REGEX REPLACE "^[^:]*:" "" name ${case})
+    kedge_script_test(unit.names.${name} SCRIPT names.sh ARGS ${part} LABELS unit)
+endforeach()
+
 # kedge-replay against a runtime that is wrong on purpose.
 add_library(broken_runtime SHARED broken_runtime.c)
 target_link_libraries(broken_runtime PRIVATE kedge_flags)
@@ -53,6 +72,7 @@ foreach(case
         "report:report_prints_the_seeds_lines_and_names_the_stacks"
         "hints:report_counts_releases_beside_frees"
         "endings:report_works_after_oom_and_kill"
+        "places:report_says_who_held_the_memory_without_events"
         "diff:diff_names_the_late_frees_by_site"
         "suggest:suggest_writes_hints_that_lint_accepts"
         "lint:hints_lint_names_line_and_column"
@@ -61,6 +81,28 @@ foreach(case
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})
     kedge_script_test(unit.cli.${name} SCRIPT tools_cli.sh ARGS ${part} LABELS unit)
+endforeach()
+
+foreach(case
+        "equal:answers_from_a_bundle_are_those_of_home"
+        "packs:a_bundle_holds_what_it_says"
+        "bad:bundles_of_any_bytes_get_one_line")
+    string(REGEX MATCH "^[^:]*" part ${case})
+    string(REGEX REPLACE "^[^:]*:" "" name ${case})
+    kedge_script_test(unit.bundle.${name} SCRIPT bundle_cli.sh ARGS ${part} LABELS unit)
+endforeach()
+
+foreach(case
+        "words:unit.cli.steps_that_a_program_states_are_counted_one_by_one"
+        "csv:unit.cli.r90_steps_are_found_in_traces_not_their_layers"
+        "shuffled:unit.cli.r90_shuffled_traces_have_no_steps"
+        "loop:preload.cli.r90_detected_steps_of_a_training_loop_are_the_stated_ones"
+        "sot:preload.cli.r90_the_subgraphs_of_sot_are_steps_because_it_states_them"
+        "traces:unit.cli.r90_steps_of_real_traces_are_found_and_layers_are_none")
+    string(REGEX MATCH "^[^:]*" part ${case})
+    string(REGEX REPLACE "^[^:]*:" "" name ${case})
+    string(REGEX MATCH "^[^.]*" label ${name})
+    kedge_script_test(${name} SCRIPT steps_cli.sh ARGS ${part} LABELS ${label} TIMEOUT 120)
 endforeach()
 
 foreach(case

@@ -62,6 +62,27 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
     book.size = size;
 }
 
+static struct {
+    unsigned mapped, unmapped;
+    uint64_t key, size; /* of the last */
+    devptr_t at;
+} uses;
+
+void conduct_mapped(uint64_t key, devptr_t ptr, uint64_t size)
+{
+    uses.mapped++;
+    uses.key = key;
+    uses.at = ptr;
+    uses.size = size;
+}
+
+void conduct_unmapped(uint64_t key, devptr_t ptr)
+{
+    uses.unmapped++;
+    uses.key = key;
+    uses.at = ptr;
+}
+
 void conduct_gone(uint64_t key)
 {
     book.gone++;
@@ -205,6 +226,25 @@ TEST(one_unmap_may_take_several_mappings)
     CHECK_EQ(book.gone, 1);
     CHECK_EQ(cuMemUnmap(0x10000000 + 6 * MB, 2 * MB), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 2);
+}
+
+TEST(uses_are_told_what_is_mapped_where)
+{
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    uses = (__typeof__(uses)){0};
+    handle = new_handle(4 * MB);
+    CHECK_EQ(cuMemMap(0x10000000, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(uses.key, book.key);
+    CHECK_EQ(uses.at, 0x10000000);
+    CHECK_EQ(uses.size, 2 * MB);
+    CHECK_EQ(cuMemMap(0x10000000 + 2 * MB, 2 * MB, 2 * MB, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(uses.mapped, 2);
+    CHECK_EQ(cuMemUnmap(0x10000000, 4 * MB), CUDA_SUCCESS);
+    CHECK_EQ(uses.unmapped, 2);
+    CHECK_EQ(uses.key, book.key);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
 }
 
 TEST(an_import_that_is_never_mapped_is_on_no_record)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that asks for memory: built three times, with different build-ids and with none. */
+/* A library that asks for memory: built four times, with different build-ids and, twice, with none. */
 #include "tests/unit/where_lib.h"
 
 #ifndef VARIANT
@@ -12,7 +12,7 @@ static volatile int sink;
 __attribute__((noinline)) static void inner(ask_fn ask, struct tag *ret_tag)
 {
     ask(4096, ret_tag);
-    sink = VARIANT;
+    sink = VARIANT + 5; /* not 0, so that each variant is as long */
 }
 
 void lib_ask(ask_fn ask, struct tag *ret_tag)

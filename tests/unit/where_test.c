@@ -132,17 +132,31 @@ TEST(a_library_loaded_in_the_place_of_another_has_its_own_sites)
         SKIP("the second library landed elsewhere");
 }
 
-TEST(a_library_without_build_id_counts_by_path_and_size)
+/* Nothing is written in it that says which build it is: its code does. The two files are equally long. */
+TEST(a_library_without_build_id_counts_by_path_and_code)
 {
-    struct answer first = {0}, second = {0};
-    uint64_t before = 0, nameless = 0;
+    struct answer first = {0}, again = {0}, rebuilt = {0}, back = {0};
+    struct stat one, other;
+    char path[TRACK_PATH_MAX], quoted[TRACK_PATH_MAX + 16];
+    uint64_t nameless = 0;
     char program[101];
 
-    REQUIRE_EQ(run_helper("", NULL, 0, &before, program), 0);
-    REQUIRE_EQ(run_helper(LIBRARY("nameless"), &first, 1, &nameless, program), 1);
-    REQUIRE_EQ(run_helper(LIBRARY("nameless"), &second, 1, &nameless, program), 1);
+    REQUIRE_EQ(stat(BINARY_DIRECTORY "/tests/unit/libwhere_nameless.so", &one), 0);
+    REQUIRE_EQ(stat(BINARY_DIRECTORY "/tests/unit/libwhere_rebuilt.so", &other), 0);
+    CHECK_EQ(one.st_size, other.st_size);
+    track_path(path, track_scratch(), "libsame.so");
+    (void)snprintf(quoted, sizeof quoted, "'./%s'", path);
+    copy_file(BINARY_DIRECTORY "/tests/unit/libwhere_nameless.so", path);
+    REQUIRE_EQ(run_helper(quoted, &first, 1, &nameless, program), 1);
+    REQUIRE_EQ(run_helper(quoted, &again, 1, &nameless, program), 1);
+    copy_file(BINARY_DIRECTORY "/tests/unit/libwhere_rebuilt.so", path);
+    REQUIRE_EQ(run_helper(quoted, &rebuilt, 1, &nameless, program), 1);
+    copy_file(BINARY_DIRECTORY "/tests/unit/libwhere_nameless.so", path);
+    REQUIRE_EQ(run_helper(quoted, &back, 1, &nameless, program), 1);
     CHECK_NE(first.site, 0);
-    CHECK_EQ(first.site, second.site);
+    CHECK_EQ(first.site, again.site);
+    CHECK_NE(rebuilt.site, first.site);
+    CHECK_EQ(back.site, first.site);
 }
 
 /* ---- in this process ---- */
@@ -369,4 +383,83 @@ TEST(known_stacks_are_not_interned_again)
     intern_counts(&after);
     CHECK_LE(after.nodes - before.nodes, 2); /* the loop's own call of ask, and ask in it */
     CHECK_EQ(after.modules, before.modules);
+}
+
+/* ---- neighbours ---- */
+
+#define WAYS 16
+
+typedef void (*inner)(struct tag *ret_tag);
+typedef void (*outer)(inner next, struct tag *ret_tag);
+
+/* One frame, or two, so that the two that differ come at even and at odd places of the walk. */
+__attribute__((noinline)) static void one_frame(struct tag *ret_tag)
+{
+    (void)where_am_i(64, 0, ret_tag);
+    __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline)) static void two_frames(struct tag *ret_tag)
+{
+    one_frame(ret_tag);
+    __asm__ volatile("" ::: "memory");
+}
+
+static void (*innermost)(struct tag *ret_tag);
+
+/* Bodies of different lengths, so that return addresses differ by all kinds of small numbers. */
+#define WAY(n)                                                                       \
+    __attribute__((noinline)) static void inner_##n(struct tag *ret_tag)             \
+    {                                                                                \
+        __asm__ volatile(".skip " #n ", 0x90");                                      \
+        innermost(ret_tag);                                                          \
+        __asm__ volatile("" ::: "memory");                                           \
+    }                                                                                \
+    __attribute__((noinline)) static void outer_##n(inner next, struct tag *ret_tag) \
+    {                                                                                \
+        __asm__ volatile(".skip " #n " * 3, 0x90");                                  \
+        next(ret_tag);                                                               \
+        __asm__ volatile("" ::: "memory");                                           \
+    }
+
+WAY(0)
+WAY(1)
+WAY(2)
+WAY(3)
+WAY(4)
+WAY(5)
+WAY(6)
+WAY(7)
+WAY(8)
+WAY(9)
+WAY(10)
+WAY(11)
+WAY(12)
+WAY(13)
+WAY(14)
+WAY(15)
+
+static const inner inners[WAYS] = {inner_0, inner_1, inner_2, inner_3, inner_4, inner_5, inner_6,
+        inner_7, inner_8, inner_9, inner_10, inner_11, inner_12, inner_13, inner_14, inner_15};
+static const outer outers[WAYS] = {outer_0, outer_1, outer_2, outer_3, outer_4, outer_5, outer_6,
+        outer_7, outer_8, outer_9, outer_10, outer_11, outer_12, outer_13, outer_14, outer_15};
+
+/* Walks that differ in two neighbouring frames only, and there by little: none is taken for another. */
+TEST(stacks_that_differ_by_little_are_told_apart)
+{
+    static uint32_t stacks[2 * WAYS * WAYS];
+    size_t count = 0;
+
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    for (int i = 0; i < 2 * WAYS * WAYS; i++) {
+        struct tag tag;
+
+        innermost = i % 2 ? two_frames : one_frame;
+        outers[i / 2 % WAYS](inners[i / 2 / WAYS], &tag);
+        CHECK_NE(tag.stack, 0);
+        for (size_t j = 0; j < count; j++)
+            if (stacks[j] == tag.stack)
+                CHECK_NE(stacks[j], tag.stack);
+        stacks[count++] = tag.stack;
+    }
 }

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NVTX 2: a library, libnvToolsExt, whose functions a program is linked with or looks up (older PyTorch, Paddle). The doors make
+ * the real call and then tell the story, unless the library has told it already: some look at NVTX_INJECTION64_PATH like NVTX 3
+ * and come to nvtx.c by themselves, which counts its calls (nvtx_calls).
+ *
+ * Results are the library's. One without a tool gives no handles and no ids; then ours are given, and are nothing to it. What
+ * a real id or handle stands for is kept in nvtx_chain.c's table.
+ */
+#include "preload/doors.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/nvtx.h"
+#include "preload/nvtx_chain.h"
+#include "preload/resolve.h"
+#include "preload/speech.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    NO_TRACKING = -2,
+};
+
+typedef const struct nvtx_attributes *attributes_ptr;
+
+/* X(name, result, parameters, arguments) */
+#define NVTX2_CALLS(X)                                                                        \
+    X(nvtxMarkEx, void, (attributes_ptr what), (what))                                        \
+    X(nvtxMarkA, void, (const char *name), (name))                                            \
+    X(nvtxMarkW, void, (const wchar_t *name), (name))                                         \
+    X(nvtxRangeStartEx, uint64_t, (attributes_ptr what), (what))                              \
+    X(nvtxRangeStartA, uint64_t, (const char *name), (name))                                  \
+    X(nvtxRangeStartW, uint64_t, (const wchar_t *name), (name))                               \
+    X(nvtxRangeEnd, void, (uint64_t id), (id))                                                \
+    X(nvtxRangePushEx, int, (attributes_ptr what), (what))                                    \
+    X(nvtxRangePushA, int, (const char *name), (name))                                        \
+    X(nvtxRangePushW, int, (const wchar_t *name), (name))                                     \
+    X(nvtxRangePop, int, (void), ())                                                          \
+    X(nvtxDomainMarkEx, void, (void *domain, attributes_ptr what), (domain, what))            \
+    X(nvtxDomainRangeStartEx, uint64_t, (void *domain, attributes_ptr what), (domain, what))  \
+    X(nvtxDomainRangeEnd, void, (void *domain, uint64_t id), (domain, id))                    \
+    X(nvtxDomainRangePushEx, int, (void *domain, attributes_ptr what), (domain, what))        \
+    X(nvtxDomainRangePop, int, (void *domain), (domain))                                      \
+    X(nvtxDomainRegisterStringA, void *, (void *domain, const char *text), (domain, text))    \
+    X(nvtxDomainRegisterStringW, void *, (void *domain, const wchar_t *text), (domain, text)) \
+    X(nvtxDomainCreateA, void *, (const char *name), (name))                                  \
+    X(nvtxDomainCreateW, void *, (const wchar_t *name), (name))
+
+#pragma GCC visibility push(default)
+#define DECLARE(name, result, params, args) result name params;
+NVTX2_CALLS(DECLARE)
+#undef DECLARE
+#pragma GCC visibility pop
+
+#define REAL_SLOT(name, result, params, args) static _Atomic(void *) real_##name;
+NVTX2_CALLS(REAL_SLOT)
+#undef REAL_SLOT
+
+static void *find(_Atomic(void *) *slot, const char *symbol)
+{
+    void *found = atomic_load_explicit(slot, memory_order_acquire);
+
+    if (found)
+        return found;
+    guard_push();
+    found = resolve_next(symbol);
+    guard_pop();
+    atomic_store_explicit(slot, found, memory_order_release);
+    return found;
+}
+
+#define FIND(name) ((__typeof__(&(name)))find(&real_##name, #name))
+
+static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
+{
+#define ROW(call, result, params, args) \
+    if (strcmp(name, #call) == 0) {     \
+        *ret_ours = (void *)(call);     \
+        return &real_##call;            \
+    }
+    NVTX2_CALLS(ROW)
+#undef ROW
+    return NULL;
+}
+
+void *door_nvtx(void *handle, const char *name)
+{
+    void *ours = NULL;
+    _Atomic(void *) *real = slot_of(name, &ours);
+    void *none = NULL;
+    void *found;
+
+    if (!real)
+        return NULL;
+    if (handle == RTLD_DEFAULT) /* a name that only we have is not to be found */
+        return resolve_next(name) ? NULL : RESOLVE_HIDE;
+    found = resolve_real_dlsym()(handle, name);
+    if (!found || found == ours)
+        return NULL;
+    return atomic_compare_exchange_strong(real, &none, found) || none == found ? ours : NULL;
+}
+
+/* Whether nobody has told it since `before`. */
+static bool is_untold(uint64_t before)
+{
+    return nvtx_calls == before && speech_wants(SPEECH_NVTX);
+}
+
+static uint64_t started(uint64_t before, uint64_t id, const char *domain, const char *name)
+{
+    uint64_t anchor;
+
+    if (!is_untold(before))
+        return id;
+    anchor = speech_start(domain, name);
+    id = id ? id : anchor;
+    if (id)
+        nvtx_chain_range(id, anchor);
+    return id;
+}
+
+static void *handled(uint64_t before, void *handle, const char *name)
+{
+    if (!is_untold(before) || !name)
+        return handle;
+    /* The library's type has no const; nobody writes to it. */
+    handle = handle ? handle : (void *)(uintptr_t)name;
+    nvtx_chain_name(handle, name);
+    return handle;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): a parameter cannot stand in parentheses of its own */
+/* clang-format off */
+#define MARK(name, params, args, domain, said)                 \
+    void name params                                           \
+    {                                                          \
+        __typeof__(&(name)) real = FIND(name);                 \
+        uint64_t before = nvtx_calls;                          \
+        if (real)                                              \
+            real args;                                         \
+        if (is_untold(before))                                 \
+            speech_mark(domain, said);                          \
+    }
+#define START(name, params, args, domain, said)                \
+    uint64_t name params                                       \
+    {                                                          \
+        __typeof__(&(name)) real = FIND(name);                 \
+        uint64_t before = nvtx_calls;                          \
+        uint64_t id = real ? real args : 0;                    \
+        return started(before, id, domain, said);              \
+    }
+#define END(name, params, args)                                \
+    void name params                                           \
+    {                                                          \
+        __typeof__(&(name)) real = FIND(name);                 \
+        uint64_t before = nvtx_calls;                          \
+        if (real)                                              \
+            real args;                                         \
+        if (is_untold(before))                                 \
+            speech_end(nvtx_chain_anchor(id));                  \
+    }
+#define PUSH(name, params, args, tell)                         \
+    int name params                                            \
+    {                                                          \
+        __typeof__(&(name)) real = FIND(name);                 \
+        uint64_t before = nvtx_calls;                          \
+        int level = real ? real args : NO_TRACKING;            \
+        if (is_untold(before))                                 \
+            tell;                                              \
+        return level;                                          \
+    }
+#define HANDLE(name, params, args, said)                       \
+    void *name params                                          \
+    {                                                          \
+        __typeof__(&(name)) real = FIND(name);                 \
+        uint64_t before = nvtx_calls;                          \
+        void *handle = real ? real args : NULL;                \
+        return handled(before, handle, said);                  \
+    }
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+MARK(nvtxMarkEx, (attributes_ptr what), (what), NULL, nvtx_name(what, nvtx_chain_text))
+MARK(nvtxMarkA, (const char *name), (name), NULL, name)
+MARK(nvtxMarkW, (const wchar_t *name), (name), NULL, nvtx_narrow(name))
+MARK(nvtxDomainMarkEx, (void *domain, attributes_ptr what), (domain, what), nvtx_chain_text(domain),
+        nvtx_name(what, nvtx_chain_text))
+START(nvtxRangeStartEx, (attributes_ptr what), (what), NULL, nvtx_name(what, nvtx_chain_text))
+START(nvtxRangeStartA, (const char *name), (name), NULL, name)
+START(nvtxRangeStartW, (const wchar_t *name), (name), NULL, nvtx_narrow(name))
+START(nvtxDomainRangeStartEx, (void *domain, attributes_ptr what), (domain, what),
+        nvtx_chain_text(domain), nvtx_name(what, nvtx_chain_text))
+END(nvtxRangeEnd, (uint64_t id), (id))
+END(nvtxDomainRangeEnd, (void *domain, uint64_t id), (domain, id))
+PUSH(nvtxRangePushEx, (attributes_ptr what), (what),
+        speech_push(NULL, nvtx_name(what, nvtx_chain_text)))
+PUSH(nvtxRangePushA, (const char *name), (name), speech_push(NULL, name))
+PUSH(nvtxRangePushW, (const wchar_t *name), (name), speech_push(NULL, nvtx_narrow(name)))
+PUSH(nvtxRangePop, (void), (), speech_pop(NULL))
+PUSH(nvtxDomainRangePushEx, (void *domain, attributes_ptr what), (domain, what),
+        speech_push(nvtx_chain_text(domain), nvtx_name(what, nvtx_chain_text)))
+PUSH(nvtxDomainRangePop, (void *domain), (domain), speech_pop(nvtx_chain_text(domain)))
+HANDLE(nvtxDomainRegisterStringA, (void *domain, const char *text), (domain, text), nvtx_kept(text))
+HANDLE(nvtxDomainRegisterStringW, (void *domain, const wchar_t *text), (domain, text),
+        nvtx_narrow(text))
+HANDLE(nvtxDomainCreateA, (const char *name), (name), nvtx_kept(name))
+HANDLE(nvtxDomainCreateW, (const wchar_t *name), (name), nvtx_narrow(name))

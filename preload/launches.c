@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/launches.h"
+
+#include "alloc/lock.h"
+#include "preload/addrmap.h"
+#include "preload/config.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/msg.h"
+#include "preload/resolve.h"
+#include "preload/speech.h"
+#include "tracker/capture.h"
+#include "tracker/intern.h"
+#include "tracker/loglines.h"
+#include "tracker/wildcard.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    GROUPS = 32, /* behind those of the patterns of lines */
+    NAME_ROOM = 32,
+    PATTERN_ROOM = 256,
+};
+
+_Static_assert(LOGLINES_MAX + GROUPS <= 64, "ANCHOR_GROUPS");
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+/* guarded by lock: */
+static struct addrmap captures;  /* stream: number + 1 */
+static struct addrmap instances; /* CUgraphExec: number + 1 */
+static struct addrmap kernels;   /* CUfunction: string of its name, or UNNAMED */
+static uint64_t capture_count, instance_count;
+
+#define UNNAMED UINT64_MAX
+
+/* fixed by launches_start: */
+static bool wants_graphs;
+static bool wants_launches;
+static const char *kernel_patterns = "";
+
+static _Atomic uint32_t labels;
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static void number_put(struct addrmap *map, uint64_t key, uint64_t *count)
+{
+    struct addrmap_entry *entry;
+
+    lock_take(&lock);
+    entry = addrmap_add(map, key);
+    if (entry)
+        entry->value[0] = ++*count;
+    lock_drop(&lock);
+}
+
+/* 0 = unknown. */
+static uint64_t number_get(struct addrmap *map, uint64_t key, bool remove)
+{
+    struct addrmap_entry *entry;
+    uint64_t number;
+
+    lock_take(&lock);
+    entry = addrmap_find(map, key);
+    number = entry ? entry->value[0] : 0;
+    if (entry && remove)
+        addrmap_remove(map, entry);
+    lock_drop(&lock);
+    return number;
+}
+
+static void label(const char *name)
+{
+    uint32_t count = atomic_fetch_add_explicit(&labels, 1, memory_order_relaxed);
+
+    if (count < LAUNCHES_LABELS_MAX) {
+        speech_label(NULL, name);
+        return;
+    }
+    atomic_store_explicit(&labels, LAUNCHES_LABELS_MAX + 1, memory_order_relaxed);
+    if (count == LAUNCHES_LABELS_MAX && life_begin_edge()) {
+        (void)capture_note(1, "launches are no anchors from here on: there were a million");
+        life_leave();
+    }
+}
+
+void launches_start(void)
+{
+    const struct config_value *kernel = config_key(life_config(), CONFIG_ANCHORS, "kernel");
+
+    wants_graphs = speech_wants(SPEECH_GRAPHS);
+    wants_launches = speech_wants(SPEECH_LAUNCHES);
+    if (wants_launches)
+        guard_set(GUARD_LAUNCHES);
+    if (!speech_wants(SPEECH_KERNELS) || !kernel)
+        return;
+    if (!REAL_HAS(cuFuncGetName)) {
+        msg_warn("KEDGE_ANCHORS: kernel= needs driver 12.3, which tells the names of kernels; "
+                 "ignored");
+        return;
+    }
+    kernel_patterns = kernel->text;
+    guard_set(GUARD_LAUNCHES);
+}
+
+/* ---- captures ------------------------------------------------------------------------------- */
+
+static uint32_t group_of(uint64_t number)
+{
+    return (uint32_t)(LOGLINES_MAX + number % GROUPS);
+}
+
+void launches_capture_begins(uint64_t stream)
+{
+    char name[NAME_ROOM];
+    uint64_t number;
+
+    if (!wants_graphs)
+        return;
+    number_put(&captures, stream, &capture_count);
+    number = number_get(&captures, stream, false);
+    if (number == 0)
+        return;
+    speech_enter_group(group_of(number), name,
+            msg_format(name, sizeof name, "capture:%lu", (unsigned long)number - 1));
+}
+
+void launches_capture_ends(uint64_t stream)
+{
+    uint64_t number = wants_graphs ? number_get(&captures, stream, true) : 0;
+
+    if (number)
+        speech_leave_group(group_of(number), NULL, 0);
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+void launches_made(uint64_t exec)
+{
+    if (wants_launches)
+        number_put(&instances, exec, &instance_count);
+}
+
+void launches_gone(uint64_t exec)
+{
+    if (wants_launches)
+        (void)number_get(&instances, exec, true);
+}
+
+void launches_graph(CUgraphExec exec)
+{
+    uint64_t number;
+    char name[NAME_ROOM];
+
+    if (!wants_launches || guard_depth() > 0)
+        return;
+    number = number_get(&instances, (uint64_t)(uintptr_t)exec, false);
+    if (number == 0)
+        return;
+    (void)msg_format(name, sizeof name, "graph:%lu", (unsigned long)number - 1);
+    label(name);
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+static bool is_wanted(const char *name)
+{
+    char pattern[PATTERN_ROOM];
+
+    for (const char *at = kernel_patterns; *at;) {
+        size_t length = strcspn(at, ",");
+
+        if (length < sizeof pattern) {
+            memcpy(pattern, at, length);
+            pattern[length] = '\0';
+            if (wildcard_match(pattern, name))
+                return true;
+        }
+        at += length + (at[length] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+/* The driver's word on a handle, as a string number; UNNAMED: not wanted, or not known. */
+static uint64_t ask(CUfunction function)
+{
+    const char *name = NULL;
+    uint32_t string = 0;
+
+    guard_push();
+    if (REAL(cuFuncGetName)(&name, function) != CUDA_SUCCESS
+            && (!REAL_HAS(cuKernelGetName)
+                    || REAL(cuKernelGetName)(&name, (CUkernel)(void *)function) != CUDA_SUCCESS))
+        name = NULL;
+    if (name && is_wanted(name))
+        string = intern_string(name, strlen(name));
+    guard_pop();
+    return string ? string : UNNAMED;
+}
+
+void launches_kernel(CUfunction function)
+{
+    uint64_t key = (uint64_t)(uintptr_t)function;
+    struct addrmap_entry *entry;
+    uint64_t name;
+
+    if (!*kernel_patterns || guard_depth() > 0 || key == 0)
+        return;
+    name = number_get(&kernels, key, false);
+    if (name == 0) {
+        name = ask(function);
+        lock_take(&lock);
+        entry = addrmap_add(&kernels, key);
+        if (entry)
+            entry->value[0] = name;
+        lock_drop(&lock);
+    }
+    if (name != UNNAMED)
+        label(intern_text((uint32_t)name));
+}
+
+void launches_forget(void)
+{
+    lock_take(&lock);
+    if (kernels.used) {
+        memset(kernels.slots, 0, kernels.capacity * sizeof *kernels.slots);
+        kernels.used = 0;
+    }
+    lock_drop(&lock);
+}
+
+void launches_fork_child(void)
+{
+    lock_init(&lock, LOCK_RANK_PRELOAD);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * launches.h - captures, graphs and kernels as anchors.
+ *
+ *     begin, end of a capture ─► range `capture:N` of the thread that began it; N counts the captures of the process
+ *     graph launched ──────────► label `graph:N`, if `launches` is wanted; N counts the instances that were made
+ *     kernel launched ─────────► label with the kernel's name, if KEDGE_ANCHORS names it (kernel=)
+ *
+ * N is the same from run to run where the program does the same, and the label's instance says which launch it is. A capture
+ * that another thread ends than began it stays open until that thread begins one again (32 captures later). Labels are
+ * written down and key no hint (speech.h); after LAUNCHES_LABELS_MAX of them in a process no more are, which the capture says.
+ *
+ * A kernel's name is asked once per handle, and again after a module was unloaded. It is the name of the binary, mangled where
+ * the compiler does so. Below driver 12.3 there is none, and one line says so.
+ * Threads: any. A lock for the look-up of handles, none across a driver call.
+ */
+#ifndef KEDGE_PRELOAD_LAUNCHES_H
+#define KEDGE_PRELOAD_LAUNCHES_H
+
+#include "preload/cuda_abi.h"
+
+#include <stdint.h>
+
+#define LAUNCHES_LABELS_MAX (1u << 20)
+
+/* Once, when life starts. */
+void launches_start(void);
+
+/* After a capture began on a stream (named as gate.h names it), and after it ended. Outside of life_enter. */
+void launches_capture_begins(uint64_t stream);
+void launches_capture_ends(uint64_t stream);
+
+/* An instance was made, or is gone. Inside of life_enter. */
+void launches_made(uint64_t exec);
+void launches_gone(uint64_t exec);
+
+/* It was launched. */
+void launches_graph(CUgraphExec exec);
+
+/* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. While GUARD_LAUNCHES is set. */
+void launches_kernel(CUfunction function);
+
+/* Handles of functions may mean others from now on. */
+void launches_forget(void);
+
+/* In the child of a fork. */
+void launches_fork_child(void);
+
+#endif

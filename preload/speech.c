@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/speech.h"
+
+#include "preload/conduct.h"
+#include "preload/config.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "tracker/anchor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+atomic_bool speech_nccl_speaks;
+
+/* The words of KEDGE_ANCHORS begin like the bits here; "none" comes last and has none. */
+static unsigned sources(void)
+{
+    const struct config *config = life_config();
+    const struct config_value *log = config_key(config, CONFIG_ANCHORS, "log");
+    const struct config_value *kernel = config_key(config, CONFIG_ANCHORS, "kernel");
+    unsigned wanted = config_word(config, CONFIG_ANCHORS);
+
+    if (log && log->set)
+        wanted |= SPEECH_LOG;
+    wanted &= ~(unsigned)SPEECH_KERNELS;
+    return kernel && kernel->set ? wanted | SPEECH_KERNELS : wanted;
+}
+
+bool speech_wants(enum speech_source source)
+{
+    static atomic_uint known; /* and KNOWN: the configuration does not change once it is read */
+    enum {
+        KNOWN = 1 << 30
+    };
+    unsigned wanted = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (!life_is_wanted())
+        return false;
+    if (!wanted) {
+        wanted = sources() | KNOWN;
+        atomic_store_explicit(&known, wanted, memory_order_relaxed);
+    }
+    return wanted & source;
+}
+
+/* ---- around the tracker --------------------------------------------------------------------- */
+
+struct visit {
+    int error;
+    int cancel;
+};
+
+/* False inside kedge: no event of the program's, and perhaps a signal handler above a lock. */
+static bool begin(struct visit *visit)
+{
+    if (guard_depth() > 0)
+        return false;
+    visit->error = errno;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit->cancel);
+    guard_push();
+    return true;
+}
+
+enum reach {
+    REACH_ALL,     /* hints, too */
+    REACH_CAPTURE, /* a label */
+};
+
+/* `r` is anchor_*'s. */
+static void finish(const struct visit *visit, int r, const struct edge *edge, enum reach reach)
+{
+    int unused;
+
+    guard_pop();
+    if (r == 0 && life_begin_edge()) {
+        if (reach == REACH_ALL)
+            conduct_edge(edge);
+        else
+            conduct_label(edge);
+        life_leave();
+    }
+    (void)pthread_setcancelstate(visit->cancel, &unused);
+    errno = visit->error;
+}
+
+/* ---- what is said --------------------------------------------------------------------------- */
+
+static const char *named(const char *name)
+{
+    return name && *name ? name : "(unnamed)";
+}
+
+void speech_push(const char *domain, const char *name)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_push(domain, named(name), &edge), &edge, REACH_ALL);
+}
+
+void speech_pop(const char *domain)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_pop(domain, &edge), &edge, REACH_ALL);
+}
+
+void speech_mark(const char *domain, const char *name)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_mark(domain, named(name), &edge), &edge, REACH_ALL);
+}
+
+void speech_label(const char *domain, const char *name)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_mark(domain, named(name), &edge), &edge, REACH_CAPTURE);
+}
+
+uint64_t speech_start(const char *domain, const char *name)
+{
+    struct edge edge = {.anchor = 0};
+    struct visit visit;
+    int r;
+
+    if (!begin(&visit))
+        return 0;
+    r = anchor_start(domain, named(name), &edge);
+    finish(&visit, r, &edge, REACH_ALL);
+    return r == 0 ? edge.anchor : 0;
+}
+
+void speech_end(uint64_t id)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (id && id <= UINT32_MAX && begin(&visit))
+        finish(&visit, anchor_end((uint32_t)id, &edge), &edge, REACH_ALL);
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+static const char *copied(char text[ANCHOR_NAME_MAX + 1], const char *name, size_t length)
+{
+    if (!name)
+        return NULL;
+    if (length > ANCHOR_NAME_MAX)
+        length = ANCHOR_NAME_MAX;
+    memcpy(text, name, length);
+    text[length] = '\0';
+    return text;
+}
+
+void speech_enter_group(uint32_t group, const char *name, size_t length)
+{
+    char text[ANCHOR_NAME_MAX + 1];
+    struct visit visit;
+    struct edge edge;
+
+    speech_leave_group(group, NULL, 0);
+    if (begin(&visit))
+        finish(&visit, anchor_push_group(group, named(copied(text, name, length)), &edge), &edge,
+                REACH_ALL);
+}
+
+void speech_leave_group(uint32_t group, const char *name, size_t length)
+{
+    char text[ANCHOR_NAME_MAX + 1];
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_pop_group(group, copied(text, name, length), &edge), &edge,
+                REACH_ALL);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a program says by what it calls: captures, graphs, the profiler, NCCL, and kernels that KEDGE_ANCHORS names (it names
+ * those that end in "_sum" here).
+ */
+#include "tests/preload/told.h"
+
+#include "preload/kedge.h"
+#include "tests/trainers/include/nvtx.h"
+
+#include <dlfcn.h>
+
+static CUstream stream;
+
+static void begin(void)
+{
+    told_begin();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    (void)told();
+}
+
+/* A graph of one copy. */
+static CUgraph captured(void)
+{
+    CUdeviceptr ptr;
+    CUgraph graph = NULL;
+
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 8192), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemcpyDtoDAsync_v2(ptr, ptr + 4096, 4096, stream), CUDA_SUCCESS);
+    CHECK_STR_EQ(strstr(told_path(), "capture:"), told_path());
+    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    return graph;
+}
+
+TEST(captures_are_ranges_and_launches_are_marks_with_numbers)
+{
+    CUgraph graph;
+    CUgraphExec exec, other;
+
+    begin();
+    graph = captured();
+    CHECK_STR_EQ(told(), "+capture:0 -capture:0");
+    CHECK_STR_EQ(told_path(), "");
+    KEDGE_PUSH("step");
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_STR_EQ(told_path(), "step/capture:1");
+    KEDGE_POP(); /* the range around it ends first */
+    CHECK_STR_EQ(told_path(), "step/capture:1");
+    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "+step +step/capture:1 -step -step/capture:1");
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&other, graph, 0), CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphLaunch(other, stream), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "!graph:0 !graph:0#1 !graph:1");
+    CHECK_EQ(cu->cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    CHECK_NE(cu->cuGraphLaunch(exec, stream),
+            CUDA_SUCCESS); /* nothing was launched, nothing is said */
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS); /* perhaps at the old one's address */
+    CHECK_STR_EQ(told(), "!graph:2");
+}
+
+TEST(a_capture_that_does_not_begin_is_none)
+{
+    CUgraph graph;
+
+    begin();
+    CHECK_NE(cu->cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_NE(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "");
+}
+
+TEST(the_profilers_start_and_stop_are_a_range)
+{
+    CUresult (*start)(void), (*stop)(void);
+
+    begin();
+    start = (CUresult(*)(void))dlsym(cu->libcuda, "cuProfilerStart");
+    stop = (CUresult(*)(void))dlsym(cu->libcuda, "cuProfilerStop");
+    REQUIRE(start && stop);
+    CHECK_EQ(stop(), CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(start(), CUDA_SUCCESS);
+    CHECK_STR_EQ(told_path(), "profiler");
+    CHECK_EQ(stop(), CUDA_SUCCESS);
+    CHECK_EQ(stop(), CUDA_SUCCESS);
+    CHECK_STR_EQ(told_path(), "");
+    CHECK_EQ(start(), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "+profiler -profiler +profiler#1");
+}
+
+TEST(kernels_that_are_named_are_marks)
+{
+    CUdeviceptr out;
+    CUfunction sum;
+    CUmodule module;
+
+    begin();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&out, 4096), CUDA_SUCCESS);
+    sum = client_sum_kernel();
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(client_sum(sum, out, out + 64, 64, stream), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "!kedge_sum !kedge_sum#1");
+    REQUIRE_EQ(cu->cuModuleLoadData(&module,
+                       ".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry kedge_fill("
+                       ".param .u64 a, .param .u64 b, .param .u32 c)\n{\n    ret;\n}\n"),
+            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuModuleGetFunction(&sum, module, "kedge_fill"), CUDA_SUCCESS);
+    {
+        uint64_t size = 64;
+        uint32_t seed = 1;
+        void *params[] = {&out, &size, &seed};
+
+        CHECK_EQ(cu->cuLaunchKernel(sum, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL), CUDA_SUCCESS);
+    }
+    CHECK_STR_EQ(told(), "");
+    CHECK_EQ(cu->cuModuleUnload(module), CUDA_SUCCESS);
+    sum = client_sum_kernel(); /* its handle may have been the other's */
+    CHECK_EQ(client_sum(sum, out, out + 64, 64, stream), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "!kedge_sum#2");
+}
+
+typedef int (*peer_fn)(const void *, size_t, int, int, void *, void *);
+typedef int (*reduce_fn)(const void *, void *, size_t, int, int, void *, void *);
+
+TEST(calls_of_nccl_are_ranges_until_it_says_so_itself)
+{
+    void *library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
+    reduce_fn reduce;
+    peer_fn send;
+
+    REQUIRE(library);
+    begin();
+    CHECK(dlsym(RTLD_DEFAULT, "ncclSend") == NULL); /* a name that only we have */
+    send = (peer_fn)dlsym(library, "ncclSend");
+    reduce = (reduce_fn)dlsym(library, "ncclAllReduce");
+    REQUIRE(send && reduce);
+    CHECK(dlsym(library, "ncclReduce") == NULL); /* this one does not have it */
+    CHECK_EQ(send(&stream, 1, 2, 3, &stream, &stream), 0);
+    CHECK_EQ(reduce(&stream, &stream, 1, 2, 3, &stream, &stream), 0);
+    CHECK_EQ(reduce(&stream, &stream, 2, 2, 3, &stream, &stream), 4);
+    CHECK_STR_EQ(told(),
+            "+NCCL:ncclSend -NCCL:ncclSend +NCCL:ncclAllReduce -NCCL:ncclAllReduce "
+            "+NCCL:ncclAllReduce#1 -NCCL:ncclAllReduce#1");
+    (void)nvtxDomainCreateA("NCCL");
+    CHECK_EQ(send(&stream, 1, 2, 3, &stream, &stream), 0);
+    CHECK_STR_EQ(told(), "");
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`kedge report --view sources`: memory of several kinds, asked for by a program and by two libraries, is told by library, kind
+and place; without stacks the view says so."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+BUILD = pathlib.Path(os.environ["TEST_BUILD"])
+MIB = 1 << 20
+PRELOAD = BUILD / "tests" / "preload"
+
+
+ASKS = """import ctypes
+cu = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cu.cuInit(0) == 0 and cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cu.cuCtxSetCurrent(context) == 0
+ptr = ctypes.c_ulonglong()
+
+def one():
+    assert cu.cuMemAlloc_v2(ctypes.byref(ptr), 1 << 20) == 0
+
+def two():
+    assert cu.cuMemAlloc_v2(ctypes.byref(ptr), 1 << 20) == 0
+
+one()
+two()
+"""
+
+
+def run(name, command=None, **settings):
+    capture = pathlib.Path(f"{name}.kcap")
+    capture.unlink(missing_ok=True)
+    libraries = [PRELOAD / "libasking.so", PRELOAD / "libc10_cuda.so"]
+    command = command or [PRELOAD / "sources_program", *libraries]
+    subprocess.run([BUILD / "kedge", "run", "--sim", "--capture", capture, "--", *command],
+                   env=os.environ | settings, check=True, stderr=subprocess.DEVNULL)
+    return capture
+
+
+def report(capture, *options):
+    return subprocess.run([BUILD / "kedge", "report", capture, *options], check=True, capture_output=True, text=True).stdout
+
+
+def by_name(sources):
+    return {source["library"].rsplit("/", 1)[-1]: source for source in sources}
+
+
+def classes(source):
+    return {row["name"]: (row["allocated_bytes"] // MIB, row["live_bytes"] // MIB) for row in source["classes"]}
+
+
+def main():
+    capture = run("stacks", KEDGE_TRACE="full")
+    said = json.loads(report(capture, "--json", "--top", "99"))
+    sources = by_name(said["sources"])
+    assert set(sources) == {"sources_program", "libasking.so", "libc10_cuda.so"}, sources.keys()
+    assert classes(sources["sources_program"]) == {"pooled": (2, 2), "vmm": (4, 4), "managed": (1, 1), "host": (6, 6)}, sources
+    assert classes(sources["libasking.so"]) == {"pooled": (3, 0)}, sources["libasking.so"]
+    assert classes(sources["libc10_cuda.so"]) == {"pooled": (5, 5)}, sources["libc10_cuda.so"]
+    assert sources["sources_program"]["at_max_bytes"] == 7 * MIB, "host memory is in no sum"
+    assert sum(s["at_max_bytes"] for s in said["sources"]) == said["peak_live_bytes"] == 12 * MIB, said["peak_live_bytes"]
+    assert said["allocations_without_stack"] == 0
+    places = sources["libc10_cuda.so"]["sites"]
+    assert [place["site"].split()[0] for place in places] == ["ask_on_stream"], places
+    assert places[0]["stack"][1]["function"] == "main", places
+    text = report(capture, "--view", "sources")
+    for word in ("libc10_cuda.so", "managed", "by ask_on_stream asking_lib.c:", "host (not device memory of this process)",
+                 "held by kedge's pool", "free"):
+        assert word in text, (word, text)
+    # the parts of the device add up
+    look = said["device_memory"][0]
+    parts = look["held_bytes"] + look["native_bytes"] + look["graph_reserved_bytes"] + look["overhead_bytes"] + look["free_bytes"]
+    assert parts == look["total_bytes"], look
+    # a Python function is told beside the library that asked for it
+    pathlib.Path("asks.py").write_text(ASKS, encoding="utf-8")
+    said = json.loads(report(run("python", [sys.executable, "asks.py"]), "--json", "--top", "99"))
+    places = [place["python_site"] for source in said["sources"] for place in source["sites"]]
+    if any("Python stacks of" in note for note in said["notes"]):
+        assert sorted(places) == ["one asks.py:8", "two asks.py:11"], places
+    # without events the sums that the run kept by place
+    capture = run("aggregates", KEDGE_TRACE="agg")
+    aggregates = by_name(json.loads(report(capture, "--json", "--top", "99"))["sources"])
+    assert set(aggregates) == set(sources), aggregates.keys()
+    for name, source in sources.items():
+        for key in ("allocated_bytes", "allocated_count", "live_bytes", "live_count", "at_max_bytes"):
+            assert aggregates[name][key] == source[key], (name, key, aggregates[name], source)
+    assert aggregates["libasking.so"]["peak_bytes"] == 3 * MIB and aggregates["sources_program"]["peak_bytes"] is None
+    assert "sums by place" in report(capture, "--view", "sources")
+    # what the depth cuts off is told
+    assert "stacks end at the depth" not in report(capture)
+    text = report(run("cut", KEDGE_STACKS="auto,depth=6"))
+    assert " stacks end at the depth (KEDGE_STACKS=depth=N looks further)" in text, text
+    text = report(run("bare", KEDGE_STACKS="off"), "--view", "sources")
+    assert "6 of 6 allocations have no stack (KEDGE_STACKS=off)" in text and "(no stack)" in text, text
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

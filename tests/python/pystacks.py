@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Python stacks, end to end: unmodified programs under kedge on the simulated device, against what traceback says.
+
+    pystacks.py CASE
+
+Each case runs under every CPython 3.8 to 3.13 that is found in PATH and beside it, the system's first.
+"""
+import glob
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
+from regresskit import BUILD, LIBRARY, SIM, SOURCE, check, environment, fail, failures, run, same, skip, tool, tool_json  # noqa: E402
+
+HERE = SOURCE / "tests" / "python"
+PARTS = BUILD / "tests" / "python"
+DEPTH = 128  # PYFRAME_DEPTH_MAX
+MINORS = range(8, 14)
+WHO = "import sys; print(sys.version_info[1], getattr(sys, '_is_gil_enabled', lambda: True)(), sys.executable, sep='\\n')"
+
+
+def interpreters():
+    """(minor, path) of each interpreter that can be run, the system's first."""
+    names = ["/usr/bin/python3"]
+    for minor in MINORS:
+        for folder in os.environ.get("PATH", "").split(":"):
+            names.append(f"{folder}/python3.{minor}")
+        names += sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/3.{minor}.*/bin/python3.{minor}")))
+    found = {}
+    for name in names:
+        if not os.access(name, os.X_OK):
+            continue
+        done = subprocess.run([name, "-c", WHO], capture_output=True, text=True, check=False)
+        lines = done.stdout.split("\n")
+        if done.returncode or int(lines[0]) not in MINORS or lines[1] != "True":
+            continue
+        found.setdefault(os.path.realpath(lines[2]), int(lines[0]))
+    if not found:
+        skip("no CPython 3.8 to 3.13 in PATH")
+    return [(minor, path) for path, minor in found.items()]
+
+
+def settings(capture, **changes):
+    return {"LD_PRELOAD": LIBRARY, "LD_LIBRARY_PATH": SIM, "SIMCUDA_MEMORY": "64G", "KEDGE_TRACE": "full",
+            "KEDGE_CAPTURE": capture, "KEDGE_LOG": "info", **changes}
+
+
+def fresh(*names):
+    for name in names:
+        pathlib.Path(name).unlink(missing_ok=True)
+
+
+def program(python, case, **changes):
+    """What the program noted, and its output."""
+    fresh("told.json", "run.kcap")
+    done = run(python, HERE / "program.py", case, "told.json", PARTS / "libpyworker.so",
+               **settings(pathlib.Path("run.kcap").resolve(), **changes))
+    return {int(size): where for size, where in json.loads(pathlib.Path("told.json").read_text()).items()}, done.stdout
+
+
+def dump(capture):
+    """{size: (ambient, native frames, [(function, file, line), ...])}"""
+    done = subprocess.run([str(PARTS / "pydump"), str(capture)], env=environment(), capture_output=True, check=False)
+    if done.returncode:
+        fail(f"pydump {capture}: exit {done.returncode}")
+        sys.exit(1)
+    blocks = {}
+    for line in done.stdout.decode("latin-1").split("\n")[:-1]:
+        head, *words = line.split("\t")
+        size, ambient, native = map(int, head.split())
+        frames = [(words[i].encode("latin-1").decode(), words[i + 1], int(words[i + 2])) for i in range(0, len(words), 3)]
+        blocks[size] = (bool(ambient), native, frames)
+    return blocks
+
+
+def name_of(function):
+    """co_name of a qualified name."""
+    return function.rsplit(".", 1)[-1]
+
+
+def churn(python, count, seed=1):
+    fresh("told.json", "run.kcap")
+    run(python, HERE / "churn.py", count, "told.json", seed, **settings(pathlib.Path("run.kcap").resolve()))
+    told = {int(size): [tuple(row) for row in rows] for size, rows in json.loads(pathlib.Path("told.json").read_text()).items()}
+    blocks = dump("run.kcap")
+    wrong = 0
+    for size, want in told.items():
+        ambient, native, frames = blocks.get(size, (False, 0, []))
+        got = [(file, name_of(function), line) for function, file, line in frames]
+        if got != want[:DEPTH] or ambient or not native:
+            wrong += 1
+            if wrong <= 3:
+                fail(f"{python}: size {size}:\n  kedge     {got[:8]}\n  traceback {want[:8]}")
+    print(f"{python}: {len(told)} allocations, {wrong} mismatches")
+    check(len(told) >= count, f"{python}: {len(told)} allocations, {count} were asked for")
+    same(f"{python}: mismatches", wrong, 0)
+
+
+def lines_equal_what_traceback_prints():
+    churn(interpreters()[0][1], 5000)
+
+
+def other_versions_too():
+    rest = interpreters()[1:]
+    if not rest:
+        skip("one interpreter is all there is")
+    for _, python in rest:
+        churn(python, 700)
+
+
+def all_versions_at_length():
+    for seed, (_, python) in enumerate(interpreters()):
+        churn(python, 20000, seed + 2)
+
+
+def expect_told(python, told, blocks):
+    for size, where in told.items():
+        ambient, _, frames = blocks.get(size, (False, 0, []))
+        if where is None:
+            check(not frames, f"{python}: size {size} has a stack: {frames[:3]}")
+            continue
+        function, line = where
+        own = [frame for frame in frames if name_of(frame[0]) != "alloc"]
+        same(f"{python}: size {size}: ambient", ambient, function.startswith("ambient "))
+        if not check(own, f"{python}: size {size} has no Python stack"):
+            continue
+        same(f"{python}: size {size}: function", name_of(own[0][0]), function.split()[-1])
+        if line:
+            same(f"{python}: size {size}: line", own[0][2], line)
+
+
+def threads_without_frames_carry_the_ambient_stack():
+    for _, python in interpreters():
+        for case in ("steps", "beside"):
+            told, _ = program(python, case)
+            check(len(told) == 30, f"{python}: {len(told)} allocations")
+            expect_told(python, told, dump("run.kcap"))
+
+
+def forks_do_no_harm():
+    for _, python in interpreters():
+        told, _ = program(python, "forks")
+        expect_told(python, told, dump("run.kcap"))
+
+
+def sub_interpreters_do_no_harm():
+    for _, python in interpreters():
+        told, _ = program(python, "sub_interpreters")
+        expect_told(python, told, dump("run.kcap"))
+
+
+def an_interpreter_that_ends_does_no_harm():
+    for _, python in interpreters():
+        told, _ = program(python, "ends")
+        check(70000 in told, "the request after the end was noted")
+        blocks = dump("run.kcap")
+        check(70000 in blocks, f"{python}: the request after the end is in the capture")
+        expect_told(python, told, blocks)
+
+
+SHARED = """if True:
+    import os, sys, sysconfig
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    print(os.path.join(sysconfig.get_config_var("LIBDIR"), name) if ".so" in name else "", sys.base_prefix, sep="\\n")
+"""
+
+
+def an_embedded_interpreter_comes_late_and_goes():
+    count = 0
+    for _, python in interpreters():
+        library, home = run(python, "-c", SHARED).stdout.split("\n")[:2]
+        if not os.path.exists(library):
+            continue
+        count += 1
+        fresh("run.kcap")
+        # 3.12.1 with ctypes does not survive a second start, with or without kedge
+        times = 2 if run(PARTS / "pyembed", library, home, 2, rc=None, LD_LIBRARY_PATH=SIM).returncode == 0 else 1
+        print(f"{library}: started {times} times")
+        done = run(PARTS / "pyembed", library, home, times, **settings(pathlib.Path("run.kcap").resolve()))
+        check("Python stacks of CPython 3." in done.stdout, f"{library}: nothing is said: {done.stdout}")
+        blocks = dump("run.kcap")
+        for size in (1000, 3001, 3002)[:times + 1]:
+            same(f"{library}: Python frames of {size}", blocks[size][2], [])
+        for size in (2001, 2002)[:times]:
+            same(f"{library}: functions of {size}", [name_of(frame[0]) for frame in blocks[size][2]], ["inside", "<module>"])
+            same(f"{library}: lines of {size}", [frame[2] for frame in blocks[size][2]], [3, 5])
+    if not count:
+        skip("no interpreter here has a libpython3.so to load")
+
+
+def modes_choose_the_stacks():
+    _, python = interpreters()[0]
+    for mode, has_native, has_python in (("auto", True, True), ("native", True, False), ("python", False, True),
+                                         ("off", False, False)):
+        told, _ = program(python, "steps", KEDGE_STACKS=mode)
+        blocks = dump("run.kcap")
+        for size in told:
+            _, native, frames = blocks[size]
+            same(f"{mode}: native frames of {size}", native > 0, has_native)
+            same(f"{mode}: Python frames of {size}", len(frames) > 0, has_python)
+
+
+def reports_tell_python_lines():
+    _, python = interpreters()[0]
+    told, output = program(python, "steps")
+    check("Python stacks of CPython 3." in output, f"the program's output says nothing: {output}")
+    # the most at one place: the worker's, whose sizes are largest; an own one of forward()
+    text = tool("report", "run.kcap", "--top", 100)
+    check(re.search(r"^note +Python stacks of CPython 3\.", text, re.M), "the note is in the report")
+    line = told[50003][1]
+    check(f"forward {HERE / 'program.py'}:{line}\n" in text, f"forward's line {line} is not in the report:\n{text}")
+    check("(no Python in this thread; another was in)" in text, "the worker's stack is not marked")
+    j = tool_json("report", "run.kcap", "--top", 100)
+    rows = [row for row in j["live"] if any(frame["function"].endswith("forward") for frame in row["stack"])]
+    same("rows of forward", len(rows), 1)
+    lines = [frame for frame in rows[0]["stack"] if frame.get("python")]
+    same("functions", [frame["function"] for frame in lines], ["alloc", "forward", "steps", "<module>"])
+    same("line", lines[1]["line"], line)
+    same("innermost", rows[0]["python"].split()[0], "alloc")
+    same("native frames above", [frame.get("python", False) for frame in rows[0]["stack"]][0], False)
+    check(not any(frame["function"].startswith("_PyEval_") for frame in rows[0]["stack"]), "the interpreter's loop is shown")
+    ambient = [row for row in j["live"] if any(frame.get("ambient") for frame in row["stack"])]
+    same("rows of the worker", sum(row["count"] for row in ambient), 5)
+
+
+def site_keys_are_those_of_native_stacks():
+    _, python = interpreters()[0]
+    sites = {}
+    for mode in ("native", "auto"):
+        program(python, "steps", KEDGE_STACKS=mode)
+        j = tool_json("report", "run.kcap", "--top", 100)
+        sites[mode] = sorted({row["site"] for row in j["live"]})
+    same("sites", sites["auto"], sites["native"])
+    keys = {}
+    for mode in ("native", "auto"):
+        program(python, "steps", KEDGE_STACKS=mode)
+        done = subprocess.run([str(PARTS / "pydump"), "--sites", "run.kcap"], env=environment(), capture_output=True,
+                              text=True, check=True)
+        keys[mode] = done.stdout
+    check(keys["native"].count("\n") == 30, "thirty allocations have keys")
+    same("keys", keys["auto"], keys["native"])
+
+
+def unknown_versions_are_refused_in_words():
+    for library, words in (("fake_future", "CPython 3.14.0: its version is not one of CPython 3.8 to 3.13"),
+                           ("fake_alpha", "CPython 3.12.0a1: its version is not one of CPython 3.8 to 3.13"),
+                           ("fake_free", "CPython 3.13.0: it is a free-threaded build"),
+                           ("fake_tableless", "CPython 3.13.0: its table of offsets is not the one of 3.13"),
+                           ("fake_heads", "CPython 3.11.2: its objects or its functions are not the usual ones")):
+        fresh("run.kcap")
+        fake = PARTS / f"lib{library}.so"
+        env = settings(pathlib.Path("run.kcap").resolve(), LD_PRELOAD=f"{LIBRARY}:{fake}", SIMCUDA_MEMORY="4G")
+        done = run(BUILD / "trainers" / "loop", "--steps", 1, **env)
+        said = [line for line in done.stdout.split("\n") if "no Python stacks" in line]
+        same(f"{library}: lines", len(said), 1)
+        check(said and said[0].endswith(f"no Python stacks: {words}"), f"{library}: {said}, wanted {words}")
+        report = tool_json("report", "run.kcap")
+        check(f"no Python stacks: {words}" in json.dumps(report), f"{library}: the capture does not say why")
+
+
+CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_length,
+         threads_without_frames_carry_the_ambient_stack, forks_do_no_harm, sub_interpreters_do_no_harm,
+         an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
+         site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)
+
+if __name__ == "__main__":
+    {case.__name__: case for case in CASES}[sys.argv[1]]()
+    sys.exit(bool(failures))

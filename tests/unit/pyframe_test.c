@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Python frames of an interpreter that is made of byte arrays: what real ones show only now and then, or never.
+ */
+#include "tests/check.h"
+
+#include "tracker/format.h"
+#include "tracker/intern.h"
+#include "tracker/pycode.h"
+#include "tracker/pyframe.h"
+#include "tracker/pystack.h"
+#include "tracker/pytext.h"
+#include "tracker/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OBJECT 256
+#define FRAMES 200
+
+/* ---- the interpreter ---- */
+
+static const char *version = "3.12.9 (main, Jan 1 2026) [GCC]";
+static char types[4][OBJECT];
+static uint64_t runtime[192];
+static char state[OBJECT], cframe[OBJECT];
+static char frames[FRAMES][OBJECT];
+static char codes[4][OBJECT];
+static char texts[16][OBJECT];
+static char tables[4][512];
+static _Thread_local void *own_state;
+static void *gil_holder;
+static int ending;
+static struct pylayout layout;
+
+enum {
+    TYPE,
+    CODE,
+    TEXT,
+    BYTES
+};
+
+static const char *get_version(void)
+{
+    return version;
+}
+
+static void *get_state(void)
+{
+    return own_state;
+}
+
+static void *get_current(void)
+{
+    return own_state == gil_holder ? gil_holder : NULL;
+}
+
+static int is_ending(void)
+{
+    return ending;
+}
+
+static void *find(void *handle, const char *name)
+{
+    static const struct {
+        const char *name;
+        void *object;
+        void *(*function)(void);
+    } symbols[] = {
+            {"PyGILState_GetThisThreadState", NULL, get_state},
+            {"_PyThreadState_UncheckedGet", NULL, get_current},
+            {"PyType_Type", types[TYPE], NULL},
+            {"PyCode_Type", types[CODE], NULL},
+            {"_PyRuntime", runtime, NULL},
+    };
+    void *found = NULL;
+
+    (void)handle;
+    if (strcmp(name, "Py_GetVersion") == 0)
+        *(const char *(**)(void))(void *)&found = get_version;
+    if (strcmp(name, "_Py_IsFinalizing") == 0)
+        *(int (**)(void))(void *)&found = is_ending;
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0] && !found; i++)
+        if (strcmp(name, symbols[i].name) == 0) {
+            found = symbols[i].object;
+            if (!found)
+                *(void *(**)(void))(void *)&found = symbols[i].function;
+        }
+    return found;
+}
+
+static void *open_library(const char *file, int flags)
+{
+    (void)file;
+    (void)flags;
+    return types;
+}
+
+static const struct unwind_ops ops = {open_library, find};
+
+static void put_pointer(char *object, int32_t at, const void *pointer)
+{
+    memcpy(object + at, &pointer, sizeof pointer);
+}
+
+static void put_int(char *object, int32_t at, int32_t value)
+{
+    memcpy(object + at, &value, sizeof value);
+}
+
+static void put_long(char *object, int32_t at, uint64_t value)
+{
+    memcpy(object + at, &value, sizeof value);
+}
+
+/* A string of `length` characters of `kind` bytes; `own` is its hash, all ones = not asked for. */
+static char *text_of(
+        unsigned number, const void *characters, unsigned kind, size_t length, uint64_t own)
+{
+    char *text = texts[number];
+    bool ascii = kind == 1;
+
+    for (size_t i = 0; i < length && ascii; i++)
+        ascii = ((const unsigned char *)characters)[i] < 128;
+    memset(text, 0, OBJECT);
+    put_pointer(text, 8, types[TEXT]);
+    put_long(text, 16, length);
+    put_long(text, 24, own);
+    put_int(text, 32, (int32_t)(kind << 2 | 1u << 5 | (unsigned)ascii << 6));
+    memcpy(text + (ascii ? layout.ascii_bytes : layout.compact_bytes), characters, length * kind);
+    return text;
+}
+
+static char *plain(unsigned number, const char *characters)
+{
+    return text_of(number, characters, 1, strlen(characters), UINT64_MAX);
+}
+
+static void set_code(unsigned number, char *file, char *name, int32_t first, const char *lines)
+{
+    char *code = codes[number];
+
+    memset(code, 0, OBJECT);
+    put_pointer(code, 8, types[CODE]);
+    put_pointer(code, layout.code_filename, file);
+    put_pointer(code, layout.code_name, name);
+    if (layout.code_qualname != PYLAYOUT_NONE)
+        put_pointer(code, layout.code_qualname, name);
+    put_int(code, layout.code_first, first);
+    put_pointer(code, layout.code_lines, tables[number]);
+    memset(tables[number], 0, sizeof tables[number]);
+    put_pointer(tables[number], 8, types[BYTES]);
+    put_long(tables[number], 16, strlen(lines));
+    put_long(tables[number], 24, UINT64_MAX);
+    memcpy(tables[number] + 32, lines, strlen(lines));
+}
+
+/* Frame `number` of the chain runs instruction `unit` of a code object; the next one is its caller. */
+static void set_frame(unsigned number, unsigned code, int unit, bool has_caller)
+{
+    char *frame = frames[number];
+
+    memset(frame, 0, OBJECT);
+    put_pointer(frame, layout.frame_code, codes[code]);
+    put_pointer(frame, layout.frame_previous, has_caller ? frames[number + 1] : NULL);
+    put_pointer(frame, layout.frame_ip, codes[code] + layout.code_bytecode + 2 * (ptrdiff_t)unit);
+}
+
+static void start(void)
+{
+    const char *why;
+
+    REQUIRE_EQ(pylayout_choose(version, runtime, sizeof runtime, &layout, &why), 0);
+    put_pointer(types[TYPE], 8, types[TYPE]);
+    put_pointer(types[CODE], 8, types[TYPE]);
+    put_pointer(types[TEXT], 8, types[TYPE]);
+    put_pointer(types[BYTES], 8, types[TYPE]);
+    put_long(types[TEXT], 168, UINT64_C(1) << 28);
+    put_long(types[BYTES], 168, UINT64_C(1) << 27);
+    if (layout.cframe_frame != PYLAYOUT_NONE) {
+        put_pointer(state, layout.thread_frame, cframe);
+        put_pointer(cframe, layout.cframe_frame, frames[0]);
+    } else {
+        put_pointer(state, layout.thread_frame, frames[0]);
+    }
+    own_state = state;
+    set_code(0, plain(0, "a.py"), plain(1, "alloc"), 10, "\x80\x01");
+    set_code(1, plain(2, "b.py"), plain(3, "main"), 20, "\x80\x02");
+    set_frame(0, 0, 3, true);
+    set_frame(1, 1, 5, false);
+    pystack_init(&ops);
+    REQUIRE_EQ(pyframe_state(), PYFRAME_READY);
+}
+
+/* "file:name:lasti" of a stack number, innermost first. */
+static const char *tell(uint32_t leaf)
+{
+    static char told[512];
+    struct pycode_node node;
+
+    told[0] = '\0';
+    while (pycode_node_at(leaf, &node)) {
+        struct pycode code;
+        const char *lines;
+        size_t used = strlen(told);
+
+        REQUIRE(pycode_at(node.code, &code, &lines));
+        (void)snprintf(told + used, sizeof told - used, "%s%s:%s:%d%s", used ? " " : "",
+                intern_text(code.file), intern_text(code.name), node.lasti,
+                node.is_entry ? "*" : "");
+        leaf = node.parent;
+    }
+    return told;
+}
+
+static uint32_t here(void)
+{
+    return pystack_here(thread_self());
+}
+
+/* ---- layouts ---- */
+
+static int choose(const char *text, struct pylayout *ret_layout, const char **ret_why)
+{
+    return pylayout_choose(text, runtime, sizeof runtime, ret_layout, ret_why);
+}
+
+TEST(versions_that_are_not_known_are_refused)
+{
+    static const char *const refused[] = {"3.7.17 (default)", "3.14.0 (main)", "3.14.0rc1",
+            "2.7.18 (default)", "4.0.0", "3.12", "3.x", "", "3.12.0a7 (main)", "3.13.0b1 (main)",
+            "3.13.0 (main)", "3.13.0 experimental free-threading build (main)",
+            "3.10.14 [PyPy 7.3.16]", "3.8.12 (Pyston 2.3)"};
+
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        const char *why = NULL;
+
+        CHECK_EQ(choose(refused[i], &layout, &why), -ENOTSUP);
+        CHECK(why != NULL);
+    }
+}
+
+TEST(versions_that_are_known_are_not)
+{
+    static const char *const known[] = {"3.8.0 (default)", "3.9.18 (main)", "3.10.13 (main)",
+            "3.11.2 (main)", "3.12.0rc3 (main)"};
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const char *why = NULL;
+
+        CHECK_EQ(choose(known[i], &layout, &why), 0);
+        CHECK_EQ(layout.minor, i + 8);
+    }
+}
+
+/* A table as 3.13 has it, with other offsets than any version that was seen. */
+static void publish_table(void)
+{
+    static const uint64_t head[] = {0, 0x030d01f0, 0};
+
+    memset(runtime, 0, sizeof runtime);
+    memcpy(runtime, head, sizeof head);
+    memcpy(runtime, "xdebugpy", 8);
+    runtime[23] = 80; /* thread_state.current_frame */
+    runtime[29] = 24; /* interpreter_frame.previous, executable, instr_ptr, localsplus, owner */
+    runtime[30] = 16;
+    runtime[31] = 64;
+    runtime[33] = 90;
+    runtime[35] = 120; /* code_object.filename, name, qualname, linetable, firstlineno */
+    runtime[36] = 128;
+    runtime[37] = 136;
+    runtime[38] = 144;
+    runtime[39] = 60;
+    runtime[43] = 208; /* code_object.co_code_adaptive */
+    runtime[45] = 8;   /* pyobject.ob_type */
+    runtime[65] = 16;  /* bytes_object.ob_size, ob_sval */
+    runtime[66] = 32;
+    runtime[68] = 32; /* unicode_object.state, length, asciiobject_size */
+    runtime[69] = 16;
+    runtime[70] = 40;
+}
+
+TEST(from_3_13_on_the_table_of_the_interpreter_counts)
+{
+    const char *why;
+
+    publish_table();
+    REQUIRE_EQ(choose("3.13.1 (main)", &layout, &why), 0);
+    CHECK_EQ(layout.thread_frame, 80);
+    CHECK_EQ(layout.frame_previous, 24);
+    CHECK_EQ(layout.frame_code, 16);
+    CHECK_EQ(layout.frame_ip, 64);
+    CHECK_EQ(layout.frame_owner, 90);
+    CHECK_EQ(layout.code_filename, 120);
+    CHECK_EQ(layout.code_qualname, 136);
+    CHECK_EQ(layout.code_lines, 144);
+    CHECK_EQ(layout.code_first, 60);
+    CHECK_EQ(layout.code_bytecode, 208);
+    CHECK_EQ(layout.ascii_bytes, 40);
+    version = "3.13.1 (main)";
+    start();
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6 b.py:main:10");
+}
+
+TEST(a_table_that_makes_no_sense_is_refused)
+{
+    static const unsigned words[] = {0, 1, 2, 23, 35, 45, 66, 70};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *why;
+
+        publish_table();
+        runtime[words[i]] = UINT64_C(0x7fffffffff);
+        CHECK_EQ(choose("3.13.1 (main)", &layout, &why), -ENOTSUP);
+    }
+    publish_table();
+    CHECK_EQ(pylayout_choose("3.13.1", runtime, 64, &layout, &(const char *){NULL}), -ENOTSUP);
+    CHECK_EQ(pylayout_choose("3.13.1", NULL, 0, &layout, &(const char *){NULL}), -ENOTSUP);
+}
+
+/* ---- frames ---- */
+
+TEST(frames_are_told_from_the_innermost_out)
+{
+    start();
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6 b.py:main:10");
+    CHECK_EQ(here(), here());
+}
+
+TEST(shims_and_frames_that_are_none_yet_are_left_out)
+{
+    start();
+    set_code(2, plain(4, "c.py"), plain(5, "called"), 30, "\x80\x01");
+    put_int(codes[2], layout.code_traceable, 4);
+    set_frame(0, 2, 2, true); /* before its first own instruction */
+    set_frame(1, 0, 3, true);
+    set_frame(2, 1, 1, true); /* a shim: C called what is within */
+    frames[2][layout.frame_owner] = 3;
+    set_frame(3, 1, 5, false);
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6* b.py:main:10");
+    set_frame(0, 2, 4, true);
+    CHECK_STR_EQ(tell(here()), "c.py:called:8 a.py:alloc:6* b.py:main:10");
+}
+
+TEST(deep_stacks_keep_their_innermost_frames)
+{
+    struct pycode_node node;
+    unsigned count = 0;
+    uint32_t leaf;
+
+    start();
+    for (unsigned i = 0; i < FRAMES; i++)
+        set_frame(i, i == 0 ? 0 : 1, 5, i + 1 < FRAMES);
+    leaf = here();
+    for (uint32_t at = leaf; pycode_node_at(at, &node); at = node.parent)
+        count++;
+    CHECK_EQ(count, PYFRAME_DEPTH_MAX);
+    CHECK_EQ(strncmp(tell(leaf), "a.py:alloc:10 b.py", 18), 0);
+}
+
+TEST(a_chain_ends_at_what_is_no_frame)
+{
+    start();
+    put_pointer(frames[0], layout.frame_previous, frames[1] + 1);
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6");
+    put_pointer(frames[0], layout.frame_previous, frames[1]);
+    put_pointer(codes[1], 8, types[TEXT]); /* no code object */
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6");
+}
+
+TEST(an_address_that_is_used_again_is_another_function)
+{
+    uint32_t first, second;
+
+    start();
+    first = here();
+    /* the same objects at the same places; only a byte of the line table differs, no hash was asked for */
+    tables[0][33] = 2;
+    second = here();
+    CHECK_NE(first, second);
+    tables[0][33] = 1;
+    CHECK_EQ(here(), first); /* by content: the number from before */
+    text_of(0, "z.py", 1, 4, UINT64_MAX);
+    CHECK_STR_EQ(tell(here()), "z.py:alloc:6 b.py:main:10");
+    put_int(codes[0], layout.code_first, 11);
+    CHECK_NE(here(), first);
+}
+
+TEST(a_version_of_its_own_tells_code_objects_apart)
+{
+    uint64_t first, second;
+
+    start();
+    put_int(codes[0], layout.code_version, 7);
+    REQUIRE_EQ(pyframe_hash(&first), 2);
+    put_int(codes[0], layout.code_version, 8);
+    REQUIRE_EQ(pyframe_hash(&second), 2);
+    CHECK_NE(first, second);
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6 b.py:main:10");
+}
+
+TEST(objects_of_another_shape_end_python_stacks_and_say_so)
+{
+    start();
+    put_pointer(codes[0], layout.code_filename, tables[0]); /* bytes where a string should be */
+    put_int(codes[0], layout.code_version, 9);
+    CHECK_EQ(here(), 0);
+    CHECK_EQ(pyframe_state(), PYFRAME_REFUSED);
+    CHECK_STR_EQ(pyframe_text(),
+            "CPython 3.12.9: its code objects are not laid out as in the versions that are known");
+    CHECK(!pyframe_is_wanted());
+}
+
+/* ---- text ---- */
+
+TEST(strings_of_all_kinds_become_utf_8)
+{
+    static const uint16_t two[] = {0x43a, 0x43e, 'x', 0xDCFF, 0xD800};
+    static const uint32_t four[] = {0x1D523, 'y', 0x7FF};
+    char text[64];
+    size_t length;
+
+    start();
+    length = pytext_utf8(&layout, text_of(8, "caf\xe9", 1, 4, 0), text, sizeof text);
+    CHECK_EQ(length, 5);
+    CHECK_EQ(memcmp(text, "caf\xc3\xa9", 5), 0);
+    length = pytext_utf8(&layout, text_of(8, two, 2, 5, 0), text, sizeof text);
+    CHECK_EQ(length, 9);
+    CHECK_EQ(memcmp(text, "\xd0\xba\xd0\xbex\xff\xef\xbf\xbd", 9), 0);
+    length = pytext_utf8(&layout, text_of(8, four, 4, 3, 0), text, sizeof text);
+    CHECK_EQ(length, 7);
+    CHECK_EQ(memcmp(text, "\xf0\x9d\x94\xa3y\xdf\xbf", 7), 0);
+    CHECK_EQ(pytext_utf8(&layout, text_of(8, two, 2, 5, 0), text, 3), 2); /* whole characters */
+    CHECK_EQ(pytext_utf8(&layout, plain(8, ""), text, sizeof text), 0);
+}
+
+TEST(strings_in_two_pieces_are_followed)
+{
+    char text[64];
+    char *object;
+
+    start();
+    object = plain(8, "");
+    put_long(object, 16, 3);
+    put_int(object, 32, 1 << 2); /* not in one piece */
+    put_pointer(object, layout.text_data, "abc");
+    CHECK_EQ(pytext_utf8(&layout, object, text, sizeof text), 3);
+    CHECK_EQ(memcmp(text, "abc", 3), 0);
+    put_int(object, 32, 0); /* of no known kind */
+    CHECK_EQ(pytext_utf8(&layout, object, text, sizeof text), 1);
+    CHECK_EQ(text[0], '?');
+}
+
+TEST(long_line_tables_are_cut_and_marked)
+{
+    char *big = calloc(1, FORMAT_PYLINES_MAX + 64);
+    struct pycode_node node;
+    struct pycode code;
+    const char *lines;
+
+    REQUIRE(big != NULL);
+    start();
+    memcpy(big, tables[0], 32);
+    put_long(big, 16, FORMAT_PYLINES_MAX + 1);
+    put_pointer(codes[0], layout.code_lines, big);
+    REQUIRE(pycode_node_at(here(), &node));
+    REQUIRE(pycode_at(node.code, &code, &lines));
+    CHECK_EQ(code.lines_bytes, FORMAT_PYLINES_MAX);
+    CHECK_EQ(code.is_cut, 1);
+    free(big);
+}
+
+/* ---- other threads ---- */
+
+static void *without_frames(void *ret_leaf)
+{
+    *(uint32_t *)ret_leaf = here();
+    return NULL;
+}
+
+static void *with_frames(void *ret_leaf)
+{
+    own_state = state;
+    *(uint32_t *)ret_leaf = here();
+    own_state = NULL;
+    return NULL;
+}
+
+static uint32_t in_thread(void *(*body)(void *))
+{
+    pthread_t thread;
+    uint32_t leaf = 77;
+
+    REQUIRE_EQ(pthread_create(&thread, NULL, body, &leaf), 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+    return leaf;
+}
+
+TEST(a_thread_without_frames_carries_the_main_threads)
+{
+    uint32_t leaf;
+
+    start();
+    leaf = here();
+    REQUIRE(leaf != 0);
+    CHECK_EQ(in_thread(without_frames), leaf | FORMAT_PYSTACK_AMBIENT);
+    own_state = NULL; /* the main thread has left Python */
+    CHECK_EQ(here(), 0);
+    CHECK_EQ(in_thread(without_frames), 0);
+}
+
+static void *stays_with_frames(void *ret_leaves)
+{
+    uint32_t *leaves = ret_leaves;
+
+    (void)with_frames(&leaves[0]);
+    leaves[1] = in_thread(without_frames);
+    return NULL;
+}
+
+TEST(beside_an_idle_main_thread_the_python_thread_that_asked_last_counts)
+{
+    uint32_t leaves[2] = {0, 0};
+    pthread_t thread;
+
+    start();
+    own_state = NULL;
+    REQUIRE_EQ(pthread_create(&thread, NULL, stays_with_frames, leaves), 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+    REQUIRE(leaves[0] != 0);
+    CHECK_EQ(leaves[1], leaves[0] | FORMAT_PYSTACK_AMBIENT);
+    CHECK_EQ(in_thread(without_frames), 0); /* that thread is gone, and what it did with it */
+}
+
+TEST(while_the_interpreter_ends_only_the_thread_that_ends_it_is_walked)
+{
+    start();
+    ending = 1;
+    gil_holder = NULL;
+    CHECK_EQ(here(), 0);
+    gil_holder = state;
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:6 b.py:main:10");
+}
+
+TEST(a_process_without_an_interpreter_is_not_looked_at_again_until_a_library_came)
+{
+    CHECK(!pyframe_is_wanted());
+    pyframe_library_opened();
+    CHECK(pyframe_is_wanted());
+    CHECK_EQ(pyframe_state(), PYFRAME_LOOK);
+    CHECK_STR_EQ(pyframe_text(), "");
+}

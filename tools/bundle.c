@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/bundle.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/vec.h"
+
+#define FOLDER        "kedge-bundle"
+#define ABOUT_NAME    FOLDER "/about"
+#define SYMBOLS_NAME  FOLDER "/symbols"
+#define CAPTURE_NAME  FOLDER "/capture.kcap"
+#define BLOCK_BYTES   4096u
+#define UNPACKED_BASE (UINT64_C(64) << 20)
+#define UNPACKED_RATE UINT64_C(1024)
+#define LENGTH_MAX \
+    (UINT64_C(64) << 30) /* of the capture, holes included: so much is looked through */
+#define ENTRIES_MAX 10000u
+
+/* ---- is it one? ---- */
+
+bool bundle_is(const char *path)
+{
+    unsigned char head[262] = {0};
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t got;
+
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        (void)close(fd);
+        return S_ISDIR(status.st_mode);
+    }
+    got = read(fd, head, sizeof(head));
+    (void)close(fd);
+    return (got >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0)            /* zstd */
+            || (got >= 2 && memcmp(head, "\x1f\x8b", 2) == 0)                /* gzip */
+            || (got == sizeof(head) && memcmp(head + 257, "ustar", 5) == 0); /* packed by hand */
+}
+
+/* ---- reading ---- */
+
+struct unpack {
+    struct archive *archive;
+    uint64_t left;  /* bytes that may still come out of it, those of empty blocks aside */
+    int capture_fd; /* -1: none yet */
+    char *symbols;
+    size_t symbols_length;
+    bool is_ours; /* "about" was there */
+    char *why;
+};
+
+static int give_up(struct unpack *unpack, char *why)
+{
+    free(unpack->why);
+    unpack->why = why;
+    return -1;
+}
+
+static int too_much(struct unpack *unpack)
+{
+    return give_up(unpack, vec_text("not a bundle: more in it than its length allows"));
+}
+
+static int archive_fault(struct unpack *unpack)
+{
+    const char *text = archive_error_string(unpack->archive);
+
+    return give_up(unpack, vec_format("not a whole bundle: %s", text ? text : "cut off"));
+}
+
+static int nameless_file(void)
+{
+    const char *folder = getenv("TMPDIR");
+    int fd = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    return fd >= 0 ? fd : memfd_create("kedge-capture", MFD_CLOEXEC);
+}
+
+/* Zeroes need no room: captures are mostly empty. */
+static int write_blocks(struct unpack *unpack, const char *from, size_t bytes, off_t at)
+{
+    static const char zeroes[BLOCK_BYTES];
+
+    while (bytes > 0) {
+        size_t now = bytes < BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        if (memcmp(from, zeroes, now) != 0) {
+            if (now > unpack->left)
+                return too_much(unpack);
+            unpack->left -= now;
+            if (pwrite(unpack->capture_fd, from, now, at) != (ssize_t)now)
+                return give_up(unpack, vec_format("cannot unpack: %s", strerror(errno)));
+        }
+        from += now;
+        bytes -= now;
+        at += (off_t)now;
+    }
+    return 0;
+}
+
+/* The next piece of an entry: 1, 0 at its end, -1. */
+static int next_piece(
+        struct unpack *unpack, const void **ret_from, size_t *ret_bytes, off_t *ret_at)
+{
+    la_int64_t at = 0;
+    int r = archive_read_data_block(unpack->archive, ret_from, ret_bytes, &at);
+
+    if (r == ARCHIVE_EOF)
+        return 0;
+    if (r != ARCHIVE_OK)
+        return archive_fault(unpack);
+    if (at < 0 || (uint64_t)at + *ret_bytes > LENGTH_MAX)
+        return too_much(unpack);
+    *ret_at = (off_t)at;
+    return 1;
+}
+
+static int unpack_capture(struct unpack *unpack)
+{
+    const void *from;
+    size_t bytes;
+    off_t at;
+    off_t end = 0;
+    int r;
+
+    if (unpack->capture_fd >= 0)
+        return give_up(unpack, vec_text("not a bundle: two captures in it"));
+    unpack->capture_fd = nameless_file();
+    if (unpack->capture_fd < 0)
+        return give_up(unpack, vec_format("no place to unpack: %s", strerror(errno)));
+    while ((r = next_piece(unpack, &from, &bytes, &at)) == 1) {
+        if (write_blocks(unpack, from, bytes, at) < 0)
+            return -1;
+        if (end < at + (off_t)bytes)
+            end = at + (off_t)bytes;
+    }
+    if (r == 0 && ftruncate(unpack->capture_fd, end) != 0)
+        return give_up(unpack, vec_format("cannot unpack: %s", strerror(errno)));
+    return r;
+}
+
+static int unpack_symbols(struct unpack *unpack)
+{
+    const void *from;
+    size_t bytes;
+    size_t room = 0;
+    off_t at;
+    int r;
+
+    if (unpack->symbols)
+        return give_up(unpack, vec_text("not a bundle: names twice"));
+    while ((r = next_piece(unpack, &from, &bytes, &at)) == 1) {
+        if ((size_t)at != unpack->symbols_length)
+            return give_up(unpack, vec_text("not a bundle: names with holes"));
+        if (bytes > unpack->left)
+            return too_much(unpack);
+        unpack->left -= bytes;
+        unpack->symbols = vec_grow(unpack->symbols, unpack->symbols_length + bytes + 1, 1, &room);
+        memcpy(unpack->symbols + unpack->symbols_length, from, bytes);
+        unpack->symbols_length += bytes;
+    }
+    return r;
+}
+
+static int unpack_entry(struct unpack *unpack, struct archive_entry *entry)
+{
+    const char *name = archive_entry_pathname(entry);
+
+    if (!name || archive_entry_filetype(entry) != AE_IFREG)
+        return 0;
+    if (strncmp(name, "./", 2) == 0)
+        name += 2;
+    if (strcmp(name, ABOUT_NAME) == 0)
+        unpack->is_ours = true;
+    if (strcmp(name, CAPTURE_NAME) == 0)
+        return unpack_capture(unpack);
+    if (strcmp(name, SYMBOLS_NAME) == 0)
+        return unpack_symbols(unpack);
+    if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > unpack->left)
+        return too_much(unpack);
+    unpack->left -= (uint64_t)archive_entry_size(entry); /* it is unpacked to be passed over */
+    return 0;
+}
+
+static int unpack_all(struct unpack *unpack)
+{
+    struct archive_entry *entry;
+    int r = 0;
+
+    for (unsigned i = 0; r == 0; i++) {
+        int got = archive_read_next_header(unpack->archive, &entry);
+        if (got == ARCHIVE_EOF)
+            break;
+        if (got != ARCHIVE_OK && got != ARCHIVE_WARN)
+            return archive_fault(unpack);
+        if (i == ENTRIES_MAX)
+            return give_up(unpack, vec_text("not a bundle: too many files in it"));
+        r = unpack_entry(unpack, entry);
+    }
+    if (r == 0 && (!unpack->is_ours || unpack->capture_fd < 0))
+        return give_up(unpack, vec_text("not a bundle of kedge"));
+    return r;
+}
+
+/* From an archive. */
+static int open_archive(struct unpack *unpack, const char *path)
+{
+    struct stat status;
+    int r;
+
+    if (stat(path, &status) != 0)
+        return give_up(unpack, vec_text(strerror(errno)));
+    unpack->left = UNPACKED_BASE + (uint64_t)status.st_size * UNPACKED_RATE;
+    unpack->archive = archive_read_new();
+    if (!unpack->archive)
+        vec_out_of_memory();
+    (void)archive_read_support_filter_zstd(unpack->archive);
+    (void)archive_read_support_filter_gzip(unpack->archive);
+    (void)archive_read_support_format_tar(unpack->archive);
+    r = archive_read_open_filename(unpack->archive, path, 1u << 16) == ARCHIVE_OK
+            ? unpack_all(unpack)
+            : archive_fault(unpack);
+    (void)archive_read_free(unpack->archive);
+    return r;
+}
+
+/* From what tar made of one. */
+static int open_folder(struct unpack *unpack, const char *path)
+{
+    char *name = vec_format("%s/capture.kcap", path);
+    FILE *symbols;
+    struct stat status;
+
+    unpack->capture_fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    free(name);
+    if (unpack->capture_fd < 0)
+        return give_up(unpack, vec_text("a folder without a capture.kcap in it"));
+    name = vec_format("%s/symbols", path);
+    symbols = stat(name, &status) == 0 && S_ISREG(status.st_mode) ? fopen(name, "re") : NULL;
+    free(name);
+    if (!symbols)
+        return 0; /* then the files of this machine are asked */
+    unpack->symbols = vec_new((size_t)status.st_size + 1, 1);
+    unpack->symbols_length = fread(unpack->symbols, 1, (size_t)status.st_size, symbols);
+    (void)fclose(symbols);
+    return 0;
+}
+
+static int read_parts(
+        struct unpack *unpack, struct read_capture **ret_capture, struct symcache **ret_names)
+{
+    struct read_error error = {.text = ""};
+    struct symcache *names = NULL;
+    char *file = vec_format("/proc/self/fd/%d", unpack->capture_fd);
+    char *why = NULL;
+    int r = 0;
+
+    if (unpack->symbols) {
+        names = symcache_read(unpack->symbols, unpack->symbols_length, &why);
+        r = names ? 0 : give_up(unpack, why);
+    }
+    if (r == 0) {
+        r = read_open(file, ret_capture, &error);
+        if (r < 0) {
+            symcache_free(names);
+            r = give_up(unpack, vec_text(*error.text ? error.text : strerror(-r)));
+        } else {
+            *ret_names = names;
+        }
+    }
+    free(file);
+    return r;
+}
+
+int bundle_open(const char *path, struct read_capture **ret_capture, struct symcache **ret_names,
+        char **ret_why)
+{
+    struct unpack unpack = {.capture_fd = -1};
+    struct stat status;
+    bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    int r = is_folder ? open_folder(&unpack, path) : open_archive(&unpack, path);
+
+    if (r == 0)
+        r = read_parts(&unpack, ret_capture, ret_names);
+    if (unpack.capture_fd >= 0)
+        (void)close(unpack.capture_fd);
+    free(unpack.symbols);
+    *ret_why = unpack.why;
+    return r;
+}
+
+/* ---- writing ---- */
+
+struct pack {
+    struct archive *archive;
+    time_t time;
+    char *why;
+};
+
+static bool pack_fault(struct pack *pack)
+{
+    const char *text = archive_error_string(pack->archive);
+
+    free(pack->why);
+    pack->why = vec_text(text ? text : "cannot be written");
+    return false;
+}
+
+static bool begin_entry(struct pack *pack, const char *name, uint64_t bytes)
+{
+    struct archive_entry *entry = archive_entry_new();
+    int r;
+
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_size(entry, (la_int64_t)bytes);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_mtime(entry, pack->time, 0);
+    r = archive_write_header(pack->archive, entry);
+    archive_entry_free(entry);
+    return r == ARCHIVE_OK || pack_fault(pack);
+}
+
+static bool add_text(struct pack *pack, const char *name, const char *text, size_t length)
+{
+    return begin_entry(pack, name, length)
+            && (archive_write_data(pack->archive, text, length) == (la_ssize_t)length
+                    || pack_fault(pack));
+}
+
+static bool copy_file(struct pack *pack, int fd, uint64_t left)
+{
+    static char piece[1u << 16];
+
+    while (left > 0) {
+        size_t want = left < sizeof(piece) ? (size_t)left : sizeof(piece);
+        ssize_t got = read(fd, piece, want);
+        if (got < 0 && errno != EINTR) {
+            pack->why = vec_text(strerror(errno));
+            return false;
+        }
+        if (got == 0) /* it became shorter meanwhile: libarchive fills up with zeroes */
+            return true;
+        if (got > 0 && archive_write_data(pack->archive, piece, (size_t)got) != got)
+            return pack_fault(pack);
+        left -= got > 0 ? (uint64_t)got : 0;
+    }
+    return true;
+}
+
+static bool add_file(struct pack *pack, const char *name, const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool is_fine;
+
+    if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        pack->why = vec_format("%s: %s", path, fd < 0 ? strerror(errno) : "no regular file");
+        if (fd >= 0)
+            (void)close(fd);
+        return false;
+    }
+    is_fine = begin_entry(pack, name, (uint64_t)status.st_size)
+            && copy_file(pack, fd, (uint64_t)status.st_size);
+    (void)close(fd);
+    return is_fine;
+}
+
+static bool add_parts(struct pack *pack, const struct bundle_parts *parts)
+{
+    bool is_fine = add_text(pack, ABOUT_NAME, parts->about, strlen(parts->about))
+            && add_text(pack, SYMBOLS_NAME, parts->symbols, parts->symbols_length)
+            && add_file(pack, CAPTURE_NAME, parts->capture);
+
+    for (size_t i = 0; is_fine && i < parts->file_count; i++) {
+        char *name = vec_format(FOLDER "/modules/%s", parts->files[i].name);
+        is_fine = add_file(pack, name, parts->files[i].path);
+        free(name);
+    }
+    return is_fine;
+}
+
+static bool write_archive(struct pack *pack, int fd, const struct bundle_parts *parts)
+{
+    bool is_fine;
+
+    pack->archive = archive_write_new();
+    if (!pack->archive)
+        vec_out_of_memory();
+    if (archive_write_add_filter_zstd(pack->archive) != ARCHIVE_OK)
+        (void)archive_write_add_filter_gzip(pack->archive); /* a libarchive without it */
+    (void)archive_write_set_format_pax_restricted(pack->archive);
+    is_fine = archive_write_open_fd(pack->archive, fd) == ARCHIVE_OK || pack_fault(pack);
+    is_fine = is_fine && add_parts(pack, parts);
+    if (is_fine && archive_write_close(pack->archive) != ARCHIVE_OK)
+        is_fine = pack_fault(pack);
+    (void)archive_write_free(pack->archive);
+    return is_fine;
+}
+
+int bundle_write(
+        const char *path, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why)
+{
+    char *draft = vec_format("%s.%ld.new", path, (long)getpid());
+    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    struct stat status;
+    struct pack pack = {.time = stat(parts->capture, &status) == 0 ? status.st_mtime : 0};
+    bool is_fine = fd >= 0 && write_archive(&pack, fd, parts);
+
+    if (is_fine && fstat(fd, &status) == 0)
+        *ret_bytes = (uint64_t)status.st_size;
+    if (fd >= 0 && close(fd) != 0)
+        is_fine = false;
+    if (is_fine && rename(draft, path) != 0)
+        is_fine = false;
+    if (!is_fine) {
+        *ret_why = pack.why ? pack.why : vec_text(strerror(errno));
+        if (fd >= 0)
+            (void)unlink(draft);
+    }
+    free(draft);
+    return is_fine ? 0 : -1;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bundle.h - a capture and the names of its frames in one file, for machines that have not the program's files.
+ *
+ *     kedge-bundle/about          what it is, for people; the first line is "kedge-bundle 1"
+ *     kedge-bundle/symbols        symcache.h
+ *     kedge-bundle/capture.kcap   as it was written
+ *     kedge-bundle/modules/...    files that names came from, if they were asked for; only for people and debuggers
+ *
+ * A tar archive, compressed with zstd (libarchive). The folder that `tar x` makes of it is as good. Whatever reads captures
+ * reads bundles (load.h). Reads any bytes: what it unpacks is bounded by the length of the file (64 MiB and 1024 times that, empty
+ * blocks of a capture of at most 64 GiB aside).
+ *
+ * Threads: none. Memory: vec.h; the capture is unpacked to a file without a name under $TMPDIR.
+ */
+#ifndef KEDGE_TOOLS_BUNDLE_H
+#define KEDGE_TOOLS_BUNDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/symcache.h"
+#include "tracker/read.h"
+
+/* Does it look like one: a folder, or a file that begins as such an archive does? */
+bool bundle_is(const char *path);
+
+/* 0, or -1 with a message for the user (the caller frees it). */
+int bundle_open(const char *path, struct read_capture **ret_capture, struct symcache **ret_names,
+        char **ret_why);
+
+/* What goes into one. */
+struct bundle_file {
+    const char *path; /* here */
+    char *name;       /* under modules/ */
+};
+
+struct bundle_parts {
+    const char *capture; /* path */
+    const char *about, *symbols;
+    size_t symbols_length;
+    const struct bundle_file *files;
+    size_t file_count;
+};
+
+/* 0, or -1 with a message. Moved into place when it is whole; mode 0600, as captures. */
+int bundle_write(
+        const char *path, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why);
+
+#endif

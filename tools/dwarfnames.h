@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dwarfnames.h - function, file and line of an address, with the calls that were inlined there.
+ *
+ * By DWARF; else the symbol table, where the distance stands behind the name; else nothing. C++ names are demangled as far as
+ * the C++ library is on this machine, which a C program must not need.
+ *
+ * Threads: none. Memory: vec.h; the results' texts live as long as the object.
+ */
+#ifndef KEDGE_TOOLS_DWARFNAMES_H
+#define KEDGE_TOOLS_DWARFNAMES_H
+
+#include <elfutils/libdwfl.h>
+
+struct dwarfnames;
+
+struct dwarfnames_line {
+    const char *function; /* "name", or "name+0x12" from the symbol table */
+    const char *file;     /* full path as DWARF has it, NULL = not known */
+    unsigned line;        /* 0 = not known */
+};
+
+/* Of one module; `module` is the caller's and outlives it. */
+struct dwarfnames *dwarfnames_new(Dwfl_Module *module);
+void dwarfnames_free(struct dwarfnames *names);
+
+/* Lines of the call at an ELF address, innermost first; the caller frees the array. 0: nothing is known. */
+size_t dwarfnames_at(
+        struct dwarfnames *names, uint64_t address, struct dwarfnames_line **ret_lines);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/lastuse.h"
+
+#include "tools/patterns.h"
+#include "tools/vec.h"
+
+/* The innermost anchor by whose exit the block was not used any more and not freed either; TRACE_NONE if there is none. */
+static uint32_t late_by(const struct trace *trace, const struct trace_block *block)
+{
+    for (uint32_t a = block->anchor; a != TRACE_NONE && a != 0; a = trace->anchors[a].parent) {
+        uint32_t exit = trace->anchors[a].exit;
+
+        if (exit == TRACE_NEVER || exit >= block->died)
+            return TRACE_NONE;
+        if (exit > block->born && block->uses.last < trace->events[exit].time_ns)
+            return a;
+    }
+    return TRACE_NONE;
+}
+
+void lastuse_late(const struct trace *trace, struct model_window window, struct compare *ret_late)
+{
+    *ret_late = (struct compare){.late = NULL};
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        uint32_t anchor;
+
+        if (block->born < window.first || block->born >= window.last || block->uses.count == 0
+                || uses_doubt_of(block) != USES_DOUBTS)
+            continue;
+        anchor = late_by(trace, block);
+        if (anchor == TRACE_NONE)
+            continue;
+        VEC_PUSH(ret_late->late, ret_late->late_count, ret_late->late_room) =
+                (struct compare_late){TRACE_NONE, (uint32_t)i, anchor};
+        ret_late->late_bytes += block->size;
+    }
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cmd.h"
+#include "tools/steps.h"
+#include "tools/vec.h"
+
+static const char csv_begin[] = "op,id,size,stream";
+
+bool load_is_csv(const char *path)
+{
+    char start[sizeof(csv_begin)] = "";
+    FILE *in = fopen(path, "re");
+
+    if (!in)
+        return false;
+    size_t n = fread(start, 1, sizeof(start) - 1, in);
+    (void)fclose(in);
+    start[n] = '\0';
+    return strcmp(start, csv_begin) == 0;
+}
+
+/* Blocks have addresses that no two of them share: their numbers. */
+static void add_row(struct load *load, const struct steps *steps, size_t number)
+{
+    const struct steps_row *row = &steps->rows[number];
+    const struct steps_block *block = &steps->blocks[row->block];
+    uint64_t address = (uint64_t)row->block + 1;
+
+    if (row->is_free)
+        (void)trace_add_free(load->trace, address, 0);
+    else
+        (void)trace_add_alloc(load->trace,
+                &(struct trace_birth){.address = address,
+                        .size = block->size,
+                        .rule = -1,
+                        .stream = true,
+                        .count_nth = true});
+    trace_set_stream(load->trace, steps->streams[row->stream], true);
+}
+
+int load_csv(const char *path, struct load *ret_load)
+{
+    struct load load = {.path = vec_text(path), .trace = trace_new()};
+    uint64_t began = 0;
+    struct steps steps;
+    int r = steps_read(path, &steps);
+
+    if (r < 0)
+        (void)fprintf(stderr, "kedge: %s\n", steps.error);
+    for (size_t i = 0; r == 0 && i < steps.row_count; i++) {
+        uint64_t time = steps.rows[i].time_us;
+        size_t before = load.trace->event_count;
+
+        add_row(&load, &steps, i);
+        began = began ? began : time;
+        for (; before < load.trace->event_count; before++) {
+            load.trace->events[before].seq = i + 1;
+            load.trace->events[before].time_ns = time > began ? (time - began) * 1000 : 0;
+        }
+    }
+    load.complete_from = r == 0 ? (uint32_t)steps.before_count : 0;
+    steps_done(&steps);
+    *ret_load = load;
+    if (r == 0)
+        return CMD_DONE;
+    load_close(ret_load);
+    return CMD_BAD;
+}

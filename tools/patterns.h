@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * patterns.h - what the uses of blocks say: who is never used, allocated early, freed late, idle for long.
+ *
+ *     born ──early──► first use ── ... ──idle──► ... last use ──late──► freed, or the run's end
+ *
+ * Bytes x time is what each costs. Early counts where something was freed meanwhile, late where something was allocated: else
+ * nobody could have had the memory. A block that may have been used unseen (FORMAT_USE_UNSEEN, _SHOWN, _LOST), or whose uses
+ * were not recorded, is not judged, and counted by the reason. A kernel's argument counts as a use whether the kernel touches
+ * the memory or not, so the times are at most what could be had.
+ * Dead writes are not among it: whether an argument is read or written is not known.
+ *
+ * Pure apart from memory. Threads: none.
+ */
+#ifndef KEDGE_TOOLS_PATTERNS_H
+#define KEDGE_TOOLS_PATTERNS_H
+
+#include "tools/model.h"
+
+enum uses_pattern {
+    USES_UNUSED,
+    USES_LATE,
+    USES_EARLY,
+    USES_IDLE,
+    USES_PATTERNS,
+};
+
+/* Why a block is not judged; a block counts at the first that holds. */
+enum uses_doubt {
+    USES_NOT_WATCHED,
+    USES_LOST,
+    USES_SHOWN,
+    USES_UNSEEN,
+    USES_DOUBTS,
+};
+
+/* All blocks of one stack that show one pattern. */
+struct uses_row {
+    uint32_t stack;
+    uint32_t anchor; /* of the block that costs most */
+    uint64_t count, bytes;
+    /* bytes of them that were live, and in that state, when live memory was at its maximum */
+    uint64_t at_peak;
+    uint64_t longest_ns; /* of one block */
+    double cost;         /* bytes x seconds */
+};
+
+struct uses_found {
+    struct uses_row *row; /* the most expensive first */
+    size_t count, room;
+};
+
+struct uses_figures {
+    struct uses_found of[USES_PATTERNS];
+    uint64_t judged, judged_bytes;
+    uint64_t doubts[USES_DOUBTS], doubtful_bytes;
+    uint64_t peak; /* Max of the window */
+    /* Max, if each judged block had been freed right after its last use, the unused right after their birth */
+    uint64_t peak_then;
+};
+
+/* `end_ns`: when the run, or what is known of it, ended. uses_free gives the rows back. */
+void uses_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
+        struct uses_figures *ret_figures);
+void uses_free(struct uses_figures *figures);
+
+/* Why it is not to be judged; USES_DOUBTS: it is. */
+enum uses_doubt uses_doubt_of(const struct trace_block *block);
+
+/* The latest moment that a trace knows of. */
+uint64_t uses_end(const struct trace *trace);
+
+const char *uses_pattern_name(enum uses_pattern pattern); /* "unused", "late", "early", "idle" */
+const char *uses_doubt_name(enum uses_doubt doubt); /* "not_watched", "lost", "shown", "unseen" */
+
+#endif

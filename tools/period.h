@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * period.h - does a sequence of allocations repeat, and where does each repetition begin?
+ *
+ * For programs that say nothing of their steps. Two things tell a step from a layer:
+ *
+ *   order    a step repeats as a whole. Short pieces of the sequence that occur equally often, in turn, say how often (grams.h);
+ *            the pieces between must be alike, and much more so than those of the same sequence in a random order.
+ *   memory   at the end of a step what it allocated is gone, or is kept for good. A layer hands its result to the next one: wherever
+ *            it is cut, memory of a moment is live across the cut.
+ *
+ *     allocs   i i | p a b a b a b l c c u | p a b a b a b l c c u | p a b ...    i: set up once
+ *                  └─ step ────────────────┘                                       a b: a layer, three of them
+ *
+ * So what repeats is called STEPS where next to nothing is live across the cuts, and PARTS where something is: layers or
+ * sub-graphs of one step, or steps that hand memory on. Of several repetitions the finest that rests is taken, unless what a
+ * coarser one has beside it is made of other allocations (a layer that happens to rest, and the step's own); an evaluation
+ * between steps is made of the same ones. A first step that sets something up differs, and so may any other; all that count is that most are alike.
+ *
+ * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, about 100 bytes per allocation.
+ * Time: n log n, and a sort for each of a few dozen guesses.
+ */
+#ifndef KEDGE_TOOLS_PERIOD_H
+#define KEDGE_TOOLS_PERIOD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress;
+
+#define PERIOD_NEVER UINT32_MAX
+
+struct period_alloc {
+    uint64_t site, size; /* site 0: not known */
+    uint32_t dies;       /* how many allocations there were before it was freed; PERIOD_NEVER */
+};
+
+enum period_kind {
+    PERIOD_NONE,
+    PERIOD_PARTS,
+    PERIOD_STEPS,
+};
+
+/* One repetition: allocations first .. behind - 1, with all frees before the allocation `behind`. */
+struct period_span {
+    uint32_t first, behind;
+    double likeness; /* to the one before or behind it, whichever is more like: 0 .. 1 */
+    bool is_guessed; /* it lacks what the others were found by */
+};
+
+struct period {
+    enum period_kind kind;
+    bool repeats; /* somewhere, if not from end to end */
+    bool rests;   /* next to nothing lives across the cuts */
+    uint32_t span_count;
+    uint32_t length; /* allocations in most of them */
+    struct period_span *spans;
+    double likeness;    /* of them on average */
+    double chance;      /* the same of the allocations in random order */
+    uint64_t handed_on; /* bytes that live across most cuts, though they are freed before the end */
+    uint64_t peak;      /* most bytes of that kind within most of them */
+    char reason[256];   /* a sentence, whatever the kind */
+};
+
+/* `progress` may be NULL. period_done in any case. */
+void period_find(const struct period_alloc *allocs, uint32_t count, struct progress *progress,
+        struct period *ret);
+void period_done(struct period *period);
+
+#endif

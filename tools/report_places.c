@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/vec.h"
+
+/* What a view shows of a place; 0 = the place is not in it. */
+typedef uint64_t (*measure)(const struct read_place *place);
+
+static uint64_t high_bytes(const struct read_place *place)
+{
+    return place->high_bytes;
+}
+
+static uint64_t live_bytes(const struct read_place *place)
+{
+    return place->live_bytes;
+}
+
+static uint64_t temporary_count(const struct read_place *place)
+{
+    return place->temporary_count;
+}
+
+struct row {
+    uint64_t measured;
+    const struct load_place *place;
+};
+
+static int largest_first(const void *left, const void *right)
+{
+    const struct row *a = left;
+    const struct row *b = right;
+
+    if (a->measured != b->measured)
+        return a->measured < b->measured ? 1 : -1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* The places of a device (-1 = of all) that a view shows, largest first; the caller frees the array. */
+static struct row *rows_of(const struct load *load, int device, measure of, size_t *ret_count)
+{
+    struct row *rows = vec_new(load->place_count, sizeof(*rows));
+    size_t count = 0;
+
+    for (size_t i = 0; i < load->place_count; i++) {
+        const struct load_place *place = &load->places[i];
+
+        if ((device < 0 || place->what->device == device) && of(place->what))
+            rows[count++] = (struct row){of(place->what), place};
+    }
+    if (count)
+        qsort(rows, count, sizeof(*rows), largest_first);
+    *ret_count = count;
+    return rows;
+}
+
+static void print_where(const struct report *report, const struct load_place *place)
+{
+    if (place->what->is_other) {
+        puts("(places beyond the bound of the table)");
+        return;
+    }
+    render_text(stdout, symbols_site(report->symbols, place->stack));
+    putchar('\n');
+    if (place->what->path[0]) {
+        printf("              in ");
+        render_text(stdout, place->what->path);
+        putchar('\n');
+    }
+    figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
+}
+
+static void print_row(const struct report *report, const struct row *row, measure of)
+{
+    const struct read_place *what = row->place->what;
+    char text[RENDER_BYTES_MAX];
+
+    if (of == temporary_count)
+        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %10s  ", what->temporary_count,
+                what->allocated_count, render_bytes(text, what->temporary_bytes));
+    else
+        printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, row->measured),
+                of == high_bytes ? what->high_count : what->live_count);
+    print_where(report, row->place);
+}
+
+static void print_rows(const struct report *report, int device, measure of)
+{
+    size_t count;
+    struct row *rows = rows_of(&report->load, device, of, &count);
+
+    if (count == 0)
+        puts("  nothing");
+    for (size_t i = 0; i < count && i < report->top; i++)
+        print_row(report, &rows[i], of);
+    if (count > report->top)
+        printf("  ... %zu more places (--top)\n", count - (size_t)report->top);
+    free(rows);
+}
+
+void report_high_print(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    char text[RENDER_BYTES_MAX];
+    bool any = false;
+
+    for (int i = 0; i < (int)FORMAT_DEVICES_MAX; i++) {
+        if (!capture->high[i].bytes)
+            continue;
+        any = true;
+        printf("\n%sLive at the maximum of device %d, %s, by place%s\n", report->ink.bold, i,
+                render_bytes(text, capture->high[i].bytes), report->ink.off);
+        print_rows(report, i, high_bytes);
+    }
+    if (!any)
+        puts("nothing was allocated");
+}
+
+void report_leaks_print(const struct report *report)
+{
+    printf("\n%s%s, by place%s\n", report->ink.bold,
+            load_has_ended(&report->load) ? "Live at the end"
+                                          : "Live now (the program has not ended by itself)",
+            report->ink.off);
+    print_rows(report, -1, live_bytes);
+}
+
+void report_temporary_print(const struct report *report)
+{
+    printf("\n%sTemporary blocks (freed by their thread before it allocated two others), by "
+           "place%s\n",
+            report->ink.bold, report->ink.off);
+    print_rows(report, -1, temporary_count);
+}
+
+static void json_place(
+        struct json *json, const struct report *report, const struct load_place *place)
+{
+    const struct read_place *what = place->what;
+
+    json_begin(json, NULL, '{');
+    json_text(
+            json, "site", what->is_other ? "(other)" : symbols_site(report->symbols, place->stack));
+    json_text(json, "anchor", what->path);
+    if (what->device >= 0)
+        json_uint(json, "device", (uint64_t)what->device);
+    json_uint(json, "high_bytes", what->high_bytes);
+    json_uint(json, "high_count", what->high_count);
+    json_uint(json, "live_bytes", what->live_bytes);
+    json_uint(json, "live_count", what->live_count);
+    json_uint(json, "peak_bytes", what->peak_bytes);
+    json_uint(json, "peak_count", what->peak_count);
+    json_uint(json, "allocated_bytes", what->allocated_bytes);
+    json_uint(json, "allocated_count", what->allocated_count);
+    json_uint(json, "temporary_bytes", what->temporary_bytes);
+    json_uint(json, "temporary_count", what->temporary_count);
+    figures_json_stack(json, report->symbols, place->stack, "stack");
+    json_end(json, '}');
+}
+
+void report_places_json(struct json *json, const struct report *report)
+{
+    const struct load *load = &report->load;
+
+    json_begin(json, "high_water", '[');
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
+        if (!load->capture->high[i].bytes)
+            continue;
+        json_begin(json, NULL, '{');
+        json_uint(json, "device", i);
+        json_uint(json, "bytes", load->capture->high[i].bytes);
+        json_real(json, "at_ms", (double)load->capture->high[i].time_ns / 1e6);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_uint(json, "place_count", load->place_count);
+    json_uint(json, "places_lost", load->capture->places_lost);
+    /* the reader has them by their share in the high-water mark */
+    json_begin(json, "places", '[');
+    for (size_t i = 0; i < load->place_count && i < report->top; i++)
+        json_place(json, report, &load->places[i]);
+    json_end(json, ']');
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/classes.h"
+#include "tools/sources.h"
+
+#define SITES_SHOWN 3
+
+static const char *setting(const struct read_capture *capture, const char *name)
+{
+    const char *value = "";
+
+    for (size_t i = 0; i < capture->setting_count; i++)
+        if (strcmp(capture->setting[i].name, name) == 0)
+            value = capture->setting[i].value;
+    return value;
+}
+
+/* ---- text ---- */
+
+static void print_figures(const struct sources_figures *figures)
+{
+    char text[RENDER_BYTES_MAX];
+
+    printf(" %12s", render_bytes(text, figures->at_max));
+    printf(" %12s", figures->peak == UINT64_MAX ? "?" : render_bytes(text, figures->peak));
+    printf(" %12s", render_bytes(text, figures->live));
+    printf(" %12s %8" PRIu64 "  ", render_bytes(text, figures->allocated),
+            figures->allocated_count);
+}
+
+static void print_sites(const struct sources *sources, uint32_t library, uint64_t top)
+{
+    uint64_t shown = 0;
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < sources->site_count; i++) {
+        const struct sources_site *site = &sources->sites[i];
+        if (site->library != library)
+            continue;
+        all++;
+        if (shown == top || shown == SITES_SHOWN)
+            continue;
+        shown++;
+        print_figures(&site->figures);
+        fputs("    by ", stdout);
+        render_text(stdout, site->site);
+        if (site->pysite) {
+            fputs(" for ", stdout);
+            render_text(stdout, site->pysite);
+        }
+        putchar('\n');
+    }
+    if (all > shown)
+        printf("%62s    ... %" PRIu64 " more places\n", "", all - shown);
+}
+
+static void print_library(const struct report *report, const struct sources *sources, uint32_t at)
+{
+    const struct sources_library *library = &sources->libraries[at];
+
+    print_figures(&library->figures);
+    printf("%s", report->ink.bold);
+    render_text(stdout, library->name);
+    printf("%s\n", report->ink.off);
+    for (size_t i = 0; i < sources->row_count; i++) {
+        const struct sources_row *row = &sources->rows[i];
+        if (row->library != at)
+            continue;
+        print_figures(&row->figures);
+        printf("  %s%s\n", classes_name(row->memclass),
+                row->memclass >= MEMCLASS_DEVICE_END ? " (not device memory of this process)" : "");
+    }
+    print_sites(sources, at, report->top);
+}
+
+static void print_part(const char *what, uint64_t bytes)
+{
+    char text[RENDER_BYTES_MAX];
+
+    printf("  %12s  %s\n", render_bytes(text, bytes), what);
+}
+
+/* From the whole device down to what is free: parts that add up. */
+static void print_device(const struct report *report, unsigned device)
+{
+    const struct format_look *look = &report->load.capture->look[device];
+    struct classes_overhead overhead = classes_overhead(look);
+    char text[RENDER_BYTES_MAX];
+
+    if (!overhead.is_known)
+        return;
+    printf("\n%sDevice %u, %s, when kedge looked last%s\n", report->ink.bold, device,
+            render_bytes(text, look->total_bytes), report->ink.off);
+    print_part("held by kedge's pool", look->held_bytes);
+    print_part("served by the driver itself, at the program's request", look->native_bytes);
+    print_part("held by the driver for graphs", look->graph_reserved);
+    if (overhead.is_short)
+        puts("  more was asked for than the device holds: not all of it is backed");
+    else
+        print_part("contexts, kernels, rounding, managed memory, other processes", overhead.bytes);
+    print_part("free", look->free_bytes);
+}
+
+static void print_stack_notes(const struct report *report, const struct sources *sources)
+{
+    const struct read_capture *capture = report->load.capture;
+    const char *stacks = setting(capture, "KEDGE_STACKS");
+
+    if (sources->without_stack == 0)
+        return;
+    printf("%snote%s      %" PRIu64 " of %" PRIu64 " allocations have no stack", report->ink.yellow,
+            report->ink.off, sources->without_stack, sources->count);
+    if (*stacks) {
+        fputs(" (KEDGE_STACKS=", stdout);
+        render_text(stdout, stacks);
+        putchar(')');
+    }
+    puts(": nobody can tell which library asked");
+}
+
+void report_sources_print(const struct report *report)
+{
+    struct sources sources;
+
+    sources_figure(&report->load, report->window, report->symbols, &sources);
+    printf("\n%sWho asked for memory%s\n", report->ink.bold, report->ink.off);
+    if (sources.count == 0)
+        puts("  nobody");
+    else
+        printf(" %12s %12s %12s %12s %8s  %s\n", "at the max", "own peak", "live at end",
+                "allocated", "count", "library (first frame outside CUDA's), kinds, places");
+    for (uint32_t i = 0; i < sources.library_count; i++)
+        print_library(report, &sources, i);
+    print_stack_notes(report, &sources);
+    if (sources.by_places)
+        printf("%snote%s      events are missing: sums by place as the run kept them; by kind: "
+               "--view "
+               "classes\n",
+                report->ink.yellow, report->ink.off);
+    else if (report->partial)
+        printf("%snote%s      events are missing in this window: these figures are incomplete\n",
+                report->ink.yellow, report->ink.off);
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
+        print_device(report, i);
+    sources_done(&sources);
+}
+
+/* ---- JSON ---- */
+
+static void json_figures(struct json *json, const struct sources_figures *figures)
+{
+    json_uint(json, "allocated_bytes", figures->allocated);
+    json_uint(json, "allocated_count", figures->allocated_count);
+    json_uint(json, "live_bytes", figures->live);
+    json_uint(json, "live_count", figures->live_count);
+    if (figures->peak == UINT64_MAX)
+        json_text(json, "peak_bytes", NULL);
+    else
+        json_uint(json, "peak_bytes", figures->peak);
+    json_uint(json, "at_max_bytes", figures->at_max);
+}
+
+static void json_library(
+        struct json *json, const struct report *report, const struct sources *sources, uint32_t at)
+{
+    uint64_t shown = 0;
+
+    json_begin(json, NULL, '{');
+    json_text(json, "library", sources->libraries[at].name);
+    json_figures(json, &sources->libraries[at].figures);
+    json_begin(json, "classes", '[');
+    for (size_t i = 0; i < sources->row_count; i++) {
+        const struct sources_row *row = &sources->rows[i];
+        if (row->library != at)
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "name", classes_name(row->memclass));
+        json_bool(json, "device_memory", row->memclass < MEMCLASS_DEVICE_END);
+        json_figures(json, &row->figures);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_begin(json, "sites", '[');
+    for (size_t i = 0; i < sources->site_count && shown < report->top; i++) {
+        const struct sources_site *site = &sources->sites[i];
+        if (site->library != at)
+            continue;
+        shown++;
+        json_begin(json, NULL, '{');
+        json_text(json, "site", site->site);
+        json_text(json, "python_site", site->pysite);
+        json_figures(json, &site->figures);
+        figures_json_stack(json, report->symbols, site->stack, "stack");
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_end(json, '}');
+}
+
+void report_sources_json(struct json *json, const struct report *report)
+{
+    struct sources sources;
+
+    sources_figure(&report->load, report->window, report->symbols, &sources);
+    json_begin(json, "sources", '[');
+    for (uint32_t i = 0; i < sources.library_count; i++)
+        json_library(json, report, &sources, i);
+    json_end(json, ']');
+    json_uint(json, "allocations_without_stack", sources.without_stack);
+    sources_done(&sources);
+}

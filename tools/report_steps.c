@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+
+#include "tools/stepview.h"
+
+/* ── text ── */
+
+static double ms_since(const struct report *report, const struct stepview_moment *moment)
+{
+    const struct trace *trace = report->load.trace;
+    uint64_t began = 0;
+
+    for (size_t i = 0; report->load.capture && i < trace->event_count && began == 0; i++)
+        began = trace->events[i].time_ns;
+    return moment->time_ns > began ? (double)(moment->time_ns - began) / 1e6 : 0;
+}
+
+static void print_row(const struct report *report, const struct stepview *view, size_t number)
+{
+    const struct stepview_row *row = &view->rows[number];
+    bool grew = row->live_end >= row->live_begin;
+    uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
+    char text[6][RENDER_BYTES_MAX];
+
+    printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s %11s %c%10s %11s %11s %7" PRIu64
+           " %11s %7" PRIu64,
+            number, row->begin.seq, row->end.seq, ms_since(report, &row->begin),
+            ms_since(report, &row->end), render_bytes(text[0], row->live_begin),
+            render_bytes(text[1], row->live_end), grew ? '+' : '-', render_bytes(text[2], change),
+            render_bytes(text[3], row->peak), render_bytes(text[4], row->allocated),
+            row->allocated_count, render_bytes(text[5], row->freed), row->freed_count);
+    if (row->anchor != TRACE_NONE) {
+        const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
+        printf("  ");
+        render_text(stdout, anchor->path);
+        if (anchor->instance)
+            printf(" (%" PRIu32 ")", anchor->instance + 1);
+    } else if (row->likeness < 0.7) {
+        printf("  unlike the others (%.0f %%)", 100 * row->likeness);
+    }
+    putchar('\n');
+}
+
+/* As many at the beginning as at the end. */
+static void print_rows(const struct report *report, const struct stepview *view)
+{
+    size_t top = (size_t)report->top;
+
+    printf("%6s %10s %10s %10s %10s %11s %11s %11s %11s %11s %7s %11s %7s\n", "step", "first seq",
+            "last seq", "begin ms", "end ms", "live before", "after", "change", "peak", "allocated",
+            "count", "freed", "count");
+    for (size_t i = 0; i < view->row_count; i++) {
+        if (i == top && view->row_count > 2 * top) {
+            printf("   ... %zu more (--top, --json)\n", view->row_count - 2 * top);
+            i = view->row_count - top;
+        }
+        print_row(report, view, i);
+    }
+}
+
+static void print_growers(const struct report *report, const struct stepview *view)
+{
+    char text[2][RENDER_BYTES_MAX];
+
+    if (view->grower_count == 0)
+        return;
+    printf("\n%sGrows from step to step%s\n", report->ink.bold, report->ink.off);
+    for (size_t i = 0; i < view->grower_count && i < report->top; i++) {
+        const struct stepview_grower *grower = &view->growers[i];
+        printf("  %s more in %zu steps, rising in %" PRIu64 " of them, now %s",
+                render_bytes(text[0], grower->last - grower->first), view->row_count - 1,
+                grower->rises, render_bytes(text[1], grower->last));
+        if (grower->size)
+            printf(", in blocks of %" PRIu64 " bytes", grower->size);
+        putchar('\n');
+        if (grower->stack)
+            figures_print_stack(stdout, report->symbols, grower->stack, "    ", 6);
+    }
+    if (view->grower_count > report->top)
+        printf("  ... %zu more (--top)\n", view->grower_count - (size_t)report->top);
+}
+
+static const char *kind_name(const struct stepview *view)
+{
+    if (view->origin == STEPVIEW_STATED || view->period.kind == PERIOD_STEPS)
+        return "steps";
+    return view->period.kind == PERIOD_PARTS ? "parts" : "none";
+}
+
+void report_steps_print(const struct report *report)
+{
+    struct stepview view;
+
+    stepview_find(&report->load, report->window, report->steps, &view);
+    if (view.origin == STEPVIEW_STATED) {
+        printf("Steps: %zu, stated by the program: ", view.row_count);
+        render_text(stdout, view.family);
+        putchar('\n');
+    } else if (view.period.kind == PERIOD_STEPS) {
+        printf("Steps: %zu, detected: %s\n", view.row_count, view.period.reason);
+        if (!view.period.rests)
+            puts("  (what lives across the cuts is not a layer's result: a step is made of parts "
+                 "that repeat in turn)");
+    } else if (view.period.kind == PERIOD_PARTS) {
+        printf("Steps: none. Parts that repeat: %s\n  (layers or sub-graphs hand memory on like "
+               "that; one step of them would be all that was recorded)\n",
+                view.period.reason);
+    } else {
+        printf("Steps: none: %s\n", view.period.reason);
+    }
+    if (view.row_count)
+        print_rows(report, &view);
+    print_growers(report, &view);
+    stepview_done(&view);
+}
+
+/* ── JSON ── */
+
+static void json_row(struct json *json, const struct report *report, const struct stepview_row *row)
+{
+    json_begin(json, NULL, '{');
+    if (row->anchor != TRACE_NONE) {
+        json_text(json, "name", report->load.trace->anchors[row->anchor].path);
+        json_uint(json, "instance", report->load.trace->anchors[row->anchor].instance);
+    } else {
+        json_real(json, "likeness", row->likeness);
+    }
+    json_uint(json, "first_event", row->first);
+    json_uint(json, "first_seq", row->begin.seq);
+    json_uint(json, "last_seq", row->end.seq);
+    json_real(json, "begin_ms", ms_since(report, &row->begin));
+    json_real(json, "end_ms", ms_since(report, &row->end));
+    json_uint(json, "live_begin_bytes", row->live_begin);
+    json_uint(json, "live_end_bytes", row->live_end);
+    json_int(json, "delta_live_bytes", (int64_t)(row->live_end - row->live_begin));
+    json_uint(json, "peak_bytes", row->peak);
+    json_uint(json, "allocated_bytes", row->allocated);
+    json_uint(json, "allocated_count", row->allocated_count);
+    json_uint(json, "freed_bytes", row->freed);
+    json_uint(json, "freed_count", row->freed_count);
+    json_end(json, '}');
+}
+
+static void json_grower(
+        struct json *json, const struct report *report, const struct stepview_grower *grower)
+{
+    json_begin(json, NULL, '{');
+    json_uint(json, "first_bytes", grower->first);
+    json_uint(json, "last_bytes", grower->last);
+    json_uint(json, "rises", grower->rises);
+    if (grower->size)
+        json_uint(json, "block_bytes", grower->size);
+    if (grower->stack) {
+        json_text(json, "site", symbols_site(report->symbols, grower->stack));
+        figures_json_stack(json, report->symbols, grower->stack, "stack");
+    }
+    json_end(json, '}');
+}
+
+void report_steps_json(struct json *json, const struct report *report)
+{
+    struct stepview view;
+
+    stepview_find(&report->load, report->window, report->steps, &view);
+    json_begin(json, "steps", '{');
+    json_text(json, "kind", kind_name(&view));
+    json_text(json, "origin", view.origin == STEPVIEW_STATED ? "stated" : "detected");
+    json_text(json, "anchor", view.family);
+    if (view.origin == STEPVIEW_DETECTED) {
+        json_text(json, "reason", view.period.reason);
+        json_bool(json, "rests", view.period.rests);
+        json_uint(json, "length", view.period.length);
+        json_real(json, "likeness", view.period.likeness);
+        json_real(json, "chance", view.period.chance);
+        json_uint(json, "handed_on_bytes", view.period.handed_on);
+    }
+    json_uint(json, "count", view.row_count);
+    json_begin(json, "rows", '[');
+    for (size_t i = 0; i < view.row_count; i++)
+        json_row(json, report, &view.rows[i]);
+    json_end(json, ']');
+    json_begin(json, "growers", '[');
+    for (size_t i = 0; i < view.grower_count; i++)
+        json_grower(json, report, &view.growers[i]);
+    json_end(json, ']');
+    json_end(json, '}');
+    stepview_done(&view);
+}
+
+/* Of a csv there is nothing else to say. */
+void report_steps_json_only(const struct report *report)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_text(&json, "trace", report->load.path);
+    report_steps_json(&json, report);
+    json_end(&json, '}');
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/patterns.h"
+
+#define STACK_LINES 6
+
+static void figure(const struct report *report, struct uses_figures *ret_figures)
+{
+    uses_figure(report->load.trace, report->window, uses_end(report->load.trace), ret_figures);
+}
+
+/* ---- text ---- */
+
+static const char *const titles[USES_PATTERNS] = {
+        "Never used",
+        "Freed late (after the last use, while others were allocated)",
+        "Allocated early (before the first use, while others were freed)",
+        "Idle (longest time between two uses)",
+};
+
+static void print_doubts(const struct uses_figures *figures)
+{
+    static const char *const why[USES_DOUBTS] = {
+            "their uses were not recorded (KEDGE_TRACE=uses=on)",
+            "their uses could not be recorded",
+            "they were shown to what uses them unseen",
+            "they lived while a call was made whose arguments are not known",
+    };
+    char text[RENDER_BYTES_MAX];
+
+    for (unsigned i = 0; i < USES_DOUBTS; i++)
+        if (figures->doubts[i])
+            printf("  not judged: %" PRIu64 " blocks, since %s\n", figures->doubts[i], why[i]);
+    if (figures->doubtful_bytes)
+        printf("  not judged: %s in all\n", render_bytes(text, figures->doubtful_bytes));
+}
+
+static void print_place(const struct report *report, const struct uses_row *row)
+{
+    const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
+
+    render_text(stdout, symbols_site(report->symbols, row->stack));
+    if (row->anchor != 0) {
+        printf("  in ");
+        render_text(stdout, anchor->path);
+        if (anchor->instance)
+            printf(" (%" PRIu32 ")", anchor->instance + 1);
+    }
+    putchar('\n');
+}
+
+static void print_pattern(
+        const struct report *report, enum uses_pattern pattern, const struct uses_found *found)
+{
+    char bytes[RENDER_BYTES_MAX];
+    char peak[RENDER_BYTES_MAX];
+
+    printf("\n%s%s%s\n", report->ink.bold, titles[pattern], report->ink.off);
+    if (found->count == 0) {
+        puts("  none");
+        return;
+    }
+    printf("  %12s %12s %8s %12s %10s\n", "bytes x s", "bytes", "blocks", "at the peak", "ms");
+    for (size_t i = 0; i < found->count && i < report->top; i++) {
+        const struct uses_row *row = &found->row[i];
+
+        printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f  ", row->cost,
+                render_bytes(bytes, row->bytes), row->count, render_bytes(peak, row->at_peak),
+                (double)row->longest_ns / 1e6);
+        print_place(report, row);
+        figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
+    }
+    if (found->count > report->top)
+        printf("  ... %zu more stacks (--top)\n", found->count - (size_t)report->top);
+}
+
+void report_uses_print(const struct report *report)
+{
+    const struct format_unseen *unseen = &report->load.capture->unseen;
+    struct uses_figures figures;
+    char text[2][RENDER_BYTES_MAX];
+
+    figure(report, &figures);
+    printf("\n%sUses%s of %" PRIu64 " blocks, %s\n", report->ink.bold, report->ink.off,
+            figures.judged, render_bytes(text[0], figures.judged_bytes));
+    if (unseen->count)
+        printf("  %" PRIu64 " calls whose arguments are not known\n", unseen->count);
+    print_doubts(&figures);
+    if (figures.judged) {
+        printf("  Max %s, with each of them freed after its last use %s\n",
+                render_bytes(text[0], figures.peak), render_bytes(text[1], figures.peak_then));
+        for (unsigned p = 0; p < USES_PATTERNS; p++)
+            print_pattern(report, (enum uses_pattern)p, &figures.of[p]);
+    }
+    uses_free(&figures);
+}
+
+/* ---- JSON ---- */
+
+static void json_row(struct json *json, const struct report *report, const struct uses_row *row)
+{
+    const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
+
+    json_begin(json, NULL, '{');
+    json_text(json, "site", symbols_site(report->symbols, row->stack));
+    json_text(json, "anchor", row->anchor ? anchor->path : NULL);
+    json_uint(json, "instance", row->anchor ? anchor->instance : 0);
+    json_real(json, "byte_seconds", row->cost);
+    json_uint(json, "bytes", row->bytes);
+    json_uint(json, "count", row->count);
+    json_uint(json, "at_peak_bytes", row->at_peak);
+    json_uint(json, "longest_ns", row->longest_ns);
+    figures_json_stack(json, report->symbols, row->stack, "stack");
+    json_end(json, '}');
+}
+
+void report_uses_json(struct json *json, const struct report *report)
+{
+    struct uses_figures figures;
+
+    figure(report, &figures);
+    json_begin(json, "uses", '{');
+    json_bool(json, "recorded", report->load.capture->unseen.is_on != 0);
+    json_uint(json, "unseen_calls", report->load.capture->unseen.count);
+    json_uint(json, "judged_count", figures.judged);
+    json_uint(json, "judged_bytes", figures.judged_bytes);
+    json_begin(json, "not_judged", '{');
+    for (unsigned i = 0; i < USES_DOUBTS; i++)
+        json_uint(json, uses_doubt_name((enum uses_doubt)i), figures.doubts[i]);
+    json_end(json, '}');
+    json_uint(json, "max_bytes", figures.peak);
+    json_uint(json, "max_freed_after_last_use_bytes", figures.peak_then);
+    for (unsigned p = 0; p < USES_PATTERNS; p++) {
+        const struct uses_found *found = &figures.of[p];
+
+        json_begin(json, uses_pattern_name((enum uses_pattern)p), '[');
+        for (size_t i = 0; i < found->count && i < report->top; i++)
+            json_row(json, report, &found->row[i]);
+        json_end(json, ']');
+    }
+    json_end(json, '}');
+    uses_free(&figures);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/sources.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/keytable.h"
+#include "tools/vec.h"
+
+/* A birth or death of the window, to be put in order. */
+struct move {
+    uint64_t size;
+    uint32_t at, row, site;
+    bool is_birth;
+};
+
+struct work {
+    struct load const *load;
+    struct model_window window;
+    struct symbols *symbols;
+    struct sources *sources;
+    struct keytable libraries; /* by name */
+    struct keytable rows;      /* (library, class) */
+    struct keytable sites;     /* text and library */
+    struct move *moves;
+    size_t move_count, move_room;
+};
+
+/* ---- what there is ---- */
+
+static uint32_t library_named(struct work *work, const char *name)
+{
+    struct sources *sources = work->sources;
+    uint32_t *at = keytable_at(&work->libraries, keytable_text(name), TRACE_NONE);
+    if (*at == TRACE_NONE) {
+        *at = (uint32_t)sources->library_count;
+        VEC_PUSH(sources->libraries, sources->library_count, sources->library_room) =
+                (struct sources_library){.name = name};
+    }
+    return *at;
+}
+
+static uint32_t library_of(struct work *work, uint32_t stack)
+{
+    const char *name = symbols_owner(work->symbols, stack);
+
+    if (*name == '\0')
+        name = stack ? "(code in no library)" : "(no stack)";
+    return library_named(work, name);
+}
+
+static uint32_t row_of(struct work *work, uint32_t library, enum memclass memclass)
+{
+    struct sources *sources = work->sources;
+    uint32_t *at =
+            keytable_at(&work->rows, (struct key){library, (uint64_t)memclass, 0}, TRACE_NONE);
+
+    if (*at == TRACE_NONE) {
+        *at = (uint32_t)sources->row_count;
+        VEC_PUSH(sources->rows, sources->row_count, sources->row_room) =
+                (struct sources_row){.library = library, .memclass = memclass};
+    }
+    return *at;
+}
+
+static uint32_t site_of(struct work *work, uint32_t library, uint32_t stack)
+{
+    struct sources *sources = work->sources;
+    const char *site = symbols_site(work->symbols, stack);
+    const char *pysite = symbols_pysite(work->symbols, stack);
+    struct key key = keytable_text(site);
+    struct key python = keytable_text(pysite ? pysite : "");
+
+    key.a ^= python.a;
+    key.b ^= python.b;
+    key.c ^= (uint64_t)(library + 1) << 32;
+    uint32_t *at = keytable_at(&work->sites, key, TRACE_NONE);
+    if (*at == TRACE_NONE) {
+        *at = (uint32_t)sources->site_count;
+        VEC_PUSH(sources->sites, sources->site_count, sources->site_room) = (struct sources_site){
+                .library = library, .site = site, .pysite = pysite, .stack = stack};
+    }
+    return *at;
+}
+
+static void add_block(struct work *work, enum memclass memclass, uint32_t stack, uint64_t size,
+        uint32_t born, uint32_t died)
+{
+    if (born < work->window.first || born >= work->window.last)
+        return;
+    uint32_t library = library_of(work, stack);
+    struct move move = {.size = size,
+            .at = born,
+            .row = row_of(work, library, memclass),
+            .site = site_of(work, library, stack),
+            .is_birth = true};
+
+    work->sources->count++;
+    work->sources->without_stack += stack == 0;
+    VEC_PUSH(work->moves, work->move_count, work->move_room) = move;
+    move.at = died;
+    move.is_birth = false;
+    if (died < work->window.last)
+        VEC_PUSH(work->moves, work->move_count, work->move_room) = move;
+}
+
+/* Deaths before births at one moment: a block that takes an address over is not there twice. */
+static int by_time(const void *left, const void *right)
+{
+    const struct move *a = left;
+    const struct move *b = right;
+
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    return (int)a->is_birth - (int)b->is_birth;
+}
+
+/* ---- in order ---- */
+
+static void apply(struct sources_figures *figures, const struct move *move)
+{
+    if (!move->is_birth) {
+        figures->live -= move->size;
+        figures->live_count--;
+        return;
+    }
+    figures->allocated += move->size;
+    figures->allocated_count++;
+    figures->live += move->size;
+    figures->live_count++;
+    if (figures->peak < figures->live)
+        figures->peak = figures->live;
+}
+
+static void apply_all(struct sources *sources, const struct move *move)
+{
+    const struct sources_row *row = &sources->rows[move->row];
+
+    apply(&sources->rows[move->row].figures, move);
+    apply(&sources->sites[move->site].figures, move);
+    if (row->memclass < MEMCLASS_DEVICE_END)
+        apply(&sources->libraries[row->library].figures, move);
+}
+
+/* The moment after which most was live, of device memory. */
+static size_t find_max(const struct work *work, uint64_t *ret_max)
+{
+    const struct sources *sources = work->sources;
+    uint64_t live = 0;
+    size_t at = 0;
+
+    *ret_max = 0;
+    for (size_t i = 0; i < work->move_count; i++) {
+        const struct move *move = &work->moves[i];
+        if (sources->rows[move->row].memclass >= MEMCLASS_DEVICE_END)
+            continue;
+        live = move->is_birth ? live + move->size : live - move->size;
+        if (live > *ret_max) {
+            *ret_max = live;
+            at = i + 1;
+        }
+    }
+    return at;
+}
+
+static void keep_max(struct sources *sources)
+{
+    for (size_t i = 0; i < sources->row_count; i++)
+        sources->rows[i].figures.at_max = sources->rows[i].figures.live;
+    for (size_t i = 0; i < sources->site_count; i++)
+        sources->sites[i].figures.at_max = sources->sites[i].figures.live;
+    for (size_t i = 0; i < sources->library_count; i++)
+        sources->libraries[i].figures.at_max = sources->libraries[i].figures.live;
+}
+
+static void play(struct work *work)
+{
+    uint64_t max;
+    size_t max_at = find_max(work, &max);
+
+    for (size_t i = 0; i <= work->move_count; i++) {
+        if (i == max_at && !work->sources->by_places)
+            keep_max(work->sources);
+        if (i < work->move_count)
+            apply_all(work->sources, &work->moves[i]);
+    }
+    if (!work->sources->by_places)
+        work->sources->max = max;
+}
+
+/* ---- sorted ---- */
+
+static int by_weight(const struct sources_figures *a, const struct sources_figures *b)
+{
+    if (a->at_max != b->at_max)
+        return a->at_max < b->at_max ? 1 : -1;
+    if (a->peak != b->peak)
+        return a->peak < b->peak ? 1 : -1;
+    return (a->allocated < b->allocated) - (a->allocated > b->allocated);
+}
+
+struct ranked {
+    struct sources_library library;
+    uint32_t before;
+};
+
+static int compare_libraries(const void *left, const void *right)
+{
+    const struct ranked *a = left;
+    const struct ranked *b = right;
+    int order = by_weight(&a->library.figures, &b->library.figures);
+
+    return order ? order : strcmp(a->library.name, b->library.name);
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct sources_row *a = left;
+    const struct sources_row *b = right;
+
+    if (a->library != b->library)
+        return a->library < b->library ? -1 : 1;
+    return (int)a->memclass - (int)b->memclass;
+}
+
+static int compare_sites(const void *left, const void *right)
+{
+    const struct sources_site *a = left;
+    const struct sources_site *b = right;
+    int order = by_weight(&a->figures, &b->figures);
+
+    if (a->library != b->library)
+        return a->library < b->library ? -1 : 1;
+    return order ? order : strcmp(a->site, b->site);
+}
+
+static void sort_all(struct sources *sources)
+{
+    size_t count = sources->library_count;
+    struct ranked *ranked = vec_new(count + 1, sizeof(*ranked));
+    uint32_t *place = vec_new(count + 1, sizeof(*place));
+
+    for (size_t i = 0; i < count; i++)
+        ranked[i] = (struct ranked){sources->libraries[i], (uint32_t)i};
+    qsort(ranked, count, sizeof(*ranked), compare_libraries);
+    for (size_t i = 0; i < count; i++) {
+        sources->libraries[i] = ranked[i].library;
+        place[ranked[i].before] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < sources->row_count; i++)
+        sources->rows[i].library = place[sources->rows[i].library];
+    for (size_t i = 0; i < sources->site_count; i++)
+        sources->sites[i].library = place[sources->sites[i].library];
+    if (sources->row_count)
+        qsort(sources->rows, sources->row_count, sizeof(*sources->rows), compare_rows);
+    if (sources->site_count)
+        qsort(sources->sites, sources->site_count, sizeof(*sources->sites), compare_sites);
+    free(place);
+    free(ranked);
+}
+
+/* ---- where events are missing ---- */
+
+static bool wants_places(const struct load *load, struct model_window window)
+{
+    return window.first == 0 && window.last == load->trace->event_count
+            && load->complete_from > window.first && load->place_count > 0;
+}
+
+static void add_sums(struct sources_figures *figures, const struct read_place *what)
+{
+    figures->allocated += what->allocated_bytes;
+    figures->allocated_count += what->allocated_count;
+    figures->live += what->live_bytes;
+    figures->live_count += what->live_count;
+    figures->at_max += what->high_bytes;
+    figures->peak = figures->places++ == 0 ? what->peak_bytes : UINT64_MAX;
+}
+
+static void add_places(struct work *work)
+{
+    struct sources *sources = work->sources;
+
+    sources->by_places = true;
+    for (size_t i = 0; i < work->load->place_count; i++) {
+        const struct load_place *place = &work->load->places[i];
+        bool is_other = place->what->is_other;
+        uint32_t library;
+
+        if (place->what->allocated_count == 0)
+            continue;
+        library = is_other ? library_named(work, "(places that the run had no room for)")
+                           : library_of(work, place->stack);
+        add_sums(&sources->libraries[library].figures, place->what);
+        if (!is_other) {
+            uint32_t site = site_of(work, library, place->stack); /* may move the array */
+            add_sums(&sources->sites[site].figures, place->what);
+        }
+        sources->count += place->what->allocated_count;
+        sources->without_stack += !is_other && place->stack == 0 ? place->what->allocated_count : 0;
+    }
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
+        sources->max += work->load->capture->high[i].bytes;
+}
+
+void sources_figure(const struct load *load, struct model_window window, struct symbols *symbols,
+        struct sources *ret_sources)
+{
+    struct work work = {.load = load, .window = window, .symbols = symbols, .sources = ret_sources};
+
+    *ret_sources = (struct sources){0};
+    if (wants_places(load, window))
+        add_places(&work);
+    for (size_t i = 0; i < load->trace->block_count && !ret_sources->by_places; i++) {
+        const struct trace_block *block = &load->trace->blocks[i];
+        add_block(&work, block->memclass, block->stack, block->size, block->born, block->died);
+    }
+    for (size_t i = 0; i < load->other_count; i++) {
+        const struct load_other *other = &load->others[i];
+        add_block(&work, other->memclass, other->stack, other->size, other->born, other->died);
+    }
+    if (work.move_count)
+        qsort(work.moves, work.move_count, sizeof(*work.moves), by_time);
+    play(&work);
+    sort_all(ret_sources);
+    keytable_done(&work.libraries);
+    keytable_done(&work.rows);
+    keytable_done(&work.sites);
+    free(work.moves);
+}
+
+void sources_done(struct sources *sources)
+{
+    free(sources->libraries);
+    free(sources->rows);
+    free(sources->sites);
+    *sources = (struct sources){0};
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/symfile.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/vec.h"
+#include "tracker/readbuild.h"
+
+#define HEX_MAX (2 * sizeof(((struct trace_module *)0)->build_id) + 1)
+
+static void hex_of(const uint8_t *bytes, size_t count, char to[static HEX_MAX])
+{
+    for (size_t i = 0; i < count; i++)
+        (void)snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+    to[2 * count] = '\0';
+}
+
+/* Where debuginfod-find leaves what it has fetched; the caller frees it. NULL: nowhere. */
+static char *cache_folder(void)
+{
+    const char *own = getenv("DEBUGINFOD_CACHE_PATH");
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+
+    if (own && *own)
+        return vec_text(own);
+    if (xdg && *xdg)
+        return vec_format("%s/debuginfod_client", xdg);
+    return home && *home ? vec_format("%s/.cache/debuginfod_client", home) : NULL;
+}
+
+/* libdw's own way, without the network: that one is asked only where DEBUGINFOD_URLS is set. */
+static int find_by_libdw(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+        const char *file, const char *link, GElf_Word crc, char **ret_file)
+{
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    char *kept = urls ? vec_text(urls) : NULL;
+    int fd;
+
+    (void)unsetenv("DEBUGINFOD_URLS");
+    fd = dwfl_standard_find_debuginfo(module, userdata, name, base, file, link, crc, ret_file);
+    if (kept)
+        (void)setenv("DEBUGINFOD_URLS", kept, 1);
+    free(kept);
+    return fd;
+}
+
+static int find_in_cache(Dwfl_Module *module, char **ret_file)
+{
+    char hex[HEX_MAX];
+    const unsigned char *bits;
+    GElf_Addr address;
+    int length = dwfl_module_build_id(module, &bits, &address);
+    char *folder = length > 0 && (size_t)length <= HEX_MAX / 2 ? cache_folder() : NULL;
+    char *path;
+    int fd;
+
+    if (!folder)
+        return -1;
+    hex_of(bits, (size_t)length, hex);
+    path = vec_format("%s/%s/debuginfo", folder, hex);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        *ret_file = strdup(path); /* libdw frees it */
+    free(path);
+    free(folder);
+    return fd;
+}
+
+static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+        const char *file, const char *link, GElf_Word crc, char **ret_file)
+{
+    int fd = find_by_libdw(module, userdata, name, base, file, link, crc, ret_file);
+
+    return fd >= 0 ? fd : find_in_cache(module, ret_file);
+}
+
+static bool is_same_build(
+        Dwfl_Module *module, const char *path, const struct trace_module *captured)
+{
+    const unsigned char *bits;
+    GElf_Addr address;
+    size_t room = sizeof(captured->build_id);
+
+    if (captured->build_id_length == 0) /* in the first captures there was no identity either */
+        return captured->identity == 0
+                || readbuild_is_same(path, captured->path, captured->identity);
+    int length = dwfl_module_build_id(module, &bits, &address);
+    if (length <= 0)
+        return false;
+    size_t common = (size_t)length < room ? (size_t)length : room;
+    return common == captured->build_id_length && memcmp(bits, captured->build_id, common) == 0;
+}
+
+enum found {
+    FOUND_NONE,  /* no such file */
+    FOUND_OTHER, /* another build */
+    FOUND_NO_ELF,
+    FOUND_SAME,
+};
+
+static enum found try_file(
+        struct symfile *file, const char *path, const struct trace_module *captured)
+{
+    static char *debug_folders; /* libdw wants its address */
+    static const Dwfl_Callbacks callbacks = {
+            .find_elf = dwfl_build_id_find_elf,
+            .find_debuginfo = find_debuginfo,
+            .section_address = dwfl_offline_section_address,
+            .debuginfo_path = &debug_folders,
+    };
+    Dwfl_Module *module;
+
+    if (access(path, R_OK) != 0)
+        return FOUND_NONE;
+    debug_folders = file->folders;
+    file->dwfl = dwfl_begin(&callbacks);
+    if (!file->dwfl)
+        return FOUND_NONE;
+    dwfl_report_begin(file->dwfl);
+    module = dwfl_report_offline(file->dwfl, captured->path, path, -1);
+    (void)dwfl_report_end(file->dwfl, NULL, NULL);
+    if (module && is_same_build(module, path, captured)) {
+        GElf_Addr bias;
+        /* What belongs to it is looked for while the folders are these. */
+        (void)dwfl_module_getdwarf(module, &bias);
+        file->module = module;
+        return FOUND_SAME;
+    }
+    dwfl_end(file->dwfl);
+    file->dwfl = NULL;
+    return module ? FOUND_OTHER : FOUND_NO_ELF;
+}
+
+static bool try_and_free(struct symfile *file, char *path, const struct trace_module *captured)
+{
+    bool is_found = try_file(file, path, captured) == FOUND_SAME;
+
+    free(path);
+    return is_found;
+}
+
+/* The build itself, wherever it lies. */
+static bool try_build_id(struct symfile *file, const struct trace_module *captured)
+{
+    char *folders = vec_text(file->folders);
+    char *cache = cache_folder();
+    char *rest = folders;
+    char hex[HEX_MAX];
+    bool is_found = false;
+    char *folder;
+
+    hex_of(captured->build_id, captured->build_id_length, hex);
+    while (!is_found && captured->build_id_length > 1 && (folder = strsep(&rest, ":")) != NULL) {
+        if (*folder == '+' || *folder == '-')
+            folder++;
+        if (*folder == '/')
+            is_found = try_and_free(file, vec_format("%s/.build-id/%.2s/%s", folder, hex, hex + 2),
+                               captured)
+                    || try_and_free(file,
+                            vec_format("%s/.build-id/%.2s/%s.debug", folder, hex, hex + 2),
+                            captured);
+    }
+    if (!is_found && cache && captured->build_id_length > 0)
+        is_found = try_and_free(file, vec_format("%s/%s/executable", cache, hex), captured)
+                || try_and_free(file, vec_format("%s/%s/debuginfo", cache, hex), captured);
+    free(cache);
+    free(folders);
+    return is_found;
+}
+
+void symfile_open(
+        const struct trace_module *captured, const char *folders, struct symfile *ret_file)
+{
+    static const char *const whys[] = {
+            [FOUND_NONE] = "not readable on this machine, its frames have no names",
+            [FOUND_OTHER] = "rebuilt since the capture, its frames have no names",
+            [FOUND_NO_ELF] = "no ELF file, its frames have no names",
+    };
+    enum found found;
+
+    *ret_file = (struct symfile){.folders = vec_text(folders)};
+    if (captured->path[0] != '/')
+        return; /* vdso, generated code */
+    found = try_file(ret_file, captured->path, captured);
+    if (found != FOUND_SAME && !try_build_id(ret_file, captured))
+        ret_file->why = vec_format("%s: %s", captured->path, whys[found]);
+}
+
+void symfile_close(struct symfile *file)
+{
+    if (file->dwfl)
+        dwfl_end(file->dwfl);
+    free(file->why);
+    free(file->folders);
+    *file = (struct symfile){0};
+}
+
+static void paths_of(const struct symfile *file, const char **ret_main, const char **ret_debug)
+{
+    *ret_main = NULL;
+    *ret_debug = NULL;
+    if (file->module)
+        (void)dwfl_module_info(file->module, NULL, NULL, NULL, NULL, NULL, ret_main, ret_debug);
+}
+
+const char *symfile_main_path(const struct symfile *file)
+{
+    const char *main_path;
+    const char *debug_path;
+
+    paths_of(file, &main_path, &debug_path);
+    return main_path;
+}
+
+const char *symfile_debug_path(const struct symfile *file)
+{
+    const char *main_path;
+    const char *debug_path;
+
+    paths_of(file, &main_path, &debug_path);
+    return debug_path;
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/capshare.h"
+
+#include "alloc/lock.h"
+#include "tracker/anchor.h"
+#include "tracker/capdefs.h"
+#include "tracker/caplog.h"
+#include "tracker/capoom.h"
+#include "tracker/capplace.h"
+#include "tracker/counter.h"
+#include "tracker/intern.h"
+#include "tracker/thread.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* ---- events ---- */
+
+static uint64_t take_seq(struct format_header *header, uint64_t seq)
+{
+    if (seq == 0)
+        return __atomic_load_n(&header->last_seq, __ATOMIC_RELAXED);
+    counter_raise(&header->last_seq, seq);
+    return seq;
+}
+
+static uint32_t make_head(enum format_event_kind kind, unsigned flags, int device)
+{
+    return (uint32_t)kind | (uint32_t)(flags & 0xffu) << 8 | (uint32_t)(uint16_t)device << 16;
+}
+
+/* The name of a thread goes into the file before its first event does. */
+static void announce_thread(void)
+{
+    struct thread *thread = thread_self();
+    struct format_def_thread def = {.def.kind = FORMAT_DEF_THREAD};
+    char name[THREAD_NAME_MAX + 1] = "";
+
+    if (!thread || thread->is_announced)
+        return;
+    thread->is_announced = true;
+    (void)prctl(PR_GET_NAME, name, 0, 0, 0);
+    def.def.id = thread->number;
+    def.tid = thread->tid;
+    def.name = intern_string(name, strnlen(name, THREAD_NAME_MAX));
+    (void)capture_degraded(capdefs_sync(def.name, 0));
+    (void)capture_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
+}
+
+static void put_event(struct format_event *event, uint32_t string, uint32_t stack)
+{
+    (void)capture_degraded(capdefs_sync(string, stack));
+    if (!capture_has_log())
+        return;
+    announce_thread();
+    (void)capture_degraded(caplog_append(event));
+}
+
+/* What a call returns: trouble of the opening, or what nobody was told yet. */
+static int trouble_or(int r)
+{
+    return r < 0 ? r : capture_trouble();
+}
+
+static unsigned alloc_flags(const struct capture_alloc_info *info)
+{
+    return (info->entrance == ENTRANCE_STREAM ? FORMAT_ALLOC_STREAM : 0)
+            | (info->native ? FORMAT_ALLOC_NATIVE : 0) | (info->rule >= 0 ? FORMAT_ALLOC_HINTED : 0)
+            | (info->stream_capture ? FORMAT_ALLOC_CAPTURE : 0)
+            | (unsigned)info->memclass << FORMAT_ALLOC_CLASS_SHIFT;
+}
+
+static uint32_t tag_path(const struct tag *tag)
+{
+    return tag->anchor && tag->path ? intern_number(tag->path) : 0;
+}
+
+/* The thread that allocated a block frees it, and has allocated one other since at most. */
+static bool is_temporary(const struct caplive_birth *birth)
+{
+    const struct thread *thread = thread_self();
+
+    return thread && thread->number == birth->thread && thread->blocks - birth->ordinal <= 1;
+}
+
+static void block_died(
+        struct format_header *header, const struct caplive_change *change, bool is_temporary)
+{
+    captotal_died(header, change);
+    if (change->gone_class < MEMCLASS_DEVICE_END)
+        capplace_died(
+                change->gone_birth.place, change->gone_device, change->gone_size, is_temporary);
+}
+
+static void count_alloc(struct format_header *header, const struct capture_alloc_info *info,
+        const struct format_live *slot, const struct caplive_birth *birth,
+        const struct caplive_change *change)
+{
+    /* The earlier tenant's end first, or the peak would count both. */
+    if (change->is_implied) {
+        block_died(header, change, false);
+        counter_add(&header->lost.implied_frees, 1);
+    }
+    if (change->is_new)
+        captotal_born(header, info->memclass, info->tag->device, info->tag->size);
+    if (change->is_new && info->memclass < MEMCLASS_DEVICE_END)
+        capplace_born(birth->place, info->tag->device, slot->size, slot->state >> 1, slot->time_ns);
+    if (change->is_over) {
+        block_died(header, change, false);
+        counter_add(&header->lost.unknown_frees, UINT64_MAX);
+    }
+}
+
+static void note_birth(const struct capture_alloc_info *info, const struct format_live *slot,
+        struct caplive_birth *ret_birth)
+{
+    struct thread *thread = thread_self();
+    struct capplace_key key = {slot->stack, slot->pystack, slot->path, info->tag->device};
+    int r = 0;
+
+    *ret_birth = (struct caplive_birth){0};
+    if (info->memclass >= MEMCLASS_DEVICE_END)
+        return;
+    ret_birth->place = capplace_find(&key, &r);
+    if (thread) {
+        ret_birth->thread = thread->number;
+        ret_birth->ordinal = ++thread->blocks;
+    }
+    (void)capture_degraded(r);
+}
+
+int capture_alloc(const struct capture_alloc_info *info)
+{
+    const struct tag *tag = info->tag;
+    struct caplive_change change;
+    struct caplive_birth birth;
+    struct format_header *header;
+    int r;
+
+    header = capture_begin(true, &r);
+    if (!header)
+        return r;
+    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
+    struct format_live slot = {
+            .state = event.seq << 1 | 1,
+            .addr = info->ptr,
+            .size = tag->size,
+            .stream = info->stream,
+            .time_ns = event.time_ns,
+            .stack = tag->stack,
+            .path = tag_path(tag),
+            .instance = tag->instance,
+            .nth = tag->nth,
+            .device = (int16_t)tag->device,
+            .flags = (uint8_t)alloc_flags(info),
+            .rule = info->rule,
+            .pystack = tag->pystack,
+    };
+
+    event.head = make_head(
+            info->memclass < MEMCLASS_DEVICE_END ? FORMAT_EVENT_ALLOC : FORMAT_EVENT_OTHER_ALLOC,
+            slot.flags, tag->device);
+    event.u.alloc.addr = slot.addr;
+    event.u.alloc.size = slot.size;
+    event.u.alloc.stream = slot.stream;
+    event.u.alloc.stack = slot.stack;
+    event.u.alloc.path = slot.path;
+    event.u.alloc.instance = slot.instance;
+    event.u.alloc.nth = slot.nth;
+    event.u.alloc.pystack = slot.pystack;
+    (void)capture_degraded(capdefs_sync_python(slot.pystack));
+    put_event(&event, slot.path, slot.stack);
+    note_birth(info, &slot, &birth);
+    (void)capture_degraded(caplive_alloc(&slot, &birth, &change));
+    count_alloc(header, info, &slot, &birth, &change);
+    if (caplive_dropped() > 0)
+        __atomic_store_n(&header->lost.live_dropped, caplive_dropped(), __ATOMIC_RELAXED);
+    return trouble_or(r);
+}
+
+int capture_free(const struct capture_free_info *info)
+{
+    struct caplive_change change;
+    struct anchor_place place;
+    struct format_header *header;
+    int device = info->device;
+    int r;
+
+    header = capture_begin(false, &r);
+    if (!header)
+        return r;
+    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
+
+    if (caplive_free(info->ptr, event.seq, &change) == 0) {
+        block_died(header, &change, is_temporary(&change.gone_birth));
+        device = change.gone_device;
+    } else if (change.is_counted) {
+        counter_add(&header->lost.implied_frees, UINT64_MAX); /* it was only late */
+    } else {
+        counter_add(&header->lost.unknown_frees, 1);
+    }
+    anchor_here(&place);
+    event.head = make_head(
+            change.gone_class < MEMCLASS_DEVICE_END ? FORMAT_EVENT_FREE : FORMAT_EVENT_OTHER_FREE,
+            (info->entrance == ENTRANCE_STREAM ? FORMAT_ALLOC_STREAM : 0)
+                    | (info->native ? FORMAT_ALLOC_NATIVE : 0)
+                    | (unsigned)change.gone_class << FORMAT_ALLOC_CLASS_SHIFT,
+            device);
+    event.u.free.addr = info->ptr;
+    event.u.free.size = info->size ? info->size : change.gone_size;
+    event.u.free.stream = info->stream;
+    event.u.free.stack = info->stack;
+    event.u.free.path = place.anchor ? intern_number(place.path) : 0;
+    event.u.free.instance = place.instance;
+    event.u.free.pystack = info->pystack;
+    event.u.free.uses = info->uses ? *info->uses : change.gone_uses.times;
+    event.u.free.use_count = change.gone_uses.count;
+    event.u.free.use_flags = change.gone_uses.flags;
+    (void)capture_degraded(capdefs_sync_python(info->pystack));
+    put_event(&event, event.u.free.path, info->stack);
+    return trouble_or(r);
+}
+
+void capture_mapped(uint64_t key, uint64_t addr, uint64_t size)
+{
+    int r;
+
+    if (capture_begin(false, &r))
+        caplive_mapped(key, addr, size);
+}
+
+void capture_unmapped(uint64_t key, uint64_t addr)
+{
+    int r;
+
+    if (capture_begin(false, &r))
+        caplive_mapped(key, addr, 0);
+}
+
+void capture_put_edge(const struct edge *edge, uint64_t seq, uint64_t time_ns, bool before_start)
+{
+    struct format_event event = {
+            .head = FORMAT_EVENT_EDGE | 0xffff0000u,
+            .seq = seq,
+            .time_ns = time_ns,
+    };
+
+    event.u.edge.kind = (uint32_t)edge->kind;
+    event.u.edge.anchor = edge->anchor;
+    event.u.edge.path = intern_number(edge->path);
+    event.u.edge.instance = edge->instance;
+    event.u.edge.before_start = before_start;
+    (void)capture_degraded(capdefs_sync(event.u.edge.path, 0));
+    (void)capture_degraded(caplog_append(&event));
+}
+
+int capture_edge(const struct edge *edge, uint64_t seq)
+{
+    struct format_header *header;
+    int r;
+
+    header = capture_begin(false, &r);
+    if (!header || !capture_has_log() || capture_is_written(edge))
+        return r;
+    announce_thread();
+    capture_put_edge(edge, take_seq(header, seq), capture_time(), false);
+    return trouble_or(r);
+}
+
+int capture_hint(const struct capture_hint_info *info)
+{
+    bool releases = info->what == FORMAT_HINT_DEAD && info->mode == HINT_LIVE;
+    bool is_first = false;
+    struct format_header *header;
+    uint64_t size = 0;
+    int device = -1;
+    int r;
+
+    header = capture_begin(false, &r);
+    if (!header)
+        return r;
+    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
+
+    caplive_hint(info->ptr, (unsigned)info->what, info->rule, releases, &size, &is_first, &device);
+    if (is_first)
+        captotal_released(header, device, size);
+    event.head = make_head(FORMAT_EVENT_HINT, 0, info->device >= 0 ? info->device : device);
+    event.u.hint.addr = info->ptr;
+    event.u.hint.size = info->size ? info->size : size;
+    event.u.hint.rule = info->rule;
+    event.u.hint.what = (uint32_t)info->what;
+    event.u.hint.stack = info->stack;
+    event.u.hint.path = info->edge ? intern_number(info->edge->path) : 0;
+    event.u.hint.instance = info->edge ? info->edge->instance : 0;
+    event.u.hint.mode = (uint32_t)info->mode;
+    event.u.hint.result = (uint32_t)info->result;
+    put_event(&event, event.u.hint.path, info->stack);
+    return trouble_or(r);
+}
+
+/* The record of area E; the event stands beside it in the log. */
+static void put_oom(struct format_header *header, const struct capture_oom_info *info,
+        const struct format_event *event, struct format_oom_holder *ret_top)
+{
+    const struct tag *tag = info->tag;
+    struct format_oom record = {
+            .state = __atomic_add_fetch(&header->oom_count, 1, __ATOMIC_RELAXED) << 1 | 1,
+            .seq = event->seq,
+            .time_ns = event->time_ns,
+            .requested = tag->size,
+            .stream = info->stream,
+            .stack = tag->stack,
+            .path = event->u.oom.path,
+            .instance = tag->instance,
+            .call = info->call ? intern_string(info->call, strlen(info->call)) : 0,
+            .device = tag->device,
+            .result = (uint32_t)info->result,
+            .flags = info->flags,
+            .pystack = tag->pystack,
+            .free_bytes = info->free_bytes,
+            .total_bytes = info->total_bytes,
+            .native_bytes = captotal_native(header, tag->device),
+            .heaps = info->heaps,
+            .ladder = info->ladder,
+    };
+
+    capoom_holders(&record,
+            __atomic_load_n(&header->total.allocated_count, __ATOMIC_RELAXED)
+                    + __atomic_load_n(&header->total.freed_count, __ATOMIC_RELAXED));
+    *ret_top = record.holder[0];
+    (void)capture_degraded(capdefs_sync(record.path, tag->stack));
+    (void)capture_degraded(capdefs_sync(record.call, 0));
+    (void)capture_degraded(capdefs_sync_python(tag->pystack));
+    (void)capture_degraded(capoom_put(&record));
+}
+
+int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top)
+{
+    const struct tag *tag = info->tag;
+    struct format_oom_holder top = {0};
+    struct format_header *header;
+    int r;
+
+    if (ret_top)
+        *ret_top = top;
+    header = capture_begin(true, &r);
+    if (!header)
+        return r;
+    struct format_event event = {
+            .head = make_head(FORMAT_EVENT_OOM, 0, tag->device),
+            .seq = take_seq(header, info->seq),
+            .time_ns = capture_time(),
+    };
+
+    capture_state(FORMAT_STATE_OOM, 0);
+    event.u.oom.size = tag->size;
+    event.u.oom.free_bytes = info->free_bytes;
+    event.u.oom.largest_free =
+            info->flags & FORMAT_OOM_HEAPS ? info->heaps.largest_free : UINT64_MAX;
+    event.u.oom.stack = tag->stack;
+    event.u.oom.path = tag_path(tag);
+    event.u.oom.instance = tag->instance;
+    event.u.oom.pystack = tag->pystack;
+    event.u.oom.result = (uint32_t)info->result;
+    put_oom(header, info, &event, &top);
+    if (ret_top)
+        *ret_top = top;
+    put_event(&event, event.u.oom.path, tag->stack);
+    return trouble_or(r);
+}
+
+/* ---- reserved bytes ---- */
+
+static struct lock heap_lock = LOCK_INIT(LOCK_RANK_CAPTURE);
+/* guarded by heap_lock: */
+static struct {
+    uint64_t heap, seq, bytes;
+    int device;
+} heaps[FORMAT_HEAPS_MAX];
+static uint32_t heap_count;
+
+static uint64_t reserved_on_locked(int device, bool any)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < heap_count; i++)
+        if (any || heaps[i].device == device)
+            bytes += heaps[i].bytes;
+    return bytes;
+}
+
+static void set_reserved_locked(struct format_header *header, int device)
+{
+    struct format_totals *totals = captotal_of(header, device);
+    uint64_t all = reserved_on_locked(device, true);
+
+    __atomic_store_n(&header->total.reserved_bytes, all, __ATOMIC_RELAXED);
+    counter_raise(&header->total.peak_reserved_bytes, all);
+    if (totals) {
+        uint64_t here = reserved_on_locked(device, false);
+
+        __atomic_store_n(&totals->reserved_bytes, here, __ATOMIC_RELAXED);
+        counter_raise(&totals->peak_reserved_bytes, here);
+    }
+}
+
+int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq)
+{
+    struct format_header *header;
+    uint32_t i;
+    int r;
+
+    header = capture_begin(true, &r);
+    if (!header)
+        return r;
+    struct format_event event = {
+            .head = make_head(FORMAT_EVENT_RESERVED, 0, device),
+            .seq = take_seq(header, seq),
+            .time_ns = capture_time(),
+    };
+
+    event.u.reserved.heap = heap;
+    event.u.reserved.bytes = bytes;
+    lock_take(&heap_lock);
+    for (i = 0; i < heap_count && (heaps[i].heap != heap || heaps[i].device != device); i++)
+        ;
+    if (i == heap_count && heap_count < FORMAT_HEAPS_MAX) {
+        heaps[i].heap = heap;
+        heaps[i].device = device;
+        heaps[i].seq = 0;
+        heaps[i].bytes = 0;
+        heap_count++;
+    }
+    if (i < heap_count && heaps[i].seq <= event.seq) {
+        heaps[i].seq = event.seq;
+        heaps[i].bytes = bytes;
+        set_reserved_locked(header, device);
+    }
+    lock_drop(&heap_lock);
+    if (i == FORMAT_HEAPS_MAX)
+        (void)capture_degraded(-ENOBUFS);
+    put_event(&event, 0, 0);
+    return trouble_or(r);
+}
+
+void capture_events_fork_child(void)
+{
+    lock_init(&heap_lock, LOCK_RANK_CAPTURE);
+    capplace_fork_child();
+}

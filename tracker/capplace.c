@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/capplace.h"
+
+#include "alloc/meta.h"
+#include "tracker/counter.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define INDEX_BITS   17u
+#define INDEX_SIZE   (1u << INDEX_BITS)
+#define FIRST_EXTENT (64u << 10)
+#define BATCH        16u
+#define DEVICES \
+    (FORMAT_DEVICES_MAX + 1u) /* the last one stands for all without totals of their own */
+#define OTHER UINT32_MAX      /* as a stack: all that has no place of its own */
+
+_Static_assert(INDEX_SIZE >= 2 * CAPPLACE_MAX, "a probe ends");
+
+/* What a place is. Ours: nothing in the file is trusted back but figures. */
+struct place {
+    struct capplace_key key;
+    struct format_place *record;
+};
+
+static struct cappool pool;
+static struct format_header *header; /* fixed by capplace_init, as the next two */
+static struct place *places;         /* [number] */
+static uint32_t *table;              /* numbers by hash, 0 = none; published last */
+
+static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
+/* guarded by lock: */
+static uint32_t count;
+static struct format_place *spare;
+static uint32_t spares;
+
+/* Guard the records of a device's places and its figures in the header. */
+static struct {
+    _Alignas(64) struct lock lock;
+} devices[DEVICES];
+
+/* Number of each device's "other", 0 = not made yet. */
+static _Atomic uint32_t other[DEVICES];
+
+static void init_locks(void)
+{
+    lock_init(&lock, LOCK_RANK_CAPTURE);
+    for (uint32_t i = 0; i < DEVICES; i++)
+        lock_init(&devices[i].lock, LOCK_RANK_CAPTURE);
+}
+
+void capplace_init(struct capfile *file)
+{
+    cappool_init(&pool, file, FORMAT_EXTENT_PLACES, sizeof(struct format_place), FIRST_EXTENT);
+    header = file->header;
+    if (places)
+        meta_unmap(places, (CAPPLACE_MAX + 1) * sizeof *places);
+    if (table)
+        meta_unmap(table, INDEX_SIZE * sizeof *table);
+    places = meta_map((CAPPLACE_MAX + 1) * sizeof *places);
+    table = meta_map(INDEX_SIZE * sizeof *table);
+    count = spares = 0;
+    for (uint32_t i = 0; i < DEVICES; i++)
+        atomic_store_explicit(&other[i], 0, memory_order_relaxed);
+    init_locks();
+}
+
+void capplace_fork_child(void)
+{
+    init_locks();
+}
+
+static uint32_t device_index(int device)
+{
+    return device >= 0 && device < (int)FORMAT_DEVICES_MAX ? (uint32_t)device : FORMAT_DEVICES_MAX;
+}
+
+/* ---- finding ---- */
+
+static uint32_t hash_of(const struct capplace_key *key)
+{
+    uint64_t stacks = (uint64_t)key->stack << 32 | key->pystack;
+    uint64_t rest = (uint64_t)key->path << 32 | (uint32_t)key->device;
+    uint64_t hash = (stacks * UINT64_C(0x9e3779b97f4a7c15)) ^ rest;
+
+    hash = (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint32_t)(hash >> (64 - INDEX_BITS));
+}
+
+static bool is_same(const struct capplace_key *a, const struct capplace_key *b)
+{
+    return a->stack == b->stack && a->pystack == b->pystack && a->path == b->path
+            && a->device == b->device;
+}
+
+/* The place's number; 0 = none, and *ret_at is where it would be entered. */
+static uint32_t look_up(const struct capplace_key *key, uint32_t *ret_at)
+{
+    uint32_t at = hash_of(key);
+
+    for (;; at = (at + 1) & (INDEX_SIZE - 1)) {
+        /* acquire: pairs with enter_locked, so the key is there */
+        uint32_t number = __atomic_load_n(&table[at], __ATOMIC_ACQUIRE);
+
+        *ret_at = at;
+        if (number == 0 || is_same(&places[number].key, key))
+            return number;
+    }
+}
+
+/* Another thread may take the last one between a look and the next, so it is tried until there is none to be had. */
+static struct format_place *take_record(int *ret_error)
+{
+    struct format_place *fresh = NULL;
+    uint32_t got = 0;
+
+    for (;;) {
+        struct format_place *record = NULL;
+
+        lock_take(&lock);
+        if (fresh) {
+            /* what another thread brought meanwhile stays empty */
+            spare = fresh;
+            spares = got;
+        }
+        if (spares > 0) {
+            spares--;
+            record = spare++;
+        }
+        lock_drop(&lock);
+        if (record)
+            return record;
+        fresh = cappool_take(
+                &pool, BATCH, &got, ret_error); /* makes system calls: without the lock */
+        if (!fresh)
+            return NULL;
+    }
+}
+
+static uint32_t enter_locked(
+        const struct capplace_key *key, struct format_place *record, uint32_t at)
+{
+    uint32_t number = ++count;
+
+    places[number].key = *key;
+    places[number].record = record;
+    record->stack = key->stack == OTHER ? 0 : key->stack;
+    record->pystack = key->pystack;
+    record->path = key->path;
+    record->device = (int16_t)key->device;
+    record->flags = key->stack == OTHER ? FORMAT_PLACE_OTHER : 0;
+    __atomic_store_n(&record->state, (uint64_t)number << 1 | 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&table[at], number, __ATOMIC_RELEASE);
+    return number;
+}
+
+static bool has_room(const struct capplace_key *key, uint32_t now)
+{
+    return now < (key->stack == OTHER ? CAPPLACE_MAX : CAPPLACE_MAX - DEVICES);
+}
+
+/* A new place, unless another thread has made it meanwhile. 0 = no room, no record. */
+static uint32_t add(const struct capplace_key *key, int *ret_error)
+{
+    struct format_place *record;
+    uint32_t number, at;
+    bool is_open;
+
+    lock_take(&lock);
+    is_open = has_room(key, count);
+    lock_drop(&lock);
+    if (!is_open)
+        return 0;
+    record = take_record(ret_error);
+    if (!record)
+        return 0;
+    lock_take(&lock);
+    number = look_up(key, &at);
+    if (number == 0 && has_room(key, count))
+        number = enter_locked(key, record, at);
+    lock_drop(&lock);
+    return number;
+}
+
+/* The first allocation of a device makes its "other", so that it is there when there is no more room. */
+static uint32_t find_other(int device, int *ret_error)
+{
+    uint32_t index = device_index(device);
+    struct capplace_key key = {OTHER, 0, 0, index < FORMAT_DEVICES_MAX ? device : -1};
+    uint32_t number = atomic_load_explicit(&other[index], memory_order_relaxed);
+
+    if (number == 0) {
+        number = add(&key, ret_error);
+        atomic_store_explicit(&other[index], number, memory_order_relaxed);
+    }
+    return number;
+}
+
+uint32_t capplace_find(const struct capplace_key *key, int *ret_error)
+{
+    uint32_t number, rest, at;
+
+    *ret_error = 0;
+    if (__builtin_expect(!places || !table, 0))
+        return 0;
+    number = look_up(key, &at);
+    if (__builtin_expect(number != 0, 1))
+        return number;
+    rest = find_other(key->device, ret_error);
+    number = add(key, ret_error);
+    if (number != 0)
+        return number;
+    counter_add(&header->places_lost, 1);
+    return rest;
+}
+
+/* ---- figures ---- */
+
+/* What the place holds, it held at each peak since it changed last. The number goes last: see format.h. */
+static void settle_locked(struct format_place *record, uint64_t number)
+{
+    if (record->peak == number)
+        return;
+    record->at_peak_bytes = record->live_bytes;
+    record->at_peak_count = record->live_count;
+    __atomic_store_n(&record->peak, number, __ATOMIC_RELEASE);
+}
+
+static void record_born_locked(struct format_place *record, uint64_t size)
+{
+    record->allocated_bytes += size;
+    record->allocated_count++;
+    record->live_count++;
+    record->live_bytes += size;
+    if (record->live_bytes > record->peak_bytes)
+        record->peak_bytes = record->live_bytes;
+    if (record->live_count > record->peak_count)
+        record->peak_count = record->live_count;
+}
+
+void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint64_t time_ns)
+{
+    uint32_t index = device_index(device);
+    struct format_place *record = place ? places[place].record : NULL;
+
+    lock_take_leaf(&devices[index].lock);
+    if (index < FORMAT_DEVICES_MAX) {
+        struct format_high *high = &header->high[index];
+
+        if (record)
+            settle_locked(record, high->number);
+        high->live_bytes += size;
+        if (high->live_bytes > high->peak_bytes) {
+            high->seq = seq;
+            high->time_ns = time_ns;
+        }
+    }
+    if (record)
+        record_born_locked(record, size);
+    lock_drop_leaf(&devices[index].lock);
+}
+
+void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
+{
+    uint32_t index = device_index(device);
+    struct format_place *record = place ? places[place].record : NULL;
+
+    lock_take_leaf(&devices[index].lock);
+    if (index < FORMAT_DEVICES_MAX) {
+        struct format_high *high = &header->high[index];
+
+        if (high->live_bytes > high->peak_bytes) {
+            /* The number first: while live bytes are above the peak, nobody looks at the places' older figures. */
+            __atomic_store_n(&high->number, high->number + 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&high->peak_bytes, high->live_bytes, __ATOMIC_RELEASE);
+        }
+        if (record)
+            settle_locked(record, high->number);
+        high->live_bytes -= size;
+    }
+    if (record) {
+        record->live_count--;
+        record->live_bytes -= size;
+        record->temporary_count += is_temporary;
+        record->temporary_bytes += is_temporary ? size : 0;
+    }
+    lock_drop_leaf(&devices[index].lock);
+}

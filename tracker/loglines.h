@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loglines.h - which lines of a program's output say where it is.
+ *
+ * A program that knows nothing of NVTX still says "START SOT_CALL_0". A pattern tells such lines from all others and which
+ * bytes of them are the anchor's name:
+ *
+ *     START {}|END {}         this is the default: "START SOT_CALL_0" enters SOT_CALL_0, "END SOT_CALL_0" leaves it
+ *     Epoch {} begins         each line ends the range before and begins the next
+ *     EPOCH START             without braces the name is what matched: "EPOCH START"
+ *
+ * A pattern is the form of a line that enters, and after | that of a line that leaves. A form is plain text, in which
+ *
+ *     {}    is the name: one word, at least one byte and no blank
+ *     {*}   is the name: any bytes, at least one
+ *     *     is any bytes, none included: at the very front, or behind the text or the name
+ *     ?     is one byte, whichever (a comma or a | has to be written so)
+ *
+ * It begins with two bytes of plain text at least, the * in front apart; by them other lines are passed over quickly. It
+ * matches from the beginning of a line, or behind what a logger puts there, which ends in one of ] ) : | - > and blanks (with
+ * a * in front: anywhere), and to the end of the line, blanks there apart.
+ *
+ * A pattern has one range at a time in each thread: a line that enters ends what the pattern had open. A line that leaves ends
+ * it if it names it, or names nothing. Ranges of different patterns nest.
+ *
+ * Pure: no lock, no memory of its own, no clock. Time at most the square of LOGLINES_LINE_MAX, for lines that have the text.
+ */
+#ifndef KEDGE_TRACKER_LOGLINES_H
+#define KEDGE_TRACKER_LOGLINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LOGLINES_MAX      16u  /* patterns */
+#define LOGLINES_TEXT_MAX 128u /* bytes of a pattern, the NUL included */
+#define LOGLINES_LINE_MAX 512u /* longer lines are no anchors */
+#define LOGLINES_DEFAULT  "START {}|END {}"
+
+enum loglines_name {
+    LOGLINES_ALL,  /* no braces: the name is what matched */
+    LOGLINES_WORD, /* {} */
+    LOGLINES_REST, /* {*} */
+};
+
+/* One form: text, name, tail. */
+struct loglines_form {
+    char text[LOGLINES_TEXT_MAX]; /* in front of the name; ? is one byte */
+    char tail[LOGLINES_TEXT_MAX]; /* behind it: wildcard.h */
+    uint32_t text_length;         /* 0: there is no such form */
+    uint32_t plain_length;        /* how much of it has no ? */
+    enum loglines_name name;
+    bool anywhere; /* began with * */
+};
+
+struct loglines_pattern {
+    struct loglines_form enter, leave;
+};
+
+struct loglines {
+    struct loglines_pattern patterns[LOGLINES_MAX];
+    uint32_t count;
+};
+
+enum loglines_kind {
+    LOGLINES_NOTHING,
+    LOGLINES_ENTER,
+    LOGLINES_LEAVE,
+};
+
+/* What a line says by one pattern. `name` points into the line; NULL: it leaves whatever is open. */
+struct loglines_word {
+    enum loglines_kind kind;
+    const char *name;
+    size_t name_length;
+};
+
+/* Adds a pattern. 0, or -EINVAL with *ret_why saying what is wrong with it, or -ENOSPC. */
+int loglines_add(struct loglines *set, const char *pattern, const char **ret_why);
+
+/* What pattern `number` of the set finds in a line without its newline. False: nothing. */
+bool loglines_match(const struct loglines *set, uint32_t number, const char *line, size_t length,
+        struct loglines_word *ret_word);
+
+#endif

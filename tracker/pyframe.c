@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/pyframe.h"
+
+#include "tracker/pyknown.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+/* True for every version that pylayout.h knows, and checked there where the interpreter says it. */
+#define OBJECT_TYPE    8u
+#define TYPE_FLAGS     168u
+#define FLAG_BYTES     (UINT64_C(1) << 27)
+#define FLAG_TEXT      (UINT64_C(1) << 28)
+#define TEXT_LENGTH    16u
+#define TEXT_HASH      24u
+#define TEXT_STATE     32u
+#define TEXT_ONE_PIECE 0x20 /* of its bits: the characters lie behind the head */
+#define BYTES_LENGTH   16u
+#define BYTES_HASH     24u
+#define BYTES_DATA     32u
+#define OWNER_C_STACK  3u
+#define TABLE_WORDS    192u /* of _PyRuntime that are looked at; it is much larger */
+
+/* The interpreter, fixed when pyframe_now becomes READY. */
+static struct {
+    struct pylayout layout;
+    void *(*thread_state)(void); /* of this thread, whether or not it has the GIL */
+    void *(*current_state)(
+            void); /* of whoever has the GIL; from 3.12 on of this thread, if it has it */
+    int (*is_ending)(void);
+    const char *code_type;
+    bool is_usual; /* 3.13: its table says what pyknown.h says */
+} python;
+
+_Atomic uint32_t pyframe_now = PYFRAME_NONE;
+static char text[160];
+
+struct found {
+    char path[PATH_MAX];
+};
+
+/* Each use is compiled for the layout that it gets: the places of fields become constants. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+static inline uint64_t word_at(const char *object, int64_t offset)
+{
+    uint64_t word;
+
+    memcpy(&word, object + offset, sizeof word);
+    return word;
+}
+
+static inline const char *pointer_at(const char *object, int32_t offset)
+{
+    const char *pointer;
+
+    memcpy(&pointer, object + offset, sizeof pointer);
+    return pointer;
+}
+
+static inline int32_t int_at(const char *object, int32_t offset)
+{
+    int32_t value;
+
+    memcpy(&value, object + offset, sizeof value);
+    return value;
+}
+
+/* ---- finding it ----------------------------------------------------------------------------- */
+
+/* A libpython that was opened for one library alone, so that nobody else finds its symbols. */
+static int is_libpython(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct found *found = data;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+
+    (void)size;
+    if (!slash || strncmp(slash + 1, "libpython3.", 11) != 0 || length >= sizeof found->path)
+        return 0;
+    memcpy(found->path, info->dlpi_name, length + 1);
+    return 1;
+}
+
+/* Where the interpreter's symbols are; NULL = nowhere. Its object is never unloaded again. */
+static void *open_interpreter(const struct unwind_ops *ops)
+{
+    static const char name[] = "PyGILState_GetThisThreadState";
+    struct found found = {.path = ""};
+    void *symbol = ops->symbol(RTLD_DEFAULT, name);
+    void *handle = NULL;
+    Dl_info info;
+
+    if (symbol && dladdr(symbol, &info) && info.dli_fname)
+        handle = ops->open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (symbol && !handle)
+        return ops->open(NULL, RTLD_LAZY); /* the program itself */
+    if (!symbol && dl_iterate_phdr(is_libpython, &found))
+        handle = ops->open(found.path, RTLD_LAZY | RTLD_NOLOAD);
+    return handle && ops->symbol(handle, name) ? handle : NULL;
+}
+
+static void settle(enum pyframe_state state, const char *version, const char *why)
+{
+    unsigned length = 0;
+
+    while (version[length] && version[length] != ' ' && length < 32)
+        length++;
+    if (why)
+        (void)snprintf(text, sizeof text, "CPython %.*s: %s", (int)length, version, why);
+    else
+        (void)snprintf(text, sizeof text, "CPython %.*s", (int)length, version);
+    atomic_store_explicit(&pyframe_now, (uint32_t)state, memory_order_release);
+}
+
+/* A type is an object too: if its own type is not where it should be, nothing else is. */
+static bool heads_are_plain(const struct unwind_ops *ops, void *handle)
+{
+    const char *type = ops->symbol(handle, "PyType_Type");
+
+    return type && python.code_type && pointer_at(python.code_type, OBJECT_TYPE) == type;
+}
+
+static void use(const struct unwind_ops *ops, void *handle)
+{
+    const char *(*version_of)(void);
+    const char *version;
+    const char *why = NULL;
+    const void *runtime = ops->symbol(handle, "_PyRuntime");
+
+    *(void **)&version_of = ops->symbol(handle, "Py_GetVersion");
+    *(void **)&python.thread_state = ops->symbol(handle, "PyGILState_GetThisThreadState");
+    *(void **)&python.current_state = ops->symbol(handle, "_PyThreadState_UncheckedGet");
+    if (!python.current_state)
+        *(void **)&python.current_state = ops->symbol(handle, "PyThreadState_GetUnchecked");
+    *(void **)&python.is_ending = ops->symbol(handle, "_Py_IsFinalizing");
+    if (!python.is_ending)
+        *(void **)&python.is_ending = ops->symbol(handle, "Py_IsFinalizing");
+    python.code_type = ops->symbol(handle, "PyCode_Type");
+    version = version_of ? version_of() : "of no known version";
+    if (pylayout_choose(version, runtime, runtime ? TABLE_WORDS * sizeof(uint64_t) : 0,
+                &python.layout, &why)
+            < 0) {
+        settle(PYFRAME_REFUSED, version, why);
+        return;
+    }
+    if (!python.current_state || !python.is_ending || !heads_are_plain(ops, handle)) {
+        settle(PYFRAME_REFUSED, version, "its objects or its functions are not the usual ones");
+        return;
+    }
+    python.is_usual = memcmp(&python.layout, &pylayout_13, sizeof python.layout) == 0;
+    settle(PYFRAME_READY, version, NULL);
+}
+
+void pyframe_look(const struct unwind_ops *ops)
+{
+    static _Atomic bool looking;
+    uint32_t state = atomic_load_explicit(&pyframe_now, memory_order_acquire);
+    void *handle;
+
+    if (state >= PYFRAME_READY || atomic_exchange(&looking, true))
+        return;
+    /* What is opened while we look makes another look. */
+    if (state == PYFRAME_LOOK)
+        (void)atomic_compare_exchange_strong(&pyframe_now, &state, PYFRAME_NONE);
+    handle = open_interpreter(ops);
+    if (handle)
+        use(ops, handle);
+    atomic_store(&looking, false);
+}
+
+void pyframe_library_opened(void)
+{
+    uint32_t none = PYFRAME_NONE;
+
+    (void)atomic_compare_exchange_strong_explicit(
+            &pyframe_now, &none, PYFRAME_LOOK, memory_order_relaxed, memory_order_relaxed);
+}
+
+enum pyframe_state pyframe_state(void)
+{
+    return (enum pyframe_state)atomic_load_explicit(&pyframe_now, memory_order_acquire);
+}
+
+const char *pyframe_text(void)
+{
+    return pyframe_state() >= PYFRAME_READY ? text : "";
+}
+
+const struct pylayout *pyframe_layout(void)
+{
+    return &python.layout;
+}
+
+void pyframe_refuse(const char *why)
+{
+    uint32_t ready = PYFRAME_READY;
+    size_t length = strlen(text);
+
+    if (atomic_compare_exchange_strong(&pyframe_now, &ready, PYFRAME_NONE)
+            && length < sizeof text) {
+        (void)snprintf(text + length, sizeof text - length, ": %s", why);
+        atomic_store_explicit(&pyframe_now, PYFRAME_REFUSED, memory_order_release);
+    }
+}
+
+/* ---- reading it ----------------------------------------------------------------------------- */
+
+/*
+ * Stamps: a sum of words, most of them times an odd number of its own, so that the processor need not wait from one to the
+ * next. Hashes that the interpreter made are as good as random already.
+ */
+#define STEP UINT64_C(0x9e3779b97f4a7c15)
+
+static inline uint64_t stir(uint64_t hash)
+{
+    return hash ^ hash >> 32;
+}
+
+static inline uint64_t turn(uint64_t word, unsigned bits)
+{
+    return word << bits | word >> (64 - bits);
+}
+
+/*
+ * The bytes of an immutable object, by its own hash; all ones: nobody has asked for it (code from a .pyc). Then the first, the
+ * middle and the last word of it. Where it is shorter than a word, the first one reaches into the padding behind it, which its
+ * allocator always leaves (objects are whole 16 bytes) and nobody writes while it lives; the others begin in its own head.
+ */
+static inline uint64_t content_of(uint64_t own, const char *bytes, uint64_t length)
+{
+    uint64_t sum;
+
+    if (own != UINT64_MAX)
+        return own;
+    sum = turn((uint64_t)word_at(bytes, 0), 21) ^ (uint64_t)word_at(bytes, (int64_t)length - 8);
+    return (sum ^ length) * STEP + (uint64_t)word_at(bytes, (int64_t)(length >> 1) - 4);
+}
+
+/* The last file name whose content was looked at: neighbours are often of one file. */
+struct seen {
+    const char *file;
+    uint64_t content;
+};
+
+/* By its content. */
+ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, struct seen *seen)
+{
+    const char *file = pointer_at(code, at->code_filename);
+
+    if (file != seen->file) {
+        uint64_t length = file[TEXT_STATE] & TEXT_ONE_PIECE ? word_at(file, TEXT_LENGTH) : 0;
+
+        seen->file = file;
+        seen->content = content_of(word_at(file, TEXT_HASH), file + at->ascii_bytes, length) * 3;
+    }
+    return seen->content;
+}
+
+ALWAYS_INLINE uint64_t lines_of(const struct pylayout *at, const char *code)
+{
+    const char *lines = pointer_at(code, at->code_lines);
+
+    return content_of(word_at(lines, BYTES_HASH), lines + BYTES_DATA,
+                   (uint64_t)word_at(lines, BYTES_LENGTH))
+            * 5;
+}
+
+ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, struct seen *seen)
+{
+    const char *file = pointer_at(code, at->code_filename);
+    const char *lines = pointer_at(code, at->code_lines);
+    uint64_t first = (uint32_t)int_at(code, at->code_first);
+    uint64_t sum = (uintptr_t)code * STEP;
+    const char *name;
+
+    if (at->code_version != PYLAYOUT_NONE) {
+        uint64_t version = (uint32_t)int_at(code, at->code_version);
+
+        /* unique in an interpreter; several of them count alike */
+        if (__builtin_expect(version != 0, 1))
+            return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * (STEP * 3)
+                    + (version << 32 | first) * (STEP * 5);
+    }
+    name = pointer_at(code, at->code_name);
+    sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * (STEP * 3)
+            + ((uintptr_t)lines ^ first << 32) * (STEP * 5) + word_at(name, TEXT_HASH);
+    return sum + file_of(at, code, seen) + lines_of(at, code);
+}
+
+/*
+ * What a frame shows: function, file, first line, line table, instruction, without the addresses that only tell objects
+ * apart. Code that has all of these in common with another is the same to everybody who reads a stack.
+ */
+ALWAYS_INLINE uint64_t glance_at(
+        const struct pylayout *at, const char *code, uint32_t lasti, struct seen *seen)
+{
+    uint64_t sum = (uint64_t)(uint32_t)int_at(code, at->code_first) << 32 | lasti;
+    const char *name;
+
+    if (at->code_version != PYLAYOUT_NONE && int_at(code, at->code_version) != 0)
+        return stamp_of(at, code, seen) ^ lasti;
+    name = pointer_at(code, at->code_name);
+    /* the address too: a name that nobody has asked for the hash of has none */
+    return sum + word_at(name, TEXT_HASH) + (uintptr_t)name + file_of(at, code, seen)
+            + lines_of(at, code);
+}
+
+/* The instruction, in bytes. */
+ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, const char *code)
+{
+    if (at->ip == PYLAYOUT_IP_POINTER)
+        return (int32_t)(pointer_at(frame, at->frame_ip) - (code + at->code_bytecode));
+    if (at->ip == PYLAYOUT_IP_UNITS)
+        return int_at(frame, at->frame_ip) * 2;
+    return int_at(frame, at->frame_ip);
+}
+
+/* Own frames are whole, but for those of a thread whose interpreter is being taken apart by another one. */
+ALWAYS_INLINE const char *innermost(const struct pylayout *at)
+{
+    void *state = NULL;
+    const char *frame;
+
+    if (at->minor >= 12)
+        state = python.current_state(); /* a sub-interpreter's, if this thread is in one */
+    if (!state)
+        state = python.thread_state();
+    if (!state || (__builtin_expect(python.is_ending(), 0) && python.current_state() != state))
+        return NULL;
+    frame = pointer_at(state, at->thread_frame);
+    if (frame && at->cframe_frame != PYLAYOUT_NONE)
+        frame = pointer_at(frame, at->cframe_frame);
+    return frame;
+}
+
+ALWAYS_INLINE bool is_shim(const struct pylayout *at, const char *frame)
+{
+    return at->frame_owner != PYLAYOUT_NONE
+            && (unsigned char)frame[at->frame_owner] >= OWNER_C_STACK;
+}
+
+/* A frame that is none yet: the interpreter is still calling the function. */
+ALWAYS_INLINE bool is_incomplete(const struct pylayout *at, const char *code, int32_t lasti)
+{
+    return at->code_traceable != PYLAYOUT_NONE && lasti < 2 * int_at(code, at->code_traceable);
+}
+
+/*
+ * What each frame shows, from the innermost out, in one number. The turn keeps the order of frames: without it two that
+ * change places could be one.
+ */
+ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
+{
+    const char *code_type = python.code_type;
+    struct seen seen = {NULL, 0};
+    uint64_t hash = 0;
+    unsigned left = PYFRAME_DEPTH_MAX;
+
+    for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0;
+            frame = pointer_at(frame, at->frame_previous)) {
+        const char *code;
+        int32_t lasti;
+
+        if (is_shim(at, frame)) {
+            hash += STEP << 1;
+            continue;
+        }
+        if (left == 0)
+            break;
+        code = pointer_at(frame, at->frame_code);
+        if (!code || pointer_at(code, OBJECT_TYPE) != code_type)
+            break;
+        lasti = instruction(at, frame, code);
+        if (is_incomplete(at, code, lasti))
+            continue;
+        hash = (turn(hash, 5) ^ glance_at(at, code, (uint32_t)lasti, &seen)) * STEP;
+        if (at->frame_entry != PYLAYOUT_NONE)
+            hash += (unsigned char)frame[at->frame_entry];
+        left--;
+    }
+    *ret_hash = hash ? stir(hash) : 1;
+    return PYFRAME_DEPTH_MAX - left;
+}
+
+/* Compiled once for each layout that is known beforehand: this is what every allocation pays. */
+unsigned pyframe_hash(uint64_t *ret_hash)
+{
+    switch (python.layout.minor) {
+    case 8:
+    case 9:
+        return hash_as(&pylayout_9, ret_hash);
+    case 10:
+        return hash_as(&pylayout_10, ret_hash);
+    case 11:
+        return hash_as(&pylayout_11, ret_hash);
+    case 12:
+        return hash_as(&pylayout_12, ret_hash);
+    case 13:
+        if (python.is_usual)
+            return hash_as(&pylayout_13, ret_hash);
+        return hash_as(&python.layout, ret_hash);
+    default:
+        return hash_as(&python.layout, ret_hash);
+    }
+}
+
+/* The same frames as hash_as counts. */
+unsigned pyframe_walk(struct pyframe *ret_frames)
+{
+    const struct pylayout *at = &python.layout;
+    struct seen seen = {NULL, 0};
+    unsigned count = 0;
+
+    for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0;
+            frame = pointer_at(frame, at->frame_previous)) {
+        const char *code;
+        int32_t lasti;
+
+        if (is_shim(at, frame)) {
+            if (count > 0)
+                ret_frames[count - 1].is_entry = true;
+            continue;
+        }
+        if (count == PYFRAME_DEPTH_MAX)
+            break;
+        code = pointer_at(frame, at->frame_code);
+        if (!code || pointer_at(code, OBJECT_TYPE) != python.code_type)
+            break;
+        lasti = instruction(at, frame, code);
+        if (is_incomplete(at, code, lasti))
+            continue;
+        ret_frames[count++] = (struct pyframe){.code = code,
+                .stamp = stir(stamp_of(at, code, &seen) * STEP),
+                .lasti = lasti,
+                .is_entry = at->frame_entry != PYLAYOUT_NONE ? frame[at->frame_entry] != 0
+                                                             : at->frame_owner == PYLAYOUT_NONE};
+    }
+    return count;
+}
+
+static bool has_flag(const char *object, uint64_t flag)
+{
+    const char *type = object ? pointer_at(object, OBJECT_TYPE) : NULL;
+
+    return type && (word_at(type, TYPE_FLAGS) & flag) != 0;
+}
+
+bool pyframe_is_code(const char *code)
+{
+    const struct pylayout *at = &python.layout;
+
+    return has_flag(pointer_at(code, at->code_name), FLAG_TEXT)
+            && has_flag(pointer_at(code, at->code_filename), FLAG_TEXT)
+            && has_flag(pointer_at(code, at->code_lines), FLAG_BYTES)
+            && (at->code_qualname == PYLAYOUT_NONE
+                    || has_flag(pointer_at(code, at->code_qualname), FLAG_TEXT));
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/pystack.h"
+
+#include "tracker/format.h"
+#include "tracker/pycode.h"
+#include "tracker/pyframe.h"
+#include "tracker/thread.h"
+
+#include <stdatomic.h>
+
+static struct unwind_ops ops; /* fixed by pystack_init */
+
+/* The last stacks: of the main thread, and of another one with its number above. Relaxed: each stands for itself. */
+static _Atomic uint32_t main_stack;
+static _Atomic uint64_t other_stack;
+
+void pystack_init(const struct unwind_ops *loader)
+{
+    ops = *loader;
+    pyframe_look(&ops);
+}
+
+/* Stored only where it changes: the line is shared by all threads. */
+static void publish(const struct thread *thread, uint32_t leaf)
+{
+    uint64_t other = (uint64_t)thread->number << 32 | leaf;
+
+    if (thread->is_main) {
+        if (atomic_load_explicit(&main_stack, memory_order_relaxed) != leaf)
+            atomic_store_explicit(&main_stack, leaf, memory_order_relaxed);
+    } else if (atomic_load_explicit(&other_stack, memory_order_relaxed) != other) {
+        atomic_store_explicit(&other_stack, other, memory_order_relaxed);
+    }
+}
+
+/* The thread has left Python: what it left behind says nothing about now. */
+static void withdraw(const struct thread *thread)
+{
+    uint64_t other = atomic_load_explicit(&other_stack, memory_order_relaxed);
+
+    if (thread->is_main && atomic_load_explicit(&main_stack, memory_order_relaxed) != 0)
+        atomic_store_explicit(&main_stack, 0, memory_order_relaxed);
+    else if (other >> 32 == thread->number)
+        (void)atomic_compare_exchange_strong(&other_stack, &other, 0);
+}
+
+void pystack_thread_exit(struct thread *thread)
+{
+    withdraw(thread);
+}
+
+static uint32_t ambient(const struct thread *thread)
+{
+    uint32_t leaf = atomic_load_explicit(&main_stack, memory_order_relaxed);
+
+    withdraw(thread);
+    if (thread->is_main)
+        return 0;
+    if (leaf == 0)
+        leaf = (uint32_t)atomic_load_explicit(&other_stack, memory_order_relaxed);
+    return leaf ? leaf | FORMAT_PYSTACK_AMBIENT : 0;
+}
+
+/* noinline: the array would be on every allocation's stack. */
+__attribute__((noinline)) static uint32_t look_up(void)
+{
+    struct pyframe frames[PYFRAME_DEPTH_MAX];
+    unsigned count = pyframe_walk(frames);
+
+    return pycode_stack(frames, count);
+}
+
+uint32_t pystack_here(struct thread *thread)
+{
+    struct thread_pymemo *memo;
+    uint64_t hash = 0;
+
+    if (pyframe_state() == PYFRAME_LOOK)
+        pyframe_look(&ops);
+    if (pyframe_state() != PYFRAME_READY)
+        return 0;
+    if (pyframe_hash(&hash) == 0)
+        return ambient(thread);
+    memo = &thread->pymemo[hash >> 32 & (THREAD_PYMEMO - 1)];
+    if (memo->hash != hash) {
+        uint32_t leaf = look_up();
+
+        if (leaf == 0)
+            return 0;
+        *memo = (struct thread_pymemo){.hash = hash, .leaf = leaf};
+    }
+    publish(thread, memo->leaf);
+    return memo->leaf;
+}
+
+void pystack_fork_child(void)
+{
+    pycode_fork_child();
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pystack.h - the Python stack of an allocation as one number for its tag.
+ *
+ *     pyframe_hash ─► this thread's memo ─► pyframe_walk, pycode_stack ─► leaf ─► tag.pystack
+ *        no frames ─► the stack that the main thread had last ─► leaf | FORMAT_PYSTACK_AMBIENT
+ *
+ * Threads of C++ libraries (the workers of a backward pass) have no Python frames, yet somebody is waiting for them. Each
+ * thread with frames leaves its last stack behind; one without gets that of the main thread, or, if the main thread is
+ * not in Python, of the Python thread that asked last. The flag says that it is not its own: it tells what went on
+ * around, not who called.
+ *
+ * Threads: any, not in a signal handler; no kedge lock may be held. No malloc.
+ */
+#ifndef KEDGE_TRACKER_PYSTACK_H
+#define KEDGE_TRACKER_PYSTACK_H
+
+#include "tracker/unwind.h"
+
+#include <stdint.h>
+
+struct thread;
+
+/* Once, before other threads: looks for an interpreter that is there already. */
+void pystack_init(const struct unwind_ops *loader);
+
+/* This thread's, 0 = none. Only while pyframe_is_wanted. */
+uint32_t pystack_here(struct thread *thread);
+
+/* In the child of a fork. */
+void pystack_fork_child(void);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/readpart.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PART_BYTES (1u << 20) /* read at once */
+
+/* ---- records of one size ---- */
+
+/*
+ * What may change while its bytes are copied, if the process runs. A record's first 8 bytes never come back to an earlier
+ * value other than 0, so a slot whose first 8 bytes are the same in a second copy was whole in the first one. What is behind
+ * a chunk's head only grows while they stay, so what the first copy's head speaks of is whole in the second copy. Others are
+ * emptied.
+ */
+static void drop_torn(unsigned char *bytes, const unsigned char *again, size_t length, size_t unit,
+        size_t log_head)
+{
+    for (size_t at = 0; at < length; at += unit) {
+        if (memcmp(bytes + at, again + at, sizeof(uint64_t)) != 0)
+            memset(bytes + at, 0, sizeof(uint64_t));
+        else if (log_head > 0)
+            memcpy(bytes + at + log_head, again + at + log_head, unit - log_head);
+    }
+}
+
+/* `bytes` has room for two copies of `length`. */
+static bool fetch_records(struct reader *reader, uint64_t offset, unsigned char *bytes,
+        size_t length, size_t unit, size_t log_head)
+{
+    if (!read_fetch(&reader->source, offset, bytes, length))
+        return false;
+    if (reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN) {
+        if (!read_fetch(&reader->source, offset, bytes + length, length))
+            return false;
+        drop_torn(bytes, bytes + length, length, unit, log_head);
+    }
+    return true;
+}
+
+static uint64_t longest_of(const struct reader *reader, enum format_extent_kind kind)
+{
+    uint64_t longest = 0;
+
+    for (uint32_t i = 0; i < reader->extents; i++)
+        if (reader->extent[i].kind == (uint32_t)kind && reader->extent[i].length > longest)
+            longest = reader->extent[i].length;
+    return longest;
+}
+
+int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, size_t log_head,
+        int (*take)(struct reader *reader, const unsigned char *at))
+{
+    uint64_t longest = longest_of(reader, kind);
+    size_t part = longest < PART_BYTES ? (size_t)longest / unit * unit : PART_BYTES / unit * unit;
+    unsigned char *bytes;
+    int r = 0;
+
+    if (part == 0)
+        return 0;
+    bytes = malloc(2 * part);
+    if (!bytes)
+        return read_no_memory(reader);
+    for (uint32_t i = 0; r == 0 && i < reader->extents; i++) {
+        const struct format_extent *extent = &reader->extent[i];
+
+        if (extent->kind != (uint32_t)kind)
+            continue;
+        for (uint64_t at = 0; r == 0 && at < extent->length; at += part) {
+            uint64_t left = extent->length - at;
+            size_t length = left < part ? (size_t)left / unit * unit : part;
+
+            if (length == 0
+                    || !fetch_records(reader, extent->offset + at, bytes, length, unit, log_head))
+                break;
+            for (size_t j = 0; r == 0 && j < length; j += unit)
+                r = take(reader, bytes + j);
+        }
+    }
+    free(bytes);
+    return r;
+}
+
+/* ---- live table ---- */
+
+/* A class that is not known here counts as the driver's. */
+enum memclass read_class(unsigned flags)
+{
+    unsigned memclass = flags >> FORMAT_ALLOC_CLASS_SHIFT & (FORMAT_CLASSES_MAX - 1);
+
+    if (memclass >= MEMCLASS_COUNT || (memclass == 0 && (flags & FORMAT_ALLOC_NATIVE)))
+        return MEMCLASS_DRIVER;
+    return (enum memclass)memclass;
+}
+
+unsigned read_plain_flags(unsigned flags)
+{
+    return flags & ((1u << FORMAT_ALLOC_CLASS_SHIFT) - 1);
+}
+
+/* What is live lived through all calls since its birth. */
+static unsigned use_flags_of(const struct read_capture *capture, const struct format_live *slot)
+{
+    bool lived = capture->unseen.count > 0 && capture->unseen.last_ns >= slot->time_ns;
+
+    return slot->use_flags | (lived && slot->use_flags ? FORMAT_USE_UNSEEN : 0u);
+}
+
+/* The figures may be of several moments: the gap's two ends are of one, and a first use there is wherever there is a last. */
+static struct format_uses uses_of(const struct format_live *slot)
+{
+    struct format_uses uses = slot->uses;
+
+    if (slot->gap_begin != 0 && slot->gap_begin < uses.gap_end)
+        uses.longest_gap = uses.gap_end - slot->gap_begin;
+    if (uses.first_use == 0)
+        uses.first_use = uses.last_use;
+    return uses;
+}
+
+static struct read_live live_of(const struct read_capture *capture, const struct format_live *slot)
+{
+    return (struct read_live){
+            .seq = slot->state >> 1,
+            .addr = slot->addr,
+            .size = slot->size,
+            .stream = slot->stream,
+            .time_ns = slot->time_ns,
+            .path = read_string(capture, slot->path),
+            .path_number = slot->path,
+            .instance = slot->instance,
+            .nth = slot->nth,
+            .stack = slot->stack,
+            .device = slot->device,
+            .flags = read_plain_flags(slot->flags),
+            .memclass = read_class(slot->flags),
+            .hint = slot->hint < FORMAT_HINT_COUNT ? (enum format_hint_what)slot->hint
+                                                   : FORMAT_HINT_NONE,
+            .rule = slot->rule,
+            .pystack = slot->pystack,
+            .uses = uses_of(slot),
+            .use_count = slot->use_count,
+            .use_flags = use_flags_of(capture, slot),
+    };
+}
+
+static int take_live(struct reader *reader, const struct format_live *slot)
+{
+    struct read_capture *capture = reader->capture;
+
+    if ((slot->state & 1) == 0)
+        return 0;
+    if (read_class(slot->flags) >= MEMCLASS_DEVICE_END) {
+        if (read_make_room((void **)&capture->other, &reader->other_size, capture->other_count,
+                    sizeof *capture->other)
+                < 0)
+            return read_no_memory(reader);
+        capture->other[capture->other_count++] = live_of(capture, slot);
+        return 0;
+    }
+    if (read_make_room((void **)&capture->live, &reader->live_size, capture->live_count,
+                sizeof *capture->live)
+            < 0)
+        return read_no_memory(reader);
+    capture->live[capture->live_count++] = live_of(capture, slot);
+    return 0;
+}
+
+static size_t live_bytes(const struct reader *reader)
+{
+    return reader->header.version == 1 ? FORMAT_V1_LIVE_BYTES : sizeof(struct format_live);
+}
+
+static int take_live_bytes(struct reader *reader, const unsigned char *at)
+{
+    struct format_live slot = {0};
+
+    memcpy(&slot, at, live_bytes(reader));
+    return take_live(reader, &slot);
+}
+
+static int live_by_seq(const void *left, const void *right)
+{
+    const struct read_live *a = left;
+    const struct read_live *b = right;
+
+    return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+int read_live_table(struct reader *reader)
+{
+    struct read_capture *capture = reader->capture;
+    int r = read_each(reader, FORMAT_EXTENT_LIVE, live_bytes(reader), 0, take_live_bytes);
+
+    if (capture->live_count > 0)
+        qsort(capture->live, capture->live_count, sizeof *capture->live, live_by_seq);
+    if (capture->other_count > 0)
+        qsort(capture->other, capture->other_count, sizeof *capture->other, live_by_seq);
+    return r;
+}
+
+/* ---- why allocations failed ---- */
+
+static int take_oom(struct reader *reader, const unsigned char *at)
+{
+    struct read_capture *capture = reader->capture;
+    struct read_oom oom = {0};
+
+    memcpy(&oom.what, at, sizeof oom.what);
+    if ((oom.what.state & 1) == 0)
+        return 0;
+    if (read_make_room((void **)&capture->oom, &reader->oom_size, capture->oom_record_count,
+                sizeof *capture->oom)
+            < 0)
+        return read_no_memory(reader);
+    oom.number = oom.what.state >> 1;
+    oom.call = read_string(capture, oom.what.call);
+    oom.path = read_string(capture, oom.what.path);
+    if (oom.what.holder_count > FORMAT_OOM_HOLDERS) {
+        oom.what.holder_count = FORMAT_OOM_HOLDERS;
+        capture->bad_records++;
+    }
+    capture->oom[capture->oom_record_count++] = oom;
+    return 0;
+}
+
+static int oom_by_number(const void *left, const void *right)
+{
+    const struct read_oom *a = left;
+    const struct read_oom *b = right;
+
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return a->what.seq < b->what.seq ? -1 : a->what.seq > b->what.seq;
+}
+
+int read_failures(struct reader *reader)
+{
+    struct read_capture *capture = reader->capture;
+    int r = read_each(reader, FORMAT_EXTENT_OOM, sizeof(struct format_oom), 0, take_oom);
+
+    if (capture->oom_record_count > 0)
+        qsort(capture->oom, capture->oom_record_count, sizeof *capture->oom, oom_by_number);
+    return r;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/readpart.h"
+
+#include "tracker/eventcode.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_place(const struct read_capture *capture, struct read_event *to, uint32_t stack,
+        uint32_t path, uint32_t instance)
+{
+    to->stack = stack <= capture->private->nodes ? stack : 0;
+    to->path_number = path;
+    to->path = read_string(capture, path);
+    to->instance = instance;
+}
+
+static void set_alloc(
+        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+{
+    to->addr = from->u.alloc.addr;
+    to->size = from->u.alloc.size;
+    to->stream = from->u.alloc.stream;
+    to->nth = from->u.alloc.nth;
+    to->pystack = from->u.alloc.pystack;
+    set_place(capture, to, from->u.alloc.stack, from->u.alloc.path, from->u.alloc.instance);
+}
+
+static void set_free(
+        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+{
+    to->addr = from->u.free.addr;
+    to->size = from->u.free.size;
+    to->stream = from->u.free.stream;
+    to->pystack = from->u.free.pystack;
+    to->uses = from->u.free.uses;
+    to->use_count = from->u.free.use_count;
+    to->use_flags = from->u.free.use_flags;
+    set_place(capture, to, from->u.free.stack, from->u.free.path, from->u.free.instance);
+}
+
+static bool set_edge(
+        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+{
+    if (from->u.edge.kind >= EDGE_KIND_COUNT)
+        return false;
+    to->edge = (enum edge_kind)from->u.edge.kind;
+    to->anchor = from->u.edge.anchor;
+    to->before_start = from->u.edge.before_start != 0;
+    set_place(capture, to, 0, from->u.edge.path, from->u.edge.instance);
+    return true;
+}
+
+static bool set_hint(
+        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+{
+    if (from->u.hint.what == FORMAT_HINT_NONE || from->u.hint.what >= FORMAT_HINT_COUNT
+            || from->u.hint.mode >= HINT_MODE_COUNT)
+        return false;
+    to->addr = from->u.hint.addr;
+    to->size = from->u.hint.size;
+    to->rule = from->u.hint.rule;
+    to->what = (enum format_hint_what)from->u.hint.what;
+    to->mode = (enum hint_mode)from->u.hint.mode;
+    to->result = (int)from->u.hint.result;
+    set_place(capture, to, from->u.hint.stack, from->u.hint.path, from->u.hint.instance);
+    return true;
+}
+
+static void set_oom(
+        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+{
+    to->size = from->u.oom.size;
+    to->free_bytes = from->u.oom.free_bytes;
+    to->largest_free = from->u.oom.largest_free;
+    to->result = (int)from->u.oom.result;
+    to->pystack = from->u.oom.pystack;
+    set_place(capture, to, from->u.oom.stack, from->u.oom.path, from->u.oom.instance);
+}
+
+/* false = a record that makes no sense. */
+static bool decode(
+        const struct read_capture *capture, const struct format_event *from, struct read_event *to)
+{
+    *to = (struct read_event){
+            .thread = from->thread,
+            .seq = from->seq,
+            .time_ns = from->time_ns,
+            .device = (int16_t)(from->head >> 16),
+            .flags = read_plain_flags(from->head >> 8 & 0xff),
+            .path = "",
+            .rule = -1,
+    };
+    switch (from->head & 0xff) {
+    case FORMAT_EVENT_ALLOC:
+    case FORMAT_EVENT_OTHER_ALLOC:
+        to->kind = (enum format_event_kind)(from->head & 0xff);
+        to->memclass = read_class(from->head >> 8 & 0xff);
+        set_alloc(capture, to, from);
+        return true;
+    case FORMAT_EVENT_FREE:
+    case FORMAT_EVENT_OTHER_FREE:
+        to->kind = (enum format_event_kind)(from->head & 0xff);
+        set_free(capture, to, from);
+        return true;
+    case FORMAT_EVENT_EDGE:
+        to->kind = FORMAT_EVENT_EDGE;
+        return set_edge(capture, to, from);
+    case FORMAT_EVENT_HINT:
+        to->kind = FORMAT_EVENT_HINT;
+        return set_hint(capture, to, from);
+    case FORMAT_EVENT_RESERVED:
+        to->kind = FORMAT_EVENT_RESERVED;
+        to->heap = from->u.reserved.heap;
+        to->size = from->u.reserved.bytes;
+        return true;
+    case FORMAT_EVENT_OOM:
+        to->kind = FORMAT_EVENT_OOM;
+        set_oom(capture, to, from);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int take_event(struct reader *reader, const struct format_event *from)
+{
+    struct read_capture *capture = reader->capture;
+
+    if (read_make_room((void **)&capture->event, &reader->event_size, capture->event_count,
+                sizeof *capture->event)
+            < 0)
+        return read_no_memory(reader);
+    if (decode(capture, from, &capture->event[capture->event_count]))
+        capture->event_count++;
+    else
+        capture->bad_records++;
+    return 0;
+}
+
+static int take_chunk_v1(struct reader *reader, const unsigned char *at)
+{
+    int r = 0;
+
+    for (uint32_t i = 1; r == 0 && i <= FORMAT_V1_CHUNK_RECORDS; i++) {
+        const unsigned char *record = at + (size_t)i * FORMAT_V1_RECORD_BYTES;
+        struct format_event event;
+        uint32_t head;
+
+        memcpy(&head, record, sizeof head);
+        if (head == 0)
+            break; /* not published */
+        eventcode_get_v1(record, &event);
+        r = take_event(reader, &event);
+    }
+    return r;
+}
+
+/* The whole records of a chunk. Behind one that makes no sense nothing can be found. */
+static int take_chunk(struct reader *reader, const unsigned char *at)
+{
+    struct eventcode code = {{0}};
+    struct format_chunk chunk;
+    uint32_t used = 0;
+    int r = 0;
+
+    memcpy(&chunk, at, sizeof chunk);
+    if (chunk.number == 0)
+        return 0;
+    if (reader->header.version == 1)
+        return take_chunk_v1(reader, at);
+    if (chunk.used > FORMAT_CHUNK_ROOM) {
+        reader->capture->bad_records++;
+        return 0;
+    }
+    while (r == 0 && used < chunk.used) {
+        struct format_event event;
+        size_t length = eventcode_get(&code, at + sizeof chunk + used, chunk.used - used, &event);
+
+        if (length == 0) {
+            reader->capture->bad_records++;
+            break;
+        }
+        used += (uint32_t)length;
+        r = take_event(reader, &event);
+    }
+    return r;
+}
+
+static int event_by_seq(const void *left, const void *right)
+{
+    const struct read_event *a = left;
+    const struct read_event *b = right;
+
+    if (a->seq != b->seq)
+        return a->seq < b->seq ? -1 : 1;
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    /* Same seq and time: in the order of writing (both come from one thread's chunk, or nobody can tell). */
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+int read_events(struct reader *reader)
+{
+    struct read_capture *capture = reader->capture;
+    int r = read_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES,
+            reader->header.version == 1 ? 0 : sizeof(struct format_chunk), take_chunk);
+
+    /* Chunks that were recycled meanwhile are lost to us, too. */
+    (void)read_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
+            sizeof capture->lost);
+
+    for (size_t i = 0; i < capture->event_count; i++)
+        capture->event[i].order = i;
+    if (capture->event_count > 0)
+        qsort(capture->event, capture->event_count, sizeof *capture->event, event_by_seq);
+    capture->complete_after_seq = capture->lost.recycled_seq;
+    capture->has_all_events = capture->lost.recycled_seq == 0 && capture->lost.events_recycled == 0
+            && capture->lost.events_dropped == 0
+            && (capture->trace == FORMAT_TRACE_RING || capture->trace == FORMAT_TRACE_FULL);
+    return r;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * readpart.h - what the parts of read.h share: where bytes come from, and what has been read so far.
+ *
+ *     read.c      header, directory, the door, questions
+ *     readdefs.c  area B: strings, modules, stacks, rules ...
+ *     readlive.c  areas A and E: records of one size
+ *     readlog.c   area D: events
+ *     readplace.c area C: places
+ *
+ * Not for others. Threads: a reader belongs to one.
+ */
+#ifndef KEDGE_TRACKER_READPART_H
+#define KEDGE_TRACKER_READPART_H
+
+#include "tracker/read.h"
+
+struct read_node {
+    uint32_t parent;
+    uint32_t module;
+    uint64_t offset;
+};
+
+struct read_pycode {
+    struct format_def_pycode def;
+    unsigned char *lines;
+};
+
+struct read_pynode {
+    uint32_t parent, code;
+    int32_t lasti;
+    bool is_entry;
+};
+
+struct read_private {
+    char **string; /* [number], [0] = "" */
+    uint32_t strings;
+    struct read_node *node; /* [number] */
+    uint32_t nodes;
+    uint32_t modules;
+    struct read_pycode *code; /* [number] */
+    uint32_t codes;
+    struct read_pynode *pynode; /* [number] */
+    uint32_t pynodes;
+    char exe[1025], host[65], rank[33], program[97];
+    char args[2049];
+};
+
+/* Where bytes come from: a descriptor, or memory. */
+struct read_source {
+    int fd; /* -1 = memory */
+    const unsigned char *bytes;
+    uint64_t length;
+};
+
+/* A definition that was found, before its number can be trusted. */
+struct read_found {
+    uint64_t offset; /* in `arena` */
+    uint32_t kind;
+};
+
+struct reader {
+    struct read_source source;
+    struct read_capture *capture;
+    struct read_error *error;
+    struct format_header header;
+    struct format_extent *extent;
+    uint32_t extents;
+
+    /* every definition's bytes, one after the other */
+    unsigned char *arena;
+    size_t arena_used, arena_size;
+    struct read_found *found;
+    size_t found_count, found_size;
+    uint32_t seen[FORMAT_DEF_KIND_COUNT];
+
+    size_t live_size, other_size, event_size, oom_size, place_size;
+};
+
+/* Fills in why, and returns r. */
+__attribute__((format(printf, 4, 5))) int read_fail(
+        struct reader *reader, int r, uint64_t offset, const char *text, ...);
+int read_no_memory(struct reader *reader);
+
+/* One more element in an array that doubles. 0 or -ENOMEM. */
+int read_make_room(void **array, size_t *size, size_t count, size_t element);
+
+/* Bytes at an offset; false = not all there. */
+bool read_fetch(const struct read_source *source, uint64_t offset, void *to, size_t length);
+
+/*
+ * Calls `take` for each record of `unit` bytes in extents of a kind. Records start with 8 bytes that are another value, or
+ * 0, whenever the rest is: one that changed while it was read comes with 0 there. `log_head` is 0, or the bytes at a
+ * record's start that say how much of the rest is written by now.
+ */
+int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, size_t log_head,
+        int (*take)(struct reader *reader, const unsigned char *at));
+
+/* The parts, in this order. Each 0 or -errno. */
+int read_definitions(struct reader *reader);
+int read_live_table(struct reader *reader);
+int read_events(struct reader *reader);
+int read_failures(struct reader *reader);
+int read_places(struct reader *reader);
+
+/* What the upper bits of the flags say, and the others. */
+enum memclass read_class(unsigned flags);
+unsigned read_plain_flags(unsigned flags);
+
+#endif

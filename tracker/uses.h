@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uses.h - when each allocation is used: first, last, the longest time between two, and how often.
+ *
+ *     a submission names an address ─► usemap ─► live slot: first_use, last_use, longest_gap, gap_end, use_count
+ *                                                   └─ free: the same figures go into the free's record
+ *
+ * A use is an argument of a call: it may be that the kernel does not touch the memory (a word inside a larger parameter may
+ * not even be an address: USE_MAY), and what is not an argument (pointers in device memory, addresses that were shown to
+ * others, launches whose parameters the driver does not tell) is not seen. The first error makes a block look used for longer
+ * than it was, which no finder is misled by; for the second there are flags: a block that has one is not to be judged.
+ *
+ * Clock: nanoseconds since the start of the capture, like all events. It is what bytes × time is computed from, it places a
+ * use between two events and two anchors without a record of its own, and it costs no shared counter: a number of
+ * submissions per context (a virtual clock) would be one more word that all threads write. Asked once per submission, and
+ * only when an argument is an allocation.
+ *
+ * Figures only grow: two threads may use one block at once. last_use is raised with one exchange, whose winner owns the
+ * time between the two values; a gap and its end are written as one.
+ * Takes no lock and calls no malloc, except where blocks come, go, and are mapped (usemap.h). Does not decide what is a use.
+ * Threads: any.
+ */
+#ifndef KEDGE_TRACKER_USES_H
+#define KEDGE_TRACKER_USES_H
+
+#include "tracker/format.h"
+#include "tracker/usemap.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum use_how {
+    USE_SURE, /* an argument that is an address */
+    USE_MAY,  /* a word of a larger one */
+};
+
+/* What is known of one allocation's uses. */
+struct use_figures {
+    struct format_uses times;
+    uint64_t count;
+    uint32_t flags; /* FORMAT_USE_* */
+};
+
+extern atomic_bool uses_recorded;
+
+/* Are uses recorded in this process? */
+static inline bool uses_on(void)
+{
+    return atomic_load_explicit(&uses_recorded, memory_order_relaxed);
+}
+
+/* Before anything else here. Off by default; then every call below does nothing. */
+void uses_init(bool on);
+
+/* The file is there: the time that all others count from, and the header's figures. Empties the map. */
+void uses_open(uint64_t start_ns, struct format_unseen *unseen);
+
+/* For uses_touch. */
+void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *moment);
+void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment);
+
+/* A call uses [ptr, ptr + size), or a word that may be an address: then size is 1. *moment: 0 before the call's first use, the
+ * time of all its uses afterwards. */
+static inline void uses_touch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment)
+{
+    const struct usemap_range *range = usemap_find(ptr);
+
+    if (size > 1 && (!range || range->lo + range->size - ptr < size))
+        uses_of_stretch(ptr, size, how, moment);
+    else if (range)
+        uses_of(range, how, moment);
+}
+
+/* The call names memory that is not told to us: no block that lives now can be judged. */
+void uses_unseen(uint64_t *moment);
+
+/* [ptr, ptr + size) is known to somebody whose calls are not seen. */
+void uses_shown(uint64_t ptr, uint64_t size);
+
+/* The beginning of the block around ptr, or ptr itself: what two arguments have in common. */
+uint64_t uses_base(uint64_t ptr);
+
+/* ---- for the live table: a slot comes and goes, under the lock of its shard ---- */
+
+/* Is memory of this class found by address? */
+bool uses_has_address(unsigned memclass);
+void uses_born(struct format_live *slot);
+void uses_died(struct format_live *slot, struct use_figures *ret_figures);
+
+/* Memory under a handle is mapped: [addr, addr + size) is a use of that slot. */
+void uses_mapped(struct format_live *slot, uint64_t addr, uint64_t size);
+void uses_unmapped(struct format_live *slot, uint64_t addr);
+
+#endif
