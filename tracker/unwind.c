@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define DEPTH_DEFAULT 48u
-#define OWN_FRAMES    4u /* of the walker and of this file */
+#define FEW_FRAMES    4u
 
 /* libunwind's values (its enum is part of its ABI). */
 #define CACHE_GLOBAL 1
@@ -27,14 +27,13 @@
 #    define UNW_ANY_PREFIX "_U_none_"
 #endif
 
-typedef int (*walk_fn)(void **buffer, int size);
 typedef void (*flush_fn)(void *space, uintptr_t low, uintptr_t high);
 
 /* fixed by unwind_init, before there are other threads */
 static struct {
     enum unwind_engine engine;
     unsigned depth;
-    walk_fn walk;   /* unw_backtrace or backtrace */
+    unwind_fn walk; /* unw_backtrace, backtrace or our own */
     flush_fn flush; /* libunwind's, NULL without */
     void *space;
     struct unwind_ops ops;
@@ -43,7 +42,7 @@ static struct {
 /* How often code was replaced, plus one: a thread whose record has another number walked before the last time. */
 static _Atomic uint32_t epoch = 1;
 /* backtrace(), once it is needed. Release, readers acquire: whoever sees a new epoch sees it. */
-static _Atomic(walk_fn) long_walk;
+static _Atomic(unwind_fn) long_walk;
 static _Atomic uint64_t long_walks;
 
 static void *object_symbol(void *object, const char *symbol, const struct unwind_ops *ops)
@@ -52,18 +51,18 @@ static void *object_symbol(void *object, const char *symbol, const struct unwind
 }
 
 /* ISO C has no cast from void * to a function; POSIX promises that the bytes are the same. */
-static walk_fn as_walk(void *symbol)
+static unwind_fn as_walk(void *symbol)
 {
-    walk_fn walk = NULL;
+    unwind_fn walk = NULL;
 
     memcpy(&walk, &symbol, sizeof walk);
     return walk;
 }
 
-static walk_fn open_libunwind(const struct unwind_ops *ops)
+static unwind_fn open_libunwind(const struct unwind_ops *ops)
 {
     void *object = ops->open("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-    walk_fn walk = as_walk(object_symbol(object, "unw_backtrace", ops));
+    unwind_fn walk = as_walk(object_symbol(object, "unw_backtrace", ops));
     void *space_symbol = object_symbol(object, UNW_PREFIX "local_addr_space", ops);
     void *policy_symbol = object_symbol(object, UNW_PREFIX "set_caching_policy", ops);
     void *flush_symbol = object_symbol(object, UNW_ANY_PREFIX "flush_cache", ops);
@@ -82,38 +81,11 @@ static walk_fn open_libunwind(const struct unwind_ops *ops)
 }
 
 /* Not the symbol that we are linked with: a libunwind elsewhere in the process may offer a weak one. */
-static walk_fn open_backtrace(const struct unwind_ops *ops)
+static unwind_fn open_backtrace(const struct unwind_ops *ops)
 {
     void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 
     return as_walk(object_symbol(object, "backtrace", ops));
-}
-
-int unwind_init(const struct unwind_opts *opts)
-{
-    enum unwind_engine engine = UNWIND_ENGINE_NONE;
-    walk_fn walk = NULL;
-
-    if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
-        return -EINVAL;
-    unwinder.flush = NULL;
-    unwinder.ops = opts->ops;
-    if (opts->mode == UNWIND_FP)
-        engine = UNWIND_ENGINE_FP;
-    if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
-        if (!opts->ops.open || !opts->ops.symbol)
-            return -EINVAL;
-        walk = open_libunwind(&opts->ops);
-        engine = UNWIND_ENGINE_LIBUNWIND;
-        if (!walk) {
-            walk = open_backtrace(&opts->ops);
-            engine = walk ? UNWIND_ENGINE_BACKTRACE : UNWIND_ENGINE_FP;
-        }
-    }
-    unwinder.engine = engine;
-    unwinder.walk = walk;
-    unwinder.depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
-    return 0;
 }
 
 /*
@@ -138,11 +110,12 @@ static void find_stack(struct thread *thread)
 }
 
 /* A frame is {caller's frame, return address}; anything else ends the walk, and nothing outside the stack is read. */
-__attribute__((no_sanitize("address"))) static unsigned walk_frame_pointers(
-        uintptr_t *ret_ips, unsigned max, uintptr_t frame)
+__attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers(
+        void **ret_ips, int max)
 {
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
     struct thread *thread = thread_self();
-    unsigned count = 0;
+    int count = 0;
 
     if (!thread)
         return 0;
@@ -155,7 +128,7 @@ __attribute__((no_sanitize("address"))) static unsigned walk_frame_pointers(
         memcpy(words, (const void *)frame, sizeof words); // NOLINT(performance-no-int-to-ptr)
         if (words[1] == 0)
             break;
-        ret_ips[count++] = words[1];
+        memcpy(&ret_ips[count++], &words[1], sizeof words[1]);
         if (words[0] <= frame)
             break;
         frame = words[0];
@@ -163,12 +136,39 @@ __attribute__((no_sanitize("address"))) static unsigned walk_frame_pointers(
     return count;
 }
 
-/* May libunwind walk here? Not where this thread's walks of before can have left something in it that is wrong by now. */
-static walk_fn choose_walk(void)
+int unwind_init(const struct unwind_opts *opts)
+{
+    enum unwind_engine engine = UNWIND_ENGINE_NONE;
+    unwind_fn walk = NULL;
+
+    if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
+        return -EINVAL;
+    unwinder.flush = NULL;
+    unwinder.ops = opts->ops;
+    if (opts->mode == UNWIND_FP) {
+        engine = UNWIND_ENGINE_FP;
+        walk = walk_frame_pointers;
+    }
+    if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
+        if (!opts->ops.open || !opts->ops.symbol)
+            return -EINVAL;
+        walk = open_libunwind(&opts->ops);
+        engine = UNWIND_ENGINE_LIBUNWIND;
+        if (!walk) {
+            walk = open_backtrace(&opts->ops);
+            engine = walk ? UNWIND_ENGINE_BACKTRACE : UNWIND_ENGINE_FP;
+            walk = walk ? walk : walk_frame_pointers;
+        }
+    }
+    unwinder.engine = engine;
+    unwinder.walk = walk;
+    unwinder.depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
+    return 0;
+}
+
+unwind_fn unwind_walker(struct thread *thread)
 {
     uint32_t now = atomic_load_explicit(&epoch, memory_order_acquire);
-    struct thread *thread = thread_self();
-    walk_fn walk;
 
     if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
         return unwinder.walk;
@@ -176,44 +176,9 @@ static walk_fn choose_walk(void)
         thread->walk_epoch = now;
     if (thread ? thread->walk_epoch == now : now == 1)
         return unwinder.walk;
-    walk = atomic_load_explicit(&long_walk, memory_order_acquire);
+    /* this thread's walks of before can have left something in libunwind that is wrong by now */
     atomic_fetch_add_explicit(&long_walks, 1, memory_order_relaxed);
-    return walk;
-}
-
-/*
- * The walkers begin with frames of their own choice; ours begins with the caller of unwind_frames. Inlined, since each frame
- * of ours is one more to walk.
- */
-__attribute__((always_inline)) static inline unsigned walk_from(
-        uintptr_t caller, uintptr_t *ret_ips, unsigned max)
-{
-    void *buffer[UNWIND_DEPTH_MAX + OWN_FRAMES];
-    walk_fn walk = choose_walk();
-    int found = walk ? walk(buffer, (int)(max + OWN_FRAMES)) : 0;
-    int first = 0;
-    unsigned count;
-
-    while (first < found && (uintptr_t)buffer[first] != caller)
-        first++;
-    if (first == found)
-        first = 0;
-    count = found > first ? (unsigned)(found - first) : 0;
-    if (count > max)
-        count = max;
-    memcpy(ret_ips, buffer + first, count * sizeof *ret_ips);
-    return count;
-}
-
-__attribute__((noinline)) unsigned unwind_frames(uintptr_t *ret_ips, unsigned max)
-{
-    if (max > unwinder.depth)
-        max = unwinder.depth;
-    if (unwinder.engine == UNWIND_ENGINE_FP)
-        return walk_frame_pointers(ret_ips, max, (uintptr_t)__builtin_frame_address(0));
-    if (unwinder.engine == UNWIND_ENGINE_NONE)
-        return 0;
-    return walk_from((uintptr_t)__builtin_return_address(0), ret_ips, max);
+    return atomic_load_explicit(&long_walk, memory_order_acquire);
 }
 
 void unwind_code_unloaded(void)
@@ -224,15 +189,15 @@ void unwind_code_unloaded(void)
 
 void unwind_code_replaced(void)
 {
-    void *buffer[OWN_FRAMES];
-    walk_fn walk;
+    void *buffer[FEW_FRAMES];
+    unwind_fn walk;
 
     if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
         return;
     walk = open_backtrace(&unwinder.ops);
     if (walk)
         (void)walk(
-                buffer, (int)OWN_FRAMES); /* its first call opens libgcc_s: here, not in a walk */
+                buffer, (int)FEW_FRAMES); /* its first call opens libgcc_s: here, not in a walk */
     atomic_store_explicit(&long_walk, walk, memory_order_release);
     atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
 }
@@ -244,11 +209,10 @@ uint64_t unwind_long_walks(void)
 
 int unwind_warm(void)
 {
-    uintptr_t ips[UNWIND_DEPTH_MAX];
+    void *ips[UNWIND_DEPTH_MAX];
+    unwind_fn walk = unwind_walker(thread_self());
 
-    if (unwinder.engine == UNWIND_ENGINE_NONE)
-        return 0;
-    return unwind_frames(ips, UNWIND_DEPTH_MAX) > 0 ? 0 : -ENODATA;
+    return !walk || walk(ips, (int)unwinder.depth) > 0 ? 0 : -ENODATA;
 }
 
 enum unwind_engine unwind_engine(void)

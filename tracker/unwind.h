@@ -14,8 +14,8 @@
  * backtrace() from then on, which remembers nothing; it takes some 20 times as long.
  *
  * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
- * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_frames from any thread,
- * with no kedge lock held (a cold libunwind takes the loader's lock). No malloc of ours.
+ * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_walker from any thread,
+ * and what it returns with no kedge lock held (a cold libunwind takes the loader's lock). No malloc of ours.
  */
 #ifndef KEDGE_TRACKER_UNWIND_H
 #define KEDGE_TRACKER_UNWIND_H
@@ -25,6 +25,8 @@
 
 #define UNWIND_DEPTH_MAX 128
 
+struct thread; /* thread.h; NULL: the caller has no record */
+
 enum unwind_mode {
     UNWIND_AUTO,   /* libunwind, else backtrace(); where.h adds Python stacks */
     UNWIND_NATIVE, /* the same, without them */
@@ -32,6 +34,12 @@ enum unwind_mode {
     UNWIND_OFF,
     UNWIND_MODE_COUNT,
 };
+
+/*
+ * Writes at most `max` return addresses, innermost first, into `ret_ips`; the first ones lie in frames of the walker's own choice,
+ * its caller's among them. Returns how many, 0 or less where nothing was found.
+ */
+typedef int (*unwind_fn)(void **ret_ips, int max);
 
 /* What is really used after unwind_init. */
 enum unwind_engine {
@@ -67,10 +75,10 @@ int unwind_init(const struct unwind_opts *opts);
 int unwind_warm(void);
 
 /*
- * Writes at most `max` return addresses, innermost first, into `ret_ips`; the first one lies in our caller. Returns
- * how many, 0 when stacks are off or the walk failed.
+ * How `thread` may walk now, NULL when stacks are off or there is no way; called anew for each walk. Not a walk by itself, since
+ * a frame of ours between the walker and its caller would be one more to walk.
  */
-unsigned unwind_frames(uintptr_t *ret_ips, unsigned max);
+unwind_fn unwind_walker(struct thread *thread);
 
 /* Something was unloaded: what libunwind remembers for all threads together is forgotten. Any thread, no lock held. */
 void unwind_code_unloaded(void);

@@ -19,6 +19,8 @@
 #include <string.h>
 
 #define STACKS_MAX (1u << 20) /* walks remembered for all threads */
+#define WALK_SECRET \
+    UINT64_C(0x9e3779b97f4a7c15) /* odd, with bits high and low: no address is its like */
 
 /* A walk that was seen, by any thread. */
 struct known {
@@ -127,12 +129,13 @@ static void remember(const struct known *known)
 }
 
 /* Frames of the program's own, innermost first: addresses become places in modules. */
-static unsigned strip(const uintptr_t *ips, unsigned count, struct intern_frame *ret_frames)
+static unsigned strip(void *const *ips, unsigned count, struct intern_frame *ret_frames)
 {
     unsigned kept = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        uintptr_t call = ips[i] - 1; /* a return address may belong to the next function already */
+        uintptr_t call = (uintptr_t)ips[i]
+                - 1; /* a return address may belong to the next function already */
         const struct intern_module *module;
         uint32_t number = modules_at(call);
 
@@ -171,8 +174,7 @@ static void look_for_replaced(void)
 }
 
 /* noinline: its array would be on the stack of every request. */
-__attribute__((noinline)) static void resolve(
-        const uintptr_t *ips, unsigned count, struct known *known)
+__attribute__((noinline)) static void resolve(void *const *ips, unsigned count, struct known *known)
 {
     struct intern_frame frames[UNWIND_DEPTH_MAX] = {{0, 0}};
     unsigned kept = strip(ips, count, frames);
@@ -184,30 +186,31 @@ __attribute__((noinline)) static void resolve(
     look_for_replaced();
 }
 
-static inline uint64_t step(uint64_t hash, uintptr_t ip)
+/*
+ * Within this run only, so it may be quicker than site_hash: all 128 bits of one product for two addresses. Not a sum for two:
+ * calls that differ a little in neighbouring frames, as those of one function to two others do, would cancel each other out.
+ */
+static inline uint64_t step(uint64_t hash, const void *ip, const void *next)
 {
-    return ((hash << 5 | hash >> 59) ^ ip) * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned __int128 product =
+            (unsigned __int128)((uintptr_t)ip ^ hash) * ((uintptr_t)next ^ WALK_SECRET);
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/*
- * Within this run only, so it may be quicker than site_hash: one multiplication for each address. Not for two: calls that
- * differ a little in neighbouring frames, as those of one function to two others do, would cancel each other out.
- */
-static uint64_t walk_hash(const uintptr_t *ips, unsigned count)
+static uint64_t walk_hash(void *const *ips, unsigned count)
 {
-    uint64_t hash = count;
+    uint64_t hash = count * WALK_SECRET;
     unsigned i = 0;
 
-    for (; i + 4 <= count; i += 4)
-        hash = step(step(step(step(hash, ips[i]), ips[i + 1]), ips[i + 2]), ips[i + 3]);
-    for (; i < count; i++)
-        hash = step(hash, ips[i]);
-    return hash ^ hash >> 32;
+    for (; i + 2 <= count; i += 2)
+        hash = step(hash, ips[i], ips[i + 1]);
+    return i < count ? step(hash, ips[i], NULL) : hash;
 }
 
 /* Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. */
 static void look_up(
-        struct thread *thread, const uintptr_t *ips, unsigned count, struct known *ret_known)
+        struct thread *thread, void *const *ips, unsigned count, struct known *ret_known)
 {
     uint64_t hash = walk_hash(ips, count);
     struct known_key key = {hash ? hash : 1, modules_generation()};
@@ -231,19 +234,22 @@ static void look_up(
     *memo = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
 }
 
-/* The walk from `caller` outwards: what lies below it is this file and unwind.c. Inlined: a frame less to walk. */
+/* The walk from `caller` outwards: what lies below it is this file. Inlined: a frame less to walk. */
 __attribute__((always_inline)) static inline void take_stack(
         struct thread *thread, uintptr_t caller, struct known *ret_known)
 {
-    uintptr_t ips[UNWIND_DEPTH_MAX];
-    unsigned count = unwind_frames(ips, UNWIND_DEPTH_MAX);
+    void *ips[UNWIND_DEPTH_MAX];
+    unwind_fn walk = unwind_walker(thread);
+    unsigned depth = unwind_depth();
+    int found = walk ? walk(ips, (int)depth) : 0;
+    unsigned count = found > 0 ? (unsigned)found : 0;
     unsigned first = 0;
 
-    while (first < count && ips[first] != caller)
+    while (first < count && (uintptr_t)ips[first] != caller)
         first++;
     if (first == count)
         first = 0;
-    if (count == unwind_depth())
+    if (count == depth)
         count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);

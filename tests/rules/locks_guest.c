@@ -232,10 +232,10 @@ WRAP(bool, resolve_ready, void)
 /* ---- unwinding ------------------------------------------------------------------------------ */
 
 /* By a jump: the first frame is the caller's. */
-WRAP(unsigned, unwind_frames, uintptr_t *ret_ips, unsigned max)
+WRAP(unwind_fn, unwind_walker, struct thread *thread)
 {
-    look(DOOR_UNWIND, "unwind_frames");
-    return __real_unwind_frames(ret_ips, max);
+    look(DOOR_UNWIND, "unwind_walker");
+    return __real_unwind_walker(thread);
 }
 
 WRAP(int, unwind_warm, void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/track_help.h"
 
+#include "tracker/thread.h"
 #include "tracker/unwind.h"
 
 #include <errno.h>
@@ -9,13 +10,16 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-static uintptr_t frames[UNWIND_DEPTH_MAX];
+static void *frames[UNWIND_DEPTH_MAX];
 static unsigned frame_count;
 
 /* Four functions of our own, known by their order. */
 __attribute__((noinline)) static void level_1(void)
 {
-    frame_count = unwind_frames(frames, UNWIND_DEPTH_MAX);
+    unwind_fn walk = unwind_walker(thread_self());
+    int found = walk ? walk(frames, (int)unwind_depth()) : 0;
+
+    frame_count = found > 0 ? (unsigned)found : 0;
     __asm__ volatile("" ::: "memory");
 }
 
@@ -31,8 +35,10 @@ __attribute__((noinline)) static void level_3(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static bool is_in(uintptr_t ip, void (*function)(void))
+static bool is_in(const void *at, void (*function)(void))
 {
+    uintptr_t ip = (uintptr_t)at;
+
     return ip > (uintptr_t)function && ip < (uintptr_t)function + 150;
 }
 
@@ -196,10 +202,12 @@ static void *walk_often(void *argument)
     size_t *wrong = argument;
 
     for (int i = 0; i < 2000; i++) {
-        uintptr_t own[UNWIND_DEPTH_MAX];
-        unsigned count = unwind_frames(own, UNWIND_DEPTH_MAX);
+        void *own[UNWIND_DEPTH_MAX];
+        unwind_fn walk = unwind_walker(thread_self());
+        int count = walk ? walk(own, UNWIND_DEPTH_MAX) : 0;
+        uintptr_t first = count > 0 ? (uintptr_t)own[0] : 0;
 
-        if (count == 0 || own[0] < (uintptr_t)walk_often || own[0] > (uintptr_t)walk_often + 600)
+        if (first < (uintptr_t)walk_often || first > (uintptr_t)walk_often + 600)
             (*wrong)++;
     }
     return NULL;
