@@ -141,7 +141,10 @@ int capture_alloc(const struct capture_alloc_info *info)
     header = capture_begin(true, &r);
     if (!header)
         return r;
-    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
+    struct format_event event; /* not zeroed: each field of its kind is set below */
+
+    event.seq = take_seq(header, info->seq);
+    event.time_ns = capture_time();
     struct format_live slot = {
             .state = event.seq << 1 | 1,
             .addr = info->ptr,
@@ -190,8 +193,10 @@ int capture_free(const struct capture_free_info *info)
     header = capture_begin(false, &r);
     if (!header)
         return r;
-    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
+    struct format_event event; /* as in capture_alloc */
 
+    event.seq = take_seq(header, info->seq);
+    event.time_ns = capture_time();
     if (caplive_free(info->ptr, event.seq, &change) == 0) {
         block_died(header, &change, is_temporary(&change.gone_birth));
         device = change.gone_device;

@@ -157,6 +157,7 @@ static void write_slot(struct format_live *to, const struct format_live *from)
 
     /* an exchange, since its acquire half keeps the stores below it */
     (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
+#pragma GCC unroll 32
     for (size_t i = 1; i < sizeof *to / sizeof *words; i++)
         __atomic_store_n(&words[i], source[i], __ATOMIC_RELAXED);
     __atomic_store_n(&to->state, from->state, __ATOMIC_RELEASE);

@@ -351,7 +351,7 @@ ALWAYS_INLINE bool is_incomplete(const struct pylayout *at, const char *code, in
 
 /*
  * What each frame shows, from the innermost out, in one number. The turn keeps the order of frames: without it two that
- * change places could be one.
+ * change places could be one. A frame that is none yet counts here: its instruction tells it apart, and pyframe_walk leaves it out.
  */
 ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
 {
@@ -363,24 +363,20 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
     for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
-        int32_t lasti;
 
         if (is_shim(at, frame)) {
             hash += STEP << 1;
             continue;
         }
-        if (left == 0)
-            break;
         code = pointer_at(frame, at->frame_code);
         if (!code || pointer_at(code, OBJECT_TYPE) != code_type)
             break;
-        lasti = instruction(at, frame, code);
-        if (is_incomplete(at, code, lasti))
-            continue;
-        hash = (turn(hash, 5) ^ glance_at(at, code, (uint32_t)lasti, &seen)) * STEP;
+        hash = (turn(hash, 5) ^ glance_at(at, code, (uint32_t)instruction(at, frame, code), &seen))
+                * STEP;
         if (at->frame_entry != PYLAYOUT_NONE)
             hash += (unsigned char)frame[at->frame_entry];
-        left--;
+        if (--left == 0)
+            break;
     }
     *ret_hash = hash ? stir(hash) : 1;
     return PYFRAME_DEPTH_MAX - left;
@@ -408,14 +404,15 @@ unsigned pyframe_hash(uint64_t *ret_hash)
     }
 }
 
-/* The same frames as hash_as counts. */
+/* The frames of hash_as, but for those that are none yet. */
 unsigned pyframe_walk(struct pyframe *ret_frames)
 {
     const struct pylayout *at = &python.layout;
     struct seen seen = {NULL, 0};
     unsigned count = 0;
+    unsigned left = PYFRAME_DEPTH_MAX;
 
-    for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0;
+    for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0 && left > 0;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
         int32_t lasti;
@@ -425,11 +422,10 @@ unsigned pyframe_walk(struct pyframe *ret_frames)
                 ret_frames[count - 1].is_entry = true;
             continue;
         }
-        if (count == PYFRAME_DEPTH_MAX)
-            break;
         code = pointer_at(frame, at->frame_code);
         if (!code || pointer_at(code, OBJECT_TYPE) != python.code_type)
             break;
+        left--;
         lasti = instruction(at, frame, code);
         if (is_incomplete(at, code, lasti))
             continue;

@@ -76,12 +76,12 @@ const char *pyframe_text(void);
 const struct pylayout *pyframe_layout(void);
 
 /*
- * How many frames this thread has (at most PYFRAME_DEPTH_MAX, the innermost ones), and in *ret_hash what changes with any
- * of them. 0 when it has none. Only when READY, as pyframe_walk.
+ * How many frames this thread has (at most PYFRAME_DEPTH_MAX, the innermost ones; those that are none yet count), and in
+ * *ret_hash what changes with any of them. 0 when it has none. Only when READY, as pyframe_walk.
  */
 unsigned pyframe_hash(uint64_t *ret_hash);
 
-/* The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. */
+/* The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also when all of them are none yet. */
 unsigned pyframe_walk(struct pyframe *ret_frames);
 
 /* Is what a frame calls a code object one, with strings where strings should be? */

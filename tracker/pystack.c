@@ -62,12 +62,12 @@ static uint32_t ambient(const struct thread *thread)
 }
 
 /* noinline: the array would be on every allocation's stack. */
-__attribute__((noinline)) static uint32_t look_up(void)
+__attribute__((noinline)) static uint32_t look_up(unsigned *ret_count)
 {
     struct pyframe frames[PYFRAME_DEPTH_MAX];
-    unsigned count = pyframe_walk(frames);
 
-    return pycode_stack(frames, count);
+    *ret_count = pyframe_walk(frames);
+    return pycode_stack(frames, *ret_count);
 }
 
 uint32_t pystack_here(struct thread *thread)
@@ -83,10 +83,11 @@ uint32_t pystack_here(struct thread *thread)
         return ambient(thread);
     memo = &thread->pymemo[hash >> 32 & (THREAD_PYMEMO - 1)];
     if (memo->hash != hash) {
-        uint32_t leaf = look_up();
+        unsigned count;
+        uint32_t leaf = look_up(&count);
 
         if (leaf == 0)
-            return 0;
+            return count == 0 ? ambient(thread) : 0;
         *memo = (struct thread_pymemo){.hash = hash, .leaf = leaf};
     }
     publish(thread, memo->leaf);

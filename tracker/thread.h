@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_MEMO     16u  /* stacks that a thread remembers; a power of two */
+#define THREAD_MEMO     256u /* stacks that a thread remembers; a power of two */
 #define THREAD_PYMEMO   256u /* the same of Python stacks */
 #define THREAD_RANGES   128u /* entries of the range stack, refused pushes included */
 #define THREAD_NAME_MAX 16u
