@@ -144,6 +144,8 @@ static void json_place(
     json_begin(json, NULL, '{');
     json_text(
             json, "site", what->is_other ? "(other)" : symbols_site(report->symbols, place->stack));
+    json_text(
+            json, "python", what->is_other ? NULL : symbols_pysite(report->symbols, place->stack));
     json_text(json, "anchor", what->path);
     if (what->device >= 0)
         json_uint(json, "device", (uint64_t)what->device);
