@@ -235,7 +235,7 @@ def layers(python):
         run(python, HERE / "layers.py", form, **settings(pathlib.Path(capture).resolve(), KEDGE_TRACE=trace))
     lines = (HERE / "layers.py").read_text().split("\n")
     return {word: 1 + next(i for i, line in enumerate(lines) if word in line)
-            for word in ("cuMemAlloc_v2", "empty(4 <<", "empty(8 <<")}
+            for word in ("cuMemAlloc_v2", "empty(2 <<", "empty(4 <<", "empty(8 <<")}
 
 
 def diffs_tell_python_lines():
@@ -270,11 +270,9 @@ def diffs_tell_python_lines():
 
 def views_without_events_tell_python_lines():
     at = layers(interpreters()[0][1])
-    norm = f"norm {HERE / 'layers.py'}:{at['empty(8 <<']}\n"
-    for view in ("hwm", "temporary"):
+    for view, word, function in (("hwm", "empty(8 <<", "norm"), ("temporary", "empty(2 <<", "scratch")):
         text = tool("report", "agg.kcap", "--view", view, "--top", 100)
-        check((norm in text) == (view == "hwm"), f"--view {view}:\n{text}")
-        check("empty " + str(HERE / "layers.py") in text, f"--view {view} has no Python:\n{text}")
+        same(f"--view {view}: lines of {function}", text.count(f"{function} {HERE / 'layers.py'}:{at[word]}\n"), 6)
     j = tool_json("report", "agg.kcap", "--top", 100)
     same("Python lines of places", {p["python"] for p in j["places"] if p["allocated_count"]}, {f"empty layers.py:{at['cuMemAlloc_v2']}"})
     same("blocks of norm at the maximum", sum(p["high_count"] for p in j["places"] if any(f["function"] == "norm" for f in p["stack"])), 6)
