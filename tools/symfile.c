@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/vec.h"
@@ -114,9 +115,12 @@ static enum found try_file(
             .debuginfo_path = &debug_folders,
     };
     Dwfl_Module *module;
+    struct stat status;
 
-    if (access(path, R_OK) != 0)
+    if (access(path, R_OK) != 0 || stat(path, &status) != 0)
         return FOUND_NONE;
+    if (!S_ISREG(status.st_mode))
+        return FOUND_NO_ELF; /* libdw would wait for somebody to write to a pipe */
     debug_folders = file->folders;
     file->dwfl = dwfl_begin(&callbacks);
     if (!file->dwfl)

@@ -39,6 +39,9 @@ target_link_libraries(names_helper PRIVATE kedge_flags kedge_tools)
 set_target_properties(names_helper PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
 foreach(case
         "inlined:inlined_calls_have_lines_of_their_own"
+        "split:split_debug_information_is_found_beside_its_objects"
+        "packed:compressed_debug_information_is_read"
+        "fixed:programs_at_a_fixed_address_have_names"
         "separate:separate_debug_files_are_found_by_build_id_and_link"
         "cache:fetched_debug_files_are_found_and_the_network_is_left_alone"
         "rebuilt:another_build_gives_one_note_and_no_name"
