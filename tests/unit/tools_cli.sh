@@ -55,6 +55,9 @@ report)
     expect 2 "$kedge" report bad.txt
     head -c 5000 good.kcap >cut.kcap
     expect 2 "$kedge" report cut.kcap
+    mkfifo pipe
+    expect 2 timeout 20 "$kedge" report pipe # nobody writes
+    has err "pipe: not a regular file"
     ;;
 hints)
     form shadow; form live; form touched; form good
@@ -215,8 +218,9 @@ words)
     json "[v['value'] for v in j['variables'] if v['name'] == 'KEDGE_MODE'] == ['track']"
     json "any(k['key'] == 'mb' for v in j['variables'] for k in v['keys'])"
     # A full disk is no success.
-    got=0; "$kedge" env >/dev/full 2>/dev/null || got=$?
+    got=0; "$kedge" env >/dev/full 2>err || got=$?
     [ "$got" = 2 ] || fail "exit $got with /dev/full"
+    [ "$(cat err)" = "kedge: the output is not whole: No space left on device" ] || fail "with /dev/full: $(cat err)"
     ;;
 man)
     # The source of a page as text: dashes plain, quotes gone.
