@@ -622,6 +622,7 @@ static int open_bundle(const char *path, struct load *ret_load)
     load_capture(path, capture, ret_load);
     ret_load->names = names;
     ret_load->trace->names = names;
+    ret_load->modules = ret_load->trace->modules_packed = bundle_modules_new(path);
     return 0;
 }
 
@@ -651,6 +652,7 @@ void load_close(struct load *load)
     free(load->ooms);
     free(load->others);
     symcache_free(load->names);
+    bundle_modules_free(load->modules);
     free(load->places);
     free(load->path);
     *load = (struct load){0};

@@ -140,7 +140,10 @@ static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
     if (module->is_opened)
         return module->names;
     module->is_opened = true;
-    symfile_open(&symbols->trace->modules[number], symbols->folders, &module->file);
+    symfile_open(&symbols->trace->modules[number], symbols->folders, symbols->trace->modules_packed,
+            &module->file);
+    if (symbols->trace->modules_packed && bundle_modules_why(symbols->trace->modules_packed))
+        add_trouble(symbols, bundle_modules_why(symbols->trace->modules_packed));
     if (module->file.why)
         add_trouble(symbols, module->file.why);
     if (module->file.module)

@@ -3,7 +3,7 @@
  * symbols.h - names for frames, offline.
  *
  * A capture holds frames as (module, ELF address). Names come with the capture if it is a bundle (symcache.h), else from the
- * files on this machine: function, file and line with inlined calls from DWARF, else the symbol table (dwarfnames.h), else the
+ * files that it brought along or from those on this machine: function, file and line with inlined calls from DWARF, else the symbol table (dwarfnames.h), else the
  * module's name and the address. A file of another build than the captured one is not asked at all: a wrong name is
  * worse than none (symfile.h).
  *

@@ -122,7 +122,8 @@ struct trace {
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
             module_count;
 
-    const struct symcache *names; /* that came with the capture; NULL = none; the load's */
+    const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
+    struct bundle_modules *modules_packed; /* files that came with it, likewise */
 
     /* build time: */
     size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room;

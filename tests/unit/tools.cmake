@@ -89,6 +89,7 @@ endforeach()
 foreach(case
         "equal:answers_from_a_bundle_are_those_of_home"
         "packs:a_bundle_holds_what_it_says"
+        "modules:packed_modules_have_names_where_the_bundle_has_none"
         "bad:bundles_of_any_bytes_get_one_line")
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})
