@@ -229,11 +229,11 @@ def reports_tell_python_lines():
 
 
 def layers(python):
-    """good.kcap and bad.kcap of layers.py, agg.kcap of bad without events; the lines of its functions by their words."""
+    """good.kcap and bad.kcap of frameworklike.py, agg.kcap of bad without events; the lines of its functions by their words."""
     for form, capture, trace in (("good", "good.kcap", "full"), ("bad", "bad.kcap", "full"), ("bad", "agg.kcap", "agg")):
         fresh(capture)
-        run(python, HERE / "layers.py", form, **settings(pathlib.Path(capture).resolve(), KEDGE_TRACE=trace))
-    lines = (HERE / "layers.py").read_text().split("\n")
+        run(python, HERE / "frameworklike.py", form, **settings(pathlib.Path(capture).resolve(), KEDGE_TRACE=trace))
+    lines = (HERE / "frameworklike.py").read_text().split("\n")
     return {word: 1 + next(i for i, line in enumerate(lines) if word in line)
             for word in ("cuMemAlloc_v2", "empty(2 <<", "empty(4 <<", "empty(8 <<")}
 
@@ -248,33 +248,33 @@ def diffs_tell_python_lines():
         found = []
         for row in rows:
             frames = [frame for frame in row["stack"] if frame.get("python")]
-            same("innermost line", row["python_site"], f"empty layers.py:{at['cuMemAlloc_v2']}")
+            same("innermost line", row["python_site"], f"empty frameworklike.py:{at['cuMemAlloc_v2']}")
             same("functions", [frames[0]["function"], frames[2]["function"]], ["empty", "<module>"])
             found.append((frames[1]["function"], frames[1]["line"], row["count"], row["bytes"]))
         return found
 
     j = tool_json("diff", "good.kcap", "bad.kcap")
     same("groups by site", [(g["count"], g["bytes"], g["sizes"]) for g in j["groups"]], [(12, 72 << 20, [4 << 20, 8 << 20])])
-    same("the site is native", "layers.py" in j["groups"][0]["site"], False)
+    same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
     same("no one line for two stacks", j["groups"][0]["python_site"], None)
     same("its Python stacks", told(j["groups"][0]["python_stacks"]), want)
     j = tool_json("diff", "good.kcap", "bad.kcap", "--by", "python")
     same("groups by Python", told(j["groups"]), want)
-    same("the site is native", "layers.py" in j["groups"][0]["site"], False)
+    same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
     text = tool("diff", "good.kcap", "bad.kcap")
-    check(re.search(rf"6 of them, 48\.00 MB:\n(?: .*\n)*? +norm \S*layers\.py:{at['empty(8 <<']}\n", text), f"norm is not told apart:\n{text}")
-    check(re.search(rf"6 of them, 24\.00 MB:\n(?: .*\n)*? +linear \S*layers\.py:{at['empty(4 <<']}\n", text), f"nor is linear:\n{text}")
+    check(re.search(rf"6 of them, 48\.00 MB:\n(?: .*\n)*? +norm \S*frameworklike\.py:{at['empty(8 <<']}\n", text), f"norm is not told apart:\n{text}")
+    check(re.search(rf"6 of them, 24\.00 MB:\n(?: .*\n)*? +linear \S*frameworklike\.py:{at['empty(4 <<']}\n", text), f"nor is linear:\n{text}")
     text = tool("diff", "good.kcap", "bad.kcap", "--by", "python")
-    check(f" 48.00 MB  empty layers.py:{at['cuMemAlloc_v2']} by " in text, f"no heading with the line:\n{text}")
+    check(f" 48.00 MB  empty frameworklike.py:{at['cuMemAlloc_v2']} by " in text, f"no heading with the line:\n{text}")
 
 
 def views_without_events_tell_python_lines():
-    at = layers(interpreters()[0][1])
+    at = layers(interpreters()[0][1])  # steps are one row
     for view, word, function in (("hwm", "empty(8 <<", "norm"), ("temporary", "empty(2 <<", "scratch")):
         text = tool("report", "agg.kcap", "--view", view, "--top", 100)
-        same(f"--view {view}: lines of {function}", text.count(f"{function} {HERE / 'layers.py'}:{at[word]}\n"), 6)
+        same(f"--view {view}: lines of {function}", text.count(f"{function} {HERE / 'frameworklike.py'}:{at[word]}\n"), 1)
     j = tool_json("report", "agg.kcap", "--top", 100)
-    same("Python lines of places", {p["python"] for p in j["places"] if p["allocated_count"]}, {f"empty layers.py:{at['cuMemAlloc_v2']}"})
+    same("Python lines of places", {p["python"] for p in j["places"] if p["allocated_count"]}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
     same("blocks of norm at the maximum", sum(p["high_count"] for p in j["places"] if any(f["function"] == "norm" for f in p["stack"])), 6)
 
 

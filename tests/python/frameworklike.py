@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A model as frameworks have them: one line of C and one of Python serve all of its layers.
 
-    layers.py good|bad
+    frameworklike.py good|bad
 
 bad keeps what linear() and norm() made beyond their step. Runs under CPython 3.8 to 3.13.
 """
