@@ -88,11 +88,15 @@ static char *make_comment(struct suggestion *s, const struct mine_hint *hint)
     char bytes[RENDER_BYTES_MAX];
     char gain[RENDER_BYTES_MAX];
     const char *site = symbols_site(s->symbols, block->stack);
+    const char *python = symbols_pyway(s->symbols, block->stack);
+    const char *link = python ? ", the first for " : "";
 
+    python = python ? python : "";
     if (hint->gain)
-        return vec_format("%s: %" PRIu64 " late frees, %s; without it the peak is %s higher", site,
-                hint->count, render_bytes(bytes, hint->bytes), render_bytes(gain, hint->gain));
-    return vec_format("%s: %" PRIu64 " late frees, %s; %s", site, hint->count,
+        return vec_format("%s%s%s: %" PRIu64 " late frees, %s; without it the peak is %s higher",
+                site, link, python, hint->count, render_bytes(bytes, hint->bytes),
+                render_bytes(gain, hint->gain));
+    return vec_format("%s%s%s: %" PRIu64 " late frees, %s; %s", site, link, python, hint->count,
             render_bytes(bytes, hint->bytes), effect_text(hint->effect));
 }
 
@@ -252,6 +256,7 @@ static void json_hint(struct json *json, struct suggestion *s, const struct mine
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->rule.id);
     json_text(json, "site", symbols_site(s->symbols, block->stack));
+    json_text(json, "python_site", symbols_pysite(s->symbols, block->stack));
     json_text(json, "inside", hint->rule.pick.inside);
     json_text(json, "when", hint->rule.when.anchor);
     json_uint(json, "size_min", hint->rule.pick.size_lo);

@@ -268,6 +268,21 @@ def diffs_tell_python_lines():
     check(f" 48.00 MB  empty frameworklike.py:{at['cuMemAlloc_v2']} by " in text, f"no heading with the line:\n{text}")
 
 
+def hints_and_failures_tell_python_lines():
+    python = interpreters()[0][1]
+    at = layers(python)
+    tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
+    way = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < linear frameworklike.py:{at['empty(4 <<']} < <module> frameworklike.py:"
+    check(f"the first for {way}" in pathlib.Path("hints.yaml").read_text(), f"no {way}:\n{pathlib.Path('hints.yaml').read_text()}")
+    fresh("oom.kcap")
+    run(python, HERE / "frameworklike.py", "bad", rc=1, **settings(pathlib.Path("oom.kcap").resolve(), SIMCUDA_MEMORY="60M"))
+    text = tool("report", "oom.kcap", "--view", "oom")
+    check(re.search(rf"held most then:\n +\S+ MB +\d+  .* for empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
+    holders = tool_json("report", "oom.kcap")["ooms"][0]["holders"]
+    same("holders", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
+    same("their lines", {h["python_site"] for h in holders}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
+
+
 def views_without_events_tell_python_lines():
     at = layers(interpreters()[0][1])  # steps are one row
     for view, word, function in (("hwm", "empty(8 <<", "norm"), ("temporary", "empty(2 <<", "scratch")):
@@ -316,7 +331,7 @@ def unknown_versions_are_refused_in_words():
 CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_length,
          threads_without_frames_carry_the_ambient_stack, forks_do_no_harm, sub_interpreters_do_no_harm,
          an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
-         diffs_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)
+         diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()
