@@ -32,14 +32,6 @@ struct render_ink render_ink(FILE *out)
     return (struct render_ink){"\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
 }
 
-void render_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        (void)fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
-    }
-}
-
 static void json_indent(const struct json *json)
 {
     for (unsigned i = 0; i < json->depth; i++)
@@ -68,6 +60,26 @@ static size_t utf8_length(const unsigned char *s)
         return 4;
     }
     return 0;
+}
+
+/* What a terminal would obey: of 8-bit sets too, where U+009B begins a sequence as ESC [ does. */
+static bool is_control(const unsigned char *s, size_t length)
+{
+    return (length == 1 && (*s < 0x20 || *s == 0x7f)) || (length == 2 && *s == 0xc2 && s[1] < 0xa0);
+}
+
+void render_text(FILE *out, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    while (*s) {
+        size_t length = utf8_length(s);
+        if (length == 0 || is_control(s, length))
+            (void)fputc('?', out);
+        else
+            (void)fwrite(s, 1, length, out);
+        s += length ? length : 1;
+    }
 }
 
 static void json_string(FILE *out, const char *text)

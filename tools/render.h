@@ -29,7 +29,7 @@ struct render_ink {
 
 struct render_ink render_ink(FILE *out);
 
-/* A text with control characters replaced by '?', since names come from the program that was watched. */
+/* A text with '?' for control characters and for what is not UTF-8, since names come from the program that was watched. */
 void render_text(FILE *out, const char *text);
 
 struct json {

@@ -86,9 +86,13 @@ TEST(names_from_the_program_print_without_control_characters)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
-    render_text(out, "a\033[31mb\nc");
+    /* also in their 8-bit form, and bytes that are no character; names in other scripts stay */
+    render_text(out,
+            "a\033[31mb\nc \xc2\x9b"
+            "31m \x9b"
+            "31m \xc3\xbc\xe5\x90\x8d \xc3");
     (void)fclose(out);
-    CHECK_STR_EQ(text, "a?[31mb?c");
+    CHECK_STR_EQ(text, "a?[31mb?c ?31m ?31m \xc3\xbc\xe5\x90\x8d ?");
     free(text);
 }
 
