@@ -32,9 +32,11 @@ int figures_window(
     if (r == -ENOENT) {
         const char *near = nearest_anchor(load->trace, missing);
         (void)fprintf(stderr, "kedge: %s: no anchor '%s'", load->path, missing);
-        if (near)
-            (void)fprintf(stderr, " (did you mean %s?)", near);
-        else if (load->trace->anchor_count <= 1)
+        if (near) {
+            (void)fputs(" (did you mean ", stderr);
+            render_text(stderr, near);
+            (void)fputs("?)", stderr);
+        } else if (load->trace->anchor_count <= 1)
             (void)fputs(" (the capture has no anchors at all)", stderr);
         (void)fputc('\n', stderr);
     } else {

@@ -84,8 +84,10 @@ static void print_request(const struct report *report, const struct load_oom *oo
     print_word("requested");
     printf("%s",
             why && oom->requested == 0 ? "(the call names no size)" : size_text(oom->requested));
-    if (why && *why->call)
-        printf(" by %s", why->call);
+    if (why && *why->call) {
+        printf(" by ");
+        render_text(stdout, why->call);
+    }
     printf(" on device %d", oom->device);
     if (why && why->what.flags & FORMAT_OOM_STREAM)
         printf(", stream 0x%" PRIx64, why->what.stream);
@@ -195,8 +197,10 @@ static void print_table(const struct load *load)
     puts("\n     number       requested    largest free  call");
     for (size_t i = 0; i < load->oom_count; i++) {
         const struct load_oom *oom = &load->ooms[i];
-        printf("  %9" PRIu64 " %15s %15s  %s\n", oom->number, size_text(oom->requested),
-                size_text(oom->largest_free), oom->why ? oom->why->call : "");
+        printf("  %9" PRIu64 " %15s %15s  ", oom->number, size_text(oom->requested),
+                size_text(oom->largest_free));
+        render_text(stdout, oom->why ? oom->why->call : "");
+        putchar('\n');
     }
 }
 

@@ -75,6 +75,7 @@ foreach(case
         "report:report_prints_the_seeds_lines_and_names_the_stacks"
         "hints:report_counts_releases_beside_frees"
         "endings:report_works_after_oom_and_kill"
+        "escapes:names_of_the_program_are_no_commands_to_a_terminal"
         "places:report_says_who_held_the_memory_without_events"
         "diff:diff_names_the_late_frees_by_site"
         "suggest:suggest_writes_hints_that_lint_accepts"

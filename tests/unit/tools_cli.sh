@@ -110,6 +110,34 @@ endings)
     expect 0 "$kedge" report killed.kcap
     has out "still running, or killed"
     ;;
+escapes)
+    # What the program called things reaches no terminal as commands.
+    form touched; form oom || true; form good; form bad
+    python3 - <<'PY'
+import pathlib
+for name in ("touched", "oom", "good", "bad"):
+    data = pathlib.Path(f"{name}.kcap").read_bytes()
+    for word in (b"SOT_CALL_", b"cuMemAllocAsync", b"Test device", b"capture_maker", b"output", b"input"):
+        evil = b"\x1b[31m\x07\x1b]0;title\x07"[:len(word)]
+        data = data.replace(word, evil + word[len(evil):])
+    pathlib.Path(f"{name}.kcap").write_bytes(data)
+PY
+    evil=$'\033[31m\007\033]0'
+    for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+        for name in touched oom; do
+            expect 0 "$kedge" report $name.kcap --view $view
+            cat out err >>said
+        done
+    done
+    expect 0 "$kedge" diff good.kcap bad.kcap --top 3
+    cat out err >>said
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml
+    cat out err h.yaml >>said
+    expect 2 "$kedge" report good.kcap --from "x${evil:1}_3"
+    has err "did you mean ?[31m"
+    has said "?[31m"
+    ! grep -qP '[\x00-\x08\x0b-\x1f]' said || { grep -aP '[\x00-\x08\x0b-\x1f]' said | cat -v | sort -u | head -5 >&2; fail "commands reach the terminal"; }
+    ;;
 places)
     form bad; form agg
     # Who held the memory at the maximum, without one event: as all events say.
