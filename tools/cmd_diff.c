@@ -303,6 +303,7 @@ static void compare_and_print(struct diff *diff)
     diff->bad_side.ended = load_has_ended(&diff->bad);
     warn_if_partial(&diff->good, diff->good_side.window);
     warn_if_partial(&diff->bad, diff->bad_side.window);
+    progress_wait("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
     diff->symbols = symbols_new(diff->bad.trace);
     diff->late = diff->never = diff->extra =
@@ -310,6 +311,7 @@ static void compare_and_print(struct diff *diff)
     group_late(&diff->late, diff->compare.late, diff->compare.late_count);
     group_late(&diff->never, diff->compare.never, diff->compare.never_count);
     group_extra(diff);
+    progress_wait_end();
     if (diff->fields->json)
         print_json(diff);
     else

@@ -364,8 +364,10 @@ static int mine_and_save(struct suggestion *s)
             .late_count = s->compare.late_count,
             .min_size = s->fields->min_size,
     };
+    progress_wait("looking for hints");
     int r = mine_hints(&job, &s->mine);
 
+    progress_wait_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
         return CMD_BAD;
@@ -373,7 +375,9 @@ static int mine_and_save(struct suggestion *s)
     if (s->is_mining)
         drop_idle(s);
     s->symbols = symbols_new(s->bad.trace);
+    progress_wait("predicting");
     predict(s);
+    progress_wait_end();
     r = CMD_DONE;
     if (s->mine.hint_count == 0)
         (void)fputs("kedge suggest: no hint to write: nothing was freed late that a hint could "
@@ -411,7 +415,9 @@ static int compare_and_mine(struct suggestion *s)
         return CMD_BAD;
     }
     s->window = bad.window;
+    progress_wait("comparing");
     compare_runs(&good, &bad, &s->compare);
+    progress_wait_end();
     r = mine_and_save(s);
     compare_done(&s->compare);
     return r;

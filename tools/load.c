@@ -614,7 +614,10 @@ static int open_bundle(const char *path, struct load *ret_load)
     struct symcache *names = NULL;
     char *why = NULL;
 
-    if (bundle_open(path, &capture, &names, &why) < 0) {
+    progress_wait("unpacking");
+    int r = bundle_open(path, &capture, &names, &why);
+    progress_wait_end();
+    if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, why);
         free(why);
         return 2;
@@ -634,8 +637,9 @@ int load_open(const char *path, struct load *ret_load)
 
     if (bundle_is(path))
         return open_bundle(path, ret_load);
+    progress_wait("opening");
     r = read_open(path, &capture, &error);
-
+    progress_wait_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, *error.text ? error.text : strerror(-r));
         return 2;

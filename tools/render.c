@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/render.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -208,4 +210,49 @@ void progress_end(struct progress *progress)
     if (progress->shown)
         (void)fputs("\r\033[K", stderr);
     progress->began_ns = 0;
+}
+
+static const char *volatile waiting_for; /* NULL: nothing, or it was said */
+static volatile sig_atomic_t is_wait_shown;
+
+static void write_all(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        is_wait_shown = 1; /* nobody is there to see it */
+}
+
+static void say_waiting(int number)
+{
+    int kept = errno;
+
+    (void)number;
+    if (waiting_for) {
+        is_wait_shown = 1;
+        write_all("\r\033[K");
+        write_all(waiting_for);
+        write_all(" ...");
+    }
+    errno = kept;
+}
+
+void progress_wait(const char *what)
+{
+    struct sigaction action = {.sa_handler = say_waiting, .sa_flags = SA_RESTART};
+
+    if (!isatty(STDERR_FILENO) || sigaction(SIGALRM, &action, NULL) != 0)
+        return;
+    waiting_for = what;
+    is_wait_shown = 0;
+    (void)alarm(2);
+}
+
+void progress_wait_end(void)
+{
+    if (!waiting_for)
+        return;
+    (void)alarm(0);
+    waiting_for = NULL;
+    (void)signal(SIGALRM, SIG_DFL);
+    if (is_wait_shown)
+        (void)fputs("\r\033[K", stderr);
 }

@@ -61,4 +61,11 @@ void progress_begin(struct progress *progress, const char *what);
 void progress_step(struct progress *progress, uint64_t done, uint64_t total);
 void progress_end(struct progress *progress);
 
+/*
+ * The same for work that cannot tell how far it is: "what ...", once two seconds have passed. One at a time, and nothing may be
+ * printed before progress_wait_end. Takes SIGALRM and the real-time timer meanwhile.
+ */
+void progress_wait(const char *what);
+void progress_wait_end(void);
+
 #endif
