@@ -235,7 +235,8 @@ static void print_text(struct suggestion *s)
             render_bytes(text[1], mine->max_after));
     if (s->reserved != UINT64_MAX)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(text[0], s->reserved));
-    builds_print(stdout, s->good.trace, s->bad.trace);
+    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+        builds_print(stdout, s->good.trace, s->bad.trace);
     if (mine->hint_count)
         printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
                 s->fields->output, s->fields->output);
