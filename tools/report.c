@@ -75,6 +75,13 @@ struct report_owner *report_owners(const struct report *report, size_t *ret_coun
     return owners;
 }
 
+uint32_t report_peak(const struct report *report)
+{
+    uint32_t at = report->figures.max_at;
+
+    return at == TRACE_NEVER ? report->window.last : at + 1;
+}
+
 bool report_has_high(const struct report *report)
 {
     return report->load.place_count && !report->from && !report->to

@@ -76,6 +76,9 @@ void report_places_json(struct json *json, const struct report *report);
 /* Whether the high-water mark comes from area C: the events cannot say it, and the window is the whole run. */
 bool report_has_high(const struct report *report);
 
+/* Event index: what lives there is what lives at the window's maximum, by the events that there are. */
+uint32_t report_peak(const struct report *report);
+
 /* Sums per library or program that asked. */
 struct report_owner {
     const char *name;

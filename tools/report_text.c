@@ -350,8 +350,6 @@ void report_text_print(const struct report *report)
 {
     struct report inked = *report;
     enum view view = report->view;
-    uint32_t peak = report->figures.max_at == TRACE_NEVER ? report->window.last
-                                                          : report->figures.max_at + 1;
 
     inked.ink = render_ink(stdout);
     report = &inked;
@@ -372,7 +370,7 @@ void report_text_print(const struct report *report)
     if (view == VIEW_HWM && report_has_high(report))
         report_high_print(report);
     else if (view == VIEW_HWM)
-        print_live(report, peak, "Live at the maximum, by stack");
+        print_live(report, report_peak(report), "Live at the maximum, by stack");
     if (view == VIEW_LEAKS)
         report_leaks_print(report);
     if (view == VIEW_TEMPORARY)

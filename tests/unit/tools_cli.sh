@@ -41,6 +41,8 @@ report)
     json "all(k in j for k in 'max_with_hints_bytes remaining_with_hints_bytes peak_reserved_bytes'.split())"
     json "j['live'][0]['stack'][0]['function'] == 'allocate' and j['live'][0]['stack'][0]['line'] > 0"
     json "j['libraries'][0]['path'].endswith('capture_maker')"
+    json "sum(r['bytes'] for r in j['live']) == j['remaining_bytes'] and sum(r['bytes'] for r in j['live_at_max']) == j['max_bytes']"
+    json "[d['device'] for d in j['devices']] == [0]"
     expect 0 "$kedge" report good.kcap --by anchor
     has out "SOT_CALL_19"
     for view in live hwm leaks temporary libraries hints oom anchors classes sources; do expect 0 "$kedge" report good.kcap --view $view; done
