@@ -81,6 +81,7 @@ foreach(case
         "suggest:suggest_writes_hints_that_lint_accepts"
         "lint:hints_lint_names_line_and_column"
         "words:words_and_exit_codes_are_those_of_the_contract"
+        "keys:man_pages_have_the_keys_of_json"
         "man:man_pages_list_the_options_of_help")
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})

@@ -276,6 +276,37 @@ man)
         [ ! -s err ] || fail "$page: $(cat err)"
     done
     ;;
+keys)
+    # Every key that a command prints stands in its page.
+    form good; form bad; form touched; form oom || true; form live
+    keys() {
+        local page=$TEST_SOURCE/tools/man/kedge-$1.1
+        "$kedge" "$@" --json >out || fail "kedge $* --json"
+        python3 - "$page" <<'PY' || fail "keys of kedge $*"
+import json, pathlib, re, sys
+page = re.sub(r"\\(.)", r"\1", pathlib.Path(sys.argv[1]).read_text())
+def keys(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key != "settings":  # names of the environment's
+                yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+found = set(keys(json.load(open("out"))))
+missing = sorted(key for key in found if not re.search(rf"(?<![a-z_]){key}(?![a-z_])", page))
+print(len(found), "keys;", "not in the page:", missing)
+sys.exit(bool(missing) or not found)
+PY
+    }
+    for name in good bad touched oom live; do keys report $name.kcap --view steps --from SOT_CALL_2; done
+    keys diff good.kcap bad.kcap
+    keys suggest --good good.kcap --bad bad.kcap -o h.yaml
+    keys hints lint h.yaml
+    keys bundle bad.kcap --modules
+    keys env
+    ;;
 *)
     fail "no part $1"
     ;;
