@@ -36,6 +36,7 @@ static const struct args_option options[] = {
 struct diff {
     const struct fields *fields;
     enum groups_by by;
+    bool is_partial; /* events are missing, so there may be more late frees */
     struct load good, bad;
     struct compare_side good_side, bad_side;
     struct compare compare;
@@ -144,8 +145,11 @@ static void print_text(const struct diff *diff)
     char text[2][RENDER_BYTES_MAX];
 
     printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
-    printf("%sLate frees: %zu, %s%s\n", c->late_count ? diff->ink.red : diff->ink.green,
-            c->late_count, render_bytes(text[0], c->late_bytes), diff->ink.off);
+    const char *ink = diff->is_partial ? diff->ink.yellow : diff->ink.green;
+
+    printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
+            render_bytes(text[0], c->late_bytes), diff->ink.off,
+            diff->is_partial ? ", and more perhaps: events are missing" : "");
     puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
     print_groups(diff, &diff->late);
     if (c->never_count) {
@@ -234,6 +238,7 @@ static void print_json(const struct diff *diff)
     json_begin(&json, NULL, '{');
     json_text(&json, "good", diff->good.path);
     json_text(&json, "bad", diff->bad.path);
+    json_bool(&json, "complete", !diff->is_partial);
     json_uint(&json, "late_frees", c->late_count);
     json_uint(&json, "late_bytes", c->late_bytes);
     json_groups(&json, diff, "groups", &diff->late);
@@ -287,12 +292,14 @@ static int find_windows(struct diff *diff)
     return r;
 }
 
-static void warn_if_partial(const struct load *load, struct model_window window)
+static bool lacks_events(const struct load *load, struct model_window window)
 {
-    if (load->complete_from > window.first)
-        (void)fprintf(stderr,
-                "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",
-                load->path);
+    if (load->complete_from <= window.first)
+        return false;
+    (void)fprintf(stderr,
+            "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",
+            load->path);
+    return true;
 }
 
 static void compare_and_print(struct diff *diff)
@@ -301,8 +308,8 @@ static void compare_and_print(struct diff *diff)
     diff->good_side.ended = load_has_ended(&diff->good);
     diff->bad_side.trace = diff->bad.trace;
     diff->bad_side.ended = load_has_ended(&diff->bad);
-    warn_if_partial(&diff->good, diff->good_side.window);
-    warn_if_partial(&diff->bad, diff->bad_side.window);
+    diff->is_partial = lacks_events(&diff->good, diff->good_side.window);
+    diff->is_partial |= lacks_events(&diff->bad, diff->bad_side.window);
     progress_wait("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
     diff->symbols = symbols_new(diff->bad.trace);
@@ -347,6 +354,11 @@ static int run(const void *parsed, char **words, int count)
     if (r == 0) {
         compare_and_print(&diff);
         r = diff.compare.late_count > limit ? CMD_NO : CMD_DONE;
+        if (r == CMD_DONE && diff.fields->fail_on && diff.is_partial) {
+            (void)fprintf(stderr, "kedge diff: --fail-on %s: not known without all events\n",
+                    diff.fields->fail_on);
+            r = CMD_BAD;
+        }
         compare_done(&diff.compare);
     }
     load_close(&diff.good);

@@ -511,6 +511,8 @@ static void translate(struct translation *tr)
             progress_step(&progress, i, capture->event_count);
     }
     progress_end(&progress);
+    if (capture->lost.events_dropped) /* nobody knows where they are missing */
+        tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
 }
 

@@ -5,11 +5,6 @@
 
 #include "tools/classes.h"
 
-static uint64_t lost_events(const struct read_capture *capture)
-{
-    return capture->lost.events_recycled + capture->lost.events_dropped;
-}
-
 static void json_program(struct json *json, const struct read_capture *capture)
 {
     char *end = report_end_text(capture);
@@ -62,7 +57,7 @@ static void json_quality(struct json *json, const struct report *report)
     json_uint(json, "implied_frees", capture->lost.implied_frees);
     json_uint(json, "bad_records", capture->bad_records);
     json_end(json, '}');
-    json_bool(json, "complete", !report->partial && lost_events(capture) == 0);
+    json_bool(json, "complete", !report_lacks_events(report));
     json_begin(json, "window", '{');
     json_text(json, "from", report->from);
     json_text(json, "to", report->to);

@@ -346,6 +346,20 @@ static void print_classes(const struct report *report)
     print_overhead(report, rows[MEMCLASS_MANAGED].allocated_count != 0);
 }
 
+/* Those views that can only count what is on record; the whole report says in its head what is lost. */
+static void print_record_note(const struct report *report)
+{
+    enum view view = report->view;
+    bool counts_blocks = view == VIEW_ANCHORS || view == VIEW_USES || view == VIEW_STEPS
+            || (view == VIEW_LIBRARIES && !report_has_high(report))
+            || (view == VIEW_ALL && report->by_anchor);
+
+    if (counts_blocks && report_lacks_events(report))
+        printf("%snote%s      events are missing: this is of what is on record "
+               "(KEDGE_TRACE=full keeps all)\n",
+                report->ink.yellow, report->ink.off);
+}
+
 void report_text_print(const struct report *report)
 {
     struct report inked = *report;
@@ -385,5 +399,6 @@ void report_text_print(const struct report *report)
         report_uses_print(report);
     if (view == VIEW_STEPS)
         report_steps_print(report);
+    print_record_note(report);
     figures_print_trouble(stdout, report->symbols);
 }

@@ -169,6 +169,29 @@ places)
     done
     expect 2 "$kedge" report bad.kcap --view leaks --from SOT_CALL_3
     has err "of the whole run"
+    # What can only be counted with all events says so, and is no ground for an answer.
+    for file in bad agg; do
+        expect 0 "$kedge" report $file.kcap --view libraries
+        mv out $file.libraries
+        expect 0 "$kedge" report $file.kcap --json
+        json "j['complete'] is ('$file' == 'bad')"
+        json "sum(l['allocated_count'] for l in j['libraries']) == j['allocated_count'] > 0"
+    done
+    diff bad.libraries agg.libraries >&2 || fail "libraries are others without events"
+    for view in anchors uses steps; do
+        expect 0 "$kedge" report agg.kcap --view $view
+        has out "events are missing: this is of what is on record"
+        expect 0 "$kedge" report bad.kcap --view $view
+        hasnt out "events are missing"
+    done
+    expect 0 "$kedge" diff bad.kcap agg.kcap
+    has out "Late frees: 0, 0.00 B, and more perhaps: events are missing"
+    expect 0 "$kedge" diff bad.kcap agg.kcap --json
+    json "j['complete'] is False and j['late_frees'] == 0"
+    expect 2 "$kedge" diff bad.kcap agg.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: not known without all events"
+    expect 0 "$kedge" diff bad.kcap bad.kcap --json
+    json "j['complete'] is True"
     ;;
 diff)
     form good; form bad; form oom || true
