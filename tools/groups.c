@@ -6,38 +6,10 @@
 
 #include "tools/vec.h"
 
-#define PRIME UINT64_C(0x100000001b3)
-
-static void mix_text(struct key *key, const char *text)
-{
-    struct key one = keytable_text(text);
-
-    key->a = (key->a ^ one.a) * PRIME;
-    key->b = (key->b ^ one.b) * PRIME;
-}
-
-/* Equal for equal Python frames, whatever the native ones are; all 0 without any. */
-static struct key python_of(const struct groups *groups, uint32_t number)
-{
-    const struct trace_stack *stack = &groups->trace->stacks[number];
-    struct key key = {0};
-
-    for (uint32_t i = 0; i < stack->pycount; i++) {
-        const struct trace_pyframe *frame = &groups->trace->pyframes[stack->pyfirst + i];
-        mix_text(&key, frame->function);
-        mix_text(&key, frame->file);
-        key.a = (key.a ^ frame->line) * PRIME;
-        key.b = (key.b ^ frame->line) * PRIME;
-    }
-    key.c = stack->pycount ? 1 + 2 * (uint64_t)stack->pycount + stack->ambient : 0;
-    return key;
-}
-
 static struct group *group_of(struct groups *groups, const struct trace_block *block)
 {
-    struct key python = python_of(groups, block->stack);
-    struct key key =
-            groups->by == GROUPS_PYTHON && python.c ? python : (struct key){block->site, 0, 0};
+    uint64_t python = groups->by == GROUPS_PYTHON ? trace_python(groups->trace, block->stack) : 0;
+    struct key key = python ? (struct key){python, 1, 0} : (struct key){block->site, 0, 0};
     uint32_t *at = keytable_at(&groups->index, key, TRACE_NONE);
 
     if (*at == TRACE_NONE) {
@@ -50,9 +22,8 @@ static struct group *group_of(struct groups *groups, const struct trace_block *b
 
 static void add_stack(struct groups *groups, struct group *group, const struct trace_block *block)
 {
-    struct key key = python_of(groups, block->stack);
-
-    key.c = key.c << 32 | (uint32_t)(group - groups->rows);
+    struct key key = {
+            trace_python(groups->trace, block->stack), (uint64_t)(group - groups->rows), 0};
     uint32_t *at = keytable_at(&groups->stack_index, key, TRACE_NONE);
     if (*at == TRACE_NONE) {
         *at = (uint32_t)group->stack_count;

@@ -153,6 +153,9 @@ uint32_t trace_add_stack(
 void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_pyframe *frames,
         uint32_t count, bool ambient);
 
+/* A hash of the Python frames of a stack, equal in every trace; 0 without any. */
+uint64_t trace_python(const struct trace *trace, uint32_t stack);
+
 /* A new instance of `path`, not yet entered. The instance number is counted per path unless it is given (not TRACE_NONE). */
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);
 
