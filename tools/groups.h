@@ -49,7 +49,7 @@ struct groups {
     struct keytable index, stack_index;
 };
 
-void groups_add(struct groups *groups, uint32_t block);
+void groups_add(struct groups *groups, uint32_t number); /* of a block */
 
 /* After the last block. */
 void groups_finish(struct groups *groups);

@@ -154,7 +154,7 @@ void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_py
         uint32_t count, bool ambient);
 
 /* A hash of the Python frames of a stack, equal in every trace; 0 without any. */
-uint64_t trace_python(const struct trace *trace, uint32_t stack);
+uint64_t trace_python(const struct trace *trace, uint32_t number);
 
 /* A new instance of `path`, not yet entered. The instance number is counted per path unless it is given (not TRACE_NONE). */
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);
