@@ -17,6 +17,7 @@
 #define ABOUT_NAME    FOLDER "/about"
 #define SYMBOLS_NAME  FOLDER "/symbols"
 #define CAPTURE_NAME  FOLDER "/capture.kcap"
+#define MODULES_NAME  FOLDER "/modules/"
 #define BLOCK_BYTES   4096u
 #define UNPACKED_BASE (UINT64_C(64) << 20)
 #define UNPACKED_RATE UINT64_C(1024)
@@ -48,8 +49,22 @@ bool bundle_is(const char *path)
 
 /* ---- reading ---- */
 
+struct module_file {
+    char *name; /* under modules/ */
+    int fd;
+};
+
+struct bundle_modules {
+    char *path;
+    bool is_folder, is_unpacked;
+    struct module_file *files;
+    size_t count, room;
+    char *why;
+};
+
 struct unpack {
     struct archive *archive;
+    struct bundle_modules *modules; /* NULL: all but these are wanted, else only these */
     uint64_t left;  /* bytes that may still come out of it, those of empty blocks aside */
     int capture_fd; /* -1: none yet */
     char *symbols;
@@ -86,7 +101,7 @@ static int nameless_file(void)
 }
 
 /* Zeroes need no room: captures are mostly empty. */
-static int write_blocks(struct unpack *unpack, const char *from, size_t bytes, off_t at)
+static int write_blocks(struct unpack *unpack, int fd, const char *from, size_t bytes, off_t at)
 {
     static const char zeroes[BLOCK_BYTES];
 
@@ -96,7 +111,7 @@ static int write_blocks(struct unpack *unpack, const char *from, size_t bytes, o
             if (now > unpack->left)
                 return too_much(unpack);
             unpack->left -= now;
-            if (pwrite(unpack->capture_fd, from, now, at) != (ssize_t)now)
+            if (pwrite(fd, from, now, at) != (ssize_t)now)
                 return give_up(unpack, vec_format("cannot unpack: %s", strerror(errno)));
         }
         from += now;
@@ -123,7 +138,7 @@ static int next_piece(
     return 1;
 }
 
-static int unpack_capture(struct unpack *unpack)
+static int unpack_file(struct unpack *unpack, int fd)
 {
     const void *from;
     size_t bytes;
@@ -131,20 +146,25 @@ static int unpack_capture(struct unpack *unpack)
     off_t end = 0;
     int r;
 
-    if (unpack->capture_fd >= 0)
-        return give_up(unpack, vec_text("not a bundle: two captures in it"));
-    unpack->capture_fd = nameless_file();
-    if (unpack->capture_fd < 0)
+    if (fd < 0)
         return give_up(unpack, vec_format("no place to unpack: %s", strerror(errno)));
     while ((r = next_piece(unpack, &from, &bytes, &at)) == 1) {
-        if (write_blocks(unpack, from, bytes, at) < 0)
+        if (write_blocks(unpack, fd, from, bytes, at) < 0)
             return -1;
         if (end < at + (off_t)bytes)
             end = at + (off_t)bytes;
     }
-    if (r == 0 && ftruncate(unpack->capture_fd, end) != 0)
+    if (r == 0 && ftruncate(fd, end) != 0)
         return give_up(unpack, vec_format("cannot unpack: %s", strerror(errno)));
     return r;
+}
+
+static int unpack_capture(struct unpack *unpack)
+{
+    if (unpack->capture_fd >= 0)
+        return give_up(unpack, vec_text("not a bundle: two captures in it"));
+    unpack->capture_fd = nameless_file();
+    return unpack_file(unpack, unpack->capture_fd);
 }
 
 static int unpack_symbols(struct unpack *unpack)
@@ -170,24 +190,52 @@ static int unpack_symbols(struct unpack *unpack)
     return r;
 }
 
-static int unpack_entry(struct unpack *unpack, struct archive_entry *entry)
+/* The name of a file in the archive, NULL: something else. */
+static const char *name_of(struct archive_entry *entry)
 {
     const char *name = archive_entry_pathname(entry);
 
     if (!name || archive_entry_filetype(entry) != AE_IFREG)
+        return NULL;
+    return strncmp(name, "./", 2) == 0 ? name + 2 : name;
+}
+
+/* It is unpacked to be passed over. */
+static int pass_over(struct unpack *unpack, struct archive_entry *entry)
+{
+    if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > unpack->left)
+        return too_much(unpack);
+    unpack->left -= (uint64_t)archive_entry_size(entry);
+    return 0;
+}
+
+static int unpack_entry(struct unpack *unpack, struct archive_entry *entry)
+{
+    const char *name = name_of(entry);
+
+    if (!name)
         return 0;
-    if (strncmp(name, "./", 2) == 0)
-        name += 2;
     if (strcmp(name, ABOUT_NAME) == 0)
         unpack->is_ours = true;
     if (strcmp(name, CAPTURE_NAME) == 0)
         return unpack_capture(unpack);
     if (strcmp(name, SYMBOLS_NAME) == 0)
         return unpack_symbols(unpack);
-    if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > unpack->left)
-        return too_much(unpack);
-    unpack->left -= (uint64_t)archive_entry_size(entry); /* it is unpacked to be passed over */
-    return 0;
+    return pass_over(unpack, entry);
+}
+
+static int unpack_module(struct unpack *unpack, struct archive_entry *entry)
+{
+    struct bundle_modules *modules = unpack->modules;
+    const char *name = name_of(entry);
+
+    if (!name)
+        return 0;
+    if (strncmp(name, MODULES_NAME, strlen(MODULES_NAME)) != 0)
+        return pass_over(unpack, entry);
+    VEC_PUSH(modules->files, modules->count, modules->room) = (struct module_file){
+            .name = vec_text(name + strlen(MODULES_NAME)), .fd = nameless_file()};
+    return unpack_file(unpack, modules->files[modules->count - 1].fd);
 }
 
 static int unpack_all(struct unpack *unpack)
@@ -203,9 +251,9 @@ static int unpack_all(struct unpack *unpack)
             return archive_fault(unpack);
         if (i == ENTRIES_MAX)
             return give_up(unpack, vec_text("not a bundle: too many files in it"));
-        r = unpack_entry(unpack, entry);
+        r = unpack->modules ? unpack_module(unpack, entry) : unpack_entry(unpack, entry);
     }
-    if (r == 0 && (!unpack->is_ours || unpack->capture_fd < 0))
+    if (r == 0 && !unpack->modules && (!unpack->is_ours || unpack->capture_fd < 0))
         return give_up(unpack, vec_text("not a bundle of kedge"));
     return r;
 }
@@ -295,6 +343,65 @@ int bundle_open(const char *path, struct read_capture **ret_capture, struct symc
     free(unpack.symbols);
     *ret_why = unpack.why;
     return r;
+}
+
+/* ---- modules ---- */
+
+struct bundle_modules *bundle_modules_new(const char *path)
+{
+    struct bundle_modules *modules = vec_new(1, sizeof(*modules));
+    struct stat status;
+
+    modules->path = vec_text(path);
+    modules->is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    return modules;
+}
+
+void bundle_modules_free(struct bundle_modules *modules)
+{
+    if (!modules)
+        return;
+    for (size_t i = 0; i < modules->count; i++) {
+        free(modules->files[i].name);
+        if (modules->files[i].fd >= 0)
+            (void)close(modules->files[i].fd);
+    }
+    free(modules->files);
+    free(modules->path);
+    free(modules->why);
+    free(modules);
+}
+
+static void unpack_modules(struct bundle_modules *modules)
+{
+    struct unpack unpack = {.capture_fd = -1, .modules = modules};
+
+    modules->is_unpacked = true;
+    if (open_archive(&unpack, modules->path) < 0)
+        modules->why = vec_format("%s: its modules: %s", modules->path, unpack.why);
+    free(unpack.why);
+}
+
+char *bundle_module(struct bundle_modules *modules, const char *name)
+{
+    if (modules->is_folder) {
+        char *path = vec_format("%s/modules/%s", modules->path, name);
+        if (access(path, R_OK) == 0)
+            return path;
+        free(path);
+        return NULL;
+    }
+    if (!modules->is_unpacked)
+        unpack_modules(modules);
+    for (size_t i = 0; i < modules->count; i++)
+        if (modules->files[i].fd >= 0 && strcmp(modules->files[i].name, name) == 0)
+            return vec_format("/proc/self/fd/%d", modules->files[i].fd);
+    return NULL;
+}
+
+const char *bundle_modules_why(const struct bundle_modules *modules)
+{
+    return modules->why;
 }
 
 /* ---- writing ---- */

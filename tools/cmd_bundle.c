@@ -142,18 +142,21 @@ static int write_names(struct job *job)
 
 /* ── the files ── */
 
-static void pack_file(struct job *job, const char *path)
+/* `name`: what readers look for, taken over; NULL: nobody does, and two libraries may have one name. */
+static void pack_file(struct job *job, const char *path, char *name)
 {
-    if (!path)
+    for (size_t i = 0; path && i < job->file_count; i++)
+        if (strcmp(job->packed[i], path) == 0
+                || (name && strcmp(job->files[i].name, name) == 0)) /* one build at two places */
+            path = NULL;
+    if (!path) {
+        free(name);
         return;
-    for (size_t i = 0; i < job->packed_count; i++)
-        if (strcmp(job->packed[i], path) == 0)
-            return;
+    }
     VEC_PUSH(job->packed, job->packed_count, job->packed_room) = vec_text(path);
-    /* numbered: two libraries may have one name */
-    VEC_PUSH(job->files, job->file_count, job->file_room) =
-            (struct bundle_file){.path = job->packed[job->packed_count - 1],
-                    .name = vec_format("%zu-%s", job->packed_count, symbols_base_name(path))};
+    VEC_PUSH(job->files, job->file_count, job->file_room) = (struct bundle_file){
+            .path = job->packed[job->packed_count - 1],
+            .name = name ? name : vec_format("%zu-%s", job->packed_count, symbols_base_name(path))};
 }
 
 static void pack_files(struct job *job)
@@ -164,9 +167,10 @@ static void pack_files(struct job *job)
         if (job->places[i].module == module)
             continue;
         module = job->places[i].module;
+        const struct trace_module *captured = &job->all->modules[module];
         const struct symfile *file = symbols_file(job->symbols, module);
-        pack_file(job, symfile_main_path(file));
-        pack_file(job, symfile_debug_path(file));
+        pack_file(job, symfile_main_path(file), symfile_packed_name(captured, false));
+        pack_file(job, symfile_debug_path(file), symfile_packed_name(captured, true));
     }
 }
 

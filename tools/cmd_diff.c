@@ -8,11 +8,10 @@
 #include "tools/builds.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
-#include "tools/keytable.h"
-#include "tools/vec.h"
+#include "tools/groups.h"
 
 struct fields {
-    const char *from, *to, *fail_on;
+    const char *from, *to, *by, *fail_on;
     uint64_t top;
     bool json;
 };
@@ -22,6 +21,8 @@ static const struct args_option options[] = {
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "compare up to the last exit of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, to)},
+        {"by", "WHO", "group by site or by python stack (default site)", ARGS_TEXT,
+                offsetof(struct fields, by)},
         {"fail-on", "late>N", "exit 1 if there are more than N late frees", ARGS_TEXT,
                 offsetof(struct fields, fail_on)},
         {"top", "N", "how many groups to list (default 20)", ARGS_UINT,
@@ -29,27 +30,13 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-/*
- * Blocks of the bad run with one site: the same innermost frames, which is also what a hint picks by. (The name of the
- * innermost frame alone would throw everything together that a framework allocates through one function of its own.)
- */
-struct group {
-    const char *site;
-    uint32_t stack;
-    uint64_t count, bytes;
-    uint64_t *sizes; /* distinct, ascending */
-    size_t size_count, size_room;
-    uint32_t *anchors; /* distinct instances of the bad run, in order */
-    size_t anchor_count, anchor_room;
-};
-
-struct groups {
-    struct group *rows;
-    size_t count, room;
-};
+#define STACK_LINES  8
+#define STACKS_SHOWN 4 /* of one group; --json has all */
 
 struct diff {
     const struct fields *fields;
+    enum groups_by by;
+    bool is_partial; /* events are missing, so there may be more late frees */
     struct load good, bad;
     struct compare_side good_side, bad_side;
     struct compare compare;
@@ -59,107 +46,18 @@ struct diff {
     struct render_ink ink;
 };
 
-static void group_add(struct diff *diff, struct groups *groups, struct keytable *index,
-        const struct trace_block *block)
+static void group_late(struct groups *groups, const struct compare_late *late, size_t count)
 {
-    uint32_t *at = keytable_at(index, (struct key){block->site, 0, 0}, TRACE_NONE);
-
-    if (*at == TRACE_NONE) {
-        *at = (uint32_t)groups->count;
-        VEC_PUSH(groups->rows, groups->count, groups->room) = (struct group){
-                .site = symbols_site(diff->symbols, block->stack), .stack = block->stack};
-    }
-    struct group *group = &groups->rows[*at];
-    group->count++;
-    group->bytes += block->size;
-    VEC_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
-    VEC_PUSH(group->anchors, group->anchor_count, group->anchor_room) = block->anchor;
-}
-
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_groups(const void *a, const void *b)
-{
-    const struct group *x = a;
-    const struct group *y = b;
-
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    int r = strcmp(x->site, y->site);
-    return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
-}
-
-static void make_distinct(struct group *group)
-{
-    size_t n = 0;
-
-    qsort(group->sizes, group->size_count, sizeof(*group->sizes), compare_u64);
-    for (size_t i = 0; i < group->size_count; i++) {
-        if (n == 0 || group->sizes[n - 1] != group->sizes[i])
-            group->sizes[n++] = group->sizes[i];
-    }
-    group->size_count = n;
-    n = 0;
-    qsort(group->anchors, group->anchor_count, sizeof(*group->anchors), compare_u32);
-    for (size_t i = 0; i < group->anchor_count; i++) {
-        if (n == 0 || group->anchors[n - 1] != group->anchors[i])
-            group->anchors[n++] = group->anchors[i];
-    }
-    group->anchor_count = n;
-}
-
-static void finish_groups(struct groups *groups)
-{
-    for (size_t i = 0; i < groups->count; i++)
-        make_distinct(&groups->rows[i]);
-    if (groups->count)
-        qsort(groups->rows, groups->count, sizeof(*groups->rows), compare_groups);
-}
-
-static void group_blocks(
-        struct diff *diff, struct groups *groups, const struct compare_late *late, size_t count)
-{
-    struct keytable index = {0};
-
-    for (size_t i = 0; i < count; i++) {
-        const struct trace_block *block = &diff->bad.trace->blocks[late[i].bad];
-        group_add(diff, groups, &index, block);
-    }
-    keytable_done(&index);
-    finish_groups(groups);
+    for (size_t i = 0; i < count; i++)
+        groups_add(groups, late[i].bad);
+    groups_finish(groups);
 }
 
 static void group_extra(struct diff *diff)
 {
-    struct keytable index = {0};
-
-    for (size_t i = 0; i < diff->compare.extra_count; i++) {
-        const struct trace_block *block = &diff->bad.trace->blocks[diff->compare.extra[i]];
-        group_add(diff, &diff->extra, &index, block);
-    }
-    keytable_done(&index);
-    finish_groups(&diff->extra);
-}
-
-static void free_groups(struct groups *groups)
-{
-    for (size_t i = 0; i < groups->count; i++) {
-        free(groups->rows[i].sizes);
-        free(groups->rows[i].anchors);
-    }
-    free(groups->rows);
+    for (size_t i = 0; i < diff->compare.extra_count; i++)
+        groups_add(&diff->extra, diff->compare.extra[i]);
+    groups_finish(&diff->extra);
 }
 
 static void print_anchor_range(const struct diff *diff, const struct group *group)
@@ -193,6 +91,33 @@ static void print_sizes(const struct group *group)
     putchar('\n');
 }
 
+/* By Python: the line that asked, and through what. */
+static void print_heading(const struct diff *diff, const struct group *group)
+{
+    const char *python =
+            diff->by == GROUPS_PYTHON ? symbols_pysite(diff->symbols, group->stack) : NULL;
+
+    if (python) {
+        render_text(stdout, python);
+        fputs(" by ", stdout);
+    }
+    render_text(stdout, group->site);
+}
+
+/* Several lines of Python asked through one site. */
+static void print_stacks(const struct diff *diff, const struct group *group)
+{
+    char text[RENDER_BYTES_MAX];
+
+    for (size_t i = 0; i < group->stack_count && i < STACKS_SHOWN; i++) {
+        const struct groups_stack *stack = &group->stacks[i];
+        printf("    %" PRIu64 " of them, %s:\n", stack->count, render_bytes(text, stack->bytes));
+        figures_print_stack(stdout, diff->symbols, stack->stack, "      ", STACK_LINES);
+    }
+    if (group->stack_count > STACKS_SHOWN)
+        printf("    ... %zu more Python stacks (--by python)\n", group->stack_count - STACKS_SHOWN);
+}
+
 static void print_groups(const struct diff *diff, const struct groups *groups)
 {
     char text[RENDER_BYTES_MAX];
@@ -201,11 +126,14 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
         const struct group *group = &groups->rows[i];
         printf("  %6" PRIu64 "  %10s  %s", group->count, render_bytes(text, group->bytes),
                 diff->ink.bold);
-        render_text(stdout, group->site);
+        print_heading(diff, group);
         printf("%s\n", diff->ink.off);
         print_sizes(group);
         print_anchor_range(diff, group);
-        figures_print_stack(stdout, diff->symbols, group->stack, "      ", 8);
+        if (group->stack_count == 1)
+            figures_print_stack(stdout, diff->symbols, group->stack, "      ", STACK_LINES);
+        else
+            print_stacks(diff, group);
     }
     if (groups->count > diff->top)
         printf("  ... %zu more groups (--top)\n", groups->count - (size_t)diff->top);
@@ -217,8 +145,11 @@ static void print_text(const struct diff *diff)
     char text[2][RENDER_BYTES_MAX];
 
     printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
-    printf("%sLate frees: %zu, %s%s\n", c->late_count ? diff->ink.red : diff->ink.green,
-            c->late_count, render_bytes(text[0], c->late_bytes), diff->ink.off);
+    const char *ink = diff->is_partial ? diff->ink.yellow : diff->ink.green;
+
+    printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
+            render_bytes(text[0], c->late_bytes), diff->ink.off,
+            diff->is_partial ? ", and more perhaps: events are missing" : "");
     puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
     print_groups(diff, &diff->late);
     if (c->never_count) {
@@ -248,6 +179,23 @@ static void print_text(const struct diff *diff)
     figures_print_trouble(stdout, diff->symbols);
 }
 
+static void json_stacks(struct json *json, const struct diff *diff, const struct group *group)
+{
+    json_begin(json, "python_stacks", '[');
+    for (size_t i = 0; i < group->stack_count; i++) {
+        const struct groups_stack *stack = &group->stacks[i];
+        if (!symbols_pysite(diff->symbols, stack->stack))
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "python_site", symbols_pysite(diff->symbols, stack->stack));
+        json_uint(json, "count", stack->count);
+        json_uint(json, "bytes", stack->bytes);
+        figures_json_stack(json, diff->symbols, stack->stack, "stack");
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
 static void json_groups(
         struct json *json, const struct diff *diff, const char *key, const struct groups *groups)
 {
@@ -256,6 +204,8 @@ static void json_groups(
         const struct group *group = &groups->rows[i];
         json_begin(json, NULL, '{');
         json_text(json, "site", group->site);
+        json_text(json, "python_site",
+                group->stack_count == 1 ? symbols_pysite(diff->symbols, group->stack) : NULL);
         json_uint(json, "count", group->count);
         json_uint(json, "bytes", group->bytes);
         json_begin(json, "sizes", '[');
@@ -267,6 +217,7 @@ static void json_groups(
             json_text(json, NULL, diff->bad.trace->anchors[group->anchors[k]].path);
         json_end(json, ']');
         figures_json_stack(json, diff->symbols, group->stack, "stack");
+        json_stacks(json, diff, group);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -287,6 +238,7 @@ static void print_json(const struct diff *diff)
     json_begin(&json, NULL, '{');
     json_text(&json, "good", diff->good.path);
     json_text(&json, "bad", diff->bad.path);
+    json_bool(&json, "complete", !diff->is_partial);
     json_uint(&json, "late_frees", c->late_count);
     json_uint(&json, "late_bytes", c->late_bytes);
     json_groups(&json, diff, "groups", &diff->late);
@@ -306,6 +258,16 @@ static void print_json(const struct diff *diff)
     builds_json(&json, diff->good.trace, diff->bad.trace);
     figures_json_trouble(&json, diff->symbols);
     json_end(&json, '}');
+}
+
+/* 0, or an exit code. */
+static int parse_by(const char *word, enum groups_by *ret_by)
+{
+    *ret_by = word && strcmp(word, "python") == 0 ? GROUPS_PYTHON : GROUPS_SITE;
+    if (!word || *ret_by == GROUPS_PYTHON || strcmp(word, "site") == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge diff: --by %s: site or python\n", word);
+    return CMD_BAD;
 }
 
 /* "late>N"; 0, or an exit code. */
@@ -330,12 +292,14 @@ static int find_windows(struct diff *diff)
     return r;
 }
 
-static void warn_if_partial(const struct load *load, struct model_window window)
+static bool lacks_events(const struct load *load, struct model_window window)
 {
-    if (load->complete_from > window.first)
-        (void)fprintf(stderr,
-                "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",
-                load->path);
+    if (load->complete_from <= window.first)
+        return false;
+    (void)fprintf(stderr,
+            "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",
+            load->path);
+    return true;
 }
 
 static void compare_and_print(struct diff *diff)
@@ -344,20 +308,24 @@ static void compare_and_print(struct diff *diff)
     diff->good_side.ended = load_has_ended(&diff->good);
     diff->bad_side.trace = diff->bad.trace;
     diff->bad_side.ended = load_has_ended(&diff->bad);
-    warn_if_partial(&diff->good, diff->good_side.window);
-    warn_if_partial(&diff->bad, diff->bad_side.window);
+    diff->is_partial = lacks_events(&diff->good, diff->good_side.window);
+    diff->is_partial |= lacks_events(&diff->bad, diff->bad_side.window);
+    progress_wait("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
     diff->symbols = symbols_new(diff->bad.trace);
-    group_blocks(diff, &diff->late, diff->compare.late, diff->compare.late_count);
-    group_blocks(diff, &diff->never, diff->compare.never, diff->compare.never_count);
+    diff->late = diff->never = diff->extra =
+            (struct groups){.trace = diff->bad.trace, .symbols = diff->symbols, .by = diff->by};
+    group_late(&diff->late, diff->compare.late, diff->compare.late_count);
+    group_late(&diff->never, diff->compare.never, diff->compare.never_count);
     group_extra(diff);
+    progress_wait_end();
     if (diff->fields->json)
         print_json(diff);
     else
         print_text(diff);
-    free_groups(&diff->late);
-    free_groups(&diff->never);
-    free_groups(&diff->extra);
+    groups_done(&diff->late);
+    groups_done(&diff->never);
+    groups_done(&diff->extra);
     symbols_free(diff->symbols);
 }
 
@@ -365,9 +333,11 @@ static int run(const void *parsed, char **words, int count)
 {
     struct diff diff = {.fields = parsed};
     uint64_t limit;
-    int r = parse_limit(diff.fields->fail_on, &limit);
+    int r = parse_by(diff.fields->by, &diff.by);
 
     (void)count;
+    if (r == CMD_DONE)
+        r = parse_limit(diff.fields->fail_on, &limit);
     if (r != CMD_DONE)
         return r;
     r = load_open(words[0], &diff.good);
@@ -384,6 +354,11 @@ static int run(const void *parsed, char **words, int count)
     if (r == 0) {
         compare_and_print(&diff);
         r = diff.compare.late_count > limit ? CMD_NO : CMD_DONE;
+        if (r == CMD_DONE && diff.fields->fail_on && diff.is_partial) {
+            (void)fprintf(stderr, "kedge diff: --fail-on %s: not known without all events\n",
+                    diff.fields->fail_on);
+            r = CMD_BAD;
+        }
         compare_done(&diff.compare);
     }
     load_close(&diff.good);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/report.h"
 
@@ -133,11 +134,16 @@ static int run(const void *parsed, char **words, int count)
         r = figures_window(&report.load, fields->from, fields->to, &report.window);
     if (r == 0) {
         report.symbols = symbols_new(report.load.trace);
+        progress_wait("adding up");
         figures_of(&report.load, report.window, &report.figures, &report.partial);
+        progress_wait_end();
+        if (!isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
+            progress_wait("reporting");
         if (fields->json)
             report_json_print(&report);
         else
             report_text_print(&report);
+        progress_wait_end();
         symbols_free(report.symbols);
     }
     load_close(&report.load);

@@ -88,11 +88,15 @@ static char *make_comment(struct suggestion *s, const struct mine_hint *hint)
     char bytes[RENDER_BYTES_MAX];
     char gain[RENDER_BYTES_MAX];
     const char *site = symbols_site(s->symbols, block->stack);
+    const char *python = symbols_pyway(s->symbols, block->stack);
+    const char *link = python ? ", the first for " : "";
 
+    python = python ? python : "";
     if (hint->gain)
-        return vec_format("%s: %" PRIu64 " late frees, %s; without it the peak is %s higher", site,
-                hint->count, render_bytes(bytes, hint->bytes), render_bytes(gain, hint->gain));
-    return vec_format("%s: %" PRIu64 " late frees, %s; %s", site, hint->count,
+        return vec_format("%s%s%s: %" PRIu64 " late frees, %s; without it the peak is %s higher",
+                site, link, python, hint->count, render_bytes(bytes, hint->bytes),
+                render_bytes(gain, hint->gain));
+    return vec_format("%s%s%s: %" PRIu64 " late frees, %s; %s", site, link, python, hint->count,
             render_bytes(bytes, hint->bytes), effect_text(hint->effect));
 }
 
@@ -231,7 +235,8 @@ static void print_text(struct suggestion *s)
             render_bytes(text[1], mine->max_after));
     if (s->reserved != UINT64_MAX)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(text[0], s->reserved));
-    builds_print(stdout, s->good.trace, s->bad.trace);
+    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+        builds_print(stdout, s->good.trace, s->bad.trace);
     if (mine->hint_count)
         printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
                 s->fields->output, s->fields->output);
@@ -252,6 +257,7 @@ static void json_hint(struct json *json, struct suggestion *s, const struct mine
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->rule.id);
     json_text(json, "site", symbols_site(s->symbols, block->stack));
+    json_text(json, "python_site", symbols_pysite(s->symbols, block->stack));
     json_text(json, "inside", hint->rule.pick.inside);
     json_text(json, "when", hint->rule.when.anchor);
     json_uint(json, "size_min", hint->rule.pick.size_lo);
@@ -359,8 +365,10 @@ static int mine_and_save(struct suggestion *s)
             .late_count = s->compare.late_count,
             .min_size = s->fields->min_size,
     };
+    progress_wait("looking for hints");
     int r = mine_hints(&job, &s->mine);
 
+    progress_wait_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
         return CMD_BAD;
@@ -368,7 +376,9 @@ static int mine_and_save(struct suggestion *s)
     if (s->is_mining)
         drop_idle(s);
     s->symbols = symbols_new(s->bad.trace);
+    progress_wait("predicting");
     predict(s);
+    progress_wait_end();
     r = CMD_DONE;
     if (s->mine.hint_count == 0)
         (void)fputs("kedge suggest: no hint to write: nothing was freed late that a hint could "
@@ -406,7 +416,9 @@ static int compare_and_mine(struct suggestion *s)
         return CMD_BAD;
     }
     s->window = bad.window;
+    progress_wait("comparing");
     compare_runs(&good, &bad, &s->compare);
+    progress_wait_end();
     r = mine_and_save(s);
     compare_done(&s->compare);
     return r;

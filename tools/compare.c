@@ -17,11 +17,21 @@ struct lists {
 struct work {
     const struct compare_side *good, *bad;
     struct lists good_lists, bad_lists;
-    uint32_t *partner; /* good block -> bad block, ALIGN_NONE */
-    bool *taken;       /* bad block has a partner */
+    uint32_t *partner;                  /* good block -> bad block, ALIGN_NONE */
+    bool *taken;                        /* bad block has a partner */
+    uint64_t *good_python, *bad_python; /* per stack; NULL: one of the runs has no Python */
     struct keytable tokens;
     struct compare *out;
 };
+
+static uint64_t *list_python(const struct trace *trace)
+{
+    uint64_t *python = vec_new(trace->stack_count, sizeof(*python));
+
+    for (uint32_t i = 0; i < trace->stack_count; i++)
+        python[i] = trace_python(trace, i);
+    return python;
+}
 
 static bool takes_part(const struct compare_side *side, const struct trace_block *block)
 {
@@ -50,11 +60,25 @@ static struct lists make_lists(const struct compare_side *side)
     return lists;
 }
 
-static uint32_t token(struct work *work, uint64_t site, uint64_t size)
+/* What makes blocks of the two runs alike, the strictest first. */
+enum likeness {
+    LIKE_PYTHON, /* site, size and the Python stack: a framework's one site serves all of its layers */
+    LIKE_SITE, /* site and size: lines of Python may have moved */
+    LIKE_SIZE, /* a rebuilt library has other sites */
+};
+
+static struct key key_of(
+        const uint64_t *python, const struct trace_block *block, enum likeness like)
+{
+    return (struct key){like == LIKE_SIZE ? 0 : block->site, block->size,
+            like == LIKE_PYTHON ? python[block->stack] : 0};
+}
+
+static uint32_t token(struct work *work, struct key key)
 {
     uint32_t next = (uint32_t)keytable_count(&work->tokens);
 
-    return *keytable_at(&work->tokens, (struct key){site, size, 1}, next);
+    return *keytable_at(&work->tokens, key, next);
 }
 
 static void pair(struct work *work, uint32_t good, uint32_t bad)
@@ -69,34 +93,47 @@ struct table {
     uint32_t good_count, bad_count;
 };
 
-static void pair_in_order(struct work *work, const struct table *table)
+static void pair_in_order(struct work *work, const struct table *table, enum likeness like)
 {
     uint32_t *a = vec_new(table->good_count, sizeof(*a));
     uint32_t *b = vec_new(table->bad_count, sizeof(*b));
+    uint32_t *good = vec_new(table->good_count, sizeof(*good)); /* those that have no partner yet */
+    uint32_t *bad = vec_new(table->bad_count, sizeof(*bad));
     uint32_t *partner = vec_new(table->good_count, sizeof(*partner));
+    uint32_t good_count = 0;
+    uint32_t bad_count = 0;
 
     for (uint32_t i = 0; i < table->good_count; i++) {
-        const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
-        a[i] = token(work, block->site, block->size);
+        uint32_t id = table->good[i];
+        if (work->partner[id] != ALIGN_NONE)
+            continue;
+        a[good_count] =
+                token(work, key_of(work->good_python, &work->good->trace->blocks[id], like));
+        good[good_count++] = id;
     }
     for (uint32_t i = 0; i < table->bad_count; i++) {
-        const struct trace_block *block = &work->bad->trace->blocks[table->bad[i]];
-        b[i] = token(work, block->site, block->size);
+        uint32_t id = table->bad[i];
+        if (work->taken[id])
+            continue;
+        b[bad_count] = token(work, key_of(work->bad_python, &work->bad->trace->blocks[id], like));
+        bad[bad_count++] = id;
     }
-    align_sequences(a, table->good_count, b, table->bad_count, partner);
-    for (uint32_t i = 0; i < table->good_count; i++) {
+    align_sequences(a, good_count, b, bad_count, partner);
+    for (uint32_t i = 0; i < good_count; i++) {
         if (partner[i] != ALIGN_NONE)
-            pair(work, table->good[i], table->bad[partner[i]]);
+            pair(work, good[i], bad[partner[i]]);
     }
     free(a);
     free(b);
+    free(good);
+    free(bad);
     free(partner);
 }
 
-/* First come, first served among blocks of equal size, and of equal site where `by_site`. */
-static void pair_leftovers(struct work *work, const struct table *table, bool by_site)
+/* First come, first served among blocks that are alike. */
+static void pair_leftovers(struct work *work, const struct table *table, enum likeness like)
 {
-    struct keytable heads = {0}; /* (site, size) -> first waiting good index + 1 */
+    struct keytable heads = {0}; /* what is alike -> first waiting good index + 1 */
     uint32_t *next = vec_new(table->good_count, sizeof(*next));
 
     for (uint32_t i = table->good_count; i > 0; i--) {
@@ -104,8 +141,7 @@ static void pair_leftovers(struct work *work, const struct table *table, bool by
         const struct trace_block *block = &work->good->trace->blocks[id];
         if (work->partner[id] != ALIGN_NONE)
             continue;
-        uint32_t *head =
-                keytable_at(&heads, (struct key){by_site ? block->site : 0, block->size, 0}, 0);
+        uint32_t *head = keytable_at(&heads, key_of(work->good_python, block, like), 0);
         next[i - 1] = *head;
         *head = i;
     }
@@ -114,8 +150,7 @@ static void pair_leftovers(struct work *work, const struct table *table, bool by
         const struct trace_block *block = &work->bad->trace->blocks[id];
         if (work->taken[id])
             continue;
-        uint32_t *head =
-                keytable_find(&heads, (struct key){by_site ? block->site : 0, block->size, 0});
+        uint32_t *head = keytable_find(&heads, key_of(work->bad_python, block, like));
         if (!head || *head == 0)
             continue;
         uint32_t waiting = *head - 1;
@@ -227,9 +262,13 @@ static void compare_anchor(struct work *work, uint32_t good_anchor, uint32_t bad
     struct table table = table_of(work, good_anchor, bad_anchor);
 
     work->out->anchors_paired++;
-    pair_in_order(work, &table);
-    pair_leftovers(work, &table, true);
-    pair_leftovers(work, &table, false);
+    if (work->good_python) {
+        pair_in_order(work, &table, LIKE_PYTHON);
+        pair_leftovers(work, &table, LIKE_PYTHON);
+    }
+    pair_in_order(work, &table, LIKE_SITE);
+    pair_leftovers(work, &table, LIKE_SITE);
+    pair_leftovers(work, &table, LIKE_SIZE);
     for (uint32_t i = 0; i < table.good_count; i++) {
         if (work->partner[table.good[i]] != ALIGN_NONE)
             judge(work, table.good[i], work->partner[table.good[i]]);
@@ -281,7 +320,13 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     work.taken = vec_new(bad->trace->block_count, sizeof(*work.taken));
     for (size_t i = 0; i < good->trace->block_count; i++)
         work.partner[i] = ALIGN_NONE;
+    if (good->trace->pyframe_count && bad->trace->pyframe_count) {
+        work.good_python = list_python(good->trace);
+        work.bad_python = list_python(bad->trace);
+    }
     compare_anchors(&work);
+    free(work.good_python);
+    free(work.bad_python);
     free(work.good_lists.blocks);
     free(work.good_lists.first);
     free(work.bad_lists.blocks);

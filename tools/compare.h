@@ -5,7 +5,8 @@
  * 1. Anchor instances of the two runs belong together if path and instance number are equal.
  * 2. Within one, the blocks allocated directly in it are two sequences of (site, size). The longest common subsequence pairs
  *    them in order (align.h); what is left is paired by (site, size) in order, since threads interleave differently, and what
- *    is then left by size alone, since a rebuilt binary has other sites.
+ *    is then left by size alone, since a rebuilt binary has other sites. Where both runs have Python stacks, those of equal
+ *    (site, size, Python stack) are paired so before, since all layers of a framework come from one site.
  * 3. A pair whose free in the good run came inside some anchor around it, and in the bad run after that anchor's exit or
  *    never, is a late free: the good run proves that nobody needs the block after that exit.
  *

@@ -121,6 +121,18 @@ static void call_place(
     }
 }
 
+/* Where the functions of a unit are: in a file of their own (-gsplit-dwarf), if that is there. The lines stay behind. */
+static Dwarf_Die functions_of(Dwarf_Die *unit)
+{
+    uint8_t type = 0;
+    Dwarf_Die split = {0};
+
+    if (dwarf_cu_info(unit->cu, NULL, &type, NULL, &split, NULL, NULL, NULL) == 0
+            && type == DW_UT_skeleton && split.addr)
+        return split;
+    return *unit;
+}
+
 /* The innermost scope at an address and all around it; returns how many, *ret_scopes is the caller's to free. */
 static int find_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die **ret_scopes)
 {
@@ -238,6 +250,7 @@ static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwar
             line->line = (unsigned)number;
     }
     at = *line;
+    unit = functions_of(&unit);
     int count = find_scopes(&unit, address, &scopes);
     bool named = false;
     for (int i = 0; i < count; i++) {

@@ -9,13 +9,17 @@
 #include "tools/args.h"
 #include "tools/vec.h"
 
+/* By whole paths and by their last parts, as --from and --to have them. */
 static const char *nearest_anchor(const struct trace *trace, const char *name)
 {
-    const char **names = vec_new(trace->anchor_count, sizeof(*names));
+    const char **names = vec_new(2 * trace->anchor_count, sizeof(*names));
     size_t count = 0;
 
-    for (size_t i = 1; i < trace->anchor_count && count < 4096; i++)
-        names[count++] = trace->anchors[i].path;
+    for (size_t i = 1; i < trace->anchor_count && count < 8192; i++) {
+        const char *path = trace->anchors[i].path;
+        names[count++] = path;
+        names[count++] = symbols_base_name(path);
+    }
     const char *near = args_nearest(name, names, count);
     free((void *)names);
     return near;
@@ -32,9 +36,11 @@ int figures_window(
     if (r == -ENOENT) {
         const char *near = nearest_anchor(load->trace, missing);
         (void)fprintf(stderr, "kedge: %s: no anchor '%s'", load->path, missing);
-        if (near)
-            (void)fprintf(stderr, " (did you mean %s?)", near);
-        else if (load->trace->anchor_count <= 1)
+        if (near) {
+            (void)fputs(" (did you mean ", stderr);
+            render_text(stderr, near);
+            (void)fputs("?)", stderr);
+        } else if (load->trace->anchor_count <= 1)
             (void)fputs(" (the capture has no anchors at all)", stderr);
         (void)fputc('\n', stderr);
     } else {

@@ -511,6 +511,8 @@ static void translate(struct translation *tr)
             progress_step(&progress, i, capture->event_count);
     }
     progress_end(&progress);
+    if (capture->lost.events_dropped) /* nobody knows where they are missing */
+        tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
 }
 
@@ -614,7 +616,10 @@ static int open_bundle(const char *path, struct load *ret_load)
     struct symcache *names = NULL;
     char *why = NULL;
 
-    if (bundle_open(path, &capture, &names, &why) < 0) {
+    progress_wait("unpacking");
+    int r = bundle_open(path, &capture, &names, &why);
+    progress_wait_end();
+    if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, why);
         free(why);
         return 2;
@@ -622,6 +627,7 @@ static int open_bundle(const char *path, struct load *ret_load)
     load_capture(path, capture, ret_load);
     ret_load->names = names;
     ret_load->trace->names = names;
+    ret_load->modules = ret_load->trace->modules_packed = bundle_modules_new(path);
     return 0;
 }
 
@@ -633,8 +639,9 @@ int load_open(const char *path, struct load *ret_load)
 
     if (bundle_is(path))
         return open_bundle(path, ret_load);
+    progress_wait("opening");
     r = read_open(path, &capture, &error);
-
+    progress_wait_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, *error.text ? error.text : strerror(-r));
         return 2;
@@ -651,6 +658,7 @@ void load_close(struct load *load)
     free(load->ooms);
     free(load->others);
     symcache_free(load->names);
+    bundle_modules_free(load->modules);
     free(load->places);
     free(load->path);
     *load = (struct load){0};

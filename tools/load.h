@@ -73,7 +73,8 @@ struct load {
     char *path;
     struct read_capture *capture;
     struct trace *trace;
-    struct symcache *names; /* of a bundle, NULL = none */
+    struct symcache *names;         /* of a bundle, NULL = none */
+    struct bundle_modules *modules; /* likewise */
     struct load_hint *hints;
     size_t hint_count;
     struct load_oom *ooms;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tools/cmd.h"
 #include "tools/steps.h"
@@ -14,7 +15,9 @@ static const char csv_begin[] = "op,id,size,stream";
 bool load_is_csv(const char *path)
 {
     char start[sizeof(csv_begin)] = "";
-    FILE *in = fopen(path, "re");
+    struct stat status;
+    /* a pipe can be read once only, and may have nobody who writes */
+    FILE *in = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
 
     if (!in)
         return false;

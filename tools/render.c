@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/render.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,14 +32,6 @@ struct render_ink render_ink(FILE *out)
     if (!isatty(fileno(out)) || (no_colour && *no_colour) || (term && strcmp(term, "dumb") == 0))
         return (struct render_ink){"", "", "", "", ""};
     return (struct render_ink){"\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
-}
-
-void render_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        (void)fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
-    }
 }
 
 static void json_indent(const struct json *json)
@@ -68,6 +62,26 @@ static size_t utf8_length(const unsigned char *s)
         return 4;
     }
     return 0;
+}
+
+/* What a terminal would obey: of 8-bit sets too, where U+009B begins a sequence as ESC [ does. */
+static bool is_control(const unsigned char *s, size_t length)
+{
+    return (length == 1 && (*s < 0x20 || *s == 0x7f)) || (length == 2 && *s == 0xc2 && s[1] < 0xa0);
+}
+
+void render_text(FILE *out, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    while (*s) {
+        size_t length = utf8_length(s);
+        if (length == 0 || is_control(s, length))
+            (void)fputc('?', out);
+        else
+            (void)fwrite(s, 1, length, out);
+        s += length ? length : 1;
+    }
 }
 
 static void json_string(FILE *out, const char *text)
@@ -196,4 +210,49 @@ void progress_end(struct progress *progress)
     if (progress->shown)
         (void)fputs("\r\033[K", stderr);
     progress->began_ns = 0;
+}
+
+static const char *volatile waiting_for; /* NULL: nothing, or it was said */
+static volatile sig_atomic_t is_wait_shown;
+
+static void write_all(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        is_wait_shown = 1; /* nobody is there to see it */
+}
+
+static void say_waiting(int number)
+{
+    int kept = errno;
+
+    (void)number;
+    if (waiting_for) {
+        is_wait_shown = 1;
+        write_all("\r\033[K");
+        write_all(waiting_for);
+        write_all(" ...");
+    }
+    errno = kept;
+}
+
+void progress_wait(const char *what)
+{
+    struct sigaction action = {.sa_handler = say_waiting, .sa_flags = SA_RESTART};
+
+    if (!isatty(STDERR_FILENO) || sigaction(SIGALRM, &action, NULL) != 0)
+        return;
+    waiting_for = what;
+    is_wait_shown = 0;
+    (void)alarm(2);
+}
+
+void progress_wait_end(void)
+{
+    if (!waiting_for)
+        return;
+    (void)alarm(0);
+    waiting_for = NULL;
+    (void)signal(SIGALRM, SIG_DFL);
+    if (is_wait_shown)
+        (void)fputs("\r\033[K", stderr);
 }

@@ -29,7 +29,7 @@ struct render_ink {
 
 struct render_ink render_ink(FILE *out);
 
-/* A text with control characters replaced by '?', since names come from the program that was watched. */
+/* A text with '?' for control characters and for what is not UTF-8, since names come from the program that was watched. */
 void render_text(FILE *out, const char *text);
 
 struct json {
@@ -60,5 +60,12 @@ struct progress {
 void progress_begin(struct progress *progress, const char *what);
 void progress_step(struct progress *progress, uint64_t done, uint64_t total);
 void progress_end(struct progress *progress);
+
+/*
+ * The same for work that cannot tell how far it is: "what ...", once two seconds have passed. One at a time, and nothing may be
+ * printed before progress_wait_end. Takes SIGALRM and the real-time timer meanwhile.
+ */
+void progress_wait(const char *what);
+void progress_wait_end(void);
 
 #endif

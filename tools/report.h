@@ -76,6 +76,12 @@ void report_places_json(struct json *json, const struct report *report);
 /* Whether the high-water mark comes from area C: the events cannot say it, and the window is the whole run. */
 bool report_has_high(const struct report *report);
 
+/* Are events missing in the window, so that sums over blocks are of what is on record only? */
+bool report_lacks_events(const struct report *report);
+
+/* Event index: what lives there is what lives at the window's maximum, by the events that there are. */
+uint32_t report_peak(const struct report *report);
+
 /* Sums per library or program that asked. */
 struct report_owner {
     const char *name;
@@ -85,7 +91,7 @@ struct report_owner {
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);
 
-/* Largest live bytes first; the caller frees the array. */
+/* Largest live bytes first, of a whole run without all events by its places; the caller frees the array. */
 struct report_owner *report_owners(const struct report *report, size_t *ret_count);
 
 /* How the process ended, as far as the file can know; the caller frees it. */

@@ -5,11 +5,6 @@
 
 #include "tools/classes.h"
 
-static uint64_t lost_events(const struct read_capture *capture)
-{
-    return capture->lost.events_recycled + capture->lost.events_dropped;
-}
-
 static void json_program(struct json *json, const struct read_capture *capture)
 {
     char *end = report_end_text(capture);
@@ -35,6 +30,7 @@ static void json_program(struct json *json, const struct read_capture *capture)
     json_begin(json, "devices", '[');
     for (size_t i = 0; i < capture->device_count; i++) {
         json_begin(json, NULL, '{');
+        json_int(json, "device", capture->device[i].device);
         json_text(json, "name", capture->device[i].name);
         json_uint(json, "total_bytes", capture->device[i].total_bytes);
         json_uint(json, "driver_version", capture->device[i].driver_version);
@@ -61,7 +57,7 @@ static void json_quality(struct json *json, const struct report *report)
     json_uint(json, "implied_frees", capture->lost.implied_frees);
     json_uint(json, "bad_records", capture->bad_records);
     json_end(json, '}');
-    json_bool(json, "complete", !report->partial && lost_events(capture) == 0);
+    json_bool(json, "complete", !report_lacks_events(report));
     json_begin(json, "window", '{');
     json_text(json, "from", report->from);
     json_text(json, "to", report->to);
@@ -101,13 +97,12 @@ static void json_hints(struct json *json, const struct report *report)
     json_end(json, ']');
 }
 
-static void json_live(struct json *json, const struct report *report)
+static void json_live(struct json *json, const struct report *report, uint32_t at, const char *key)
 {
     size_t count;
-    struct model_live *rows =
-            model_live_by_stack(report->load.trace, report->window, report->window.last, &count);
+    struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
 
-    json_begin(json, "live", '[');
+    json_begin(json, key, '[');
     for (size_t i = 0; i < count && i < report->top; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "site", symbols_site(report->symbols, rows[i].stack));
@@ -241,7 +236,8 @@ void report_json_print(const struct report *report)
     json_hints(&json, report);
     json_plan(&json, &report->load.capture->plan);
     report_oom_json(&json, report);
-    json_live(&json, report);
+    json_live(&json, report, report->window.last, "live");
+    json_live(&json, report, report_peak(report), "live_at_max");
     report_places_json(&json, report);
     json_libraries(&json, report);
     json_classes(&json, report);

@@ -11,9 +11,10 @@
 
 /* ---- who held most ---- */
 
-/* Holders of one site together: two ways to a function are one line. */
+/* Holders of one site and one way through Python together: two native ways to a function are one line. */
 struct owner {
-    const char *site;
+    const char *site, *python; /* NULL without Python */
+    uint32_t stack;            /* of the first */
     uint64_t bytes, count;
 };
 
@@ -25,6 +26,12 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
 }
 
+static bool is_same(const struct owner *owner, const char *site, const char *python)
+{
+    return strcmp(owner->site, site) == 0 && !owner->python == !python
+            && (!python || strcmp(owner->python, python) == 0);
+}
+
 static unsigned group(const struct report *report, const struct load_oom *oom,
         struct owner owners[static FORMAT_OOM_HOLDERS])
 {
@@ -32,12 +39,14 @@ static unsigned group(const struct report *report, const struct load_oom *oom,
 
     for (unsigned i = 0; i < oom->holder_count; i++) {
         const char *site = symbols_site(report->symbols, oom->holder[i].stack);
+        const char *python = symbols_pyway(report->symbols, oom->holder[i].stack);
         unsigned at = 0;
 
-        while (at < count && strcmp(owners[at].site, site) != 0)
+        while (at < count && !is_same(&owners[at], site, python))
             at++;
         if (at == count)
-            owners[count++] = (struct owner){.site = site};
+            owners[count++] =
+                    (struct owner){.site = site, .python = python, .stack = oom->holder[i].stack};
         owners[at].bytes += oom->holder[i].bytes;
         owners[at].count += oom->holder[i].count;
     }
@@ -75,8 +84,10 @@ static void print_request(const struct report *report, const struct load_oom *oo
     print_word("requested");
     printf("%s",
             why && oom->requested == 0 ? "(the call names no size)" : size_text(oom->requested));
-    if (why && *why->call)
-        printf(" by %s", why->call);
+    if (why && *why->call) {
+        printf(" by ");
+        render_text(stdout, why->call);
+    }
     printf(" on device %d", oom->device);
     if (why && why->what.flags & FORMAT_OOM_STREAM)
         printf(", stream 0x%" PRIx64, why->what.stream);
@@ -146,6 +157,10 @@ static void print_holders(const struct report *report, const struct load_oom *oo
     for (unsigned i = 0; i < count && i < report->top; i++) {
         printf("    %12s %8" PRIu64 "  ", size_text(owners[i].bytes), owners[i].count);
         render_text(stdout, *owners[i].site ? owners[i].site : "(no stack)");
+        if (owners[i].python) {
+            printf(" for ");
+            render_text(stdout, owners[i].python);
+        }
         putchar('\n');
     }
     if (oom->why->what.other_bytes)
@@ -182,8 +197,10 @@ static void print_table(const struct load *load)
     puts("\n     number       requested    largest free  call");
     for (size_t i = 0; i < load->oom_count; i++) {
         const struct load_oom *oom = &load->ooms[i];
-        printf("  %9" PRIu64 " %15s %15s  %s\n", oom->number, size_text(oom->requested),
-                size_text(oom->largest_free), oom->why ? oom->why->call : "");
+        printf("  %9" PRIu64 " %15s %15s  ", oom->number, size_text(oom->requested),
+                size_text(oom->largest_free));
+        render_text(stdout, oom->why ? oom->why->call : "");
+        putchar('\n');
     }
 }
 
@@ -258,8 +275,10 @@ static void json_holders(struct json *json, const struct report *report, const s
     for (unsigned i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "site", owners[i].site);
+        json_text(json, "python_site", symbols_pysite(report->symbols, owners[i].stack));
         json_uint(json, "bytes", owners[i].bytes);
         json_uint(json, "count", owners[i].count);
+        figures_json_stack(json, report->symbols, owners[i].stack, "stack");
         json_end(json, '}');
     }
     json_end(json, ']');

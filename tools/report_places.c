@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/keytable.h"
+#include "tools/mine.h"
 #include "tools/vec.h"
 
 /* What a view shows of a place; 0 = the place is not in it. */
@@ -24,9 +26,13 @@ static uint64_t temporary_count(const struct read_place *place)
     return place->temporary_count;
 }
 
+/* Places of one stack whose anchors differ in digits only: the steps of a loop are one row. */
 struct row {
-    uint64_t measured;
-    const struct load_place *place;
+    uint64_t measured, count,
+            bytes; /* bytes, blocks, bytes of what is temporary, as the view has it */
+    uint64_t allocated_count;
+    const struct load_place *place; /* the first, which has most of them */
+    uint64_t places;
 };
 
 static int largest_first(const void *left, const void *right)
@@ -39,26 +45,65 @@ static int largest_first(const void *left, const void *right)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* The places of a device (-1 = of all) that a view shows, largest first; the caller frees the array. */
+static struct key key_of(const struct load_place *place)
+{
+    char folded[RULE_GLOB_MAX];
+    struct key key;
+
+    mine_fold(place->what->path, false, folded);
+    key = keytable_text(folded);
+    key.c ^= ((uint64_t)place->stack << 16) ^ ((uint64_t)place->what->is_other << 63);
+    return key;
+}
+
+static void add_to_row(struct row *row, const struct load_place *place, measure of)
+{
+    const struct read_place *what = place->what;
+
+    row->allocated_count += what->allocated_count;
+    if (!of(what))
+        return;
+    row->measured += of(what);
+    row->count += of == high_bytes ? what->high_count
+            : of == live_bytes     ? what->live_count
+                                   : what->temporary_count;
+    row->bytes += what->temporary_bytes;
+    row->places++;
+    if (!row->place || of(what) > of(row->place->what))
+        row->place = place;
+}
+
+/* What a view shows of a device (-1 = of all), largest first; the caller frees the array. */
 static struct row *rows_of(const struct load *load, int device, measure of, size_t *ret_count)
 {
     struct row *rows = vec_new(load->place_count, sizeof(*rows));
+    struct keytable index = {0};
+    size_t all = 0;
     size_t count = 0;
 
     for (size_t i = 0; i < load->place_count; i++) {
         const struct load_place *place = &load->places[i];
 
-        if ((device < 0 || place->what->device == device) && of(place->what))
-            rows[count++] = (struct row){of(place->what), place};
+        if (device >= 0 && place->what->device != device)
+            continue;
+        uint32_t *at = keytable_at(&index, key_of(place), (uint32_t)all);
+        all += *at == all;
+        add_to_row(&rows[*at], place, of);
     }
+    keytable_done(&index);
+    for (size_t i = 0; i < all; i++)
+        if (rows[i].places)
+            rows[count++] = rows[i];
     if (count)
         qsort(rows, count, sizeof(*rows), largest_first);
     *ret_count = count;
     return rows;
 }
 
-static void print_where(const struct report *report, const struct load_place *place)
+static void print_where(const struct report *report, const struct row *row)
 {
+    const struct load_place *place = row->place;
+
     if (place->what->is_other) {
         puts("(places beyond the bound of the table)");
         return;
@@ -67,7 +112,16 @@ static void print_where(const struct report *report, const struct load_place *pl
     putchar('\n');
     if (place->what->path[0]) {
         printf("              in ");
-        render_text(stdout, place->what->path);
+        if (row->places == 1) {
+            render_text(stdout, place->what->path);
+        } else {
+            char folded[RULE_GLOB_MAX];
+            mine_fold(place->what->path, false, folded);
+            render_text(stdout, folded);
+            printf(" (%" PRIu64 " places, most in ", row->places);
+            render_text(stdout, place->what->path);
+            putchar(')');
+        }
         putchar('\n');
     }
     figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
@@ -75,16 +129,14 @@ static void print_where(const struct report *report, const struct load_place *pl
 
 static void print_row(const struct report *report, const struct row *row, measure of)
 {
-    const struct read_place *what = row->place->what;
     char text[RENDER_BYTES_MAX];
 
     if (of == temporary_count)
-        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %10s  ", what->temporary_count,
-                what->allocated_count, render_bytes(text, what->temporary_bytes));
+        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %10s  ", row->count, row->allocated_count,
+                render_bytes(text, row->bytes));
     else
-        printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, row->measured),
-                of == high_bytes ? what->high_count : what->live_count);
-    print_where(report, row->place);
+        printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, row->measured), row->count);
+    print_where(report, row);
 }
 
 static void print_rows(const struct report *report, int device, measure of)
@@ -144,6 +196,8 @@ static void json_place(
     json_begin(json, NULL, '{');
     json_text(
             json, "site", what->is_other ? "(other)" : symbols_site(report->symbols, place->stack));
+    json_text(
+            json, "python", what->is_other ? NULL : symbols_pysite(report->symbols, place->stack));
     json_text(json, "anchor", what->path);
     if (what->device >= 0)
         json_uint(json, "device", (uint64_t)what->device);

@@ -8,6 +8,8 @@
 #include "tools/classes.h"
 #include "tools/cmd.h"
 
+#define ID_WIDTH 28 /* of a hint, in its table */
+
 static const char *setting(const struct read_capture *capture, const char *name)
 {
     const char *value = "";
@@ -155,7 +157,9 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     const struct trace *trace = report->load.trace;
     char text[RENDER_BYTES_MAX];
 
-    printf("  %shint %s: %s%s\n", report->ink.red, hint->id,
+    printf("  %shint ", report->ink.red);
+    render_text(stdout, hint->id);
+    printf(": %s%s\n",
             hint->violations ? "a call that touches a released range was stopped"
                              : "a range was used after its release was due",
             report->ink.off);
@@ -173,7 +177,10 @@ static void print_hint_row(const struct load_hint *hint, const char *id, const c
     bool live = hint->mode == HINT_LIVE;
     char text[RENDER_BYTES_MAX];
 
-    printf("  %-28s %-7s %8" PRIu64, id, mode, hint->planned);
+    printf("  ");
+    render_text(stdout, id);
+    printf("%*s %-7s %8" PRIu64, strlen(id) < ID_WIDTH ? ID_WIDTH - (int)strlen(id) : 0, "", mode,
+            hint->planned);
     printf(" %10s", render_bytes(text, live ? hint->released_bytes : 0));
     printf(" %10s", render_bytes(text, hint->would_bytes + (live ? 0 : hint->released_bytes)));
     printf(" %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", hint->skipped, hint->refused,
@@ -205,8 +212,8 @@ static void print_hints(const struct report *report)
         return;
     }
     printf("\n%sHints%s\n", report->ink.bold, report->ink.off);
-    printf("  %-28s %-7s %8s %10s %10s %8s %8s %6s %10s\n", "id", "mode", "matched", "released",
-            "would save", "skipped", "refused", "late", "limbo ms");
+    printf("  %-*s %-7s %8s %10s %10s %8s %8s %6s %10s\n", ID_WIDTH, "id", "mode", "matched",
+            "released", "would save", "skipped", "refused", "late", "limbo ms");
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct load_hint *hint = &load->hints[i];
         add_to_sum(&sum, hint);
@@ -339,12 +346,24 @@ static void print_classes(const struct report *report)
     print_overhead(report, rows[MEMCLASS_MANAGED].allocated_count != 0);
 }
 
+/* Those views that can only count what is on record; the whole report says in its head what is lost. */
+static void print_record_note(const struct report *report)
+{
+    enum view view = report->view;
+    bool counts_blocks = view == VIEW_ANCHORS || view == VIEW_USES || view == VIEW_STEPS
+            || (view == VIEW_LIBRARIES && !report_has_high(report))
+            || (view == VIEW_ALL && report->by_anchor);
+
+    if (counts_blocks && report_lacks_events(report))
+        printf("%snote%s      events are missing: this is of what is on record "
+               "(KEDGE_TRACE=full keeps all)\n",
+                report->ink.yellow, report->ink.off);
+}
+
 void report_text_print(const struct report *report)
 {
     struct report inked = *report;
     enum view view = report->view;
-    uint32_t peak = report->figures.max_at == TRACE_NEVER ? report->window.last
-                                                          : report->figures.max_at + 1;
 
     inked.ink = render_ink(stdout);
     report = &inked;
@@ -365,7 +384,7 @@ void report_text_print(const struct report *report)
     if (view == VIEW_HWM && report_has_high(report))
         report_high_print(report);
     else if (view == VIEW_HWM)
-        print_live(report, peak, "Live at the maximum, by stack");
+        print_live(report, report_peak(report), "Live at the maximum, by stack");
     if (view == VIEW_LEAKS)
         report_leaks_print(report);
     if (view == VIEW_TEMPORARY)
@@ -380,5 +399,6 @@ void report_text_print(const struct report *report)
         report_uses_print(report);
     if (view == VIEW_STEPS)
         report_steps_print(report);
+    print_record_note(report);
     figures_print_trouble(stdout, report->symbols);
 }

@@ -11,6 +11,8 @@
 #include "tools/symfile.h"
 #include "tools/vec.h"
 
+#define PYWAY_LINES 3
+
 /* A captured module and what has its names now. */
 struct module_names {
     struct symfile file;
@@ -28,7 +30,7 @@ struct named_frame {
 struct named_stack {
     struct symbols_line *lines;
     size_t count;
-    char *site, *pysite;
+    char *site, *pysite, *pyway;
     bool done;
 };
 
@@ -81,6 +83,7 @@ void symbols_free(struct symbols *symbols)
         free(symbols->stacks[i].lines);
         free(symbols->stacks[i].site);
         free(symbols->stacks[i].pysite);
+        free(symbols->stacks[i].pyway);
     }
     for (size_t i = 0; i < symbols->named_count; i++)
         free(symbols->named[i].lines);
@@ -140,7 +143,10 @@ static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
     if (module->is_opened)
         return module->names;
     module->is_opened = true;
-    symfile_open(&symbols->trace->modules[number], symbols->folders, &module->file);
+    symfile_open(&symbols->trace->modules[number], symbols->folders, symbols->trace->modules_packed,
+            &module->file);
+    if (symbols->trace->modules_packed && bundle_modules_why(symbols->trace->modules_packed))
+        add_trouble(symbols, bundle_modules_why(symbols->trace->modules_packed));
     if (module->file.why)
         add_trouble(symbols, module->file.why);
     if (module->file.module)
@@ -300,6 +306,26 @@ const char *symbols_pysite(struct symbols *symbols, uint32_t stack)
             named->pysite = vec_format("%s %s:%u", named->lines[i].function,
                     symbols_base_name(named->lines[i].file), named->lines[i].line);
     return named->pysite;
+}
+
+const char *symbols_pyway(struct symbols *symbols, uint32_t stack)
+{
+    struct named_stack *named = name_stack(symbols, stack);
+    unsigned count = 0;
+
+    if (named->pyway)
+        return named->pyway;
+    for (size_t i = 0; i < named->count && count < PYWAY_LINES; i++) {
+        const struct symbols_line *line = &named->lines[i];
+        char *before = named->pyway;
+        if (!line->is_python)
+            continue;
+        named->pyway = vec_format("%s%s%s %s:%u", before ? before : "", before ? " < " : "",
+                line->function, symbols_base_name(line->file), line->line);
+        free(before);
+        count++;
+    }
+    return named->pyway;
 }
 
 const char *symbols_owner(struct symbols *symbols, uint32_t stack)

@@ -3,7 +3,7 @@
  * symbols.h - names for frames, offline.
  *
  * A capture holds frames as (module, ELF address). Names come with the capture if it is a bundle (symcache.h), else from the
- * files on this machine: function, file and line with inlined calls from DWARF, else the symbol table (dwarfnames.h), else the
+ * files that it brought along or from those on this machine: function, file and line with inlined calls from DWARF, else the symbol table (dwarfnames.h), else the
  * module's name and the address. A file of another build than the captured one is not asked at all: a wrong name is
  * worse than none (symfile.h).
  *
@@ -50,6 +50,12 @@ const char *symbols_site(struct symbols *symbols, uint32_t stack);
 
 /* "function file:line" of the innermost Python line, NULL if there is none. Valid until symbols_free. */
 const char *symbols_pysite(struct symbols *symbols, uint32_t stack);
+
+/*
+ * The innermost three Python lines, "empty m.py:3 < norm m.py:9 < forward m.py:20": the innermost is a helper as often as not. NULL
+ * without Python. Valid until symbols_free.
+ */
+const char *symbols_pyway(struct symbols *symbols, uint32_t stack);
 
 /* The path of the library (or program) that asked: the module of the innermost line that is the program's; "" unknown. */
 const char *symbols_owner(struct symbols *symbols, uint32_t stack);

@@ -111,11 +111,17 @@ static bool build_id_of(const char *text, struct module *module)
     return true;
 }
 
-/* The build counts; without a build-id the path and what the code looks like. */
-static struct key key_of(const uint8_t *build_id, size_t length, uint64_t identity)
+/* The build counts; without a build-id the path and what the code looks like, which may not be known. */
+static struct key key_of(
+        const uint8_t *build_id, size_t length, uint64_t identity, const char *path)
 {
-    struct key key = {length ? 0 : identity, length, 0};
+    struct key key = {0, length, 0};
 
+    if (length == 0) {
+        key = keytable_text(path);
+        key.a ^= identity;
+        key.c = ~key.c; /* no build-id has so many bytes */
+    }
     for (size_t i = 0; i < length; i++) {
         key.a = (key.a ^ build_id[i]) * UINT64_C(0x100000001b3);
         key.c = (key.c << 8) | build_id[i];
@@ -133,7 +139,7 @@ static bool add_module(struct symcache *cache, char *const *fields, unsigned cou
     module.path = fields[3];
     module.note = fields[4];
     cache->current = *keytable_at(&cache->builds,
-            key_of(module.build_id, module.build_id_length, module.identity),
+            key_of(module.build_id, module.build_id_length, module.identity, module.path),
             (uint32_t)cache->module_count);
     if (cache->current < cache->module_count)
         return true; /* the same build, loaded once more */
@@ -228,8 +234,8 @@ void symcache_free(struct symcache *cache)
 bool symcache_has_module(const struct symcache *cache, const struct trace_module *wanted,
         uint32_t *ret_number, const char **ret_note)
 {
-    const uint32_t *number = keytable_find(
-            &cache->builds, key_of(wanted->build_id, wanted->build_id_length, wanted->identity));
+    const uint32_t *number = keytable_find(&cache->builds,
+            key_of(wanted->build_id, wanted->build_id_length, wanted->identity, wanted->path));
     const struct module *module = number ? &cache->modules[*number] : NULL;
 
     if (!module || module->build_id_length != wanted->build_id_length

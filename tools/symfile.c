@@ -2,9 +2,11 @@
 #include "tools/symfile.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/vec.h"
@@ -71,11 +73,24 @@ static int find_in_cache(Dwfl_Module *module, char **ret_file)
     return fd;
 }
 
+static int find_packed(const struct symfile *file, char **ret_file)
+{
+    char *path = file->packed_debug ? bundle_module(file->packed, file->packed_debug) : NULL;
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd >= 0)
+        *ret_file = strdup(path); /* libdw frees it */
+    free(path);
+    return fd;
+}
+
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
         const char *file, const char *link, GElf_Word crc, char **ret_file)
 {
-    int fd = find_by_libdw(module, userdata, name, base, file, link, crc, ret_file);
+    int fd = *userdata ? find_packed(*userdata, ret_file) : -1;
 
+    if (fd < 0)
+        fd = find_by_libdw(module, userdata, name, base, file, link, crc, ret_file);
     return fd >= 0 ? fd : find_in_cache(module, ret_file);
 }
 
@@ -114,9 +129,12 @@ static enum found try_file(
             .debuginfo_path = &debug_folders,
     };
     Dwfl_Module *module;
+    struct stat status;
 
-    if (access(path, R_OK) != 0)
+    if (access(path, R_OK) != 0 || stat(path, &status) != 0)
         return FOUND_NONE;
+    if (!S_ISREG(status.st_mode))
+        return FOUND_NO_ELF; /* libdw would wait for somebody to write to a pipe */
     debug_folders = file->folders;
     file->dwfl = dwfl_begin(&callbacks);
     if (!file->dwfl)
@@ -126,6 +144,9 @@ static enum found try_file(
     (void)dwfl_report_end(file->dwfl, NULL, NULL);
     if (module && is_same_build(module, path, captured)) {
         GElf_Addr bias;
+        void **user = NULL;
+        (void)dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
+        *user = file;
         /* What belongs to it is looked for while the folders are these. */
         (void)dwfl_module_getdwarf(module, &bias);
         file->module = module;
@@ -173,8 +194,34 @@ static bool try_build_id(struct symfile *file, const struct trace_module *captur
     return is_found;
 }
 
-void symfile_open(
-        const struct trace_module *captured, const char *folders, struct symfile *ret_file)
+char *symfile_packed_name(const struct trace_module *captured, bool is_debug)
+{
+    const char *slash = strrchr(captured->path, '/');
+    const char *end = is_debug ? ".debug" : "";
+    char hex[HEX_MAX];
+
+    hex_of(captured->build_id, captured->build_id_length, hex);
+    if (captured->build_id_length > 1)
+        return vec_format(".build-id/%.2s/%s%s", hex, hex + 2, end);
+    if (captured->build_id_length || !captured->identity || !slash)
+        return NULL;
+    return vec_format("identity/%016" PRIx64 "-%s%s", captured->identity, slash + 1, end);
+}
+
+/* From a bundle. Its debug file is of use, too, where the module itself is found elsewhere. */
+static bool try_packed(struct symfile *file, const struct trace_module *captured)
+{
+    char *name = symfile_packed_name(captured, false);
+    char *path = name ? bundle_module(file->packed, name) : NULL;
+
+    if (name)
+        file->packed_debug = symfile_packed_name(captured, true);
+    free(name);
+    return path && try_and_free(file, path, captured);
+}
+
+void symfile_open(const struct trace_module *captured, const char *folders,
+        struct bundle_modules *packed, struct symfile *ret_file)
 {
     static const char *const whys[] = {
             [FOUND_NONE] = "not readable on this machine, its frames have no names",
@@ -183,9 +230,11 @@ void symfile_open(
     };
     enum found found;
 
-    *ret_file = (struct symfile){.folders = vec_text(folders)};
+    *ret_file = (struct symfile){.folders = vec_text(folders), .packed = packed};
     if (captured->path[0] != '/')
         return; /* vdso, generated code */
+    if (packed && try_packed(ret_file, captured))
+        return;
     found = try_file(ret_file, captured->path, captured);
     if (found != FOUND_SAME && !try_build_id(ret_file, captured))
         ret_file->why = vec_format("%s: %s", captured->path, whys[found]);
@@ -197,6 +246,7 @@ void symfile_close(struct symfile *file)
         dwfl_end(file->dwfl);
     free(file->why);
     free(file->folders);
+    free(file->packed_debug);
     *file = (struct symfile){0};
 }
 

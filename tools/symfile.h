@@ -2,7 +2,7 @@
 /*
  * symfile.h - the files on this machine that have the names of a captured module.
  *
- * The module's own file if it is still the build that ran; else a file with the captured build-id among separate debug
+ * What a bundle has brought along, if it was packed with its modules. Else the module's own file if it is still the build that ran; else a file with the captured build-id among separate debug
  * files (FOLDER/.build-id/ab/cdef..., also .debug) or in debuginfod's cache. libdw then finds what belongs to it: by build-id
  * in the same folders, by .gnu_debuglink, in debuginfod's cache. The network is never asked, whatever DEBUGINFOD_URLS says.
  *
@@ -14,6 +14,7 @@
 
 #include <elfutils/libdwfl.h>
 
+#include "tools/bundle.h"
 #include "tools/trace.h"
 
 #define SYMFILE_FOLDERS ":.debug:/usr/lib/debug" /* as libdw has them */
@@ -24,15 +25,24 @@ struct symfile {
     Dwfl_Module *module; /* NULL: no file has its names */
     char *why;           /* then: a line that says so, NULL if there is nothing to say */
     char *folders;
+    struct bundle_modules *packed;
+    char *packed_debug; /* name of the separate debug file in `packed`, NULL = not looked for */
 };
 
-/* Always fills *ret_file. `folders` as SYMFILE_FOLDERS; copied. */
-void symfile_open(
-        const struct trace_module *captured, const char *folders, struct symfile *ret_file);
+/* Always fills *ret_file, which must stay where it is. `folders` as SYMFILE_FOLDERS; copied. `packed`: NULL = none. */
+void symfile_open(const struct trace_module *captured, const char *folders,
+        struct bundle_modules *packed, struct symfile *ret_file);
 void symfile_close(struct symfile *file);
 
 /* The file that names come from, and the one with the DWARF if that is another (NULL). Valid until symfile_close. */
 const char *symfile_main_path(const struct symfile *file);
 const char *symfile_debug_path(const struct symfile *file);
+
+/*
+ * What the files of a module are called in a bundle: .build-id/AB/CDEF.. as debuggers look for them, without a build-id
+ * identity/0123456789abcdef-NAME; its separate debug file with .debug behind that. The caller frees it. NULL: nothing is known
+ * that could tell another build.
+ */
+char *symfile_packed_name(const struct trace_module *captured, bool is_debug);
 
 #endif

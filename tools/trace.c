@@ -87,6 +87,32 @@ void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_py
         VEC_PUSH(trace->pyframes, trace->pyframe_count, trace->pyframe_room) = frames[i];
 }
 
+static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t trace_python(const struct trace *trace, uint32_t number)
+{
+    const struct trace_stack *stack = &trace->stacks[number];
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    if (stack->pycount == 0)
+        return 0;
+    for (uint32_t i = 0; i < stack->pycount; i++) {
+        const struct trace_pyframe *frame = &trace->pyframes[stack->pyfirst + i];
+        hash = mix(hash, frame->function, strlen(frame->function) + 1);
+        hash = mix(hash, frame->file, strlen(frame->file) + 1);
+        hash = mix(hash, &frame->line, sizeof(frame->line));
+    }
+    hash = mix(hash, &stack->ambient, sizeof(stack->ambient));
+    return hash ? hash : 1;
+}
+
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance)
 {
     uint32_t *seen = keytable_at(&trace->index->instances, keytable_text(path), 0);

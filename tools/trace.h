@@ -122,7 +122,8 @@ struct trace {
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
             module_count;
 
-    const struct symcache *names; /* that came with the capture; NULL = none; the load's */
+    const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
+    struct bundle_modules *modules_packed; /* files that came with it, likewise */
 
     /* build time: */
     size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room;
@@ -151,6 +152,9 @@ uint32_t trace_add_stack(
 /* The Python frames of a stack, innermost first; once, for a stack that was just added. */
 void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_pyframe *frames,
         uint32_t count, bool ambient);
+
+/* A hash of the Python frames of a stack, equal in every trace; 0 without any. */
+uint64_t trace_python(const struct trace *trace, uint32_t number);
 
 /* A new instance of `path`, not yet entered. The instance number is counted per path unless it is given (not TRACE_NONE). */
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);

@@ -73,6 +73,11 @@ static void read_bundle(const unsigned char *input, size_t length)
     read_close(capture);
     symcache_free(names);
     free(why);
+    struct bundle_modules *modules = bundle_modules_new(path);
+    char *file = bundle_module(modules, ".build-id/01/02");
+    sink += file ? (uint64_t)file[0] : 0;
+    free(file);
+    bundle_modules_free(modules);
     (void)close(fd);
 }
 

@@ -228,6 +228,71 @@ def reports_tell_python_lines():
     same("rows of the worker", sum(row["count"] for row in ambient), 5)
 
 
+def layers(python):
+    """good.kcap and bad.kcap of frameworklike.py, agg.kcap of bad without events; the lines of its functions by their words."""
+    for form, capture, trace in (("good", "good.kcap", "full"), ("bad", "bad.kcap", "full"), ("bad", "agg.kcap", "agg")):
+        fresh(capture)
+        run(python, HERE / "frameworklike.py", form, **settings(pathlib.Path(capture).resolve(), KEDGE_TRACE=trace))
+    lines = (HERE / "frameworklike.py").read_text().split("\n")
+    return {word: 1 + next(i for i, line in enumerate(lines) if word in line)
+            for word in ("cuMemAlloc_v2", "empty(2 <<", "empty(4 <<", "empty(8 <<")}
+
+
+def diffs_tell_python_lines():
+    """All tensors come from one native site and one innermost line of Python: who is late is told by the lines around them."""
+    python = interpreters()[0][1]
+    at = layers(python)
+    want = [("norm", at["empty(8 <<"], 6, 48 << 20), ("linear", at["empty(4 <<"], 6, 24 << 20)]
+
+    def told(rows):
+        found = []
+        for row in rows:
+            frames = [frame for frame in row["stack"] if frame.get("python")]
+            same("innermost line", row["python_site"], f"empty frameworklike.py:{at['cuMemAlloc_v2']}")
+            same("functions", [frames[0]["function"], frames[2]["function"]], ["empty", "<module>"])
+            found.append((frames[1]["function"], frames[1]["line"], row["count"], row["bytes"]))
+        return found
+
+    j = tool_json("diff", "good.kcap", "bad.kcap")
+    same("groups by site", [(g["count"], g["bytes"], g["sizes"]) for g in j["groups"]], [(12, 72 << 20, [4 << 20, 8 << 20])])
+    same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
+    same("no one line for two stacks", j["groups"][0]["python_site"], None)
+    same("its Python stacks", told(j["groups"][0]["python_stacks"]), want)
+    j = tool_json("diff", "good.kcap", "bad.kcap", "--by", "python")
+    same("groups by Python", told(j["groups"]), want)
+    same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
+    text = tool("diff", "good.kcap", "bad.kcap")
+    check(re.search(rf"6 of them, 48\.00 MB:\n(?: .*\n)*? +norm \S*frameworklike\.py:{at['empty(8 <<']}\n", text), f"norm is not told apart:\n{text}")
+    check(re.search(rf"6 of them, 24\.00 MB:\n(?: .*\n)*? +linear \S*frameworklike\.py:{at['empty(4 <<']}\n", text), f"nor is linear:\n{text}")
+    text = tool("diff", "good.kcap", "bad.kcap", "--by", "python")
+    check(f" 48.00 MB  empty frameworklike.py:{at['cuMemAlloc_v2']} by " in text, f"no heading with the line:\n{text}")
+
+
+def hints_and_failures_tell_python_lines():
+    python = interpreters()[0][1]
+    at = layers(python)
+    tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
+    way = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < linear frameworklike.py:{at['empty(4 <<']} < <module> frameworklike.py:"
+    check(f"the first for {way}" in pathlib.Path("hints.yaml").read_text(), f"no {way}:\n{pathlib.Path('hints.yaml').read_text()}")
+    fresh("oom.kcap")
+    run(python, HERE / "frameworklike.py", "bad", rc=1, **settings(pathlib.Path("oom.kcap").resolve(), SIMCUDA_MEMORY="60M"))
+    text = tool("report", "oom.kcap", "--view", "oom")
+    check(re.search(rf"held most then:\n +\S+ MB +\d+  .* for empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
+    holders = tool_json("report", "oom.kcap")["ooms"][0]["holders"]
+    same("holders", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
+    same("their lines", {h["python_site"] for h in holders}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
+
+
+def views_without_events_tell_python_lines():
+    at = layers(interpreters()[0][1])  # steps are one row
+    for view, word, function in (("hwm", "empty(8 <<", "norm"), ("temporary", "empty(2 <<", "scratch")):
+        text = tool("report", "agg.kcap", "--view", view, "--top", 100)
+        same(f"--view {view}: lines of {function}", text.count(f"{function} {HERE / 'frameworklike.py'}:{at[word]}\n"), 1)
+    j = tool_json("report", "agg.kcap", "--top", 100)
+    same("Python lines of places", {p["python"] for p in j["places"] if p["allocated_count"]}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
+    same("blocks of norm at the maximum", sum(p["high_count"] for p in j["places"] if any(f["function"] == "norm" for f in p["stack"])), 6)
+
+
 def site_keys_are_those_of_native_stacks():
     _, python = interpreters()[0]
     sites = {}
@@ -266,7 +331,7 @@ def unknown_versions_are_refused_in_words():
 CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_length,
          threads_without_frames_carry_the_ambient_stack, forks_do_no_harm, sub_interpreters_do_no_harm,
          an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
-         site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)
+         diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -60,6 +60,8 @@ def mining_leaves_out_what_does_not_lower_the_peak():
     same("late", (j["late_frees"], j["late_bytes"], j["hints"]), (1, BLOCK, []))
     same("Max", j["predicted_max_bytes"], j["max_bytes"])
     check(not pathlib.Path("none.yaml").exists(), "a file without hints was written")
+    text = tool("suggest", "bad.kcap", "-o", "none.yaml", rc=1)
+    check("0 hints for 0 of 1 late frees" in text, f"in words: {text}")
     kedge_run(SOT, "--form", "pir", "--graph", "small", capture="blind.kcap", KEDGE_TRACE="full,uses=off")
     done = run(KEDGE, "suggest", "blind.kcap", "-o", "none.yaml", rc=2)
     check("uses=on" in done.stdout, f"nothing says what is missing: {done.stdout}")

@@ -72,10 +72,11 @@ packs)
     json "j['bytes'] == __import__('os').stat('some.bundle').st_size"
     tar tf some.bundle >list
     has list kedge-bundle/about
-    has list kedge-bundle/modules/1-program
+    id=$(readelf -n program | sed -n 's/.*Build ID: //p')
+    has list "kedge-bundle/modules/.build-id/${id:0:2}/${id:2}"
     tar xf some.bundle
     cmp kedge-bundle/capture.kcap bad.kcap || fail "another capture"
-    cmp kedge-bundle/modules/1-program program || fail "another program"
+    cmp "kedge-bundle/modules/.build-id/${id:0:2}/${id:2}" program || fail "another program"
     head -1 kedge-bundle/about | grep -qx "kedge-bundle 1" || fail "$(cat kedge-bundle/about)"
     # What has no names says so here and there.
     mv program away
@@ -92,6 +93,68 @@ packs)
     has err "/nowhere/b: No such file or directory"
     expect 2 "$kedge" bundle nowhere.kcap
     [ -z "$(find . -name '*.new')" ] || fail "a draft was left behind"
+    ;;
+modules)
+    # What was packed with --modules is asked where the names are not: from the archive, from the folder, with the debug file apart.
+    make_captures
+    "$kedge" report bad.kcap --view hwm --top 3 >home
+    has home "capture_maker.c:"
+    # as far as the names go: nobody has unpacked anything there yet
+    reports_home() {
+        "$kedge" report "$1" --view hwm --top 3 >away
+        diff home away >&2 || fail "another answer from $1"
+    }
+    nameless() {
+        rm -rf kedge-bundle && tar xf "$1" && rm kedge-bundle/symbols
+        tar cf "nameless-$1" --zstd kedge-bundle
+    }
+    expect 0 "$kedge" bundle bad.kcap -o poor --json
+    expect 0 "$kedge" bundle bad.kcap -o whole --modules
+    id=$(readelf -n program | sed -n 's/.*Build ID: //p')
+    # the program without its debug information, which lies beside it
+    cp program program.whole
+    mkdir .debug
+    objcopy --only-keep-debug program.whole .debug/program.debug
+    strip --strip-debug program.whole -o program
+    (cd .debug && objcopy --add-gnu-debuglink=program.debug ../program)
+    expect 0 "$kedge" bundle bad.kcap -o split --modules --json
+    json "[f.split('/')[-1] for f in j['files']] == ['program', 'program.debug']"
+    tar tf split >list
+    has list "kedge-bundle/modules/.build-id/${id:0:2}/${id:2}.debug"
+    rm -r program program.whole .debug
+    mkdir tmp
+    export TMPDIR=$PWD/tmp
+    for bundle in poor whole split; do
+        reports_home $bundle
+        nameless $bundle
+        if [ $bundle = poor ]; then
+            "$kedge" report nameless-poor --view hwm --top 3 >away
+            has away "note: $PWD/program: not readable on this machine"
+            hasnt away "capture_maker.c:"
+            continue
+        fi
+        reports_home nameless-$bundle
+        reports_home kedge-bundle
+    done
+    # of another build they are not asked
+    printf x | dd of="kedge-bundle/modules/.build-id/${id:0:2}/${id:2}" bs=1 conv=notrunc \
+        seek=$((0x$(readelf -SW "kedge-bundle/modules/.build-id/${id:0:2}/${id:2}" | sed -n 's/.*note.gnu.bu[^ ]* *NOTE *[0-9a-f]* \([0-9a-f]*\) .*/\1/p') + 16)) status=none
+    "$kedge" report kedge-bundle --view hwm --top 3 >away
+    hasnt away "unused_input /"
+    [ -z "$(ls tmp)" ] || fail "left behind: $(ls tmp)"
+    # a library without a build-id goes by what its code looks like
+    cp "$TEST_BUILD/tests/unit/capture_maker" program
+    objcopy --remove-section .note.gnu.build-id program
+    ./program bad bad.kcap
+    "$kedge" report bad.kcap --view hwm --top 3 >home
+    has home "capture_maker.c:"
+    expect 0 "$kedge" bundle bad.kcap -o whole --modules
+    tar tf whole >list
+    has list kedge-bundle/modules/identity/
+    mv program away.program
+    nameless whole
+    reports_home nameless-whole
+    reports_home kedge-bundle
     ;;
 bad)
     # Any bytes: an answer or one line, whatever is cut off or turned over.

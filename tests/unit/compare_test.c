@@ -364,3 +364,44 @@ TEST(only_blocks_born_in_the_window_take_part)
     story_end(&good);
     story_end(&bad);
 }
+
+/* A block that one line of Python asked for through the one site that there is. */
+static uint32_t ask(struct story *story, unsigned line, uint64_t size)
+{
+    struct trace_frame native = {TRACE_NONE, 0x1234};
+    struct trace_pyframe python = {"layer", "model.py", line, true};
+    uint32_t stack = trace_add_stack(story->trace, &native, 1, false);
+    uint32_t block = story_alloc(story, 7, size);
+
+    trace_set_python(story->trace, stack, &python, 1, false);
+    story->trace->blocks[block].stack = stack;
+    return block;
+}
+
+TEST(python_tells_blocks_of_one_site_apart)
+{
+    struct story good = story_begin();
+    struct story bad = story_begin();
+    story_enter(&good, "A");
+    uint32_t freed = ask(&good, 10, MB);
+    (void)ask(&good, 20, MB);
+    (void)ask(&good, 20, MB);
+    story_free(&good, freed);
+    story_exit(&good);
+    /* Bad asks in another order and, once, in a line that good has not. */
+    story_enter(&bad, "A");
+    (void)ask(&bad, 20, MB);
+    uint32_t late = ask(&bad, 10, MB);
+    uint32_t moved = ask(&bad, 21, MB);
+    story_exit(&bad);
+    struct compare c = compared(&good, &bad);
+
+    REQUIRE_EQ(c.late_count, 1);
+    CHECK_EQ(c.late[0].bad, late);
+    CHECK_EQ(c.paired.count, 3); /* a line that moved is still paired, by its site */
+    CHECK_EQ(c.extra_count, 0);
+    CHECK(moved != late);
+    compare_done(&c);
+    story_end(&good);
+    story_end(&bad);
+}

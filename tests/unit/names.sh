@@ -59,6 +59,38 @@ inlined)
     ask "$PWD/lib.so" "$id" 0 "" "$at" "$at"
     expect "${inlined[@]}" - "${inlined[@]}"
     ;;
+split)
+    # functions in files of their own, beside what was linked
+    for version in 4 5; do
+        build lib.so -g -gdwarf-$version -gsplit-dwarf
+        at=$(inside "$(call_in lib.so outer)")
+        ask "$PWD/lib.so" "$id" 0 "" "$at"
+        expect "${inlined[@]}"
+        # without them the lines are left
+        rm ./*.dwo
+        ask "$PWD/lib.so" "$id" 0 "" "$at"
+        grep -q "^outer+0x[0-9a-f]* lib.c:4$" got || fail "$(cat got)"
+    done
+    ;;
+packed)
+    for way in zlib zlib-gnu; do
+        build lib.so -g -gz=$way
+        readelf -SW lib.so | grep -qE "debug_info .* C|zdebug_info" || fail "nothing is compressed"
+        at=$(inside "$(call_in lib.so outer)")
+        ask "$PWD/lib.so" "$id" 0 "" "$at"
+        expect "${inlined[@]}"
+    done
+    ;;
+fixed)
+    # a program that is linked to a fixed address
+    printf 'void entry(int);\nvoid outer(int);\nvoid sink(int x) { (void)x; __asm__ volatile("" ::: "memory"); }\n' >main.c
+    printf 'int main(void) { outer(1); entry(2); return 0; }\n' >>main.c
+    gcc -no-pie -O1 -fno-optimize-sibling-calls -DVARIANT=1 -g -Wl,--build-id -o program main.c lib.c
+    id=$(readelf -n program | sed -n 's/.*Build ID: //p')
+    at=$(inside "$(call_in program outer)")
+    ask "$PWD/program" "$id" 0 "" "$at"
+    expect "${inlined[@]}"
+    ;;
 separate)
     build whole.so -g -Wl,-soname,lib.so
     at=$(inside "$(call_in whole.so outer)")
@@ -185,6 +217,10 @@ gone)
     expect "gone.so+0x40 :0" - "gone.so+0x41 :0" "note: $PWD/gone.so: not readable on this machine, its frames have no names"
     echo text >gone.so
     ask "$PWD/gone.so" 0011 0 "" 40
+    expect "gone.so+0x40 :0" "note: $PWD/gone.so: no ELF file, its frames have no names"
+    # nobody writes to it
+    rm gone.so && mkfifo gone.so
+    timeout 20 "$helper" "$PWD/gone.so" 0011 0 "" 40 >got || fail "exit $?"
     expect "gone.so+0x40 :0" "note: $PWD/gone.so: no ELF file, its frames have no names"
     # the kernel's own code, and code that was made at run time
     ask linux-vdso.so.1 0011 0 "" a10

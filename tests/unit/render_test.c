@@ -3,8 +3,11 @@
 
 #include "tools/render.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const char *bytes(uint64_t n)
 {
@@ -86,9 +89,13 @@ TEST(names_from_the_program_print_without_control_characters)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
-    render_text(out, "a\033[31mb\nc");
+    /* also in their 8-bit form, and bytes that are no character; names in other scripts stay */
+    render_text(out,
+            "a\033[31mb\nc \xc2\x9b"
+            "31m \x9b"
+            "31m \xc3\xbc\xe5\x90\x8d \xc3");
     (void)fclose(out);
-    CHECK_STR_EQ(text, "a?[31mb?c");
+    CHECK_STR_EQ(text, "a?[31mb?c ?31m ?31m \xc3\xbc\xe5\x90\x8d ?");
     free(text);
 }
 
@@ -98,4 +105,56 @@ TEST(a_file_gets_no_colour)
     REQUIRE(out != NULL);
     CHECK_STR_EQ(render_ink(out).red, "");
     (void)fclose(out);
+}
+
+/* What a terminal got on stderr while `work` ran. */
+static char *seen_by_terminal(void (*work)(void))
+{
+    static char text[256];
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    int kept = dup(STDERR_FILENO);
+    int side = -1;
+    size_t length = 0;
+
+    if (terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0)
+        side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    if (side < 0)
+        return NULL;
+    (void)dup2(side, STDERR_FILENO);
+    work();
+    (void)fflush(stderr);
+    (void)dup2(kept, STDERR_FILENO);
+    (void)fcntl(terminal, F_SETFL, O_NONBLOCK);
+    for (ssize_t got; length + 1 < sizeof(text)
+            && (got = read(terminal, text + length, sizeof(text) - 1 - length)) > 0;)
+        length += (size_t)got;
+    text[length] = '\0';
+    (void)close(side);
+    (void)close(kept);
+    (void)close(terminal);
+    return text;
+}
+
+static void wait_long(void)
+{
+    progress_wait("opening");
+    (void)poll(NULL, 0, 20000); /* ends with the signal */
+    progress_wait_end();
+}
+
+static void wait_briefly(void)
+{
+    progress_wait("opening");
+    progress_wait_end();
+}
+
+TEST(what_takes_long_says_so_on_a_terminal_and_wipes_it)
+{
+    const char *seen = seen_by_terminal(wait_long);
+
+    if (!seen)
+        SKIP("no terminal to be had");
+    CHECK_STR_EQ(seen, "\r\033[Kopening ...\r\033[K");
+    CHECK_STR_EQ(seen_by_terminal(wait_briefly), "");
+    CHECK_EQ(alarm(0), 0);
 }

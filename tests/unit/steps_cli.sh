@@ -136,6 +136,8 @@ loop)
         record "$entrance" full "$TEST_BUILD/trainers/loop" --steps 12 --entrance "$entrance"
         same_steps "$entrance.kcap" 12
     done
+    expect 2 "$kedge" report sync.kcap --from forwrd # a last part is a name, too
+    has err "did you mean forward?"
     ;;
 sot)
     needs_sim

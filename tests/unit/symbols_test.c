@@ -2,6 +2,7 @@
 #include "tests/check.h"
 
 #include "tools/symbols.h"
+#include "tools/symcache.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -190,4 +191,45 @@ TEST(the_site_is_the_innermost_frame_of_the_program)
     CHECK_STR_EQ(symbols_owner(symbols, stack), "/x/app");
     symbols_free(symbols);
     trace_free(trace);
+}
+
+TEST(names_of_a_bundle_stay_with_their_module)
+{
+    /* Old captures know nothing of a module without a build-id but its path. */
+    static const char text[] = "kedge-symbols\t1\n"
+                               "m\t-\t0\t/lib/a.so\t\nf\t10\nl\tof_a\ta.c\t1\n"
+                               "m\t-\t0\t/lib/b.so\t\nf\t10\nl\tof_b\tb.c\t2\n"
+                               "m\t-\t7\t/lib/c.so\t\nf\t10\nl\tof_c\tc.c\t3\n"
+                               "m\t-\t7\t/lib/d.so\t\nf\t10\nl\tof_d\td.c\t4\n"
+                               "m\t0102\t0\t/lib/e.so\t\nf\t10\nl\tof_e\te.c\t5\n"
+                               "m\t0102\t0\t/lib/again/e.so\t\nf\t10\nl\tof_e\te.c\t5\n";
+    static const struct {
+        const char *path;
+        uint64_t identity;
+        uint8_t build_id_length;
+        const char *function;
+    } wanted[] = {{"/lib/a.so", 0, 0, "of_a"}, {"/lib/b.so", 0, 0, "of_b"},
+            {"/lib/c.so", 7, 0, "of_c"}, {"/lib/d.so", 7, 0, "of_d"}, {"/lib/e.so", 0, 2, "of_e"},
+            {"/lib/moved/e.so", 0, 2, "of_e"}};
+    char *why = NULL;
+    struct symcache *cache = symcache_read(text, sizeof(text) - 1, &why);
+    const struct dwarfnames_line *lines = NULL;
+    const char *note;
+    uint32_t number;
+    size_t count;
+
+    REQUIRE(cache != NULL);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+        struct trace_module module = {.path = (char *)(uintptr_t)wanted[i].path,
+                .identity = wanted[i].identity,
+                .build_id = {1, 2},
+                .build_id_length = wanted[i].build_id_length};
+        REQUIRE(symcache_has_module(cache, &module, &number, &note));
+        REQUIRE(symcache_find(cache, number, 0x10, &lines, &count));
+        REQUIRE_EQ(count, 1);
+        CHECK_STR_EQ(lines[0].function, wanted[i].function);
+    }
+    struct trace_module other = {.path = (char *)(uintptr_t) "/lib/a.so", .identity = 1};
+    CHECK(!symcache_has_module(cache, &other, &number, &note));
+    symcache_free(cache);
 }

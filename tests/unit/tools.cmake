@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(part align sources compare keytable launch load model patterns period plan pylines pymerge recorded render stated steps stepview
+foreach(part align sources compare groups keytable launch load model patterns period plan pylines pymerge recorded render stated steps stepview
         args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
@@ -39,6 +39,9 @@ target_link_libraries(names_helper PRIVATE kedge_flags kedge_tools)
 set_target_properties(names_helper PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
 foreach(case
         "inlined:inlined_calls_have_lines_of_their_own"
+        "split:split_debug_information_is_found_beside_its_objects"
+        "packed:compressed_debug_information_is_read"
+        "fixed:programs_at_a_fixed_address_have_names"
         "separate:separate_debug_files_are_found_by_build_id_and_link"
         "cache:fetched_debug_files_are_found_and_the_network_is_left_alone"
         "rebuilt:another_build_gives_one_note_and_no_name"
@@ -72,11 +75,13 @@ foreach(case
         "report:report_prints_the_seeds_lines_and_names_the_stacks"
         "hints:report_counts_releases_beside_frees"
         "endings:report_works_after_oom_and_kill"
+        "escapes:names_of_the_program_are_no_commands_to_a_terminal"
         "places:report_says_who_held_the_memory_without_events"
         "diff:diff_names_the_late_frees_by_site"
         "suggest:suggest_writes_hints_that_lint_accepts"
         "lint:hints_lint_names_line_and_column"
         "words:words_and_exit_codes_are_those_of_the_contract"
+        "keys:man_pages_have_the_keys_of_json"
         "man:man_pages_list_the_options_of_help")
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})
@@ -86,6 +91,7 @@ endforeach()
 foreach(case
         "equal:answers_from_a_bundle_are_those_of_home"
         "packs:a_bundle_holds_what_it_says"
+        "modules:packed_modules_have_names_where_the_bundle_has_none"
         "bad:bundles_of_any_bytes_get_one_line")
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})

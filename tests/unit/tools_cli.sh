@@ -41,6 +41,8 @@ report)
     json "all(k in j for k in 'max_with_hints_bytes remaining_with_hints_bytes peak_reserved_bytes'.split())"
     json "j['live'][0]['stack'][0]['function'] == 'allocate' and j['live'][0]['stack'][0]['line'] > 0"
     json "j['libraries'][0]['path'].endswith('capture_maker')"
+    json "sum(r['bytes'] for r in j['live']) == j['remaining_bytes'] and sum(r['bytes'] for r in j['live_at_max']) == j['max_bytes']"
+    json "[d['device'] for d in j['devices']] == [0]"
     expect 0 "$kedge" report good.kcap --by anchor
     has out "SOT_CALL_19"
     for view in live hwm leaks temporary libraries hints oom anchors classes sources; do expect 0 "$kedge" report good.kcap --view $view; done
@@ -55,6 +57,9 @@ report)
     expect 2 "$kedge" report bad.txt
     head -c 5000 good.kcap >cut.kcap
     expect 2 "$kedge" report cut.kcap
+    mkfifo pipe
+    expect 2 timeout 20 "$kedge" report pipe # nobody writes
+    has err "pipe: not a regular file"
     ;;
 hints)
     form shadow; form live; form touched; form good
@@ -107,6 +112,34 @@ endings)
     expect 0 "$kedge" report killed.kcap
     has out "still running, or killed"
     ;;
+escapes)
+    # What the program called things reaches no terminal as commands.
+    form touched; form oom || true; form good; form bad
+    python3 - <<'PY'
+import pathlib
+for name in ("touched", "oom", "good", "bad"):
+    data = pathlib.Path(f"{name}.kcap").read_bytes()
+    for word in (b"SOT_CALL_", b"cuMemAllocAsync", b"Test device", b"capture_maker", b"output", b"input"):
+        evil = b"\x1b[31m\x07\x1b]0;title\x07"[:len(word)]
+        data = data.replace(word, evil + word[len(evil):])
+    pathlib.Path(f"{name}.kcap").write_bytes(data)
+PY
+    evil=$'\033[31m\007\033]0'
+    for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+        for name in touched oom; do
+            expect 0 "$kedge" report $name.kcap --view $view
+            cat out err >>said
+        done
+    done
+    expect 0 "$kedge" diff good.kcap bad.kcap --top 3
+    cat out err >>said
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml
+    cat out err h.yaml >>said
+    expect 2 "$kedge" report good.kcap --from "x${evil:1}_3"
+    has err "did you mean ?[31m"
+    has said "?[31m"
+    ! grep -qP '[\x00-\x08\x0b-\x1f]' said || { grep -aP '[\x00-\x08\x0b-\x1f]' said | cat -v | sort -u | head -5 >&2; fail "commands reach the terminal"; }
+    ;;
 places)
     form bad; form agg
     # Who held the memory at the maximum, without one event: as all events say.
@@ -114,18 +147,19 @@ places)
     mv out events
     expect 0 "$kedge" report agg.kcap --view hwm --top 99
     has out "Live at the maximum of device 0,"
-    # one row is a stack there, and a stack and an anchor here
+    # one row is a stack there, and here a stack and the anchors that are alike but for digits
     sums() { awk '/ blocks  / { sum[$5] += $1 * ($2 == "GB" ? 1024 : $2 == "KB" ? 1 / 1024 : 1); count[$5] += $3 }
         END { for (i in sum) printf "%s %.2f %d\n", i, sum[i], count[i] }' "$1" | sort; }
     [ "$(sums events)" = "$(sums out)" ] || { sums events; sums out; fail "the places' high-water mark is another"; }
     [ "$(sums out | wc -l)" -ge 1 ] || fail "nothing at the maximum"
-    has out "in SOT_CALL_7"
+    has out "in SOT_CALL_* (20 places, most in SOT_CALL_"
     for file in bad agg; do
         expect 0 "$kedge" report $file.kcap --view leaks
         has out "Live at the end, by place"
-        has out "8.00 MB       1 blocks  allocate"
+        has out "160.00 MB      20 blocks  allocate"
         expect 0 "$kedge" report $file.kcap --view temporary
-        has out "       1 of        1 blocks,    4.00 KB  allocate"
+        has out "      20 of       20 blocks,   80.00 KB  allocate"
+        [ "$(grep -c ' of .* blocks, ' out)" = 1 ] || fail "one loop is several rows"
         expect 0 "$kedge" report $file.kcap --json --top 999
         json "sum(p['high_bytes'] for p in j['places']) == j['high_water'][0]['bytes'] == j['max_bytes']"
         json "sum(p['live_bytes'] for p in j['places']) == j['remaining_bytes']"
@@ -135,6 +169,29 @@ places)
     done
     expect 2 "$kedge" report bad.kcap --view leaks --from SOT_CALL_3
     has err "of the whole run"
+    # What can only be counted with all events says so, and is no ground for an answer.
+    for file in bad agg; do
+        expect 0 "$kedge" report $file.kcap --view libraries
+        mv out $file.libraries
+        expect 0 "$kedge" report $file.kcap --json
+        json "j['complete'] is ('$file' == 'bad')"
+        json "sum(l['allocated_count'] for l in j['libraries']) == j['allocated_count'] > 0"
+    done
+    diff bad.libraries agg.libraries >&2 || fail "libraries are others without events"
+    for view in anchors uses steps; do
+        expect 0 "$kedge" report agg.kcap --view $view
+        has out "events are missing: this is of what is on record"
+        expect 0 "$kedge" report bad.kcap --view $view
+        hasnt out "events are missing"
+    done
+    expect 0 "$kedge" diff bad.kcap agg.kcap
+    has out "Late frees: 0, 0.00 B, and more perhaps: events are missing"
+    expect 0 "$kedge" diff bad.kcap agg.kcap --json
+    json "j['complete'] is False and j['late_frees'] == 0"
+    expect 2 "$kedge" diff bad.kcap agg.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: not known without all events"
+    expect 0 "$kedge" diff bad.kcap bad.kcap --json
+    json "j['complete'] is True"
     ;;
 diff)
     form good; form bad; form oom || true
@@ -215,8 +272,9 @@ words)
     json "[v['value'] for v in j['variables'] if v['name'] == 'KEDGE_MODE'] == ['track']"
     json "any(k['key'] == 'mb' for v in j['variables'] for k in v['keys'])"
     # A full disk is no success.
-    got=0; "$kedge" env >/dev/full 2>/dev/null || got=$?
+    got=0; "$kedge" env >/dev/full 2>err || got=$?
     [ "$got" = 2 ] || fail "exit $got with /dev/full"
+    [ "$(cat err)" = "kedge: the output is not whole: No space left on device" ] || fail "with /dev/full: $(cat err)"
     ;;
 man)
     # The source of a page as text: dashes plain, quotes gone.
@@ -240,6 +298,37 @@ man)
         man --warnings -l "$page" >/dev/null 2>err
         [ ! -s err ] || fail "$page: $(cat err)"
     done
+    ;;
+keys)
+    # Every key that a command prints stands in its page.
+    form good; form bad; form touched; form oom || true; form live
+    keys() {
+        local page=$TEST_SOURCE/tools/man/kedge-$1.1
+        "$kedge" "$@" --json >out || fail "kedge $* --json"
+        python3 - "$page" <<'PY' || fail "keys of kedge $*"
+import json, pathlib, re, sys
+page = re.sub(r"\\(.)", r"\1", pathlib.Path(sys.argv[1]).read_text())
+def keys(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key != "settings":  # names of the environment's
+                yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+found = set(keys(json.load(open("out"))))
+missing = sorted(key for key in found if not re.search(rf"(?<![a-z_]){key}(?![a-z_])", page))
+print(len(found), "keys;", "not in the page:", missing)
+sys.exit(bool(missing) or not found)
+PY
+    }
+    for name in good bad touched oom live; do keys report $name.kcap --view steps --from SOT_CALL_2; done
+    keys diff good.kcap bad.kcap
+    keys suggest --good good.kcap --bad bad.kcap -o h.yaml
+    keys hints lint h.yaml
+    keys bundle bad.kcap --modules
+    keys env
     ;;
 *)
     fail "no part $1"

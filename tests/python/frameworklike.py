@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""A model as frameworks have them: one line of C and one of Python serve all of its layers.
+
+    frameworklike.py good|bad
+
+bad keeps what linear() and norm() made beyond their step. Runs under CPython 3.8 to 3.13.
+"""
+import ctypes
+import os
+import sys
+
+BAD = sys.argv[1] == "bad"
+STEPS = 6
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+if cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context):
+    sys.exit("no device")
+
+
+def empty(size):
+    ptr = ctypes.c_uint64()
+    if cuda.cuMemAlloc_v2(ctypes.byref(ptr), ctypes.c_size_t(size)):
+        sys.exit("no memory")
+    return ptr
+
+
+def drop(tensors):
+    for ptr in tensors:
+        if cuda.cuMemFree_v2(ptr):
+            sys.exit("no such tensor")
+
+
+def linear():
+    return empty(4 << 20)
+
+
+def norm():
+    return empty(8 << 20)
+
+
+def scratch():
+    return empty(2 << 20)
+
+
+kept = []
+for step in range(STEPS):
+    os.write(1, b"START step_%d\n" % step)
+    made = [linear(), norm()]
+    drop([scratch()])
+    if BAD:
+        kept += made
+    else:
+        drop(made)
+    os.write(1, b"END step_%d\n" % step)
+drop(kept)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/vec.h"
+
+static struct group *group_of(struct groups *groups, const struct trace_block *block)
+{
+    uint64_t python = groups->by == GROUPS_PYTHON ? trace_python(groups->trace, block->stack) : 0;
+    struct key key = python ? (struct key){python, 1, 0} : (struct key){block->site, 0, 0};
+    uint32_t *at = keytable_at(&groups->index, key, TRACE_NONE);
+
+    if (*at == TRACE_NONE) {
+        *at = (uint32_t)groups->count;
+        VEC_PUSH(groups->rows, groups->count, groups->room) = (struct group){
+                .site = symbols_site(groups->symbols, block->stack), .stack = block->stack};
+    }
+    return &groups->rows[*at];
+}
+
+static void add_stack(struct groups *groups, struct group *group, const struct trace_block *block)
+{
+    struct key key = {
+            trace_python(groups->trace, block->stack), (uint64_t)(group - groups->rows), 0};
+    uint32_t *at = keytable_at(&groups->stack_index, key, TRACE_NONE);
+    if (*at == TRACE_NONE) {
+        *at = (uint32_t)group->stack_count;
+        VEC_PUSH(group->stacks, group->stack_count, group->stack_room) =
+                (struct groups_stack){.stack = block->stack};
+    }
+    group->stacks[*at].count++;
+    group->stacks[*at].bytes += block->size;
+}
+
+void groups_add(struct groups *groups, uint32_t number)
+{
+    const struct trace_block *block = &groups->trace->blocks[number];
+    struct group *group = group_of(groups, block);
+
+    group->count++;
+    group->bytes += block->size;
+    VEC_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
+    VEC_PUSH(group->anchors, group->anchor_count, group->anchor_room) = block->anchor;
+    add_stack(groups, group, block);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct group *x = a;
+    const struct group *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    int r = strcmp(x->site, y->site);
+    return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+    const struct groups_stack *x = a;
+    const struct groups_stack *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static void finish_group(struct group *group)
+{
+    size_t n = 0;
+
+    qsort(group->sizes, group->size_count, sizeof(*group->sizes), compare_u64);
+    for (size_t i = 0; i < group->size_count; i++) {
+        if (n == 0 || group->sizes[n - 1] != group->sizes[i])
+            group->sizes[n++] = group->sizes[i];
+    }
+    group->size_count = n;
+    n = 0;
+    qsort(group->anchors, group->anchor_count, sizeof(*group->anchors), compare_u32);
+    for (size_t i = 0; i < group->anchor_count; i++) {
+        if (n == 0 || group->anchors[n - 1] != group->anchors[i])
+            group->anchors[n++] = group->anchors[i];
+    }
+    group->anchor_count = n;
+    qsort(group->stacks, group->stack_count, sizeof(*group->stacks), compare_stacks);
+}
+
+void groups_finish(struct groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++)
+        finish_group(&groups->rows[i]);
+    if (groups->count)
+        qsort(groups->rows, groups->count, sizeof(*groups->rows), compare_groups);
+}
+
+void groups_done(struct groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++) {
+        free(groups->rows[i].sizes);
+        free(groups->rows[i].anchors);
+        free(groups->rows[i].stacks);
+    }
+    free(groups->rows);
+    keytable_done(&groups->index);
+    keytable_done(&groups->stack_index);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * groups.h - blocks of one run by who asked for them: by site, or by the Python stack.
+ *
+ * A site is the innermost native frames, which is also what a hint picks by. (The name of the innermost frame alone would
+ * throw everything together that a framework allocates through one function of its own.) Where Python asks through a framework,
+ * one site serves the whole model: then each group has its Python stacks apart, or GROUPS_PYTHON makes each a group of its own.
+ * The whole stack counts, not its innermost line, which is a helper as often as not. Blocks without Python stay with their site.
+ *
+ * Prints nothing. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_GROUPS_H
+#define KEDGE_TOOLS_GROUPS_H
+
+#include "tools/keytable.h"
+#include "tools/symbols.h"
+#include "tools/trace.h"
+
+enum groups_by {
+    GROUPS_SITE,
+    GROUPS_PYTHON,
+};
+
+/* Blocks of a group that one Python stack asked for; one without Python frames stands for all that have none. */
+struct groups_stack {
+    uint32_t stack; /* the first of them */
+    uint64_t count, bytes;
+};
+
+struct group {
+    const char *site; /* of the first block; the symbols object's */
+    uint32_t stack;   /* of the first block */
+    uint64_t count, bytes;
+    uint64_t *sizes; /* distinct, ascending */
+    size_t size_count, size_room;
+    uint32_t *anchors; /* distinct instances, in order */
+    size_t anchor_count, anchor_room;
+    struct groups_stack *stacks; /* most bytes first */
+    size_t stack_count, stack_room;
+};
+
+/* {.trace, .symbols, .by} is an empty list. */
+struct groups {
+    const struct trace *trace;
+    struct symbols *symbols;
+    enum groups_by by;
+    struct group *rows; /* most bytes first, once groups_finish was called */
+    size_t count, room;
+    struct keytable index, stack_index;
+};
+
+void groups_add(struct groups *groups, uint32_t number); /* of a block */
+
+/* After the last block. */
+void groups_finish(struct groups *groups);
+void groups_done(struct groups *groups);
+
+#endif
