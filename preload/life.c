@@ -237,10 +237,12 @@ bool life_begin_edge(void)
 
 void life_leave(void)
 {
+    int cancel = guard_thread.cancel; /* outside, a signal handler may come in here */
     int unused;
 
+    atomic_signal_fence(memory_order_seq_cst);
     guard_pop();
-    (void)pthread_setcancelstate(guard_thread.cancel, &unused);
+    (void)pthread_setcancelstate(cancel, &unused);
 }
 
 /* ---- trouble -------------------------------------------------------------------------------- */

@@ -91,6 +91,8 @@ if(TARGET simcuda)
     if(TARGET output_dlsym_test)
         target_compile_options(output_dlsym_test PRIVATE -fexceptions) # what is cancelled is cleaned up
     endif()
+    kedge_preload_test(handlers SOURCES ../preload/handlers_test.c ROUTES dlsym LIBS kedge_read
+        ENVIRONMENT "KEDGE_ANCHORS=nvtx,marks,log,graphs,profiler,nccl,launches,kernel=*_sum" "KEDGE_STACKS=off")
     kedge_preload_test(output_patterns SOURCES ../preload/output_patterns_test.c ROUTES dlsym LIBS kedge_read
         ENVIRONMENT "KEDGE_ANCHORS=nvtx,marks,log=x,log=Epoch {}/*,log=step {}:*|step over")
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
