@@ -202,6 +202,7 @@ static const struct {
         {"fputc_unlocked", by_fputc},
         {"putc", by_fputc},
         {"putc_unlocked", by_fputc},
+        {"_IO_putc", by_fputc},
         {"putchar", by_putchar},
         {"putchar_unlocked", by_putchar},
         {"printf", by_print},

@@ -16,5 +16,11 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     kedge_preload_test(launches SOURCES ../preload/launches_test.c ROUTES dlsym LIBS kedge_read
         DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>"
         ENVIRONMENT "KEDGE_ANCHORS=nvtx,marks,graphs,profiler,nccl,launches,kernel=nothing,kernel=*_sum")
-    add_dependencies(launches_dlsym_test fake_nccl)
+    add_dependencies(launches_dlsym_test fake_nccl kedge_small)
+    add_test(NAME preload.launches.dlsym.more_launches_than_the_bound_are_no_labels.a_hundred
+        COMMAND launches_dlsym_test more_launches_than_the_bound_are_no_labels)
+    kedge_test_properties(preload.launches.dlsym.more_launches_than_the_bound_are_no_labels.a_hundred
+        LABELS preload
+        ENVIRONMENT ${kedge_preload_environment} "LD_PRELOAD=$<TARGET_FILE:kedge_small>" "TEST_ROUTE=dlsym"
+            "TEST_LABELS=100" "KEDGE_ANCHORS=nvtx,marks,graphs,launches")
 endif()

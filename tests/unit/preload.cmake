@@ -208,9 +208,9 @@ if(TARGET simcuda)
             STALE_LARGE="$<TARGET_FILE:stale_large>" STALE_SMALL="$<TARGET_FILE:stale_small>")
     kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
     kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym
-        ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:kedge_few_streams>")
+        ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:kedge_small>")
     if(TARGET own_streams_dlsym_test)
-        add_dependencies(own_streams_dlsym_test kedge_few_streams)
+        add_dependencies(own_streams_dlsym_test kedge_small)
         add_test(NAME preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
             COMMAND own_streams_dlsym_test r69_streams_of_threads_end_with_them)
         kedge_test_properties(preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
