@@ -330,10 +330,12 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 
 /*
  * Before CUDA is used there is a story already: open ranges, and locks that another thread may have held. All of this may be
- * done twice.
+ * done twice. Where CUDA is used, the program's own handlers come before the other of ours, and are the child's.
  */
 static void fork_child_early(void)
 {
+    if (atomic_load(&life_state) != LIFE_ASLEEP)
+        atomic_store(&life_child, true);
     lock_forget_thread();
     meta_forget();
     where_fork_child();
