@@ -17,6 +17,7 @@
 #include "preload/output.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
+#include "preload/speech.h"
 #include "preload/vmm.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -350,17 +351,21 @@ static void fork_child_early(void)
 __attribute__((constructor)) static void loaded(void)
 {
     static struct config early;
-    bool uses_cuda;
+    bool is_off, uses_cuda;
     Dl_info info;
 
     if (is_secure())
         return;
     config_read(&early, environ, NULL, NULL);
-    if (mode_of(&early) == LIFE_OFF)
+    is_off = mode_of(&early) == LIFE_OFF;
+    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {
+        if (!is_off && (config_word(&early, CONFIG_ANCHORS) & SPEECH_NVTX))
+            nvtx_offer(own_path);
+        else
+            nvtx_withdraw(own_path);
+    }
+    if (is_off)
         return;
-    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)
-            && (config_word(&early, CONFIG_ANCHORS) & 1))
-        nvtx_offer(own_path);
     uses_cuda = dl_iterate_phdr(is_cuda_object, NULL) != 0;
     output_start(&early, uses_cuda);
     thread_prepare();

@@ -365,6 +365,22 @@ void nvtx_offer(const char *path)
     /* NOLINTEND(concurrency-mt-unsafe) */
 }
 
+void nvtx_withdraw(const char *path)
+{
+    const char *there = config_env("NVTX_INJECTION64_PATH");
+    const char *behind = config_env(TOOL_VARIABLE);
+
+    if (!there || strcmp(there, path) != 0)
+        return;
+    /* NOLINTBEGIN(concurrency-mt-unsafe): in the constructor, before there are threads */
+    if (behind && *behind)
+        (void)setenv("NVTX_INJECTION64_PATH", behind, 1);
+    else
+        (void)unsetenv("NVTX_INJECTION64_PATH");
+    (void)unsetenv(TOOL_VARIABLE);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+}
+
 /* ---- the program's own marks (kedge.h) ------------------------------------------------------ */
 
 __attribute__((visibility("default"))) void kedge_push(const char *name)
