@@ -84,7 +84,8 @@ enum extent {
             (void *comm, void *buffer, size_t size, void **ret_window, int flags))  \
     X(ncclCommWindowDeregister, (void *comm, void *window))                         \
     X(ncclGroupStart, (void))                                                       \
-    X(ncclGroupEnd, (void))
+    X(ncclGroupEnd, (void))                                                         \
+    X(ncclGroupSimulateEnd, (void *info))
 
 #pragma GCC visibility push(default)
 #define DECLARE(name, params, ...) int name params;
@@ -177,16 +178,32 @@ int ncclGroupStart(void)
     return result;
 }
 
+static void end_group(void)
+{
+    if (group.depth > 0 && --group.depth == 0 && group.reads) {
+        group.reads = false;
+        guard_read_end();
+    }
+}
+
 int ncclGroupEnd(void)
 {
     int (*real)(void) = (__typeof__(real))FIND(ncclGroupEnd);
     int result = real ? real() : NCCL_SYSTEM_ERROR;
 
     resolve_note_door(DOOR_ncclGroupEnd);
-    if (group.depth > 0 && --group.depth == 0 && group.reads) {
-        group.reads = false;
-        guard_read_end();
-    }
+    end_group();
+    return result;
+}
+
+/* Ends the group too, and makes none of its calls. */
+int ncclGroupSimulateEnd(void *info)
+{
+    int (*real)(void *) = (__typeof__(real))FIND(ncclGroupSimulateEnd);
+    int result = real ? real(info) : NCCL_SYSTEM_ERROR;
+
+    resolve_note_door(DOOR_ncclGroupSimulateEnd);
+    end_group();
     return result;
 }
 

@@ -55,3 +55,4 @@ CALL(ncclScatter,
                 void *stream))
 CALL(ncclGroupStart, (void))
 CALL(ncclGroupEnd, (void))
+CALL(ncclGroupSimulateEnd, (void *info))

@@ -793,7 +793,8 @@ static void let_release_go_on(void)
 /* A call inside a group is made by the group's end: until then the driver has not been told of it. */
 TEST(r66_a_groups_buffers_stay_until_its_end)
 {
-    int (*group_start)(void), (*group_end)(void);
+    int (*group_start)(void), (*group_end)(void), (*simulate_end)(void *);
+    unsigned before;
     CUdeviceptr ptr;
     peer_fn send;
 
@@ -801,6 +802,7 @@ TEST(r66_a_groups_buffers_stay_until_its_end)
     client_init();
     group_start = (int (*)(void))nccl("ncclGroupStart");
     group_end = (int (*)(void))nccl("ncclGroupEnd");
+    simulate_end = (int (*)(void *))nccl("ncclGroupSimulateEnd");
     send = (peer_fn)nccl("ncclSend");
     KEDGE_PUSH("PHASE_0");
     ptr = kit_alloc(KIT_BYTES);
@@ -816,6 +818,16 @@ TEST(r66_a_groups_buffers_stay_until_its_end)
     let_release_go_on();
     CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 1);
     CHECK_EQ(group_end(), 0); /* one too many */
+    /* what is only simulated ends a group as well */
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    CHECK_EQ(group_start(), 0);
+    CHECK_EQ(send(at(ptr), 8, 7, 0, host, NULL), 0);
+    KEDGE_POP();
+    CHECK_EQ(simulate_end(NULL), 0);
+    before = kit_told(FORMAT_HINT_UNMAPPED, 0);
+    let_release_go_on();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, 0), before + 1);
     kit_clean_up();
 }
 
