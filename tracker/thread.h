@@ -69,7 +69,7 @@ struct thread {
     struct thread *next_free;
 };
 
-/* Only for thread_self. */
+/* For thread_self; NULL: this thread has none yet. */
 extern __thread struct thread *thread_current __attribute__((tls_model("initial-exec")));
 struct thread *thread_make(void) __attribute__((cold));
 
