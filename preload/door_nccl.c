@@ -22,7 +22,6 @@
 #include "preload/speech.h"
 #include "preload/submit.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -73,9 +72,6 @@ enum extent {
     X(ncclSend, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)                            \
     X(ncclRecv, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)
 
-/* Those that we only ask for. */
-#define NCCL_ASKED(X) X(ncclCommCount) X(ncclCommUserRank)
-
 /* X(name, parameters) */
 #define NCCL_OTHERS(X)                                                              \
     X(ncclCommRegister, (void *comm, void *buffer, size_t size, void **ret_handle)) \
@@ -97,12 +93,13 @@ NCCL_OTHERS(DECLARE)
 #define REAL_SLOT(name, ...) static _Atomic(void *) real_##name;
 NCCL_CALLS(REAL_SLOT)
 NCCL_OTHERS(REAL_SLOT)
-NCCL_ASKED(REAL_SLOT)
 #undef REAL_SLOT
 
 static struct door_library library = {.base = "libnccl.so"};
 
-#define FIND(name) door_real(&library, &real_##name, #name)
+/* In the door's function itself. */
+#define FIND(name) \
+    door_real(&library, &real_##name, #name, (void *)(name), __builtin_return_address(0))
 
 static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
 {
@@ -117,33 +114,12 @@ static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
     return NULL;
 }
 
-/* What we ask a library is its own function, wherever it was loaded. */
-static void find_asked(_Atomic(void *) *real, void *handle, const char *name)
-{
-    void *none = NULL;
-    void *found;
-
-    if (atomic_load_explicit(real, memory_order_relaxed))
-        return;
-    found = resolve_real_dlsym()(handle, name);
-    if (found)
-        (void)atomic_compare_exchange_strong(real, &none, found);
-    else
-        (void)dlerror(); /* the program's look-up was no failure */
-}
-
 void *door_nccl(void *handle, const char *name)
 {
     void *ours = NULL;
     _Atomic(void *) *real = slot_of(name, &ours);
-    void *answer = real ? door_take(&library, handle, name, ours, real) : NULL;
 
-    if (answer == NULL || answer != ours)
-        return answer;
-#define ASK(call) find_asked(&real_##call, handle, #call);
-    NCCL_ASKED(ASK)
-#undef ASK
-    return answer;
+    return real ? door_take(&library, handle, name, ours, real) : NULL;
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */
@@ -305,6 +281,7 @@ struct buffers {
     size_t count;
     int type, root;
     void *comm;
+    const void *real; /* the function, by which its library is found */
 };
 
 /* Of an element, by nccl.h's numbers; 0 = a type that is not known. */
@@ -315,13 +292,36 @@ static size_t size_of(int type)
     return type >= 0 && (size_t)type < sizeof sizes ? sizes[type] : 0;
 }
 
-/* What NCCL knows of a communicator; -1 = it does not say. A question is no event of the program's. */
-static int ask(void *function, void *comm)
+typedef int (*question_fn)(const void *comm, int *ret_answer);
+
+enum {
+    KNOWN = 8, /* a power of two */
+};
+
+/* What the library of a function answers with. */
+struct questions {
+    const void *real;
+    question_fn count, rank;
+};
+
+static const struct questions *questions_of(const void *real)
+{
+    static __thread struct questions known[KNOWN] __attribute__((tls_model("initial-exec")));
+    struct questions *at = &known[(uintptr_t)real / 16 % KNOWN];
+
+    if (at->real != real)
+        *at = (struct questions){real, (question_fn)door_beside(real, "ncclCommCount"),
+                (question_fn)door_beside(real, "ncclCommUserRank")};
+    return at;
+}
+
+/* -1 = it does not say. A question is no event of the program's. */
+static int ask(question_fn question, const void *comm)
 {
     int answer = -1;
 
     guard_push();
-    if (!function || ((int (*)(const void *, int *))function)(comm, &answer) != NCCL_SUCCESS)
+    if (!question || question(comm, &answer) != NCCL_SUCCESS)
         answer = -1;
     guard_pop();
     return answer;
@@ -330,7 +330,7 @@ static int ask(void *function, void *comm)
 /* Bytes of a buffer that this rank uses, 0 = none. Where NCCL does not say who we are, all do, and its first byte at least. */
 static uint64_t bytes_of(const struct buffers *all, enum extent extent)
 {
-    int rank = extent & AT_ROOT ? ask(FIND(ncclCommUserRank), all->comm) : -1;
+    int rank = extent & AT_ROOT ? ask(questions_of(all->real)->rank, all->comm) : -1;
     uint64_t bytes;
     int ranks;
 
@@ -340,7 +340,7 @@ static uint64_t bytes_of(const struct buffers *all, enum extent extent)
         return 1;
     if (!(extent & ALL_RANKS))
         return bytes;
-    ranks = ask(FIND(ncclCommCount), all->comm);
+    ranks = ask(questions_of(all->real)->count, all->comm);
     return ranks < 1 || __builtin_mul_overflow(bytes, (unsigned)ranks, &bytes) ? 1 : bytes;
 }
 
@@ -370,26 +370,27 @@ static bool touches(const struct buffers *all, void *stream, const char *what)
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
-#define CALL(name, params, args, root, receive, sent, received)                        \
-    int name params                                                                    \
-    {                                                                                  \
-        int(*real) params = (__typeof__(&(name)))FIND(name);                           \
-        struct buffers all = {send, receive, sent, received, count, type, root, comm}; \
-        int result = NCCL_INVALID_ARGUMENT;                                            \
-        bool said, reads;                                                              \
-        if (!real)                                                                     \
-            return NCCL_SYSTEM_ERROR;                                                  \
-        said = says(DOOR_##name);                                                      \
-        if (said)                                                                      \
-            speech_push("NCCL", #name);                                                \
-        reads = begin_reading();                                                       \
-        if (!touches(&all, stream, #name))                                             \
-            result = real args;                                                        \
-        if (reads)                                                                     \
-            guard_read_end();                                                          \
-        if (said)                                                                      \
-            speech_pop("NCCL");                                                        \
-        return result;                                                                 \
+#define CALL(name, params, args, root, receive, sent, received)                              \
+    int name params                                                                          \
+    {                                                                                        \
+        int(*real) params = (__typeof__(&(name)))FIND(name);                                 \
+        struct buffers all = {send, receive, sent, received, count, type, root, comm, NULL}; \
+        int result = NCCL_INVALID_ARGUMENT;                                                  \
+        bool said, reads;                                                                    \
+        if (!real)                                                                           \
+            return NCCL_SYSTEM_ERROR;                                                        \
+        all.real = (const void *)real;                                                       \
+        said = says(DOOR_##name);                                                            \
+        if (said)                                                                            \
+            speech_push("NCCL", #name);                                                      \
+        reads = begin_reading();                                                             \
+        if (!touches(&all, stream, #name))                                                   \
+            result = real args;                                                              \
+        if (reads)                                                                           \
+            guard_read_end();                                                                \
+        if (said)                                                                            \
+            speech_pop("NCCL");                                                              \
+        return result;                                                                       \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 NCCL_CALLS(CALL)

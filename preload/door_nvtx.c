@@ -56,7 +56,9 @@ NVTX2_CALLS(REAL_SLOT)
 
 static struct door_library library = {.base = "libnvToolsExt.so"};
 
-#define FIND(name) ((__typeof__(&(name)))door_real(&library, &real_##name, #name))
+#define FIND(name)                   \
+    ((__typeof__(&(name)))door_real( \
+            &library, &real_##name, #name, (void *)(name), __builtin_return_address(0)))
 
 static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
 {

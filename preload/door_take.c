@@ -8,12 +8,25 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct search {
     const char *base;
     void *handle;
 };
+
+enum {
+    CALLERS = 16, /* a power of two */
+};
+
+/* Places whose object calls the first library that was found. Others are asked for one of their own each time. */
+static __thread const void *callers[CALLERS] __attribute__((tls_model("initial-exec")));
+
+static const void **plain_caller(const void *caller)
+{
+    return &callers[(uintptr_t)caller / 4 % CALLERS];
+}
 
 static int is_library(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -36,23 +49,70 @@ void door_keep(const void *address)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-void *door_real(const struct door_library *library, _Atomic(void *) *real, const char *name)
+/* In the object that an address lies in, and what it is linked with. */
+static void *look_beside(const void *address, const char *name)
 {
-    void *found = atomic_load_explicit(real, memory_order_acquire);
+    struct link_map *map = NULL;
+    Dl_info info;
+    void *found;
+
+    if (!address || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return NULL;
+    found = resolve_real_dlsym()(map, name);
+    if (!found)
+        (void)dlerror(); /* it was not the program that asked */
+    return found;
+}
+
+void *door_beside(const void *real, const char *name)
+{
+    void *found;
+
+    guard_push();
+    found = look_beside(real, name);
+    guard_pop();
+    return found;
+}
+
+/* Behind us in the global scope, or in a library that somebody loaded. */
+static void *look_around(const struct door_library *library, const char *name)
+{
     struct search search = {library->base, NULL};
-    void *none = NULL;
+    void *found = resolve_next(name);
 
     if (found)
         return found;
-    guard_push();
-    found = resolve_next(name);
-    if (!found) {
-        (void)dl_iterate_phdr(is_library, &search);
-        found = search.handle ? resolve_real_dlsym()(search.handle, name) : NULL;
+    (void)dl_iterate_phdr(is_library, &search);
+    return search.handle ? resolve_real_dlsym()(search.handle, name) : NULL;
+}
+
+static void *find(const struct door_library *library, _Atomic(void *) *real, const char *name,
+        const void *ours, const void *caller)
+{
+    void *known = atomic_load_explicit(real, memory_order_acquire);
+    void *found = look_beside(caller, name);
+
+    if (!found || found == ours)
+        found = known ? known : look_around(library, name);
+    if (!known && found && atomic_compare_exchange_strong(real, &known, found)) {
+        door_keep(found);
+        known = found;
     }
+    if (known && found == known)
+        *plain_caller(caller) = caller;
+    return found;
+}
+
+void *door_real(const struct door_library *library, _Atomic(void *) *real, const char *name,
+        const void *ours, const void *caller)
+{
+    void *found = atomic_load_explicit(real, memory_order_acquire);
+
+    if (found && *plain_caller(caller) == caller)
+        return found;
+    guard_push();
+    found = find(library, real, name, ours, caller);
     guard_pop();
-    if (found && !atomic_compare_exchange_strong(real, &none, found))
-        found = none; /* another thread has taken one meanwhile */
     return found;
 }
 

@@ -30,8 +30,15 @@ struct door_library {
 void *door_take(struct door_library *library, void *handle, const char *name, void *ours,
         _Atomic(void *) *real);
 
-/* The function behind a door: what was taken, else the next in the global scope, else in a library that somebody loaded. */
-void *door_real(const struct door_library *library, _Atomic(void *) *real, const char *name);
+/*
+ * The function behind a door, for a call from `caller`: its object's own, if it has one or is linked with one (a framework with a
+ * NCCL inside); else what was taken; else the next in the global scope; else that of a library that somebody loaded. NULL: none.
+ */
+void *door_real(const struct door_library *library, _Atomic(void *) *real, const char *name,
+        const void *ours, const void *caller);
+
+/* Another function of the object that `real` is in; NULL: it has none. */
+void *door_beside(const void *real, const char *name);
 
 /* The object that an address lies in stays for good. */
 void door_keep(const void *address);

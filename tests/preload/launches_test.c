@@ -185,6 +185,35 @@ TEST(kernels_that_are_named_are_marks)
 typedef int (*peer_fn)(const void *, size_t, int, int, void *, void *);
 typedef int (*reduce_fn)(const void *, void *, size_t, int, int, void *, void *);
 
+typedef int (*own_send_fn)(void *);
+typedef int (*own_group_fn)(void);
+
+/* Each of two frameworks has a NCCL inside: what they call by name is their own, as without kedge. */
+TEST(a_nccl_inside_a_library_stays_its_own)
+{
+    static const char *const paths[] = {OWN_NCCL_20_PATH, OWN_NCCL_30_PATH};
+    own_group_fn own_group[2];
+    own_send_fn own_send[2];
+
+    begin();
+    for (int i = 0; i < 2; i++) {
+        void *library = dlopen(paths[i], RTLD_NOW | RTLD_LOCAL);
+
+        REQUIRE(library);
+        own_send[i] = (own_send_fn)dlsym(library, "own_send");
+        own_group[i] = (own_group_fn)dlsym(library, "own_group");
+        REQUIRE(own_send[i] && own_group[i]);
+    }
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ(own_send[i](&stream), 20 + 10 * i);
+            CHECK_EQ(own_group[i](), 30 + 10 * i);
+        }
+    CHECK_STR_EQ(told(),
+            "+NCCL:ncclSend -NCCL:ncclSend +NCCL:ncclSend#1 -NCCL:ncclSend#1 "
+            "+NCCL:ncclSend#2 -NCCL:ncclSend#2 +NCCL:ncclSend#3 -NCCL:ncclSend#3");
+}
+
 TEST(calls_of_nccl_are_ranges_until_it_says_so_itself)
 {
     void *library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
