@@ -12,7 +12,7 @@
  * A broken rule (wrong order, a lock held at a blocking call, a drop of what is not held) is counted, never fatal: the
  * program goes on, tests require lock_violations() == 0.
  * Not recursive, no condition variables, no try-lock. Does not allocate.
- * Threads: any. Not to be used in signal handlers.
+ * Threads: any. In a signal handler only where lock_is_held says no, and none of lock_take_leaf's sections was interrupted.
  */
 #ifndef KEDGE_ALLOC_LOCK_H
 #define KEDGE_ALLOC_LOCK_H
@@ -51,7 +51,7 @@ struct TSA(capability("mutex")) lock {
 /* Also starts a lock anew in a forked child, whoever held it in the parent (see lock_forget_thread). */
 void lock_init(struct lock *lock, enum lock_rank rank);
 
-/* What this thread holds: a bit per rank. Only for the two functions below. */
+/* What this thread holds, or is about to hold, or has just dropped: a bit per rank. Only for the functions below. */
 extern _Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
 /* The slow halves: somebody else has it, somebody sleeps, a rule is broken. */
@@ -62,22 +62,24 @@ static inline void lock_take(struct lock *lock) TSA(acquire_capability(*lock))
         TSA(no_thread_safety_analysis)
 {
     uint32_t expected = 0;
+    uint32_t held = lock_held;
 
-    if (lock_held >= lock->bit
+    lock_held = held | lock->bit; /* before it is, for lock_is_held */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (held >= lock->bit
             || !atomic_compare_exchange_strong_explicit(
                     &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed))
-        lock_take_slowly(lock, lock_held);
-    lock_held |= lock->bit;
+        lock_take_slowly(lock, held);
 }
 
 static inline void lock_drop(struct lock *lock) TSA(release_capability(*lock))
         TSA(no_thread_safety_analysis)
 {
     uint32_t held = lock_held;
-    uint32_t word;
+    uint32_t word = atomic_exchange_explicit(&lock->word, 0, memory_order_release);
 
+    atomic_signal_fence(memory_order_seq_cst);
     lock_held = held & ~lock->bit;
-    word = atomic_exchange_explicit(&lock->word, 0, memory_order_release);
     if (word != 1 || lock_held == held)
         lock_drop_slowly(lock, held, word);
 }
@@ -104,6 +106,12 @@ static inline void lock_drop_leaf(struct lock *lock) TSA(release_capability(*loc
 
     if (__builtin_expect(word != 1, 0))
         lock_drop_slowly(lock, lock_held | lock->bit, word);
+}
+
+/* For a signal handler: false = this thread holds no lock at this moment, those of lock_take_leaf apart. */
+static inline int lock_is_held(void)
+{
+    return lock_held != 0;
 }
 
 /* In a forked child, before anything else: this thread holds nothing. */

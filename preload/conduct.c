@@ -24,6 +24,7 @@
 #include "alloc/lock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -341,6 +342,20 @@ static void tell_news(void)
     } while (n == OUTCOMES);
 }
 
+static atomic_bool release_waits; /* for a call to the driver */
+
+void conduct_go_on(void)
+{
+    int cancel, unused;
+
+    if (__builtin_expect(!atomic_load_explicit(&release_waits, memory_order_relaxed), 1)
+            || !conduct_may_fence() || !atomic_exchange(&release_waits, false))
+        return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    tell_news();
+    (void)pthread_setcancelstate(cancel, &unused);
+}
+
 /* ---- idleness ------------------------------------------------------------------------------- */
 
 /* The clock is looked at now and then: a hit costs less than the clock. */
@@ -374,8 +389,10 @@ static bool is_ours(const struct conduct_request *request)
 static void make_plan(struct conduct_request *request)
 {
     request->plan = (struct plan){.rule = -1, .action = ACTION_NONE, .mode = HINT_OFF};
-    if (sidecar.hints && !atomic_load_explicit(&hints_stopped, memory_order_relaxed))
-        hint_plan(sidecar.hints, &request->tag, &request->plan);
+    if (!sidecar.hints || atomic_load_explicit(&hints_stopped, memory_order_relaxed))
+        return;
+    conduct_go_on();
+    hint_plan(sidecar.hints, &request->tag, &request->plan);
 }
 
 static int ask_pool(struct conduct_request *request, struct outcome *ret_outcome)
@@ -716,7 +733,7 @@ void conduct_label(const struct edge *edge)
     conduct_told(capture_edge(edge, conduct_seq()));
 }
 
-void conduct_edge(const struct edge *edge)
+void conduct_edge(const struct edge *edge, bool may_call)
 {
     struct outcome due[OUTCOMES];
     size_t n;
@@ -731,7 +748,10 @@ void conduct_edge(const struct edge *edge)
         for (size_t i = 0; i < n; i++)
             tell_due(&due[i], edge);
     } while (r == 0 && n == OUTCOMES);
-    tell_news();
+    if (may_call)
+        tell_news();
+    else
+        atomic_store(&release_waits, true);
 }
 
 /* (rule, stack) pairs that were reported: the same place is not told twice. */

@@ -4,7 +4,7 @@
  *
  *     alloc  where_am_i ─► hint_plan ─► pool_alloc ─► capture_alloc
  *     free                              pool_free ──► capture_free        (the record comes before the real free)
- *     edge   anchor_* ────────────────► pool_edge ──► capture_hint        limbo is polled on the way
+ *     edge   anchor_* ────────────────► pool_edge ──► capture_hint        limbo is polled on the way, or with the next request
  *     touch                             pool_touch ─► capture_hint, and the call is not made
  *
  * Deciding is alloc's, knowing is tracker's, combining is done here and nowhere else. The hooks translate CUDA's
@@ -78,7 +78,14 @@ bool conduct_free_passive(devptr_t ptr);
 
 /* ---- anchors and uses ----------------------------------------------------------------------- */
 
-void conduct_edge(const struct edge *edge);
+/*
+ * An edge: written down, and what hints release at it is marked. `may_call` false: it may come in a signal handler, so the
+ * driver, which may be what the handler has interrupted, is not called; the release goes on with conduct_go_on.
+ */
+void conduct_edge(const struct edge *edge, bool may_call);
+
+/* Goes on with what such an edge has left to do. Before a request and before a submission, where there are hints. */
+void conduct_go_on(void);
 
 /* An edge that is written down, and that no hint waits for. */
 void conduct_label(const struct edge *edge);

@@ -8,14 +8,10 @@
  * a real id or handle stands for is kept in nvtx_chain.c's table.
  */
 #include "preload/doors.h"
-#include "preload/guard.h"
-#include "preload/life.h"
 #include "preload/nvtx.h"
 #include "preload/nvtx_chain.h"
-#include "preload/resolve.h"
 #include "preload/speech.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -58,20 +54,11 @@ NVTX2_CALLS(DECLARE)
 NVTX2_CALLS(REAL_SLOT)
 #undef REAL_SLOT
 
-static void *find(_Atomic(void *) *slot, const char *symbol)
-{
-    void *found = atomic_load_explicit(slot, memory_order_acquire);
+static struct door_library library = {.base = "libnvToolsExt.so"};
 
-    if (found)
-        return found;
-    guard_push();
-    found = resolve_next(symbol);
-    guard_pop();
-    atomic_store_explicit(slot, found, memory_order_release);
-    return found;
-}
-
-#define FIND(name) ((__typeof__(&(name)))find(&real_##name, #name))
+#define FIND(name)                   \
+    ((__typeof__(&(name)))door_real( \
+            &library, &real_##name, #name, (void *)(name), __builtin_return_address(0)))
 
 static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
 {
@@ -89,17 +76,8 @@ void *door_nvtx(void *handle, const char *name)
 {
     void *ours = NULL;
     _Atomic(void *) *real = slot_of(name, &ours);
-    void *none = NULL;
-    void *found;
 
-    if (!real)
-        return NULL;
-    if (handle == RTLD_DEFAULT) /* a name that only we have is not to be found */
-        return resolve_next(name) ? NULL : RESOLVE_HIDE;
-    found = resolve_real_dlsym()(handle, name);
-    if (!found || found == ours)
-        return NULL;
-    return atomic_compare_exchange_strong(real, &none, found) || none == found ? ours : NULL;
+    return real ? door_take(&library, handle, name, ours, real) : NULL;
 }
 
 /* Whether nobody has told it since `before`. */

@@ -36,7 +36,8 @@ enum {
 /* What we call: name, and type by the C library's own declaration where it has one. */
 #define OUTPUT_REAL(X)                                                                     \
     X(write) X(writev) X(fwrite) X(fwrite_unlocked) X(fputs) X(fputs_unlocked) X(puts)     \
-    X(fputc) X(fputc_unlocked) X(putc) X(putc_unlocked) X(putchar) X(putchar_unlocked)     \
+    X(fputc) X(fputc_unlocked) X(putc) X(putc_unlocked) X(_IO_putc) X(putchar)             \
+    X(putchar_unlocked)                                                                    \
     X(vfprintf) X(vdprintf) X(__vfprintf_chk) X(__vdprintf_chk)
 /* clang-format on */
 
@@ -47,6 +48,7 @@ int __dprintf_chk(int fd, int flag, const char *restrict format, ...);
 int __vprintf_chk(int flag, const char *restrict format, va_list arg);
 int __vfprintf_chk(FILE *restrict stream, int flag, const char *restrict format, va_list arg);
 int __vdprintf_chk(int fd, int flag, const char *restrict format, va_list arg);
+int _IO_putc(int c, FILE *stream); /* what putc was in headers before glibc 2.28 */
 
 enum output_slot {
 #define SLOT(name) OUTPUT_##name,
@@ -223,6 +225,7 @@ FPUTC(fputc)
 FPUTC(fputc_unlocked)
 FPUTC(putc)
 FPUTC(putc_unlocked)
+FPUTC(_IO_putc)
 PUTCHAR(putchar)
 PUTCHAR(putchar_unlocked)
 

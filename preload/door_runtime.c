@@ -78,15 +78,6 @@ struct door {
     enum resolve_door id;
 };
 
-/* An address that is kept must not be unmapped. */
-static void keep(const void *address)
-{
-    Dl_info info;
-
-    if (address && dladdr(address, &info) && info.dli_fname)
-        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
 static void *enter(struct door *door, const void *caller, const void *self)
 {
     void *real = atomic_load_explicit(&door->real, memory_order_relaxed);
@@ -96,7 +87,7 @@ static void *enter(struct door *door, const void *caller, const void *self)
     if (real)
         return real;
     real = find_for(caller, door->symbol, self);
-    keep(real);
+    door_keep(real);
     (void)dl_iterate_phdr(count_runtime, &runtimes);
     if (runtimes.count < 2)
         atomic_store_explicit(&door->real, real, memory_order_relaxed);

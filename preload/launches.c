@@ -79,7 +79,7 @@ static void label(const char *name)
     }
     atomic_store_explicit(&labels, LAUNCHES_LABELS_MAX + 1, memory_order_relaxed);
     if (count == LAUNCHES_LABELS_MAX && life_begin_edge()) {
-        (void)capture_note(1, "launches are no anchors from here on: there were a million");
+        (void)capture_note(1, "launches are no anchors from here on: there were too many");
         life_leave();
     }
 }

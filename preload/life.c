@@ -17,6 +17,7 @@
 #include "preload/output.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
+#include "preload/speech.h"
 #include "preload/vmm.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -237,10 +238,12 @@ bool life_begin_edge(void)
 
 void life_leave(void)
 {
+    int cancel = guard_thread.cancel; /* outside, a signal handler may come in here */
     int unused;
 
+    atomic_signal_fence(memory_order_seq_cst);
     guard_pop();
-    (void)pthread_setcancelstate(guard_thread.cancel, &unused);
+    (void)pthread_setcancelstate(cancel, &unused);
 }
 
 /* ---- trouble -------------------------------------------------------------------------------- */
@@ -328,10 +331,12 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 
 /*
  * Before CUDA is used there is a story already: open ranges, and locks that another thread may have held. All of this may be
- * done twice.
+ * done twice. Where CUDA is used, the program's own handlers come before the other of ours, and are the child's.
  */
 static void fork_child_early(void)
 {
+    if (atomic_load(&life_state) != LIFE_ASLEEP)
+        atomic_store(&life_child, true);
     lock_forget_thread();
     meta_forget();
     where_fork_child();
@@ -346,17 +351,21 @@ static void fork_child_early(void)
 __attribute__((constructor)) static void loaded(void)
 {
     static struct config early;
-    bool uses_cuda;
+    bool is_off, uses_cuda;
     Dl_info info;
 
     if (is_secure())
         return;
     config_read(&early, environ, NULL, NULL);
-    if (mode_of(&early) == LIFE_OFF)
+    is_off = mode_of(&early) == LIFE_OFF;
+    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {
+        if (!is_off && (config_word(&early, CONFIG_ANCHORS) & SPEECH_NVTX))
+            nvtx_offer(own_path);
+        else
+            nvtx_withdraw(own_path);
+    }
+    if (is_off)
         return;
-    if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)
-            && (config_word(&early, CONFIG_ANCHORS) & 1))
-        nvtx_offer(own_path);
     uses_cuda = dl_iterate_phdr(is_cuda_object, NULL) != 0;
     output_start(&early, uses_cuda);
     thread_prepare();

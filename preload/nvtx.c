@@ -102,18 +102,27 @@ static const void *handle_for(const char *name, const void *theirs)
     return handle;
 }
 
+/* In an id of ours where the tool gave none: it must not be taken for one of the tool's. */
+#define NOT_THEIRS (UINT64_C(1) << 63)
+
 static uint64_t started(uint64_t anchor, uint64_t theirs)
 {
     uint64_t id = theirs ? theirs : anchor;
 
+    if (!theirs && anchor && nvtx_chain_is_open())
+        id |= NOT_THEIRS;
     if (nvtx_chain_is_set() && id)
         nvtx_chain_range(id, anchor);
     return id;
 }
 
-static void ended(uint64_t id)
+/* Returns what the tool is told of it: nothing, where that is what it gave. */
+static uint64_t ended(uint64_t id)
 {
-    speech_end(nvtx_chain_is_set() ? nvtx_chain_anchor(id) : id);
+    uint64_t anchor = nvtx_chain_is_set() ? nvtx_chain_anchor(id) : id;
+
+    speech_end(anchor);
+    return anchor && id == (anchor | NOT_THEIRS) ? 0 : id;
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -176,7 +185,7 @@ static void end(uint64_t id)
     nvtx_calls++;
     void (*next)(uint64_t) = NEXT(void (*)(uint64_t), CORE, 7);
 
-    ended(id);
+    id = ended(id);
     if (next)
         next(id);
 }
@@ -218,7 +227,7 @@ static void domain_end(const void *domain, uint64_t id)
     nvtx_calls++;
     void (*next)(const void *, uint64_t) = NEXT(void (*)(const void *, uint64_t), CORE2, 3);
 
-    ended(id);
+    id = ended(id);
     if (next)
         next(domain, id);
 }
@@ -362,6 +371,22 @@ void nvtx_offer(const char *path)
     }
     if (!there || strcmp(there, path) != 0)
         (void)setenv("NVTX_INJECTION64_PATH", path, 1);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+}
+
+void nvtx_withdraw(const char *path)
+{
+    const char *there = config_env("NVTX_INJECTION64_PATH");
+    const char *behind = config_env(TOOL_VARIABLE);
+
+    if (!there || strcmp(there, path) != 0)
+        return;
+    /* NOLINTBEGIN(concurrency-mt-unsafe): in the constructor, before there are threads */
+    if (behind && *behind)
+        (void)setenv("NVTX_INJECTION64_PATH", behind, 1);
+    else
+        (void)unsetenv("NVTX_INJECTION64_PATH");
+    (void)unsetenv(TOOL_VARIABLE);
     /* NOLINTEND(concurrency-mt-unsafe) */
 }
 

@@ -24,6 +24,9 @@
 /* In the constructor: offers `path` to NVTX, with the tool behind us that is there. */
 void nvtx_offer(const char *path);
 
+/* The same where we are not wanted: takes back what a parent's kedge offered, so that the tool is the only one again. */
+void nvtx_withdraw(const char *path);
+
 /* nvtxEventAttributes_t, version 2: `size` says how much of it the caller has. */
 struct nvtx_attributes {
     uint16_t version;

@@ -14,8 +14,10 @@
  * the static runtime needs); in others from its first dlopen on. Until then, and where no pattern is wanted, all doors cost one
  * load and a branch.
  *
- * May be called in a signal handler: no lock and no allocation unless a line matches. A handler that interrupts this thread
- * while it is in here, or inside kedge, has its text passed over. A line that matches acts in the handler like anywhere else.
+ * May be called in a signal handler: no allocation, and no lock unless a line matches. A handler that interrupts this thread
+ * while it is in here, or inside kedge, has its text passed over; one that comes where the thread holds a lock, its lines. Nobody
+ * knows whether a line comes from a handler, so no line makes a call to the driver (speech.h). Lines from an alternate signal stack,
+ * which may be small, are passed over.
  * After a fork the child goes on with the pieces that its thread had.
  */
 #ifndef KEDGE_PRELOAD_OUTPUT_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/speech.h"
 
+#include "alloc/lock.h"
 #include "preload/conduct.h"
 #include "preload/config.h"
 #include "preload/guard.h"
@@ -51,10 +52,10 @@ struct visit {
     int cancel;
 };
 
-/* False inside kedge: no event of the program's, and perhaps a signal handler above a lock. */
+/* False inside kedge: no event of the program's, or a signal handler's above something half done, perhaps a lock. */
 static bool begin(struct visit *visit)
 {
-    if (guard_depth() > 0)
+    if (guard_depth() > 0 || lock_is_held())
         return false;
     visit->error = errno;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit->cancel);
@@ -64,6 +65,7 @@ static bool begin(struct visit *visit)
 
 enum reach {
     REACH_ALL,     /* hints, too */
+    REACH_HANDLER, /* as well, but it may be in a signal handler */
     REACH_CAPTURE, /* a label */
 };
 
@@ -74,10 +76,10 @@ static void finish(const struct visit *visit, int r, const struct edge *edge, en
 
     guard_pop();
     if (r == 0 && life_begin_edge()) {
-        if (reach == REACH_ALL)
-            conduct_edge(edge);
-        else
+        if (reach == REACH_CAPTURE)
             conduct_label(edge);
+        else
+            conduct_edge(edge, reach == REACH_ALL);
         life_leave();
     }
     (void)pthread_setcancelstate(visit->cancel, &unused);
@@ -171,7 +173,7 @@ void speech_enter_group(uint32_t group, const char *name, size_t length)
     speech_leave_group(group, NULL, 0);
     if (begin(&visit))
         finish(&visit, anchor_push_group(group, named(copied(text, name, length)), &edge), &edge,
-                REACH_ALL);
+                REACH_HANDLER);
 }
 
 void speech_leave_group(uint32_t group, const char *name, size_t length)
@@ -182,5 +184,5 @@ void speech_leave_group(uint32_t group, const char *name, size_t length)
 
     if (begin(&visit))
         finish(&visit, anchor_pop_group(group, copied(text, name, length), &edge), &edge,
-                REACH_ALL);
+                REACH_HANDLER);
 }

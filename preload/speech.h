@@ -10,7 +10,8 @@
  *     launches (graph, kernel) ───► speech_label ─► anchor_mark ─► capture alone
  *
  * What happens inside kedge is no event of the program's: inside it, all of these do nothing. What a signal handler says while
- * its thread is in here is lost, since the thread may hold a lock. Errno is kept; cancellation waits.
+ * its thread is in here, or holds a lock, is lost. Elsewhere a handler may enter and leave groups: they wait for no lock of their
+ * own thread, allocate nothing and leave calls to the driver to the next request (conduct_go_on). Errno is kept; cancellation waits.
  *
  * R90: an edge is something that the program does itself, at a place of its own; what kedge infers is none. A launch is the
  * program's too, but says nothing about memory that the host has done with, and there are many: it labels and keys nothing.

@@ -53,6 +53,8 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
         return false;
     word = atomic_load(&guard_word);
     guard_push();
+    if (word & GUARD_ACTING)
+        conduct_go_on();
     if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM
             && (conduct_pool() || word & GUARD_USES)) {
         submit->stream = named(stream, per_thread);

@@ -65,8 +65,8 @@ static void index_events(struct work *work)
     }
 }
 
-/* The first event after a moment. */
-static uint32_t event_after(const struct work *work, uint64_t time_ns)
+/* The first event after a moment, that of a birth apart. */
+static uint32_t event_after(const struct work *work, uint64_t time_ns, uint32_t born)
 {
     size_t low = 0;
     size_t high = work->trace->event_count;
@@ -79,7 +79,8 @@ static uint32_t event_after(const struct work *work, uint64_t time_ns)
         else
             low = middle + 1;
     }
-    return (uint32_t)low;
+    /* An event may be later than those behind it: threads number theirs before they look at the clock. */
+    return low > born ? (uint32_t)low : born + 1;
 }
 
 static bool any_between(const uint32_t *counts, uint32_t from, uint32_t to)
@@ -144,8 +145,8 @@ static uint32_t judge(struct work *work, const struct trace_block *block)
         add(work, USES_UNUSED, block, block->born_ns, died_ns);
         return block->born;
     }
-    first = event_after(work, uses->first);
-    last = event_after(work, uses->last);
+    first = event_after(work, uses->first, block->born);
+    last = event_after(work, uses->last, block->born);
     if (any_between(work->frees, block->born + 1, first))
         add(work, USES_EARLY, block, block->born_ns, uses->first);
     if (any_between(work->allocs, last, died))

@@ -295,6 +295,25 @@ static bool is_said_already(struct thread *thread, uint32_t domain_id, const cha
     return true;
 }
 
+/* Where the pushes of a domain are counted for which there was no room. `adds`: one more is to be. */
+static struct thread_overflow *overflow_of(struct thread *thread, uint32_t domain_id, bool adds)
+{
+    struct thread_overflow *entry = thread->overflow;
+    struct thread_overflow *empty = NULL;
+    struct thread_overflow *others = &thread->overflow[THREAD_OVERFLOWS - 1];
+
+    for (; entry < others; entry++) {
+        if (entry->count > 0 && entry->domain == domain_id)
+            return entry;
+        if (entry->count == 0 && !empty)
+            empty = entry;
+    }
+    if (!adds || !empty)
+        return others;
+    empty->domain = domain_id;
+    return empty;
+}
+
 static int push(uint32_t domain_id, const char *domain, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
@@ -309,7 +328,7 @@ static int push(uint32_t domain_id, const char *domain, const char *name, struct
         return -EALREADY;
     if (thread->range_count == THREAD_RANGES) {
         if (!is_group(domain_id)) /* its pop will come; a line that leaves need not */
-            thread->range_overflow++;
+            overflow_of(thread, domain_id, true)->count++;
         count_one(&too_deep);
         return -ENOBUFS;
     }
@@ -353,13 +372,15 @@ static uint32_t take_entry(struct thread *thread, uint32_t i)
 static int pop(uint32_t domain_id, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
+    struct thread_overflow *overflow;
     uint32_t range;
     uint32_t i;
 
     if (!thread)
         return -ENOENT;
-    if (thread->range_overflow > 0 && !is_group(domain_id)) {
-        thread->range_overflow--;
+    overflow = overflow_of(thread, domain_id, false);
+    if (overflow->count > 0 && !is_group(domain_id)) {
+        overflow->count--;
         return -ENOBUFS;
     }
     for (i = thread->range_count; i > 0 && thread->ranges[i - 1].domain != domain_id; i--)
@@ -514,7 +535,8 @@ void anchor_thread_exit(struct thread *thread)
 
 void anchor_fork_child(void)
 {
-    struct thread *self = thread_self();
+    const struct thread *self =
+            thread_current; /* none is made here: every child of every process comes along */
     uint32_t next;
 
     lock_init(&lock, LOCK_RANK_TRACKER);

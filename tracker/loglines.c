@@ -82,8 +82,14 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+enum tail {
+    TAIL_MATCHES,
+    TAIL_ELSEWHERE, /* not here */
+    TAIL_NOWHERE,   /* nor further behind: what a * may take has been tried to the end */
+};
+
 /* wildcard_match for bytes that have no NUL behind them. */
-static bool tail_matches(const char *glob, const char *text, const char *end)
+static enum tail match_tail(const char *glob, const char *text, const char *end)
 {
     const char *star = NULL;
     const char *resume = NULL;
@@ -99,12 +105,14 @@ static bool tail_matches(const char *glob, const char *text, const char *end)
             glob = star + 1;
             text = ++resume;
         } else {
-            return false;
+            return TAIL_ELSEWHERE;
         }
     }
     while (*glob == '*')
         glob++;
-    return *glob == '\0';
+    if (*glob == '\0')
+        return TAIL_MATCHES;
+    return TAIL_NOWHERE; /* the text is too short, and is shorter further behind */
 }
 
 static bool text_matches(const struct loglines_form *form, const char *at)
@@ -125,14 +133,25 @@ static bool is_front(const struct loglines_form *form, const char *line, const c
     return at == line || strchr("]):|->", at[-1]) != NULL;
 }
 
-/* The name in [at, end) and the tail behind it; the shortest name that does. */
+/*
+ * The name in [at, end) and the tail behind it; the shortest name that does. If there is none, no name that begins before
+ * *ret_next has one: those would end where these did.
+ */
 static bool name_matches(const struct loglines_form *form, const char *at, const char *end,
-        struct loglines_word *ret_word)
+        struct loglines_word *ret_word, const char **ret_next)
 {
+    *ret_next = end;
     for (const char *stop = at + 1; stop <= end; stop++) {
-        if (form->name == LOGLINES_WORD && is_blank(stop[-1]))
+        enum tail tail;
+
+        if (form->name == LOGLINES_WORD && is_blank(stop[-1])) {
+            *ret_next = stop;
             return false;
-        if (!tail_matches(form->tail, stop, end))
+        }
+        tail = match_tail(form->tail, stop, end);
+        if (tail == TAIL_NOWHERE)
+            return false;
+        if (tail != TAIL_MATCHES)
             continue;
         ret_word->name = at;
         ret_word->name_length = (size_t)(stop - at);
@@ -145,6 +164,7 @@ static bool form_matches(const struct loglines_form *form, const char *line, con
         struct loglines_word *ret_word)
 {
     const char *at = line;
+    const char *next = line; /* names that begin before are none */
 
     if (form->text_length == 0)
         return false;
@@ -156,12 +176,13 @@ static bool form_matches(const struct loglines_form *form, const char *line, con
             return false;
         behind = at + form->text_length;
         if (is_front(form, line, at) && text_matches(form, at)) {
-            if (form->name == LOGLINES_ALL && tail_matches(form->tail, behind, end)) {
+            if (form->name == LOGLINES_ALL && match_tail(form->tail, behind, end) == TAIL_MATCHES) {
                 ret_word->name = at;
                 ret_word->name_length = (size_t)(end - at);
                 return true;
             }
-            if (form->name != LOGLINES_ALL && name_matches(form, behind, end, ret_word))
+            if (form->name != LOGLINES_ALL && behind >= next
+                    && name_matches(form, behind, end, ret_word, &next))
                 return true;
         }
         at++;

@@ -16,10 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_MEMO     256u /* stacks that a thread remembers; a power of two */
-#define THREAD_PYMEMO   256u /* the same of Python stacks */
-#define THREAD_RANGES   128u /* entries of the range stack, refused pushes included */
-#define THREAD_NAME_MAX 16u
+#define THREAD_MEMO      256u /* stacks that a thread remembers; a power of two */
+#define THREAD_PYMEMO    256u /* the same of Python stacks */
+#define THREAD_RANGES    128u /* entries of the range stack, refused pushes included */
+#define THREAD_OVERFLOWS 4u   /* domains whose pushes beyond that are told apart */
+#define THREAD_NAME_MAX  16u
 
 /* where.c: return addresses seen by this thread. */
 struct thread_memo {
@@ -42,6 +43,12 @@ struct thread_range {
     uint32_t domain;
 };
 
+/* anchor.c: how many pushes of a domain found the stack full, and wait for their pops; the last entry is of all others. */
+struct thread_overflow {
+    uint32_t domain;
+    uint32_t count;
+};
+
 struct thread {
     uint32_t number; /* from 1, never used twice */
     uint32_t tid;
@@ -58,8 +65,8 @@ struct thread {
 
     struct thread_range ranges[THREAD_RANGES];
     uint32_t range_count;
-    uint32_t range_overflow; /* pushes beyond THREAD_RANGES */
-    uint32_t range_real;     /* entries with a range */
+    struct thread_overflow overflow[THREAD_OVERFLOWS]; /* pushes beyond THREAD_RANGES */
+    uint32_t range_real;                               /* entries with a range */
 
     uint32_t chunk;       /* caplog.c: index of the chunk that it writes to, 0 = none */
     uint32_t chunk_epoch; /* of the log that it belongs to */
@@ -69,7 +76,7 @@ struct thread {
     struct thread *next_free;
 };
 
-/* Only for thread_self. */
+/* For thread_self; NULL: this thread has none yet. */
 extern __thread struct thread *thread_current __attribute__((tls_model("initial-exec")));
 struct thread *thread_make(void) __attribute__((cold));
 

@@ -63,6 +63,65 @@ TEST(captures_are_ranges_and_launches_are_marks_with_numbers)
     CHECK_STR_EQ(told(), "!graph:2");
 }
 
+/* In a library whose bound is low (tests/rules/graphs.cmake): launches of several threads, of which no more become labels. */
+enum {
+    LABELS = 100,
+    LAUNCHES = 60, /* of each of the threads */
+    LAUNCHERS = 4,
+};
+
+static CUgraphExec many_times;
+
+static void *launch_often(void *context)
+{
+    CHECK_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    for (int i = 0; i < LAUNCHES; i++)
+        CHECK_EQ(cu->cuGraphLaunch(many_times, stream), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* Labels of launches in the capture, and the notes that there are no more. */
+static void count_labels(unsigned *ret_labels, unsigned *ret_notes)
+{
+    struct read_capture *capture;
+
+    *ret_labels = *ret_notes = 0;
+    REQUIRE(read_open(told_file, &capture, NULL) == 0);
+    for (size_t i = 0; i < capture->event_count; i++)
+        *ret_labels +=
+                capture->event[i].kind == FORMAT_EVENT_EDGE && capture->event[i].edge == EDGE_MARK;
+    for (size_t i = 0; i < capture->note_count; i++)
+        *ret_notes += strstr(capture->note[i].text, "launches are no anchors") != NULL;
+    read_close(capture);
+}
+
+TEST(more_launches_than_the_bound_are_no_labels)
+{
+    pthread_t threads[LAUNCHERS];
+    unsigned labels, notes;
+    CUcontext context;
+
+    if (!getenv("TEST_LABELS"))
+        SKIP("the bound is a million in this library");
+    begin();
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&many_times, captured(), 0), CUDA_SUCCESS);
+    for (int i = 0; i < LABELS; i++)
+        CHECK_EQ(cu->cuGraphLaunch(many_times, stream), CUDA_SUCCESS);
+    count_labels(&labels, &notes);
+    CHECK_EQ(labels, LABELS); /* to the last one */
+    CHECK_EQ(notes, 0);
+    for (int i = 0; i < LAUNCHERS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, launch_often, context) == 0);
+    for (int i = 0; i < LAUNCHERS; i++)
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    count_labels(&labels, &notes);
+    CHECK_EQ(labels, LABELS);
+    CHECK_EQ(notes, 1);
+    KEDGE_PUSH("still heard"); /* the bound is for launches alone */
+    CHECK_STR_EQ(told_path(), "still heard");
+}
+
 TEST(a_capture_that_does_not_begin_is_none)
 {
     CUgraph graph;
@@ -125,6 +184,35 @@ TEST(kernels_that_are_named_are_marks)
 
 typedef int (*peer_fn)(const void *, size_t, int, int, void *, void *);
 typedef int (*reduce_fn)(const void *, void *, size_t, int, int, void *, void *);
+
+typedef int (*own_send_fn)(void *);
+typedef int (*own_group_fn)(void);
+
+/* Each of two frameworks has a NCCL inside: what they call by name is their own, as without kedge. */
+TEST(a_nccl_inside_a_library_stays_its_own)
+{
+    static const char *const paths[] = {OWN_NCCL_20_PATH, OWN_NCCL_30_PATH};
+    own_group_fn own_group[2];
+    own_send_fn own_send[2];
+
+    begin();
+    for (int i = 0; i < 2; i++) {
+        void *library = dlopen(paths[i], RTLD_NOW | RTLD_LOCAL);
+
+        REQUIRE(library);
+        own_send[i] = (own_send_fn)dlsym(library, "own_send");
+        own_group[i] = (own_group_fn)dlsym(library, "own_group");
+        REQUIRE(own_send[i] && own_group[i]);
+    }
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ(own_send[i](&stream), 20 + 10 * i);
+            CHECK_EQ(own_group[i](), 30 + 10 * i);
+        }
+    CHECK_STR_EQ(told(),
+            "+NCCL:ncclSend -NCCL:ncclSend +NCCL:ncclSend#1 -NCCL:ncclSend#1 "
+            "+NCCL:ncclSend#2 -NCCL:ncclSend#2 +NCCL:ncclSend#3 -NCCL:ncclSend#3");
+}
 
 TEST(calls_of_nccl_are_ranges_until_it_says_so_itself)
 {

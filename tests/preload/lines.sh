@@ -51,4 +51,11 @@ said 0 '' $P "KEDGE_ANCHORS=nvtx,log=Epoch {}/*,log=step {}:*|step over,kernel=*
 # another tool that has NVTX's variable is behind us, for a program's programs too
 got=$(env "$P" NVTX_INJECTION64_PATH=/other/tool.so bash -c 'bash -c "echo \$NVTX_INJECTION64_PATH_BEHIND_KEDGE"')
 [ "$got" = /other/tool.so ] || { echo "the tool behind us became $got"; fail=1; }
+# and the only one again in those of them that want none of us
+for none in KEDGE_MODE=off KEDGE_ANCHORS=log; do
+    got=$(env "$P" NVTX_INJECTION64_PATH=/other/tool.so env "$none" env | grep '^NVTX')
+    [ "$got" = NVTX_INJECTION64_PATH=/other/tool.so ] || { echo "with $none NVTX's tool is $got"; fail=1; }
+    got=$(env -u NVTX_INJECTION64_PATH "$P" env "$none" env | grep '^NVTX')
+    [ -z "$got" ] || { echo "with $none there is no tool, and $got"; fail=1; }
+done
 exit $fail

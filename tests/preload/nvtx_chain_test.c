@@ -60,6 +60,24 @@ TEST(both_tools_see_plain_ranges_and_the_results_are_the_others)
             "start second, end another, end the last, end the last");
 }
 
+/* The tool has no function for the start, but one for the end: our id must not be one that it has given to another range. */
+TEST(an_id_of_ours_is_none_of_the_tools)
+{
+    uint64_t (*start_wide)(const wchar_t *);
+    nvtxRangeId_t ours;
+
+    told_begin();
+    (void)told();
+    start_wide = (uint64_t(*)(const wchar_t *))nvtx_core(6);
+    REQUIRE(start_wide);
+    ours = start_wide(L"wide");
+    CHECK_GT(ours, UINT32_MAX);
+    nvtxRangeEnd(ours);
+    nvtxRangeEnd(ours);
+    CHECK_STR_EQ(told(), "+wide -wide");
+    CHECK_STR_EQ(tool_seen(), "end nothing, end another");
+}
+
 TEST(both_tools_see_domains_and_registered_strings)
 {
     nvtxDomainHandle_t domain;

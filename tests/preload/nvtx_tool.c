@@ -82,7 +82,7 @@ static uint64_t start_a(const char *name)
 
 static void end(uint64_t id)
 {
-    see("end", id == last_id ? "the last" : "another");
+    see("end", id == last_id ? "the last" : id ? "another" : "nothing");
 }
 
 static void name_category(uint32_t number, const char *name)

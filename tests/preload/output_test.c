@@ -202,6 +202,7 @@ static const struct {
         {"fputc_unlocked", by_fputc},
         {"putc", by_fputc},
         {"putc_unlocked", by_fputc},
+        {"_IO_putc", by_fputc},
         {"putchar", by_putchar},
         {"putchar_unlocked", by_putchar},
         {"printf", by_print},
@@ -462,6 +463,36 @@ TEST(a_signal_handler_may_write_at_any_moment)
     (void)redirected("");
 }
 
+/* It need not have room for what a line brings about. */
+TEST(a_handler_on_a_stack_of_its_own_is_passed_over)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    size_t size = (size_t)SIGSTKSZ;
+    stack_t stack = {.ss_size = size}, none = {.ss_flags = SS_DISABLE};
+    char *memory;
+
+    told_begin();
+    (void)told();
+    REQUIRE(posix_memalign((void **)&memory, 4096, 8192 + size) == 0);
+    REQUIRE(mprotect(memory, 4096, PROT_NONE) == 0);
+    stack.ss_sp = memory + 4096;
+    REQUIRE(sigaltstack(&stack, NULL) == 0);
+    REQUIRE(sigaction(SIGALRM, &action, NULL) == 0);
+    redirect();
+    out("START before\n");
+    REQUIRE(raise(SIGALRM) == 0);
+    CHECK_EQ(atomic_load(&handled), 1);
+    CHECK_STR_EQ(told(), "+before");
+    action.sa_flags = 0; /* on the thread's stack, which still has the other one */
+    REQUIRE(sigaction(SIGALRM, &action, NULL) == 0);
+    REQUIRE(raise(SIGALRM) == 0);
+    CHECK_STR_EQ(told(), "-before +in_handler");
+    (void)redirected("");
+    REQUIRE(sigaltstack(&none, NULL) == 0);
+    REQUIRE(mprotect(memory, 4096, PROT_READ | PROT_WRITE) == 0);
+    free(memory);
+}
+
 TEST(what_was_said_before_cuda_is_where_the_program_is)
 {
     told_set();
@@ -537,4 +568,36 @@ TEST(children_speak_while_threads_of_the_parent_did)
     out("START mine\n");
     CHECK_STR_EQ(told(), "+mine");
     (void)redirected("");
+}
+
+/* ---- a child's own handlers ----------------------------------------------------------------- */
+
+static void speak_in_child(void)
+{
+    out("START from_child\nEND from_child\n");
+}
+
+/*
+ * The program's atfork handler runs between two of ours: the locks of what records are still those of the parent's threads, and
+ * the file is the parent's.
+ */
+TEST(what_a_child_says_before_it_is_one_of_ours_is_not_written)
+{
+    struct read_capture *capture;
+    size_t from_child = 0, talks = 0;
+
+    REQUIRE(pthread_atfork(NULL, NULL, speak_in_child) == 0);
+    told_begin();
+    with_talkers(fork_often);
+    REQUIRE(read_open(told_file, &capture, NULL) == 0);
+    CHECK_EQ(capture->bad_records, 0);
+    for (size_t i = 0; i < capture->event_count; i++) {
+        from_child += capture->event[i].kind == FORMAT_EVENT_EDGE
+                && strstr(capture->event[i].path, "from_child") != NULL;
+        talks += capture->event[i].kind == FORMAT_EVENT_EDGE
+                && strcmp(capture->event[i].path, "talk") == 0;
+    }
+    CHECK_EQ(from_child, 0);
+    CHECK_GT(talks, 0);
+    read_close(capture);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that come and go, each with a default stream of its own. Run with the library that ships in the slow suite; else with
- * one that has room for few streams (kedge_few_streams).
+ * one that has room for few streams (kedge_small).
  */
 #include "tests/preload/client.h"
 

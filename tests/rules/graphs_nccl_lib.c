@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A libnccl that registers anything: two functions of the real one's names, and a count. */
+/* A libnccl that registers anything: functions of the real one's names, and a count. */
 #include <stddef.h>
 
 extern int nccl_calls;
@@ -21,6 +21,36 @@ int ncclCommDeregister(void *comm, void *handle)
 {
     nccl_calls++;
     return comm && handle ? 0 : 4;
+}
+
+/* A window: flags of 7 are one that is not made before the group ends, flags of 8 none at all. */
+int ncclCommWindowRegister(void *comm, void *buffer, size_t size, void **ret_window, int flags);
+int ncclCommWindowDeregister(void *comm, void *window);
+int ncclGroupStart(void);
+int ncclGroupEnd(void);
+
+int ncclCommWindowRegister(void *comm, void *buffer, size_t size, void **ret_window, int flags)
+{
+    if (flags == 7 || flags == 8) {
+        *ret_window = NULL;
+        return 0;
+    }
+    return ncclCommRegister(comm, buffer, size, ret_window);
+}
+
+int ncclCommWindowDeregister(void *comm, void *window)
+{
+    return ncclCommDeregister(comm, window);
+}
+
+int ncclGroupStart(void)
+{
+    return 0;
+}
+
+int ncclGroupEnd(void)
+{
+    return 0;
 }
 
 /* Calls between ranks: each says what it was given. */

@@ -655,6 +655,55 @@ TEST(r80_r85_a_buffer_that_nccl_registers_is_pinned)
     kit_clean_up();
 }
 
+typedef int (*window_fn)(void *, void *, size_t, void **, int);
+
+/* Does the block's memory come back after it is freed? */
+static bool is_free_again(CUdeviceptr ptr)
+{
+    bool comes = false;
+
+    must_be_freed(ptr);
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 4; i++)
+        comes |= kit_alloc(32 * MB) == ptr;
+    return comes;
+}
+
+TEST(r80_a_window_is_pinned_until_it_is_gone)
+{
+    void *library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
+    int (*group_start)(void), (*group_end)(void);
+    CUdeviceptr kept, gone, none, later;
+    deregister_fn deregister;
+    window_fn do_register;
+    void *window = NULL;
+
+    REQUIRE(library);
+    start("window", "trap");
+    do_register = (window_fn)dlsym(library, "ncclCommWindowRegister");
+    deregister = (deregister_fn)dlsym(library, "ncclCommWindowDeregister");
+    group_start = (int (*)(void))dlsym(library, "ncclGroupStart");
+    group_end = (int (*)(void))dlsym(library, "ncclGroupEnd");
+    REQUIRE(do_register && deregister && group_start && group_end);
+    kept = kit_alloc(32 * MB);
+    gone = kit_alloc(32 * MB);
+    none = kit_alloc(32 * MB);
+    later = kit_alloc(32 * MB);
+    CHECK_EQ(do_register(&window, (void *)(uintptr_t)gone, 4096, &window, 0), 0);
+    CHECK_EQ(deregister(&window, window), 0);
+    CHECK_EQ(do_register(&window, (void *)(uintptr_t)kept, 4096, &window, 1), 0);
+    CHECK_EQ(
+            do_register(&window, (void *)(uintptr_t)none, 4096, &window, 8), 0); /* there is none */
+    CHECK_EQ(group_start(), 0);
+    CHECK_EQ(do_register(&window, (void *)(uintptr_t)later, 4096, &window, 7), 0);
+    CHECK_EQ(group_end(), 0);
+    CHECK(is_free_again(gone));
+    CHECK(is_free_again(none));
+    CHECK(!is_free_again(kept));
+    CHECK(!is_free_again(later));
+    kit_clean_up();
+}
+
 TEST(r80_a_library_that_is_linked_with_nccl_is_seen_too)
 {
     void *library = dlopen(NCCL_USER_PATH, RTLD_NOW | RTLD_LOCAL);
@@ -691,6 +740,9 @@ TEST(r80_without_nccl_its_names_are_not_found)
 {
     CHECK(dlsym(RTLD_DEFAULT, "ncclCommRegister") == NULL);
     CHECK(dlsym(RTLD_DEFAULT, "ncclCommDeregister") == NULL);
+    CHECK(dlsym(dlopen(NULL, RTLD_NOW), "ncclCommDeregister")
+            == NULL); /* the same scope by its handle */
+    CHECK(dlerror() != NULL);
 }
 
 /* ---- R12 ------------------------------------------------------------------------------------ */

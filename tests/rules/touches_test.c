@@ -704,6 +704,133 @@ TEST(r66_buffers_of_every_nccl_call_are_uses)
     kit_clean_up();
 }
 
+/* Two neighbours: a buffer that begins in the first and has more bytes is a use of both. */
+static CUdeviceptr first, second;
+
+enum {
+    ELEMENTS = (1 << 20) / 4, /* of the type 7, as many as the first has room for */
+};
+
+static void used(const char *call, unsigned firsts, unsigned seconds)
+{
+    static uint64_t before[2];
+    uint64_t now[2] = {look(first).use_count, look(second).use_count};
+
+    if (now[0] - before[0] != firsts || now[1] - before[1] != seconds)
+        printf("%s:\n", call);
+    CHECK_EQ(now[0] - before[0], firsts);
+    CHECK_EQ(now[1] - before[1], seconds);
+    before[0] = now[0];
+    before[1] = now[1];
+}
+
+TEST(r66_as_much_of_a_buffer_as_its_rank_uses_is_used)
+{
+    all_reduce_fn all_reduce, scatter_sum;
+    gather_fn all_gather, all_to_all;
+    root_fn broadcast, gather, scatter;
+    rooted_fn reduce;
+    int *rank;
+
+    start("sizes");
+    rank = nccl("nccl_rank");
+    all_reduce = (all_reduce_fn)nccl("ncclAllReduce");
+    scatter_sum = (all_reduce_fn)nccl("ncclReduceScatter");
+    all_gather = (gather_fn)nccl("ncclAllGather");
+    all_to_all = (gather_fn)nccl("ncclAlltoAll");
+    broadcast = (root_fn)nccl("ncclBroadcast");
+    gather = (root_fn)nccl("ncclGather");
+    scatter = (root_fn)nccl("ncclScatter");
+    reduce = (rooted_fn)nccl("ncclReduce");
+    first = kit_alloc(1 * MB);
+    second = kit_alloc(1 * MB);
+    REQUIRE_EQ(second, first + 1 * MB);
+    CHECK_EQ(all_reduce(at(first), host, ELEMENTS, 7, 0, host, stream), 0);
+    used("a call with as much as there is", 1, 0);
+    CHECK_EQ(all_reduce(host, at(first), ELEMENTS + 1, 7, 0, host, stream), 0);
+    used("one element more", 1, 1);
+    CHECK_EQ(all_reduce(at(first), host, ELEMENTS, 8, 0, host, stream), 0);
+    used("doubles", 1, 1);
+    CHECK_EQ(all_reduce(at(first), host, SIZE_MAX / 2, 8, 0, host, stream), 0);
+    CHECK_EQ(all_reduce(at(first), host, ELEMENTS, 99, 0, host, stream), 0);
+    used("what cannot be counted", 2, 0);
+    CHECK_EQ(all_reduce(at(first), at(second), 0, 7, 0, host, stream), 0);
+    used("nothing", 0, 0);
+    CHECK_EQ(scatter_sum(at(first), host, ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(all_gather(host, at(first), ELEMENTS, 7, host, stream), 0);
+    CHECK_EQ(all_to_all(at(first), host, ELEMENTS, 7, host, stream), 0);
+    CHECK_EQ(all_to_all(host, at(first), ELEMENTS, 7, host, stream), 0);
+    used("the ends that all ranks have a part in", 4, 4);
+    CHECK_EQ(scatter_sum(host, at(first), ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(all_gather(at(first), host, ELEMENTS, 7, host, stream), 0);
+    used("the ends of one rank", 2, 0);
+    CHECK_EQ(gather(host, at(first), ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(scatter(at(first), host, ELEMENTS, 7, 0, host, stream), 0);
+    used("the root", 2, 2);
+    *rank = 1;
+    CHECK_EQ(gather(host, at(first), ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(scatter(at(first), host, ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(broadcast(at(first), host, ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(reduce(host, at(first), ELEMENTS, 7, 0, 0, host, stream), 0);
+    used("the others, where only the root has a buffer", 0, 0);
+    CHECK_EQ(gather(at(first), host, ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(scatter(host, at(first), ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(broadcast(host, at(first), ELEMENTS, 7, 0, host, stream), 0);
+    CHECK_EQ(reduce(at(first), host, ELEMENTS, 7, 0, 0, host, stream), 0);
+    used("the others, where all have one", 4, 0);
+    kit_clean_up();
+}
+
+static void let_release_go_on(void)
+{
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 4; i++) {
+        KEDGE_PUSH("edge");
+        KEDGE_POP();
+    }
+}
+
+/* A call inside a group is made by the group's end: until then the driver has not been told of it. */
+TEST(r66_a_groups_buffers_stay_until_its_end)
+{
+    int (*group_start)(void), (*group_end)(void), (*simulate_end)(void *);
+    unsigned before;
+    CUdeviceptr ptr;
+    peer_fn send;
+
+    kit_hint("nccl-group", "trap");
+    client_init();
+    group_start = (int (*)(void))nccl("ncclGroupStart");
+    group_end = (int (*)(void))nccl("ncclGroupEnd");
+    simulate_end = (int (*)(void *))nccl("ncclGroupSimulateEnd");
+    send = (peer_fn)nccl("ncclSend");
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    CHECK_EQ(group_start(), 0);
+    CHECK_EQ(group_start(), 0);
+    CHECK_EQ(send(at(ptr), 8, 7, 0, host, NULL), 0);
+    CHECK_EQ(group_end(), 0); /* the inner one */
+    KEDGE_POP();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    let_release_go_on();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 0);
+    CHECK_EQ(group_end(), 0);
+    let_release_go_on();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 1);
+    CHECK_EQ(group_end(), 0); /* one too many */
+    /* what is only simulated ends a group as well */
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    CHECK_EQ(group_start(), 0);
+    CHECK_EQ(send(at(ptr), 8, 7, 0, host, NULL), 0);
+    KEDGE_POP();
+    CHECK_EQ(simulate_end(NULL), 0);
+    before = kit_told(FORMAT_HINT_UNMAPPED, 0);
+    let_release_go_on();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, 0), before + 1);
+    kit_clean_up();
+}
+
 TEST(r66_an_nccl_call_does_not_touch_released_storage)
 {
     CUdeviceptr ptr;

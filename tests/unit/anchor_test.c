@@ -225,6 +225,31 @@ TEST(too_deep_ranges_keep_the_stack_balanced)
     CHECK_EQ(stats.unmatched, 1);
 }
 
+/* The pop of one domain must not be taken for that of another whose push found no room. */
+TEST(too_deep_ranges_of_several_domains_keep_theirs)
+{
+    static const char *const domains[] = {"a", "b", "c", "d", "e"};
+    struct edge edge, leave;
+
+    REQUIRE_EQ(anchor_push("other", "kept", &edge), 0);
+    for (unsigned i = 1; i < THREAD_RANGES; i++)
+        (void)anchor_push(NULL, "d", &leave);
+    for (unsigned i = 0; i < 5; i++)
+        CHECK_EQ(anchor_push(domains[i], "x", &leave), -ENOBUFS);
+    CHECK_EQ(anchor_push(NULL, "x", &leave), -ENOBUFS);
+    for (unsigned i = 0; i < 5; i++)
+        CHECK_EQ(anchor_pop(domains[i], &leave), -ENOBUFS);
+    CHECK_EQ(anchor_pop(NULL, &leave), -ENOBUFS);
+    CHECK_EQ(anchor_push("a", "x", &leave), -ENOBUFS);
+    REQUIRE_EQ(anchor_pop("other", &leave), 0); /* while one of `a` waits */
+    CHECK_EQ(leave.anchor, edge.anchor);
+    CHECK_EQ(anchor_pop("a", &leave), -ENOBUFS);
+    for (unsigned i = 1; i < THREAD_RANGES; i++)
+        CHECK_EQ(anchor_pop(NULL, &leave), i < THREAD_RANGES - ANCHOR_DEPTH_MAX + 1 ? -ENOBUFS : 0);
+    CHECK_EQ(here().anchor, 0);
+    CHECK_EQ(anchor_pop(NULL, &leave), -ENOENT);
+}
+
 TEST(long_names_are_cut_and_long_paths_refused)
 {
     char name[1000];

@@ -132,3 +132,92 @@ TEST(any_line_is_judged_inside_of_its_bounds)
     }
     CHECK_GT(hits, 100);
 }
+
+/* ---- against the definition ----------------------------------------------------------------- */
+
+/* `*` any bytes, `?` one: [text, end) as a whole. */
+static bool glob(const char *pattern, const char *text, const char *end)
+{
+    if (*pattern == '\0')
+        return text == end;
+    if (*pattern == '*')
+        return glob(pattern + 1, text, end) || (text < end && glob(pattern, text + 1, end));
+    return text < end && (*pattern == '?' || *pattern == *text) && glob(pattern + 1, text + 1, end);
+}
+
+static bool begins(const struct loglines_form *form, const char *line, const char *at)
+{
+    if (strncmp(at, form->text, form->text_length) != 0)
+        return false;
+    while (!form->anywhere && at > line && at[-1] == ' ')
+        at--;
+    return form->anywhere || at == line || at[-1] == ']';
+}
+
+/* Every place, every name, from the left and the shortest first. */
+static bool by_definition(const struct loglines_form *form, const char *line, const char *end,
+        const char **ret_name, size_t *ret_length)
+{
+    for (const char *at = line; at + form->text_length <= end; at++) {
+        const char *name = at + form->text_length;
+
+        if (!begins(form, line, at))
+            continue;
+        for (const char *stop = name + 1; stop <= end; stop++) {
+            if (form->name == LOGLINES_WORD && stop[-1] == ' ')
+                break;
+            if (glob(form->tail, stop, end)) {
+                *ret_name = name;
+                *ret_length = (size_t)(stop - name);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+TEST(random_lines_match_as_the_definition_says)
+{
+    static const char letters[] = "aab] ";
+    static const char tails[] = "aab*?";
+    uint32_t seed = 7;
+    unsigned matched = 0;
+
+    for (int i = 0; i < 200000; i++) {
+        struct loglines set = {.count = 0};
+        struct loglines_word word;
+        const char *why = "";
+        char pattern[32];
+        char line[24];
+        const char *name = NULL;
+        size_t length = 0, used, bytes;
+        bool matches;
+
+        used = (size_t)snprintf(pattern, sizeof pattern, "%s%s%s", draw(&seed, 2) ? "*" : "",
+                draw(&seed, 2) ? "aa" : "ab", draw(&seed, 2) ? "{}" : "{*}");
+        for (uint32_t n = draw(&seed, 6); n > 0; n--)
+            pattern[used++] = tails[draw(&seed, sizeof tails - 1)];
+        pattern[used] = '\0';
+        REQUIRE_EQ(loglines_add(&set, pattern, &why), 0);
+        bytes = draw(&seed, sizeof line - 1);
+        for (size_t n = 0; n < bytes; n++)
+            line[n] = letters[draw(&seed, sizeof letters - 1)];
+        while (bytes > 0 && line[bytes - 1] == ' ')
+            bytes--;
+        line[bytes] = '\0';
+        matches = by_definition(&set.patterns[0].enter, line, line + bytes, &name, &length);
+        if (loglines_match(&set, 0, line, bytes, &word) != matches
+                || (matches && (word.name != name || word.name_length != length)))
+            printf("'%s' in '%s'\n", pattern, line);
+        REQUIRE_EQ(word.kind == LOGLINES_ENTER, matches);
+        CHECK(!matches || (word.name == name && word.name_length == length));
+        matched += matches;
+    }
+    CHECK_GT(matched, 10000); /* both answers were tried */
+}

@@ -76,6 +76,37 @@ TEST(a_block_that_nobody_uses_costs_its_life)
     story_end(&s);
 }
 
+/*
+ * Threads number their events before they look at the clock, so an event may be later than those behind it: by the times alone
+ * this block's last use was before its birth.
+ */
+TEST(nobody_is_done_with_a_block_before_its_birth)
+{
+    struct story s = story_begin();
+    struct uses_figures f;
+    uint32_t a;
+
+    (void)story_alloc(&s, 1, MB);
+    (void)story_alloc(&s, 2, MB); /* by a thread that was not let run for a while */
+    a = story_alloc(&s, 3, 4 * MB);
+    (void)story_alloc(&s, 4, 2 * MB);
+    for (uint32_t i = 0; i < 4; i++)
+        used(&s, i, 500, 500, 500, 500);
+    used(&s, a, 25, 30, 25, 30);
+    f = figure(&s);
+    uses_free(&f);
+    s.trace->events[0].time_ns = 10 * US;
+    s.trace->events[1].time_ns = 100 * US;
+    s.trace->events[a].time_ns = s.trace->blocks[a].born_ns = 20 * US;
+    s.trace->events[3].time_ns = 120 * US;
+    uses_figure(s.trace, model_whole(s.trace), uses_end(s.trace), &f);
+    CHECK_EQ(f.judged, 4);
+    CHECK_EQ(f.peak, 8 * MB);
+    CHECK_EQ(f.peak_then, 6 * MB); /* the first three; a has gone when the last comes */
+    uses_free(&f);
+    story_end(&s);
+}
+
 /* Late is what somebody else could have had: something was allocated between the last use and the free. */
 TEST(a_free_is_late_where_others_were_allocated_meanwhile)
 {

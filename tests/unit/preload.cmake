@@ -91,6 +91,8 @@ if(TARGET simcuda)
     if(TARGET output_dlsym_test)
         target_compile_options(output_dlsym_test PRIVATE -fexceptions) # what is cancelled is cleaned up
     endif()
+    kedge_preload_test(handlers SOURCES ../preload/handlers_test.c ROUTES dlsym LIBS kedge_read
+        ENVIRONMENT "KEDGE_ANCHORS=nvtx,marks,log,graphs,profiler,nccl,launches,kernel=*_sum" "KEDGE_STACKS=off")
     kedge_preload_test(output_patterns SOURCES ../preload/output_patterns_test.c ROUTES dlsym LIBS kedge_read
         ENVIRONMENT "KEDGE_ANCHORS=nvtx,marks,log=x,log=Epoch {}/*,log=step {}:*|step over")
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
@@ -206,9 +208,9 @@ if(TARGET simcuda)
             STALE_LARGE="$<TARGET_FILE:stale_large>" STALE_SMALL="$<TARGET_FILE:stale_small>")
     kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
     kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym
-        ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:kedge_few_streams>")
+        ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:kedge_small>")
     if(TARGET own_streams_dlsym_test)
-        add_dependencies(own_streams_dlsym_test kedge_few_streams)
+        add_dependencies(own_streams_dlsym_test kedge_small)
         add_test(NAME preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
             COMMAND own_streams_dlsym_test r69_streams_of_threads_end_with_them)
         kedge_test_properties(preload.own_streams.dlsym.r69_streams_of_threads_end_with_them.ten_thousand
