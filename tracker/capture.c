@@ -24,6 +24,7 @@
 #define RING_LEAST     (1u << 20)
 #define PENDING_BYTES  65536u
 #define OPEN_RANGES    512u
+#define NAMES_MAX      1000 /* NAME, NAME.PID, NAME.PID.2 ... */
 #define WAIT_STEP_NS   100000L
 #define WAIT_STEPS_MAX 20000 /* two seconds for another thread that creates the file */
 
@@ -47,7 +48,7 @@ static struct capfile file; /* fixed when phase is PHASE_OPEN */
 static _Atomic(struct format_header *)
         header_at; /* for capture_state, which may run in a signal handler */
 static _Atomic int phase = PHASE_NEVER;
-static _Atomic uint32_t notes, notes_lost;
+static _Atomic uint32_t notes;
 static _Atomic bool is_degraded;
 /* -errno: what went wrong last, and what no caller has been told yet (0 = nothing) */
 static _Atomic int last_trouble, untold;
@@ -223,16 +224,22 @@ static void fill_header(struct format_header *header)
 static int create_file(void)
 {
     char name[CAPTURE_PATH_MAX];
-    char other[CAPTURE_PATH_MAX + 16];
+    char other[CAPTURE_PATH_MAX + 32];
     int r = expand(opts.file, opts.rank, name, sizeof name);
 
     if (r < 0)
         return r;
     r = capfile_create(&file, name, fill_header);
-    if (r != -EEXIST)
-        return r;
-    (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
-    return capfile_create(&file, other, fill_header);
+    if (r == -EEXIST) {
+        (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
+        r = capfile_create(&file, other, fill_header);
+    }
+    /* In containers, and on hosts that share a directory, processes have the same numbers again and again. */
+    for (int i = 2; r == -EEXIST && i <= NAMES_MAX; i++) {
+        (void)snprintf(other, sizeof other, "%s.%d.%d", name, (int)getpid(), i);
+        r = capfile_create(&file, other, fill_header);
+    }
+    return r;
 }
 
 uint64_t capture_time(void)
@@ -385,8 +392,10 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
     lock_drop(&pending_lock);
     if (is_kept || now == PHASE_NEVER)
         return 0;
-    if (now != PHASE_OPEN)
+    if (now != PHASE_OPEN) {
+        capdefs_lost();
         return -ENOBUFS;
+    }
     (void)capture_degraded(capdefs_sync(UINT32_MAX, 0));
     (void)capture_degraded(capdefs_put(def, bytes, text, length));
     return capture_trouble();
@@ -459,7 +468,7 @@ int capture_note(unsigned severity, const char *text)
     if (!is_recording())
         return 0;
     if (atomic_fetch_add_explicit(&notes, 1, memory_order_relaxed) >= CAPTURE_NOTES_MAX) {
-        atomic_fetch_add_explicit(&notes_lost, 1, memory_order_relaxed);
+        capdefs_lost();
         return 0;
     }
     return put_identity(&def, sizeof def, text, length);
@@ -485,6 +494,7 @@ void capture_state(enum format_state state, uint32_t detail)
 
     if (!header)
         return;
+    capdefs_tell();
     if (state == FORMAT_STATE_CLEAN
             && __atomic_load_n(&header->state, __ATOMIC_RELAXED) == FORMAT_STATE_SIGNAL)
         return;
@@ -505,9 +515,8 @@ void capture_stats(struct capture_stats *ret_stats)
     ret_stats->lost = (struct format_lost){
             .events_recycled = __atomic_load_n(&header->lost.events_recycled, __ATOMIC_RELAXED),
             .events_dropped = __atomic_load_n(&header->lost.events_dropped, __ATOMIC_RELAXED),
-            .live_dropped = caplive_dropped(),
-            .defs_dropped =
-                    capdefs_dropped() + atomic_load_explicit(&notes_lost, memory_order_relaxed),
+            .live_dropped = __atomic_load_n(&header->lost.live_dropped, __ATOMIC_RELAXED),
+            .defs_dropped = __atomic_load_n(&header->lost.defs_dropped, __ATOMIC_RELAXED),
             .unknown_frees = __atomic_load_n(&header->lost.unknown_frees, __ATOMIC_RELAXED),
             .implied_frees = __atomic_load_n(&header->lost.implied_frees, __ATOMIC_RELAXED),
             .recycled_seq = __atomic_load_n(&header->lost.recycled_seq, __ATOMIC_RELAXED),
@@ -524,6 +533,7 @@ void capture_fork_child(void)
         atomic_store(&phase, PHASE_NEVER);
     atomic_store(&header_at, NULL);
     caplog_fork_child();
+    capdefs_fork_child();
     lock_init(&pending_lock, LOCK_RANK_CAPTURE);
     capture_events_fork_child();
 }
