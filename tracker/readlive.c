@@ -31,7 +31,7 @@ static bool fetch_records(struct reader *reader, uint64_t offset, unsigned char 
 {
     if (!read_fetch(&reader->source, offset, bytes, length))
         return false;
-    if (reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN) {
+    if (read_is_moving(reader)) {
         if (!read_fetch(&reader->source, offset, bytes + length, length))
             return false;
         drop_torn(bytes, bytes + length, length, unit, log_head);
@@ -127,7 +127,7 @@ static struct read_live live_of(const struct read_capture *capture, const struct
             .size = slot->size,
             .stream = slot->stream,
             .time_ns = slot->time_ns,
-            .path = read_string(capture, slot->path),
+            .path = "",
             .path_number = slot->path,
             .instance = slot->instance,
             .nth = slot->nth,
@@ -215,8 +215,7 @@ static int take_oom(struct reader *reader, const unsigned char *at)
             < 0)
         return read_no_memory(reader);
     oom.number = oom.what.state >> 1;
-    oom.call = read_string(capture, oom.what.call);
-    oom.path = read_string(capture, oom.what.path);
+    oom.call = oom.path = "";
     if (oom.what.holder_count > FORMAT_OOM_HOLDERS) {
         oom.what.holder_count = FORMAT_OOM_HOLDERS;
         capture->bad_records++;
