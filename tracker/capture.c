@@ -8,6 +8,7 @@
 #include "tracker/caplog.h"
 #include "tracker/capoom.h"
 #include "tracker/capplace.h"
+#include "tracker/counter.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
 #include "tracker/uses.h"
@@ -31,6 +32,7 @@
 enum phase {
     PHASE_NEW,     /* nothing tried */
     PHASE_OPENING, /* one thread is at it */
+    PHASE_LATE,    /* still, and nobody waits for it any more */
     PHASE_OPEN,
     PHASE_NEVER, /* off, failed, or the child of a fork */
 };
@@ -49,6 +51,7 @@ static _Atomic(struct format_header *)
         header_at; /* for capture_state, which may run in a signal handler */
 static _Atomic int phase = PHASE_NEVER;
 static _Atomic uint32_t notes;
+static _Atomic uint64_t missed; /* calls that found PHASE_LATE */
 static _Atomic bool is_degraded;
 /* -errno: what went wrong last, and what no caller has been told yet (0 = nothing) */
 static _Atomic int last_trouble, untold;
@@ -291,6 +294,7 @@ static void write_pending(void)
         if (at >= pending_used) {
             /* release: whoever sees PHASE_OPEN sees the file */
             atomic_store_explicit(&phase, PHASE_OPEN, memory_order_release);
+            counter_add(&file.header->lost.events_dropped, atomic_load(&missed));
             lock_drop(&pending_lock);
             return;
         }
@@ -346,7 +350,7 @@ int capture_open(void)
     }
     /* Stuck in a file system that hangs: wait once, not at every allocation. If it ends after all, the file is used. */
     if (expected == PHASE_OPENING)
-        (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_NEVER);
+        (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_LATE);
     return 0;
 }
 
@@ -359,8 +363,12 @@ struct format_header *capture_begin(bool opens, int *ret_error)
         return file.header;
     if (now == PHASE_NEVER || (now == PHASE_NEW && !opens))
         return NULL;
-    *ret_error = capture_open();
-    now = atomic_load_explicit(&phase, memory_order_acquire);
+    if (now != PHASE_LATE) {
+        *ret_error = capture_open();
+        now = atomic_load_explicit(&phase, memory_order_acquire);
+    }
+    if (now == PHASE_LATE)
+        atomic_fetch_add(&missed, 1);
     return now == PHASE_OPEN ? file.header : NULL;
 }
 
@@ -380,7 +388,7 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
 
     lock_take(&pending_lock);
     now = atomic_load_explicit(&phase, memory_order_acquire);
-    if ((now == PHASE_NEW || now == PHASE_OPENING) && pending_used + total <= PENDING_BYTES) {
+    if (now < PHASE_OPEN && pending_used + total <= PENDING_BYTES) {
         def->bytes = (uint32_t)total;
         def->length = (uint32_t)length;
         memcpy(pending + pending_used, def, bytes);
@@ -529,7 +537,7 @@ void capture_fork_child(void)
     int now = atomic_load(&phase);
 
     /* The mapping is shared with the parent: from here on nothing may be stored into it. */
-    if (now == PHASE_OPEN || now == PHASE_OPENING)
+    if (now != PHASE_NEW)
         atomic_store(&phase, PHASE_NEVER);
     atomic_store(&header_at, NULL);
     caplog_fork_child();

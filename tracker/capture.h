@@ -122,7 +122,8 @@ int capture_init(const struct capture_opts *init_opts);
 
 /*
  * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID, then
- * NAME.PID.2 and so on. Writes the ranges that are open now. The first caller does it, others wait for it (at most two seconds); capture_alloc and
+ * NAME.PID.2 and so on. Writes the ranges that are open now. The first caller does it, others wait for it (at most two seconds, after which calls
+ * are lost, and counted as events that were dropped, until it is there); capture_alloc and
  * capture_oom do it by themselves. 0 also when it is open, off, or was tried before; else -errno.
  */
 int capture_open(void);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -38,8 +39,9 @@ static struct {
     bool maps_once;          /* the first mapping works */
     int no_tmpfile, no_link; /* errno */
     int no_fchmod;           /* errno */
-    int64_t all;  /* bytes of the disk, of which `room` are free; 0 = as the real one says */
-    long slow_ns; /* each fallocate takes as long */
+    int64_t all;       /* bytes of the disk, of which `room` are free; 0 = as the real one says */
+    long slow_ns;      /* each fallocate takes as long */
+    atomic_bool hangs; /* until it is false again */
 } disk;
 
 static int calls_of_pwrite;
@@ -59,6 +61,8 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
 
     if (disk.slow_ns)
         (void)nanosleep(&slow, NULL);
+    while (disk.hangs)
+        (void)usleep(1000);
     if (mode != 0 && !disk.no_fallocate)
         return __real_fallocate(fd, mode, offset, length);
     if (disk.interrupts > 0 && disk.interrupts-- > 0)
@@ -94,7 +98,7 @@ void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, of
         errno = disk.no_mmap;
         return MAP_FAILED;
     }
-    if (fd >= 0)
+    if (fd >= 0 && disk.maps_once)
         disk.maps_once = false;
     return __real_mmap(at, length, protection, flags, fd, offset);
 }
@@ -442,5 +446,39 @@ TEST(a_crowd_that_starts_at_once_shares_extents)
     CHECK_EQ(capture->live_count, CROWD);
     CHECK_EQ(capture->lost.live_dropped, 0);
     CHECK_LT(capture->file_bytes, 2 << 20);
+    read_close(capture);
+}
+
+static void *open_it(void *argument)
+{
+    (void)argument;
+    CHECK_EQ(capture_open(), 0);
+    return NULL;
+}
+
+/* A file system that hangs while the file is made holds up each of the others once; what they do meanwhile is counted as lost. */
+TEST(what_is_not_recorded_while_the_file_is_made_is_counted)
+{
+    struct read_capture *capture;
+    pthread_t opener;
+
+    start(FORMAT_TRACE_FULL);
+    disk.hangs = true;
+    REQUIRE_EQ(pthread_create(&opener, NULL, open_it, NULL), 0);
+    (void)usleep(50000);
+    for (uint64_t i = 1; i <= 10; i++)
+        CHECK_EQ(track_alloc(i << 12, 10, i), 0);
+    CHECK_EQ(track_free(1 << 12, 11), 0);
+    CHECK_EQ(capture_setting("said", "meanwhile"), 0);
+    disk.hangs = false;
+    (void)pthread_join(opener, NULL);
+    CHECK_EQ(track_alloc(11 << 12, 10, 12), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->event_count, 1);
+    CHECK_EQ(capture->lost.events_dropped, 11);
+    CHECK(!capture->has_all_events);
+    REQUIRE_EQ(capture->setting_count, 1);
+    CHECK_STR_EQ(capture->setting[0].value, "meanwhile");
     read_close(capture);
 }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -625,6 +626,60 @@ TEST(notes_beyond_their_bound_are_counted_in_the_file)
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->note_count, CAPTURE_NOTES_MAX);
     CHECK_EQ(capture->lost.defs_dropped, 6);
+    read_close(capture);
+}
+
+/* Interning ends at a bound; what it refuses has no number, and nobody would know. */
+TEST(names_beyond_the_bound_are_counted_in_the_file)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX], text[16];
+
+    track_path(file, track_scratch(), "bound.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    for (uint32_t i = 1; i <= INTERN_STRINGS_MAX + 3; i++) {
+        (void)snprintf(text, sizeof text, "%u", i);
+        CHECK_EQ(intern_string(text, strlen(text)), i <= INTERN_STRINGS_MAX ? i : 0);
+    }
+    CHECK_EQ(track_alloc(0x1000, 10, 1), 0);
+    CHECK_EQ(capture_note(0, "now they are in the file"), 0);
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_STR_EQ(read_string(capture, INTERN_STRINGS_MAX), "1048576");
+    CHECK_EQ(capture->lost.defs_dropped, 3);
+    CHECK_EQ(capture->bad_records, 0);
+    read_close(capture);
+}
+
+/* As after 5 GiB: the file says that they are taken, so that all areas go on behind them. */
+TEST(a_capture_beyond_4_gib_is_written_and_read)
+{
+    const uint64_t taken = UINT64_C(5) << 30;
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    uint64_t seq = 0;
+    int fd;
+
+    track_path(file, track_scratch(), "large.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(0x1000, 10, ++seq), 0);
+    fd = open(file, O_WRONLY);
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(pwrite(fd, &taken, sizeof taken, offsetof(struct format_header, file_bytes)), 8);
+    (void)close(fd);
+    for (uint64_t i = 2; i <= 20000; i++)
+        CHECK_EQ(track_alloc(i << 12, i, ++seq), 0);
+    CHECK_EQ(capture_setting("far", "away"), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_GT(capture->file_bytes, taken);
+    CHECK_EQ(capture->bad_records, 0);
+    REQUIRE_EQ(capture->live_count, 20000);
+    CHECK_EQ(capture->live[19999].size, 20000);
+    CHECK_EQ(capture->event_count, 20000);
+    CHECK_EQ(capture->has_all_events, true);
+    CHECK_EQ(capture->setting_count, 1);
     read_close(capture);
 }
 
