@@ -91,7 +91,8 @@ static void read_bytes(const void *bytes, size_t length)
     read_close(capture);
 }
 
-/* As a file of a process that may run: bytes are read more than once, and must say what they say in memory. */
+/* As a file of a process that may run: bytes are read more than once, and must say what they say in memory
+ * (but that an address lives once). */
 static void read_file(const void *bytes, size_t length)
 {
     static int fd = -1;
@@ -108,7 +109,7 @@ static void read_file(const void *bytes, size_t length)
     if (read_open(path, &file, &error) != read_open_bytes(bytes, length, &memory, &error))
         __builtin_trap();
     if (file
-            && (file->event_count != memory->event_count || file->live_count != memory->live_count
+            && (file->event_count != memory->event_count || file->live_count > memory->live_count
                     || file->place_count != memory->place_count
                     || file->module_count != memory->module_count
                     || file->note_count != memory->note_count

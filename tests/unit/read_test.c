@@ -382,6 +382,58 @@ TEST(a_running_capture_is_read)
     CHECK_GT(good, 0);
 }
 
+#define MOVERS 30000u
+
+/* All addresses live nearly all the time, and go from slot to slot. */
+static void *move_on(void *argument)
+{
+    uint64_t seq = 0;
+
+    (void)argument;
+    for (uint64_t i = 1; i <= MOVERS; i++)
+        (void)track_alloc(i << 12, 10, ++seq);
+    written = seq;
+    for (uint64_t first = 1; !stop; first = (first + 777) % (MOVERS - 2000) + 1) {
+        for (uint64_t i = 0; i < 2000; i++)
+            (void)track_free((first + i) << 12, ++seq);
+        for (uint64_t i = 0; i < 2000; i++)
+            (void)track_alloc((first + i) << 12, 10, ++seq);
+    }
+    return NULL;
+}
+
+/* The table is read in parts: what went on to a slot that is read later is not there twice. */
+TEST(a_block_that_moves_under_the_reader_lives_once)
+{
+    static unsigned char is_seen[MOVERS + 1];
+    char file[TRACK_PATH_MAX];
+    pthread_t writer;
+
+    track_path(file, track_scratch(), "move.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    REQUIRE_EQ(pthread_create(&writer, NULL, move_on, NULL), 0);
+    while (written < MOVERS)
+        (void)usleep(100);
+    for (int round = 0; round < 100; round++) {
+        struct read_capture *capture = track_read(file);
+        size_t twice = 0;
+
+        REQUIRE(capture != NULL);
+        memset(is_seen, 0, sizeof is_seen);
+        for (size_t i = 0; i < capture->live_count; i++) {
+            REQUIRE(capture->live[i].addr >> 12 <= MOVERS);
+            twice += is_seen[capture->live[i].addr >> 12]++;
+            if (i > 0)
+                CHECK_GT(capture->live[i].seq, capture->live[i - 1].seq);
+        }
+        CHECK_EQ(twice, 0);
+        CHECK_GT(capture->live_count, MOVERS / 2);
+        read_close(capture);
+    }
+    stop = true;
+    (void)pthread_join(writer, NULL);
+}
+
 /* Each allocation has a path and a stack that nobody had before, and stays: all areas grow under the reader. */
 static void *grow_on(void *argument)
 {
