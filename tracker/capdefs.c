@@ -13,6 +13,8 @@
 #define BLOCK_BYTES FORMAT_DEFS_BLOCK
 
 static struct cappool pool;
+static _Atomic(struct format_header *)
+        header_at; /* for capdefs_tell, which may run in a signal handler */
 static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 
 /* guarded by lock: */
@@ -23,7 +25,8 @@ static uint32_t written_codes_locked, written_pynodes_locked;
 
 /* copies of the above for the quick look; release after the records are in the file */
 static _Atomic uint32_t written_strings, written_nodes, written_pynodes;
-static _Atomic uint64_t dropped;
+static _Atomic uint64_t missing; /* interned, and not in the file: there was no room */
+static _Atomic uint64_t dropped; /* others that found no room */
 
 void capdefs_init(struct capfile *file)
 {
@@ -36,6 +39,37 @@ void capdefs_init(struct capfile *file)
     atomic_store(&written_strings, 0);
     atomic_store(&written_nodes, 0);
     atomic_store(&written_pynodes, 0);
+    atomic_store(&missing, 0);
+    atomic_store(&header_at, file->header);
+    capdefs_tell();
+}
+
+void capdefs_tell(void)
+{
+    struct format_header *header = atomic_load_explicit(&header_at, memory_order_acquire);
+    struct pycode_counts python;
+    struct intern_counts counts;
+
+    if (!header)
+        return;
+    intern_counts(&counts);
+    pycode_counts(&python);
+    __atomic_store_n(&header->lost.defs_dropped,
+            atomic_load_explicit(&missing, memory_order_relaxed)
+                    + atomic_load_explicit(&dropped, memory_order_relaxed) + counts.refused
+                    + python.refused,
+            __ATOMIC_RELAXED);
+}
+
+void capdefs_lost(void)
+{
+    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+    capdefs_tell();
+}
+
+void capdefs_fork_child(void)
+{
+    atomic_store(&header_at, NULL);
 }
 
 /* Bytes of a record in the file. */
@@ -193,10 +227,30 @@ static int next_block(const char *seen)
 }
 
 /* -ENOBUFS means that the trouble was reported before. */
-static int lost_some(int r)
+static int told_before(int r)
 {
-    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
     return r == -ENOBUFS ? 0 : r;
+}
+
+static uint64_t behind(uint32_t written, uint32_t count)
+{
+    return count > written ? count - written : 0;
+}
+
+static void count_missing_locked(void)
+{
+    struct pycode_counts python;
+    struct intern_counts counts;
+
+    intern_counts(&counts);
+    pycode_counts(&python);
+    atomic_store_explicit(&missing,
+            behind(written_strings_locked, counts.strings)
+                    + behind(written_modules_locked, counts.modules)
+                    + behind(written_nodes_locked, counts.nodes)
+                    + behind(written_codes_locked, python.codes)
+                    + behind(written_pynodes_locked, python.nodes),
+            memory_order_relaxed);
 }
 
 static int sync_all(void)
@@ -217,8 +271,13 @@ static int sync_all(void)
         if (done)
             return 0;
         r = next_block(seen);
-        if (r < 0)
-            return lost_some(r);
+        if (r < 0) {
+            lock_take(&lock);
+            count_missing_locked();
+            lock_drop(&lock);
+            capdefs_tell();
+            return told_before(r);
+        }
     }
 }
 
@@ -255,12 +314,9 @@ int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t l
         if (done)
             return 0;
         r = next_block(seen);
-        if (r < 0)
-            return lost_some(r);
+        if (r < 0) {
+            capdefs_lost();
+            return told_before(r);
+        }
     }
-}
-
-uint64_t capdefs_dropped(void)
-{
-    return atomic_load_explicit(&dropped, memory_order_relaxed);
 }

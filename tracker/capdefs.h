@@ -27,7 +27,16 @@ int capdefs_sync_python(uint32_t pystack);
 /* Appends a record, `text` (may be NULL) behind it. def->bytes and def->length are filled here. 0 or -errno, once. */
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length);
 
-/* Definitions that found no room. */
-uint64_t capdefs_dropped(void);
+/* A definition found no room before it came here. */
+void capdefs_lost(void);
+
+/*
+ * Puts into the header how many definitions are not in the file: for want of room, or refused by a bound of intern.h or pycode.h.
+ * What is lost in this file says so by itself; refusals are told with the next one, and by capture_state. Async-signal-safe.
+ */
+void capdefs_tell(void);
+
+/* In the child of a fork: the header is the parent's. */
+void capdefs_fork_child(void);
 
 #endif

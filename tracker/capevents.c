@@ -177,8 +177,6 @@ int capture_alloc(const struct capture_alloc_info *info)
     note_birth(info, &slot, &birth);
     (void)capture_degraded(caplive_alloc(&slot, &birth, &change));
     count_alloc(header, info, &slot, &birth, &change);
-    if (caplive_dropped() > 0)
-        __atomic_store_n(&header->lost.live_dropped, caplive_dropped(), __ATOMIC_RELAXED);
     return trouble_or(r);
 }
 

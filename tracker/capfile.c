@@ -10,7 +10,15 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
+
+/* The log leaves this much of a file system to the other areas and to everybody else: a sixteenth, or what is less. */
+#define ROOM_SHARE   16u
+#define ROOM_MOST    (UINT64_C(256) << 20)
+#define WAIT_STEP_NS 100000L
+#define WAIT_STEPS   20000u /* two seconds for another thread that grows the same area */
 
 int capfile_begin(void)
 {
@@ -25,11 +33,37 @@ void capfile_end(int cancel_state)
     (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* Zeroes where the file system has no fallocate: written blocks exist, too. */
+/* Bytes that are free for us, and in all; false = the file system does not say. */
+static bool ask_room(int fd, uint64_t *ret_free, uint64_t *ret_all)
+{
+    struct statvfs disk;
+
+    if (fstatvfs(fd, &disk) != 0 || disk.f_blocks == 0 || disk.f_bavail == 0)
+        return false;
+    *ret_free = (uint64_t)disk.f_bavail * disk.f_frsize;
+    *ret_all = (uint64_t)disk.f_blocks * disk.f_frsize;
+    return true;
+}
+
+/* What the events take nobody else has: the live table, the program's checkpoints, its own shared memory in /dev/shm. */
+static bool leaves_room(int fd, uint64_t bytes)
+{
+    uint64_t left, all, kept;
+
+    if (!ask_room(fd, &left, &all))
+        return true;
+    kept = all / ROOM_SHARE < ROOM_MOST ? all / ROOM_SHARE : ROOM_MOST;
+    return left >= kept && left - kept >= bytes;
+}
+
+/* Zeroes where the file system has no fallocate: written blocks exist, too. Those that do not fit are not begun. */
 static int write_zeroes(int fd, uint64_t offset, uint64_t bytes)
 {
     static const char zeroes[64 << 10];
+    uint64_t left, all;
 
+    if (ask_room(fd, &left, &all) && left < bytes)
+        return -ENOSPC;
     while (bytes > 0) {
         size_t part = bytes < sizeof zeroes ? (size_t)bytes : sizeof zeroes;
         ssize_t done = pwrite(fd, zeroes, part, (off_t)offset);
@@ -94,8 +128,11 @@ static int identify(struct capfile *file, int fd)
 {
     struct stat status;
 
-    /* The umask may only take away, but it must not take the owner's own bits. */
-    if (fchmod(fd, 0600) != 0 || fstat(fd, &status) != 0)
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    /* The umask may only take away, but it must not take the owner's own bits. Some file systems have no modes. */
+    if ((status.st_mode & 07777) != 0600 && fchmod(fd, 0600) != 0 && errno != EPERM
+            && errno != EOPNOTSUPP && errno != ENOSYS)
         return -errno;
     file->device = (uint64_t)status.st_dev;
     file->inode = (uint64_t)status.st_ino;
@@ -197,30 +234,54 @@ static int open_again(const struct capfile *file)
     return fd;
 }
 
+/* Takes the next `bytes` of the file and maps them. What could not be had is given back. */
+static int extend(
+        struct capfile *file, int fd, uint64_t bytes, uint64_t *ret_offset, void **ret_base)
+{
+    uint64_t *end = &file->header->file_bytes;
+    uint64_t offset = __atomic_fetch_add(end, bytes, __ATOMIC_RELAXED);
+    uint64_t after = offset + bytes;
+    int r = map_range(fd, offset, bytes, ret_base);
+
+    if (r == 0) {
+        *ret_offset = offset;
+        return 0;
+    }
+    /* Some file systems keep the part that they had. Without success the range stays a hole, or theirs. */
+    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+    (void)__atomic_compare_exchange_n(
+            end, &after, offset, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return r;
+}
+
 int capfile_grow(
         struct capfile *file, enum format_extent_kind kind, uint64_t bytes, void **ret_base)
 {
     struct format_header *header = file->header;
     struct format_extent *entry;
+    uint64_t offset = 0;
     uint32_t number;
-    uint64_t offset;
     int fd, r;
 
     lock_assert_none("capfile_grow");
+    if (__atomic_load_n(&header->extent_count, __ATOMIC_RELAXED) >= FORMAT_EXTENTS_MAX)
+        return -EFBIG;
     bytes = (bytes + FORMAT_PAGE - 1) / FORMAT_PAGE * FORMAT_PAGE;
     fd = open_again(file);
     if (fd < 0)
         return fd;
-    number = __atomic_fetch_add(&header->extent_count, 1, __ATOMIC_RELAXED);
-    if (number >= FORMAT_EXTENTS_MAX) {
-        (void)close(fd);
-        return -EFBIG;
-    }
-    offset = __atomic_fetch_add(&header->file_bytes, bytes, __ATOMIC_RELAXED);
-    r = map_range(fd, offset, bytes, ret_base);
+    if (kind == FORMAT_EXTENT_EVENTS && !leaves_room(fd, bytes))
+        r = -ENOSPC;
+    else
+        r = extend(file, fd, bytes, &offset, ret_base);
     (void)close(fd);
     if (r < 0)
         return r;
+    number = __atomic_fetch_add(&header->extent_count, 1, __ATOMIC_RELAXED);
+    if (number >= FORMAT_EXTENTS_MAX) {
+        (void)munmap(*ret_base, bytes);
+        return -EFBIG;
+    }
     entry = &file->directory[number];
     entry->offset = offset;
     entry->length = bytes;
@@ -237,6 +298,7 @@ void cappool_init(struct cappool *pool, struct capfile *file, enum format_extent
     pool->kind = kind;
     pool->unit = unit;
     pool->first = first;
+    pool->step_max = CAPFILE_EXTENT_MAX;
     lock_init(&pool->lock, LOCK_RANK_CAPTURE);
 }
 
@@ -261,23 +323,30 @@ static void *take_locked(struct cappool *pool, uint32_t wanted, uint32_t *ret_co
     return NULL;
 }
 
-/* One extent more. Two threads may both do it; the second one's is used next. */
-static int grow(struct cappool *pool, uint64_t total)
+static bool is_too_much(int r)
 {
-    uint64_t bytes = total / 8;
+    return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -ENOMEM;
+}
+
+/* One extent more: `step` bytes, and less where that does not fit. */
+static int grow(struct cappool *pool, uint64_t step)
+{
+    uint64_t bytes = step;
     void *base = NULL;
-    int cancel = capfile_begin();
     int r;
 
-    if (bytes < pool->first)
-        bytes = pool->first;
-    if (bytes > CAPFILE_EXTENT_MAX)
-        bytes = CAPFILE_EXTENT_MAX;
-    bytes = bytes / pool->unit * pool->unit;
-    r = capfile_grow(pool->file, pool->kind, bytes, &base);
-    capfile_end(cancel);
-
+    for (;; bytes /= 2) {
+        if (bytes < pool->first)
+            bytes = pool->first;
+        bytes = bytes / pool->unit * pool->unit;
+        r = capfile_grow(pool->file, pool->kind, bytes, &base);
+        if (!is_too_much(r) || bytes <= pool->first)
+            break;
+    }
     lock_take(&pool->lock);
+    pool->is_growing = false;
+    if (bytes < step)
+        pool->step_max = bytes;
     if (r == 0 && pool->extents == FORMAT_EXTENTS_MAX)
         r = -EFBIG;
     if (r == 0) {
@@ -294,22 +363,50 @@ static int grow(struct cappool *pool, uint64_t total)
     return r;
 }
 
+/* What to do for a thread that found no units. */
+struct shortage {
+    bool is_broken; /* nothing: there will be none */
+    bool is_mine;   /* grow by `step`, an eighth of what is there; else another thread is at it */
+    uint64_t step;
+};
+
+static void *take_or_claim(
+        struct cappool *pool, uint32_t wanted, uint32_t *ret_count, struct shortage *ret_shortage)
+{
+    void *base;
+
+    *ret_shortage = (struct shortage){0};
+    lock_take(&pool->lock);
+    base = take_locked(pool, wanted, ret_count);
+    if (!base) {
+        ret_shortage->is_broken = pool->is_broken;
+        ret_shortage->is_mine = !pool->is_growing;
+        ret_shortage->step = pool->total / 8 < pool->step_max ? pool->total / 8 : pool->step_max;
+        pool->is_growing = true;
+    }
+    lock_drop(&pool->lock);
+    return base;
+}
+
+/* A crowd that starts at once needs one extent, not one each; but nobody waits for a file system that hangs. */
 void *cappool_take(struct cappool *pool, uint32_t wanted, uint32_t *ret_count, int *ret_error)
 {
-    *ret_error = 0;
-    for (;;) {
-        bool is_broken;
-        uint64_t total;
-        void *base;
+    struct timespec pause = {0, WAIT_STEP_NS};
 
-        lock_take(&pool->lock);
-        base = take_locked(pool, wanted, ret_count);
-        is_broken = pool->is_broken;
-        total = pool->total;
-        lock_drop(&pool->lock);
-        if (base || is_broken)
+    *ret_error = 0;
+    for (unsigned waits = 0;; waits++) {
+        struct shortage shortage;
+        void *base = take_or_claim(pool, wanted, ret_count, &shortage);
+        int cancel;
+
+        if (base || shortage.is_broken)
             return base;
-        *ret_error = grow(pool, total);
+        cancel = capfile_begin();
+        if (shortage.is_mine || waits >= WAIT_STEPS)
+            *ret_error = grow(pool, shortage.step);
+        else
+            (void)nanosleep(&pause, NULL);
+        capfile_end(cancel);
         if (*ret_error < 0)
             return NULL;
     }

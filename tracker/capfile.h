@@ -3,7 +3,8 @@
  * capfile.h - the file of a capture: created, mapped, grown by extents.
  *
  * Space is allocated on disk before it is mapped, so that a full disk is an error of a call and never a SIGBUS in a
- * store. No descriptor is kept: a program that closes all descriptors, and opens something else under our number, must
+ * store (but where the file system writes elsewhere than it allocated: btrfs, zfs or xfs after a snapshot or a reflink of the
+ * file; and where somebody cuts the file). The log leaves a sixteenth of the file system free, at most 256 MiB. No descriptor is kept: a program that closes all descriptors, and opens something else under our number, must
  * not make us write into its file. Growth opens the path again and checks device and inode.
  *
  *     page 0 HEADER + directory │ extent │ extent │ ...   claimed by one atomic add, so threads grow at the same time
@@ -48,7 +49,8 @@ int capfile_grow(
 
 /*
  * Units of one size out of extents of one kind, each handed out once. When an extent is used up the next one is grown
- * to an eighth of what is there, within [first, CAPFILE_EXTENT_MAX].
+ * to an eighth of what is there, within [first, CAPFILE_EXTENT_MAX], or to less where that does not fit; by one thread, for which
+ * the others wait for two seconds at most.
  */
 #define CAPFILE_EXTENT_MAX (256u << 20)
 
@@ -69,7 +71,9 @@ struct cappool {
     uint32_t current;
     uint64_t used; /* of the current extent */
     uint64_t total;
-    bool is_broken; /* growth failed: no more attempts */
+    uint64_t step_max; /* of an extent: what fitted last, when not all did */
+    bool is_growing;   /* a thread is at it */
+    bool is_broken;    /* growth failed: no more attempts */
 };
 
 void cappool_init(struct cappool *pool, struct capfile *file, enum format_extent_kind kind,

@@ -2,6 +2,7 @@
 #include "tracker/caplive.h"
 
 #include "alloc/meta.h"
+#include "tracker/counter.h"
 #include "tracker/intern.h"
 
 #include <errno.h>
@@ -45,11 +46,12 @@ struct shard {
 
 static struct cappool pool;
 static struct shard shards[SHARDS];
-static _Atomic uint64_t dropped;
+static uint64_t *dropped; /* in the header; fixed by caplive_init */
 
 void caplive_init(struct capfile *file)
 {
     cappool_init(&pool, file, FORMAT_EXTENT_LIVE, sizeof(struct format_live), FIRST_EXTENT);
+    dropped = &file->header->lost.live_dropped;
     for (uint32_t i = 0; i < SHARDS; i++) {
         if (shards[i].entry)
             meta_unmap(shards[i].entry, shards[i].count * sizeof(struct entry));
@@ -245,7 +247,7 @@ int caplive_alloc(const struct format_live *slot, const struct caplive_birth *bi
     }
     lock_drop(&shard->lock);
     if (is_lost)
-        atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+        counter_add(dropped, 1);
     return r;
 }
 
@@ -376,9 +378,4 @@ void caplive_sum(int device, struct caplive_sum *sums, uint32_t room)
         }
         lock_drop(&shards[i].lock);
     }
-}
-
-uint64_t caplive_dropped(void)
-{
-    return atomic_load_explicit(&dropped, memory_order_relaxed);
 }

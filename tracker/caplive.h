@@ -47,7 +47,7 @@ struct caplive_change {
 
 /*
  * Enters an allocation. `slot` holds all fields, state included (seq << 1 | 1). 0, or -errno once if it found no slot;
- * *ret_change is filled in any case.
+ * *ret_change is filled in any case. What found no slot is counted in the header.
  */
 int caplive_alloc(const struct format_live *slot, const struct caplive_birth *birth,
         struct caplive_change *ret_change);
@@ -77,8 +77,5 @@ struct caplive_sum {
  * shard's lock for a moment.
  */
 void caplive_sum(int device, struct caplive_sum *sums, uint32_t room);
-
-/* Allocations that found no slot. */
-uint64_t caplive_dropped(void);
 
 #endif

@@ -103,25 +103,31 @@ static void recycle(struct chunk *chunk, uint64_t number)
     __atomic_store_n(&chunk->base->number, number, __ATOMIC_RELEASE);
 }
 
-/* A chunk that was never used; 0 with *ret_error when there is none. */
+/* A chunk that was never used; 0 with *ret_error when there is none. What we know of it first: the file is not to grow for nothing. */
 static uint32_t fresh_chunk(int *ret_error)
 {
-    uint32_t got = 0;
-    struct format_chunk *base = cappool_take(&pool, 1, &got, ret_error);
+    struct format_chunk *base;
     uint32_t number = 0;
+    uint32_t got = 0;
 
-    if (!base)
-        return 0;
     lock_take(&lock);
     if (has_chunks)
         number = slab_take(&chunks);
-    if (number != 0) {
+    lock_drop(&lock);
+    if (number == 0) {
+        *ret_error = -ENOMEM;
+        return 0;
+    }
+    base = cappool_take(&pool, 1, &got, ret_error);
+    lock_take(&lock);
+    if (base) {
         *chunk_at(number) = (struct chunk){.base = base};
         __atomic_store_n(&base->number, ++last_number, __ATOMIC_RELEASE);
+    } else {
+        slab_put(&chunks, number);
+        number = 0;
     }
     lock_drop(&lock);
-    if (number == 0)
-        *ret_error = -ENOMEM;
     return number;
 }
 

@@ -8,6 +8,7 @@
 #include "tracker/caplog.h"
 #include "tracker/capoom.h"
 #include "tracker/capplace.h"
+#include "tracker/counter.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
 #include "tracker/uses.h"
@@ -24,12 +25,14 @@
 #define RING_LEAST     (1u << 20)
 #define PENDING_BYTES  65536u
 #define OPEN_RANGES    512u
+#define NAMES_MAX      1000 /* NAME, NAME.PID, NAME.PID.2 ... */
 #define WAIT_STEP_NS   100000L
 #define WAIT_STEPS_MAX 20000 /* two seconds for another thread that creates the file */
 
 enum phase {
     PHASE_NEW,     /* nothing tried */
     PHASE_OPENING, /* one thread is at it */
+    PHASE_LATE,    /* still, and nobody waits for it any more */
     PHASE_OPEN,
     PHASE_NEVER, /* off, failed, or the child of a fork */
 };
@@ -47,7 +50,8 @@ static struct capfile file; /* fixed when phase is PHASE_OPEN */
 static _Atomic(struct format_header *)
         header_at; /* for capture_state, which may run in a signal handler */
 static _Atomic int phase = PHASE_NEVER;
-static _Atomic uint32_t notes, notes_lost;
+static _Atomic uint32_t notes;
+static _Atomic uint64_t missed; /* calls that found PHASE_LATE */
 static _Atomic bool is_degraded;
 /* -errno: what went wrong last, and what no caller has been told yet (0 = nothing) */
 static _Atomic int last_trouble, untold;
@@ -223,16 +227,22 @@ static void fill_header(struct format_header *header)
 static int create_file(void)
 {
     char name[CAPTURE_PATH_MAX];
-    char other[CAPTURE_PATH_MAX + 16];
+    char other[CAPTURE_PATH_MAX + 32];
     int r = expand(opts.file, opts.rank, name, sizeof name);
 
     if (r < 0)
         return r;
     r = capfile_create(&file, name, fill_header);
-    if (r != -EEXIST)
-        return r;
-    (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
-    return capfile_create(&file, other, fill_header);
+    if (r == -EEXIST) {
+        (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
+        r = capfile_create(&file, other, fill_header);
+    }
+    /* In containers, and on hosts that share a directory, processes have the same numbers again and again. */
+    for (int i = 2; r == -EEXIST && i <= NAMES_MAX; i++) {
+        (void)snprintf(other, sizeof other, "%s.%d.%d", name, (int)getpid(), i);
+        r = capfile_create(&file, other, fill_header);
+    }
+    return r;
 }
 
 uint64_t capture_time(void)
@@ -284,6 +294,7 @@ static void write_pending(void)
         if (at >= pending_used) {
             /* release: whoever sees PHASE_OPEN sees the file */
             atomic_store_explicit(&phase, PHASE_OPEN, memory_order_release);
+            counter_add(&file.header->lost.events_dropped, atomic_load(&missed));
             lock_drop(&pending_lock);
             return;
         }
@@ -339,7 +350,7 @@ int capture_open(void)
     }
     /* Stuck in a file system that hangs: wait once, not at every allocation. If it ends after all, the file is used. */
     if (expected == PHASE_OPENING)
-        (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_NEVER);
+        (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_LATE);
     return 0;
 }
 
@@ -352,8 +363,12 @@ struct format_header *capture_begin(bool opens, int *ret_error)
         return file.header;
     if (now == PHASE_NEVER || (now == PHASE_NEW && !opens))
         return NULL;
-    *ret_error = capture_open();
-    now = atomic_load_explicit(&phase, memory_order_acquire);
+    if (now != PHASE_LATE) {
+        *ret_error = capture_open();
+        now = atomic_load_explicit(&phase, memory_order_acquire);
+    }
+    if (now == PHASE_LATE)
+        atomic_fetch_add(&missed, 1);
     return now == PHASE_OPEN ? file.header : NULL;
 }
 
@@ -373,7 +388,7 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
 
     lock_take(&pending_lock);
     now = atomic_load_explicit(&phase, memory_order_acquire);
-    if ((now == PHASE_NEW || now == PHASE_OPENING) && pending_used + total <= PENDING_BYTES) {
+    if (now < PHASE_OPEN && pending_used + total <= PENDING_BYTES) {
         def->bytes = (uint32_t)total;
         def->length = (uint32_t)length;
         memcpy(pending + pending_used, def, bytes);
@@ -385,8 +400,10 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
     lock_drop(&pending_lock);
     if (is_kept || now == PHASE_NEVER)
         return 0;
-    if (now != PHASE_OPEN)
+    if (now != PHASE_OPEN) {
+        capdefs_lost();
         return -ENOBUFS;
+    }
     (void)capture_degraded(capdefs_sync(UINT32_MAX, 0));
     (void)capture_degraded(capdefs_put(def, bytes, text, length));
     return capture_trouble();
@@ -459,7 +476,7 @@ int capture_note(unsigned severity, const char *text)
     if (!is_recording())
         return 0;
     if (atomic_fetch_add_explicit(&notes, 1, memory_order_relaxed) >= CAPTURE_NOTES_MAX) {
-        atomic_fetch_add_explicit(&notes_lost, 1, memory_order_relaxed);
+        capdefs_lost();
         return 0;
     }
     return put_identity(&def, sizeof def, text, length);
@@ -485,6 +502,7 @@ void capture_state(enum format_state state, uint32_t detail)
 
     if (!header)
         return;
+    capdefs_tell();
     if (state == FORMAT_STATE_CLEAN
             && __atomic_load_n(&header->state, __ATOMIC_RELAXED) == FORMAT_STATE_SIGNAL)
         return;
@@ -505,9 +523,8 @@ void capture_stats(struct capture_stats *ret_stats)
     ret_stats->lost = (struct format_lost){
             .events_recycled = __atomic_load_n(&header->lost.events_recycled, __ATOMIC_RELAXED),
             .events_dropped = __atomic_load_n(&header->lost.events_dropped, __ATOMIC_RELAXED),
-            .live_dropped = caplive_dropped(),
-            .defs_dropped =
-                    capdefs_dropped() + atomic_load_explicit(&notes_lost, memory_order_relaxed),
+            .live_dropped = __atomic_load_n(&header->lost.live_dropped, __ATOMIC_RELAXED),
+            .defs_dropped = __atomic_load_n(&header->lost.defs_dropped, __ATOMIC_RELAXED),
             .unknown_frees = __atomic_load_n(&header->lost.unknown_frees, __ATOMIC_RELAXED),
             .implied_frees = __atomic_load_n(&header->lost.implied_frees, __ATOMIC_RELAXED),
             .recycled_seq = __atomic_load_n(&header->lost.recycled_seq, __ATOMIC_RELAXED),
@@ -520,10 +537,11 @@ void capture_fork_child(void)
     int now = atomic_load(&phase);
 
     /* The mapping is shared with the parent: from here on nothing may be stored into it. */
-    if (now == PHASE_OPEN || now == PHASE_OPENING)
+    if (now != PHASE_NEW)
         atomic_store(&phase, PHASE_NEVER);
     atomic_store(&header_at, NULL);
     caplog_fork_child();
+    capdefs_fork_child();
     lock_init(&pending_lock, LOCK_RANK_CAPTURE);
     capture_events_fork_child();
 }

@@ -121,8 +121,9 @@ struct capture_stats {
 int capture_init(const struct capture_opts *init_opts);
 
 /*
- * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID. Writes
- * the ranges that are open now. The first caller does it, others wait for it (at most two seconds); capture_alloc and
+ * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID, then
+ * NAME.PID.2 and so on. Writes the ranges that are open now. The first caller does it, others wait for it (at most two seconds, after which calls
+ * are lost, and counted as events that were dropped, until it is there); capture_alloc and
  * capture_oom do it by themselves. 0 also when it is open, off, or was tried before; else -errno.
  */
 int capture_open(void);
@@ -168,7 +169,7 @@ int capture_note(unsigned severity,
 int capture_coverage(const char *hook, const char *route, uint64_t count);
 
 /*
- * How the run stands. One store each: async-signal-safe, also before capture_init. CLEAN after SIGNAL keeps SIGNAL.
+ * How the run stands. A few stores: async-signal-safe, also before capture_init. CLEAN after SIGNAL keeps SIGNAL.
  * `detail` is the signal's number.
  */
 void capture_state(enum format_state state, uint32_t detail);

@@ -75,6 +75,11 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
     return true;
 }
 
+bool read_is_moving(const struct reader *reader)
+{
+    return reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN;
+}
+
 /* A text field of the header: ended by a NUL or by its size. */
 static void copy_text(char *to, const char *from, size_t size)
 {
@@ -142,7 +147,6 @@ static int read_header(struct reader *reader)
     capture->start_real_ns = header->start_real_ns;
     capture->oom_count = header->oom_count;
     capture->last_seq = header->last_seq;
-    capture->file_bytes = reader->source.length;
     capture->total = header->total;
     memcpy(capture->device_total, header->device, sizeof header->device);
     if (header->directory_offset >= sizeof *header && header->class_count <= FORMAT_CLASSES_MAX) {
@@ -164,22 +168,46 @@ static int by_offset(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
+/* The directory as it is now. Of what is published in a first copy, the second has the rest. */
+static int fetch_directory(struct reader *reader, uint32_t count)
+{
+    struct format_extent first[FORMAT_EXTENTS_MAX];
+    uint64_t at = reader->header.directory_offset;
+    struct stat status;
+
+    if (!read_fetch(&reader->source, at, first, count * sizeof first[0])
+            || !read_fetch(&reader->source, at, reader->extent, count * sizeof first[0]))
+        return read_fail(reader, -EBADMSG, at, "the directory lies outside the file");
+    for (uint32_t i = 0; i < count; i++)
+        if (first[i].kind == FORMAT_EXTENT_NONE)
+            reader->extent[i].kind = FORMAT_EXTENT_NONE;
+    /* What is published was allocated before, so the file is long enough for it by now. */
+    if (reader->source.fd >= 0 && fstat(reader->source.fd, &status) == 0)
+        reader->source.length = (uint64_t)status.st_size;
+    reader->capture->file_bytes = reader->source.length;
+    return 0;
+}
+
 /* Extents that lie in the file and not on each other, so that work is bounded by the file's size. */
 static int read_directory(struct reader *reader)
 {
-    uint32_t count = reader->header.extent_count;
+    uint32_t count = 0;
     uint64_t end = reader->header.header_bytes;
     uint32_t kept = 0;
+    int r;
 
+    (void)read_fetch(
+            &reader->source, offsetof(struct format_header, extent_count), &count, sizeof count);
     if (count > FORMAT_EXTENTS_MAX)
         count = FORMAT_EXTENTS_MAX;
-    reader->extent = calloc(count + 1, sizeof *reader->extent);
+    if (!reader->extent)
+        reader->extent = calloc(FORMAT_EXTENTS_MAX, sizeof *reader->extent);
     if (!reader->extent)
         return read_no_memory(reader);
-    if (!read_fetch(&reader->source, reader->header.directory_offset, reader->extent,
-                count * sizeof *reader->extent))
-        return read_fail(reader, -EBADMSG, reader->header.directory_offset,
-                "the directory lies outside the file");
+    r = fetch_directory(reader, count);
+    if (r < 0)
+        return r;
+    reader->bad_extents = 0;
     qsort(reader->extent, count, sizeof *reader->extent, by_offset);
     for (uint32_t i = 0; i < count; i++) {
         struct format_extent extent = reader->extent[i];
@@ -189,7 +217,7 @@ static int read_directory(struct reader *reader)
         if (extent.offset < end || extent.length > EXTENT_MAX || extent.length == 0
                 || extent.offset % FORMAT_PAGE != 0 || extent.offset > reader->source.length
                 || extent.length > reader->source.length - extent.offset) {
-            reader->capture->bad_records++;
+            reader->bad_extents++;
             continue;
         }
         end = extent.offset + extent.length;
@@ -201,14 +229,43 @@ static int read_directory(struct reader *reader)
 
 /* ---- the door ---- */
 
+/* What was read by numbers gets its words; a number that the file does not define is none. */
+static void give_words(struct read_capture *capture)
+{
+    uint32_t nodes = capture->private->nodes;
+
+    for (size_t i = 0; i < capture->live_count; i++)
+        capture->live[i].path = read_string(capture, capture->live[i].path_number);
+    for (size_t i = 0; i < capture->other_count; i++)
+        capture->other[i].path = read_string(capture, capture->other[i].path_number);
+    for (size_t i = 0; i < capture->event_count; i++) {
+        struct read_event *event = &capture->event[i];
+
+        event->path = read_string(capture, event->path_number);
+        event->stack = event->stack <= nodes ? event->stack : 0;
+    }
+    for (size_t i = 0; i < capture->oom_record_count; i++) {
+        capture->oom[i].call = read_string(capture, capture->oom[i].what.call);
+        capture->oom[i].path = read_string(capture, capture->oom[i].what.path);
+    }
+    for (size_t i = 0; i < capture->place_count; i++) {
+        struct read_place *place = &capture->place[i];
+
+        place->path = read_string(capture, place->path_number);
+        place->stack = place->stack <= nodes ? place->stack : 0;
+    }
+}
+
+/*
+ * A definition is in the file before the first record that names it, so of a process that runs the definitions are read last, by
+ * a directory that is newer than the records.
+ */
 static int read_areas(struct reader *reader)
 {
     int r = read_header(reader);
 
     if (r == 0)
         r = read_directory(reader);
-    if (r == 0)
-        r = read_definitions(reader);
     if (r == 0)
         r = read_live_table(reader);
     if (r == 0)
@@ -217,6 +274,13 @@ static int read_areas(struct reader *reader)
         r = read_failures(reader);
     if (r == 0)
         r = read_places(reader);
+    if (r == 0 && read_is_moving(reader))
+        r = read_directory(reader);
+    if (r == 0)
+        r = read_definitions(reader);
+    if (r == 0)
+        give_words(reader->capture);
+    reader->capture->bad_records += reader->bad_extents;
     return r;
 }
 

@@ -21,6 +21,10 @@ static const size_t def_bytes[FORMAT_DEF_KIND_COUNT] = {
 
 static int keep_def(struct reader *reader, const unsigned char *at, uint32_t bytes, uint32_t kind)
 {
+    if (reader->seen[kind] == UINT32_MAX - 1) {
+        reader->capture->bad_records++; /* numbers end here */
+        return 0;
+    }
     while (reader->arena_used + bytes > reader->arena_size) {
         size_t size = reader->arena_size ? 2 * reader->arena_size : 1u << 20;
         unsigned char *to = realloc(reader->arena, size);
@@ -41,7 +45,12 @@ static int keep_def(struct reader *reader, const unsigned char *at, uint32_t byt
     return 0;
 }
 
-/* One block: records until kind 0 or the block's end. A record without a length that makes sense ends it. */
+static bool is_record(const struct format_def *def, size_t left)
+{
+    return def->bytes % 8 == 0 && def->bytes >= sizeof *def && def->bytes <= left;
+}
+
+/* One block: records until kind 0 or the end. A record without a length that makes sense ends it. */
 static int read_block(struct reader *reader, const unsigned char *block, size_t length)
 {
     size_t at = 0;
@@ -53,7 +62,7 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         memcpy(&def, block + at, sizeof def);
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
-        if (def.bytes % 8 != 0 || def.bytes < sizeof def || def.bytes > length - at) {
+        if (!is_record(&def, length - at)) {
             reader->capture->bad_records++;
             return 0;
         }
@@ -72,24 +81,84 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
     return 0;
 }
 
-static int read_defs(struct reader *reader)
+/* How much of a block is published: what has a kind in the first copy is whole in the second one. */
+static uint32_t published(const unsigned char *first, const unsigned char *second)
 {
-    unsigned char *block = malloc(FORMAT_DEFS_BLOCK);
+    uint32_t at = 0;
+
+    while (FORMAT_DEFS_BLOCK - at >= sizeof(struct format_def)) {
+        struct format_def def;
+
+        memcpy(&def, first + at, sizeof def);
+        if (def.kind == FORMAT_DEF_NONE)
+            return at;
+        memcpy(&def, second + at, sizeof def);
+        if (!is_record(&def, FORMAT_DEFS_BLOCK - at))
+            break;
+        at += def.bytes;
+    }
+    return FORMAT_DEFS_BLOCK;
+}
+
+static uint64_t blocks_of(const struct format_extent *extent)
+{
+    return extent->kind == FORMAT_EXTENT_DEFS ? extent->length / FORMAT_DEFS_BLOCK : 0;
+}
+
+/*
+ * Of a process that runs: how far each block goes, the newest block first. So whatever stands before a record that is seen was
+ * there when its own block was looked at, and the numbers have no gap.
+ */
+static void measure_blocks(struct reader *reader, unsigned char *two_blocks, uint32_t *ends)
+{
+    unsigned char *second = two_blocks + FORMAT_DEFS_BLOCK;
+
+    for (uint32_t i = reader->extents; i-- > 0;)
+        for (uint64_t j = blocks_of(&reader->extent[i]); j-- > 0;) {
+            uint64_t at = reader->extent[i].offset + j * FORMAT_DEFS_BLOCK;
+
+            if (read_fetch(&reader->source, at, two_blocks, FORMAT_DEFS_BLOCK)
+                    && read_fetch(&reader->source, at, second, FORMAT_DEFS_BLOCK))
+                *ends = published(two_blocks, second);
+            ends++;
+        }
+}
+
+static int read_blocks(struct reader *reader, unsigned char *block, const uint32_t *ends)
+{
     int r = 0;
 
-    if (!block)
-        return read_no_memory(reader);
-    for (uint32_t i = 0; r == 0 && i < reader->extents; i++) {
-        const struct format_extent *extent = &reader->extent[i];
+    for (uint32_t i = 0; r == 0 && i < reader->extents; i++)
+        for (uint64_t j = 0; r == 0 && j < blocks_of(&reader->extent[i]); j++) {
+            uint64_t at = reader->extent[i].offset + j * FORMAT_DEFS_BLOCK;
+            uint32_t length = ends ? *--ends : FORMAT_DEFS_BLOCK;
 
-        if (extent->kind != FORMAT_EXTENT_DEFS)
-            continue;
-        for (uint64_t at = 0; r == 0 && at + FORMAT_DEFS_BLOCK <= extent->length;
-                at += FORMAT_DEFS_BLOCK)
-            if (read_fetch(&reader->source, extent->offset + at, block, FORMAT_DEFS_BLOCK))
-                r = read_block(reader, block, FORMAT_DEFS_BLOCK);
+            if (read_fetch(&reader->source, at, block, length))
+                r = read_block(reader, block, length);
+        }
+    return r;
+}
+
+static int read_defs(struct reader *reader)
+{
+    unsigned char *two_blocks = malloc(2 * (size_t)FORMAT_DEFS_BLOCK);
+    uint32_t *ends = NULL;
+    size_t blocks = 0;
+    int r;
+
+    for (uint32_t i = 0; i < reader->extents; i++)
+        blocks += blocks_of(&reader->extent[i]);
+    if (read_is_moving(reader))
+        ends = calloc(blocks + 1, sizeof *ends);
+    if (!two_blocks || (read_is_moving(reader) && !ends)) {
+        r = read_no_memory(reader);
+    } else {
+        if (ends)
+            measure_blocks(reader, two_blocks, ends);
+        r = read_blocks(reader, two_blocks, ends ? ends + blocks : NULL);
     }
-    free(block);
+    free(ends);
+    free(two_blocks);
     return r;
 }
 

@@ -31,7 +31,7 @@ static bool fetch_records(struct reader *reader, uint64_t offset, unsigned char 
 {
     if (!read_fetch(&reader->source, offset, bytes, length))
         return false;
-    if (reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN) {
+    if (read_is_moving(reader)) {
         if (!read_fetch(&reader->source, offset, bytes + length, length))
             return false;
         drop_torn(bytes, bytes + length, length, unit, log_head);
@@ -127,7 +127,7 @@ static struct read_live live_of(const struct read_capture *capture, const struct
             .size = slot->size,
             .stream = slot->stream,
             .time_ns = slot->time_ns,
-            .path = read_string(capture, slot->path),
+            .path = "",
             .path_number = slot->path,
             .instance = slot->instance,
             .nth = slot->nth,
@@ -188,15 +188,42 @@ static int live_by_seq(const void *left, const void *right)
     return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
+static int live_by_addr(const void *left, const void *right)
+{
+    const struct read_live *a = left;
+    const struct read_live *b = right;
+
+    if (a->addr != b->addr)
+        return a->addr < b->addr ? -1 : 1;
+    return live_by_seq(left, right);
+}
+
+/* In the order of numbers. Of what went from slot to slot while the parts were read, the newest is kept. */
+static void sort_live(const struct reader *reader, struct read_live *live, size_t *count)
+{
+    size_t kept = 0;
+
+    if (*count == 0)
+        return;
+    if (read_is_moving(reader)) {
+        qsort(live, *count, sizeof *live, live_by_addr);
+        for (size_t i = 0; i < *count; i++) {
+            if (kept > 0 && live[kept - 1].addr == live[i].addr)
+                kept--;
+            live[kept++] = live[i];
+        }
+        *count = kept;
+    }
+    qsort(live, *count, sizeof *live, live_by_seq);
+}
+
 int read_live_table(struct reader *reader)
 {
     struct read_capture *capture = reader->capture;
     int r = read_each(reader, FORMAT_EXTENT_LIVE, live_bytes(reader), 0, take_live_bytes);
 
-    if (capture->live_count > 0)
-        qsort(capture->live, capture->live_count, sizeof *capture->live, live_by_seq);
-    if (capture->other_count > 0)
-        qsort(capture->other, capture->other_count, sizeof *capture->other, live_by_seq);
+    sort_live(reader, capture->live, &capture->live_count);
+    sort_live(reader, capture->other, &capture->other_count);
     return r;
 }
 
@@ -215,8 +242,7 @@ static int take_oom(struct reader *reader, const unsigned char *at)
             < 0)
         return read_no_memory(reader);
     oom.number = oom.what.state >> 1;
-    oom.call = read_string(capture, oom.what.call);
-    oom.path = read_string(capture, oom.what.path);
+    oom.call = oom.path = "";
     if (oom.what.holder_count > FORMAT_OOM_HOLDERS) {
         oom.what.holder_count = FORMAT_OOM_HOLDERS;
         capture->bad_records++;

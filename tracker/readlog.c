@@ -7,28 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_place(const struct read_capture *capture, struct read_event *to, uint32_t stack,
-        uint32_t path, uint32_t instance)
+static void set_place(struct read_event *to, uint32_t stack, uint32_t path, uint32_t instance)
 {
-    to->stack = stack <= capture->private->nodes ? stack : 0;
+    to->stack = stack;
     to->path_number = path;
-    to->path = read_string(capture, path);
     to->instance = instance;
 }
 
-static void set_alloc(
-        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+static void set_alloc(struct read_event *to, const struct format_event *from)
 {
     to->addr = from->u.alloc.addr;
     to->size = from->u.alloc.size;
     to->stream = from->u.alloc.stream;
     to->nth = from->u.alloc.nth;
     to->pystack = from->u.alloc.pystack;
-    set_place(capture, to, from->u.alloc.stack, from->u.alloc.path, from->u.alloc.instance);
+    set_place(to, from->u.alloc.stack, from->u.alloc.path, from->u.alloc.instance);
 }
 
-static void set_free(
-        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+static void set_free(struct read_event *to, const struct format_event *from)
 {
     to->addr = from->u.free.addr;
     to->size = from->u.free.size;
@@ -37,23 +33,21 @@ static void set_free(
     to->uses = from->u.free.uses;
     to->use_count = from->u.free.use_count;
     to->use_flags = from->u.free.use_flags;
-    set_place(capture, to, from->u.free.stack, from->u.free.path, from->u.free.instance);
+    set_place(to, from->u.free.stack, from->u.free.path, from->u.free.instance);
 }
 
-static bool set_edge(
-        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+static bool set_edge(struct read_event *to, const struct format_event *from)
 {
     if (from->u.edge.kind >= EDGE_KIND_COUNT)
         return false;
     to->edge = (enum edge_kind)from->u.edge.kind;
     to->anchor = from->u.edge.anchor;
     to->before_start = from->u.edge.before_start != 0;
-    set_place(capture, to, 0, from->u.edge.path, from->u.edge.instance);
+    set_place(to, 0, from->u.edge.path, from->u.edge.instance);
     return true;
 }
 
-static bool set_hint(
-        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+static bool set_hint(struct read_event *to, const struct format_event *from)
 {
     if (from->u.hint.what == FORMAT_HINT_NONE || from->u.hint.what >= FORMAT_HINT_COUNT
             || from->u.hint.mode >= HINT_MODE_COUNT)
@@ -64,24 +58,22 @@ static bool set_hint(
     to->what = (enum format_hint_what)from->u.hint.what;
     to->mode = (enum hint_mode)from->u.hint.mode;
     to->result = (int)from->u.hint.result;
-    set_place(capture, to, from->u.hint.stack, from->u.hint.path, from->u.hint.instance);
+    set_place(to, from->u.hint.stack, from->u.hint.path, from->u.hint.instance);
     return true;
 }
 
-static void set_oom(
-        const struct read_capture *capture, struct read_event *to, const struct format_event *from)
+static void set_oom(struct read_event *to, const struct format_event *from)
 {
     to->size = from->u.oom.size;
     to->free_bytes = from->u.oom.free_bytes;
     to->largest_free = from->u.oom.largest_free;
     to->result = (int)from->u.oom.result;
     to->pystack = from->u.oom.pystack;
-    set_place(capture, to, from->u.oom.stack, from->u.oom.path, from->u.oom.instance);
+    set_place(to, from->u.oom.stack, from->u.oom.path, from->u.oom.instance);
 }
 
 /* false = a record that makes no sense. */
-static bool decode(
-        const struct read_capture *capture, const struct format_event *from, struct read_event *to)
+static bool decode(const struct format_event *from, struct read_event *to)
 {
     *to = (struct read_event){
             .thread = from->thread,
@@ -97,19 +89,19 @@ static bool decode(
     case FORMAT_EVENT_OTHER_ALLOC:
         to->kind = (enum format_event_kind)(from->head & 0xff);
         to->memclass = read_class(from->head >> 8 & 0xff);
-        set_alloc(capture, to, from);
+        set_alloc(to, from);
         return true;
     case FORMAT_EVENT_FREE:
     case FORMAT_EVENT_OTHER_FREE:
         to->kind = (enum format_event_kind)(from->head & 0xff);
-        set_free(capture, to, from);
+        set_free(to, from);
         return true;
     case FORMAT_EVENT_EDGE:
         to->kind = FORMAT_EVENT_EDGE;
-        return set_edge(capture, to, from);
+        return set_edge(to, from);
     case FORMAT_EVENT_HINT:
         to->kind = FORMAT_EVENT_HINT;
-        return set_hint(capture, to, from);
+        return set_hint(to, from);
     case FORMAT_EVENT_RESERVED:
         to->kind = FORMAT_EVENT_RESERVED;
         to->heap = from->u.reserved.heap;
@@ -117,7 +109,7 @@ static bool decode(
         return true;
     case FORMAT_EVENT_OOM:
         to->kind = FORMAT_EVENT_OOM;
-        set_oom(capture, to, from);
+        set_oom(to, from);
         return true;
     default:
         return false;
@@ -132,7 +124,7 @@ static int take_event(struct reader *reader, const struct format_event *from)
                 sizeof *capture->event)
             < 0)
         return read_no_memory(reader);
-    if (decode(capture, from, &capture->event[capture->event_count]))
+    if (decode(from, &capture->event[capture->event_count]))
         capture->event_count++;
     else
         capture->bad_records++;

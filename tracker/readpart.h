@@ -3,10 +3,10 @@
  * readpart.h - what the parts of read.h share: where bytes come from, and what has been read so far.
  *
  *     read.c      header, directory, the door, questions
- *     readdefs.c  area B: strings, modules, stacks, rules ...
  *     readlive.c  areas A and E: records of one size
  *     readlog.c   area D: events
  *     readplace.c area C: places
+ *     readdefs.c  area B: strings, modules, stacks, rules ...
  *
  * Not for others. Threads: a reader belongs to one.
  */
@@ -66,6 +66,7 @@ struct reader {
     struct format_header header;
     struct format_extent *extent;
     uint32_t extents;
+    uint32_t bad_extents;
 
     /* every definition's bytes, one after the other */
     unsigned char *arena;
@@ -96,12 +97,15 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
 int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, size_t log_head,
         int (*take)(struct reader *reader, const unsigned char *at));
 
-/* The parts, in this order. Each 0 or -errno. */
-int read_definitions(struct reader *reader);
+/* Whether the bytes may change while they are read. */
+bool read_is_moving(const struct reader *reader);
+
+/* The parts, in this order: what has numbers first, then what they mean. Each 0 or -errno. */
 int read_live_table(struct reader *reader);
 int read_events(struct reader *reader);
 int read_failures(struct reader *reader);
 int read_places(struct reader *reader);
+int read_definitions(struct reader *reader);
 
 /* What the upper bits of the flags say, and the others. */
 enum memclass read_class(unsigned flags);

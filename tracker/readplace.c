@@ -44,10 +44,10 @@ static int take_place(struct reader *reader, const unsigned char *at)
         return read_no_memory(reader);
     to = &capture->place[capture->place_count++];
     *to = (struct read_place){
-            .stack = from.stack <= capture->private->nodes ? from.stack : 0,
+            .stack = from.stack,
             .pystack = from.pystack,
             .path_number = from.path,
-            .path = read_string(capture, from.path),
+            .path = "",
             .device = from.device,
             .is_other = from.flags & FORMAT_PLACE_OTHER,
             .allocated_bytes = from.allocated_bytes,

@@ -5,6 +5,9 @@
 #include "tracker/read.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
 
@@ -88,6 +91,34 @@ static void read_bytes(const void *bytes, size_t length)
     read_close(capture);
 }
 
+/* As a file of a process that may run: bytes are read more than once, and must say what they say in memory
+ * (but that an address lives once). */
+static void read_file(const void *bytes, size_t length)
+{
+    static int fd = -1;
+    struct read_capture *file = NULL;
+    struct read_capture *memory = NULL;
+    struct read_error error;
+    char path[32];
+
+    if (fd < 0)
+        fd = memfd_create("capture", 0);
+    if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, bytes, length, 0) != (ssize_t)length)
+        return;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (read_open(path, &file, &error) != read_open_bytes(bytes, length, &memory, &error))
+        __builtin_trap();
+    if (file
+            && (file->event_count != memory->event_count || file->live_count > memory->live_count
+                    || file->place_count != memory->place_count
+                    || file->module_count != memory->module_count
+                    || file->note_count != memory->note_count
+                    || file->bad_records != memory->bad_records))
+        __builtin_trap();
+    read_close(file);
+    read_close(memory);
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
 {
     const uint32_t all = FORMAT_CHUNK_ROOM;
@@ -101,6 +132,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
     image_put(image, IMAGE_EVENTS, offsetof(struct format_chunk, used), &all, sizeof all);
     image_patch(image, input, length);
     read_bytes(image, IMAGE_BYTES);
+    if (length % 4 == 0)
+        read_file(image, IMAGE_BYTES);
     read_bytes(image, IMAGE_BYTES - length % 4096); /* cut */
     free(image);
     return 0;

@@ -2,12 +2,14 @@
 #include "tests/unit/track_help.h"
 
 #include "tracker/eventcode.h"
+#include "tracker/intern.h"
 #include "tracker/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -440,6 +442,25 @@ TEST(r52_a_narrow_umask_takes_nothing_away)
     CHECK_EQ(status.st_mode & 07777, 0600);
 }
 
+/* Another process of this number, in a container or on a host that shares the directory, has left its captures. */
+TEST(names_that_are_taken_lead_to_further_ones)
+{
+    char file[TRACK_PATH_MAX], second[TRACK_PATH_MAX + 16], third[TRACK_PATH_MAX + 32];
+    struct stat status;
+
+    track_path(file, track_scratch(), "again.kcap");
+    (void)snprintf(second, sizeof second, "%s.%d", file, (int)getpid());
+    (void)snprintf(third, sizeof third, "%s.2", second);
+    for (int i = 0; i < 3; i++) {
+        track_start(file, FORMAT_TRACE_FULL, 0);
+        CHECK_EQ(track_alloc(0x1000, 10, 1), 0);
+    }
+    CHECK_EQ(lstat(file, &status), 0);
+    CHECK_EQ(lstat(second, &status), 0);
+    CHECK_EQ(lstat(third, &status), 0);
+    CHECK(strstr(capture_path(), third) != NULL);
+}
+
 /* A pipe would make the program wait for a reader, a device would swallow the record. */
 TEST(r52_a_pipe_in_the_place_of_the_file_is_left_alone)
 {
@@ -555,6 +576,110 @@ TEST(a_full_live_table_keeps_the_totals)
     CHECK_EQ(capture->total.live_bytes, 0);
     CHECK_EQ(capture->live_count, 0);
     CHECK_EQ(capture->lost.unknown_frees, 0);
+    read_close(capture);
+}
+
+/* Names that found no room, notes beyond their bound, records from before the file: the file says how many. */
+TEST(lost_definitions_are_counted_in_the_file)
+{
+    struct rlimit limit = {(1u << 20) + (200u << 10), RLIM_INFINITY};
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX], text[3000];
+    uint32_t found = 0;
+
+    track_path(file, track_scratch(), "defs.kcap");
+    REQUIRE_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    memset(text, 'x', sizeof text);
+    for (uint32_t i = 1; i <= 600; i++) {
+        struct tag tag = track_tag(10);
+        struct capture_alloc_info info = {.tag = &tag, .ptr = i << 12, .seq = i, .rule = -1};
+
+        (void)snprintf(text, 16, "%u", i);
+        text[strlen(text)] = 'x';
+        tag.path = intern_text(intern_string(text, sizeof text));
+        tag.anchor = i;
+        (void)capture_alloc(&info);
+    }
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    for (uint32_t i = 1; i <= 600; i++)
+        found += *read_string(capture, i) != '\0';
+    CHECK_GT(found, 0);
+    CHECK_LT(found, 600);
+    CHECK_EQ(capture->lost.defs_dropped, 600 - found);
+    read_close(capture);
+}
+
+TEST(notes_beyond_their_bound_are_counted_in_the_file)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+
+    track_path(file, track_scratch(), "notes.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    for (unsigned i = 0; i < CAPTURE_NOTES_MAX + 5; i++)
+        CHECK_EQ(capture_note(0, "again"), 0);
+    CHECK_EQ(track_alloc(0x1000, 10, 1), 0);
+    CHECK_EQ(capture_note(0, "again"), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->note_count, CAPTURE_NOTES_MAX);
+    CHECK_EQ(capture->lost.defs_dropped, 6);
+    read_close(capture);
+}
+
+/* Interning ends at a bound; what it refuses has no number, and nobody would know. */
+TEST(names_beyond_the_bound_are_counted_in_the_file)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX], text[16];
+
+    track_path(file, track_scratch(), "bound.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    for (uint32_t i = 1; i <= INTERN_STRINGS_MAX + 3; i++) {
+        (void)snprintf(text, sizeof text, "%u", i);
+        CHECK_EQ(intern_string(text, strlen(text)), i <= INTERN_STRINGS_MAX ? i : 0);
+    }
+    CHECK_EQ(track_alloc(0x1000, 10, 1), 0);
+    CHECK_EQ(capture_note(0, "now they are in the file"), 0);
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_STR_EQ(read_string(capture, INTERN_STRINGS_MAX), "1048576");
+    CHECK_EQ(capture->lost.defs_dropped, 3);
+    CHECK_EQ(capture->bad_records, 0);
+    read_close(capture);
+}
+
+/* As after 5 GiB: the file says that they are taken, so that all areas go on behind them. */
+TEST(a_capture_beyond_4_gib_is_written_and_read)
+{
+    const uint64_t taken = UINT64_C(5) << 30;
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    uint64_t seq = 0;
+    int fd;
+
+    track_path(file, track_scratch(), "large.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(0x1000, 10, ++seq), 0);
+    fd = open(file, O_WRONLY);
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(pwrite(fd, &taken, sizeof taken, offsetof(struct format_header, file_bytes)), 8);
+    (void)close(fd);
+    for (uint64_t i = 2; i <= 20000; i++)
+        CHECK_EQ(track_alloc(i << 12, i, ++seq), 0);
+    CHECK_EQ(capture_setting("far", "away"), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_GT(capture->file_bytes, taken);
+    CHECK_EQ(capture->bad_records, 0);
+    REQUIRE_EQ(capture->live_count, 20000);
+    CHECK_EQ(capture->live[19999].size, 20000);
+    CHECK_EQ(capture->event_count, 20000);
+    CHECK_EQ(capture->has_all_events, true);
+    CHECK_EQ(capture->setting_count, 1);
     read_close(capture);
 }
 

@@ -2,6 +2,7 @@
 #include "tests/unit/track_help.h"
 
 #include "tests/fuzz/capture_image.h"
+#include "tracker/intern.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -379,6 +380,125 @@ TEST(a_running_capture_is_read)
     stop = true;
     (void)pthread_join(writer, NULL);
     CHECK_GT(good, 0);
+}
+
+#define MOVERS 30000u
+
+/* All addresses live nearly all the time, and go from slot to slot. */
+static void *move_on(void *argument)
+{
+    uint64_t seq = 0;
+
+    (void)argument;
+    for (uint64_t i = 1; i <= MOVERS; i++)
+        (void)track_alloc(i << 12, 10, ++seq);
+    written = seq;
+    for (uint64_t first = 1; !stop; first = (first + 777) % (MOVERS - 2000) + 1) {
+        for (uint64_t i = 0; i < 2000; i++)
+            (void)track_free((first + i) << 12, ++seq);
+        for (uint64_t i = 0; i < 2000; i++)
+            (void)track_alloc((first + i) << 12, 10, ++seq);
+    }
+    return NULL;
+}
+
+/* The table is read in parts: what went on to a slot that is read later is not there twice. */
+TEST(a_block_that_moves_under_the_reader_lives_once)
+{
+    static unsigned char is_seen[MOVERS + 1];
+    char file[TRACK_PATH_MAX];
+    pthread_t writer;
+
+    track_path(file, track_scratch(), "move.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    REQUIRE_EQ(pthread_create(&writer, NULL, move_on, NULL), 0);
+    while (written < MOVERS)
+        (void)usleep(100);
+    for (int round = 0; round < 100; round++) {
+        struct read_capture *capture = track_read(file);
+        size_t twice = 0;
+
+        REQUIRE(capture != NULL);
+        memset(is_seen, 0, sizeof is_seen);
+        for (size_t i = 0; i < capture->live_count; i++) {
+            REQUIRE(capture->live[i].addr >> 12 <= MOVERS);
+            twice += is_seen[capture->live[i].addr >> 12]++;
+            if (i > 0)
+                CHECK_GT(capture->live[i].seq, capture->live[i - 1].seq);
+        }
+        CHECK_EQ(twice, 0);
+        CHECK_GT(capture->live_count, MOVERS / 2);
+        read_close(capture);
+    }
+    stop = true;
+    (void)pthread_join(writer, NULL);
+}
+
+/* Each allocation has a path and a stack that nobody had before, and stays: all areas grow under the reader. */
+static void *grow_on(void *argument)
+{
+    uint64_t seq = 0;
+
+    (void)argument;
+    while (seq < 40000) {
+        struct intern_frame frame = {0, ++seq};
+        struct tag tag = track_tag(seq);
+        struct capture_alloc_info info = {.tag = &tag, .ptr = seq << 12, .seq = seq, .rule = -1};
+        char text[32];
+
+        (void)snprintf(text, sizeof text, "path %lu", (unsigned long)seq);
+        tag.path = intern_text(intern_string(text, strlen(text)));
+        tag.anchor = 1;
+        tag.stack = intern_stack(&frame, 1);
+        CHECK_EQ(capture_alloc(&info), 0);
+        written = seq;
+        if (seq % 16 == 0)
+            (void)usleep(20);
+    }
+    return NULL;
+}
+
+static void check_words(uint64_t seq, const char *path, uint32_t stack)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "path %lu", (unsigned long)seq);
+    if (strcmp(path, text) != 0)
+        CHECK_STR_EQ(path, text);
+    if (stack == 0)
+        CHECK_NE(stack, 0);
+}
+
+/* What is there is named, and lies in the file: definitions and extents that came while it was read are known, too. */
+TEST(a_growing_capture_is_read_with_its_words)
+{
+    char file[TRACK_PATH_MAX];
+    pthread_t writer;
+    size_t last = 0;
+
+    track_path(file, track_scratch(), "grow.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(pthread_create(&writer, NULL, grow_on, NULL), 0);
+    while (written < 1000)
+        (void)usleep(100);
+    while (last < 40000) {
+        struct read_capture *capture = track_read(file);
+
+        REQUIRE(capture != NULL);
+        CHECK_EQ(capture->bad_records, 0);
+        for (size_t i = 0; i < capture->event_count; i++)
+            check_words(capture->event[i].seq, capture->event[i].path, capture->event[i].stack);
+        for (size_t i = 0; i < capture->live_count; i++)
+            check_words(capture->live[i].seq, capture->live[i].path, capture->live[i].stack);
+        for (size_t i = 0; i < capture->place_count; i++)
+            if (!capture->place[i].is_other && capture->place[i].stack == 0)
+                CHECK_NE(capture->place[i].stack, 0);
+        CHECK_GE(capture->event_count, last);
+        last = capture->event_count;
+        read_close(capture);
+    }
+    (void)pthread_join(writer, NULL);
 }
 
 /* ---- old files ---- */

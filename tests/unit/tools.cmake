@@ -71,6 +71,13 @@ target_link_libraries(capture_maker PRIVATE kedge_flags kedge_track kedge_alloc 
 target_compile_options(capture_maker PRIVATE -g -O0) # its stacks are part of the test
 set_target_properties(capture_maker PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
 
+# Two readers of the same captures: ours, and one that was made from FORMAT.md alone.
+add_executable(capture_text capture_text.c)
+target_link_libraries(capture_text PRIVATE kedge_flags kedge_track kedge_read kedge_alloc pthread ${CMAKE_DL_LIBS})
+set_target_properties(capture_text PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
+kedge_script_test(unit.format.the_document_alone_reads_what_we_read SCRIPT format_text.sh LABELS unit
+    NOT_UNDER address thread undefined)
+
 foreach(case
         "report:report_prints_the_seeds_lines_and_names_the_stacks"
         "hints:report_counts_releases_beside_frees"

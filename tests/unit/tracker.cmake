@@ -62,5 +62,5 @@ kedge_unit_test(options SOURCES options_test.c)
 kedge_unit_test(captrouble SOURCES captrouble_test.c LIBS ${track_libs})
 if(TARGET captrouble_test)
     target_link_options(captrouble_test PRIVATE
-        "LINKER:--wrap=fallocate,--wrap=pwrite,--wrap=mmap,--wrap=open,--wrap=linkat")
+        "LINKER:--wrap=fallocate,--wrap=pwrite,--wrap=mmap,--wrap=open,--wrap=linkat,--wrap=fchmod,--wrap=fstatvfs")
 endif()

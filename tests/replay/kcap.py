@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A reader of captures made from tracker/FORMAT.md alone, never from our code: what it finds, as lines.
+
+    kcap.py FILE
+
+tests/unit/capture_text.c prints the same lines by our reader. Where they differ, the document or the code is wrong.
+"""
+import struct
+import sys
+
+ALL_BITS = (1 << 64) - 1
+PAGE = 4096
+LIVE, DEFS, EVENTS, FAILURES, PLACES = range(1, 6)
+DEVICE_CLASSES = 8  # classes from 8 on are no device memory of the process
+CLASSES = 14
+
+BLOCK = [("addr", "NEAR", "address"), ("size", "SIZE", None), ("stream", "STEP", "stream")]
+WHERE = [("path", "STEP", "path"), ("instance", "STEP", "instance")]
+ALLOC = [*BLOCK, ("stack", "STEP", "stack"), *WHERE, ("nth", "ZERO", None), ("pystack", "STEP", "pystack")]
+FREE = [*BLOCK, ("stack", "STEP", "free stack"), *WHERE, ("pystack", "STEP", "free pystack"), ("first", "AGO", None),
+        ("last", "AGO", None), ("gap", "ZERO", None), ("gap_end", "AGO", None), ("count", "ZERO", None), ("worth", "ZERO", None)]
+KINDS = {
+    1: ALLOC,
+    2: FREE,
+    3: [("edge", "ZERO", None), ("anchor", "STEP", "anchor"), *WHERE, ("before", "ZERO", None)],
+    4: [("addr", "NEAR", "address"), ("size", "SIZE", None), ("rule", "LESS", None), ("what", "ZERO", None),
+        ("stack", "ZERO", None), *WHERE, ("mode", "ZERO", None), ("result", "ZERO", None)],
+    5: [("heap", "STEP", "heap"), ("size", "NEAR", "held")],
+    6: [("size", "SIZE", None), ("free", "SIZE", None), ("largest", "SIZE", None), ("stack", "STEP", "stack"), *WHERE,
+        ("result", "ZERO", None), ("pystack", "STEP", "pystack")],
+    7: ALLOC,
+    8: FREE,
+}
+EVERY = [("thread", "STEP", "thread"), ("seq", "NEXT", "seq"), ("time", "STEP", "time"), ("flags", "STEP", "flags")]
+
+
+def unfold(number):
+    return -(number + 1) // 2 if number & 1 else number // 2
+
+
+def signed(value, bits):
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> bits - 1 else value
+
+
+class Record:
+    """The fields of one record of area D."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 4
+        word = struct.unpack_from("<I", data)[0]
+        self.kind, self.there = word >> 8 & 31, word >> 13
+
+    def take(self, count):
+        self.at += count
+        return int.from_bytes(self.data[self.at - count : self.at], "little")
+
+    def number(self):
+        first = self.data[self.at]
+        if first == 0:
+            self.at += 1
+            return self.take(8)
+        more = (first & -first).bit_length() - 1
+        return self.take(1 + more) >> (1 + more)
+
+    def unmarked(self, is_folded):
+        kept = self.number()
+        if kept & 1:
+            return 512 * (unfold(kept >> 1) if is_folded else kept >> 1)
+        bare = kept >> 1 if kept else self.take(8)
+        return unfold(bare) if is_folded else bare
+
+    def field(self, coding, slot, slots, time):
+        is_there, self.there = self.there & 1, self.there >> 1
+        last = slots.get(slot, 0)
+        value = {"STEP": last, "NEXT": last + 1, "NEAR": last, "LESS": -1}.get(coding, 0)
+        if is_there and coding in ("STEP", "NEXT"):
+            value += unfold(self.number())
+        elif is_there and coding == "NEAR":
+            value += self.unmarked(True)
+        elif is_there and coding == "SIZE":
+            value = self.unmarked(False)
+        elif is_there and coding == "LESS":
+            value = signed(self.number() - 1, 32)
+        elif is_there and coding == "AGO":
+            value = time - unfold(self.number())
+        elif is_there:
+            value = self.number()
+        value &= ALL_BITS
+        if slot:
+            slots[slot] = value
+        return value
+
+
+def events_of(chunk):
+    number, used = struct.unpack_from("<QI", chunk)
+    at, slots, end = 64, {}, 64 + used
+    while number and at < end:
+        record = Record(chunk[at : at + chunk[at]])
+        event = {}
+        for name, coding, slot in EVERY + KINDS[record.kind]:
+            event[name] = record.field(coding, slot, slots, event.get("time"))
+        event["kind"] = record.kind
+        yield event
+        at += chunk[at]
+
+
+def class_of(flags):
+    memclass = flags >> 4 & 15
+    return 1 if memclass >= CLASSES or (memclass == 0 and flags & 2) else memclass
+
+
+
+class Capture:
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.bytes = file.read()
+        self.lines = []
+        assert self.bytes[:8] == b"KEDGECAP" and self.get("I", 8) == (2,)
+        self.extents = []
+        directory = self.get("I", 4844)[0]
+        for i in range(min(self.get("I", 36)[0], 1024)):
+            offset, length, kind, _ = self.get("QQII", directory + 24 * i)
+            if kind:
+                self.extents.append((offset, length, kind))
+        self.extents.sort()
+        self.unseen = self.get("3Q", 7440)
+
+    def get(self, form, at):
+        return struct.unpack_from("<" + form, self.bytes, at)
+
+    def text(self, at, size):
+        return self.bytes[at : at + size].split(b"\0")[0].decode("latin-1")
+
+    def say(self, *words):
+        self.lines.append(" ".join(str(word) for word in words))
+
+    def records(self, kind, size):
+        for offset, length, its in self.extents:
+            for at in range(offset, offset + length, size) if its == kind else ():
+                yield at
+
+    def header(self):
+        state, signal, trace, pid, ppid = self.get("5I", 16)
+        start, _, _, seq, failures = self.get("5Q", 40)
+        self.say("version 2 state", state, signal, "trace", trace, "pid", pid, "ppid", ppid, "start", start)
+        self.say("last", seq, "failures", failures, "file", len(self.bytes))
+        for name, at, size in ("exe", 1768, 1024), ("host", 4848, 64), ("rank", 4912, 32), ("program", 4944, 96):
+            self.say(name, self.text(at, size))
+        arguments = self.bytes[2792 : 2792 + self.get("I", 4840)[0]]
+        for argument in arguments.split(b"\0")[:-1]:
+            self.say("arg", argument.decode("latin-1"))
+        self.say("lost", *self.get("7Q", 80))
+        self.say("total", *self.get("12Q", 136))
+        for i in range(16):
+            self.say("device", *self.get("12Q", 232 + 96 * i))
+        self.say("classes", *self.get("I", 5040))
+        for i in range(16):
+            self.say("class", *self.get("5Q", 5048 + 40 * i))
+        for i in range(16):
+            self.say("look", *self.get("8Q", 5688 + 64 * i))
+        self.say("plan", *self.get("10Q", 6712))
+        self.highs = [self.get("5Q", 6792 + 40 * i) for i in range(16)]
+        for live, peak, _, seq, time in self.highs:
+            self.say("high", max(live, peak), seq, time)
+        self.say("unplaced", *self.get("Q", 7432))
+        self.say("unseen", *self.unseen)
+
+    def definitions(self):
+        self.defs = {kind: [] for kind in range(1, 13)}
+        for block in self.records(DEFS, 65536):
+            at = block
+            while at + 16 <= block + 65536 and self.get("I", at)[0]:
+                kind, size, number, length = self.get("4I", at)
+                self.defs[kind].append((number, at + 16, length))
+                at += size
+        self.strings = {number: self.bytes[at : at + length].decode("latin-1") for number, at, length in self.defs[1]}
+        for number in sorted(self.strings):
+            self.say("string", number, self.strings[number])
+        for number, at, _ in sorted(self.defs[2]):
+            base, end, bias, identity, path, size, main, kind, _ = self.get("4QI4B", at)
+            build = self.bytes[at + 40 : at + 40 + size].hex()
+            self.say("module", number, base, end, bias, identity, kind, main, self.word(path), build)
+        for number, at, _ in sorted(self.defs[3]):
+            self.say("node", number, *self.get("IIQ", at))
+        for number, at, _ in sorted(self.defs[4]):
+            name, *rest = self.get("4I", at)
+            self.say("rule", number, self.word(name), *rest)
+        hints = (0, 0, 0, 0)
+        for _, at, _ in self.defs[5]:
+            hints = self.get("QIII", at)
+        self.say("hints", hints[0], self.word(hints[1]), hints[2])
+        for _, at, _ in self.defs[6]:
+            self.say("setting", *map(self.word, self.get("II", at)))
+        for severity, at, length in self.defs[7]:
+            self.say("note", severity, self.bytes[at : at + length].decode("latin-1"))
+        for number, at, _ in self.defs[8]:
+            total, name, driver = self.get("QII", at)
+            self.say("gpu", signed(number, 32), self.word(name), total, driver)
+        highest = {}
+        for _, at, _ in self.defs[9]:
+            count, hook, route = self.get("QII", at)
+            key = (self.word(hook), self.word(route))
+            highest[key] = max(count, highest.get(key, 0))
+        for key in sorted(highest):
+            self.say("coverage", *key, highest[key])
+        for number, at, _ in self.defs[10]:
+            tid, name = self.get("II", at)
+            self.say("thread", number, tid, self.word(name))
+        for number, at, length in sorted(self.defs[11]):
+            lines = self.bytes[at + 24 : at + 24 + length].hex()
+            self.say("code", number, *self.get("IIIiHH", at), lines)
+        for number, at, _ in sorted(self.defs[12]):
+            self.say("pynode", number, *self.get("IIiI", at))
+
+    def word(self, number):
+        return self.strings.get(number, "")
+
+    def node(self, number):
+        return number if number <= len(self.defs[3]) else 0
+
+    def live(self):
+        found = []
+        for at in self.records(LIVE, 128):
+            state, address, size, stream, time = self.get("5Q", at)
+            if not state:
+                continue
+            stack, path, instance, nth, device, flags, hint, rule = self.get("4IhBBi", at + 40)
+            pystack, worth, first, last, gap, end, begin, count = self.get("2I6Q", at + 64)
+            if begin and begin < end:
+                gap = end - begin
+            if worth and self.unseen[1] and self.unseen[2] >= time:
+                worth |= 4
+            memclass = class_of(flags)
+            found.append((memclass >= DEVICE_CLASSES, state >> 1, address, size, stream, time, stack, pystack, self.word(path),
+                          instance, nth, device, flags & 15, memclass, hint, rule, "uses", first or last, last, gap, end, count, worth))
+        for is_other, *row in sorted(found, key=lambda row: row[:2]):
+            self.say("other" if is_other else "live", *row)
+
+    def events(self):
+        found = []
+        for at in self.records(EVENTS, 65536):
+            found += events_of(self.bytes[at : at + 65536])
+        for event in sorted(found, key=lambda event: (event["seq"], event["time"])):
+            self.event(event)
+
+    def event(self, event):
+        def of(name):
+            return event.get(name, 0)
+
+        kind, flags = event["kind"], event["flags"] & 255
+        memclass = class_of(flags) if kind in (1, 7) else 0
+        rule = signed(event["rule"], 32) if kind == 4 else -1
+        self.say("event", kind, of("seq"), of("time"), of("thread"), signed(event["flags"] >> 8, 16), flags & 15,
+                 of("addr"), of("size"), of("stream"), self.node(of("stack")), of("pystack"), self.word(of("path")), of("instance"),
+                 of("nth"), memclass, of("edge"), of("anchor"), of("before"), of("heap"), of("free"), of("largest"),
+                 of("result"), of("what"), of("mode"), rule,
+                 "uses", of("first"), of("last"), of("gap"), of("gap_end"), of("count"), of("worth"))
+
+    def failures(self):
+        found = []
+        for at in self.records(FAILURES, 1024):
+            if self.get("Q", at)[0]:
+                found.append((self.get("Q", at)[0] >> 1, at))
+        for number, at in sorted(found):
+            seq, time, requested, stream, stack, path, instance, call, device, result, flags, holders = self.get("4Q4IiIII", at + 8)
+            free, total, native = self.get("3Q", at + 72)
+            self.say("failure", number, seq, time, requested, stream, stack, self.word(path), instance, self.word(call), device,
+                     result, flags, holders, free, total, native, *self.get("Q", at + 240), *self.get("I", at + 632),
+                     "heaps", *self.get("14Q", at + 96))
+            self.say("ladder", *self.get("QQIII", at + 208))
+            for i in range(holders):
+                self.say("holder", *self.get("QQII", at + 248 + 24 * i))
+
+    def places(self):
+        for at in self.records(PLACES, 128):
+            if not self.get("Q", at)[0]:
+                continue
+            stack, pystack, path, device, flags = self.get("3IhH", at + 8)
+            figures = self.get("8Q", at + 24)
+            share, peak = self.get("2Q", at + 88), self.get("Q", at + 104)[0]
+            if not 0 <= device < 16:
+                share = (0, 0)
+            else:
+                live, most, number, _, _ = self.highs[device]
+                if live > most or peak != number:
+                    share = figures[2:4]
+            self.say("place", device, self.node(stack), pystack, self.word(path), flags & 1, *figures, *share)
+
+    def all(self):
+        for part in self.header, self.definitions, self.live, self.events, self.failures, self.places:
+            part()
+        return self.lines
+
+
+if __name__ == "__main__":
+    for line in Capture(sys.argv[1]).all():
+        sys.stdout.buffer.write(line.encode("latin-1") + b"\n")
