@@ -167,8 +167,10 @@ void uses_born(struct format_live *slot, struct usemap_range **range)
 
     if (memclass >= MEMCLASS_DEVICE_END)
         return;
-    if (memclass == MEMCLASS_ARRAY || memclass == MEMCLASS_ARRAY_GUESS)
-        flags |= FORMAT_USE_SHOWN; /* named by a handle, and used through textures and surfaces */
+    /* named by a handle, and used through textures and surfaces; what the host reads and writes without a call */
+    if (memclass == MEMCLASS_ARRAY || memclass == MEMCLASS_ARRAY_GUESS
+            || memclass == MEMCLASS_MANAGED)
+        flags |= FORMAT_USE_SHOWN;
     /* nobody finds the slot yet */
     __atomic_store_n(&slot->use_flags, flags, __ATOMIC_RELAXED);
     if (uses_has_address(memclass) && usemap_enter(range, slot->addr, slot->size, slot) < 0)
