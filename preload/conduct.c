@@ -815,7 +815,7 @@ bool conduct_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const
     return true;
 }
 
-static inline void use(devptr_t ptr, uint64_t size, enum touch how)
+static inline __attribute__((always_inline)) void use(devptr_t ptr, uint64_t size, enum touch how)
 {
     if (uses_on() && size != 0)
         uses_touch(ptr, size, how == TOUCH_POINTER ? USE_SURE : USE_MAY, &guard_thread.moment);

@@ -1701,6 +1701,12 @@ CUDA_ABI_PTSZ(CUresult, cuStreamSynchronize, (CUstream));
 CUDA_ABI_PTSZ(CUresult, cuStreamWaitEvent, (CUstream, CUevent, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamAddCallback, (CUstream, CUstreamCallback, void *, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamCopyAttributes, (CUstream, CUstream));
+CUDA_ABI_PTSZ(CUresult, cuStreamWaitValue32, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
+CUDA_ABI_PTSZ(CUresult, cuStreamWaitValue64, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
+CUDA_ABI_PTSZ(CUresult, cuStreamWriteValue32, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
+CUDA_ABI_PTSZ(CUresult, cuStreamWriteValue64, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
+CUDA_ABI_PTSZ(CUresult, cuStreamBatchMemOp,
+        (CUstream, unsigned int, CUstreamBatchMemOpParams *, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamWaitValue32_v2, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamWaitValue64_v2, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamWriteValue32_v2, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));

@@ -148,6 +148,23 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
     return false;
 }
 
+static bool operations_touch(
+        const CUstreamBatchMemOpParams *items, unsigned int count, const char *what)
+{
+    for (unsigned int i = 0; items && i < count; i++) {
+        CUstreamBatchMemOpType type = items[i].operation;
+        bool is_wide =
+                type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+
+        if (!is_wide && type != CU_STREAM_MEM_OP_WAIT_VALUE_32
+                && type != CU_STREAM_MEM_OP_WRITE_VALUE_32)
+            continue; /* a barrier, a flush */
+        if (conduct_touch(items[i].writeValue.address, is_wide ? 8 : 4, TOUCH_POINTER, what))
+            return true;
+    }
+    return false;
+}
+
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -289,4 +306,28 @@ SUBMIT_PTSZ(cuMemsetD2D32Async,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
         conduct_touch(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+
+/* ---- a word that a stream writes or waits for ------------------------------------------------ */
+
+/* Both forms of each: before 11.7 the driver has them where it was told so at its start. */
+#define SUBMIT_WORD(symbol, bytes)                                                           \
+    SUBMIT_PTSZ(symbol,                                                                      \
+            (CUstream stream, CUdeviceptr addr, cuuint##bytes##_t value, unsigned int flags), \
+            (stream, addr, value, flags),                                                    \
+            conduct_touch(addr, bytes / 8, TOUCH_POINTER, __func__))
+
+SUBMIT_WORD(cuStreamWriteValue32, 32)
+SUBMIT_WORD(cuStreamWriteValue32_v2, 32)
+SUBMIT_WORD(cuStreamWriteValue64, 64)
+SUBMIT_WORD(cuStreamWriteValue64_v2, 64)
+SUBMIT_WORD(cuStreamWaitValue32, 32)
+SUBMIT_WORD(cuStreamWaitValue32_v2, 32)
+SUBMIT_WORD(cuStreamWaitValue64, 64)
+SUBMIT_WORD(cuStreamWaitValue64_v2, 64)
+SUBMIT_PTSZ(cuStreamBatchMemOp,
+        (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *items, unsigned int flags),
+        (stream, count, items, flags), operations_touch(items, count, __func__))
+SUBMIT_PTSZ(cuStreamBatchMemOp_v2,
+        (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *items, unsigned int flags),
+        (stream, count, items, flags), operations_touch(items, count, __func__))
 /* clang-format on */

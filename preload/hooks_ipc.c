@@ -85,6 +85,19 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
     return result;
 }
 
+/* A block of a pool that is shared: what the driver serves, never ours. */
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuMemPoolExportPointer);
+    CUresult result = REAL(cuMemPoolExportPointer)(ret_data, ptr);
+
+    if (entered && result == CUDA_SUCCESS)
+        uses_shown(ptr, 1);
+    if (entered)
+        life_leave();
+    return result;
+}
+
 /* ---- what others show to us ----------------------------------------------------------------- */
 
 /* An allocation that is opened twice is one address, closed twice. */

@@ -104,7 +104,7 @@ static void note_uses(struct pins *pins, const struct pins_entry *before, devptr
         return;
     }
     while (range) {
-        devptr_t next = range->lo + range->size;
+        devptr_t next = usemap_end(range);
 
         if (!has_base(pins->first, before, range->lo))
             note(pins, range->lo, how == TOUCH_INSIDE);

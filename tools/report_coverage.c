@@ -81,6 +81,10 @@ void report_coverage_print(const struct report *report)
     if (capture->coverage_count)
         print_hooks(capture);
     print_unhooked(capture, &report->ink);
+    if (capture->unseen.count)
+        printf("%sunseen%s    %" PRIu64
+               " calls with arguments that nobody tells: what lived then is not judged\n",
+                report->ink.yellow, report->ink.off, capture->unseen.count);
     for (size_t i = 0; i < capture->setting_count; i++) {
         const char *framework = pool_of(capture, i);
         if (!framework)
@@ -114,6 +118,7 @@ void report_coverage_json(struct json *json, const struct report *report)
             json_text(json, NULL, capture->coverage[i].hook);
     }
     json_end(json, ']');
+    json_uint(json, "unseen_calls", capture->unseen.count);
     json_begin(json, "framework_pools", '[');
     for (size_t i = 0; i < capture->setting_count; i++) {
         if (!pool_of(capture, i))

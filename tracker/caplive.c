@@ -23,7 +23,8 @@ struct entry {
     uint64_t addr;
     uint64_t seq; /* of its last operation */
     uint64_t size;
-    struct format_live *slot; /* NULL = not in the file (no room) */
+    struct format_live *slot;   /* NULL = not in the file (no room) */
+    struct usemap_range *range; /* where uses find the slot; NULL = they never did */
     bool is_live;
     bool is_released; /* by a hint, counted */
     int16_t device;
@@ -100,9 +101,12 @@ static bool grow_index_locked(struct shard *shard)
     to = meta_map(count * sizeof *to);
     if (!to)
         return false;
-    for (uint32_t i = 0; i < shard->count; i++)
+    for (uint32_t i = 0; i < shard->count; i++) {
         if (shard->entry[i].addr != 0 && !entry_is_stale(shard, &shard->entry[i]))
             *find(to, count, shard->entry[i].addr) = shard->entry[i];
+        else if (shard->entry[i].range)
+            usemap_drop(shard->entry[i].range);
+    }
     if (shard->entry)
         meta_unmap(shard->entry, shard->count * sizeof *to);
     shard->entry = to;
@@ -176,8 +180,8 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
     ret_change->gone_device = entry->device;
     ret_change->gone_class = (enum memclass)entry->memclass;
     ret_change->gone_birth = entry->birth;
-    if (entry->slot)
-        uses_died(entry->slot, &ret_change->gone_uses);
+    if (entry->slot && uses_on())
+        uses_died(entry->slot, entry->range, &ret_change->gone_uses);
 }
 
 static void enter_locked(struct shard *shard, struct entry *entry, const struct format_live *slot,
@@ -204,7 +208,8 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
         entry->slot = shard->spare[--shard->spares];
     if (entry->slot) {
         write_slot(entry->slot, slot);
-        uses_born(entry->slot);
+        if (uses_on())
+            uses_born(entry->slot, &entry->range);
     }
     ret_change->is_new = true;
 }

@@ -72,12 +72,6 @@ _Static_assert(offsetof(struct format_live, uses.gap_end) % 16 == 0
                         == offsetof(struct format_live, uses.gap_end) + 8,
         "the ends of a gap are changed as one");
 
-static inline uint64_t range_end(const struct usemap_range *range)
-{
-    return __atomic_load_n(&range->lo, __ATOMIC_RELAXED)
-            + __atomic_load_n(&range->size, __ATOMIC_RELAXED);
-}
-
 static void set_flags(struct format_live *slot, uint32_t flags)
 {
     if ((__atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED) & flags) != flags)
@@ -115,7 +109,7 @@ void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *mo
     uint64_t end = ptr + size;
 
     while (range) {
-        uint64_t next = range_end(range);
+        uint64_t next = usemap_end(range);
 
         uses_of(range, how, moment);
         if (next >= end || next <= ptr)
@@ -141,7 +135,7 @@ void uses_shown(uint64_t ptr, uint64_t size)
     uint64_t end = ptr + size;
 
     while (range) {
-        uint64_t next = range_end(range);
+        uint64_t next = usemap_end(range);
 
         set_flags(__atomic_load_n(&range->slot, __ATOMIC_RELAXED), FORMAT_USE_SHOWN);
         if (next >= end || next <= ptr)
@@ -166,18 +160,21 @@ bool uses_has_address(unsigned memclass)
             && memclass != MEMCLASS_ARRAY_GUESS;
 }
 
-void uses_born(struct format_live *slot)
+void uses_born(struct format_live *slot, struct usemap_range **range)
 {
     unsigned memclass = slot->flags >> FORMAT_ALLOC_CLASS_SHIFT;
     uint32_t flags = FORMAT_USE_WATCHED;
 
-    if (!uses_on() || memclass >= MEMCLASS_DEVICE_END)
+    if (memclass >= MEMCLASS_DEVICE_END)
         return;
-    if (memclass == MEMCLASS_ARRAY || memclass == MEMCLASS_ARRAY_GUESS)
-        flags |= FORMAT_USE_SHOWN; /* named by a handle, and used through textures and surfaces */
-    else if (uses_has_address(memclass) && usemap_add(slot->addr, slot->size, slot) < 0)
-        flags |= FORMAT_USE_LOST;
-    set_flags(slot, flags);
+    /* named by a handle, and used through textures and surfaces; what the host reads and writes without a call */
+    if (memclass == MEMCLASS_ARRAY || memclass == MEMCLASS_ARRAY_GUESS
+            || memclass == MEMCLASS_MANAGED)
+        flags |= FORMAT_USE_SHOWN;
+    /* nobody finds the slot yet */
+    __atomic_store_n(&slot->use_flags, flags, __ATOMIC_RELAXED);
+    if (uses_has_address(memclass) && usemap_enter(range, slot->addr, slot->size, slot) < 0)
+        set_flags(slot, FORMAT_USE_LOST);
 }
 
 static uint64_t load(const uint64_t *from)
@@ -189,7 +186,8 @@ static uint64_t load(const uint64_t *from)
  * Of what dies nobody else writes any more, unless the program uses what it frees, or launches a graph that names it: that
  * use counts or does not, and each figure is one that the block had.
  */
-void uses_died(struct format_live *slot, struct use_figures *ret_figures)
+void uses_died(
+        struct format_live *slot, struct usemap_range *range, struct use_figures *ret_figures)
 {
     const struct format_unseen *unseen = __atomic_load_n(&unseen_calls, __ATOMIC_ACQUIRE);
 
@@ -201,8 +199,8 @@ void uses_died(struct format_live *slot, struct use_figures *ret_figures)
             .flags = __atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED)};
     if (!(ret_figures->flags & FORMAT_USE_WATCHED))
         return;
-    if (uses_has_address(slot->flags >> FORMAT_ALLOC_CLASS_SHIFT))
-        usemap_remove(slot->addr, slot);
+    if (range)
+        usemap_leave(range);
     if (unseen && __atomic_load_n(&unseen->count, __ATOMIC_RELAXED) > 0
             && __atomic_load_n(&unseen->last_ns, __ATOMIC_RELAXED) >= slot->time_ns)
         ret_figures->flags |= FORMAT_USE_UNSEEN;

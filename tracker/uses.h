@@ -60,16 +60,19 @@ void uses_open(uint64_t start_ns, struct format_unseen *unseen);
 void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *moment);
 void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment);
 
-/* A call uses [ptr, ptr + size), or a word that may be an address: then size is 1. *moment: 0 before the call's first use, the
- * time of all its uses afterwards. */
-static inline void uses_touch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment)
+/* A call uses [ptr, ptr + size), or a word that may be an address: then size is 1. Never 0. *moment: 0 before the call's first
+ * use, the time of all its uses afterwards. */
+static inline __attribute__((always_inline)) void uses_touch(
+        uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment)
 {
-    const struct usemap_range *range = usemap_find(ptr);
+    uint64_t room;
+    uintptr_t node;
+    const struct usemap_range *range = usemap_look(ptr, &room, &node);
 
-    if (size > 1 && (!range || range->lo + range->size - ptr < size))
-        uses_of_stretch(ptr, size, how, moment);
-    else if (range)
+    if (__builtin_expect(room >= size, 1))
         uses_of(range, how, moment);
+    else if (node != 0 || size > 1)
+        uses_of_stretch(ptr, size, how, moment);
 }
 
 /* The call names memory that is not told to us: no block that lives now can be judged. */
@@ -81,12 +84,14 @@ void uses_shown(uint64_t ptr, uint64_t size);
 /* The beginning of the block around ptr, or ptr itself: what two arguments have in common. */
 uint64_t uses_base(uint64_t ptr);
 
-/* ---- for the live table: a slot comes and goes, under the lock of its shard ---- */
+/* ---- for the live table, while uses are on: a slot comes and goes, under the lock of its shard ---- */
 
 /* Is memory of this class found by address? */
 bool uses_has_address(unsigned memclass);
-void uses_born(struct format_live *slot);
-void uses_died(struct format_live *slot, struct use_figures *ret_figures);
+/* *range: what the table keeps for the slot's address, NULL at first; usemap_drop when it forgets the address. */
+void uses_born(struct format_live *slot, struct usemap_range **range);
+void uses_died(
+        struct format_live *slot, struct usemap_range *range, struct use_figures *ret_figures);
 
 /* Memory under a handle is mapped: [addr, addr + size) is a use of that slot. */
 void uses_mapped(struct format_live *slot, uint64_t addr, uint64_t size);

@@ -23,6 +23,7 @@ from regresskit import BUILD, LIBRARY, SIM, check, environment, failures, skip #
 PROGRAM = BUILD / "tests" / "bench" / "record_pair"
 DEEP = BUILD / "tests" / "bench" / "librecord_deep.so"
 LIMIT, WHOLE = 2.2, 2.8 # of the record, and with hooks and pool
+USES_LIMIT = 150 # what recorded uses cost a pair
 RECORD = ("where_am_i", "capture_alloc", "capture_free")
 FRAMES = 46
 PYTHON_FRAMES = 33
@@ -76,14 +77,19 @@ def main():
     if why:
         skip(why)
     print(f"{'entrance':10}{'stacks':>8}{'trace':>15}{'unwinding':>12}{'record':>10}{'ratio':>8}{'whole':>10}{'ratio':>8}")
+    records = {}
     for entrance, stacks, trace in CASES:
         bare, record, unwound, whole = cost(entrance, stacks, trace)
         what = f"{entrance} {stacks} {trace}"
+        records[what] = record
         if not check(bare > 0 and unwound > 0 and record > unwound, f"{what}: nothing was unwound or written"):
             continue
         print(f"{entrance:10}{stacks:8}{trace:>15}{bare:12.0f}{record:10.0f}{record / bare:8.2f}{whole:10.0f}{whole / bare:8.2f}")
         check(not is_optimised() or record <= LIMIT * bare, f"{what}: {record / bare:.2f} bare unwindings, at most {LIMIT}")
         check(not is_optimised() or whole <= WHOLE * bare, f"{what}: {whole / bare:.2f} in all, at most {WHOLE}")
+    for entrance in ("stream", "python", "pyc"):
+        more = records[f"{entrance} 1 full"] - records[f"{entrance} 1 full,uses=off"]
+        check(0 < more and (not is_optimised() or more <= USES_LIMIT), f"{entrance}: uses cost {more:.0f}, at most {USES_LIMIT}")
     return 1 if failures else 0
 
 

@@ -31,6 +31,7 @@ assert rows["cuMemAlloc_v2", "called"] > 1 and rows["cuMemAlloc_v2", "dlsym"] ==
 assert not any(route == "unhooked" for _, route in rows), rows
 assert any(name.startswith("cuMem") for name in plain["unhooked"]), plain["unhooked"]
 assert not set(plain["unhooked"]) & {hook for hook, _ in rows}, plain["unhooked"]
+assert plain["unseen_calls"] == 0, plain["unseen_calls"]
 assert plain["framework_pools"] == [], plain["framework_pools"]
 assert cached["framework_pools"] == [{"framework": "PyTorch", "set": "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"}], cached
 P

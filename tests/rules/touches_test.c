@@ -120,6 +120,23 @@ static CUDA_MEMCPY3D_BATCH_OP batch_3d(void)
     return op;
 }
 
+struct operations {
+    CUstreamBatchMemOpParams item[2];
+};
+
+static struct operations operations(void)
+{
+    struct operations both;
+
+    memset(&both, 0, sizeof both);
+    both.item[0].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    both.item[0].writeValue.address = other;
+    both.item[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    both.item[1].waitValue.address = block;
+    both.item[1].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+    return both;
+}
+
 static CUlaunchConfig shape(void)
 {
     return (CUlaunchConfig){.gridDimX = 1,
@@ -177,9 +194,22 @@ static void *args[] = {&other, &inside, &bytes_64};
     PTSZ(cuMemsetD2D8Async, (block, 512, 1, 64, 4, stream))                                        \
     PTSZ(cuMemsetD2D16Async, (block, 512, 1, 64, 4, stream))                                       \
     PTSZ(cuMemsetD2D32Async, (block, 512, 1, 64, 4, stream))                                       \
+    PTSZ(cuStreamWriteValue32_v2, (stream, block, 5, 0))                                           \
+    PTSZ(cuStreamWriteValue64_v2, (stream, block, 5, 0))                                           \
+    PTSZ(cuStreamWaitValue32_v2, (stream, block, 5, CU_STREAM_WAIT_VALUE_GEQ))                     \
+    PTSZ(cuStreamWaitValue64_v2, (stream, block, 5, CU_STREAM_WAIT_VALUE_GEQ))                     \
+    PTSZ(cuStreamBatchMemOp_v2, (stream, 2, &(struct operations[]){operations()}[0].item[0], 0))   \
     PTSZ(cuLaunchKernel, (LAUNCH_SHAPE, NULL))                                                     \
     PTSZ(cuLaunchKernelEx, (&(CUlaunchConfig[]){shape()}[0], sum_kernel, args, NULL))              \
     PTSZ(cuLaunchCooperativeKernel, (LAUNCH_SHAPE))
+
+/* Before 11.7, and refused unless the driver was told otherwise at its start. A call counts when it is made. */
+#define REFUSED(X, PTDS, PTSZ)                                                                     \
+    PTSZ(cuStreamWriteValue32, (stream, block, 5, 0))                                              \
+    PTSZ(cuStreamWriteValue64, (stream, block, 5, 0))                                              \
+    PTSZ(cuStreamWaitValue32, (stream, block, 5, CU_STREAM_WAIT_VALUE_GEQ))                        \
+    PTSZ(cuStreamWaitValue64, (stream, block, 5, CU_STREAM_WAIT_VALUE_GEQ))                        \
+    PTSZ(cuStreamBatchMemOp, (stream, 2, &(struct operations[]){operations()}[0].item[0], 0))
 
 /* Between the host and arrays: no device memory with an address has a part in it. */
 #define NO_ADDRESS(X, PTDS, PTSZ)                                                                  \
@@ -204,8 +234,15 @@ static void *args[] = {&other, &inside, &bytes_64};
         CHECK(was_used(&before, &after, 1, from, to));                                           \
         CU_OK(cu->cuCtxSynchronize());                                                           \
     }
-#define CALL_PTDS(entry, call) CALL_ONE(entry, call) CALL_ONE(entry##_ptds, call)
-#define CALL_PTSZ(entry, call) CALL_ONE(entry, call) CALL_ONE(entry##_ptsz, call)
+#define CALL_REFUSED(entry, call)                               \
+    {                                                           \
+        uint64_t before = look(block).use_count;                \
+        CHECK_EQ(KIT_CU(entry) call, CUDA_ERROR_NOT_SUPPORTED); \
+        CHECK_EQ(look(block).use_count, before + 1);            \
+    }
+#define CALL_REFUSED_PTSZ(entry, call) CALL_REFUSED(entry, call) CALL_REFUSED(entry##_ptsz, call)
+#define CALL_PTDS(entry, call)         CALL_ONE(entry, call) CALL_ONE(entry##_ptds, call)
+#define CALL_PTSZ(entry, call)         CALL_ONE(entry, call) CALL_ONE(entry##_ptsz, call)
 
 static void new_blocks(void)
 {
@@ -228,6 +265,7 @@ TEST(r86_every_entry_that_names_memory_is_a_use_of_it)
     new_blocks();
     unused = kit_alloc(1 * MB);
     ENTRIES(CALL_ONE, CALL_PTDS, CALL_PTSZ)
+    REFUSED(CALL_REFUSED, CALL_REFUSED, CALL_REFUSED_PTSZ)
     idle = look(unused); /* and of nothing else */
     CHECK_EQ(idle.use_count, 0);
     CHECK_EQ(idle.uses.first_use, 0);
@@ -242,8 +280,8 @@ TEST(r86_every_entry_that_names_memory_is_a_use_of_it)
 /* A row of hooks.def that is not called above would be a family that nobody tests. */
 TEST(r86_no_entry_is_left_out)
 {
-    static const char *const called[] = {
-            ENTRIES(NAME_ONE, NAME_PTDS, NAME_PTSZ) NO_ADDRESS(NAME_ONE, NAME_PTDS, NAME_PTSZ)};
+    static const char *const called[] = {ENTRIES(NAME_ONE, NAME_PTDS, NAME_PTSZ) REFUSED(
+            NAME_ONE, NAME_PTDS, NAME_PTSZ) NO_ADDRESS(NAME_ONE, NAME_PTDS, NAME_PTSZ)};
     static const struct {
         const char *symbol;
         enum hook_family family;
@@ -401,13 +439,13 @@ TEST(first_last_and_longest_gap_are_those_of_the_book)
 
 /* ---- memory of every kind ------------------------------------------------------------------- */
 
-static void must_use(CUdeviceptr ptr, uint64_t key)
+static void must_use(CUdeviceptr ptr, uint64_t key, uint32_t flags)
 {
     uint64_t before = look(key).use_count;
 
     CU_OK(cu->cuMemsetD8_v2(ptr + 100, 1, 16));
     CHECK_EQ(look(key).use_count, before + 1);
-    CHECK_EQ(look(key).use_flags, FORMAT_USE_WATCHED);
+    CHECK_EQ(look(key).use_flags, flags);
 }
 
 static void use_all_kinds(void)
@@ -422,19 +460,19 @@ static void use_all_kinds(void)
     size_t pitch;
 
     ptr = kit_alloc(5 * MB);
-    must_use(ptr + 4 * MB, ptr);
+    must_use(ptr + 4 * MB, ptr, FORMAT_USE_WATCHED);
     CU_OK(cu->cuMemAllocAsync(&ptr, 3 * MB, stream));
-    must_use(ptr + MB, ptr);
+    must_use(ptr + MB, ptr, FORMAT_USE_WATCHED);
     CU_OK(cu->cuMemAllocPitch_v2(&ptr, &pitch, 1000, 10, 4));
-    must_use(ptr + pitch, ptr);
+    must_use(ptr + pitch, ptr, FORMAT_USE_WATCHED);
     CU_OK(cu->cuMemAllocManaged(&ptr, 1 * MB, CU_MEM_ATTACH_GLOBAL));
-    must_use(ptr, ptr);
+    must_use(ptr, ptr, FORMAT_USE_WATCHED | FORMAT_USE_SHOWN); /* to the host */
     CU_OK(cu->cuMemCreate(&handle, 2 * MB, &prop, 0));
     key = (UINT64_C(1) + MEMCLASS_VMM) << 56 | (handle & ((UINT64_C(1) << 56) - 1));
     CU_OK(cu->cuMemAddressReserve(&ptr, 4 * MB, 0, 0, 0));
     CU_OK(cu->cuMemMap(ptr + 2 * MB, 2 * MB, 0, handle, 0));
     CU_OK(cu->cuMemSetAccess(ptr + 2 * MB, 2 * MB, &access, 1));
-    must_use(ptr + 3 * MB, key);
+    must_use(ptr + 3 * MB, key, FORMAT_USE_WATCHED);
     CU_OK(cu->cuMemUnmap(ptr + 2 * MB, 2 * MB));
     CHECK_EQ(look(key).use_count, 1);
     kit_clean_up();
@@ -459,7 +497,12 @@ TEST(what_is_used_unseen_is_marked)
     CUDA_TEXTURE_DESC texture;
     CUtexObject object;
     CUipcMemHandle handle;
-    CUdeviceptr large;
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemPoolPtrExportData exported;
+    CUdeviceptr large, pooled;
+    CUmemoryPool pool;
 
     start("shown");
     new_blocks();
@@ -474,6 +517,11 @@ TEST(what_is_used_unseen_is_marked)
     CHECK_EQ(look(block).use_flags, FORMAT_USE_WATCHED | FORMAT_USE_SHOWN);
     CHECK_EQ(look(other).use_flags, FORMAT_USE_WATCHED);
     large = kit_alloc(64 * MB);
+    CU_OK(cu->cuMemPoolCreate(&pool, &props));
+    CU_OK(cu->cuMemAllocFromPoolAsync(&pooled, 4096, pool, stream));
+    CHECK_EQ(look(pooled).use_flags, FORMAT_USE_WATCHED);
+    CU_OK(KIT_CU(cuMemPoolExportPointer)(&exported, pooled));
+    CHECK_EQ(look(pooled).use_flags, FORMAT_USE_WATCHED | FORMAT_USE_SHOWN);
     if (cu->cuIpcGetMemHandle(&handle, large) == CUDA_SUCCESS)
         CHECK_EQ(look(large).use_flags, FORMAT_USE_WATCHED | FORMAT_USE_SHOWN);
     CHECK_EQ(look((UINT64_C(1) + MEMCLASS_ARRAY) << 56
