@@ -10,19 +10,22 @@
 #include <string.h>
 
 /* True for every version that pylayout.h knows, and checked there where the interpreter says it. */
-#define OBJECT_TYPE    8u
-#define TYPE_FLAGS     168u
-#define FLAG_BYTES     (UINT64_C(1) << 27)
-#define FLAG_TEXT      (UINT64_C(1) << 28)
-#define TEXT_LENGTH    16u
-#define TEXT_HASH      24u
-#define TEXT_STATE     32u
-#define TEXT_ONE_PIECE 0x20 /* of its bits: the characters lie behind the head */
-#define BYTES_LENGTH   16u
-#define BYTES_HASH     24u
-#define BYTES_DATA     32u
-#define OWNER_C_STACK  3u
-#define TABLE_WORDS    192u /* of _PyRuntime that are looked at; it is much larger */
+#define OBJECT_TYPE     8u
+#define TYPE_FLAGS      168u
+#define FLAG_BYTES      (UINT64_C(1) << 27)
+#define FLAG_TEXT       (UINT64_C(1) << 28)
+#define TEXT_LENGTH     16u
+#define TEXT_HASH       24u
+#define TEXT_STATE      32u
+#define TEXT_ONE_PIECE  0x20 /* of its bits: the characters lie behind the head */
+#define TEXT_ASCII      0x40
+#define TEXT_BYTES_MAX  4096u /* of a string that are looked at: as many as intern.h keeps */
+#define BYTES_LENGTH    16u
+#define BYTES_HASH      24u
+#define BYTES_DATA      32u
+#define OWNER_GENERATOR 1
+#define OWNER_C_STACK   3u
+#define TABLE_WORDS     192u /* of _PyRuntime that are looked at; it is much larger */
 
 /* The interpreter, fixed when pyframe_now becomes READY. */
 static struct {
@@ -36,6 +39,7 @@ static struct {
 } python;
 
 _Atomic uint32_t pyframe_now = PYFRAME_NONE;
+static _Atomic bool looking;
 static char text[160];
 
 struct found {
@@ -157,7 +161,6 @@ static void use(const struct unwind_ops *ops, void *handle)
 
 void pyframe_look(const struct unwind_ops *ops)
 {
-    static _Atomic bool looking;
     uint32_t state = atomic_load_explicit(&pyframe_now, memory_order_acquire);
     void *handle;
 
@@ -178,6 +181,13 @@ void pyframe_library_opened(void)
 
     (void)atomic_compare_exchange_strong_explicit(
             &pyframe_now, &none, PYFRAME_LOOK, memory_order_relaxed, memory_order_relaxed);
+}
+
+void pyframe_fork_child(void)
+{
+    /* Whoever looked is not in the child, and may have got halfway. */
+    if (atomic_exchange(&looking, false))
+        pyframe_library_opened();
 }
 
 enum pyframe_state pyframe_state(void)
@@ -226,11 +236,41 @@ static inline uint64_t turn(uint64_t word, unsigned bits)
 }
 
 /*
+ * The characters of a string, all of them: generated code has names and files that differ in one digit somewhere. The last
+ * word of a short one begins in its own head.
+ */
+__attribute__((noinline)) static uint64_t characters_of(
+        const struct pylayout *at, const char *string)
+{
+    uint32_t state = (uint32_t)int_at(string, TEXT_STATE);
+    uint64_t length =
+            (uint64_t)word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* of that many bytes */
+    const char *from = string + (state & TEXT_ASCII ? at->ascii_bytes : at->compact_bytes);
+    uint64_t sum = length;
+
+    if ((state & TEXT_ONE_PIECE) == 0)
+        return sum * STEP + (uint64_t)word_at(string, at->text_data); /* where they are */
+    if (length > TEXT_BYTES_MAX)
+        length = TEXT_BYTES_MAX;
+    for (; length > 8; from += 8, length -= 8)
+        sum = sum * STEP + (uint64_t)word_at(from, 0);
+    return sum * STEP + (uint64_t)word_at(from, (int64_t)length - 8);
+}
+
+/* A string by its own hash; all ones: nobody has asked for it. */
+ALWAYS_INLINE uint64_t text_of(const struct pylayout *at, const char *string)
+{
+    uint64_t own = (uint64_t)word_at(string, TEXT_HASH);
+
+    return __builtin_expect(own != UINT64_MAX, 1) ? own : characters_of(at, string);
+}
+
+/*
  * The bytes of an immutable object, by its own hash; all ones: nobody has asked for it (code from a .pyc). Then the first, the
  * middle and the last word of it. Where it is shorter than a word, the first one reaches into the padding behind it, which its
  * allocator always leaves (objects are whole 16 bytes) and nobody writes while it lives; the others begin in its own head.
  */
-static inline uint64_t content_of(uint64_t own, const char *bytes, uint64_t length)
+static inline uint64_t bytes_of(uint64_t own, const char *bytes, uint64_t length)
 {
     uint64_t sum;
 
@@ -252,19 +292,23 @@ ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, stru
     const char *file = pointer_at(code, at->code_filename);
 
     if (file != seen->file) {
-        uint64_t length = file[TEXT_STATE] & TEXT_ONE_PIECE ? word_at(file, TEXT_LENGTH) : 0;
-
         seen->file = file;
-        seen->content = content_of(word_at(file, TEXT_HASH), file + at->ascii_bytes, length) * 3;
+        seen->content = text_of(at, file) * 3;
     }
     return seen->content;
+}
+
+/* The name that reports show; a qualified one has the other in it. */
+ALWAYS_INLINE const char *shown_name(const struct pylayout *at, const char *code)
+{
+    return pointer_at(code, at->code_qualname != PYLAYOUT_NONE ? at->code_qualname : at->code_name);
 }
 
 ALWAYS_INLINE uint64_t lines_of(const struct pylayout *at, const char *code)
 {
     const char *lines = pointer_at(code, at->code_lines);
 
-    return content_of(word_at(lines, BYTES_HASH), lines + BYTES_DATA,
+    return bytes_of(word_at(lines, BYTES_HASH), lines + BYTES_DATA,
                    (uint64_t)word_at(lines, BYTES_LENGTH))
             * 5;
 }
@@ -285,9 +329,9 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
             return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * (STEP * 3)
                     + (version << 32 | first) * (STEP * 5);
     }
-    name = pointer_at(code, at->code_name);
+    name = shown_name(at, code);
     sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * (STEP * 3)
-            + ((uintptr_t)lines ^ first << 32) * (STEP * 5) + word_at(name, TEXT_HASH);
+            + ((uintptr_t)lines ^ first << 32) * (STEP * 5) + text_of(at, name);
     return sum + file_of(at, code, seen) + lines_of(at, code);
 }
 
@@ -299,14 +343,10 @@ ALWAYS_INLINE uint64_t glance_at(
         const struct pylayout *at, const char *code, uint32_t lasti, struct seen *seen)
 {
     uint64_t sum = (uint64_t)(uint32_t)int_at(code, at->code_first) << 32 | lasti;
-    const char *name;
 
     if (at->code_version != PYLAYOUT_NONE && int_at(code, at->code_version) != 0)
         return stamp_of(at, code, seen) ^ lasti;
-    name = pointer_at(code, at->code_name);
-    /* the address too: a name that nobody has asked for the hash of has none */
-    return sum + word_at(name, TEXT_HASH) + (uintptr_t)name + file_of(at, code, seen)
-            + lines_of(at, code);
+    return sum + text_of(at, shown_name(at, code)) + file_of(at, code, seen) + lines_of(at, code);
 }
 
 /* The instruction, in bytes. */
@@ -339,14 +379,19 @@ ALWAYS_INLINE const char *innermost(const struct pylayout *at)
 
 ALWAYS_INLINE bool is_shim(const struct pylayout *at, const char *frame)
 {
-    return at->frame_owner != PYLAYOUT_NONE
+    return at->frame_owner != PYLAYOUT_NONE && at->frame_entry == PYLAYOUT_NONE
             && (unsigned char)frame[at->frame_owner] >= OWNER_C_STACK;
 }
 
-/* A frame that is none yet: the interpreter is still calling the function. */
-ALWAYS_INLINE bool is_incomplete(const struct pylayout *at, const char *code, int32_t lasti)
+/*
+ * A frame that is none yet: the interpreter is still calling the function. That of a generator is whole from the start.
+ */
+ALWAYS_INLINE bool is_incomplete(
+        const struct pylayout *at, const char *frame, const char *code, int32_t lasti)
 {
-    return at->code_traceable != PYLAYOUT_NONE && lasti < 2 * int_at(code, at->code_traceable);
+    return at->code_traceable != PYLAYOUT_NONE
+            && __builtin_expect(lasti < 2 * int_at(code, at->code_traceable), 0)
+            && frame[at->frame_owner] != OWNER_GENERATOR;
 }
 
 /*
@@ -427,7 +472,7 @@ unsigned pyframe_walk(struct pyframe *ret_frames)
             break;
         left--;
         lasti = instruction(at, frame, code);
-        if (is_incomplete(at, code, lasti))
+        if (is_incomplete(at, frame, code, lasti))
             continue;
         ret_frames[count++] = (struct pyframe){.code = code,
                 .stamp = stir(stamp_of(at, code, &seen) * STEP),

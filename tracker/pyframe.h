@@ -67,6 +67,9 @@ void pyframe_look(const struct unwind_ops *ops);
 /* Something was loaded. One store. */
 void pyframe_library_opened(void);
 
+/* In the child of a fork: a look that another thread was at begins again. */
+void pyframe_fork_child(void);
+
 enum pyframe_state pyframe_state(void);
 
 /* "CPython 3.11", or why it was refused ("CPython 3.14.0 ...: its version is not ..."); "" without an interpreter. */
