@@ -40,7 +40,8 @@ static struct {
 
 _Atomic uint32_t pyframe_now = PYFRAME_NONE;
 static _Atomic bool looking;
-static char text[160];
+static char text[160];      /* fixed when pyframe_now becomes READY or REFUSED */
+static char late_text[320]; /* "" but where READY became REFUSED */
 
 struct found {
     char path[PATH_MAX];
@@ -197,7 +198,11 @@ enum pyframe_state pyframe_state(void)
 
 const char *pyframe_text(void)
 {
-    return pyframe_state() >= PYFRAME_READY ? text : "";
+    enum pyframe_state state = pyframe_state();
+
+    if (state == PYFRAME_REFUSED && late_text[0])
+        return late_text;
+    return state >= PYFRAME_READY ? text : "";
 }
 
 const struct pylayout *pyframe_layout(void)
@@ -207,23 +212,25 @@ const struct pylayout *pyframe_layout(void)
 
 void pyframe_refuse(const char *why)
 {
-    uint32_t ready = PYFRAME_READY;
-    size_t length = strlen(text);
+    static _Atomic bool refusing;
 
-    if (atomic_compare_exchange_strong(&pyframe_now, &ready, PYFRAME_NONE)
-            && length < sizeof text) {
-        (void)snprintf(text + length, sizeof text - length, ": %s", why);
-        atomic_store_explicit(&pyframe_now, PYFRAME_REFUSED, memory_order_release);
-    }
+    if (pyframe_state() != PYFRAME_READY || atomic_exchange(&refusing, true))
+        return;
+    (void)snprintf(late_text, sizeof late_text, "%s: %s", text, why);
+    atomic_store_explicit(&pyframe_now, PYFRAME_REFUSED, memory_order_release);
 }
 
 /* ---- reading it ----------------------------------------------------------------------------- */
 
 /*
  * Stamps: a sum of words, most of them times an odd number of its own, so that the processor need not wait from one to the
- * next. Hashes that the interpreter made are as good as random already.
+ * next. The numbers have nothing to do with each other: addresses and characters differ by round numbers, which multiples of
+ * one would cancel out. Hashes that the interpreter made are as good as random already.
  */
-#define STEP UINT64_C(0x9e3779b97f4a7c15)
+#define STEP       UINT64_C(0x9e3779b97f4a7c15)
+#define STEP_NAME  UINT64_C(0xd6e8feb86659fd93)
+#define STEP_LINES UINT64_C(0xa0761d6478bd642f)
+#define STEP_TEXT  UINT64_C(0xff51afd7ed558ccd)
 
 static inline uint64_t stir(uint64_t hash)
 {
@@ -235,26 +242,30 @@ static inline uint64_t turn(uint64_t word, unsigned bits)
     return word << bits | word >> (64 - bits);
 }
 
-/*
- * The characters of a string, all of them: generated code has names and files that differ in one digit somewhere. The last
- * word of a short one begins in its own head.
- */
+/* The characters of a string, all of them: generated code has names and files that differ in one digit somewhere. */
 __attribute__((noinline)) static uint64_t characters_of(
         const struct pylayout *at, const char *string)
 {
     uint32_t state = (uint32_t)int_at(string, TEXT_STATE);
-    uint64_t length =
-            (uint64_t)word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* of that many bytes */
+    uint64_t length = (uint64_t)word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* bytes of one */
     const char *from = string + (state & TEXT_ASCII ? at->ascii_bytes : at->compact_bytes);
     uint64_t sum = length;
 
     if ((state & TEXT_ONE_PIECE) == 0)
-        return sum * STEP + (uint64_t)word_at(string, at->text_data); /* where they are */
+        from = pointer_at(string, at->text_data);
+    if (!from)
+        return sum;
     if (length > TEXT_BYTES_MAX)
         length = TEXT_BYTES_MAX;
-    for (; length > 8; from += 8, length -= 8)
-        sum = sum * STEP + (uint64_t)word_at(from, 0);
-    return sum * STEP + (uint64_t)word_at(from, (int64_t)length - 8);
+    if (length < 8) {
+        for (uint64_t i = 0; i < length; i++)
+            sum = sum * STEP_TEXT + (unsigned char)from[i];
+    } else {
+        for (; length > 8; from += 8, length -= 8)
+            sum = sum * STEP_TEXT + (uint64_t)word_at(from, 0);
+        sum = sum * STEP_TEXT + (uint64_t)word_at(from, (int64_t)length - 8);
+    }
+    return stir(stir(sum) * STEP_TEXT);
 }
 
 /* A string by its own hash; all ones: nobody has asked for it. */
@@ -326,13 +337,13 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
 
         /* unique in an interpreter; several of them count alike */
         if (__builtin_expect(version != 0, 1))
-            return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * (STEP * 3)
-                    + (version << 32 | first) * (STEP * 5);
+            return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * STEP_NAME
+                    + (version << 32 | first) * STEP_LINES;
     }
     name = shown_name(at, code);
-    sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * (STEP * 3)
-            + ((uintptr_t)lines ^ first << 32) * (STEP * 5) + text_of(at, name);
-    return sum + file_of(at, code, seen) + lines_of(at, code);
+    sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * STEP_NAME
+            + ((uintptr_t)lines ^ first << 32) * STEP_LINES + text_of(at, name);
+    return sum + file_of(at, code, seen) + stir(lines_of(at, code));
 }
 
 /*

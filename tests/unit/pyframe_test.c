@@ -462,6 +462,45 @@ TEST(a_character_of_a_name_or_a_file_makes_another_function_once_3_12_has_run_ou
     told_apart_by_characters("3.12.1 (main)");
 }
 
+TEST(a_string_in_two_pieces_is_told_apart_by_its_characters)
+{
+    char characters[] = "12345";
+    uint32_t first;
+
+    version = "3.10.13 (main)";
+    start();
+    put_long(plain(0, ""), 16, 5);
+    put_int(texts[0], 32, 1 << 2 | 1 << 6);
+    put_pointer(texts[0], layout.text_data, characters);
+    first = here();
+    for (int i = 0; i < 5; i++) {
+        characters[i]++;
+        CHECK_NE(here(), first);
+        CHECK(strstr(tell(here()), characters) != NULL);
+        characters[i]--;
+    }
+    CHECK_EQ(here(), first);
+}
+
+/* Differences of addresses and of characters are both round numbers. */
+TEST(a_name_and_its_address_do_not_make_up_for_each_other)
+{
+    char name[] = "renamed_05115_function";
+
+    version = "3.10.13 (main)";
+    start();
+    for (int step = -32; step <= 32; step++) {
+        name[9] = 'A';
+        put_pointer(codes[0], layout.code_name, plain(8, name));
+        CHECK(strstr(tell(here()), name) != NULL);
+        name[9] = (char)('A' + step);
+        put_pointer(codes[0], layout.code_name, plain(9, name));
+        CHECK(strstr(tell(here()), name) != NULL);
+        put_pointer(codes[0], layout.code_name, plain(7, name));
+        CHECK(strstr(tell(here()), name) != NULL);
+    }
+}
+
 /* Generated classes: all that differs is the class. */
 TEST(a_qualified_name_makes_another_function)
 {
