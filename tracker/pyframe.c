@@ -394,15 +394,16 @@ ALWAYS_INLINE bool is_shim(const struct pylayout *at, const char *frame)
             && (unsigned char)frame[at->frame_owner] >= OWNER_C_STACK;
 }
 
-/*
- * A frame that is none yet: the interpreter is still calling the function. That of a generator is whole from the start.
- */
-ALWAYS_INLINE bool is_incomplete(
-        const struct pylayout *at, const char *frame, const char *code, int32_t lasti)
+/* Before the first instruction of its own. */
+static bool is_early(const struct pylayout *at, const char *code, int32_t lasti)
 {
-    return at->code_traceable != PYLAYOUT_NONE
-            && __builtin_expect(lasti < 2 * int_at(code, at->code_traceable), 0)
-            && frame[at->frame_owner] != OWNER_GENERATOR;
+    return at->code_traceable != PYLAYOUT_NONE && lasti < 2 * int_at(code, at->code_traceable);
+}
+
+/* An early frame is none yet: the interpreter is still calling the function. A generator's is whole from the start. */
+static bool is_generator(const struct pylayout *at, const char *frame)
+{
+    return frame[at->frame_owner] == OWNER_GENERATOR;
 }
 
 /*
@@ -461,13 +462,14 @@ unsigned pyframe_hash(uint64_t *ret_hash)
 }
 
 /* The frames of hash_as, but for those that are none yet. */
-unsigned pyframe_walk(struct pyframe *ret_frames)
+unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
 {
     const struct pylayout *at = &python.layout;
     struct seen seen = {NULL, 0};
     unsigned count = 0;
     unsigned left = PYFRAME_DEPTH_MAX;
 
+    *ret_early = false;
     for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0 && left > 0;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
@@ -483,8 +485,11 @@ unsigned pyframe_walk(struct pyframe *ret_frames)
             break;
         left--;
         lasti = instruction(at, frame, code);
-        if (is_incomplete(at, frame, code, lasti))
-            continue;
+        if (is_early(at, code, lasti)) {
+            *ret_early = true;
+            if (!is_generator(at, frame))
+                continue;
+        }
         ret_frames[count++] = (struct pyframe){.code = code,
                 .stamp = stir(stamp_of(at, code, &seen) * STEP),
                 .lasti = lasti,

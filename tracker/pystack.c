@@ -62,11 +62,11 @@ static uint32_t ambient(const struct thread *thread)
 }
 
 /* noinline: the array would be on every allocation's stack. */
-__attribute__((noinline)) static uint32_t look_up(unsigned *ret_count)
+__attribute__((noinline)) static uint32_t look_up(unsigned *ret_count, bool *ret_early)
 {
     struct pyframe frames[PYFRAME_DEPTH_MAX];
 
-    *ret_count = pyframe_walk(frames);
+    *ret_count = pyframe_walk(frames, ret_early);
     return pycode_stack(frames, *ret_count);
 }
 
@@ -83,11 +83,16 @@ uint32_t pystack_here(struct thread *thread)
         return ambient(thread);
     memo = &thread->pymemo[hash >> 32 & (THREAD_PYMEMO - 1)];
     if (memo->hash != hash) {
+        bool early;
         unsigned count;
-        uint32_t leaf = look_up(&count);
+        uint32_t leaf = look_up(&count, &early);
 
         if (leaf == 0)
             return count == 0 ? ambient(thread) : 0;
+        if (early) {
+            publish(thread, leaf);
+            return leaf;
+        }
         *memo = (struct thread_pymemo){.hash = hash, .leaf = leaf};
     }
     publish(thread, memo->leaf);
