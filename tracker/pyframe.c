@@ -261,7 +261,10 @@ __attribute__((noinline)) static uint64_t characters_of(
         for (uint64_t i = 0; i < length; i++)
             sum = sum * STEP_TEXT + (unsigned char)from[i];
     } else {
-        for (; length > 8; from += 8, length -= 8)
+        for (; length > 16; from += 16, length -= 16)
+            sum = (sum * STEP_TEXT + (uint64_t)word_at(from, 0)) * STEP_TEXT
+                    + (uint64_t)word_at(from, 8);
+        if (length > 8)
             sum = sum * STEP_TEXT + (uint64_t)word_at(from, 0);
         sum = sum * STEP_TEXT + (uint64_t)word_at(from, (int64_t)length - 8);
     }
@@ -353,10 +356,12 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
 ALWAYS_INLINE uint64_t glance_at(
         const struct pylayout *at, const char *code, uint32_t lasti, struct seen *seen)
 {
-    uint64_t sum = (uint64_t)(uint32_t)int_at(code, at->code_first) << 32 | lasti;
+    uint64_t sum;
 
     if (at->code_version != PYLAYOUT_NONE && int_at(code, at->code_version) != 0)
         return stamp_of(at, code, seen) ^ lasti;
+    /* the first line above, and what no code changes of itself: its flags or the size of its stack */
+    sum = (uint64_t)word_at(code, at->code_first - 4) ^ lasti;
     return sum + text_of(at, shown_name(at, code)) + file_of(at, code, seen) + lines_of(at, code);
 }
 

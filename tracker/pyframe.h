@@ -85,9 +85,9 @@ const struct pylayout *pyframe_layout(void);
 unsigned pyframe_hash(uint64_t *ret_hash);
 
 /*
- * The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also when all of them are none yet. *ret_early: one of them has not come to the first
- * instruction of its own; other frames of this hash may be others, since it does not tell a generator's (which counts) from one
- * that is none yet (which does not).
+ * The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also when all of them are none yet.
+ * *ret_early: one of them has not come to the first instruction of its own; the next frames of this hash may be others, since it
+ * does not tell a generator's (which counts) from one that is none yet (which does not).
  */
 unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early);
 
