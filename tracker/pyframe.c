@@ -371,7 +371,7 @@ ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, 
     if (at->ip == PYLAYOUT_IP_POINTER)
         return (int32_t)(pointer_at(frame, at->frame_ip) - (code + at->code_bytecode));
     if (at->ip == PYLAYOUT_IP_UNITS)
-        return int_at(frame, at->frame_ip) * 2;
+        return (int32_t)((uint32_t)int_at(frame, at->frame_ip) * 2);
     return int_at(frame, at->frame_ip);
 }
 

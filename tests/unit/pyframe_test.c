@@ -167,7 +167,11 @@ static void set_frame(unsigned number, unsigned code, int unit, bool has_caller)
     memset(frame, 0, OBJECT);
     put_pointer(frame, layout.frame_code, codes[code]);
     put_pointer(frame, layout.frame_previous, has_caller ? frames[number + 1] : NULL);
-    put_pointer(frame, layout.frame_ip, codes[code] + layout.code_bytecode + 2 * (ptrdiff_t)unit);
+    if (layout.ip == PYLAYOUT_IP_POINTER)
+        put_pointer(
+                frame, layout.frame_ip, codes[code] + layout.code_bytecode + 2 * (ptrdiff_t)unit);
+    else
+        put_int(frame, layout.frame_ip, layout.ip == PYLAYOUT_IP_UNITS ? unit : 2 * unit);
 }
 
 static void set_types(void)
