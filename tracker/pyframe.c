@@ -19,6 +19,7 @@
 #define TEXT_STATE      32u
 #define TEXT_ONE_PIECE  0x20 /* of its bits: the characters lie behind the head */
 #define TEXT_ASCII      0x40
+#define TEXT_SHORT      24u
 #define TEXT_BYTES_MAX  4096u /* of a string that are looked at: as many as intern.h keeps */
 #define BYTES_LENGTH    16u
 #define BYTES_HASH      24u
@@ -271,12 +272,24 @@ __attribute__((noinline)) static uint64_t characters_of(
     return stir(stir(sum) * STEP_TEXT);
 }
 
-/* A string by its own hash; all ones: nobody has asked for it. */
+/*
+ * A string by its own hash; all ones: nobody has asked for it (qualified names of methods, files of code from a .pyc). Three words
+ * have all characters of a short one, and some of its head or of the padding behind it.
+ */
 ALWAYS_INLINE uint64_t text_of(const struct pylayout *at, const char *string)
 {
     uint64_t own = (uint64_t)word_at(string, TEXT_HASH);
+    const char *from = string + at->ascii_bytes;
+    uint64_t length;
 
-    return __builtin_expect(own != UINT64_MAX, 1) ? own : characters_of(at, string);
+    if (__builtin_expect(own != UINT64_MAX, 1))
+        return own;
+    length = (uint64_t)word_at(string, TEXT_LENGTH);
+    if ((~string[TEXT_STATE] & (TEXT_ONE_PIECE | TEXT_ASCII)) != 0 || length > TEXT_SHORT)
+        return characters_of(at, string);
+    own = ((uint64_t)word_at(from, 0) ^ length) * STEP_TEXT
+            + (uint64_t)word_at(from, (int64_t)length - 8);
+    return (own * STEP_TEXT + (uint64_t)word_at(from, (int64_t)(length >> 1) - 4)) * STEP_TEXT;
 }
 
 /*

@@ -422,28 +422,37 @@ TEST(an_address_that_is_used_again_is_another_function)
     CHECK_NE(here(), first);
 }
 
-/* The interpreters that give code no version of its own. */
-static void told_apart_by_characters(const char *release)
+static void told_apart_in(unsigned text, size_t length)
 {
     char name[] = "module_number_00000_of_the_generated_ones.and_their_functions";
     uint32_t before;
 
+    name[length] = '\0';
+    (void)plain(0, "a.py");
+    (void)plain(1, "alloc");
+    (void)plain(text, name);
+    before = here();
+    for (size_t i = 0; i < length; i++) {
+        uint32_t after;
+
+        name[i]++;
+        (void)plain(text, name); /* at the same address */
+        after = here();
+        CHECK_NE(after, before);
+        CHECK(strstr(tell(after), name) != NULL);
+        before = after;
+    }
+}
+
+/* The interpreters that give code no version of its own. */
+static void told_apart_by_characters(const char *release)
+{
     version = release;
     start();
-    (void)plain(0, name);
-    (void)plain(1, "alloc");
-    before = here();
-    for (unsigned text = 0; text < 2; text++)
-        for (size_t i = 0; i < sizeof name - 1; i++) {
-            uint32_t after;
-
-            name[i]++;
-            (void)plain(text, name); /* at the same address */
-            after = here();
-            CHECK_NE(after, before);
-            CHECK(strstr(tell(after), name) != NULL);
-            before = after;
-        }
+    for (size_t length = 1; length <= 61; length++) {
+        told_apart_in(0, length);
+        told_apart_in(1, length);
+    }
 }
 
 TEST(a_character_of_a_name_or_a_file_makes_another_function_in_3_8)
