@@ -10,19 +10,23 @@
 #include <string.h>
 
 /* True for every version that pylayout.h knows, and checked there where the interpreter says it. */
-#define OBJECT_TYPE    8u
-#define TYPE_FLAGS     168u
-#define FLAG_BYTES     (UINT64_C(1) << 27)
-#define FLAG_TEXT      (UINT64_C(1) << 28)
-#define TEXT_LENGTH    16u
-#define TEXT_HASH      24u
-#define TEXT_STATE     32u
-#define TEXT_ONE_PIECE 0x20 /* of its bits: the characters lie behind the head */
-#define BYTES_LENGTH   16u
-#define BYTES_HASH     24u
-#define BYTES_DATA     32u
-#define OWNER_C_STACK  3u
-#define TABLE_WORDS    192u /* of _PyRuntime that are looked at; it is much larger */
+#define OBJECT_TYPE     8u
+#define TYPE_FLAGS      168u
+#define FLAG_BYTES      (UINT64_C(1) << 27)
+#define FLAG_TEXT       (UINT64_C(1) << 28)
+#define TEXT_LENGTH     16u
+#define TEXT_HASH       24u
+#define TEXT_STATE      32u
+#define TEXT_ONE_PIECE  0x20 /* of its bits: the characters lie behind the head */
+#define TEXT_ASCII      0x40
+#define TEXT_SHORT      24u
+#define TEXT_BYTES_MAX  4096u /* of a string that are looked at: as many as intern.h keeps */
+#define BYTES_LENGTH    16u
+#define BYTES_HASH      24u
+#define BYTES_DATA      32u
+#define OWNER_GENERATOR 1
+#define OWNER_C_STACK   3u
+#define TABLE_WORDS     192u /* of _PyRuntime that are looked at; it is much larger */
 
 /* The interpreter, fixed when pyframe_now becomes READY. */
 static struct {
@@ -36,7 +40,9 @@ static struct {
 } python;
 
 _Atomic uint32_t pyframe_now = PYFRAME_NONE;
-static char text[160];
+static _Atomic bool looking;
+static char text[160];      /* fixed when pyframe_now becomes READY or REFUSED */
+static char late_text[320]; /* "" but where READY became REFUSED */
 
 struct found {
     char path[PATH_MAX];
@@ -157,7 +163,6 @@ static void use(const struct unwind_ops *ops, void *handle)
 
 void pyframe_look(const struct unwind_ops *ops)
 {
-    static _Atomic bool looking;
     uint32_t state = atomic_load_explicit(&pyframe_now, memory_order_acquire);
     void *handle;
 
@@ -180,6 +185,13 @@ void pyframe_library_opened(void)
             &pyframe_now, &none, PYFRAME_LOOK, memory_order_relaxed, memory_order_relaxed);
 }
 
+void pyframe_fork_child(void)
+{
+    /* Whoever looked is not in the child, and may have got halfway. */
+    if (atomic_exchange(&looking, false))
+        pyframe_library_opened();
+}
+
 enum pyframe_state pyframe_state(void)
 {
     return (enum pyframe_state)atomic_load_explicit(&pyframe_now, memory_order_acquire);
@@ -187,7 +199,11 @@ enum pyframe_state pyframe_state(void)
 
 const char *pyframe_text(void)
 {
-    return pyframe_state() >= PYFRAME_READY ? text : "";
+    enum pyframe_state state = pyframe_state();
+
+    if (state == PYFRAME_REFUSED && late_text[0])
+        return late_text;
+    return state >= PYFRAME_READY ? text : "";
 }
 
 const struct pylayout *pyframe_layout(void)
@@ -197,23 +213,25 @@ const struct pylayout *pyframe_layout(void)
 
 void pyframe_refuse(const char *why)
 {
-    uint32_t ready = PYFRAME_READY;
-    size_t length = strlen(text);
+    static _Atomic bool refusing;
 
-    if (atomic_compare_exchange_strong(&pyframe_now, &ready, PYFRAME_NONE)
-            && length < sizeof text) {
-        (void)snprintf(text + length, sizeof text - length, ": %s", why);
-        atomic_store_explicit(&pyframe_now, PYFRAME_REFUSED, memory_order_release);
-    }
+    if (pyframe_state() != PYFRAME_READY || atomic_exchange(&refusing, true))
+        return;
+    (void)snprintf(late_text, sizeof late_text, "%s: %s", text, why);
+    atomic_store_explicit(&pyframe_now, PYFRAME_REFUSED, memory_order_release);
 }
 
 /* ---- reading it ----------------------------------------------------------------------------- */
 
 /*
  * Stamps: a sum of words, most of them times an odd number of its own, so that the processor need not wait from one to the
- * next. Hashes that the interpreter made are as good as random already.
+ * next. The numbers have nothing to do with each other: addresses and characters differ by round numbers, which multiples of
+ * one would cancel out. Hashes that the interpreter made are as good as random already.
  */
-#define STEP UINT64_C(0x9e3779b97f4a7c15)
+#define STEP       UINT64_C(0x9e3779b97f4a7c15)
+#define STEP_NAME  UINT64_C(0xd6e8feb86659fd93)
+#define STEP_LINES UINT64_C(0xa0761d6478bd642f)
+#define STEP_TEXT  UINT64_C(0xff51afd7ed558ccd)
 
 static inline uint64_t stir(uint64_t hash)
 {
@@ -225,12 +243,61 @@ static inline uint64_t turn(uint64_t word, unsigned bits)
     return word << bits | word >> (64 - bits);
 }
 
+/* The characters of a string, all of them: generated code has names and files that differ in one digit somewhere. */
+__attribute__((noinline)) static uint64_t characters_of(
+        const struct pylayout *at, const char *string)
+{
+    uint32_t state = (uint32_t)int_at(string, TEXT_STATE);
+    uint64_t length = (uint64_t)word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* bytes of one */
+    const char *from = string + (state & TEXT_ASCII ? at->ascii_bytes : at->compact_bytes);
+    uint64_t sum = length;
+
+    if ((state & TEXT_ONE_PIECE) == 0)
+        from = pointer_at(string, at->text_data);
+    if (!from)
+        return sum;
+    if (length > TEXT_BYTES_MAX)
+        length = TEXT_BYTES_MAX;
+    if (length < 8) {
+        for (uint64_t i = 0; i < length; i++)
+            sum = sum * STEP_TEXT + (unsigned char)from[i];
+    } else {
+        for (; length > 16; from += 16, length -= 16)
+            sum = (sum * STEP_TEXT + (uint64_t)word_at(from, 0)) * STEP_TEXT
+                    + (uint64_t)word_at(from, 8);
+        if (length > 8)
+            sum = sum * STEP_TEXT + (uint64_t)word_at(from, 0);
+        sum = sum * STEP_TEXT + (uint64_t)word_at(from, (int64_t)length - 8);
+    }
+    return stir(stir(sum) * STEP_TEXT);
+}
+
+/*
+ * A string by its own hash; all ones: nobody has asked for it (qualified names of methods, files of code from a .pyc). Three words
+ * have all characters of a short one, and some of its head or of the padding behind it.
+ */
+ALWAYS_INLINE uint64_t text_of(const struct pylayout *at, const char *string)
+{
+    uint64_t own = (uint64_t)word_at(string, TEXT_HASH);
+    const char *from = string + at->ascii_bytes;
+    uint64_t length;
+
+    if (__builtin_expect(own != UINT64_MAX, 1))
+        return own;
+    length = (uint64_t)word_at(string, TEXT_LENGTH);
+    if ((~string[TEXT_STATE] & (TEXT_ONE_PIECE | TEXT_ASCII)) != 0 || length > TEXT_SHORT)
+        return characters_of(at, string);
+    own = ((uint64_t)word_at(from, 0) ^ length) * STEP_TEXT
+            + (uint64_t)word_at(from, (int64_t)length - 8);
+    return (own * STEP_TEXT + (uint64_t)word_at(from, (int64_t)(length >> 1) - 4)) * STEP_TEXT;
+}
+
 /*
  * The bytes of an immutable object, by its own hash; all ones: nobody has asked for it (code from a .pyc). Then the first, the
  * middle and the last word of it. Where it is shorter than a word, the first one reaches into the padding behind it, which its
  * allocator always leaves (objects are whole 16 bytes) and nobody writes while it lives; the others begin in its own head.
  */
-static inline uint64_t content_of(uint64_t own, const char *bytes, uint64_t length)
+static inline uint64_t bytes_of(uint64_t own, const char *bytes, uint64_t length)
 {
     uint64_t sum;
 
@@ -252,19 +319,23 @@ ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, stru
     const char *file = pointer_at(code, at->code_filename);
 
     if (file != seen->file) {
-        uint64_t length = file[TEXT_STATE] & TEXT_ONE_PIECE ? word_at(file, TEXT_LENGTH) : 0;
-
         seen->file = file;
-        seen->content = content_of(word_at(file, TEXT_HASH), file + at->ascii_bytes, length) * 3;
+        seen->content = text_of(at, file) * 3;
     }
     return seen->content;
+}
+
+/* The name that reports show; a qualified one has the other in it. */
+ALWAYS_INLINE const char *shown_name(const struct pylayout *at, const char *code)
+{
+    return pointer_at(code, at->code_qualname != PYLAYOUT_NONE ? at->code_qualname : at->code_name);
 }
 
 ALWAYS_INLINE uint64_t lines_of(const struct pylayout *at, const char *code)
 {
     const char *lines = pointer_at(code, at->code_lines);
 
-    return content_of(word_at(lines, BYTES_HASH), lines + BYTES_DATA,
+    return bytes_of(word_at(lines, BYTES_HASH), lines + BYTES_DATA,
                    (uint64_t)word_at(lines, BYTES_LENGTH))
             * 5;
 }
@@ -282,13 +353,13 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
 
         /* unique in an interpreter; several of them count alike */
         if (__builtin_expect(version != 0, 1))
-            return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * (STEP * 3)
-                    + (version << 32 | first) * (STEP * 5);
+            return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * STEP_NAME
+                    + (version << 32 | first) * STEP_LINES;
     }
-    name = pointer_at(code, at->code_name);
-    sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * (STEP * 3)
-            + ((uintptr_t)lines ^ first << 32) * (STEP * 5) + word_at(name, TEXT_HASH);
-    return sum + file_of(at, code, seen) + lines_of(at, code);
+    name = shown_name(at, code);
+    sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * STEP_NAME
+            + ((uintptr_t)lines ^ first << 32) * STEP_LINES + text_of(at, name);
+    return sum + file_of(at, code, seen) + stir(lines_of(at, code));
 }
 
 /*
@@ -298,15 +369,13 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
 ALWAYS_INLINE uint64_t glance_at(
         const struct pylayout *at, const char *code, uint32_t lasti, struct seen *seen)
 {
-    uint64_t sum = (uint64_t)(uint32_t)int_at(code, at->code_first) << 32 | lasti;
-    const char *name;
+    uint64_t sum;
 
     if (at->code_version != PYLAYOUT_NONE && int_at(code, at->code_version) != 0)
         return stamp_of(at, code, seen) ^ lasti;
-    name = pointer_at(code, at->code_name);
-    /* the address too: a name that nobody has asked for the hash of has none */
-    return sum + word_at(name, TEXT_HASH) + (uintptr_t)name + file_of(at, code, seen)
-            + lines_of(at, code);
+    /* the first line above, and what no code changes of itself: its flags or the size of its stack */
+    sum = (uint64_t)word_at(code, at->code_first - 4) ^ lasti;
+    return sum + text_of(at, shown_name(at, code)) + file_of(at, code, seen) + lines_of(at, code);
 }
 
 /* The instruction, in bytes. */
@@ -315,7 +384,7 @@ ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, 
     if (at->ip == PYLAYOUT_IP_POINTER)
         return (int32_t)(pointer_at(frame, at->frame_ip) - (code + at->code_bytecode));
     if (at->ip == PYLAYOUT_IP_UNITS)
-        return int_at(frame, at->frame_ip) * 2;
+        return (int32_t)((uint32_t)int_at(frame, at->frame_ip) * 2);
     return int_at(frame, at->frame_ip);
 }
 
@@ -339,14 +408,20 @@ ALWAYS_INLINE const char *innermost(const struct pylayout *at)
 
 ALWAYS_INLINE bool is_shim(const struct pylayout *at, const char *frame)
 {
-    return at->frame_owner != PYLAYOUT_NONE
+    return at->frame_owner != PYLAYOUT_NONE && at->frame_entry == PYLAYOUT_NONE
             && (unsigned char)frame[at->frame_owner] >= OWNER_C_STACK;
 }
 
-/* A frame that is none yet: the interpreter is still calling the function. */
-ALWAYS_INLINE bool is_incomplete(const struct pylayout *at, const char *code, int32_t lasti)
+/* Before the first instruction of its own. */
+static bool is_early(const struct pylayout *at, const char *code, int32_t lasti)
 {
     return at->code_traceable != PYLAYOUT_NONE && lasti < 2 * int_at(code, at->code_traceable);
+}
+
+/* An early frame is none yet: the interpreter is still calling the function. A generator's is whole from the start. */
+static bool is_generator(const struct pylayout *at, const char *frame)
+{
+    return frame[at->frame_owner] == OWNER_GENERATOR;
 }
 
 /*
@@ -405,13 +480,14 @@ unsigned pyframe_hash(uint64_t *ret_hash)
 }
 
 /* The frames of hash_as, but for those that are none yet. */
-unsigned pyframe_walk(struct pyframe *ret_frames)
+unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
 {
     const struct pylayout *at = &python.layout;
     struct seen seen = {NULL, 0};
     unsigned count = 0;
     unsigned left = PYFRAME_DEPTH_MAX;
 
+    *ret_early = false;
     for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0 && left > 0;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
@@ -427,8 +503,11 @@ unsigned pyframe_walk(struct pyframe *ret_frames)
             break;
         left--;
         lasti = instruction(at, frame, code);
-        if (is_incomplete(at, code, lasti))
-            continue;
+        if (is_early(at, code, lasti)) {
+            *ret_early = true;
+            if (!is_generator(at, frame))
+                continue;
+        }
         ret_frames[count++] = (struct pyframe){.code = code,
                 .stamp = stir(stamp_of(at, code, &seen) * STEP),
                 .lasti = lasti,

@@ -67,6 +67,9 @@ void pyframe_look(const struct unwind_ops *ops);
 /* Something was loaded. One store. */
 void pyframe_library_opened(void);
 
+/* In the child of a fork: a look that another thread was at begins again. */
+void pyframe_fork_child(void);
+
 enum pyframe_state pyframe_state(void);
 
 /* "CPython 3.11", or why it was refused ("CPython 3.14.0 ...: its version is not ..."); "" without an interpreter. */
@@ -81,8 +84,12 @@ const struct pylayout *pyframe_layout(void);
  */
 unsigned pyframe_hash(uint64_t *ret_hash);
 
-/* The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also when all of them are none yet. */
-unsigned pyframe_walk(struct pyframe *ret_frames);
+/*
+ * The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also when all of them are none yet.
+ * *ret_early: one of them has not come to the first instruction of its own; the next frames of this hash may be others, since it
+ * does not tell a generator's (which counts) from one that is none yet (which does not).
+ */
+unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early);
 
 /* Is what a frame calls a code object one, with strings where strings should be? */
 bool pyframe_is_code(const char *code);

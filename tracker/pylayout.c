@@ -45,7 +45,14 @@ enum word {
 #define TEXT_LENGTH_AT 16u
 #define TEXT_STATE_AT  32u
 
-/* "3.11.2" -> 11; 0 = not a version 3.x that was released. */
+static const char *behind_digits(const char *at)
+{
+    while (*at >= '0' && *at <= '9')
+        at++;
+    return at;
+}
+
+/* "3.11.2 ..." -> 11; 0 = not a version 3.x that was released, or one that somebody has changed ("3.10.5+cinder"). */
 static unsigned minor_of(const char *version)
 {
     unsigned minor = 0;
@@ -57,9 +64,12 @@ static unsigned minor_of(const char *version)
         minor = minor * 10 + (unsigned)(*at - '0');
     if (*at++ != '.')
         return 0;
-    while (*at >= '0' && *at <= '9')
+    at = behind_digits(at);
+    if (at[0] == 'r' && at[1] == 'c')
+        at = behind_digits(at + 2);
+    if (*at == '+') /* a few commits later */
         at++;
-    return *at == 'a' || *at == 'b' ? 0 : minor;
+    return *at == ' ' || *at == '\0' ? minor : 0;
 }
 
 /* An offset that may be used; *ret_ok turns false for one that may not. */

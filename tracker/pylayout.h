@@ -31,7 +31,7 @@ struct pylayout {
     int32_t thread_frame; /* of the thread state: the innermost frame, or */
     int32_t cframe_frame; /* what holds it at this offset */
     int32_t frame_code, frame_previous, frame_ip, frame_owner;
-    int32_t frame_entry; /* bool: the frame was entered from C; NONE: see pyframe.h */
+    int32_t frame_entry; /* bool: the frame was entered from C, and there are no shims */
     int32_t code_filename, code_name, code_qualname, code_first, code_lines;
     int32_t code_bytecode;  /* of the first instruction, for PYLAYOUT_IP_POINTER */
     int32_t code_traceable; /* int: instructions before this one belong to the call itself */

@@ -10,7 +10,7 @@
 
 static struct unwind_ops ops; /* fixed by pystack_init */
 
-/* The last stacks: of the main thread, and of another one with its number above. Relaxed: each stands for itself. */
+/* The last stacks: of the main thread, and of another one with its number above. Release: with the nodes they name. */
 static _Atomic uint32_t main_stack;
 static _Atomic uint64_t other_stack;
 
@@ -27,9 +27,9 @@ static void publish(const struct thread *thread, uint32_t leaf)
 
     if (thread->is_main) {
         if (atomic_load_explicit(&main_stack, memory_order_relaxed) != leaf)
-            atomic_store_explicit(&main_stack, leaf, memory_order_relaxed);
+            atomic_store_explicit(&main_stack, leaf, memory_order_release);
     } else if (atomic_load_explicit(&other_stack, memory_order_relaxed) != other) {
-        atomic_store_explicit(&other_stack, other, memory_order_relaxed);
+        atomic_store_explicit(&other_stack, other, memory_order_release);
     }
 }
 
@@ -51,22 +51,22 @@ void pystack_thread_exit(struct thread *thread)
 
 static uint32_t ambient(const struct thread *thread)
 {
-    uint32_t leaf = atomic_load_explicit(&main_stack, memory_order_relaxed);
+    uint32_t leaf = atomic_load_explicit(&main_stack, memory_order_acquire);
 
     withdraw(thread);
     if (thread->is_main)
         return 0;
     if (leaf == 0)
-        leaf = (uint32_t)atomic_load_explicit(&other_stack, memory_order_relaxed);
+        leaf = (uint32_t)atomic_load_explicit(&other_stack, memory_order_acquire);
     return leaf ? leaf | FORMAT_PYSTACK_AMBIENT : 0;
 }
 
 /* noinline: the array would be on every allocation's stack. */
-__attribute__((noinline)) static uint32_t look_up(unsigned *ret_count)
+__attribute__((noinline)) static uint32_t look_up(unsigned *ret_count, bool *ret_early)
 {
     struct pyframe frames[PYFRAME_DEPTH_MAX];
 
-    *ret_count = pyframe_walk(frames);
+    *ret_count = pyframe_walk(frames, ret_early);
     return pycode_stack(frames, *ret_count);
 }
 
@@ -83,11 +83,16 @@ uint32_t pystack_here(struct thread *thread)
         return ambient(thread);
     memo = &thread->pymemo[hash >> 32 & (THREAD_PYMEMO - 1)];
     if (memo->hash != hash) {
+        bool early;
         unsigned count;
-        uint32_t leaf = look_up(&count);
+        uint32_t leaf = look_up(&count, &early);
 
         if (leaf == 0)
             return count == 0 ? ambient(thread) : 0;
+        if (early) {
+            publish(thread, leaf);
+            return leaf;
+        }
         *memo = (struct thread_pymemo){.hash = hash, .leaf = leaf};
     }
     publish(thread, memo->leaf);
@@ -96,5 +101,6 @@ uint32_t pystack_here(struct thread *thread)
 
 void pystack_fork_child(void)
 {
+    pyframe_fork_child();
     pycode_fork_child();
 }

@@ -101,6 +101,38 @@ def churn(python, count, seed=1):
     same(f"{python}: mismatches", wrong, 0)
 
 
+def places(case, least):
+    """Each allocation of places.py against what the frames themselves said."""
+    for _, python in interpreters():
+        fresh("told.json", "run.kcap")
+        run(python, HERE / "places.py", case, "told.json", PARTS / "libpyworker.so", **settings(pathlib.Path("run.kcap").resolve()))
+        told = {int(size): [tuple(row) for row in rows] for size, rows in json.loads(pathlib.Path("told.json").read_text()).items()}
+        blocks = dump("run.kcap")
+        wrong = 0
+        for size, want in told.items():
+            ambient, _, frames = blocks.get(size, (False, 0, []))
+            got = [(file, function, line) for function, file, line in frames]
+            if got != want[:DEPTH] or ambient:
+                wrong += 1
+                if wrong <= 2:
+                    fail(f"{python}: size {size}:\n  kedge  {got[:6]}\n  frames {want[:6]}")
+        print(f"{python}: {len(told)} allocations, {wrong} mismatches")
+        check(len(told) >= least, f"{python}: {len(told)} allocations, at least {least} were expected")
+        same(f"{python}: mismatches", wrong, 0)
+
+
+def functions_that_look_alike_are_told_apart():
+    places("lookalikes", 2700)
+
+
+def frames_that_begin_and_end_are_as_the_interpreter_has_them():
+    places("moments", 400)
+
+
+def threads_of_c_that_call_python_have_its_frames():
+    places("threads", 130)
+
+
 def lines_equal_what_traceback_prints():
     churn(interpreters()[0][1], 5000)
 
@@ -184,7 +216,7 @@ def an_embedded_interpreter_comes_late_and_goes():
         done = run(PARTS / "pyembed", library, home, times, **settings(pathlib.Path("run.kcap").resolve()))
         check("Python stacks of CPython 3." in done.stdout, f"{library}: nothing is said: {done.stdout}")
         blocks = dump("run.kcap")
-        for size in (1000, 3001, 3002)[:times + 1]:
+        for size in (1000, 1500, 3001, 3002)[:times + 2]:
             same(f"{library}: Python frames of {size}", blocks[size][2], [])
         for size in (2001, 2002)[:times]:
             same(f"{library}: functions of {size}", [name_of(frame[0]) for frame in blocks[size][2]], ["inside", "<module>"])
@@ -329,6 +361,8 @@ def unknown_versions_are_refused_in_words():
 
 
 CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_length,
+         functions_that_look_alike_are_told_apart, frames_that_begin_and_end_are_as_the_interpreter_has_them,
+         threads_of_c_that_call_python_have_its_frames,
          threads_without_frames_carry_the_ambient_stack, forks_do_no_harm, sub_interpreters_do_no_harm,
          an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
          diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)

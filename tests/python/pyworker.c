@@ -6,6 +6,7 @@
  *     worker_stay    a thread that allocates until the process ends, through the interpreter's end
  *     worker_linger  the same in the calling thread, which the interpreter believes to be in a library call
  *     worker_at_exit one allocation by the main thread after the interpreter's end
+ *     worker_call    calls a function again and again, in the calling thread or in threads of its own
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT       __attribute__((visibility("default")))
+#define CALL_THREADS 8
 
 typedef int (*alloc_fn)(uint64_t *ret_ptr, size_t size);
 typedef int (*free_fn)(uint64_t ptr);
@@ -113,4 +115,35 @@ EXPORT int worker_at_exit(size_t size)
 {
     exit_size = size;
     return atexit(at_exit);
+}
+
+struct calls {
+    int (*function)(int number);
+    int times;
+};
+
+static void *call(void *data)
+{
+    const struct calls *calls = data;
+
+    for (int i = 0; i < calls->times; i++)
+        (void)calls->function(i);
+    return NULL;
+}
+
+/* `threads`: 0 = the calling one. */
+EXPORT int worker_call(int (*function)(int number), int times, int threads)
+{
+    struct calls calls = {function, times};
+    pthread_t thread[CALL_THREADS];
+    int started = 0;
+
+    if (threads == 0)
+        (void)call(&calls);
+    while (started < threads && started < CALL_THREADS
+            && pthread_create(&thread[started], NULL, call, &calls) == 0)
+        started++;
+    for (int i = 0; i < started; i++)
+        (void)pthread_join(thread[i], NULL);
+    return started - threads;
 }

@@ -16,6 +16,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define OBJECT 256
 #define FRAMES 200
@@ -165,7 +167,21 @@ static void set_frame(unsigned number, unsigned code, int unit, bool has_caller)
     memset(frame, 0, OBJECT);
     put_pointer(frame, layout.frame_code, codes[code]);
     put_pointer(frame, layout.frame_previous, has_caller ? frames[number + 1] : NULL);
-    put_pointer(frame, layout.frame_ip, codes[code] + layout.code_bytecode + 2 * (ptrdiff_t)unit);
+    if (layout.ip == PYLAYOUT_IP_POINTER)
+        put_pointer(
+                frame, layout.frame_ip, codes[code] + layout.code_bytecode + 2 * (ptrdiff_t)unit);
+    else
+        put_int(frame, layout.frame_ip, layout.ip == PYLAYOUT_IP_UNITS ? unit : 2 * unit);
+}
+
+static void set_types(void)
+{
+    put_pointer(types[TYPE], 8, types[TYPE]);
+    put_pointer(types[CODE], 8, types[TYPE]);
+    put_pointer(types[TEXT], 8, types[TYPE]);
+    put_pointer(types[BYTES], 8, types[TYPE]);
+    put_long(types[TEXT], 168, UINT64_C(1) << 28);
+    put_long(types[BYTES], 168, UINT64_C(1) << 27);
 }
 
 static void start(void)
@@ -173,12 +189,7 @@ static void start(void)
     const char *why;
 
     REQUIRE_EQ(pylayout_choose(version, runtime, sizeof runtime, &layout, &why), 0);
-    put_pointer(types[TYPE], 8, types[TYPE]);
-    put_pointer(types[CODE], 8, types[TYPE]);
-    put_pointer(types[TEXT], 8, types[TYPE]);
-    put_pointer(types[BYTES], 8, types[TYPE]);
-    put_long(types[TEXT], 168, UINT64_C(1) << 28);
-    put_long(types[BYTES], 168, UINT64_C(1) << 27);
+    set_types();
     if (layout.cframe_frame != PYLAYOUT_NONE) {
         put_pointer(state, layout.thread_frame, cframe);
         put_pointer(cframe, layout.cframe_frame, frames[0]);
@@ -232,7 +243,8 @@ TEST(versions_that_are_not_known_are_refused)
     static const char *const refused[] = {"3.7.17 (default)", "3.14.0 (main)", "3.14.0rc1",
             "2.7.18 (default)", "4.0.0", "3.12", "3.x", "", "3.12.0a7 (main)", "3.13.0b1 (main)",
             "3.13.0 (main)", "3.13.0 experimental free-threading build (main)",
-            "3.10.14 [PyPy 7.3.16]", "3.8.12 (Pyston 2.3)"};
+            "3.10.14 [PyPy 7.3.16]", "3.8.12 (Pyston 2.3)", "3.10.5+cinder (main)",
+            "3.8.5-cinder (main)", "3.11.2rcx (main)"};
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         const char *why = NULL;
@@ -245,7 +257,7 @@ TEST(versions_that_are_not_known_are_refused)
 TEST(versions_that_are_known_are_not)
 {
     static const char *const known[] = {"3.8.0 (default)", "3.9.18 (main)", "3.10.13 (main)",
-            "3.11.2 (main)", "3.12.0rc3 (main)"};
+            "3.11.2+ (heads/3.11:1a2b3c)", "3.12.0rc3 (main)"};
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         const char *why = NULL;
@@ -344,6 +356,28 @@ TEST(shims_and_frames_that_are_none_yet_are_left_out)
     CHECK_STR_EQ(tell(here()), "c.py:called:8 a.py:alloc:6* b.py:main:10");
 }
 
+/* One that an exception is thrown into before it began: a trace function sees it. */
+static void generator_is_whole(const char *release, int32_t owner)
+{
+    version = release;
+    start();
+    put_int(codes[0], layout.code_traceable, 4);
+    set_frame(0, 0, 2, true);
+    CHECK_STR_EQ(tell(here()), "b.py:main:10");
+    frames[0][owner] = 1;
+    CHECK_STR_EQ(tell(here()), "a.py:alloc:4 b.py:main:10");
+}
+
+TEST(the_frame_of_a_generator_is_whole_from_the_start_in_3_11)
+{
+    generator_is_whole("3.11.2 (main)", 69);
+}
+
+TEST(the_frame_of_a_generator_is_whole_from_the_start_in_3_12)
+{
+    generator_is_whole("3.12.1 (main)", 70);
+}
+
 TEST(deep_stacks_keep_their_innermost_frames)
 {
     struct pycode_node node;
@@ -386,6 +420,119 @@ TEST(an_address_that_is_used_again_is_another_function)
     CHECK_STR_EQ(tell(here()), "z.py:alloc:6 b.py:main:10");
     put_int(codes[0], layout.code_first, 11);
     CHECK_NE(here(), first);
+}
+
+static void told_apart_in(unsigned text, size_t length)
+{
+    char name[] = "module_number_00000_of_the_generated_ones.and_their_functions";
+    uint32_t before;
+
+    name[length] = '\0';
+    (void)plain(0, "a.py");
+    (void)plain(1, "alloc");
+    (void)plain(text, name);
+    before = here();
+    for (size_t i = 0; i < length; i++) {
+        uint32_t after;
+
+        name[i]++;
+        (void)plain(text, name); /* at the same address */
+        after = here();
+        CHECK_NE(after, before);
+        CHECK(strstr(tell(after), name) != NULL);
+        before = after;
+    }
+}
+
+/* The interpreters that give code no version of its own. */
+static void told_apart_by_characters(const char *release)
+{
+    version = release;
+    start();
+    for (size_t length = 1; length <= 61; length++) {
+        told_apart_in(0, length);
+        told_apart_in(1, length);
+    }
+}
+
+TEST(a_character_of_a_name_or_a_file_makes_another_function_in_3_8)
+{
+    told_apart_by_characters("3.8.18 (default)");
+}
+
+TEST(a_character_of_a_name_or_a_file_makes_another_function_in_3_10)
+{
+    told_apart_by_characters("3.10.13 (main)");
+}
+
+TEST(a_character_of_a_name_or_a_file_makes_another_function_in_3_11)
+{
+    told_apart_by_characters("3.11.2 (main)");
+}
+
+TEST(a_character_of_a_name_or_a_file_makes_another_function_once_3_12_has_run_out_of_versions)
+{
+    told_apart_by_characters("3.12.1 (main)");
+}
+
+TEST(a_string_in_two_pieces_is_told_apart_by_its_characters)
+{
+    char characters[] = "12345";
+    uint32_t first;
+
+    version = "3.10.13 (main)";
+    start();
+    put_long(plain(0, ""), 16, 5);
+    put_int(texts[0], 32, 1 << 2 | 1 << 6);
+    put_pointer(texts[0], layout.text_data, characters);
+    first = here();
+    for (int i = 0; i < 5; i++) {
+        characters[i]++;
+        CHECK_NE(here(), first);
+        CHECK(strstr(tell(here()), characters) != NULL);
+        characters[i]--;
+    }
+    CHECK_EQ(here(), first);
+}
+
+/* Differences of addresses and of characters are both round numbers. */
+TEST(a_name_and_its_address_do_not_make_up_for_each_other)
+{
+    char name[] = "renamed_05115_function";
+
+    version = "3.10.13 (main)";
+    start();
+    for (int step = -32; step <= 32; step++) {
+        name[9] = 'A';
+        put_pointer(codes[0], layout.code_name, plain(8, name));
+        CHECK(strstr(tell(here()), name) != NULL);
+        name[9] = (char)('A' + step);
+        put_pointer(codes[0], layout.code_name, plain(9, name));
+        CHECK(strstr(tell(here()), name) != NULL);
+        put_pointer(codes[0], layout.code_name, plain(7, name));
+        CHECK(strstr(tell(here()), name) != NULL);
+    }
+}
+
+/* Generated classes: all that differs is the class. */
+TEST(a_qualified_name_makes_another_function)
+{
+    struct pycode_node node;
+    struct pycode code;
+    const char *lines;
+    uint32_t first;
+
+    version = "3.11.2 (main)";
+    start();
+    put_pointer(codes[0], layout.code_qualname, plain(6, "First.alloc"));
+    first = here();
+    put_pointer(codes[0], layout.code_qualname, plain(7, "Other.alloc"));
+    REQUIRE(pycode_node_at(here(), &node) && pycode_at(node.code, &code, &lines));
+    CHECK_STR_EQ(intern_text(code.qualname), "Other.alloc");
+    REQUIRE(pycode_node_at(first, &node) && pycode_at(node.code, &code, &lines));
+    CHECK_STR_EQ(intern_text(code.qualname), "First.alloc");
+    put_pointer(codes[0], layout.code_qualname, plain(7, "First.alloc"));
+    CHECK_EQ(here(), first);
 }
 
 TEST(a_version_of_its_own_tells_code_objects_apart)
@@ -542,6 +689,50 @@ TEST(while_the_interpreter_ends_only_the_thread_that_ends_it_is_walked)
     CHECK_EQ(here(), 0);
     gil_holder = state;
     CHECK_STR_EQ(tell(here()), "a.py:alloc:6 b.py:main:10");
+}
+
+static _Atomic int looks; /* 1 while a look is to wait, 2 once it does */
+
+static void *find_slowly(void *handle, const char *name)
+{
+    if (strcmp(name, "Py_GetVersion") == 0 && atomic_load(&looks) == 1) {
+        atomic_store(&looks, 2);
+        while (atomic_load(&looks) == 2)
+            (void)usleep(100);
+    }
+    return find(handle, name);
+}
+
+static void *looks_slowly(void *slow)
+{
+    pystack_init(slow);
+    return NULL;
+}
+
+TEST(a_child_of_a_process_that_is_just_looking_looks_itself)
+{
+    static const struct unwind_ops slow = {open_library, find_slowly};
+    pthread_t thread;
+    int status = -1;
+    pid_t child;
+
+    set_types();
+    atomic_store(&looks, 1);
+    REQUIRE_EQ(pthread_create(&thread, NULL, looks_slowly, (void *)(uintptr_t)&slow), 0);
+    while (atomic_load(&looks) != 2)
+        (void)usleep(100);
+    child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        atomic_store(&looks, 0);
+        pystack_fork_child();
+        (void)here();
+        _exit(pyframe_state() == PYFRAME_READY ? 0 : 1);
+    }
+    atomic_store(&looks, 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+    REQUIRE_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
 }
 
 TEST(a_process_without_an_interpreter_is_not_looked_at_again_until_a_library_came)
