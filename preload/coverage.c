@@ -117,16 +117,23 @@ static void note_wanted(const char *name)
         coverage_unhooked(name);
 }
 
-static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
+static struct link_map as_link_map(const struct dl_phdr_info *info)
 {
     struct link_map object = {.l_addr = info->dlpi_addr};
 
-    (void)size;
-    (void)data;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
             object.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return object;
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct link_map object = as_link_map(info);
+
+    (void)size;
+    (void)data;
     if (object.l_ld)
         elfsym_each_wanted(&object, note_wanted);
     return 0;
@@ -136,6 +143,15 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 static void tell_linked(void)
 {
     (void)dl_iterate_phdr(look_at_object, NULL);
+}
+
+static int find_interpreter(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct link_map object = as_link_map(info);
+
+    (void)size;
+    (void)data;
+    return object.l_ld && elfsym_may_have(&object, "PyGILState_GetThisThreadState") ? 1 : 0;
 }
 
 /* A framework that caches: its segments would be taken for tensors. Once each, as it is found. */
@@ -171,7 +187,9 @@ void coverage_look(void)
         if (before == 0)
             tell_linked();
         bypass_objects_came();
-        where_library_opened(); /* an interpreter, perhaps */
+        /* Only then is the loader asked, whose lock another thread may hold that waits for this one. */
+        if (dl_iterate_phdr(find_interpreter, NULL))
+            where_library_opened();
         tell_frameworks();
     }
 }

@@ -394,6 +394,15 @@ static void publish(struct map *map)
         meta_unmap(map, sizeof(struct map) + map->count * sizeof(struct range));
 }
 
+/* Does the loader still say what it said for this map? Two numbers of its first object. */
+static bool is_true_still(const struct map *map)
+{
+    struct walk walk = {.known_adds = map->adds, .known_subs = map->subs};
+
+    (void)dl_iterate_phdr(collect, &walk);
+    return walk.is_unchanged;
+}
+
 static int reload(bool is_forced)
 {
     const struct map *known = atomic_load_explicit(&current, memory_order_acquire);
@@ -401,6 +410,8 @@ static int reload(bool is_forced)
     size_t bytes = OBJECTS_MAX * sizeof(struct object); /* address space; touched as far as used */
     struct map *map = NULL;
 
+    if (!walk.is_forced && is_true_still(known))
+        return 0; /* generated code, as a rule */
     if (known) {
         walk.known_adds = known->adds;
         walk.known_subs = known->subs;

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <unistd.h>
 
 typedef void *(*ask_fn)(void *, const char *);
@@ -304,6 +305,76 @@ TEST(a_frame_of_another_size_at_the_same_address_is_walked_rightly)
     CHECK_EQ(program_frames(capture, ptr[2]), program_frames(capture, ptr[0]));
     read_close(capture);
     (void)unlink(capture_file);
+}
+
+/* ---- the loader's own lock ----------------------------------------------------------------------- */
+
+static CUcontext context;
+static CUresult asked_meanwhile;
+
+static CUdeviceptr ask_once(void)
+{
+    CUdeviceptr ptr = 0;
+
+    asked_meanwhile = cu->cuMemAlloc_v2(&ptr, 4096);
+    return ptr;
+}
+
+static void *ask_meanwhile(void *data)
+{
+    CUdeviceptr ptr;
+
+    (void)data;
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    ptr = ask_once();
+    if (asked_meanwhile == CUDA_SUCCESS)
+        asked_meanwhile = cu->cuMemFree_v2(ptr);
+    return NULL;
+}
+
+/* Found by the library that is being opened. */
+extern __attribute__((visibility("default"))) void while_a_library_begins(void);
+void while_a_library_begins(void)
+{
+    pthread_t thread;
+
+    REQUIRE_EQ(pthread_create(&thread, NULL, ask_meanwhile, NULL), 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+}
+
+/*
+ * A thread opens a library and holds the loader's lock; its constructor waits for another thread, as it would for a lock of
+ * a framework's allocator. That one asks for memory, and must not need the loader for it. Otherwise neither ever ends.
+ */
+static void ask_while_a_library_begins(const char *stacks)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("KEDGE_STACKS", stacks, 1) == 0);
+    REQUIRE(setenv("KEDGE_CAPTURE", "/tmp/kedge-loader-begins-%p.kcap", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    asked_meanwhile = CUDA_ERROR_UNKNOWN;
+    REQUIRE(dlopen(BEGIN_PATH, RTLD_NOW | RTLD_LOCAL));
+    CHECK_EQ(asked_meanwhile, CUDA_SUCCESS);
+    snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-begins-%d.kcap", (int)getpid());
+    (void)unlink(capture_file);
+}
+
+TEST(r36_memory_is_had_while_another_thread_holds_the_loaders_lock)
+{
+    ask_while_a_library_begins("auto");
+}
+
+TEST(r36_so_it_is_without_stacks)
+{
+    ask_while_a_library_begins("off");
+}
+
+TEST(r36_so_it_is_with_frame_pointers)
+{
+    ask_while_a_library_begins("fp");
 }
 
 /* A framework that is imported after the first CUDA call is told of as well, once. */
