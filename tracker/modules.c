@@ -63,7 +63,7 @@ static struct range gone[GONE_MAX];
 static uint32_t gone_count;
 /* Maps of before, which a reader may be in: one that is true again is taken again. Guarded by lock. */
 static struct map *kept[KEPT_MAX];
-static uint32_t kept_count;
+static uint32_t kept_count; /* ever */
 static _Atomic uint32_t replaced;
 static _Atomic bool walked[INTERN_MODULES_MAX + 1]; /* by module number */
 
@@ -361,15 +361,14 @@ static void compare_locked(const struct map *old, const struct map *map)
 /* The map itself, or an equal one of before. Old maps stay mapped: a reader without a lock may be in them. */
 static struct map *keep_locked(struct map *map)
 {
-    for (uint32_t i = 0; i < kept_count; i++) {
+    for (uint32_t i = 0; i < kept_count && i < KEPT_MAX; i++) {
         if (!same_maps(kept[i], map))
             continue;
         atomic_store_explicit(&kept[i]->adds, map->adds, memory_order_relaxed);
         atomic_store_explicit(&kept[i]->subs, map->subs, memory_order_relaxed);
         return kept[i];
     }
-    if (kept_count < KEPT_MAX)
-        kept[kept_count++] = map;
+    kept[kept_count++ % KEPT_MAX] = map; /* the oldest is forgotten, and stays mapped */
     return map;
 }
 

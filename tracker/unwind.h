@@ -83,8 +83,11 @@ unwind_fn unwind_walker(struct thread *thread);
 /* Something was unloaded: what libunwind remembers for all threads together is forgotten. Any thread, no lock held. */
 void unwind_code_unloaded(void);
 
-/* Code that walks went through was replaced by other code. Any thread, no lock held; the first call may open libgcc_s. */
-void unwind_code_replaced(void);
+/*
+ * Code that walks went through was replaced by other code, for the `times`-th time; a number that was told before changes nothing.
+ * When it returns, no thread that walked before relies on libunwind. Any thread, no lock held; the first call may open libgcc_s.
+ */
+void unwind_code_replaced(uint32_t times);
 
 /* Walks that took the long way because of that. */
 uint64_t unwind_long_walks(void);

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 typedef void (*ask_fn)(void *argument);
@@ -222,4 +223,100 @@ TEST(only_threads_that_walked_before_go_the_long_way)
     (void)sem_post(&young.go);
     (void)pthread_join(threads[0], NULL);
     (void)pthread_join(threads[1], NULL);
+}
+
+/* ---- two threads that learn of it at once ---- */
+
+static sem_t is_telling, may_go_on;
+static _Atomic bool told_once;
+
+/* The first time that backtrace() is looked for, the thread that does it is stopped there. */
+static void *open_slowly(const char *file, int flags)
+{
+    if (strstr(file, "libc.so") && !atomic_exchange(&told_once, true)) {
+        (void)sem_post(&is_telling);
+        (void)sem_wait(&may_go_on);
+    }
+    return track_dlopen(file, flags);
+}
+
+/* One thread is about to tell the unwinder that code was replaced; the other walks meanwhile, and must not trust libunwind. */
+TEST(a_thread_does_not_walk_before_the_unwinder_knows)
+{
+    struct where_opts opts = {.unwind = {.ops = {open_slowly, dlsym}}};
+    struct walker first = {0}, second = {0};
+    pthread_t threads[2];
+
+    REQUIRE_EQ(where_init(&opts), 0);
+    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
+        SKIP("no libunwind.so.8 here");
+    REQUIRE_EQ(sem_init(&is_telling, 0, 0) + sem_init(&may_go_on, 0, 0), 0);
+    REQUIRE_EQ(sem_init(&first.go, 0, 0) + sem_init(&first.done, 0, 0), 0);
+    REQUIRE_EQ(sem_init(&second.go, 0, 0) + sem_init(&second.done, 0, 0), 0);
+    REQUIRE_EQ(pthread_create(&threads[0], NULL, walk_when_told, &first), 0);
+    REQUIRE_EQ(pthread_create(&threads[1], NULL, walk_when_told, &second), 0);
+    tell(&first, large);
+    tell(&second, large);
+    if (first.place.base != second.place.base)
+        SKIP("the loader put the library elsewhere");
+    first.path = small;
+    (void)sem_post(&first.go);
+    (void)sem_wait(&is_telling);
+    tell(&second, small);
+    CHECK_EQ(second.long_walks, 1);
+    CHECK(reaches(second.place.tag.stack, "small", (const void *)walk_when_told, 1000));
+    (void)sem_post(&may_go_on);
+    (void)sem_wait(&first.done);
+    CHECK(reaches(first.place.tag.stack, "small", (const void *)walk_when_told, 1000));
+    first.wants_end = second.wants_end = true;
+    (void)sem_post(&first.go);
+    (void)sem_post(&second.go);
+    (void)pthread_join(threads[0], NULL);
+    (void)pthread_join(threads[1], NULL);
+}
+
+/* ---- many libraries, and then one that comes and goes ---- */
+
+enum {
+    COPIES = 80
+};
+
+static void copy_small(char *to, const char *directory, int number)
+{
+    char name[32], command[2 * TRACK_PATH_MAX + 16];
+
+    (void)snprintf(name, sizeof name, "lib%d.so", number);
+    track_path(to, directory, name);
+    (void)snprintf(command, sizeof command, "cp '%s' '%s'", small, to);
+    REQUIRE_EQ(system(command), 0); // NOLINT(cert-env33-c)
+}
+
+/* More lists of modules than are kept have been there before: the two that come again and again are among the kept ones all the same. */
+TEST(what_comes_and_goes_after_many_others_takes_no_memory_either)
+{
+    const char *directory = track_scratch();
+    struct place place = {0};
+    size_t before = 0;
+
+#if defined(__SANITIZE_THREAD__)
+    SKIP("the sanitizer maps memory of its own for each library");
+#endif
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    for (int i = 0; i < COPIES; i++) {
+        char path[TRACK_PATH_MAX], open_path[TRACK_PATH_MAX + 8];
+
+        copy_small(path, directory, i);
+        (void)snprintf(open_path, sizeof open_path, "./%s", path);
+        (void)ask_through(open_path, &place);
+    }
+    for (int i = 0; i < 1100; i++) {
+        void *library = ask_through(i % 2 ? small : large, &place);
+
+        (void)dlclose(library);
+        where_modules_changed();
+        if (i == 99)
+            before = pages_mapped();
+    }
+    CHECK_LT(pages_mapped() - before, 100);
+    track_sweep();
 }
