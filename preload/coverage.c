@@ -4,7 +4,9 @@
 #include "preload/bypass.h"
 #include "preload/elfsym.h"
 #include "preload/msg.h"
+#include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/intern.h"
 #include "tracker/where.h"
 
 #include <link.h>
@@ -242,18 +244,41 @@ static void tell_names(void)
 }
 
 /* At the first, at each doubling and at the end: a definition in the capture is for good. */
-static void tell_cut_stacks(bool ends)
+static void tell_loss(const char *name, uint64_t now, _Atomic(uint64_t) *told, bool ends)
 {
-    static _Atomic(uint64_t) told;
-    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
-    uint64_t now = where_stacks_cut();
+    uint64_t before = atomic_load_explicit(told, memory_order_relaxed);
     char text[24];
 
     if (now == before || (now < 2 * before && !ends)
-            || !atomic_compare_exchange_strong(&told, &before, now))
+            || !atomic_compare_exchange_strong(told, &before, now))
         return;
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)now);
-    (void)capture_setting("stacks_cut", text);
+    (void)capture_setting(name, text);
+}
+
+static void tell_cut_stacks(bool ends)
+{
+    static _Atomic(uint64_t) told;
+
+    tell_loss("stacks_cut", where_stacks_cut(), &told, ends);
+}
+
+/* What else was not known, or found no room. */
+static void tell_losses(bool ends)
+{
+    static _Atomic(uint64_t) told[5];
+    struct where_stats where;
+    struct anchor_stats anchors;
+    struct intern_counts counts;
+
+    where_stats(&where);
+    anchor_stats(&anchors);
+    intern_counts(&counts);
+    tell_loss("stacks_lost", where.stacks_lost, &told[0], ends);
+    tell_loss("stacks_long", where.long_walks, &told[1], ends);
+    tell_loss("nth_lost", where.nth_lost, &told[2], ends);
+    tell_loss("anchors_lost", anchors.too_deep + anchors.too_many, &told[3], ends);
+    tell_loss("names_lost", counts.refused, &told[4], ends);
 }
 
 void coverage_tell(bool ends)
@@ -271,4 +296,5 @@ void coverage_tell(bool ends)
     tell_hooks();
     tell_doors();
     tell_names();
+    tell_losses(ends);
 }

@@ -7,6 +7,7 @@
 
 #include "tracker/read.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -190,6 +191,15 @@ static void ask_there(void)
     (void)swapcontext(&there, &here);
 }
 
+/* What was counted is told when there is something new to tell of, and at the end. */
+static void look_something_up(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    REQUIRE(driver);
+    REQUIRE(dlsym(driver, "cuMemAdvise"));
+}
+
 TEST(a_coroutine_may_ask)
 {
     struct read_frame frames[READ_FRAMES_MAX];
@@ -215,9 +225,11 @@ TEST(a_coroutine_may_ask)
     }
     /* and back on its own stack the thread walks as before */
     read_close(capture);
+    look_something_up();
     there_ptr = ask_deep(0, 8192);
     capture = read_now();
     CHECK(stack_of(capture, there_ptr, frames) >= 3);
+    CHECK_STR_EQ(setting(capture, "stacks_lost"), strcmp(engine(), "fp") == 0 ? "1" : "");
     end(capture);
 }
 
