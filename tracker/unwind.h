@@ -11,7 +11,7 @@
  *
  * libunwind remembers, per thread and by address, how each frame is laid out, and nobody can make it forget: when other code
  * comes to lie where a walk went through, a thread that walked before would be led astray. Such threads walk by
- * backtrace() from then on, which remembers nothing; it takes some 20 times as long.
+ * backtrace() from then on, which remembers nothing and takes much longer.
  *
  * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
  * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_walker from any thread,
