@@ -2,6 +2,7 @@
 #include "preload/coverage.h"
 
 #include "preload/bypass.h"
+#include "preload/contexts.h"
 #include "preload/elfsym.h"
 #include "preload/msg.h"
 #include "tracker/anchor.h"
@@ -18,6 +19,9 @@
 enum {
     NAMES_MAX = 192,
     NAME_BYTES = 56,
+    LOOKS_OFTEN =
+            16, /* requests of a thread that ask the loader after something was opened or closed, */
+    LOOKS_APART = 1024, /* and how far apart others are */
 };
 
 enum name_state {
@@ -172,20 +176,52 @@ static void tell_frameworks(void)
     }
 }
 
+/*
+ * Is it this thread's turn to ask the loader? After a door of the loader's was used, for a while at each request: what is being
+ * opened is there only when that call returns. And now and then in any case, for who does not come through our doors. Always, once
+ * code has gone that walks went through.
+ */
+static bool is_turn(void)
+{
+    static __thread struct {
+        unsigned epoch, often, seldom;
+    } turn;
+    unsigned epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);
+
+    if (turn.epoch != epoch) {
+        turn.epoch = epoch;
+        turn.often = LOOKS_OFTEN;
+    }
+    if (turn.often == 0 && turn.seldom > 0 && !where_code_has_gone()) {
+        turn.seldom--;
+        return false;
+    }
+    if (turn.often > 0)
+        turn.often--;
+    turn.seldom = LOOKS_APART;
+    return true;
+}
+
 void coverage_look(void)
 {
     static _Atomic(unsigned long long) adds, subs;
     struct counts now = {0, 0};
     unsigned long long before;
 
+    if (!is_turn())
+        return;
     (void)dl_iterate_phdr(read_counts, &now);
     if (atomic_load_explicit(&subs, memory_order_acquire) != now.subs) {
         where_modules_changed(); /* an address may be another function's now */
         /* Only now: a thread that sees the new count must not walk before that. Twice is harmless. */
         atomic_store_explicit(&subs, now.subs, memory_order_release);
     }
-    before = atomic_load_explicit(&adds, memory_order_relaxed);
-    if (before != now.adds && atomic_exchange(&adds, now.adds) != now.adds) {
+    before = atomic_load_explicit(&adds, memory_order_acquire);
+    if (before == now.adds)
+        return;
+    if (where_code_has_gone())
+        where_modules_came(); /* it may lie where something was; before the number is stored, as above */
+    if (atomic_exchange(&adds, now.adds) != now.adds) {
         if (before == 0)
             tell_linked();
         bypass_objects_came();

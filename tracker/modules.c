@@ -58,9 +58,9 @@ static _Atomic uint32_t without_build_id;
 static _Atomic uint32_t main_module;
 static uintptr_t own_address; /* fixed by modules_init */
 
-/* Addresses of modules that walks went through and that are gone. Guarded by lock. */
+/* Addresses of modules that walks went through and that are gone. Guarded by lock; the count is read by anyone. */
 static struct range gone[GONE_MAX];
-static uint32_t gone_count;
+static _Atomic uint32_t gone_count;
 /* Maps of before, which a reader may be in: one that is true again is taken again. Guarded by lock. */
 static struct map *kept[KEPT_MAX];
 static uint32_t kept_count; /* ever */
@@ -337,9 +337,10 @@ static void add_gone_locked(const struct range *range)
         if (gone[i].base <= range->base && range->end <= gone[i].end
                 && (gone[i].module == range->module || gone[i].module == 0))
             return;
-    if (gone_count < GONE_MAX)
-        gone[gone_count++] = *range;
-    else
+    if (gone_count < GONE_MAX) {
+        gone[gone_count] = *range;
+        gone_count++;
+    } else
         gone[GONE_MAX - 1] = (struct range){.end = UINT64_MAX};
 }
 
@@ -469,6 +470,16 @@ void modules_walked(uint32_t module)
 uint32_t modules_replaced(void)
 {
     return atomic_load_explicit(&replaced, memory_order_acquire);
+}
+
+bool modules_has_gone(void)
+{
+    return atomic_load_explicit(&gone_count, memory_order_relaxed) > 0;
+}
+
+void modules_came(void)
+{
+    (void)reload(false);
 }
 
 uint32_t modules_without_build_id(void)

@@ -332,6 +332,17 @@ const char *where_python_news(bool *ret_refused)
     return pyframe_text();
 }
 
+bool where_code_has_gone(void)
+{
+    return modules_has_gone();
+}
+
+void where_modules_came(void)
+{
+    modules_came();
+    look_for_replaced();
+}
+
 void where_modules_changed(void)
 {
     unwind_code_unloaded();
