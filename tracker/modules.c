@@ -451,8 +451,6 @@ uint32_t modules_at(uintptr_t address)
 void modules_reload(void)
 {
     (void)reload(true);
-    /* Even an equal map may hold other code: a library that was built anew and loaded at the same place. */
-    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
 }
 
 uint32_t modules_generation(void)
