@@ -99,6 +99,41 @@ TEST(a_larger_frame_in_the_place_of_a_smaller_one_is_walked_rightly)
     one_then_other(small, large);
 }
 
+/* Nobody tells that the second one came: the first walk through it does, and those after it are right. */
+TEST(a_library_that_comes_untold_is_noticed_by_the_first_walk)
+{
+    struct where_stats stats;
+    struct place before = {0};
+    struct tag tags[2];
+    stale_fn function;
+    void *library, *symbol;
+    Dl_info info;
+
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
+        SKIP("no libunwind.so.8 here");
+    /* its list is noted before, so that this takes no place then */
+    library = dlopen(large, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    where_modules_changed();
+    (void)dlclose(library);
+    where_modules_changed();
+    library = ask_through(small, &before);
+    (void)dlclose(library);
+    where_modules_changed();
+    library = dlopen(large, RTLD_NOW | RTLD_LOCAL);
+    symbol = library ? dlsym(library, "stale_ask") : NULL;
+    REQUIRE(symbol && dladdr(symbol, &info));
+    if ((uintptr_t)info.dli_fbase != before.base)
+        SKIP("the loader put the second library elsewhere");
+    memcpy(&function, &symbol, sizeof function);
+    for (int i = 0; i < 2; i++)
+        function(ask, &tags[i]);
+    where_stats(&stats);
+    CHECK_EQ(stats.long_walks, 1);
+    CHECK(reaches(tags[1].stack, "large", (const void *)main, 4000));
+}
+
 /* What nobody walked through may come and go: libunwind stays. So may what comes back to its own place. */
 TEST(libraries_that_no_walk_went_through_cost_nothing)
 {
