@@ -19,9 +19,9 @@
 enum {
     NAMES_MAX = 192,
     NAME_BYTES = 56,
-    LOOKS_OFTEN =
-            16, /* requests of a thread that ask the loader after something was opened or closed, */
-    LOOKS_APART = 1024, /* and how far apart others are */
+    /* Requests of a thread that ask the loader after something was opened or closed, and how far apart others are. */
+    LOOKS_OFTEN = 16,
+    LOOKS_APART = 1024,
 };
 
 enum name_state {
