@@ -269,12 +269,12 @@ TEST(only_threads_that_walked_before_go_the_long_way)
 /* ---- two threads that learn of it at once ---- */
 
 static sem_t is_telling, may_go_on;
-static _Atomic bool told_once;
+static _Atomic bool stops; /* the next one */
 
 /* The first time that backtrace() is looked for, the thread that does it is stopped there. */
 static void *open_slowly(const char *file, int flags)
 {
-    if (strstr(file, "libc.so") && !atomic_exchange(&told_once, true)) {
+    if (strstr(file, "libc.so") && atomic_exchange(&stops, false)) {
         (void)sem_post(&is_telling);
         (void)sem_wait(&may_go_on);
     }
@@ -301,6 +301,7 @@ TEST(a_thread_does_not_walk_before_the_unwinder_knows)
     if (first.place.base != second.place.base)
         SKIP("the loader put the library elsewhere");
     first.path = small;
+    atomic_store(&stops, true);
     (void)sem_post(&first.go);
     (void)sem_wait(&is_telling);
     tell(&second, small);
