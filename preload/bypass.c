@@ -4,8 +4,8 @@
 #include "alloc/hint.h"
 #include "preload/config.h"
 #include "tracker/intern.h"
+#include "tracker/modules.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <link.h>
@@ -100,9 +100,8 @@ bool bypass_names(const char *base_name)
     return in_list(default_names, base_name) || in_list(more_names, base_name);
 }
 
-static bool module_wants(uint32_t number)
+static bool module_wants(uint32_t number, const struct intern_module *module)
 {
-    const struct intern_module *module = intern_module_at(number);
     unsigned char answer;
 
     if (!module || number >= INTERN_MODULES_MAX)
@@ -122,10 +121,17 @@ static int find_named(struct dl_phdr_info *info, size_t size, void *data)
     return info->dlpi_name && bypass_names(base_of(info->dlpi_name)) ? 1 : 0;
 }
 
-/* What stands between a caller and us: the runtime, the driver, we ourselves, the C library. */
-static bool is_between(const char *name)
+/* Where an address lies. Not by dladdr: whoever opens a library holds the lock that it takes, and may wait for us. */
+static const struct intern_module *module_of(const void *address, uint32_t *ret_number)
 {
-    return in_list("libcuda.so*,libcudart.so*,libcudart-*.so*,libkedge*,libc.so*", name);
+    *ret_number = modules_at((uintptr_t)address);
+    return intern_module_at(*ret_number);
+}
+
+/* What stands between a caller and us: the runtime, the driver, we ourselves, the C library. */
+static bool is_between(const struct intern_module *module)
+{
+    return module->kind != INTERN_MODULE_PROGRAM;
 }
 
 /* The first frame outside CUDA, by a short walk of our own: only where no stack was taken, the runtime is shared and a
@@ -134,39 +140,41 @@ static bool walk_wants(void)
 {
     void *ips[WALK_FRAMES];
     int n = backtrace(ips, WALK_FRAMES);
-    Dl_info info;
 
     for (int i = 0; i < n; i++) {
-        if (!dladdr(ips[i], &info) || !info.dli_fname || is_between(base_of(info.dli_fname)))
-            continue;
-        return bypass_names(base_of(info.dli_fname));
+        uint32_t number;
+        const struct intern_module *module = module_of(ips[i], &number);
+
+        if (module && !is_between(module))
+            return module_wants(number, module);
     }
     return false;
 }
 
 bool bypass_wants(const struct tag *tag, const void *caller)
 {
+    const struct intern_module *module;
     struct intern_frame frame;
-    Dl_info info;
+    uint32_t number;
 
     if (tag->stack && intern_frames(tag->stack, &frame, 1) == 1)
-        return module_wants(frame.module);
-    if (!dladdr(caller, &info) || !info.dli_fname)
+        return module_wants(frame.module, intern_module_at(frame.module));
+    module = module_of(caller, &number);
+    if (!module)
         return false;
-    if (!is_between(base_of(info.dli_fname)))
-        return bypass_names(base_of(info.dli_fname));
+    if (!is_between(module))
+        return module_wants(number, module);
     return dl_iterate_phdr(find_named, NULL) && walk_wants();
 }
 
 bool bypass_spares(const void *caller)
 {
-    const char *name;
-    Dl_info info;
+    uint32_t number;
+    const struct intern_module *module = module_of(caller, &number);
 
-    if (!dladdr(caller, &info) || !info.dli_fname)
+    if (!module)
         return false;
-    name = base_of(info.dli_fname);
-    return is_between(name) ? !dl_iterate_phdr(find_named, NULL) : !bypass_names(name);
+    return is_between(module) ? !dl_iterate_phdr(find_named, NULL) : !module_wants(number, module);
 }
 
 struct search {

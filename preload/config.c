@@ -93,6 +93,19 @@ static int parse_number(const char *text, uint64_t *ret_number)
     return 0;
 }
 
+/* A form with "LOW..HIGH" in it says the bounds. */
+static bool is_in_bounds(const char *form, uint64_t number)
+{
+    const char *dots = strstr(form, "..");
+    const char *low = dots;
+
+    if (!dots)
+        return true;
+    while (low > form && low[-1] >= '0' && low[-1] <= '9')
+        low--;
+    return number >= strtoull(low, NULL, 10) && number <= strtoull(dots + 2, NULL, 10);
+}
+
 static int parse_size(const char *text, uint64_t *ret_size)
 {
     char digits[32];
@@ -144,6 +157,8 @@ static int parse_word(const struct config_row *row, const char *text, struct con
 /* `text` lives as long as the config. */
 static int parse_value(const struct config_row *row, const char *text, struct config_value *value)
 {
+    int r;
+
     switch (row->kind) {
     case KIND_ENUM:
         return parse_word(row, text, value);
@@ -151,7 +166,8 @@ static int parse_value(const struct config_row *row, const char *text, struct co
         return parse_size(text, &value->number);
     case KIND_COUNT:
     case KIND_MS:
-        return parse_number(text, &value->number);
+        r = parse_number(text, &value->number);
+        return r == 0 && !is_in_bounds(row->form, value->number) ? -ERANGE : r;
     case KIND_PATH:
     case KIND_TEXT:
     case KIND_SEVERAL:

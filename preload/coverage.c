@@ -2,9 +2,12 @@
 #include "preload/coverage.h"
 
 #include "preload/bypass.h"
+#include "preload/contexts.h"
 #include "preload/elfsym.h"
 #include "preload/msg.h"
+#include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/intern.h"
 #include "tracker/where.h"
 
 #include <link.h>
@@ -16,6 +19,9 @@
 enum {
     NAMES_MAX = 192,
     NAME_BYTES = 56,
+    /* Requests of a thread that ask the loader after something was opened or closed, and how far apart others are. */
+    LOOKS_OFTEN = 16,
+    LOOKS_APART = 1024,
 };
 
 enum name_state {
@@ -117,16 +123,23 @@ static void note_wanted(const char *name)
         coverage_unhooked(name);
 }
 
-static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
+static struct link_map as_link_map(const struct dl_phdr_info *info)
 {
     struct link_map object = {.l_addr = info->dlpi_addr};
 
-    (void)size;
-    (void)data;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
             object.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return object;
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct link_map object = as_link_map(info);
+
+    (void)size;
+    (void)data;
     if (object.l_ld)
         elfsym_each_wanted(&object, note_wanted);
     return 0;
@@ -136,6 +149,15 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
 static void tell_linked(void)
 {
     (void)dl_iterate_phdr(look_at_object, NULL);
+}
+
+static int find_interpreter(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct link_map object = as_link_map(info);
+
+    (void)size;
+    (void)data;
+    return object.l_ld && elfsym_may_have(&object, "PyGILState_GetThisThreadState") ? 1 : 0;
 }
 
 /* A framework that caches: its segments would be taken for tensors. Once each, as it is found. */
@@ -154,24 +176,58 @@ static void tell_frameworks(void)
     }
 }
 
+/*
+ * Is it this thread's turn to ask the loader? After a door of the loader's was used, for a while at each request: what is being
+ * opened is there only when that call returns. And now and then in any case, for who does not come through our doors. Always, once
+ * code has gone that walks went through.
+ */
+static bool is_turn(void)
+{
+    static __thread struct {
+        unsigned epoch, often, seldom;
+    } turn;
+    unsigned epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);
+
+    if (turn.epoch != epoch) {
+        turn.epoch = epoch;
+        turn.often = LOOKS_OFTEN;
+    }
+    if (turn.often == 0 && turn.seldom > 0 && !where_code_has_gone()) {
+        turn.seldom--;
+        return false;
+    }
+    if (turn.often > 0)
+        turn.often--;
+    turn.seldom = LOOKS_APART;
+    return true;
+}
+
 void coverage_look(void)
 {
     static _Atomic(unsigned long long) adds, subs;
     struct counts now = {0, 0};
     unsigned long long before;
 
+    if (!is_turn())
+        return;
     (void)dl_iterate_phdr(read_counts, &now);
     if (atomic_load_explicit(&subs, memory_order_acquire) != now.subs) {
         where_modules_changed(); /* an address may be another function's now */
         /* Only now: a thread that sees the new count must not walk before that. Twice is harmless. */
         atomic_store_explicit(&subs, now.subs, memory_order_release);
     }
-    before = atomic_load_explicit(&adds, memory_order_relaxed);
-    if (before != now.adds && atomic_exchange(&adds, now.adds) != now.adds) {
+    before = atomic_load_explicit(&adds, memory_order_acquire);
+    if (before == now.adds)
+        return;
+    if (where_code_has_gone())
+        where_modules_came(); /* it may lie where something was; before the number is stored, as above */
+    if (atomic_exchange(&adds, now.adds) != now.adds) {
         if (before == 0)
             tell_linked();
         bypass_objects_came();
-        where_library_opened(); /* an interpreter, perhaps */
+        /* Only then is the loader asked, whose lock another thread may hold that waits for this one. */
+        if (dl_iterate_phdr(find_interpreter, NULL))
+            where_library_opened();
         tell_frameworks();
     }
 }
@@ -224,18 +280,41 @@ static void tell_names(void)
 }
 
 /* At the first, at each doubling and at the end: a definition in the capture is for good. */
-static void tell_cut_stacks(bool ends)
+static void tell_loss(const char *name, uint64_t now, _Atomic(uint64_t) *told, bool ends)
 {
-    static _Atomic(uint64_t) told;
-    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
-    uint64_t now = where_stacks_cut();
+    uint64_t before = atomic_load_explicit(told, memory_order_relaxed);
     char text[24];
 
     if (now == before || (now < 2 * before && !ends)
-            || !atomic_compare_exchange_strong(&told, &before, now))
+            || !atomic_compare_exchange_strong(told, &before, now))
         return;
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)now);
-    (void)capture_setting("stacks_cut", text);
+    (void)capture_setting(name, text);
+}
+
+static void tell_cut_stacks(bool ends)
+{
+    static _Atomic(uint64_t) told;
+
+    tell_loss("stacks_cut", where_stacks_cut(), &told, ends);
+}
+
+/* What else was not known, or found no room. */
+static void tell_losses(bool ends)
+{
+    static _Atomic(uint64_t) told[5];
+    struct where_stats where;
+    struct anchor_stats anchors;
+    struct intern_counts counts;
+
+    where_stats(&where);
+    anchor_stats(&anchors);
+    intern_counts(&counts);
+    tell_loss("stacks_lost", where.stacks_lost, &told[0], ends);
+    tell_loss("stacks_long", where.long_walks, &told[1], ends);
+    tell_loss("nth_lost", where.nth_lost, &told[2], ends);
+    tell_loss("anchors_lost", anchors.too_deep + anchors.too_many, &told[3], ends);
+    tell_loss("names_lost", counts.refused, &told[4], ends);
 }
 
 void coverage_tell(bool ends)
@@ -253,4 +332,5 @@ void coverage_tell(bool ends)
     tell_hooks();
     tell_doors();
     tell_names();
+    tell_losses(ends);
 }

@@ -11,7 +11,7 @@
  * be missing, no route and no name is.
  *
  * The loader is asked whether objects came or went (two numbers of it): an address may mean another function now, and a
- * framework may have come.
+ * framework may have come. Only where one of its doors was used (door_dlopen.c), and now and then: to ask is to take its lock.
  *
  * Threads: any. Writes to the capture, so no lock of ours may be held. Memory: static, bounded.
  */
@@ -31,7 +31,7 @@ void coverage_unhooked(const char *name);
 /* An allocating function of the runtime was handed out; what it does is seen below, in the driver. */
 void coverage_runtime(const char *name);
 
-/* At every request: objects that came or went since the last one are looked at. */
+/* At every request: objects that came or went since the last one are looked at. As a rule a few loads of the thread's own. */
 void coverage_look(void);
 
 /* Writes down what is new; all of it when the program ends. */

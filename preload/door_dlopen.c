@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader's doors. RTLD_DEEPBIND makes a library look into its own dependencies first, libc among them, so that neither
+ * The loader's doors. They say that something came or went (context_changed), so that nobody has to ask the loader at each
+ * request: that takes a lock of its, which stays taken for ever in the child of a fork that hits such a moment.
+ *
+ * RTLD_DEEPBIND makes a library look into its own dependencies first, libc among them, so that neither
  * our symbols nor our dlsym is found by it or by a runtime that it brings along: the flag is taken away, with one line.
  *
- * The C library finds $ORIGIN, RUNPATH and the namespace by its caller's address, so both leave by a jump, like dlsym: this
+ * The C library finds $ORIGIN, RUNPATH and the namespace by its caller's address, so these two leave by a jump, like dlsym: this
  * file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and tests/preload proves it. No work
  * may follow the real call, and no local variable may have its address taken.
  */
@@ -19,6 +22,7 @@
 
 typedef void *(*dlopen_fn)(const char *, int);
 typedef void *(*dlmopen_fn)(Lmid_t, const char *, int);
+typedef int (*dlclose_fn)(void *);
 
 /* The next one in line, which is another preload's or the C library's; found once. */
 static void *next_of(const char *name, _Atomic(void *) *known)
@@ -66,4 +70,15 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     if (nsid != LM_ID_BASE && life_is_wanted())
         door_namespace(__builtin_return_address(0));
     return real ? real(nsid, file, mode) : NULL;
+}
+
+/* Told behind the call: what is told before is looked at too early. dlopen cannot, coverage.c makes up for it. */
+__attribute__((visibility("default"))) int dlclose(void *handle)
+{
+    static _Atomic(void *) known;
+    dlclose_fn real = (dlclose_fn)next_of("dlclose", &known);
+    int r = real ? real(handle) : -1;
+
+    context_changed();
+    return r;
 }

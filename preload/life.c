@@ -115,6 +115,8 @@ static void *real_dlsym(void *handle, const char *name)
     return resolve_real_dlsym()(handle, name);
 }
 
+_Static_assert(UNWIND_DEPTH_MAX == 128, "as tracker/options.def says");
+
 static void start_where(const struct config *c)
 {
     static const enum unwind_mode modes[] = {
@@ -132,7 +134,7 @@ static void start_where(const struct config *c)
 
     if (atomic_exchange(&where_ready, true))
         return;
-    if (depth && depth->number > 0 && depth->number <= UNWIND_DEPTH_MAX)
+    if (depth)
         opts.unwind.depth = (unsigned)depth->number;
     if (where_init(&opts) < 0)
         msg_warn("stacks cannot be taken, going on without");

@@ -60,6 +60,34 @@ static void print_devices(const struct read_capture *capture)
     }
 }
 
+/* What the run counted as unknown or without room (preload/coverage.c). */
+static void print_bounds(const struct report *report)
+{
+    static const struct {
+        const char *name;
+        const char *what;
+    } bounds[] = {
+            {"stacks_cut", "stacks end at the depth (KEDGE_STACKS=depth=N looks further)"},
+            {"stacks_lost", "requests have no stack although one was wanted"},
+            {"stacks_long",
+                    "stacks were walked slowly, since code was replaced where walks had gone"},
+            {"nth_lost",
+                    "requests were not counted at their place: no hint with a number is for them"},
+            {"anchors_lost", "ranges are no anchors: too deep, or too many"},
+            {"names_lost", "names, modules or stacks were one too many"},
+    };
+
+    for (size_t i = 0; i < CMD_COUNT(bounds); i++) {
+        const char *count = setting(report->load.capture, bounds[i].name);
+
+        if (!*count)
+            continue;
+        printf("%snote%s      ", report->ink.yellow, report->ink.off);
+        render_text(stdout, count);
+        printf(" %s\n", bounds[i].what);
+    }
+}
+
 /* What the capture does not hold, each with its reason. */
 static void print_losses(const struct report *report)
 {
@@ -86,11 +114,7 @@ static void print_losses(const struct report *report)
             printf("%slost%s      %" PRIu64 " %s\n", report->ink.yellow, report->ink.off,
                     rows[i].count, rows[i].what);
     }
-    if (*setting(capture, "stacks_cut")) {
-        printf("%snote%s      ", report->ink.yellow, report->ink.off);
-        render_text(stdout, setting(capture, "stacks_cut"));
-        puts(" stacks end at the depth (KEDGE_STACKS=depth=N looks further)");
-    }
+    print_bounds(report);
     if (report->partial)
         printf("%snote%s      events are missing in this window: its figures are incomplete\n",
                 report->ink.yellow, report->ink.off);

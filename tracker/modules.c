@@ -58,12 +58,12 @@ static _Atomic uint32_t without_build_id;
 static _Atomic uint32_t main_module;
 static uintptr_t own_address; /* fixed by modules_init */
 
-/* Addresses of modules that walks went through and that are gone. Guarded by lock. */
+/* Addresses of modules that walks went through and that are gone. Guarded by lock; the count is read by anyone. */
 static struct range gone[GONE_MAX];
-static uint32_t gone_count;
+static _Atomic uint32_t gone_count;
 /* Maps of before, which a reader may be in: one that is true again is taken again. Guarded by lock. */
 static struct map *kept[KEPT_MAX];
-static uint32_t kept_count;
+static uint32_t kept_count; /* ever */
 static _Atomic uint32_t replaced;
 static _Atomic bool walked[INTERN_MODULES_MAX + 1]; /* by module number */
 
@@ -337,9 +337,10 @@ static void add_gone_locked(const struct range *range)
         if (gone[i].base <= range->base && range->end <= gone[i].end
                 && (gone[i].module == range->module || gone[i].module == 0))
             return;
-    if (gone_count < GONE_MAX)
-        gone[gone_count++] = *range;
-    else
+    if (gone_count < GONE_MAX) {
+        gone[gone_count] = *range;
+        gone_count++;
+    } else
         gone[GONE_MAX - 1] = (struct range){.end = UINT64_MAX};
 }
 
@@ -361,15 +362,14 @@ static void compare_locked(const struct map *old, const struct map *map)
 /* The map itself, or an equal one of before. Old maps stay mapped: a reader without a lock may be in them. */
 static struct map *keep_locked(struct map *map)
 {
-    for (uint32_t i = 0; i < kept_count; i++) {
+    for (uint32_t i = 0; i < kept_count && i < KEPT_MAX; i++) {
         if (!same_maps(kept[i], map))
             continue;
         atomic_store_explicit(&kept[i]->adds, map->adds, memory_order_relaxed);
         atomic_store_explicit(&kept[i]->subs, map->subs, memory_order_relaxed);
         return kept[i];
     }
-    if (kept_count < KEPT_MAX)
-        kept[kept_count++] = map;
+    kept[kept_count++ % KEPT_MAX] = map; /* the oldest is forgotten, and stays mapped */
     return map;
 }
 
@@ -394,6 +394,15 @@ static void publish(struct map *map)
         meta_unmap(map, sizeof(struct map) + map->count * sizeof(struct range));
 }
 
+/* Does the loader still say what it said for this map? Two numbers of its first object. */
+static bool is_true_still(const struct map *map)
+{
+    struct walk walk = {.known_adds = map->adds, .known_subs = map->subs};
+
+    (void)dl_iterate_phdr(collect, &walk);
+    return walk.is_unchanged;
+}
+
 static int reload(bool is_forced)
 {
     const struct map *known = atomic_load_explicit(&current, memory_order_acquire);
@@ -401,6 +410,8 @@ static int reload(bool is_forced)
     size_t bytes = OBJECTS_MAX * sizeof(struct object); /* address space; touched as far as used */
     struct map *map = NULL;
 
+    if (!walk.is_forced && is_true_still(known))
+        return 0; /* generated code, as a rule */
     if (known) {
         walk.known_adds = known->adds;
         walk.known_subs = known->subs;
@@ -440,8 +451,6 @@ uint32_t modules_at(uintptr_t address)
 void modules_reload(void)
 {
     (void)reload(true);
-    /* Even an equal map may hold other code: a library that was built anew and loaded at the same place. */
-    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
 }
 
 uint32_t modules_generation(void)
@@ -459,6 +468,16 @@ void modules_walked(uint32_t module)
 uint32_t modules_replaced(void)
 {
     return atomic_load_explicit(&replaced, memory_order_acquire);
+}
+
+bool modules_has_gone(void)
+{
+    return atomic_load_explicit(&gone_count, memory_order_relaxed) > 0;
+}
+
+void modules_came(void)
+{
+    (void)reload(false);
 }
 
 uint32_t modules_without_build_id(void)

@@ -16,6 +16,7 @@
 
 #include "tracker/intern.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Notes what is loaded now. `self` = an address inside libkedge.so, NULL = none is ours. 0 or -ENOMEM. */
@@ -38,6 +39,12 @@ void modules_walked(uint32_t module);
  * libunwind) is wrong then. Counted when the loader's list is read.
  */
 uint32_t modules_replaced(void);
+
+/* Has a module gone that walks went through? Never false again. One load. */
+bool modules_has_gone(void);
+
+/* Something was loaded: reads the list if it says that it changed. */
+void modules_came(void);
 
 /* Modules without a build-id seen so far. */
 uint32_t modules_without_build_id(void);

@@ -39,7 +39,7 @@ static struct {
     struct unwind_ops ops;
 } unwinder = {.depth = DEPTH_DEFAULT};
 
-/* How often code was replaced, plus one: a thread whose record has another number walked before the last time. */
+/* How often code was replaced, plus one: a thread whose record has a smaller number walked before the last time. */
 static _Atomic uint32_t epoch = 1;
 /* backtrace(), once it is needed. Release, readers acquire: whoever sees a new epoch sees it. */
 static _Atomic(unwind_fn) long_walk;
@@ -187,19 +187,24 @@ void unwind_code_unloaded(void)
         unwinder.flush(unwinder.space, 0, 0);
 }
 
-void unwind_code_replaced(void)
+void unwind_code_replaced(uint32_t times)
 {
+    uint32_t before = atomic_load_explicit(&epoch, memory_order_relaxed);
     void *buffer[FEW_FRAMES];
-    unwind_fn walk;
+    unwind_fn walk = atomic_load_explicit(&long_walk, memory_order_acquire);
 
     if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
         return;
-    walk = open_backtrace(&unwinder.ops);
-    if (walk)
-        (void)walk(
-                buffer, (int)FEW_FRAMES); /* its first call opens libgcc_s: here, not in a walk */
-    atomic_store_explicit(&long_walk, walk, memory_order_release);
-    atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
+    if (!walk) {
+        walk = open_backtrace(&unwinder.ops);
+        if (walk)
+            (void)walk(buffer,
+                    (int)FEW_FRAMES); /* its first call opens libgcc_s: here, not in a walk */
+        atomic_store_explicit(&long_walk, walk, memory_order_release);
+    }
+    while (before < times + 1
+            && !atomic_compare_exchange_weak_explicit(
+                    &epoch, &before, times + 1, memory_order_release, memory_order_relaxed)) {}
 }
 
 uint64_t unwind_long_walks(void)

@@ -11,7 +11,7 @@
  *
  * libunwind remembers, per thread and by address, how each frame is laid out, and nobody can make it forget: when other code
  * comes to lie where a walk went through, a thread that walked before would be led astray. Such threads walk by
- * backtrace() from then on, which remembers nothing; it takes some 20 times as long.
+ * backtrace() from then on, which remembers nothing and takes much longer.
  *
  * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
  * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_walker from any thread,
@@ -83,8 +83,11 @@ unwind_fn unwind_walker(struct thread *thread);
 /* Something was unloaded: what libunwind remembers for all threads together is forgotten. Any thread, no lock held. */
 void unwind_code_unloaded(void);
 
-/* Code that walks went through was replaced by other code. Any thread, no lock held; the first call may open libgcc_s. */
-void unwind_code_replaced(void);
+/*
+ * Code that walks went through was replaced by other code, for the `times`-th time; a number that was told before changes nothing.
+ * When it returns, no thread that walked before relies on libunwind. Any thread, no lock held; the first call may open libgcc_s.
+ */
+void unwind_code_replaced(uint32_t times);
 
 /* Walks that took the long way because of that. */
 uint64_t unwind_long_walks(void);

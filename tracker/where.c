@@ -48,7 +48,7 @@ static bool has_stacks, has_python;
 
 /* any thread, relaxed: */
 static _Atomic uint64_t asked, memo_hits, stacks_lost, stacks_cut;
-static _Atomic uint32_t replaced_known; /* as far as the unwinder was told */
+static _Atomic uint32_t replaced_known; /* as far as the unwinder was told; release, acquire */
 
 static void count_one(_Atomic uint64_t *counter)
 {
@@ -162,14 +162,18 @@ static uint64_t site_of(const struct intern_frame *frames, unsigned count)
     return site_combine(hashes, used);
 }
 
-/* Other code lies where walks went: the unwinder must not rely on what it remembers. */
+/*
+ * Other code lies where walks went: the unwinder must not rely on what it remembers. Known only when it has been told: whoever
+ * finds that walks at once.
+ */
 static void look_for_replaced(void)
 {
     uint32_t now = modules_replaced();
 
-    if (atomic_load_explicit(&replaced_known, memory_order_relaxed) != now
-            && atomic_exchange(&replaced_known, now) != now)
-        unwind_code_replaced();
+    if (atomic_load_explicit(&replaced_known, memory_order_acquire) == now)
+        return;
+    unwind_code_replaced(now);
+    atomic_store_explicit(&replaced_known, now, memory_order_release);
 }
 
 /* noinline: its array would be on the stack of every request. */
@@ -326,6 +330,17 @@ const char *where_python_news(bool *ret_refused)
         return NULL;
     *ret_refused = state == PYFRAME_REFUSED;
     return pyframe_text();
+}
+
+bool where_code_has_gone(void)
+{
+    return modules_has_gone();
+}
+
+void where_modules_came(void)
+{
+    modules_came();
+    look_for_replaced();
 }
 
 void where_modules_changed(void)

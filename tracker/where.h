@@ -27,6 +27,7 @@
 #include "alloc/types.h"
 #include "tracker/unwind.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct where_opts {
@@ -68,6 +69,13 @@ uint32_t where_pystack(void);
 
 /* A library was loaded, which may be an interpreter. One store. */
 void where_library_opened(void);
+
+/*
+ * Has code gone that walks went through? From then on the next walk must not begin before it is known what was loaded, since that
+ * may lie there: where_modules_came. One load.
+ */
+bool where_code_has_gone(void);
+void where_modules_came(void);
 
 /*
  * What is to be said about Python, once: "CPython 3.11.2" when an interpreter was found whose frames are read, or why they

@@ -7,6 +7,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef void *(*ask_fn)(void *, const char *);
@@ -278,12 +281,17 @@ static unsigned program_frames(const struct read_capture *capture, CUdeviceptr p
  * libunwind remembers by address how large a frame is. With another frame there it ended the stack early or ended the
  * program; nobody calls anything of ours here, the loader's own count says that something went.
  */
-TEST(a_frame_of_another_size_at_the_same_address_is_walked_rightly)
+enum {
+    TURNS = 12
+};
+
+/* One and the other in turn; places settle after some turns, since kedge notes new ones in memory of its own. */
+static void walk_through_both(bool asks_between)
 {
-    const char *const paths[] = {STALE_LARGE, STALE_SMALL, STALE_LARGE};
     struct read_capture *capture;
-    CUdeviceptr ptr[3];
-    uintptr_t base[3];
+    CUdeviceptr ptr[TURNS], between;
+    uintptr_t base[TURNS];
+    int exchanged = 0;
 
     snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-%d.kcap", (int)getpid());
     (void)unlink(capture_file);
@@ -291,18 +299,200 @@ TEST(a_frame_of_another_size_at_the_same_address_is_walked_rightly)
     REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
     client_init();
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr[0], 4096), CUDA_SUCCESS);
-    for (int i = 0; i < 3; i++) {
-        void *library = open_stale(paths[i], &base[i], &ptr[i]);
+    for (int i = 0; i < TURNS; i++) {
+        void *library = open_stale(i % 2 ? STALE_SMALL : STALE_LARGE, &base[i], &ptr[i]);
 
         REQUIRE(dlclose(library) == 0);
-        if (base[i] != base[0])
-            SKIP("the loader put the second library elsewhere");
+        exchanged += i > 0 && base[i] == base[i - 1];
+        if (asks_between)
+            REQUIRE_EQ(cu->cuMemAlloc_v2(&between, 4096), CUDA_SUCCESS);
     }
+    if (exchanged == 0)
+        SKIP("the loader put the second library elsewhere");
     capture = read_now();
-    CHECK(program_frames(capture, ptr[0]) >= 3); /* ask_directly, this test, main */
-    CHECK_EQ(program_frames(capture, ptr[1]), program_frames(capture, ptr[0]));
-    CHECK_EQ(program_frames(capture, ptr[2]), program_frames(capture, ptr[0]));
+    CHECK(program_frames(capture, ptr[0])
+            >= 3); /* ask_directly, a function and a test of this file, main */
+    for (int i = 1; i < TURNS; i++)
+        CHECK_EQ(program_frames(capture, ptr[i]), program_frames(capture, ptr[0]));
     read_close(capture);
+    (void)unlink(capture_file);
+}
+
+TEST(a_frame_of_another_size_at_the_same_address_is_walked_rightly)
+{
+    walk_through_both(false);
+}
+
+/* That one went was seen before the other came: then it is the coming that must be seen. */
+TEST(so_it_is_when_the_close_was_seen_before)
+{
+    walk_through_both(true);
+}
+
+/* ---- the loader's own lock ----------------------------------------------------------------------- */
+
+static CUcontext context;
+static CUresult asked_meanwhile;
+
+static CUdeviceptr ask_once(void)
+{
+    CUdeviceptr ptr = 0;
+
+    asked_meanwhile = cu->cuMemAlloc_v2(&ptr, 4096);
+    return ptr;
+}
+
+static void *ask_meanwhile(void *data)
+{
+    CUdeviceptr ptr;
+
+    (void)data;
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    ptr = ask_once();
+    if (asked_meanwhile == CUDA_SUCCESS)
+        asked_meanwhile = cu->cuMemFree_v2(ptr);
+    return NULL;
+}
+
+/* Found by the library that is being opened. */
+extern __attribute__((visibility("default"))) void while_a_library_begins(void);
+void while_a_library_begins(void)
+{
+    pthread_t thread;
+
+    REQUIRE_EQ(pthread_create(&thread, NULL, ask_meanwhile, NULL), 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+}
+
+/*
+ * A thread opens a library and holds the loader's lock; its constructor waits for another thread, as it would for a lock of
+ * a framework's allocator. That one asks for memory, and must not need the loader for it. Otherwise neither ever ends.
+ */
+static void ask_while_a_library_begins(const char *stacks)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("KEDGE_STACKS", stacks, 1) == 0);
+    REQUIRE(setenv("KEDGE_CAPTURE", "/tmp/kedge-loader-begins-%p.kcap", 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    asked_meanwhile = CUDA_ERROR_UNKNOWN;
+    REQUIRE(dlopen(BEGIN_PATH, RTLD_NOW | RTLD_LOCAL));
+    CHECK_EQ(asked_meanwhile, CUDA_SUCCESS);
+    snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-begins-%d.kcap", (int)getpid());
+    (void)unlink(capture_file);
+}
+
+TEST(r36_memory_is_had_while_another_thread_holds_the_loaders_lock)
+{
+    ask_while_a_library_begins("auto");
+}
+
+TEST(r36_so_it_is_without_stacks)
+{
+    ask_while_a_library_begins("off");
+}
+
+TEST(r36_so_it_is_with_frame_pointers)
+{
+    ask_while_a_library_begins("fp");
+}
+
+/* ---- how often the loader is asked ------------------------------------------------------------- */
+
+static atomic_bool counts_questions;
+static atomic_uint questions;
+
+typedef int (*iterate_fn)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+static iterate_fn libc_iterates;
+
+__attribute__((constructor)) static void find_iterate(void)
+{
+    libc_iterates = (iterate_fn)dlsym(RTLD_NEXT, "dl_iterate_phdr");
+}
+
+/* Found before libc's by everybody in this process. */
+extern __attribute__((visibility("default"))) int dl_iterate_phdr(
+        int (*call)(struct dl_phdr_info *, size_t, void *), void *data);
+int dl_iterate_phdr(int (*call)(struct dl_phdr_info *, size_t, void *), void *data)
+{
+    if (atomic_load(&counts_questions))
+        atomic_fetch_add(&questions, 1);
+    if (!libc_iterates) /* others begin before us */
+        find_iterate();
+    return libc_iterates(call, data);
+}
+
+/*
+ * The loader's list has a lock. A fork copies it as it is, and nobody opens it again in the child, which then hangs at its next
+ * dlopen. So an allocation does not take it.
+ */
+TEST(r39_an_allocation_takes_no_lock_of_the_loaders)
+{
+    CUdeviceptr ptr;
+
+    unsigned asked;
+
+    REQUIRE(setenv("KEDGE_CAPTURE", "/tmp/kedge-loader-asks-%p.kcap", 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+    client_init();
+    for (int i = 0; i < 3000; i++) {
+        if (i == 100)
+            atomic_store(&counts_questions, true);
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    }
+    asked = atomic_load(&questions);
+    CHECK_LE(asked, 3); /* one in 1024 */
+    CHECK(dlopen(TWIN_A_PATH, RTLD_NOW | RTLD_LOCAL));
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+    CHECK_LT(asked, atomic_load(&questions)); /* what comes is looked at */
+    snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-asks-%d.kcap", (int)getpid());
+    (void)unlink(capture_file);
+}
+
+static atomic_bool enough;
+
+static void *ask_on_and_on(void *data)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    while (!atomic_load(&enough)) {
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    }
+    return data;
+}
+
+TEST(r39_a_child_may_open_libraries_whatever_the_parent_was_at)
+{
+    pthread_t threads[3];
+
+    REQUIRE(setenv("KEDGE_CAPTURE", "/tmp/kedge-loader-fork-%p.kcap", 1) == 0);
+    REQUIRE(setenv("KEDGE_TRACE", "full", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, ask_on_and_on, NULL), 0);
+    for (int i = 0; i < 300; i++) {
+        int status = 0;
+        pid_t child = fork();
+
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            alarm(20); /* a child that hangs is a failure */
+            _exit(dlopen(TWIN_A_PATH, RTLD_NOW | RTLD_LOCAL) ? 0 : 1);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(pthread_join(threads[i], NULL), 0);
+    snprintf(capture_file, sizeof capture_file, "/tmp/kedge-loader-fork-%d.kcap", (int)getpid());
     (void)unlink(capture_file);
 }
 

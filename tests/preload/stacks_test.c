@@ -7,6 +7,7 @@
 
 #include "tracker/read.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -190,6 +191,15 @@ static void ask_there(void)
     (void)swapcontext(&there, &here);
 }
 
+/* What was counted is told when there is something new to tell of, and at the end. */
+static void look_something_up(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    REQUIRE(driver);
+    REQUIRE(dlsym(driver, "cuMemAdvise"));
+}
+
 TEST(a_coroutine_may_ask)
 {
     struct read_frame frames[READ_FRAMES_MAX];
@@ -215,9 +225,11 @@ TEST(a_coroutine_may_ask)
     }
     /* and back on its own stack the thread walks as before */
     read_close(capture);
+    look_something_up();
     there_ptr = ask_deep(0, 8192);
     capture = read_now();
     CHECK(stack_of(capture, there_ptr, frames) >= 3);
+    CHECK_STR_EQ(setting(capture, "stacks_lost"), strcmp(engine(), "fp") == 0 ? "1" : "");
     end(capture);
 }
 
@@ -276,4 +288,126 @@ TEST(threads_that_begin_at_once_all_have_stacks)
         CHECK(is_in(&frames[4], (const void *)ask_in_thread, 600));
     }
     end(capture);
+}
+
+/* ---- code that no file has ---- */
+
+typedef void (*made_fn)(void (*call)(void));
+
+/* Each calls its argument; the first three lie at one address in turn, and return to the same place in it. */
+static const unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+static const unsigned char large_frame[] = {
+        0x48, 0x83, 0xec, 0x78, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x78, 0xc3};
+static const unsigned char ends_chain[] = {0x55, 0x31, 0xed, 0x90, 0xff, 0xd7, 0x5d, 0xc3};
+/* ... and leaves 4096 where frame pointers are: nothing is there. */
+static const unsigned char breaks_chain[] = {
+        0x55, 0xbd, 0x00, 0x10, 0x00, 0x00, 0xff, 0xd7, 0x5d, 0xc3};
+
+static void ask_for_made_code(void)
+{
+    there_ptr = ask(4096);
+    __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline)) static void ask_through_made_code(
+        unsigned char *page, const unsigned char *code, size_t bytes)
+{
+    made_fn made;
+
+    REQUIRE_EQ(mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
+    memcpy(page, code, bytes);
+    REQUIRE_EQ(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
+    memcpy(&made, &page, sizeof made);
+    made(ask_for_made_code);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Where the made code stands in a stack, 0 if it does not. */
+static unsigned made_frame(const struct read_frame *frames, unsigned count, const void *page)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (!frames[i].module && frames[i].offset >= (uintptr_t)page
+                && frames[i].offset < (uintptr_t)page + 4096)
+            return i;
+    return 0;
+}
+
+TEST(code_that_was_made_at_run_time_may_ask_and_be_made_anew)
+{
+    const unsigned char *const codes[] = {
+            with_frame, large_frame, ends_chain, with_frame, breaks_chain, with_frame};
+    const size_t bytes[] = {sizeof with_frame, sizeof large_frame, sizeof ends_chain,
+            sizeof with_frame, sizeof breaks_chain, sizeof with_frame};
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct read_frame frames[READ_FRAMES_MAX];
+
+#if !defined(__x86_64__)
+    SKIP("the code is another machine's");
+#endif
+    REQUIRE(page != MAP_FAILED);
+    begin("");
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct read_capture *capture;
+        unsigned count;
+
+        ask_through_made_code(page, codes[i], bytes[i]);
+        capture = read_now();
+        count = stack_of(capture, there_ptr, frames);
+        CHECK_EQ(made_frame(frames, count, page), 2); /* ask, ask_for_made_code */
+        CHECK(is_in(&frames[1], (const void *)ask_for_made_code, 200));
+        if (codes[i] == with_frame && strcmp(engine(), "backtrace") != 0) {
+            REQUIRE(count >= 5);
+            CHECK(is_in(&frames[3], (const void *)ask_through_made_code, 1000));
+        }
+        read_close(capture);
+    }
+    (void)unlink(file);
+}
+
+/* ---- at a thread's very end ---- */
+
+static pthread_key_t last_key;
+static CUdeviceptr last_ptr;
+static int rounds_left;
+
+static void ask_at_the_end(void *value)
+{
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    last_ptr = ask(4096);
+    if (--rounds_left > 0)
+        REQUIRE_EQ(pthread_setspecific(last_key, value), 0);
+}
+
+static void *end_late(void *value)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    ptr = ask(
+            4096); /* what kedge and the unwinder keep for a thread is there, and goes before our key's */
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    REQUIRE_EQ(pthread_setspecific(last_key, value), 0);
+    return NULL;
+}
+
+TEST(a_threads_last_destructors_may_ask)
+{
+    struct read_frame frames[READ_FRAMES_MAX];
+    struct read_capture *capture;
+
+    begin("");
+    REQUIRE_EQ(pthread_key_create(&last_key, ask_at_the_end), 0);
+    for (int rounds = 1; rounds <= 4; rounds++) {
+        pthread_t thread;
+
+        rounds_left = rounds;
+        REQUIRE_EQ(pthread_create(&thread, NULL, end_late, frames), 0);
+        REQUIRE_EQ(pthread_join(thread, NULL), 0);
+        CHECK_EQ(rounds_left, 0);
+        capture = read_now();
+        REQUIRE(stack_of(capture, last_ptr, frames) >= 2);
+        CHECK(is_in(&frames[1], (const void *)ask_at_the_end, 400));
+        read_close(capture);
+    }
+    (void)unlink(file);
 }

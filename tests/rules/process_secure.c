@@ -3,7 +3,8 @@
  * A program that is linked with libkedge.so, so that the loader cannot leave it out, and with the simulated driver. Run with
  * more rights than its caller has (AT_SECURE), it must find the driver's own functions and leave no trace of kedge (R51).
  *
- * Prints "secure N", "handed LIBRARY", "calls N": what the driver was asked for beyond this program's own calls.
+ * Prints "secure N", "handed LIBRARY", "calls N": what the driver was asked for beyond this program's own calls; and what the
+ * library did before main: "nvtx offered", "unwinder loaded".
  */
 #include "preload/cuda_abi.h"
 #include "tests/sim/simcuda.h"
@@ -38,6 +39,8 @@ int main(void)
     int failed = 0;
 
     printf("secure %lu\n", getauxval(AT_SECURE));
+    printf("nvtx %s\n", getenv("NVTX_INJECTION64_PATH") ? "offered" : "untouched");
+    printf("unwinder %s\n", dlopen("libunwind.so.8", RTLD_LAZY | RTLD_NOLOAD) ? "loaded" : "none");
     if (!driver) {
         printf("no driver: %s\n", dlerror());
         return EXIT_FAILURE;

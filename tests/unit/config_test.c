@@ -109,6 +109,33 @@ TEST(a_bad_value_is_named_with_the_form_and_the_default_is_used)
     }
 }
 
+/* What was out of bounds was used as it was (mb), or silently replaced (depth). */
+TEST(a_count_beyond_its_bounds_is_a_bad_value)
+{
+    static const char *const bad[] = {"KEDGE_STACKS=auto,depth=0", "KEDGE_STACKS=depth=129",
+            "KEDGE_TRACE=ring,mb=0", "KEDGE_TRACE=mb=1048577", "KEDGE_TRACE=mb=17592186044416"};
+    static const char *const good[] = {"KEDGE_STACKS=depth=1", "KEDGE_STACKS=depth=128",
+            "KEDGE_TRACE=mb=1", "KEDGE_TRACE=mb=1048576"};
+    static const uint64_t numbers[] = {1, 128, 1, 1048576};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *env[] = {bad[i], NULL};
+
+        read_env(env);
+        CHECK_EQ(lines, 1);
+        CHECK(strstr(said[0], i < 2 ? "expected 1..128, using 48" : "1..1048576, using 256"));
+        CHECK_EQ(key(CONFIG_STACKS, "depth"), 48);
+        CHECK_EQ(key(CONFIG_TRACE, "mb"), 256);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        const char *env[] = {good[i], NULL};
+
+        read_env(env);
+        CHECK_EQ(lines, 0);
+        CHECK_EQ(i < 2 ? key(CONFIG_STACKS, "depth") : key(CONFIG_TRACE, "mb"), numbers[i]);
+    }
+}
+
 TEST(an_unknown_variable_is_told_with_the_nearest_name)
 {
     const char *env[] = {"KEDGE_HINT=x", "KEDGE_CAPTUR=y", "KEDGES=z", "XKEDGE_MODE=1", NULL};

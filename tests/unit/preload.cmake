@@ -194,7 +194,8 @@ if(TARGET simcuda)
     add_library(twin_b MODULE ../preload/asking_lib.c)
     target_compile_definitions(twin_b PRIVATE TWIN_B) # another build-id
     add_library(count SHARED ../preload/count_lib.c)
-    foreach(library deep deep_sub twin_a twin_b count)
+    add_library(begin MODULE ../preload/begin_lib.c)
+    foreach(library deep deep_sub twin_a twin_b count begin)
         target_link_libraries(${library} PRIVATE kedge_flags)
         set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
             LIBRARY_OUTPUT_DIRECTORY ${preload_folder})
@@ -204,7 +205,7 @@ if(TARGET simcuda)
     target_link_options(deep PRIVATE -Wl,--enable-new-dtags)
     kedge_preload_test(loader SOURCES ../preload/loader_test.c ROUTES dlsym LIBS kedge_read
         DEFINES DEEP_PATH="$<TARGET_FILE:deep>" TWIN_A_PATH="$<TARGET_FILE:twin_a>"
-            TWIN_B_PATH="$<TARGET_FILE:twin_b>" FRAMEWORK_PATH="$<TARGET_FILE:framework>"
+            TWIN_B_PATH="$<TARGET_FILE:twin_b>" BEGIN_PATH="$<TARGET_FILE:begin>" FRAMEWORK_PATH="$<TARGET_FILE:framework>"
             STALE_LARGE="$<TARGET_FILE:stale_large>" STALE_SMALL="$<TARGET_FILE:stale_small>")
     kedge_preload_test(process SOURCES ../preload/process_test.c ROUTES dlsym linked LIBS kedge_read)
     kedge_preload_test(own_streams SOURCES ../preload/own_streams_test.c ROUTES dlsym
@@ -218,7 +219,8 @@ if(TARGET simcuda)
     endif()
     foreach(test loader_dlsym_test)
         if(TARGET ${test})
-            add_dependencies(${test} deep deep_sub twin_a twin_b framework stale_large stale_small)
+            add_dependencies(${test} deep deep_sub twin_a twin_b begin framework stale_large stale_small)
+            set_target_properties(${test} PROPERTIES ENABLE_EXPORTS ON) # a library calls back
         endif()
     endforeach()
     kedge_preload_test(other SOURCES ../preload/other_test.c ROUTES linked ENVIRONMENT ${kedge_preloads})

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 typedef void (*ask_fn)(void *argument);
@@ -98,6 +99,41 @@ TEST(a_larger_frame_in_the_place_of_a_smaller_one_is_walked_rightly)
     one_then_other(small, large);
 }
 
+/* Nobody tells that the second one came: the first walk through it does, and those after it are right. */
+TEST(a_library_that_comes_untold_is_noticed_by_the_first_walk)
+{
+    struct where_stats stats;
+    struct place before = {0};
+    struct tag tags[2];
+    stale_fn function;
+    void *library, *symbol;
+    Dl_info info;
+
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
+        SKIP("no libunwind.so.8 here");
+    /* its list is noted before, so that this takes no place then */
+    library = dlopen(large, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library);
+    where_modules_changed();
+    (void)dlclose(library);
+    where_modules_changed();
+    library = ask_through(small, &before);
+    (void)dlclose(library);
+    where_modules_changed();
+    library = dlopen(large, RTLD_NOW | RTLD_LOCAL);
+    symbol = library ? dlsym(library, "stale_ask") : NULL;
+    REQUIRE(symbol && dladdr(symbol, &info));
+    if ((uintptr_t)info.dli_fbase != before.base)
+        SKIP("the loader put the second library elsewhere");
+    memcpy(&function, &symbol, sizeof function);
+    for (int i = 0; i < 2; i++)
+        function(ask, &tags[i]);
+    where_stats(&stats);
+    CHECK_EQ(stats.long_walks, 1);
+    CHECK(reaches(tags[1].stack, "large", (const void *)main, 4000));
+}
+
 /* What nobody walked through may come and go: libunwind stays. So may what comes back to its own place. */
 TEST(libraries_that_no_walk_went_through_cost_nothing)
 {
@@ -134,16 +170,12 @@ static size_t pages_mapped(void)
     return pages;
 }
 
-/* A plugin that is opened and closed for each step must not cost memory for each. */
-TEST(libraries_that_come_and_go_take_no_memory)
+/* Two libraries come and go in turn: how many pages more that took after the first hundred times. */
+static size_t pages_for_a_thousand(void)
 {
     struct place place = {0};
     size_t before = 0;
 
-#if defined(__SANITIZE_THREAD__)
-    SKIP("the sanitizer maps memory of its own for each library");
-#endif
-    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
     for (int i = 0; i < 1100; i++) {
         void *library = ask_through(i % 2 ? small : large, &place);
 
@@ -152,7 +184,17 @@ TEST(libraries_that_come_and_go_take_no_memory)
         if (i == 99)
             before = pages_mapped();
     }
-    CHECK_LT(pages_mapped() - before, 100);
+    return pages_mapped() - before;
+}
+
+/* A plugin that is opened and closed for each step must not cost memory for each. */
+TEST(libraries_that_come_and_go_take_no_memory)
+{
+#if defined(__SANITIZE_THREAD__)
+    SKIP("the sanitizer maps memory of its own for each library");
+#endif
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    CHECK_LT(pages_for_a_thousand(), 100);
 }
 
 /* ---- threads ---- */
@@ -222,4 +264,92 @@ TEST(only_threads_that_walked_before_go_the_long_way)
     (void)sem_post(&young.go);
     (void)pthread_join(threads[0], NULL);
     (void)pthread_join(threads[1], NULL);
+}
+
+/* ---- two threads that learn of it at once ---- */
+
+static sem_t is_telling, may_go_on;
+static _Atomic bool stops; /* the next one */
+
+/* The first time that backtrace() is looked for, the thread that does it is stopped there. */
+static void *open_slowly(const char *file, int flags)
+{
+    if (strstr(file, "libc.so") && atomic_exchange(&stops, false)) {
+        (void)sem_post(&is_telling);
+        (void)sem_wait(&may_go_on);
+    }
+    return track_dlopen(file, flags);
+}
+
+/* One thread is about to tell the unwinder that code was replaced; the other walks meanwhile, and must not trust libunwind. */
+TEST(a_thread_does_not_walk_before_the_unwinder_knows)
+{
+    struct where_opts opts = {.unwind = {.ops = {open_slowly, dlsym}}};
+    struct walker first = {0}, second = {0};
+    pthread_t threads[2];
+
+    REQUIRE_EQ(where_init(&opts), 0);
+    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
+        SKIP("no libunwind.so.8 here");
+    REQUIRE_EQ(sem_init(&is_telling, 0, 0) + sem_init(&may_go_on, 0, 0), 0);
+    REQUIRE_EQ(sem_init(&first.go, 0, 0) + sem_init(&first.done, 0, 0), 0);
+    REQUIRE_EQ(sem_init(&second.go, 0, 0) + sem_init(&second.done, 0, 0), 0);
+    REQUIRE_EQ(pthread_create(&threads[0], NULL, walk_when_told, &first), 0);
+    REQUIRE_EQ(pthread_create(&threads[1], NULL, walk_when_told, &second), 0);
+    tell(&first, large);
+    tell(&second, large);
+    if (first.place.base != second.place.base)
+        SKIP("the loader put the library elsewhere");
+    first.path = small;
+    atomic_store(&stops, true);
+    (void)sem_post(&first.go);
+    (void)sem_wait(&is_telling);
+    tell(&second, small);
+    CHECK_EQ(second.long_walks, 1);
+    CHECK(reaches(second.place.tag.stack, "small", (const void *)walk_when_told, 1000));
+    (void)sem_post(&may_go_on);
+    (void)sem_wait(&first.done);
+    CHECK(reaches(first.place.tag.stack, "small", (const void *)walk_when_told, 1000));
+    first.wants_end = second.wants_end = true;
+    (void)sem_post(&first.go);
+    (void)sem_post(&second.go);
+    (void)pthread_join(threads[0], NULL);
+    (void)pthread_join(threads[1], NULL);
+}
+
+/* ---- many libraries, and then one that comes and goes ---- */
+
+enum {
+    COPIES = 80
+};
+
+static void copy_small(char *to, const char *directory, int number)
+{
+    char name[32], command[2 * TRACK_PATH_MAX + 16];
+
+    (void)snprintf(name, sizeof name, "lib%d.so", number);
+    track_path(to, directory, name);
+    (void)snprintf(command, sizeof command, "cp '%s' '%s'", small, to);
+    REQUIRE_EQ(system(command), 0); // NOLINT(cert-env33-c)
+}
+
+/* More lists of modules than are kept have been there before: the two that come again and again are among the kept ones all the same. */
+TEST(what_comes_and_goes_after_many_others_takes_no_memory_either)
+{
+    const char *directory = track_scratch();
+    struct place place = {0};
+
+#if defined(__SANITIZE_THREAD__)
+    SKIP("the sanitizer maps memory of its own for each library");
+#endif
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    for (int i = 0; i < COPIES; i++) {
+        char path[TRACK_PATH_MAX], open_path[TRACK_PATH_MAX + 8];
+
+        copy_small(path, directory, i);
+        (void)snprintf(open_path, sizeof open_path, "./%s", path);
+        (void)ask_through(open_path, &place);
+    }
+    CHECK_LT(pages_for_a_thousand(), 100);
+    track_sweep();
 }

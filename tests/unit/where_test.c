@@ -385,6 +385,68 @@ TEST(known_stacks_are_not_interned_again)
     CHECK_EQ(after.modules, before.modules);
 }
 
+/* Nor is what is known forgotten when a library that nobody went through is closed. */
+TEST(stacks_stay_known_when_the_same_code_is_there)
+{
+    struct where_stats before, after;
+    struct tag tags[2];
+
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    for (int i = 0; i < 2; i++) {
+        where_stats(&before);
+        REQUIRE_EQ(ask(1, &tags[i]), 0);
+        where_stats(&after);
+        where_modules_changed();
+    }
+    CHECK_EQ(after.memo_hits - before.memo_hits, 1);
+    CHECK_EQ(tags[1].stack, tags[0].stack);
+}
+
+static void *ask_and_end(void *argument)
+{
+    struct tag tag;
+
+    if (ask(1, &tag) == 0 && tag.stack != 0)
+        ++*(int *)argument;
+    return NULL;
+}
+
+static size_t resident_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+
+    REQUIRE(file && fscanf(file, "%*u %lu", &pages) == 1); // NOLINT(cert-err34-c)
+    (void)fclose(file);
+    return pages;
+}
+
+/* What is kept for a thread is another one's when it has ended. */
+TEST(threads_that_come_and_go_take_no_memory)
+{
+    enum {
+        FIRST = 100,
+        MORE = 3000
+    };
+    int asked_for = 0;
+    size_t before = 0;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    SKIP("the sanitizer keeps memory of its own for each thread");
+#endif
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    for (int i = 0; i < FIRST + MORE; i++) {
+        pthread_t thread;
+
+        REQUIRE_EQ(pthread_create(&thread, NULL, ask_and_end, &asked_for), 0);
+        REQUIRE_EQ(pthread_join(thread, NULL), 0);
+        if (i == FIRST)
+            before = resident_pages();
+    }
+    CHECK_EQ(asked_for, FIRST + MORE);
+    CHECK_LT(resident_pages() - before, 100);
+}
+
 /* ---- neighbours ---- */
 
 #define WAYS 16
