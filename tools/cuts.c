@@ -8,8 +8,10 @@
 enum {
     SAMPLES = 9, /* repetitions that a cut is tried on */
     SNAP_MOST = 64,
+    MISSES_MOST = 4, /* in a row, where one begins */
     RUN_MOST = 8,
     REST_MOST = 16,
+    NEAR_OF = 8,      /* of what lives across, one in so many makes no difference */
     GUESSED_MOST = 4, /* in a row */
 };
 
@@ -36,7 +38,9 @@ uint32_t cuts_length(const struct grams_guess *guess)
 
     for (uint32_t i = 1; i < guess->count; i++)
         distances[i - 1] = guess->at[i] - guess->at[i - 1];
-    uint64_t length = cuts_quantile(distances, guess->count - 1, 2);
+    (void)cuts_quantile(distances, guess->count - 1, 2); /* sorts */
+    uint64_t length = distances[(guess->count - 2)
+            / 2]; /* the lower one of two: the longer has something between */
     free(distances);
     return (uint32_t)length;
 }
@@ -52,18 +56,24 @@ bool cuts_is_about(uint64_t distance, uint64_t length)
  * Memory of a moment: made in the repetitions and freed before the last of them ends. What was there before, stays until the end
  * or goes when all is torn down is nobody's result.
  */
-static void find_across(struct cuts *cuts, uint32_t from, uint32_t until)
+void cuts_find_across(struct cuts *cuts, uint32_t from, uint32_t until)
 {
     const struct cuts_sequence *sequence = cuts->sequence;
     uint64_t now = 0;
+    uint32_t blocks = 0;
 
     free(cuts->across);
+    free(cuts->blocks);
     cuts->period.peak = 0;
+    cuts->peak_blocks = 0;
+    cuts->blocks = vec_new((size_t)sequence->count + 1, sizeof(*cuts->blocks));
     cuts->across = vec_new((size_t)sequence->count + 1, sizeof(*cuts->across));
     for (uint32_t i = from; i < until; i++) {
         const struct period_alloc *alloc = &sequence->allocs[i];
         if (alloc->dies > until || alloc->dies <= i + 1)
             continue;
+        cuts->blocks[i + 1]++;
+        cuts->blocks[alloc->dies]--; /* modulo 2^32 */
         cuts->across[i + 1] += alloc->size;
         cuts->across[alloc->dies] -= alloc->size; /* modulo 2^64: the sum is right */
     }
@@ -71,16 +81,28 @@ static void find_across(struct cuts *cuts, uint32_t from, uint32_t until)
         now += cuts->across[i];
         cuts->across[i] = now;
         cuts->period.peak = now > cuts->period.peak ? now : cuts->period.peak;
+        blocks += cuts->blocks[i];
+        cuts->blocks[i] = blocks;
+        cuts->peak_blocks = blocks > cuts->peak_blocks ? blocks : cuts->peak_blocks;
     }
 }
 
 /* ── where it begins ── */
 
+/* What lives across there, of all that lives at once: bytes and blocks, in thousandths each. */
+static uint64_t cost_of(const struct cuts *cuts, uint32_t there)
+{
+    uint64_t peak = cuts->period.peak / CUTS_NEAR_OF + 1;
+    uint64_t blocks = (uint64_t)cuts->blocks[there] * CUTS_NEAR_OF;
+
+    return cuts->across[there] / peak + (cuts->peak_blocks ? blocks / cuts->peak_blocks : 0);
+}
+
 /* The same sample of occurrences for every cut; neither the first, which may be special, nor if possible the last. */
-static uint64_t across_back(const struct cuts *cuts, uint32_t back)
+static uint64_t cost_back(const struct cuts *cuts, uint32_t back)
 {
     const struct grams_guess *guess = cuts->guess;
-    uint64_t bytes[SAMPLES];
+    uint64_t costs[SAMPLES];
     uint32_t inner = guess->count > 3 ? guess->count - 2 : guess->count - 1;
     uint32_t samples = inner < SAMPLES ? inner : SAMPLES;
     size_t count = 0;
@@ -88,15 +110,12 @@ static uint64_t across_back(const struct cuts *cuts, uint32_t back)
     for (uint32_t i = 0; i < samples; i++) {
         uint32_t at = guess->at[1 + (uint32_t)((uint64_t)i * inner / samples)];
         if (at >= back)
-            bytes[count++] = cuts->across[at - back];
+            costs[count++] = cost_of(cuts, at - back);
     }
-    return count ? cuts_quantile(bytes, count, 2) : UINT64_MAX;
+    return count ? cuts_quantile(costs, count, 2) : UINT64_MAX;
 }
 
-/*
- * How far before its first occurrence the repetition goes back: the first one begins with what comes again, behind what is done
- * once. Where it repeats from the very beginning, that was not recorded: then the last one ends where all ends.
- */
+/* How far before its first occurrence the repetition goes back: the first one begins with what comes again, behind what is done once. */
 static uint32_t find_begin(const struct cuts *cuts)
 {
     const struct grams_guess *guess = cuts->guess;
@@ -105,7 +124,7 @@ static uint32_t find_begin(const struct cuts *cuts)
     uint32_t misses = 0;
     uint32_t last = guess->at[0];
 
-    for (uint32_t i = guess->at[0]; i > 0 && misses < 4; i--) {
+    for (uint32_t i = guess->at[0]; i > 0 && misses < MISSES_MOST; i--) {
         if (symbols[i - 1] == symbols[i - 1 + apart]) {
             last = i - 1;
             misses = 0;
@@ -113,9 +132,15 @@ static uint32_t find_begin(const struct cuts *cuts)
             misses++;
         }
     }
-    if (last > 0)
-        return (guess->at[0] - last) % cuts->length;
+    return (guess->at[0] - last) % cuts->length;
+}
+
+/* Where the recording ends with the last one. */
+static uint32_t find_last(const struct cuts *cuts)
+{
+    const struct grams_guess *guess = cuts->guess;
     uint32_t rest = (cuts->sequence->count - guess->at[guess->count - 1]) % cuts->length;
+
     return rest ? cuts->length - rest : 0;
 }
 
@@ -126,39 +151,48 @@ static uint32_t around(uint32_t a, uint32_t b, uint32_t length)
     return distance < length - distance ? distance : length - distance;
 }
 
+/*
+ * Of the places where least lives across: where the first one begins, else where the last one ends. What was recorded may begin or
+ * end within one; then the place is one of many there.
+ */
 static void find_back(struct cuts *cuts)
 {
     uint32_t length = cuts->length;
     uint32_t begin = find_begin(cuts);
-    uint64_t *bytes = vec_new(length, sizeof(*bytes));
+    uint32_t last = find_last(cuts);
+    uint64_t *costs = vec_new(length, sizeof(*costs));
     uint64_t least = UINT64_MAX;
     uint32_t best = UINT32_MAX;
 
     for (uint32_t back = 0; back < length; back++) {
-        bytes[back] = across_back(cuts, back);
-        least = bytes[back] < least ? bytes[back] : least;
+        costs[back] = cost_back(cuts, back);
+        least = costs[back] < least ? costs[back] : least;
     }
+    least += least / NEAR_OF;
+    if (costs[begin] > least && costs[last] <= least)
+        begin = last;
     for (uint32_t back = length; back-- > 0;) {
         uint32_t away = around(back, begin, length);
-        if (bytes[back] == UINT64_MAX || bytes[back] - least > cuts->period.peak / CUTS_NEAR_OF)
-            continue;
-        if (away >= best)
+        if (costs[back] > least || away >= best)
             continue;
         best = away;
         cuts->back = back;
     }
-    free(bytes);
+    free(costs);
 }
 
 /* So many allocations are the same from here on and from there on. */
-static uint32_t run_of(const struct cuts *cuts, uint32_t here, uint32_t there)
+uint32_t cuts_run(const struct cuts *cuts, uint32_t here, uint32_t there)
 {
     const struct cuts_sequence *sequence = cuts->sequence;
     uint32_t run = 0;
 
-    while (run < RUN_MOST && here + run < sequence->count && there + run < sequence->count
-            && sequence->symbols[here + run] == sequence->symbols[there + run])
+    while (run < RUN_MOST && here < sequence->count && there < sequence->count
+            && sequence->symbols[here] == sequence->symbols[there]) {
+        here = sequence->next ? sequence->next[here] : here + 1;
+        there = sequence->next ? sequence->next[there] : there + 1;
         run++;
+    }
     return run;
 }
 
@@ -171,11 +205,11 @@ static uint32_t find_like(
     uint32_t best = want;
 
     for (uint32_t there = low; there <= high && there < cuts->sequence->count; there++) {
-        uint32_t run = run_of(cuts, there, pattern);
+        uint32_t run = cuts_run(cuts, there, pattern);
         uint32_t away = there > want ? there - want : want - there;
-        uint64_t across = cuts->across[there];
-        bool is_better = run > longest || (run == longest && across < cuts->across[best])
-                || (run == longest && across == cuts->across[best] && away < nearest);
+        uint64_t cost = cost_of(cuts, there);
+        bool is_better = run > longest || (run == longest && cost < cost_of(cuts, best))
+                || (run == longest && cost == cost_of(cuts, best) && away < nearest);
         if (!is_better)
             continue;
         longest = run;
@@ -202,7 +236,7 @@ static uint32_t find_end(const struct cuts *cuts, uint32_t first)
     uint64_t best = want < most ? want : most;
 
     for (uint64_t there = want - reach; there <= want + reach && there <= most; there++) {
-        if (cuts->across[there] < cuts->across[best])
+        if (cost_of(cuts, (uint32_t)there) < cost_of(cuts, (uint32_t)best))
             best = there;
     }
     return (uint32_t)best;
@@ -216,16 +250,20 @@ static void put_span(struct cuts *cuts, uint32_t first, bool is_guessed)
             (struct period_span){.first = first, .is_guessed = is_guessed};
 }
 
-/* Those before `first` that lack the gram: warm-up, another path through the program. None begins before `reached`. */
+/*
+ * Those before `first` that lack the gram: warm-up, another path through the program. None begins much before `reached`, where the
+ * one before them ends if it is as long as most.
+ */
 static void put_before(struct cuts *cuts, uint32_t first, uint32_t reached)
 {
     uint32_t length = cuts->length;
+    uint32_t least = reached > length / 8 ? reached - length / 8 : 0;
     uint32_t at[GUESSED_MOST];
     int count = 0;
 
     while (count < GUESSED_MOST && first >= reached + length / 2 && first > 0) {
         uint32_t far = length + length / 2;
-        uint32_t low = first > reached + far ? first - far : reached;
+        uint32_t low = first > least + far ? first - far : least;
         uint32_t want = first > length ? first - length : 0;
         first = find_like(cuts, first, low, first - length / 2, want > low ? want : low);
         at[count++] = first;
@@ -250,7 +288,7 @@ static void find_ends(struct cuts *cuts)
 
 static bool clearly_less(const struct cuts *cuts, uint32_t one, uint32_t than)
 {
-    return cuts->across[one] + cuts->period.peak / CUTS_NEAR_OF < cuts->across[than];
+    return cost_of(cuts, one) < cost_of(cuts, than);
 }
 
 /* A few allocations more or less in a step, and its begin is not where that of most is: where clearly less lives across. */
@@ -285,7 +323,7 @@ static uint32_t find_pattern(const struct cuts *cuts)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t sum = 0;
         for (uint32_t k = 0; k < count; k++)
-            sum += run_of(cuts, at[i], at[k]);
+            sum += cuts_run(cuts, at[i], at[k]);
         best = sum > most ? at[i] : best;
         most = sum > most ? sum : most;
     }
@@ -307,6 +345,8 @@ static void cut(struct cuts *cuts)
         if (at < cuts->back && cuts->back - at > cuts->length / 8)
             continue; /* its beginning was not recorded */
         uint32_t first = snap(cuts, at > cuts->back ? at - cuts->back : 0, pattern);
+        if (cuts->sequence->next)
+            first = find_rest(cuts, first);
         if (period->span_count && first <= period->spans[period->span_count - 1].first)
             continue;
         put_before(cuts, first, reached);
@@ -320,16 +360,24 @@ static void cut(struct cuts *cuts)
     find_ends(cuts);
 }
 
+/* Behind it nothing counts: where the last of several begins, since it may be cut off. Of two there is no other than the last. */
+static uint32_t end_of_moment(const struct cuts *cuts, uint32_t repetitions, uint32_t last)
+{
+    return repetitions > 2 ? last : cuts->sequence->count - 1;
+}
+
 void cuts_make(struct cuts *cuts)
 {
     const struct grams_guess *guess = cuts->guess;
     const struct period *period = &cuts->period;
     uint32_t first = guess->at[0] > cuts->length ? guess->at[0] - cuts->length : 0;
 
-    find_across(cuts, first, guess->at[guess->count - 1]);
+    cuts_find_across(cuts, first, end_of_moment(cuts, guess->count, guess->at[guess->count - 1]));
     find_back(cuts);
     cut(cuts);
     /* Those that lack the gram may lie far from where it occurs. */
     if (period->span_count)
-        find_across(cuts, period->spans[0].first, period->spans[period->span_count - 1].first);
+        cuts_find_across(cuts, period->spans[0].first,
+                end_of_moment(
+                        cuts, period->span_count, period->spans[period->span_count - 1].first));
 }

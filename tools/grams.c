@@ -3,13 +3,12 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/render.h"
 #include "tools/vec.h"
 
 enum {
-    OCCURRENCES_MIN = 3,
+    OCCURRENCES_MIN = 2,
     CLASSES = 12, /* numbers of occurrences that are looked at for each length */
 };
 
@@ -27,36 +26,60 @@ struct cell {
     uint32_t number; /* + 1; 0 = empty */
 };
 
-static size_t cells_for(uint32_t count)
-{
-    size_t cells = 16;
+/* Grows with what is in it: a sequence that repeats has few kinds. */
+struct cells {
+    struct cell *cells;
+    size_t mask;
+    uint32_t count;
+};
 
-    while (cells < 2 * (size_t)count)
-        cells *= 2;
-    return cells;
+static struct cells cells_new(void)
+{
+    return (struct cells){vec_new(1024, sizeof(struct cell)), 1023, 0};
 }
 
-static uint32_t number_of(struct cell *cells, size_t mask, uint64_t key, uint32_t *next)
+static struct cell *cell_of(const struct cells *cells, uint64_t key)
 {
-    size_t at = mix(key) & mask;
+    size_t at = mix(key) & cells->mask;
 
-    while (cells[at].number && cells[at].key != key)
-        at = (at + 1) & mask;
-    if (!cells[at].number)
-        cells[at] = (struct cell){key, ++*next};
-    return cells[at].number - 1;
+    while (cells->cells[at].number && cells->cells[at].key != key)
+        at = (at + 1) & cells->mask;
+    return &cells->cells[at];
+}
+
+static void cells_grow(struct cells *cells)
+{
+    struct cells fresh = {NULL, 2 * cells->mask + 1, cells->count};
+
+    fresh.cells = vec_new(fresh.mask + 1, sizeof(*fresh.cells));
+    for (size_t i = 0; i <= cells->mask; i++) {
+        if (cells->cells[i].number)
+            *cell_of(&fresh, cells->cells[i].key) = cells->cells[i];
+    }
+    free(cells->cells);
+    *cells = fresh;
+}
+
+static uint32_t number_of(struct cells *cells, uint64_t key)
+{
+    struct cell *cell = cell_of(cells, key);
+
+    if (cell->number)
+        return cell->number - 1;
+    *cell = (struct cell){key, ++cells->count};
+    if (2 * (size_t)cells->count > cells->mask)
+        cells_grow(cells);
+    return cells->count - 1;
 }
 
 uint32_t grams_number(const uint64_t *hashes, uint32_t count, uint32_t *ret_symbols)
 {
-    size_t size = cells_for(count);
-    struct cell *cells = vec_new(size, sizeof(*cells));
-    uint32_t next = 0;
+    struct cells cells = cells_new();
 
     for (uint32_t i = 0; i < count; i++)
-        ret_symbols[i] = number_of(cells, size - 1, hashes[i], &next);
-    free(cells);
-    return next;
+        ret_symbols[i] = number_of(&cells, hashes[i]);
+    free(cells.cells);
+    return cells.count;
 }
 
 /* ── occurrences of the grams of one length ── */
@@ -73,18 +96,25 @@ struct class {
     double uneven;
 };
 
-static struct gram *count_grams(const uint32_t *ids, uint32_t count, uint32_t kinds)
+static uint32_t place_of(const uint32_t *order, uint32_t i)
+{
+    return order ? order[i] : i;
+}
+
+static struct gram *count_grams(
+        const uint32_t *ids, const uint32_t *order, uint32_t count, uint32_t kinds)
 {
     struct gram *grams = vec_new(kinds, sizeof(*grams));
 
     for (uint32_t i = 0; i < count; i++) {
         struct gram *gram = &grams[ids[i]];
-        double distance = (double)(i - gram->last);
+        uint32_t place = place_of(order, i);
+        double distance = (double)place - gram->last;
         if (gram->count++)
             gram->squares += distance * distance;
         else
-            gram->first = i;
-        gram->last = i;
+            gram->first = place;
+        gram->last = place;
     }
     return grams;
 }
@@ -119,6 +149,40 @@ static int by_weight(const void *a, const void *b)
     return by_occurrences(a, b);
 }
 
+static int by_distance(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/*
+ * What occurs twice has no even distances: many things do by coincidence. In two rounds of a loop most have the same distance. So
+ * the distance that is the middle one stands for them, and uneven are those that have another.
+ */
+static void look_at_pairs(const struct gram *grams, uint32_t kinds, struct class *class)
+{
+    uint32_t *distances = vec_new(class->grams, sizeof(*distances));
+    uint32_t count = 0;
+    uint32_t others = 0;
+
+    for (uint32_t i = 0; i < kinds; i++) {
+        if (grams[i].count == 2)
+            distances[count++] = grams[i].last - grams[i].first;
+    }
+    qsort(distances, count, sizeof(*distances), by_distance);
+    uint32_t middle = distances[count / 2];
+    for (uint32_t i = 0; i < count; i++)
+        others += distances[i] + distances[i] / 16 < middle || middle + middle / 16 < distances[i];
+    for (uint32_t i = kinds; i-- > 0;) {
+        if (grams[i].count == 2 && grams[i].last - grams[i].first == middle)
+            class->best = i;
+    }
+    class->uneven = (double)others / count;
+    free(distances);
+}
+
 /* One class per number of occurrences, heaviest first. *ret_count of them. */
 static struct class *classify(
         const struct gram *grams, uint32_t kinds, uint32_t length, size_t *ret_count)
@@ -144,6 +208,8 @@ static struct class *classify(
             last->best = classes[i].best;
         }
     }
+    if (kept && classes[0].occurrences == 2)
+        look_at_pairs(grams, kinds, &classes[0]);
     qsort(classes, kept, sizeof(*classes), by_weight);
     *ret_count = kept;
     return classes;
@@ -152,7 +218,7 @@ static struct class *classify(
 /* ── guesses ── */
 
 static void put_guess(
-        struct grams *grams, const uint32_t *ids, uint32_t count, const struct class *class)
+        struct grams *grams, const uint32_t *ids, const uint32_t *order, const struct class *class)
 {
     struct grams_guess *guess = NULL;
     uint64_t weight = (uint64_t) class->occurrences * class->grams;
@@ -174,9 +240,9 @@ static void put_guess(
     }
     *guess = (struct grams_guess){vec_new(class->occurrences, sizeof(*guess->at)),
             class->occurrences, weight, class->uneven};
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; found < class->occurrences; i++) {
         if (ids[i] == class->best)
-            guess->at[found++] = i;
+            guess->at[found++] = place_of(order, i);
     }
 }
 
@@ -199,15 +265,12 @@ static int by_guess(const void *a, const void *b)
 /* Grams of twice the length; returns how many kinds there are. */
 static uint32_t lengthen(uint32_t *ids, uint32_t count, uint32_t length)
 {
-    size_t size = cells_for(count);
-    struct cell *cells = vec_new(size, sizeof(*cells));
-    uint32_t next = 0;
+    struct cells cells = cells_new();
 
     for (uint32_t i = 0; i < count; i++)
-        ids[i] =
-                number_of(cells, size - 1, (uint64_t)ids[i] << 32 | ids[(size_t)i + length], &next);
-    free(cells);
-    return next;
+        ids[i] = number_of(&cells, (uint64_t)ids[i] << 32 | ids[(size_t)i + length]);
+    free(cells.cells);
+    return cells.count;
 }
 
 static uint32_t kinds_of(const uint32_t *symbols, uint32_t count)
@@ -219,8 +282,8 @@ static uint32_t kinds_of(const uint32_t *symbols, uint32_t count)
     return most;
 }
 
-void grams_guess(const uint32_t *symbols, uint32_t count, size_t most, struct progress *progress,
-        struct grams *ret)
+void grams_guess(const uint32_t *symbols, const uint32_t *order, uint32_t count, size_t most,
+        struct progress *progress, struct grams *ret)
 {
     struct grams grams = {0};
     uint32_t *ids = vec_new(count, sizeof(*ids));
@@ -228,13 +291,13 @@ void grams_guess(const uint32_t *symbols, uint32_t count, size_t most, struct pr
     uint32_t left = count;
     size_t classes_found = 1;
 
-    if (count)
-        memcpy(ids, symbols, count * sizeof(*ids));
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = symbols[place_of(order, i)];
     for (uint32_t length = 1; left >= OCCURRENCES_MIN && classes_found > 0; length *= 2) {
-        struct gram *found = count_grams(ids, left, kinds);
+        struct gram *found = count_grams(ids, order, left, kinds);
         struct class *classes = classify(found, kinds, left, &classes_found);
         for (size_t i = 0; i < classes_found && i < CLASSES; i++)
-            put_guess(&grams, ids, left, &classes[i]);
+            put_guess(&grams, ids, order, &classes[i]);
         free(classes);
         free(found);
         if (left <= length)

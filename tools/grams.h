@@ -32,9 +32,12 @@ struct grams {
 /* Numbers 0, 1, ... for the hashes, in order of appearance. Returns how many there are. */
 uint32_t grams_number(const uint64_t *hashes, uint32_t count, uint32_t *ret_symbols);
 
-/* At most `most` guesses with at least three occurrences each, no two of one number. */
-void grams_guess(const uint32_t *symbols, uint32_t count, size_t most, struct progress *progress,
-        struct grams *ret);
+/*
+ * At most `most` guesses with at least two occurrences each, no two of one number. `order`, if not NULL: the places of the
+ * symbols in the order in which they follow one another, a lane behind the other; what is told are places.
+ */
+void grams_guess(const uint32_t *symbols, const uint32_t *order, uint32_t count, size_t most,
+        struct progress *progress, struct grams *ret);
 void grams_done(struct grams *grams);
 
 #endif

@@ -12,13 +12,21 @@
  *     allocs   i i | p a b a b a b l c c u | p a b a b a b l c c u | p a b ...    i: set up once
  *                  └─ step ────────────────┘                                       a b: a layer, three of them
  *
- * So what repeats is called STEPS where next to nothing is live across the cuts, and PARTS where something is: layers or
- * sub-graphs of one step, or steps that hand memory on. Of several repetitions the finest that rests is taken, unless what a
- * coarser one has beside it is made of other allocations (a layer that happens to rest, and the step's own); an evaluation
- * between steps is made of the same ones. A first step that sets something up differs, and so may any other; all that count is that most are alike.
+ * So what repeats is called STEPS where next to nothing, in blocks and in bytes, is live across the cuts, and PARTS where something
+ * is: layers or sub-graphs of one step, or steps that hand memory on. PARTS that are made of parts themselves, and let nothing live
+ * through a whole one, are STEPS too: gradients that stay until the next backward. Of several repetitions the finest that rests is
+ * taken, unless
  *
- * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, about 100 bytes per allocation.
- * Time: n log n, and a sort for each of a few dozen guesses.
+ *   - things live through whole repetitions and die later, and a coarser one has no such things: micro-batches gather gradients;
+ *   - a coarser one has more of what is not made of the same allocations: a layer that happens to rest, and the step's own.
+ *
+ * An evaluation between steps is made of a step's allocations and is no more than half of one. A first step that does more than the
+ * others is one if it has what they have. Where several threads or streams allocate, the order within each is looked at first.
+ *
+ * Three repetitions are needed, or two that are the same in longer pieces, rest, and are not all of one texture.
+ *
+ * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, 30 to 90 bytes per allocation at a time beside
+ * what is passed in. Time: near n log n; at most 72 guesses, of which each takes about n.
  */
 #ifndef KEDGE_TOOLS_PERIOD_H
 #define KEDGE_TOOLS_PERIOD_H
@@ -33,6 +41,8 @@ struct progress;
 struct period_alloc {
     uint64_t site, size; /* site 0: not known */
     uint32_t dies;       /* how many allocations there were before it was freed; PERIOD_NEVER */
+    /* Its thread or stream: in one the order is the program's, between them it is chance. */
+    uint32_t lane;
 };
 
 enum period_kind {
@@ -44,17 +54,21 @@ enum period_kind {
 /* One repetition: allocations first .. behind - 1, with all frees before the allocation `behind`. */
 struct period_span {
     uint32_t first, behind;
-    double likeness; /* to the one before or behind it, whichever is more like: 0 .. 1 */
+    double likeness; /* to the one that stands for all, alike.h: 0 .. 1 */
     bool is_guessed; /* it lacks what the others were found by */
 };
 
 struct period {
     enum period_kind kind;
-    bool repeats; /* somewhere, if not from end to end */
-    bool rests;   /* next to nothing lives across the cuts */
+    bool repeats;           /* somewhere, if not from end to end */
+    bool rests;             /* next to nothing lives across the cuts */
+    bool is_uniform;        /* one half of it is like the other */
+    bool holds, holds_much; /* things live through whole repetitions, and then die */
     uint32_t span_count;
     uint32_t length; /* allocations in most of them */
     struct period_span *spans;
+    double share;       /* of the sequence that is in them, or made of the same: 0 .. 1 */
+    double fit;         /* what is in them, and alike: 0 .. 1 */
     double likeness;    /* of them on average */
     double chance;      /* the same of the allocations in random order */
     uint64_t handed_on; /* bytes that live across most cuts, though they are freed before the end */

@@ -22,11 +22,29 @@ struct sequence {
     uint32_t count;
 };
 
+/* Its thread; where there is one only, its stream: of several that one thread feeds the order may be chance too. */
+static bool has_threads(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (trace->blocks[i].thread != trace->blocks[0].thread)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t lane_of(const struct trace_event *event, bool by_thread)
+{
+    uint64_t lane = by_thread ? event->thread : event->stream;
+
+    return (uint32_t)(lane ^ lane >> 32);
+}
+
 static struct sequence sequence_of(const struct load *load, struct model_window window)
 {
     const struct trace *trace = load->trace;
     uint32_t from = load->complete_from > window.first ? load->complete_from : window.first;
     uint32_t *numbers = vec_new(trace->block_count, sizeof(*numbers)); /* + 1; 0 = not in it */
+    bool by_thread = has_threads(trace);
     struct sequence sequence = {.allocs = vec_new(trace->block_count, sizeof(*sequence.allocs)),
             .events = vec_new(trace->block_count, sizeof(*sequence.events))};
 
@@ -38,8 +56,8 @@ static struct sequence sequence_of(const struct load *load, struct model_window 
         if (event->kind != TRACE_ALLOC)
             continue;
         const struct trace_block *block = &trace->blocks[event->block];
-        sequence.allocs[sequence.count] =
-                (struct period_alloc){block->site, block->size, PERIOD_NEVER};
+        sequence.allocs[sequence.count] = (struct period_alloc){
+                block->site, block->size, PERIOD_NEVER, lane_of(event, by_thread)};
         sequence.events[sequence.count++] = i;
         numbers[event->block] = sequence.count;
     }

@@ -15,7 +15,7 @@ struct program {
 
 static uint32_t take(struct program *p, uint64_t site, uint64_t size)
 {
-    VEC_PUSH(p->allocs, p->count, p->room) = (struct period_alloc){site, size, PERIOD_NEVER};
+    VEC_PUSH(p->allocs, p->count, p->room) = (struct period_alloc){site, size, PERIOD_NEVER, 0};
     return (uint32_t)p->count - 1;
 }
 

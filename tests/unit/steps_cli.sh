@@ -144,9 +144,31 @@ sot)
     record pir full "$TEST_BUILD/trainers/sot" --form pir --graph full
     steps pir.kcap
     json "j['origin'] == 'stated' and [x['name'] for x in r] == [f'SOT_CALL_{i}' for i in range(430)]"
-    # No two of its sub-graphs are alike: without what it states there is nothing to be told.
-    steps pir.kcap --steps detected
-    json "j['kind'] == 'none' and r == []"
+    # No two of its sub-graphs are alike, and their results live on to the backward: without what it states there are layers.
+    # (Places alone are a few in no order: long pieces of them look alike, which must not do.)
+    record pt full "$TEST_BUILD/trainers/sot" --form pt --graph full --entrance stream
+    for form in pir pt; do
+        steps "$form.kcap" --steps detected
+        json "j['kind'] == 'none' and r == []"
+    done
+    ;;
+trainers)
+    needs_sim
+    # Two steps are enough where they are the same; one is not.
+    record two full "$TEST_BUILD/trainers/loop" --steps 2
+    same_steps two.kcap 2
+    record one full "$TEST_BUILD/trainers/loop" --steps 1
+    steps one.kcap --steps detected
+    json "j['kind'] == 'none'"
+    ;;
+keys)
+    # R90: only what prints asks for detected steps. No hint, comparison, plan or verification is linked with them.
+    lib=$TEST_BUILD/tools/libkedge_tools.a
+    [ -e "$lib" ] || fail "no $lib"
+    nm -A "$lib" >names
+    grep -E ' U (period_find|stepview_find)$' names | sed -E 's/.*:([a-z_]+)\.c\.o:.* U /\1 /' | sort >users
+    printf '%s\n' 'cmd_whatif stepview_find' 'report_steps stepview_find' 'stepview period_find' >want
+    diff want users || fail "others ask for detected steps"
     ;;
 traces)
     [ -d "${KEDGE_TEST_TRACES:-/nowhere}/csv" ] || { echo "SKIP: KEDGE_TEST_TRACES is not set"; exit 77; }

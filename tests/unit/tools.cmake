@@ -3,6 +3,7 @@ foreach(part align sources compare groups keytable launch load model patterns pe
         args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
+kedge_unit_test(training SOURCES training_test.c training.c LIBS kedge_tools)
 if(TARGET kedge_alloc)
     kedge_unit_test(suggest SOURCES suggest_test.c LIBS kedge_tools)
     kedge_unit_test(peer SOURCES peer_test.c LIBS kedge_tools)
@@ -111,6 +112,8 @@ foreach(case
         "shuffled:unit.cli.r90_shuffled_traces_have_no_steps"
         "loop:preload.cli.r90_detected_steps_of_a_training_loop_are_the_stated_ones"
         "sot:preload.cli.r90_the_subgraphs_of_sot_are_steps_because_it_states_them"
+        "trainers:preload.cli.r90_two_steps_of_a_training_loop_are_enough_and_one_is_not"
+        "keys:unit.cli.r90_nothing_but_reports_is_linked_with_detected_steps"
         "traces:unit.cli.r90_steps_of_real_traces_are_found_and_layers_are_none")
     string(REGEX MATCH "^[^:]*" part ${case})
     string(REGEX REPLACE "^[^:]*:" "" name ${case})
