@@ -7,7 +7,9 @@
 #include "preload/conduct.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/launches.h"
 #include "preload/life.h"
+#include "preload/params.h"
 #include "preload/resolve.h"
 
 /* ---- beginnings ----------------------------------------------------------------------------- */
@@ -84,6 +86,8 @@ static struct ending going(CUcontext handle)
 {
     struct ending ending = {handle, 0};
 
+    params_forget(); /* its modules go with it, and their handles may be other kernels' right after */
+    launches_forget();
     context_end_begin();
     if (handle)
         ending.generation = context_forget(handle);

@@ -10,7 +10,7 @@
  * that another thread ends than began it stays open until that thread begins one again (32 captures later). Labels are
  * written down and key no hint (speech.h); after LAUNCHES_LABELS_MAX of them in a process no more are, which the capture says.
  *
- * A kernel's name is asked once per handle, and again after a module was unloaded. It is the name of the binary, mangled where
+ * A kernel's name is asked once per handle, and again after a module or a context went. It is the name of the binary, mangled where
  * the compiler does so. Below driver 12.3 there is none, and one line says so.
  * Threads: any. A lock for the look-up of handles, none across a driver call.
  */

@@ -3,8 +3,8 @@
  * params.h - where the parameters of a kernel lie, asked from the driver (since 12.4) once per kernel; and looking at them.
  *
  * Keyed by the handle of the launch, which may be a CUfunction or a CUkernel. Looking one up takes no lock. When any module
- * or library is unloaded all that is known goes, since handles come back as other kernels.
- * Threads: any. May call the driver. Memory: meta.h; what an unload forgot is not given back (a reader may look at it).
+ * or library is unloaded, by itself or with its context, all that is known goes, since handles come back as other kernels.
+ * Threads: any. May call the driver. Memory: meta.h; what is forgotten is not given back (a reader may look at it).
  */
 #ifndef KEDGE_PRELOAD_PARAMS_H
 #define KEDGE_PRELOAD_PARAMS_H
@@ -33,7 +33,7 @@ const struct params *params_of(CUfunction func);
  */
 bool params_touch(CUfunction func, void **params, void **extra, const char *what);
 
-/* A module or library goes. */
+/* A module or library goes, or a context with its modules. */
 void params_forget(void);
 
 #endif

@@ -151,6 +151,10 @@ TEST(the_profilers_start_and_stop_are_a_range)
     CHECK_STR_EQ(told(), "+profiler -profiler +profiler#1");
 }
 
+static const char fill_text[] =
+        ".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry kedge_fill("
+        ".param .u64 a, .param .u64 b, .param .u32 c)\n{\n    ret;\n}\n";
+
 TEST(kernels_that_are_named_are_marks)
 {
     CUdeviceptr out;
@@ -163,10 +167,7 @@ TEST(kernels_that_are_named_are_marks)
     for (int i = 0; i < 2; i++)
         CHECK_EQ(client_sum(sum, out, out + 64, 64, stream), CUDA_SUCCESS);
     CHECK_STR_EQ(told(), "!kedge_sum !kedge_sum#1");
-    REQUIRE_EQ(cu->cuModuleLoadData(&module,
-                       ".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry kedge_fill("
-                       ".param .u64 a, .param .u64 b, .param .u32 c)\n{\n    ret;\n}\n"),
-            CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuModuleLoadData(&module, fill_text), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuModuleGetFunction(&sum, module, "kedge_fill"), CUDA_SUCCESS);
     {
         uint64_t size = 64;
@@ -180,6 +181,32 @@ TEST(kernels_that_are_named_are_marks)
     sum = client_sum_kernel(); /* its handle may have been the other's */
     CHECK_EQ(client_sum(sum, out, out + 64, 64, stream), CUDA_SUCCESS);
     CHECK_STR_EQ(told(), "!kedge_sum#2");
+}
+
+/* A context takes its modules with it, without a call for them. */
+TEST(kernels_that_are_named_are_marks_after_a_context_went)
+{
+    CUcontext context;
+    CUfunction other, sum;
+    CUdeviceptr out;
+    CUmodule module;
+    uint64_t size = 64;
+    uint32_t seed = 1;
+    void *params[] = {&out, &size, &seed};
+
+    begin();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&out, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuModuleLoadData(&module, fill_text), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuModuleGetFunction(&other, module, "kedge_fill"), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuLaunchKernel(other, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "");
+    CHECK_EQ(cu->cuCtxDestroy_v2(context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    sum = client_sum_kernel();
+    REQUIRE(sum == other);
+    CHECK_EQ(client_sum(sum, out, out + 64, 64, stream), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "!kedge_sum");
 }
 
 typedef int (*peer_fn)(const void *, size_t, int, int, void *, void *);

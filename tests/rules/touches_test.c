@@ -687,6 +687,132 @@ TEST(a_graph_with_a_kernel_that_nobody_knows_is_not_seen)
     kit_clean_up();
 }
 
+/* ---- handles that come again ---------------------------------------------------------------- */
+
+static const char sum_text[] =
+        ".version 6.0\n.target sm_70\n.address_size 64\n"
+        ".visible .entry kedge_sum(.param .u64 a, .param .u64 b, .param .u64 c)\n{\n    ret;\n}\n";
+
+/* Its one parameter is as large as the first two of the sum's: of those, it would find the first alone. */
+static void launch_view(CUfunction view, CUstream on)
+{
+    struct {
+        CUdeviceptr dst;
+        uint64_t bytes;
+    } value = {other, 64};
+    void *params[] = {&value};
+
+    CU_OK(cu->cuLaunchKernel(view, 1, 1, 1, 1, 1, 1, 0, on, params, NULL));
+    CU_OK(cu->cuCtxSynchronize());
+}
+
+static void sum_must_use_the_block(CUfunction sum, const CUfunction was, CUstream on)
+{
+    struct {
+        CUdeviceptr out;
+        uint64_t nothing; /* behind it, for whoever takes it for the larger one */
+    } first_param = {other, 0};
+    void *params[] = {&first_param, &inside, &bytes_64};
+
+    REQUIRE(sum == was);
+    CHECK_EQ(look(block).use_count, 0);
+    CU_OK(cu->cuLaunchKernel(sum, 1, 1, 1, 1, 1, 1, 0, on, params, NULL));
+    CHECK_EQ(look(block).use_count, 1);
+    CHECK_EQ(look(block).use_flags, FORMAT_USE_WATCHED);
+    kit_clean_up();
+}
+
+static CUfunction loaded(const char *text, const char *name, CUmodule *ret_module)
+{
+    CUfunction function = NULL;
+
+    CU_OK(cu->cuModuleLoadData(ret_module, text));
+    CU_OK(cu->cuModuleGetFunction(&function, *ret_module, name));
+    return function;
+}
+
+TEST(r86_a_kernel_with_the_handle_of_an_unloaded_modules_has_its_own_layout)
+{
+    CUfunction view;
+    CUmodule module;
+
+    start("unloaded-module");
+    new_blocks();
+    view = loaded(view_text, "kedge_fill_view", &module);
+    launch_view(view, stream);
+    CU_OK(KIT_CU(cuModuleUnload)(module));
+    sum_must_use_the_block(loaded(sum_text, "kedge_sum", &module), view, stream);
+}
+
+static CUfunction kernel_of(const char *text, const char *name, CUlibrary *ret_library)
+{
+    CUkernel kernel = NULL;
+
+    CU_OK(KIT_CU(cuLibraryLoadData)(ret_library, text, NULL, NULL, 0, NULL, NULL, 0));
+    CU_OK(KIT_CU(cuLibraryGetKernel)(&kernel, *ret_library, name));
+    return (CUfunction)(void *)kernel;
+}
+
+TEST(r86_a_kernel_with_the_handle_of_an_unloaded_librarys_has_its_own_layout)
+{
+    CUlibrary library;
+    CUfunction view;
+
+    start("unloaded-library");
+    new_blocks();
+    view = kernel_of(view_text, "kedge_fill_view", &library);
+    launch_view(view, stream);
+    CU_OK(KIT_CU(cuLibraryUnload)(library));
+    sum_must_use_the_block(kernel_of(sum_text, "kedge_sum", &library), view, stream);
+}
+
+/* The end of a context unloads its modules; the program makes no call for them. */
+TEST(r86_a_kernel_with_the_handle_of_a_dead_contexts_has_its_own_layout)
+{
+    CUcontext context = NULL;
+    CUfunction view;
+    CUmodule module;
+
+    start("dead-context");
+    new_blocks();
+    CU_OK(cu->cuCtxCreate_v2(&context, 0, 0));
+    view = loaded(view_text, "kedge_fill_view", &module);
+    launch_view(view, NULL);
+    CU_OK(cu->cuCtxDestroy_v2(context));
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    sum_must_use_the_block(loaded(sum_text, "kedge_sum", &module), view, stream);
+}
+
+static void end_primary(CUresult (*how)(CUdevice))
+{
+    CUcontext context = NULL;
+    CUfunction view;
+    CUmodule module;
+
+    other = kit_alloc(1 * MB);
+    view = loaded(view_text, "kedge_fill_view", &module);
+    launch_view(view, NULL);
+    CU_OK(how(0));
+    CU_OK(cu->cuDevicePrimaryCtxRetain(&context, 0));
+    CU_OK(cu->cuCtxSetCurrent(context));
+    block = kit_alloc(1 * MB);
+    other = kit_alloc(1 * MB);
+    inside = block + 64;
+    sum_must_use_the_block(loaded(sum_text, "kedge_sum", &module), view, NULL);
+}
+
+TEST(r86_a_kernel_with_a_handle_from_before_a_reset_has_its_own_layout)
+{
+    start("reset");
+    end_primary(KIT_CU(cuDevicePrimaryCtxReset_v2));
+}
+
+TEST(r86_a_kernel_with_a_handle_from_before_the_last_release_has_its_own_layout)
+{
+    start("released");
+    end_primary(KIT_CU(cuDevicePrimaryCtxRelease_v2));
+}
+
 /* ---- NCCL ----------------------------------------------------------------------------------- */
 
 typedef int (*all_reduce_fn)(const void *, void *, size_t, int, int, void *, void *);

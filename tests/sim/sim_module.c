@@ -133,6 +133,59 @@ static const struct sim_kernel *find_entry(const struct image *image, const char
     return NULL;
 }
 
+/* ---- handles ---- */
+
+/* Given back, to be handed out again, the last one first: a handle of the driver may be another kernel's soon after. */
+static struct CUfunc_st *spare_functions;
+static struct CUkern_st *spare_kernels;
+
+static struct CUfunc_st *function_new(void)
+{
+    struct CUfunc_st *function = spare_functions;
+
+    if (function)
+        spare_functions = function->next;
+    else
+        function = sim_new(sizeof(*function));
+    *function = (struct CUfunc_st){0};
+    return function;
+}
+
+static struct CUkern_st *kernel_new(void)
+{
+    struct CUkern_st *kernel = spare_kernels;
+
+    if (kernel)
+        spare_kernels = kernel->next;
+    else
+        kernel = sim_new(sizeof(*kernel));
+    return kernel;
+}
+
+static void functions_free(CUmodule module)
+{
+    while (module->functions) {
+        struct CUfunc_st *function = module->functions;
+
+        module->functions = function->next;
+        sim_handle_remove(function);
+        function->next = spare_functions;
+        spare_functions = function;
+    }
+}
+
+static void kernels_free(CUlibrary library)
+{
+    while (library->kernels) {
+        struct CUkern_st *kernel = library->kernels;
+
+        library->kernels = kernel->next;
+        sim_handle_remove(kernel);
+        kernel->next = spare_kernels;
+        spare_kernels = kernel;
+    }
+}
+
 /* ---- modules ---- */
 
 static CUmodule module_add(struct CUctx_st *ctx, const struct image *image, CUlibrary library)
@@ -155,12 +208,7 @@ static void module_free(CUmodule module)
     while (*link != module)
         link = &(*link)->next;
     *link = module->next;
-    while (module->functions) {
-        struct CUfunc_st *function = module->functions;
-        module->functions = function->next;
-        sim_handle_remove(function);
-        free(function);
-    }
+    functions_free(module);
     sim_handle_remove(module);
     free(module);
 }
@@ -267,7 +315,7 @@ static CUfunction function_of(CUmodule module, const struct sim_kernel *kernel)
         function = function->next;
     if (function)
         return function;
-    function = sim_new(sizeof(*function));
+    function = function_new();
     function->kernel = kernel;
     function->module = module;
     function->next = module->functions;
@@ -398,12 +446,7 @@ CUresult cuLibraryUnload(CUlibrary library)
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0) {
         sim_context_each(forget_library, library);
-        while (library->kernels) {
-            struct CUkern_st *kernel = library->kernels;
-            library->kernels = kernel->next;
-            sim_handle_remove(kernel);
-            free(kernel);
-        }
+        kernels_free(library);
         sim_handle_remove(library);
         free(library);
     }
@@ -418,7 +461,7 @@ static CUkernel kernel_of(CUlibrary library, const struct sim_kernel *which)
         kernel = kernel->next;
     if (kernel)
         return kernel;
-    kernel = sim_new(sizeof(*kernel));
+    kernel = kernel_new();
     *kernel = (struct CUkern_st){which, library, library->kernels};
     library->kernels = kernel;
     sim_handle_add(kernel, SIM_KIND_KERNEL);
