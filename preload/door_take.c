@@ -59,7 +59,7 @@ static void *look_beside(const void *address, const char *name)
     if (!address || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return NULL;
     found = resolve_real_dlsym()(map, name);
-    if (!found)
+    if (!found) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
         (void)dlerror(); /* it was not the program that asked */
     return found;
 }
