@@ -1784,6 +1784,9 @@ CUDA_ABI_PTSZ(CUresult, cuLaunchCooperativeKernel,
 CUresult cuLaunchCooperativeKernelMultiDevice(
         CUDA_LAUNCH_PARAMS *launch_params_list, unsigned int num_devices, unsigned int flags);
 CUDA_ABI_PTSZ(CUresult, cuLaunchHostFunc, (CUstream, CUhostFn, void *));
+CUresult cuLaunch(CUfunction func);
+CUresult cuLaunchGrid(CUfunction func, int grid_width, int grid_height);
+CUresult cuLaunchGridAsync(CUfunction func, int grid_width, int grid_height, CUstream stream);
 
 /* capture */
 CUDA_ABI_PTSZ(CUresult, cuStreamBeginCapture, (CUstream));

@@ -33,6 +33,12 @@ const struct params *params_of(CUfunction func);
  */
 bool params_touch(CUfunction func, void **params, void **extra, const char *what);
 
+/*
+ * A launch as in CUDA 3, whose parameters the program gave to the function one by one before: as one with an unknown layout.
+ * False: it may be made.
+ */
+bool params_given_before(const char *what);
+
 /* A module or library goes, or a context with its modules. */
 void params_forget(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an early release takes, and what it leaves: R30, R57, R58, R86, R87 in whole programs. */
 #include "tests/rules/hints_kit.h"
+#include "tests/sim/sim_abi.h"
 
 static CUstream stream;
 
@@ -391,6 +392,32 @@ TEST(r86_where_a_layout_is_unknown_live_is_refused)
     CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
     CHECK_EQ(kit_told(FORMAT_HINT_WOULD_RELEASE, later), 1);
     CU_OK(client_sum(sum, out, later, 64, stream));
+    CU_OK(cu->cuCtxSynchronize());
+    kit_clean_up();
+}
+
+/* Its parameters were given to the function before, one by one. */
+TEST(r86_a_launch_of_cuda_3_ends_live)
+{
+    uint64_t bytes = 64;
+    CUdeviceptr out;
+    CUfunction sum;
+
+    kit_hint("cuda3", "live");
+    kit_allow_live();
+    start();
+    sum = client_sum_kernel();
+    out = kit_alloc(512);
+    CU_OK(KIT_CU(cuFuncSetBlockShape)(sum, 32, 1, 1));
+    CU_OK(KIT_CU(cuParamSetv)(sum, 0, &out, 8));
+    CU_OK(KIT_CU(cuParamSetv)(sum, 8, &out, 8));
+    CU_OK(KIT_CU(cuParamSetv)(sum, 16, &bytes, 8));
+    CU_OK(KIT_CU(cuParamSetSize)(sum, 24));
+    (void)phase();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 1);
+    CU_OK(KIT_CU(cuLaunchGrid)(sum, 1, 1));
+    CHECK_EQ(kit_told(FORMAT_HINT_WOULD_RELEASE, phase()), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 1);
     CU_OK(cu->cuCtxSynchronize());
     kit_clean_up();
 }

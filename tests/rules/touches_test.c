@@ -6,6 +6,7 @@
  * A time of the test's own is that of an allocation that it makes for the purpose: its event carries the library's clock.
  */
 #include "tests/rules/hints_kit.h"
+#include "tests/sim/sim_abi.h"
 
 #include "preload/resolve.h"
 
@@ -216,8 +217,21 @@ static void *args[] = {&other, &inside, &bytes_64};
     PTDS(cuMemcpyHtoA_v2, ) PTDS(cuMemcpyAtoH_v2, )                                                \
     PTSZ(cuMemcpyHtoAAsync_v2, ) PTSZ(cuMemcpyAtoHAsync_v2, )                                      \
     X(cuLaunchCooperativeKernelMultiDevice, ) /* the simulated device does not have it */
+
+/* Their parameters were set one by one before. */
+#define UNSEEN(X, PTDS, PTSZ)                                                                      \
+    X(cuLaunch, (sum_kernel))                                                                      \
+    X(cuLaunchGrid, (sum_kernel, 1, 1))                                                            \
+    X(cuLaunchGridAsync, (sum_kernel, 1, 1, stream))
 /* clang-format on */
 
+#define CALL_UNSEEN(entry, call)                    \
+    {                                               \
+        uint64_t before = unseen_calls();           \
+        CHECK_EQ(KIT_CU(entry) call, CUDA_SUCCESS); \
+        CHECK_EQ(unseen_calls(), before + 1);       \
+        CU_OK(cu->cuCtxSynchronize());              \
+    }
 #define CALL_ONE(entry, call)                                                                    \
     {                                                                                            \
         struct read_live before = look(block);                                                   \
@@ -281,7 +295,8 @@ TEST(r86_every_entry_that_names_memory_is_a_use_of_it)
 TEST(r86_no_entry_is_left_out)
 {
     static const char *const called[] = {ENTRIES(NAME_ONE, NAME_PTDS, NAME_PTSZ) REFUSED(
-            NAME_ONE, NAME_PTDS, NAME_PTSZ) NO_ADDRESS(NAME_ONE, NAME_PTDS, NAME_PTSZ)};
+            NAME_ONE, NAME_PTDS, NAME_PTSZ) NO_ADDRESS(NAME_ONE, NAME_PTDS, NAME_PTSZ)
+                    UNSEEN(NAME_ONE, NAME_PTDS, NAME_PTSZ)};
     static const struct {
         const char *symbol;
         enum hook_family family;
@@ -390,6 +405,39 @@ TEST(r86_what_lives_while_parameters_are_unknown_is_marked)
             == 0);
     start("unknown");
     must_be_unseen();
+}
+
+static uint64_t unseen_calls(void)
+{
+    struct read_capture *capture = kit_read();
+    uint64_t count = capture->unseen.count;
+
+    read_close(capture);
+    return count;
+}
+
+/* What kedge is not told of at the launch: the sum of the block. */
+static void give_parameters(void)
+{
+    CU_OK(KIT_CU(cuFuncSetBlockShape)(sum_kernel, 32, 1, 1));
+    CU_OK(KIT_CU(cuParamSetv)(sum_kernel, 0, &other, 8));
+    CU_OK(KIT_CU(cuParamSetv)(sum_kernel, 8, &inside, 8));
+    CU_OK(KIT_CU(cuParamSetv)(sum_kernel, 16, &bytes_64, 8));
+    CU_OK(KIT_CU(cuParamSetSize)(sum_kernel, 24));
+}
+
+TEST(r86_what_lives_while_a_launch_of_cuda_3_is_made_is_marked)
+{
+    CUdeviceptr after;
+
+    start("cuda3");
+    new_blocks();
+    give_parameters();
+    UNSEEN(CALL_UNSEEN, CALL_UNSEEN, CALL_UNSEEN)
+    after = kit_alloc(1 * MB);
+    CHECK_EQ(look(block).use_flags, FORMAT_USE_WATCHED | FORMAT_USE_UNSEEN);
+    CHECK_EQ(look(after).use_flags, FORMAT_USE_WATCHED);
+    kit_clean_up();
 }
 
 TEST(first_last_and_longest_gap_are_those_of_the_book)
@@ -811,6 +859,24 @@ TEST(r86_a_kernel_with_a_handle_from_before_the_last_release_has_its_own_layout)
 {
     start("released");
     end_primary(KIT_CU(cuDevicePrimaryCtxRelease_v2));
+}
+
+TEST(r86_a_captured_launch_of_cuda_3_is_unseen_when_its_graph_is_launched)
+{
+    CUgraphExec exec;
+    CUgraph graph;
+
+    start("cuda3-captured");
+    new_blocks();
+    give_parameters();
+    CU_OK(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU_OK(KIT_CU(cuLaunchGridAsync)(sum_kernel, 1, 1, stream));
+    CU_OK(cu->cuStreamEndCapture(stream, &graph));
+    exec = instance_of(graph);
+    CHECK_EQ(unseen_calls(), 0);
+    launch(exec);
+    CHECK_EQ(unseen_calls(), 1);
+    kit_clean_up();
 }
 
 /* ---- NCCL ----------------------------------------------------------------------------------- */

@@ -187,3 +187,107 @@ CUresult cuLaunchCooperativeKernelMultiDevice(
     }
     return sim_leave(&call, r);
 }
+
+/* ---- as in CUDA 3: what a launch is given, the function keeps ---- */
+
+static int set_block(CUfunction f, int x, int y, int z)
+{
+    struct sim_module_launch *given = sim_module_launch(f);
+
+    if (!given)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (x <= 0 || y <= 0 || z <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    given->block[0] = (unsigned)x;
+    given->block[1] = (unsigned)y;
+    given->block[2] = (unsigned)z;
+    return 0;
+}
+
+static int set_shared(CUfunction f, unsigned bytes)
+{
+    struct sim_module_launch *given = sim_module_launch(f);
+
+    if (given)
+        given->shared = bytes;
+    return given ? 0 : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static int set_size(CUfunction f, unsigned size)
+{
+    struct sim_module_launch *given = sim_module_launch(f);
+
+    if (!given)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (size > sizeof(given->params))
+        return CUDA_ERROR_INVALID_VALUE;
+    given->size = size;
+    return 0;
+}
+
+static int set_param(CUfunction f, int offset, const void *bytes, unsigned size)
+{
+    struct sim_module_launch *given = sim_module_launch(f);
+
+    if (!given)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!bytes || offset < 0 || (unsigned)offset > sizeof(given->params)
+            || size > sizeof(given->params) - (unsigned)offset)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(given->params + offset, bytes, size);
+    return 0;
+}
+
+#define GIVE(name, params, answer)                            \
+    CUresult name params                                      \
+    {                                                         \
+        struct sim_call call;                                 \
+        int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT); \
+        return sim_leave(&call, r ? r : (answer));            \
+    }
+GIVE(cuFuncSetBlockShape, (CUfunction f, int x, int y, int z), set_block(f, x, y, z))
+GIVE(cuFuncSetSharedSize, (CUfunction f, unsigned int bytes), set_shared(f, bytes))
+GIVE(cuParamSetSize, (CUfunction f, unsigned int size), set_size(f, size))
+GIVE(cuParamSeti, (CUfunction f, int offset, unsigned int value), set_param(f, offset, &value, 4))
+GIVE(cuParamSetf, (CUfunction f, int offset, float value), set_param(f, offset, &value, 4))
+GIVE(cuParamSetv, (CUfunction f, int offset, void *bytes, unsigned int size),
+        set_param(f, offset, bytes, size))
+
+static CUresult launch_given(const char *name, CUfunction f, int width, int height, CUstream handle)
+{
+    struct sim_call call;
+    struct CUstream_st *stream;
+    int r = sim_stream_enter(&call, name, SIM_NEED_CONTEXT, handle, false, &stream);
+    struct sim_module_launch *given = r ? NULL : sim_module_launch(f);
+
+    if (r == 0 && !given)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == 0 && (width <= 0 || height <= 0))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0) {
+        size_t size = given->size;
+        void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, given->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                &size, CU_LAUNCH_PARAM_END};
+
+        r = launch(stream,
+                &(const CUDA_KERNEL_NODE_PARAMS){f, (unsigned)width, (unsigned)height, 1,
+                        given->block[0], given->block[1], given->block[2], given->shared, NULL,
+                        extra, NULL, NULL});
+    }
+    return sim_leave(&call, r);
+}
+
+CUresult cuLaunch(CUfunction f)
+{
+    return launch_given(__func__, f, 1, 1, NULL);
+}
+
+CUresult cuLaunchGrid(CUfunction f, int width, int height)
+{
+    return launch_given(__func__, f, width, height, NULL);
+}
+
+CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream handle)
+{
+    return launch_given(__func__, f, width, height, handle);
+}

@@ -22,6 +22,7 @@ struct CUfunc_st {
     const struct sim_kernel *kernel;
     CUmodule module;
     int dynamic_shared;
+    struct sim_module_launch launch;
     struct CUfunc_st *next;
 };
 
@@ -578,6 +579,11 @@ const struct sim_kernel *sim_module_kernel(const void *handle)
     if (sim_handle_is(handle, SIM_KIND_KERNEL))
         return ((const struct CUkern_st *)handle)->kernel;
     return NULL;
+}
+
+struct sim_module_launch *sim_module_launch(CUfunction function)
+{
+    return sim_handle_is(function, SIM_KIND_FUNCTION) ? &function->launch : NULL;
 }
 
 static int param_info(const void *handle, size_t index, size_t *ret_offset, size_t *ret_size)

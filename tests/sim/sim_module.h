@@ -16,9 +16,20 @@
 
 struct sim_kernel;
 
+/* What a function is given before a launch in the manner of CUDA 3. */
+struct sim_module_launch {
+    unsigned block[3];
+    unsigned shared;
+    unsigned size; /* of the parameters */
+    unsigned char params[256];
+};
+
 void sim_module_end_context(struct CUctx_st *ctx);
 
 /* What a CUfunction or a CUkernel stands for, NULL for anything else. */
 const struct sim_kernel *sim_module_kernel(const void *handle);
+
+/* The CUfunction's own, NULL for anything else. */
+struct sim_module_launch *sim_module_launch(CUfunction function);
 
 #endif
