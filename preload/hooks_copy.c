@@ -6,6 +6,7 @@
  */
 #include "preload/arrays.h"
 #include "preload/conduct.h"
+#include "preload/params.h"
 #include "preload/submit.h"
 
 /* Host pointers are looked up as well: under unified addressing they may be the device's. */
@@ -143,23 +144,6 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
 
         if (operand_touches(&ops[i].src, &ops[i].extent, element, what)
                 || operand_touches(&ops[i].dst, &ops[i].extent, element, what))
-            return true;
-    }
-    return false;
-}
-
-static bool operations_touch(
-        const CUstreamBatchMemOpParams *items, unsigned int count, const char *what)
-{
-    for (unsigned int i = 0; items && i < count; i++) {
-        CUstreamBatchMemOpType type = items[i].operation;
-        bool is_wide =
-                type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-
-        if (!is_wide && type != CU_STREAM_MEM_OP_WAIT_VALUE_32
-                && type != CU_STREAM_MEM_OP_WRITE_VALUE_32)
-            continue; /* a barrier, a flush */
-        if (conduct_touch(items[i].writeValue.address, is_wide ? 8 : 4, TOUCH_POINTER, what))
             return true;
     }
     return false;
@@ -326,8 +310,8 @@ SUBMIT_WORD(cuStreamWaitValue64, 64)
 SUBMIT_WORD(cuStreamWaitValue64_v2, 64)
 SUBMIT_PTSZ(cuStreamBatchMemOp,
         (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *items, unsigned int flags),
-        (stream, count, items, flags), operations_touch(items, count, __func__))
+        (stream, count, items, flags), params_words_touch(items, count, __func__))
 SUBMIT_PTSZ(cuStreamBatchMemOp_v2,
         (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *items, unsigned int flags),
-        (stream, count, items, flags), operations_touch(items, count, __func__))
+        (stream, count, items, flags), params_words_touch(items, count, __func__))
 /* clang-format on */

@@ -108,6 +108,11 @@ static bool memset_touches(const CUDA_MEMSET_NODE_PARAMS *set, const char *what)
             && set_touches(set->dst, set->pitch, set->width, set->height, set->elementSize, what);
 }
 
+static bool words_touch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch, const char *what)
+{
+    return batch && params_words_touch(batch->paramArray, batch->count, what);
+}
+
 /* The graph of a child node: first in the union since 12.2; cuda_abi.h need not name it. */
 static CUgraph child_of(const CUgraphNodeParams *params)
 {
@@ -136,8 +141,9 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     case CU_GRAPH_NODE_TYPE_GRAPH:
         child_touches(child_of(params));
         return false;
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
         conduct_unseen();
         return false;
     default:
@@ -188,6 +194,10 @@ ADD(cuGraphAddMemsetNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
                 const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx),
         (ret_node, graph, deps, count, set, ctx), memset_touches(set, __func__))
+ADD(cuGraphAddBatchMemOpNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch),
+        (ret_node, graph, deps, count, batch), words_touch(batch, __func__))
 ADD(cuGraphAddChildGraphNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraph child),
         (ret_node, graph, deps, count, child), (child_touches(child), false))
@@ -290,6 +300,12 @@ SET(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D *copy), (
 SET(cuGraphMemsetNodeSetParams, (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set), (node, set),
         memset_touches(set, __func__))
 
+SET(cuGraphBatchMemOpNodeSetParams, (CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch),
+        (node, batch), words_touch(batch, __func__))
+
+SET_EXEC(cuGraphExecBatchMemOpNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch),
+        (exec, node, batch), words_touch(batch, __func__))
 SET_EXEC(cuGraphExecKernelNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
         (exec, node, params), kernel_v1_touches(params, __func__))

@@ -237,3 +237,29 @@ bool params_given_before(const char *what)
     conduct_unknown_layout(what);
     return false;
 }
+
+bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, const char *what)
+{
+    for (unsigned i = 0; items && i < count; i++) {
+        unsigned bytes = 4;
+
+        switch (items[i].operation) {
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+            bytes = 8;
+            break;
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+            break;
+        case CU_STREAM_MEM_OP_BARRIER:
+        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+            continue;
+        default: /* of a later driver */
+            conduct_unseen();
+            continue;
+        }
+        if (conduct_touch(items[i].writeValue.address, bytes, TOUCH_POINTER, what))
+            return true;
+    }
+    return false;
+}

@@ -39,6 +39,12 @@ bool params_touch(CUfunction func, void **params, void **extra, const char *what
  */
 bool params_given_before(const char *what);
 
+/*
+ * Looks at the words that memory operations write and wait for, as conduct_touch does. True: the call must not be made. An
+ * operation that is not known makes the call unseen.
+ */
+bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, const char *what);
+
 /* A module or library goes, or a context with its modules. */
 void params_forget(void);
 

@@ -283,6 +283,33 @@ TEST(r80_nodes_made_by_hand_pin_what_they_name)
     kit_clean_up();
 }
 
+TEST(r80_a_node_of_memory_operations_pins_their_words)
+{
+    CUstreamBatchMemOpParams item = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch = {.count = 1, .paramArray = &item};
+    CUdeviceptr before, after;
+    CUgraphNode node;
+    CUgraph graph;
+
+    start("words", "trap");
+    KEDGE_PUSH("PHASE_0");
+    before = kit_alloc(KIT_BYTES);
+    after = kit_alloc(KIT_BYTES);
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    item.writeValue.address = before;
+    CU_OK(KIT_CU(cuGraphAddBatchMemOpNode)(&node, graph, NULL, 0, &batch));
+    item.writeValue.address = after;
+    CU_OK(KIT_CU(cuGraphBatchMemOpNodeSetParams)(node, &batch));
+    KEDGE_POP();
+    must_be_released(before);
+    must_be_kept(after);
+    item.writeValue.address = before;
+    CHECK_EQ(KIT_CU(cuGraphAddBatchMemOpNode)(&node, graph, NULL, 0, &batch),
+            CUDA_ERROR_INVALID_VALUE);
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    kit_clean_up();
+}
+
 TEST(r80_a_node_that_is_refused_pins_nothing)
 {
     CUDA_MEMSET_NODE_PARAMS params;

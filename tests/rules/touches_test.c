@@ -861,6 +861,67 @@ TEST(r86_a_kernel_with_a_handle_from_before_the_last_release_has_its_own_layout)
     end_primary(KIT_CU(cuDevicePrimaryCtxRelease_v2));
 }
 
+/* Uses of `ptr` that a launch makes. */
+static uint64_t uses_of_a_launch(CUgraphExec exec, CUdeviceptr ptr)
+{
+    uint64_t before = look(ptr).use_count;
+
+    launch(exec);
+    return look(ptr).use_count - before;
+}
+
+TEST(r86_words_that_nodes_write_and_wait_for_are_uses_of_each_launch)
+{
+    CUstreamBatchMemOpParams items[2]; /* waits for a word of the block, writes one of the other */
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch = {.count = 2, .paramArray = items};
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+    CUgraphNode node, second_node;
+    CUdeviceptr third;
+    CUgraphExec exec;
+    CUgraph graph;
+
+    start("words");
+    new_blocks();
+    third = kit_alloc(1 * MB);
+    items[0] = operations().item[1];
+    items[1] = operations().item[0];
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    CU_OK(KIT_CU(cuGraphAddBatchMemOpNode)(&node, graph, NULL, 0, &batch));
+    exec = instance_of(graph);
+    CHECK_EQ(uses_of_a_launch(exec, block), 1);
+    CHECK_EQ(uses_of_a_launch(exec, other), 1);
+    items[0].waitValue.address = third;
+    CU_OK(KIT_CU(cuGraphExecBatchMemOpNodeSetParams)(exec, node, &batch));
+    CHECK_EQ(uses_of_a_launch(exec, block), 0);
+    CHECK_EQ(uses_of_a_launch(exec, third), 1);
+    CHECK_EQ(uses_of_a_launch(instance_of(graph), third), 0); /* the graph has the block still */
+    CU_OK(KIT_CU(cuGraphBatchMemOpNodeSetParams)(node, &batch));
+    CHECK_EQ(uses_of_a_launch(instance_of(graph), block), 0);
+    CHECK_EQ(uses_of_a_launch(instance_of(graph), third), 1);
+    any.memOp.count = 1;
+    any.memOp.paramArray = items;
+    items[0].waitValue.address = block;
+    CU_OK(KIT_CU(cuGraphAddNode)(&second_node, graph, NULL, 0, &any));
+    CHECK_EQ(uses_of_a_launch(instance_of(graph), block), 1);
+    CHECK_EQ(unseen_calls(), 0);
+    kit_clean_up();
+}
+
+/* A later driver's operation: what it names nobody knows. */
+TEST(r86_an_operation_on_words_that_is_not_known_is_unseen)
+{
+    CUstreamBatchMemOpParams item = {.operation = (CUstreamBatchMemOpType)77};
+
+    start("other-words");
+    new_blocks();
+    CHECK_EQ(KIT_CU(cuStreamBatchMemOp_v2)(stream, 1, &item, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(unseen_calls(), 1);
+    item.operation = CU_STREAM_MEM_OP_BARRIER;
+    CU_OK(KIT_CU(cuStreamBatchMemOp_v2)(stream, 1, &item, 0));
+    CHECK_EQ(unseen_calls(), 1);
+    kit_clean_up();
+}
+
 TEST(r86_a_captured_launch_of_cuda_3_is_unseen_when_its_graph_is_launched)
 {
     CUgraphExec exec;

@@ -150,6 +150,7 @@ CUresult cuParamSetf(CUfunction, int, float);
 CUresult cuParamSetv(CUfunction, int, void *, unsigned int);
 
 /* graphs */
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode, CUgraph *);
 CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *, CUgraph, CUcontext, unsigned int, unsigned int);
 CUresult cuGraphDebugDotPrint(CUgraph, const char *, unsigned int);

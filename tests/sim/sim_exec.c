@@ -316,6 +316,16 @@ static int set_host(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PAR
     return set_made(exec, node, &params);
 }
 
+static int set_batch(CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch)
+{
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+
+    if (!batch)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(&params.memOp, batch, sizeof(*batch));
+    return set_made(exec, node, &params);
+}
+
 /* ---- updating: the same shape with other operations ---- */
 
 /* The first difference in shape between `count` items of each, or SUCCESS. */
@@ -438,6 +448,9 @@ EXEC_CALL(cuGraphExecMemcpyNodeSetParams, SIM_NEED_INIT,
 EXEC_CALL(cuGraphExecMemsetNodeSetParams, SIM_NEED_INIT,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext ctx),
         set_set(exec, node, params, ctx))
+EXEC_CALL(cuGraphExecBatchMemOpNodeSetParams, SIM_NEED_CONTEXT,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
+        set_batch(exec, node, params))
 EXEC_CALL(cuGraphExecHostNodeSetParams, SIM_NEED_INIT,
         (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
         set_host(exec, node, params))

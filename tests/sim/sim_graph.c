@@ -83,6 +83,8 @@ static CUgraphNodeType type_of(const struct sim_op *op)
         return CU_GRAPH_NODE_TYPE_HOST;
     if (sim_launch_is(op))
         return CU_GRAPH_NODE_TYPE_KERNEL;
+    if (sim_stream_is_batch(op))
+        return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
     return sim_copy_is_set(op) ? CU_GRAPH_NODE_TYPE_MEMSET : CU_GRAPH_NODE_TYPE_MEMCPY;
 }
 

@@ -56,6 +56,7 @@ static int make_kernel(const CUDA_KERNEL_NODE_PARAMS *params, struct sim_op **re
 
 int sim_nodes_make(const CUgraphNodeParams *params, struct sim_op **ret_op)
 {
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
     CUDA_MEMSET_NODE_PARAMS set;
 
     switch (params->type) {
@@ -68,6 +69,9 @@ int sim_nodes_make(const CUgraphNodeParams *params, struct sim_op **ret_op)
         return make_set(params->memset.ctx, &set, ret_op);
     case CU_GRAPH_NODE_TYPE_HOST:
         return make_host(&params->host, ret_op);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        memcpy(&batch, &params->memOp, sizeof(batch)); /* the same under another name */
+        return sim_stream_make_batch(&batch, ret_op);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -282,6 +286,10 @@ ADD_CALL(cuGraphAddHostNode, SIM_NEED_INIT,
         (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
                 const CUDA_HOST_NODE_PARAMS *params),
         (r = make_host(params, &op), add_made(AT, r, op)))
+ADD_CALL(cuGraphAddBatchMemOpNode, SIM_NEED_CONTEXT,
+        (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
+        (r = sim_stream_make_batch(params, &op), add_made(AT, r, op)))
 ADD_CALL(cuGraphAddChildGraphNode, SIM_NEED_INIT,
         (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
                 CUgraph child),
@@ -360,6 +368,9 @@ ASK_CALL(cuGraphMemsetNodeGetParams, CU_GRAPH_NODE_TYPE_MEMSET,
         (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *out), out, sim_copy_set_params(node->op, out))
 ASK_CALL(cuGraphHostNodeGetParams, CU_GRAPH_NODE_TYPE_HOST,
         (CUgraphNode node, CUDA_HOST_NODE_PARAMS *out), out, sim_stream_host_params(node->op, out))
+ASK_CALL(cuGraphBatchMemOpNodeGetParams, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+        (CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *out), out,
+        sim_stream_batch_params(node->op, out))
 ASK_CALL(cuGraphChildGraphNodeGetGraph, CU_GRAPH_NODE_TYPE_GRAPH, (CUgraphNode node, CUgraph *out),
         out, *out = node->child)
 ASK_CALL(cuGraphEventRecordNodeGetEvent, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
@@ -438,6 +449,10 @@ ADD_CALL(cuGraphMemcpyNodeSetParams, SIM_NEED_CONTEXT,
 ADD_CALL(cuGraphMemsetNodeSetParams, SIM_NEED_CONTEXT,
         (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params),
         (r = make_set(NULL, params, &op), set_made(node, CU_GRAPH_NODE_TYPE_MEMSET, r, op)))
+ADD_CALL(cuGraphBatchMemOpNodeSetParams, SIM_NEED_CONTEXT,
+        (CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params),
+        (r = sim_stream_make_batch(params, &op),
+                set_made(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, r, op)))
 ADD_CALL(cuGraphHostNodeSetParams, SIM_NEED_INIT,
         (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params),
         (r = make_host(params, &op), set_made(node, CU_GRAPH_NODE_TYPE_HOST, r, op)))

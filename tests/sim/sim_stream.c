@@ -447,12 +447,11 @@ static uint64_t value_at(const struct value *value)
     return at;
 }
 
-static bool value_is_there(struct sim_op *op)
+static bool is_there(const struct value *wait, int device)
 {
-    const struct value *wait = (const struct value *)op->payload;
     uint64_t bad;
 
-    if (!sim_ledger_may(op->ctx->device, SIM_SIDE_COPY, wait->addr, wait->size, false, &bad))
+    if (!sim_ledger_may(device, SIM_SIDE_COPY, wait->addr, wait->size, false, &bad))
         return true; /* runs, and is found out */
     uint64_t at = value_at(wait);
     switch (wait->flags & 3) {
@@ -468,11 +467,19 @@ static bool value_is_there(struct sim_op *op)
     }
 }
 
+static bool value_is_there(struct sim_op *op)
+{
+    return is_there((const struct value *)op->payload, op->ctx->device);
+}
+
+static void put(const struct value *write)
+{
+    memcpy((void *)(uintptr_t)write->addr, &write->value, write->size);
+}
+
 static CUresult value_write(struct sim_op *op)
 {
-    const struct value *write = (const struct value *)op->payload;
-
-    memcpy((void *)(uintptr_t)write->addr, &write->value, write->size);
+    put((const struct value *)op->payload);
     return CUDA_SUCCESS;
 }
 
@@ -506,32 +513,46 @@ SIM_STREAM_CALL(cuStreamWriteValue64_v2, SIM_NEED_CONTEXT,
         (CUstream handle, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
         submit_value("cuStreamWriteValue64", stream, true, (struct value){addr, value, flags, 8}))
 
-/* The two kinds of a batch that read and write values; barriers and flushes change nothing here. */
-static int submit_batch_item(struct CUstream_st *stream, const CUstreamBatchMemOpParams *item)
+enum item_kind {
+    ITEM_BAD,
+    ITEM_NOTHING, /* barriers and flushes change nothing here */
+    ITEM_WAIT,
+    ITEM_WRITE,
+};
+
+static enum item_kind read_item(const CUstreamBatchMemOpParams *item, struct value *ret_value)
 {
-    struct value wait = {
-            item->waitValue.address, item->waitValue.value64, item->waitValue.flags, 8};
-    struct value write = {
-            item->writeValue.address, item->writeValue.value64, item->writeValue.flags, 8};
+    bool narrow = item->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32
+            || item->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32;
 
     switch (item->operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-        wait.size = 4;
-        wait.value = item->waitValue.value;
-        return submit_value("cuStreamBatchMemOp", stream, false, wait);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        return submit_value("cuStreamBatchMemOp", stream, false, wait);
+        *ret_value = (struct value){item->waitValue.address,
+                narrow ? item->waitValue.value : item->waitValue.value64, item->waitValue.flags,
+                narrow ? 4 : 8};
+        return ITEM_WAIT;
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        write.size = 4;
-        write.value = item->writeValue.value;
-        return submit_value("cuStreamBatchMemOp", stream, true, write);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        return submit_value("cuStreamBatchMemOp", stream, true, write);
+        *ret_value = (struct value){item->writeValue.address,
+                narrow ? item->writeValue.value : item->writeValue.value64, item->writeValue.flags,
+                narrow ? 4 : 8};
+        return ITEM_WRITE;
     case CU_STREAM_MEM_OP_BARRIER:
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-        return 0;
+        return ITEM_NOTHING;
     }
-    return CUDA_ERROR_INVALID_VALUE;
+    return ITEM_BAD;
+}
+
+static int submit_batch_item(struct CUstream_st *stream, const CUstreamBatchMemOpParams *item)
+{
+    struct value value;
+    enum item_kind kind = read_item(item, &value);
+
+    if (kind == ITEM_WAIT || kind == ITEM_WRITE)
+        return submit_value("cuStreamBatchMemOp", stream, kind == ITEM_WRITE, value);
+    return kind == ITEM_BAD ? CUDA_ERROR_INVALID_VALUE : 0;
 }
 
 static int submit_batch(
@@ -547,3 +568,96 @@ static int submit_batch(
 SIM_STREAM_CALL(cuStreamBatchMemOp_v2, SIM_NEED_CONTEXT,
         (CUstream handle, unsigned int count, CUstreamBatchMemOpParams *items, unsigned int flags),
         flags ? CUDA_ERROR_INVALID_VALUE : submit_batch(stream, count, items))
+
+/* ---- the same as a node of a graph ---- */
+
+struct batch {
+    CUcontext ctx;
+    unsigned count, flags;
+    CUstreamBatchMemOpParams items[SIM_OP_RANGES];
+};
+
+static bool batch_is_ready(struct sim_op *op)
+{
+    const struct batch *batch = (const struct batch *)op->payload;
+    struct value value;
+
+    for (unsigned i = 0; i < batch->count; i++)
+        if (read_item(&batch->items[i], &value) == ITEM_WAIT && !is_there(&value, op->ctx->device))
+            return false;
+    return true;
+}
+
+static CUresult batch_run(struct sim_op *op)
+{
+    const struct batch *batch = (const struct batch *)op->payload;
+    struct value value;
+
+    for (unsigned i = 0; i < batch->count; i++)
+        if (read_item(&batch->items[i], &value) == ITEM_WRITE)
+            put(&value);
+    return CUDA_SUCCESS;
+}
+
+/* All waits of a node are for what others write: they come first, and it has few items. */
+static int check_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
+{
+    bool writes = false;
+
+    if (!params || !params->paramArray || !params->count || params->flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (params->count > SIM_OP_RANGES)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    for (unsigned i = 0; i < params->count; i++) {
+        struct value value = {.size = 1};
+        enum item_kind kind = read_item(&params->paramArray[i], &value);
+
+        if (kind == ITEM_BAD || value.addr % value.size)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (kind == ITEM_WAIT && writes)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        writes |= kind == ITEM_WRITE;
+    }
+    return 0;
+}
+
+int sim_stream_make_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct sim_op **ret_op)
+{
+    struct CUctx_st *ctx;
+    struct batch *batch;
+    int r = check_batch(params);
+
+    if (r == 0)
+        r = sim_context_get(params->ctx, &ctx);
+    if (r)
+        return r;
+    *ret_op = sim_op_new("batch node", sizeof(*batch));
+    batch = (struct batch *)(*ret_op)->payload;
+    batch->ctx = params->ctx;
+    batch->count = params->count;
+    for (unsigned i = 0; i < params->count; i++) {
+        struct value value;
+        enum item_kind kind = read_item(&params->paramArray[i], &value);
+
+        batch->items[i] = params->paramArray[i];
+        if (kind == ITEM_WAIT || kind == ITEM_WRITE)
+            sim_op_range(*ret_op, ctx->device, SIM_SIDE_COPY, value.addr, value.size,
+                    kind == ITEM_WRITE);
+    }
+    (*ret_op)->run = batch_run;
+    (*ret_op)->is_ready = batch_is_ready;
+    return 0;
+}
+
+bool sim_stream_is_batch(const struct sim_op *op)
+{
+    return op->run == batch_run;
+}
+
+void sim_stream_batch_params(struct sim_op *op, CUDA_BATCH_MEM_OP_NODE_PARAMS *ret_params)
+{
+    struct batch *batch = (struct batch *)op->payload;
+
+    *ret_params =
+            (CUDA_BATCH_MEM_OP_NODE_PARAMS){batch->ctx, batch->count, batch->items, batch->flags};
+}

@@ -54,6 +54,11 @@ bool sim_stream_is_legacy(const struct CUstream_st *stream);
 struct sim_op *sim_stream_make_host(const char *name, CUhostFn fn, void *data);
 void sim_stream_host_params(const struct sim_op *op, CUDA_HOST_NODE_PARAMS *ret_params);
 
+/* A batch of memory operations, as a node of a graph, and what it was made of (the node's own copy). Returns a code. */
+int sim_stream_make_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct sim_op **ret_op);
+bool sim_stream_is_batch(const struct sim_op *op);
+void sim_stream_batch_params(struct sim_op *op, CUDA_BATCH_MEM_OP_NODE_PARAMS *ret_params);
+
 /* An operation that does nothing. */
 struct sim_op *sim_stream_make_nothing(const char *name);
 

@@ -824,10 +824,61 @@ TEST(a_graph_can_be_drawn)
     CHECK_EQ(cuGraphDebugDotPrint(graph, NULL, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST(a_batch_of_memory_operations_is_a_node)
+{
+    CUstreamBatchMemOpParams items[2] = {{.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32},
+            {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64}};
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch = {.count = 2, .paramArray = items}, told;
+    CUstreamBatchMemOpParams turned[2];
+    CUgraphNodeType type;
+    CUgraphExec exec;
+    uint64_t value = 0;
+    CUdeviceptr ptr;
+    CUgraph graph;
+    CUgraphNode node;
+    CUstream s;
+
+    sim_start();
+    ptr = sim_alloc(4096);
+    graph = new_graph();
+    CU(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    items[0].waitValue.address = ptr;
+    items[0].waitValue.value = 5;
+    items[1].writeValue.address = ptr + 8;
+    items[1].writeValue.value64 = 77;
+    CU(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &batch));
+    CU(cuGraphNodeGetType(node, &type));
+    CHECK_EQ(type, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+    CU(cuGraphBatchMemOpNodeGetParams(node, &told));
+    CHECK_EQ(told.count, 2);
+    CHECK(memcmp(told.paramArray, items, sizeof(items)) == 0);
+    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU(cuGraphLaunch(exec, s));
+    CHECK_EQ(cuStreamQuery(s), CUDA_ERROR_NOT_READY); /* nobody wrote the 5 yet */
+    CU(cuMemsetD32_v2(ptr, 5, 1));
+    CU(cuStreamSynchronize(s));
+    CU(cuMemcpyDtoH_v2(&value, ptr + 8, 8));
+    CHECK_EQ(value, 77);
+    items[1].writeValue.value64 = 78;
+    CU(cuGraphExecBatchMemOpNodeSetParams(exec, node, &batch));
+    CU(cuGraphLaunch(exec, s));
+    CU(cuStreamSynchronize(s));
+    CU(cuMemcpyDtoH_v2(&value, ptr + 8, 8));
+    CHECK_EQ(value, 78);
+    CU(cuGraphBatchMemOpNodeSetParams(node, &batch));
+    turned[0] = items[1];
+    turned[1] = items[0];
+    batch.paramArray = turned;
+    CHECK_EQ(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &batch), CUDA_ERROR_NOT_SUPPORTED);
+    turned[0].writeValue.address++;
+    CHECK_EQ(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &batch), CUDA_ERROR_INVALID_VALUE);
+    batch.count = 0;
+    CHECK_EQ(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &batch), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST(what_a_device_cannot_do_in_graphs_is_refused)
 {
-    CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL},
-                      batch = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+    CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
     CUgraphConditionalHandle handle;
     CUgraphEdgeData edge = {.type = 1};
     CUdeviceptr ptr;
@@ -839,7 +890,6 @@ TEST(what_a_device_cannot_do_in_graphs_is_refused)
     graph = new_graph();
     CHECK_EQ(cuGraphConditionalHandleCreate(&handle, graph, NULL, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
     CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, &conditional), CUDA_ERROR_NOT_SUPPORTED);
-    CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, &batch), CUDA_ERROR_NOT_SUPPORTED);
     CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     a = set_node(graph, NULL, 0, ptr, 1);
     b = set_node(graph, NULL, 0, ptr, 1);
