@@ -1799,9 +1799,9 @@ CUDA_ABI_PTSZ(CUresult, cuLaunchCooperativeKernel,
 CUresult cuLaunchCooperativeKernelMultiDevice(
         CUDA_LAUNCH_PARAMS *launch_params_list, unsigned int num_devices, unsigned int flags);
 CUDA_ABI_PTSZ(CUresult, cuLaunchHostFunc, (CUstream, CUhostFn, void *));
-CUresult cuLaunch(CUfunction func);
-CUresult cuLaunchGrid(CUfunction func, int grid_width, int grid_height);
-CUresult cuLaunchGridAsync(CUfunction func, int grid_width, int grid_height, CUstream stream);
+CUresult cuLaunch(CUfunction);
+CUresult cuLaunchGrid(CUfunction, int, int);
+CUresult cuLaunchGridAsync(CUfunction, int, int, CUstream);
 
 /* capture */
 CUDA_ABI_PTSZ(CUresult, cuStreamBeginCapture, (CUstream));
@@ -1852,8 +1852,8 @@ CUresult cuGraphAddMemAllocNode(
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode, CUDA_MEM_ALLOC_NODE_PARAMS *);
 CUresult cuGraphAddMemFreeNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUdeviceptr);
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode, CUdeviceptr *);
-CUresult cuGraphAddBatchMemOpNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-        const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
+CUresult cuGraphAddBatchMemOpNode(
+        CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
 CUresult cuGraphAddNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *);
 CUresult cuGraphAddNode_v2(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *,
         size_t, CUgraphNodeParams *);
