@@ -298,7 +298,7 @@ SUBMIT_PTSZ(cuMemsetD2D32Async,
     SUBMIT_PTSZ(symbol,                                                                      \
             (CUstream stream, CUdeviceptr addr, cuuint##bytes##_t value, unsigned int flags), \
             (stream, addr, value, flags),                                                    \
-            conduct_touch(addr, bytes / 8, TOUCH_POINTER, __func__))
+            conduct_touch(addr, (bytes) / 8, TOUCH_POINTER, __func__))
 
 SUBMIT_WORD(cuStreamWriteValue32, 32)
 SUBMIT_WORD(cuStreamWriteValue32_v2, 32)
