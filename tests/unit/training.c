@@ -41,6 +41,7 @@ struct list {
     size_t count, room;
 };
 
+/* One draw to an expression: of two, the compiler would choose which is the first. */
 struct draw {
     uint64_t state;
 };
@@ -64,7 +65,9 @@ static bool one_in(struct draw *draw, uint32_t n)
 /* 512 bytes to some dozens of MiB, as many small ones as large ones. */
 static uint64_t draw_size(struct draw *draw)
 {
-    return (UINT64_C(512) + 64 * below(draw, 8)) << below(draw, 16);
+    uint64_t base = UINT64_C(512) + 64 * below(draw, 8);
+
+    return base << below(draw, 16);
 }
 
 /* ── the model ── */
@@ -167,8 +170,11 @@ static void make_noise(struct runner *runner)
 {
     struct model *model = runner->model;
 
-    if (model->habits.noise_in && one_in(&model->draw, model->habits.noise_in))
-        pair(runner, 900 + below(&model->draw, 3), UINT64_C(512) << below(&model->draw, 4));
+    if (model->habits.noise_in && one_in(&model->draw, model->habits.noise_in)) {
+        uint64_t size = UINT64_C(512) << below(&model->draw, 4);
+
+        pair(runner, 900 + below(&model->draw, 3), size);
+    }
     if (model->habits.warms_up && runner->step == 0 && one_in(&model->draw, 2))
         pair(runner, 910, UINT64_C(1) << between(&model->draw, 16, 26));
 }
@@ -340,12 +346,12 @@ static void draw_part(struct model *model, struct part *part, uint64_t site)
 {
     struct draw *draw = &model->draw;
 
-    *part = (struct part){.site = site,
-            .size = draw_size(draw),
-            .is_saved = !one_in(draw, 3),
-            .is_fixed = one_in(draw, 8),
-            .jitters = model->habits.jitters && one_in(draw, 4),
-            .has_workspace = one_in(draw, 5)};
+    *part = (struct part){.site = site};
+    part->size = draw_size(draw);
+    part->is_saved = !one_in(draw, 3);
+    part->is_fixed = one_in(draw, 8);
+    part->jitters = model->habits.jitters && one_in(draw, 4);
+    part->has_workspace = one_in(draw, 5);
 }
 
 /* All layers alike, or stages whose sizes shrink, or two kinds of layer in turn. */
@@ -441,13 +447,13 @@ static void draw_model(struct model *model, enum training_kind kind)
     struct draw *draw = &model->draw;
     struct habits *habits = &model->habits;
 
-    *habits = (struct habits){.steps = between(draw, 3, one_in(draw, 4) ? 40 : 12),
-            .micro = 1,
-            .optimizer = below(draw, 3),
-            .metric_every = one_in(draw, 3) ? between(draw, 2, 5) : 0,
-            .is_fused = one_in(draw, 3),
-            .makes_state = one_in(draw, 3),
-            .has_sites = one_in(draw, 2) || kind == TRAINING_DYNAMIC};
+    *habits = (struct habits){.micro = 1};
+    habits->steps = between(draw, 3, one_in(draw, 4) ? 40 : 12);
+    habits->optimizer = below(draw, 3);
+    habits->metric_every = one_in(draw, 3) ? between(draw, 2, 5) : 0;
+    habits->is_fused = one_in(draw, 3);
+    habits->makes_state = one_in(draw, 3);
+    habits->has_sites = one_in(draw, 2) || kind == TRAINING_DYNAMIC;
     draw_kind(habits, kind, draw);
     if (kind == TRAINING_MIXED) {
         for (uint32_t i = between(draw, 2, 4); i > 0; i--)

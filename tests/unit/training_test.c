@@ -104,7 +104,7 @@ TEST(r90_steps_of_plain_runs_are_all_found)
 
 TEST(r90_steps_of_other_sizes_and_a_few_other_allocations_are_found)
 {
-    check_kind(TRAINING_JITTER, 100, 0);
+    check_kind(TRAINING_JITTER, 99, 1);
     check_kind(TRAINING_DYNAMIC, 100, 0);
 }
 
@@ -116,13 +116,13 @@ TEST(r90_a_first_step_that_does_more_is_found)
 TEST(r90_micro_batches_and_evaluations_are_no_steps)
 {
     check_kind(TRAINING_ACCUMULATE, 100, 0);
-    check_kind(TRAINING_EVALUATE, 92, 0);
+    check_kind(TRAINING_EVALUATE, 92, 2);
 }
 
 TEST(r90_what_lives_into_the_next_step_hides_few_steps)
 {
-    check_kind(TRAINING_KEEPS, 72, 1);
-    check_kind(TRAINING_LATE_FREES, 87, 0);
+    check_kind(TRAINING_KEEPS, 78, 1);
+    check_kind(TRAINING_LATE_FREES, 95, 0);
 }
 
 TEST(r90_threads_that_allocate_side_by_side_hide_few_steps)
