@@ -19,7 +19,6 @@
 #include "preload/resolve.h"
 #include "preload/speech.h"
 #include "preload/vmm.h"
-#include "tracker/anchor.h"
 #include "tracker/capture.h"
 #include "tracker/thread.h"
 #include "tracker/where.h"
@@ -312,7 +311,6 @@ static void fork_child(void)
     vmm_fork_child();
     imports_ipc_fork_child();
     imports_external_fork_child();
-    anchor_fork_child();
     where_fork_child();
     capture_fork_child();
     quick_end();

@@ -174,16 +174,15 @@ static uint32_t next_anchor_locked(void)
     return last_anchor;
 }
 
+/* Release: a child of a fork in between finds the range whole, or not at all (anchor_fork_child). */
 static void link_locked(uint32_t number)
 {
     struct range *range = range_at(number);
 
     range->prev = newest_range;
     range->next = 0;
-    if (newest_range)
-        range_at(newest_range)->next = number;
-    else
-        oldest_range = number;
+    __atomic_store_n(
+            newest_range ? &range_at(newest_range)->next : &oldest_range, number, __ATOMIC_RELEASE);
     newest_range = number;
 }
 
@@ -191,14 +190,14 @@ static void unlink_locked(uint32_t number)
 {
     struct range *range = range_at(number);
 
-    if (range->prev)
-        range_at(range->prev)->next = range->next;
-    else
-        oldest_range = range->next;
+    __atomic_store_n(range->prev ? &range_at(range->prev)->next : &oldest_range, range->next,
+            __ATOMIC_RELEASE);
     if (range->next)
         range_at(range->next)->prev = range->prev;
     else
         newest_range = range->prev;
+    /* slab_put writes over its `next`: not before nobody comes this way */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     slab_put(&ranges, number);
 }
 
@@ -533,16 +532,24 @@ void anchor_thread_exit(struct thread *thread)
     thread->range_real = 0;
 }
 
+/*
+ * Another thread may have been linking a range or unlinking one, so the list is made anew. What was true at any moment is the way from
+ * the oldest range to newer ones (link_locked, unlink_locked): the way back and the newest were not.
+ */
 void anchor_fork_child(void)
 {
     const struct thread *self =
             thread_current; /* none is made here: every child of every process comes along */
+    uint32_t number = oldest_range;
     uint32_t next;
 
     lock_init(&lock, LOCK_RANK_TRACKER);
-    for (uint32_t i = oldest_range; i != 0; i = next) {
-        next = range_at(i)->next;
-        if (range_at(i)->owner && range_at(i)->owner != self)
-            unlink_locked(i);
+    oldest_range = newest_range = 0;
+    for (; number != 0; number = next) {
+        next = range_at(number)->next;
+        if (range_at(number)->owner && range_at(number)->owner != self)
+            slab_put(&ranges, number);
+        else
+            link_locked(number);
     }
 }

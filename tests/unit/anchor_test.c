@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static struct anchor_place here(void)
 {
@@ -400,4 +402,64 @@ TEST(threads_do_not_disturb_each_other)
     REQUIRE_EQ(anchor_push(NULL, "shared", &edge), 0);
     CHECK_EQ(edge.instance, WORKERS * ROUNDS); /* no instance was counted twice or lost */
     CHECK_EQ(lock_violations(), 0);
+}
+
+static _Atomic bool is_over;
+
+static void *open_and_close(void *argument)
+{
+    struct edge edge;
+
+    (void)argument;
+    while (!atomic_load(&is_over)) {
+        (void)anchor_push(NULL, "outer", &edge);
+        (void)anchor_push(NULL, "inner", &edge);
+        (void)anchor_pop(NULL, &edge);
+        (void)anchor_pop(NULL, &edge);
+    }
+    return NULL;
+}
+
+/* What another thread was doing to the list is half done in the child, and only the child's own ranges are left. */
+static void be_a_child(void)
+{
+    struct edge open[8];
+    struct edge edge;
+
+    (void)alarm(20);
+    lock_forget_thread();
+    where_fork_child();
+    if (anchor_open_ranges(open, 8) != 1 || strcmp(open[0].path, "mine") != 0)
+        _exit(1);
+    for (int i = 0; i < 20; i++)
+        if (anchor_push(NULL, "more", &edge) < 0)
+            _exit(2);
+    _exit(anchor_open_ranges(open, 8) == 21 ? 0 : 3);
+}
+
+TEST(r39_a_child_comes_while_threads_open_and_close)
+{
+    enum {
+        FORKS = 400,
+        THREADS = 3,
+    };
+    pthread_t threads[THREADS];
+    struct edge mine;
+    int status = 0;
+
+    REQUIRE_EQ(anchor_push(NULL, "mine", &mine), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
+    for (int i = 0; i < FORKS && status == 0; i++) {
+        pid_t child = fork();
+
+        REQUIRE(child >= 0);
+        if (child == 0)
+            be_a_child();
+        REQUIRE_EQ(waitpid(child, &status, 0), child);
+    }
+    CHECK_EQ(status, 0); /* a signal: it went round and round */
+    atomic_store(&is_over, true);
+    for (size_t i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
 }
