@@ -190,14 +190,13 @@ static void unlink_locked(uint32_t number)
 {
     struct range *range = range_at(number);
 
-    __atomic_store_n(range->prev ? &range_at(range->prev)->next : &oldest_range, range->next,
-            __ATOMIC_RELEASE);
+    /* an exchange, since its acquire half keeps below it what slab_put writes over the range's `next` */
+    (void)__atomic_exchange_n(range->prev ? &range_at(range->prev)->next : &oldest_range,
+            range->next, __ATOMIC_ACQ_REL);
     if (range->next)
         range_at(range->next)->prev = range->prev;
     else
         newest_range = range->prev;
-    /* slab_put writes over its `next`: not before nobody comes this way */
-    __atomic_thread_fence(__ATOMIC_RELEASE);
     slab_put(&ranges, number);
 }
 
