@@ -49,18 +49,25 @@ void door_keep(const void *address)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* In the object that an address lies in, and what it is linked with. */
+/*
+ * In the object that an address lies in, and what it is linked with. By a handle of its own: a link map is none, the loader has
+ * lists to search only for what somebody has opened, and crashes where a library came with another one.
+ */
 static void *look_beside(const void *address, const char *name)
 {
     struct link_map *map = NULL;
     Dl_info info;
+    void *handle;
     void *found;
 
     if (!address || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return NULL;
-    found = resolve_real_dlsym()(map, name);
+    handle = dlopen(map->l_name[0] ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+    found = handle ? resolve_real_dlsym()(handle, name) : NULL;
     if (!found) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
         (void)dlerror(); /* it was not the program that asked */
+    if (handle)
+        (void)dlclose(handle);
     return found;
 }
 
