@@ -472,7 +472,7 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
     int r;
 
     coverage_look();
-    (void)where_am_i(request->size, device, &request->tag);
+    (void)where_am_i(request->caller, request->size, device, &request->tag);
     tell_python();
     make_plan(request);
     if (!is_ours(request)
@@ -964,7 +964,7 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
 
     coverage_look();
     if (memclass < MEMCLASS_DEVICE_END)
-        (void)where_am_i(size, device, &tag);
+        (void)where_am_i(NULL, size, device, &tag);
     else
         outside_tag(size, device, &tag);
     tell_python();

@@ -43,9 +43,12 @@ static struct span
 static struct slab ranges; /* struct range */
 static struct numtable path_table;
 static uint32_t path_count;
-static uint32_t oldest_range, newest_range;
+static uint32_t oldest_range;
 static uint32_t last_anchor;
 static bool is_ready;
+
+/* guarded by lock for writing */
+_Atomic uint32_t anchor_newest;
 
 /* any thread, relaxed: */
 static _Atomic uint64_t entered, too_deep, too_many, cut_names, unmatched, orphaned;
@@ -179,11 +182,11 @@ static void link_locked(uint32_t number)
 {
     struct range *range = range_at(number);
 
-    range->prev = newest_range;
+    range->prev = anchor_newest;
     range->next = 0;
-    __atomic_store_n(
-            newest_range ? &range_at(newest_range)->next : &oldest_range, number, __ATOMIC_RELEASE);
-    newest_range = number;
+    __atomic_store_n(anchor_newest ? &range_at(anchor_newest)->next : &oldest_range, number,
+            __ATOMIC_RELEASE);
+    anchor_newest = number;
 }
 
 static void unlink_locked(uint32_t number)
@@ -196,7 +199,7 @@ static void unlink_locked(uint32_t number)
     if (range->next)
         range_at(range->next)->prev = range->prev;
     else
-        newest_range = range->prev;
+        anchor_newest = range->prev;
     slab_put(&ranges, number);
 }
 
@@ -451,7 +454,7 @@ int anchor_end(uint32_t anchor, struct edge *ret_edge)
 
     lock_take(&lock);
     /* From the newest: what is ended was mostly started a moment ago. */
-    for (uint32_t i = newest_range; i != 0; i = range_at(i)->prev) {
+    for (uint32_t i = anchor_newest; i != 0; i = range_at(i)->prev) {
         if (range_at(i)->anchor != anchor || range_at(i)->owner)
             continue;
         fill_edge(ret_edge, EDGE_EXIT, range_at(i));
@@ -475,7 +478,7 @@ static void fill_place(struct anchor_place *ret_place, const struct range *range
     };
 }
 
-void anchor_here(struct anchor_place *ret_place)
+void anchor_look(struct anchor_place *ret_place)
 {
     struct thread *thread = thread_self();
     uint32_t own = thread ? own_range(thread) : 0;
@@ -486,8 +489,8 @@ void anchor_here(struct anchor_place *ret_place)
         return;
     }
     lock_take(&lock);
-    if (newest_range != 0)
-        fill_place(ret_place, range_at(newest_range), true);
+    if (anchor_newest != 0)
+        fill_place(ret_place, range_at(anchor_newest), true);
     lock_drop(&lock);
 }
 
@@ -543,7 +546,8 @@ void anchor_fork_child(void)
     uint32_t next;
 
     lock_init(&lock, LOCK_RANK_TRACKER);
-    oldest_range = newest_range = 0;
+    oldest_range = 0;
+    anchor_newest = 0;
     for (; number != 0; number = next) {
         next = range_at(number)->next;
         if (range_at(number)->owner && range_at(number)->owner != self)

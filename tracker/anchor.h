@@ -25,6 +25,7 @@
 
 #include "alloc/types.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -87,8 +88,18 @@ int anchor_start(const char *domain, const char *name, struct edge *ret_edge);
 /* Closes a range by its id, from any thread. 0 with *ret_edge (EDGE_EXIT), or -ENOENT. */
 int anchor_end(uint32_t anchor, struct edge *ret_edge);
 
-/* The innermost open range of this thread, else the phase, else nowhere. No lock when the thread has a range. */
-void anchor_here(struct anchor_place *ret_place);
+/* The newest open range of the process, 0 = none. A thread sees at least its own. */
+extern _Atomic uint32_t anchor_newest __attribute__((visibility("hidden")));
+void anchor_look(struct anchor_place *ret_place); /* anchor_here where there are ranges */
+
+/* The innermost open range of this thread, else the phase, else nowhere. No lock when the thread has a range, or nobody. */
+static inline void anchor_here(struct anchor_place *ret_place)
+{
+    if (atomic_load_explicit(&anchor_newest, memory_order_relaxed) != 0)
+        anchor_look(ret_place);
+    else
+        *ret_place = (struct anchor_place){.path = ""};
+}
 
 /*
  * Writes the open ranges of the whole process, in the order of entering, as their enter edges; returns how many there

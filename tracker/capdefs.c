@@ -24,7 +24,7 @@ static uint32_t written_strings_locked, written_modules_locked, written_nodes_lo
 static uint32_t written_codes_locked, written_pynodes_locked;
 
 /* copies of the above for the quick look; release after the records are in the file */
-static _Atomic uint32_t written_strings, written_nodes, written_pynodes;
+_Atomic uint32_t capdefs_strings, capdefs_stacks, capdefs_pystacks;
 static _Atomic uint64_t missing; /* interned, and not in the file: there was no room */
 static _Atomic uint64_t dropped; /* others that found no room */
 
@@ -36,9 +36,9 @@ void capdefs_init(struct capfile *file)
     block_used = 0;
     written_strings_locked = written_modules_locked = written_nodes_locked = 0;
     written_codes_locked = written_pynodes_locked = 0;
-    atomic_store(&written_strings, 0);
-    atomic_store(&written_nodes, 0);
-    atomic_store(&written_pynodes, 0);
+    atomic_store(&capdefs_strings, 0);
+    atomic_store(&capdefs_stacks, 0);
+    atomic_store(&capdefs_pystacks, 0);
     atomic_store(&missing, 0);
     atomic_store(&header_at, file->header);
     capdefs_tell();
@@ -181,7 +181,7 @@ static bool flush_python_locked(const struct pycode_counts *counts)
             return false;
         written_pynodes_locked++;
     }
-    atomic_store_explicit(&written_pynodes, written_pynodes_locked, memory_order_release);
+    atomic_store_explicit(&capdefs_pystacks, written_pynodes_locked, memory_order_release);
     return true;
 }
 
@@ -203,8 +203,8 @@ static bool flush_locked(const struct intern_counts *counts, const struct pycode
             return false;
         written_nodes_locked++;
     }
-    atomic_store_explicit(&written_strings, written_strings_locked, memory_order_release);
-    atomic_store_explicit(&written_nodes, written_nodes_locked, memory_order_release);
+    atomic_store_explicit(&capdefs_strings, written_strings_locked, memory_order_release);
+    atomic_store_explicit(&capdefs_stacks, written_nodes_locked, memory_order_release);
     return flush_python_locked(python);
 }
 
@@ -253,7 +253,7 @@ static void count_missing_locked(void)
             memory_order_relaxed);
 }
 
-static int sync_all(void)
+int capdefs_sync_all(void)
 {
     for (;;) {
         struct pycode_counts python;
@@ -279,23 +279,6 @@ static int sync_all(void)
             return told_before(r);
         }
     }
-}
-
-int capdefs_sync(uint32_t string, uint32_t stack)
-{
-    /* acquire: pairs with flush_locked */
-    if (string <= atomic_load_explicit(&written_strings, memory_order_acquire)
-            && stack <= atomic_load_explicit(&written_nodes, memory_order_acquire))
-        return 0;
-    return sync_all();
-}
-
-int capdefs_sync_python(uint32_t pystack)
-{
-    if ((pystack & ~FORMAT_PYSTACK_AMBIENT)
-            <= atomic_load_explicit(&written_pynodes, memory_order_acquire))
-        return 0;
-    return sync_all();
 }
 
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length)

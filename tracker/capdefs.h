@@ -12,17 +12,35 @@
 
 #include "tracker/capfile.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* A fresh start on a file that was just created. */
 void capdefs_init(struct capfile *file);
 
+/* capdefs.c's: how many strings, native and Python stacks are in the file; and the rest of them goes there. */
+extern _Atomic uint32_t capdefs_strings, capdefs_stacks, capdefs_pystacks;
+int capdefs_sync_all(void);
+
 /* Makes sure that string and stack numbers up to these are in the file. 0 or -errno, once. */
-int capdefs_sync(uint32_t string, uint32_t stack);
+static inline int capdefs_sync(uint32_t string, uint32_t stack)
+{
+    /* acquire: pairs with flush_locked */
+    if (string <= atomic_load_explicit(&capdefs_strings, memory_order_acquire)
+            && stack <= atomic_load_explicit(&capdefs_stacks, memory_order_acquire))
+        return 0;
+    return capdefs_sync_all();
+}
 
 /* The same for the number of a Python stack, as tag.pystack has it. */
-int capdefs_sync_python(uint32_t pystack);
+static inline int capdefs_sync_python(uint32_t pystack)
+{
+    if ((pystack & ~FORMAT_PYSTACK_AMBIENT)
+            <= atomic_load_explicit(&capdefs_pystacks, memory_order_acquire))
+        return 0;
+    return capdefs_sync_all();
+}
 
 /* Appends a record, `text` (may be NULL) behind it. def->bytes and def->length are filled here. 0 or -errno, once. */
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length);

@@ -30,15 +30,11 @@ static uint32_t make_head(enum format_event_kind kind, unsigned flags, int devic
     return (uint32_t)kind | (uint32_t)(flags & 0xffu) << 8 | (uint32_t)(uint16_t)device << 16;
 }
 
-/* The name of a thread goes into the file before its first event does. */
-static void announce_thread(void)
+static __attribute__((noinline)) void announce(struct thread *thread)
 {
-    struct thread *thread = thread_self();
     struct format_def_thread def = {.def.kind = FORMAT_DEF_THREAD};
     char name[THREAD_NAME_MAX + 1] = "";
 
-    if (!thread || thread->is_announced)
-        return;
     thread->is_announced = true;
     (void)prctl(PR_GET_NAME, name, 0, 0, 0);
     def.def.id = thread->number;
@@ -46,6 +42,15 @@ static void announce_thread(void)
     def.name = intern_string(name, strnlen(name, THREAD_NAME_MAX));
     (void)capture_degraded(capdefs_sync(def.name, 0));
     (void)capture_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
+}
+
+/* The name of a thread goes into the file before its first event does. */
+static inline void announce_thread(void)
+{
+    struct thread *thread = thread_self();
+
+    if (thread && __builtin_expect(!thread->is_announced, 0))
+        announce(thread);
 }
 
 static void put_event(struct format_event *event, uint32_t string, uint32_t stack)

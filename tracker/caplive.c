@@ -267,7 +267,10 @@ static void leave_locked(
         shard->newest_seq = seq;
     if (entry->slot) {
         __atomic_store_n(&entry->slot->state, 0, __ATOMIC_RELEASE);
-        add_spares_locked(shard, entry->slot, 1);
+        if (__builtin_expect(shard->spares < shard->spare_max, 1))
+            shard->spare[shard->spares++] = entry->slot;
+        else
+            add_spares_locked(shard, entry->slot, 1);
         entry->slot = NULL;
     }
 }

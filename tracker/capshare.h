@@ -21,17 +21,26 @@
 /* The header if there is a file to write to; opens it at the first use if `opens`. *ret_error: -errno of the opening. */
 struct format_header *capture_begin(bool opens, int *ret_error);
 
+int capture_keep_trouble(int r); /* for the next */
+
 /*
  * Keeps trouble (r < 0) until a call of capture.h tells it: the next one that returns, whoever met it, and the same trouble only
  * once however many parts of the file meet it. Returns r.
  */
-int capture_degraded(int r);
+static inline int capture_degraded(int r)
+{
+    return __builtin_expect(r >= 0, 1) ? r : capture_keep_trouble(r);
+}
 
 /* What a call of capture.h returns: -errno of trouble that was not told yet, or 0. */
 int capture_trouble(void);
 
 /* Whether the mode writes events. */
-bool capture_has_log(void);
+extern bool capture_logs; /* fixed by capture_init */
+static inline bool capture_has_log(void)
+{
+    return capture_logs;
+}
 
 /* Nanoseconds since the file was opened. */
 uint64_t capture_time(void);

@@ -46,6 +46,8 @@ static struct {
     uint64_t ring_bytes;
 } opts;
 
+bool capture_logs;
+
 static struct capfile file; /* fixed when phase is PHASE_OPEN */
 static _Atomic(struct format_header *)
         header_at; /* for capture_state, which may run in a signal handler */
@@ -76,10 +78,8 @@ static struct format_header *header_now(void)
     return atomic_load_explicit(&header_at, memory_order_acquire);
 }
 
-int capture_degraded(int r)
+int capture_keep_trouble(int r)
 {
-    if (r >= 0)
-        return r;
     atomic_store_explicit(&is_degraded, true, memory_order_relaxed);
     if (atomic_exchange_explicit(&last_trouble, r, memory_order_relaxed) != r)
         atomic_store_explicit(&untold, r, memory_order_relaxed);
@@ -177,6 +177,7 @@ int capture_init(const struct capture_opts *init_opts)
     (void)snprintf(
             opts.program, sizeof opts.program, "%s", init_opts->program ? init_opts->program : "");
     opts.trace = init_opts->trace;
+    capture_logs = opts.trace == FORMAT_TRACE_RING || opts.trace == FORMAT_TRACE_FULL;
     atomic_store(&last_trouble, 0);
     atomic_store(&untold, 0);
     opts.ring_bytes = init_opts->ring_bytes ? init_opts->ring_bytes : RING_DEFAULT;
@@ -248,11 +249,6 @@ static int create_file(void)
 uint64_t capture_time(void)
 {
     return now_ns(CLOCK_MONOTONIC) - start_ns;
-}
-
-bool capture_has_log(void)
-{
-    return opts.trace == FORMAT_TRACE_RING || opts.trace == FORMAT_TRACE_FULL;
 }
 
 /* fixed when phase is PHASE_OPEN: the ranges whose enter edges were written by write_open_ranges */

@@ -192,11 +192,6 @@ void pyframe_fork_child(void)
         pyframe_library_opened();
 }
 
-enum pyframe_state pyframe_state(void)
-{
-    return (enum pyframe_state)atomic_load_explicit(&pyframe_now, memory_order_acquire);
-}
-
 const char *pyframe_text(void)
 {
     enum pyframe_state state = pyframe_state();
@@ -335,9 +330,8 @@ ALWAYS_INLINE uint64_t lines_of(const struct pylayout *at, const char *code)
 {
     const char *lines = pointer_at(code, at->code_lines);
 
-    return bytes_of(word_at(lines, BYTES_HASH), lines + BYTES_DATA,
-                   (uint64_t)word_at(lines, BYTES_LENGTH))
-            * 5;
+    return bytes_of(
+            word_at(lines, BYTES_HASH), lines + BYTES_DATA, (uint64_t)word_at(lines, BYTES_LENGTH));
 }
 
 ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, struct seen *seen)
@@ -375,7 +369,8 @@ ALWAYS_INLINE uint64_t glance_at(
         return stamp_of(at, code, seen) ^ lasti;
     /* the first line above, and what no code changes of itself: its flags or the size of its stack */
     sum = (uint64_t)word_at(code, at->code_first - 4) ^ lasti;
-    return sum + text_of(at, shown_name(at, code)) + file_of(at, code, seen) + lines_of(at, code);
+    /* once, three times, and less one: none stands in for another */
+    return sum + text_of(at, shown_name(at, code)) + file_of(at, code, seen) - lines_of(at, code);
 }
 
 /* The instruction, in bytes. */

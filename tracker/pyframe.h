@@ -70,7 +70,18 @@ void pyframe_library_opened(void);
 /* In the child of a fork: a look that another thread was at begins again. */
 void pyframe_fork_child(void);
 
-enum pyframe_state pyframe_state(void);
+static inline enum pyframe_state pyframe_state(void)
+{
+    return (enum pyframe_state)atomic_load_explicit(&pyframe_now, memory_order_acquire);
+}
+
+/* Whether it is settled, and is another one than `told`, the last that somebody spoke of. */
+static inline bool pyframe_is_news(uint32_t told)
+{
+    enum pyframe_state state = pyframe_state();
+
+    return state >= PYFRAME_READY && (uint32_t)state > told;
+}
 
 /* "CPython 3.11", or why it was refused ("CPython 3.14.0 ...: its version is not ..."); "" without an interpreter. */
 const char *pyframe_text(void);

@@ -48,6 +48,7 @@ static bool has_stacks, has_python;
 
 /* any thread, relaxed: */
 static _Atomic uint64_t asked, memo_hits, stacks_lost, stacks_cut;
+static _Atomic uint32_t python_told;    /* the state that where_python_news spoke of last */
 static _Atomic uint32_t replaced_known; /* as far as the unwinder was told; release, acquire */
 
 static void count_one(_Atomic uint64_t *counter)
@@ -205,9 +206,10 @@ static inline uint64_t walk_hash(void *const *ips, unsigned count)
 {
     uint64_t hash = count * WALK_FACTOR;
 
-    for (; count >= 4; ips += 4, count -= 4)
-        hash = step(step(hash, ips[0], (uintptr_t)ips[1]), ips[2], (uintptr_t)ips[3]);
-    for (; count > 0; ips++, count--)
+#pragma GCC unroll 4
+    for (; count >= 2; ips += 2, count -= 2)
+        hash = step(hash, ips[0], (uintptr_t)ips[1]);
+    if (count > 0)
         hash = step(hash, *ips, WALK_FACTOR);
     return hash;
 }
@@ -218,7 +220,10 @@ static void look_up(
 {
     uint64_t hash = walk_hash(ips, count);
     struct known_key key = {hash ? hash : 1, modules_generation()};
-    struct thread_memo *memo = &thread->memo[key.hash & (THREAD_MEMO - 1)];
+    /* two places for each: stacks that take turns would drive each other out */
+    struct thread_memo *home = &thread->memo[key.hash & (THREAD_MEMO - 1)];
+    struct thread_memo *other = &thread->memo[(key.hash & (THREAD_MEMO - 1)) ^ 1];
+    const struct thread_memo *memo = home->hash == key.hash ? home : other;
     uint32_t number;
 
     if (memo->hash == key.hash && memo->generation == key.generation) {
@@ -235,12 +240,13 @@ static void look_up(
         resolve(ips, count, ret_known);
         remember(ret_known);
     }
-    *memo = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
+    *other = *home;
+    *home = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
 }
 
-/* The walk from `caller` outwards: what lies below it is this file. Inlined: a frame less to walk. */
+/* The walk from `caller` outwards: what lies below it is ours. Inlined: a frame less to walk. */
 __attribute__((always_inline)) static inline void take_stack(
-        struct thread *thread, uintptr_t caller, struct known *ret_known)
+        struct thread *thread, const void *caller, struct known *ret_known)
 {
     void *ips[UNWIND_DEPTH_MAX];
     unwind_fn walk = unwind_walker(thread);
@@ -249,7 +255,7 @@ __attribute__((always_inline)) static inline void take_stack(
     unsigned count = found > 0 ? (unsigned)found : 0;
     unsigned first = 0;
 
-    while (first < count && (uintptr_t)ips[first] != caller)
+    while (first < count && ips[first] != caller)
         first++;
     if (first == count)
         first = 0;
@@ -261,30 +267,38 @@ __attribute__((always_inline)) static inline void take_stack(
         look_up(thread, ips + first, count - first, ret_known);
 }
 
-__attribute__((noinline)) int where_am_i(uint64_t size, int device, struct tag *ret_tag)
+__attribute__((noinline)) int where_am_i(
+        const void *caller, uint64_t size, int device, struct tag *ret_tag)
 {
     struct thread *thread = thread_self();
     struct known known = {0};
     struct anchor_place place;
+    uint32_t pystack = 0;
 
-    *ret_tag = (struct tag){.path = "", .size = size, .device = device};
-    if (!thread || thread->in_where)
+    if (!thread || thread->in_where) {
+        *ret_tag = (struct tag){.path = "", .size = size, .device = device};
         return -EAGAIN;
+    }
     thread->in_where = true;
     count_one(&asked);
     if (has_stacks && size >= min_size)
-        take_stack(thread, (uintptr_t)__builtin_return_address(0), &known);
+        take_stack(thread, caller ? caller : __builtin_return_address(0), &known);
     if (has_python && size >= min_size && pyframe_is_wanted())
-        ret_tag->pystack = pystack_here(thread);
+        pystack = pystack_here(thread);
     anchor_here(&place);
-    ret_tag->site = known.site;
-    ret_tag->stack = known.leaf;
-    ret_tag->anchor = place.anchor;
-    ret_tag->instance = place.instance;
-    ret_tag->path = place.path;
-    ret_tag->nth = nth_count(place.anchor, known.site, size);
+    *ret_tag = (struct tag){
+            .site = known.site,
+            .stack = known.leaf,
+            .pystack = pystack,
+            .anchor = place.anchor,
+            .nth = nth_count(place.anchor, known.site, size),
+            .size = size,
+            .path = place.path,
+            .instance = place.instance,
+            .device = device,
+    };
     thread->in_where = false;
-    return 0;
+    return has_python && pyframe_is_news(atomic_load_explicit(&python_told, memory_order_relaxed));
 }
 
 __attribute__((noinline)) uint32_t where_stack(void)
@@ -295,7 +309,7 @@ __attribute__((noinline)) uint32_t where_stack(void)
     if (!thread || thread->in_where || !has_stacks)
         return 0;
     thread->in_where = true;
-    take_stack(thread, (uintptr_t)__builtin_return_address(0), &known);
+    take_stack(thread, __builtin_return_address(0), &known);
     thread->in_where = false;
     return known.leaf;
 }
@@ -320,13 +334,12 @@ void where_library_opened(void)
 
 const char *where_python_news(bool *ret_refused)
 {
-    static _Atomic uint32_t told;
     enum pyframe_state state = pyframe_state();
-    uint32_t before = atomic_load_explicit(&told, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(&python_told, memory_order_relaxed);
 
     /* READY may turn into REFUSED later, never back. */
-    if (!has_python || state < PYFRAME_READY || before >= (uint32_t)state
-            || !atomic_compare_exchange_strong(&told, &before, (uint32_t)state))
+    if (!has_python || !pyframe_is_news(before)
+            || !atomic_compare_exchange_strong(&python_told, &before, (uint32_t)state))
         return NULL;
     *ret_refused = state == PYFRAME_REFUSED;
     return pyframe_text();

@@ -53,10 +53,11 @@ int where_init(const struct where_opts *opts);
 
 /*
  * Fills *ret_tag for a request of `size` bytes on `device` (-1 = unknown). Always fills all of it: what cannot be
- * known is 0 (stack, site) or "" (path). Returns 0, or -EAGAIN if it was called from inside itself (tag filled with
- * zeroes). noinline: the first frame is the caller's.
+ * known is 0 (stack, site) or "" (path). `caller`: the return address at which the program's part of the stack begins, so
+ * that one place is one walk by whichever way it comes here; NULL: whoever calls this. Returns 0, or 1 if where_python_news
+ * has something to say, or -EAGAIN if it was called from inside itself (tag filled with zeroes).
  */
-int where_am_i(uint64_t size, int device, struct tag *ret_tag);
+int where_am_i(const void *caller, uint64_t size, int device, struct tag *ret_tag);
 
 /*
  * The stack of this point as a leaf, 0 if there is none: for the toucher of a released range, which no rule counts.

@@ -244,10 +244,10 @@ WRAP(int, unwind_warm, void)
     return __real_unwind_warm();
 }
 
-WRAP(int, where_am_i, uint64_t size, int device, struct tag *ret_tag)
+WRAP(int, where_am_i, const void *caller, uint64_t size, int device, struct tag *ret_tag)
 {
     bool held = hold_wrongly(DOOR_UNWIND);
-    int r = __real_where_am_i(size, device, ret_tag);
+    int r = __real_where_am_i(caller, size, device, ret_tag);
 
     let_go(held);
     return r;

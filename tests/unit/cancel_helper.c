@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     struct tag tag;
     void *library, *address;
 
-    if (argc != 2 || where_init(&opts) < 0 || where_am_i(1, 0, &tag) < 0)
+    if (argc != 2 || where_init(&opts) < 0 || where_am_i(NULL, 1, 0, &tag) < 0)
         return 2;
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (!library) {

@@ -60,7 +60,7 @@ static __attribute__((noinline)) struct tensor allocate(uint64_t size, int rule)
     struct tensor t = {.ptr = next_ptr, .size = size, .rule = mode ? rule : -1};
     struct tag tag;
 
-    (void)where_am_i(size, 0, &tag);
+    (void)where_am_i(NULL, size, 0, &tag);
     next_ptr += (size + 511) & ~(uint64_t)511;
     (void)capture_alloc(&(struct capture_alloc_info){.tag = &tag,
             .ptr = t.ptr,
@@ -129,7 +129,7 @@ static void due(const struct tensor *t, const struct edge *edge)
 static void run_out_of_memory(void)
 {
     struct tag tag;
-    (void)where_am_i(64 * MB, 0, &tag);
+    (void)where_am_i(NULL, 64 * MB, 0, &tag);
     (void)capture_oom(
             &(struct capture_oom_info){.tag = &tag,
                     .seq = ++seq,

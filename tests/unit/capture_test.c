@@ -47,7 +47,7 @@ TEST(what_was_written_is_read)
     REQUIRE_EQ(anchor_push(NULL, "SOT_CALL_0", &enter), 0);
     CHECK_EQ(capture_edge(&enter, 1),
             0); /* before the file exists: the range is written when it opens */
-    REQUIRE_EQ(where_am_i(3538944, 0, &tag), 0);
+    REQUIRE_EQ(where_am_i(NULL, 3538944, 0, &tag), 0);
     struct capture_alloc_info info = {
             .tag = &tag,
             .ptr = 0x7f0000000000,

@@ -24,7 +24,7 @@ static unsigned char *write_capture(const char *file, size_t *ret_length)
     for (uint64_t i = 0; i < 40; i++) {
         REQUIRE_EQ(anchor_push(NULL, "step", &edge), 0);
         (void)capture_edge(&edge, 4 * i + 1);
-        (void)where_am_i(100 + i, 0, &tag);
+        (void)where_am_i(NULL, 100 + i, 0, &tag);
         struct capture_alloc_info info = {
                 .tag = &tag, .ptr = 0x1000 * (i + 1), .seq = 4 * i + 2, .rule = -1};
         (void)capture_alloc(&info);

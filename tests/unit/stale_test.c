@@ -21,7 +21,7 @@ struct place {
 
 static void ask(void *argument)
 {
-    (void)where_am_i(4096, 0, argument);
+    (void)where_am_i(NULL, 4096, 0, argument);
     __asm__ volatile("" ::: "memory");
 }
 

@@ -16,7 +16,7 @@
 
 __attribute__((noinline)) static void ask(uint64_t size, struct tag *ret_tag)
 {
-    (void)where_am_i(size, 0, ret_tag);
+    (void)where_am_i(NULL, size, 0, ret_tag);
     __asm__ volatile("" ::: "memory"); /* no tail call: this frame is part of the site */
 }
 

@@ -165,7 +165,7 @@ static uintptr_t ask_returns_to;
 
 __attribute__((noinline)) static int ask(uint64_t size, struct tag *ret_tag)
 {
-    int r = where_am_i(size, 0, ret_tag);
+    int r = where_am_i(NULL, size, 0, ret_tag);
 
     __atomic_store_n(&ask_returns_to, (uintptr_t)__builtin_return_address(0), __ATOMIC_RELAXED);
     __asm__ volatile("" ::: "memory");
@@ -174,7 +174,7 @@ __attribute__((noinline)) static int ask(uint64_t size, struct tag *ret_tag)
 
 __attribute__((noinline)) static int ask_elsewhere(uint64_t size, struct tag *ret_tag)
 {
-    int r = where_am_i(size, 0, ret_tag);
+    int r = where_am_i(NULL, size, 0, ret_tag);
 
     __asm__ volatile("nop" ::: "memory");
     return r;
@@ -458,7 +458,7 @@ typedef void (*outer)(inner next, struct tag *ret_tag);
 /* One frame, or two, so that the two that differ come at even and at odd places of the walk. */
 __attribute__((noinline)) static void one_frame(struct tag *ret_tag)
 {
-    (void)where_am_i(64, 0, ret_tag);
+    (void)where_am_i(NULL, 64, 0, ret_tag);
     __asm__ volatile("" ::: "memory");
 }
 
