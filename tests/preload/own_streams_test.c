@@ -99,3 +99,58 @@ TEST(r69_r5_work_of_a_thread_that_ended_keeps_its_memory)
     printf("the memory was %s\n", second == first ? "used again" : "not used again");
     CHECK_EQ(second, first);
 }
+
+/* ---- two threads, and the device as a witness ------------------------------------------------ */
+
+static void born(CUdeviceptr ptr)
+{
+    __typeof__(&simcuda_witness_birth) birth =
+            (__typeof__(birth))client_sim("simcuda_witness_birth");
+
+    birth(ptr, 4 * MB, CU_STREAM_PER_THREAD);
+}
+
+static void dies(CUdeviceptr ptr)
+{
+    __typeof__(&simcuda_witness_death) death =
+            (__typeof__(death))client_sim("simcuda_witness_death");
+
+    death(ptr, CU_STREAM_PER_THREAD);
+}
+
+/* What the other thread has freed on its own stream a moment ago, and what that has queued has not run. */
+static void *fill_another(void *data)
+{
+    CUdeviceptr *ret_ptr = data;
+
+    if (cu->cuCtxSetCurrent(cu->context) != CUDA_SUCCESS
+            || cu->cuMemAllocAsync_ptsz(ret_ptr, 4 * MB, NULL) != CUDA_SUCCESS)
+        return NULL;
+    born(*ret_ptr);
+    CHECK_EQ(cu->cuMemsetD8Async(*ret_ptr, 0x22, 4 * MB, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* No other stream than the two, so that no event between them is owed to the default stream. */
+TEST(r69_own_streams_of_two_threads_are_two_streams)
+{
+    CUdeviceptr second = 0;
+    pthread_t thread;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0); /* nothing runs before it is waited for */
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&kept, 4 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync_ptsz(&first, 4 * MB, NULL), CUDA_SUCCESS);
+    born(first);
+    REQUIRE_EQ(cu->cuMemsetD8Async(first, 0x11, 4 * MB, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoDAsync_v2(kept, first, 4 * MB, CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+    dies(first);
+    REQUIRE_EQ(cu->cuMemFreeAsync_ptsz(first, NULL), CUDA_SUCCESS);
+    REQUIRE(pthread_create(&thread, NULL, fill_another, &second) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    REQUIRE(second);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(wrong_bytes(kept, 0x11), 0);
+    CHECK_EQ(wrong_bytes(second, 0x22), 0);
+}
