@@ -198,15 +198,28 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
         struct outcome *ret);
 
 /*
- * The short forms of pool_alloc and pool_free, for callers that need not be told what happened and have no plan: a block of
+ * The short forms of pool_alloc and pool_free, for callers that have no plan and need to be told little: a block of
  * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two entrances;
  * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
- * driver call, ever. 0, or false: nothing has happened, use the long form. Not in a pool that is frozen or has a plan.
+ * driver call, ever. No address, or false: nothing has happened, use the long form. Not in a pool that is frozen or has a plan.
  */
-devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size);
-devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
+struct pool_given { /* in two registers */
+    devptr_t ptr;   /* 0 = none */
+    uint64_t seq;   /* as in struct outcome */
+};
+struct pool_taken {
+    uint64_t seq, size; /* as in struct outcome */
+    int device;
+};
+struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size);
+struct pool_given pool_alloc_on_quickly(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
 bool pool_free_quickly(struct pool *pool, devptr_t ptr);
 bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
+/* The same for who has to know: these take a number for the free. */
+bool pool_free_told(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken);
+bool pool_free_on_told(
+        struct pool *pool, devptr_t ptr, uint64_t stream, struct pool_taken *ret_taken);
 
 /* Whether requests follow a plan (area.h). Does not change after the first request. */
 bool pool_has_plan(const struct pool *pool);

@@ -2,7 +2,7 @@
 /*
  * pool_quick.c - the short forms of pool_alloc and pool_free, written for the number of their instructions.
  *
- * They do what serve_quickly and free_quickly do, without an outcome, and for each entrance on its own. A hit among the
+ * They do what serve_quickly and free_quickly do, with next to no outcome, and for each entrance on its own. A hit among the
  * recent blocks (heap.h) is one hash and at most two looks; a free is one load to the segment and one to the block. The
  * figures are kept as ever, high marks included: they are a third of it. What has to be fitted is cut, joined and indexed
  * exactly, which is ten times as many instructions, and as independent of the number of blocks.
@@ -58,8 +58,8 @@ QUICK struct block *first_recent(
 }
 
 /* A block that is in no index becomes the program's. */
-QUICK devptr_t give(struct pool *pool, struct heap *heap, struct block *block, uint64_t size,
-        uint8_t flags) POOL_LOCKED
+QUICK struct pool_given give(struct pool *pool, struct heap *heap, struct block *block,
+        uint64_t size, uint8_t flags) POOL_LOCKED
 {
     block->state = BLOCK_LIVE;
     block->flags = flags;
@@ -67,12 +67,12 @@ QUICK devptr_t give(struct pool *pool, struct heap *heap, struct block *block, u
     block->slack = (uint32_t)(block->node.size - size);
     block->seq = heap_seq(pool);
     count_birth(pool, heap, block, size);
-    return block->node.base;
+    return (struct pool_given){block->node.base, block->seq};
 }
 
 /* The first block of its slot does. */
-QUICK devptr_t give_first(struct pool *pool, struct heap *heap, uint32_t *slot, struct block *block,
-        uint64_t size, uint8_t flags) POOL_LOCKED
+QUICK struct pool_given give_first(struct pool *pool, struct heap *heap, uint32_t *slot,
+        struct block *block, uint64_t size, uint8_t flags) POOL_LOCKED
 {
     *slot = block->node.left;
     heap->recent_count--;
@@ -80,16 +80,16 @@ QUICK devptr_t give_first(struct pool *pool, struct heap *heap, uint32_t *slot, 
     return give(pool, heap, block, size, flags);
 }
 
-devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size)
+struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size)
 {
     uint64_t rounded = heap_round(size, pool->opts.quantum);
     struct block *block;
     struct heap *heap;
-    devptr_t ptr = 0;
+    struct pool_given given = {0, 0};
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
-        return 0; /* nothing, or more than there is */
+        return given; /* nothing, or more than there is */
     lock_take_leaf(&pool->lock);
     heap = pool->last[HEAP_PLAIN];
     if (UNLIKELY(!heap || heap->owner != owner))
@@ -99,12 +99,12 @@ devptr_t pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size)
     block = first_recent(pool,
             rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
     if (UNLIKELY(!block || rounded > RECENT_MAX))
-        ptr = serve_fit(pool, heap, 0, size);
+        given = serve_fit(pool, heap, 0, size);
     else
-        ptr = give_first(pool, heap, slot, block, size, 0);
+        given = give_first(pool, heap, slot, block, size, 0);
 drop:
     lock_drop_leaf(&pool->lock);
-    return ptr;
+    return given;
 }
 
 /* The class of a stream in a heap, the one that was asked for last or another; NULL if there is none yet. */
@@ -121,24 +121,24 @@ static __attribute__((noinline)) struct heap_stream *find_class(
 }
 
 /* None of the stream's own: one that is anybody's, or the best fit. */
-static __attribute__((noinline)) devptr_t take_another(struct pool *pool,
+static __attribute__((noinline)) struct pool_given take_another(struct pool *pool,
         const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
     uint32_t *slot;
     struct block *block = first_recent(pool, heap->recent_clean, rounded, &slot);
-    devptr_t ptr;
+    struct pool_given given;
 
     if (!block)
         return serve_fit(pool, heap, class->stream, size);
     pool->counters.cross_reuses += block->last && block->last != (uint16_t) class->stream;
-    ptr = give_first(pool, heap, slot, block, size, BLOCK_STREAMED);
+    given = give_first(pool, heap, slot, block, size, BLOCK_STREAMED);
     heap_name_stream(pool, block, class->stream);
-    return ptr;
+    return given;
 }
 
 /* A large one: the block that is held, if it is of the size and lies as it should. */
-static __attribute__((noinline)) devptr_t take_large(struct pool *pool,
+static __attribute__((noinline)) struct pool_given take_large(struct pool *pool,
         const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
@@ -151,16 +151,17 @@ static __attribute__((noinline)) devptr_t take_large(struct pool *pool,
     return give(pool, heap, block, size, BLOCK_STREAMED);
 }
 
-devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
+struct pool_given pool_alloc_on_quickly(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
     uint64_t rounded = heap_round(size, pool->opts.quantum);
     struct heap_stream *class;
     struct block *block;
-    devptr_t ptr = 0;
+    struct pool_given given = {0, 0};
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
-        return 0; /* nothing, or more than there is */
+        return given; /* nothing, or more than there is */
     lock_take_leaf(&pool->lock);
     class = pool->last_class;
     if (UNLIKELY(!class || class->key != stream || class->heap->owner != owner)) {
@@ -169,17 +170,17 @@ devptr_t pool_alloc_on_quickly(struct pool *pool, uint64_t owner, uint64_t strea
             goto drop;
     }
     if (UNLIKELY(rounded > RECENT_MAX)) {
-        ptr = take_large(pool, class, rounded, size);
+        given = take_large(pool, class, rounded, size);
         goto drop;
     }
     block = first_recent(pool, class->recent, rounded, &slot);
     if (UNLIKELY(!block))
-        ptr = take_another(pool, class, rounded, size);
+        given = take_another(pool, class, rounded, size);
     else
-        ptr = give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED);
+        given = give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED);
 drop:
     lock_drop_leaf(&pool->lock);
-    return ptr;
+    return given;
 }
 
 /* ── free ── */
@@ -199,8 +200,9 @@ QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_in
     return block;
 }
 
-/* heap_count_death for a block without a holder. */
-QUICK void count_death(struct heap *heap, struct segment *segment, const struct block *block)
+/* heap_count_death for a block without a holder, and what a caller wants to know of its end. */
+QUICK void count_death(struct pool *pool, struct heap *heap, struct segment *segment,
+        const struct block *block, struct pool_taken *ret_taken) POOL_LOCKED
 {
     uint64_t rounded = block->node.size;
     uint64_t size = rounded - block->slack;
@@ -216,9 +218,11 @@ QUICK void count_death(struct heap *heap, struct segment *segment, const struct 
     tally->stored -= rounded;
     device->live_requested -= size;
     device->stored -= rounded;
+    if (ret_taken)
+        *ret_taken = (struct pool_taken){heap_seq(pool), size, device->number};
 }
 
-bool pool_free_quickly(struct pool *pool, devptr_t ptr)
+QUICK bool free_plain(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
 {
     struct segment *segment;
     struct block *block;
@@ -234,7 +238,7 @@ bool pool_free_quickly(struct pool *pool, devptr_t ptr)
     heap = segment->heap;
     if (UNLIKELY(heap->kind != HEAP_PLAIN))
         goto drop;
-    count_death(heap, segment, block);
+    count_death(pool, heap, segment, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
     heap_chain(pool, &pool->open, index);
@@ -244,7 +248,7 @@ drop:
     return done;
 }
 
-bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t key)
+QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken)
 {
     struct heap_stream *class;
     struct segment *segment;
@@ -269,7 +273,7 @@ bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t key)
     }
     if (UNLIKELY(block->stream != class->stream || segment->sealed))
         goto drop;
-    count_death(segment->heap, segment, block);
+    count_death(pool, segment->heap, segment, block, ret_taken);
     stream = class->line_of;
     point = fence_next(&stream->line);
     if (point > stream->newest)
@@ -282,6 +286,27 @@ bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t key)
 drop:
     lock_drop_leaf(&pool->lock);
     return done;
+}
+
+bool pool_free_quickly(struct pool *pool, devptr_t ptr)
+{
+    return free_plain(pool, ptr, NULL);
+}
+
+bool pool_free_told(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
+{
+    return free_plain(pool, ptr, ret_taken);
+}
+
+bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream)
+{
+    return free_on(pool, ptr, stream, NULL);
+}
+
+bool pool_free_on_told(
+        struct pool *pool, devptr_t ptr, uint64_t stream, struct pool_taken *ret_taken)
+{
+    return free_on(pool, ptr, stream, ret_taken);
 }
 
 bool pool_has_plan(const struct pool *pool)

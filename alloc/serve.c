@@ -742,7 +742,7 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     return measure(pool, serve);
 }
 
-devptr_t serve_fit(struct pool *pool, struct heap *heap, uint32_t stream, uint64_t size)
+struct pool_given serve_fit(struct pool *pool, struct heap *heap, uint32_t stream, uint64_t size)
 {
     const struct pool_request request = {
             .size = size,
@@ -754,14 +754,14 @@ devptr_t serve_fit(struct pool *pool, struct heap *heap, uint32_t stream, uint64
     uint32_t index;
 
     if (measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
-        return 0;
+        return (struct pool_given){0, 0};
     index = heap_take(pool, heap, &serve.want);
     if (!index)
-        return 0;
+        return (struct pool_given){0, 0};
     block = heap_block(pool, index);
     give_birth(pool, heap, &request, block, stream);
     heap_count_birth(pool, heap, block);
-    return block->node.base;
+    return (struct pool_given){block->node.base, block->seq};
 }
 
 int serve_begin(struct pool *pool, struct serve *serve)

@@ -47,8 +47,8 @@ uint64_t serve_budget(const struct pool *pool, const struct serve *serve) POOL_L
 /* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
 void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
 
-/* A hit by best fit with nothing told, for the short forms (pool_quick.c); 0 = there is none. `stream` as in the table. */
-devptr_t serve_fit(
+/* A hit by best fit, for the short forms (pool_quick.c); ptr 0 = there is none. `stream` as in the table. */
+struct pool_given serve_fit(
         struct pool *pool, struct heap *heap, uint32_t stream, uint64_t size) POOL_LOCKED;
 
 #endif

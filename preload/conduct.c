@@ -449,8 +449,7 @@ static bool is_answer(const struct conduct_request *request, int result)
     return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* An interpreter was found whose frames are read, or why they are not: once. */
-static void tell_python(void)
+void conduct_tell_python(void)
 {
     bool refused = false;
     const char *text = where_python_news(&refused);
@@ -472,8 +471,8 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
     int r;
 
     coverage_look();
-    (void)where_am_i(request->caller, request->size, device, &request->tag);
-    tell_python();
+    if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
+        conduct_tell_python();
     make_plan(request);
     if (!is_ours(request)
             || (!quick_knows(request->caller) && bypass_wants(&request->tag, request->caller)))
@@ -967,7 +966,7 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
         (void)where_am_i(NULL, size, device, &tag);
     else
         outside_tag(size, device, &tag);
-    tell_python();
+    conduct_tell_python();
     if (memclass == MEMCLASS_GRAPH)
         atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
     info.seq = conduct_seq();
@@ -1031,9 +1030,14 @@ void conduct_context_gone(uint64_t generation)
         pool_context_gone(pool, generation);
 }
 
-bool conduct_is_quiet(void)
+bool conduct_decides(void)
 {
-    return !records && !sidecar.hints && !(pool && pool_has_plan(pool));
+    return sidecar.hints || (pool && pool_has_plan(pool));
+}
+
+bool conduct_records(void)
+{
+    return records;
 }
 
 bool conduct_meminfo_raw(void)

@@ -136,6 +136,9 @@ struct pool *conduct_pool(void);
 uint64_t conduct_seq(void);
 void conduct_told(int r);
 
+/* After a stack was taken: an interpreter was found whose frames are read, or why they are not. Once. */
+void conduct_tell_python(void);
+
 /* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
 bool conduct_may_fence(void);
 
@@ -174,9 +177,9 @@ void conduct_context_gone(uint64_t generation);
 /* Bytes held from the driver on a device, after something else than a request changed them. */
 void conduct_note_reserved(int device);
 
-/* Nothing is recorded, and there is neither a hint nor a plan: nobody but the pool has to hear of a request. Fixed by conduct_start, unless
- * hints end. */
-bool conduct_is_quiet(void);
+/* Whether hints or a plan have a say in requests, and whether requests are recorded. Fixed by conduct_start. */
+bool conduct_decides(void);
+bool conduct_records(void);
 
 /* KEDGE_POOL=meminfo=driver. */
 bool conduct_meminfo_raw(void);

@@ -40,7 +40,6 @@ struct name {
 };
 
 static struct name names[NAMES_MAX];
-static atomic_bool names_news;
 
 static const char unhooked_route[] = "unhooked";
 
@@ -86,7 +85,7 @@ static bool note(const char *text, const char *route)
         return false;
     atomic_fetch_add_explicit(&name->count, 1, memory_order_relaxed);
     if (is_new)
-        atomic_store(&names_news, true);
+        resolve_tell_news();
     return is_new;
 }
 
@@ -176,6 +175,8 @@ static void tell_frameworks(void)
     }
 }
 
+__thread struct coverage_turn coverage_turn;
+
 /*
  * Is it this thread's turn to ask the loader? After a door of the loader's was used, for a while at each request: what is being
  * opened is there only when that call returns. And now and then in any case, for who does not come through our doors. Always, once
@@ -183,22 +184,20 @@ static void tell_frameworks(void)
  */
 static bool is_turn(void)
 {
-    static __thread struct {
-        unsigned epoch, often, seldom;
-    } turn;
+    struct coverage_turn *turn = &coverage_turn;
     unsigned epoch = atomic_load_explicit(&context_epoch, memory_order_acquire);
 
-    if (turn.epoch != epoch) {
-        turn.epoch = epoch;
-        turn.often = LOOKS_OFTEN;
+    if (turn->epoch != epoch) {
+        turn->epoch = epoch;
+        turn->often = LOOKS_OFTEN;
     }
-    if (turn.often == 0 && turn.seldom > 0 && !where_code_has_gone()) {
-        turn.seldom--;
+    if (turn->often == 0 && turn->seldom > 0 && !where_code_has_gone()) {
+        turn->seldom--;
         return false;
     }
-    if (turn.often > 0)
-        turn.often--;
-    turn.seldom = LOOKS_APART;
+    if (turn->often > 0)
+        turn->often--;
+    turn->seldom = LOOKS_APART;
     return true;
 }
 
@@ -322,9 +321,6 @@ void coverage_tell(bool ends)
     bool news = resolve_coverage_news();
 
     tell_cut_stacks(ends);
-    if (atomic_load_explicit(&names_news, memory_order_relaxed)
-            && atomic_exchange(&names_news, false))
-        news = true;
     if (!news && !ends)
         return;
     if (ends)

@@ -18,8 +18,11 @@
 #ifndef KEDGE_PRELOAD_COVERAGE_H
 #define KEDGE_PRELOAD_COVERAGE_H
 
+#include "preload/contexts.h"
 #include "preload/resolve.h"
+#include "tracker/where.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Whether a driver function of that name has to do with memory: allocates, frees, maps, shares, copies or sets it. */
@@ -33,6 +36,24 @@ void coverage_runtime(const char *name);
 
 /* At every request: objects that came or went since the last one are looked at. As a rule a few loads of the thread's own. */
 void coverage_look(void);
+
+/* What a thread knows of its next look. */
+struct coverage_turn {
+    unsigned epoch;         /* context_epoch */
+    unsigned often, seldom; /* requests that look, and then those until the next that does */
+};
+extern __thread struct coverage_turn coverage_turn __attribute__((tls_model("initial-exec")));
+
+/* True: a request of this thread may do without coverage_look and coverage_tell. Counts as one that did not look. */
+static inline bool coverage_is_quiet(void)
+{
+    if (coverage_turn.epoch != atomic_load_explicit(&context_epoch, memory_order_acquire)
+            || coverage_turn.often > 0 || coverage_turn.seldom == 0 || resolve_has_news()
+            || where_code_has_gone())
+        return false;
+    coverage_turn.seldom--;
+    return true;
+}
 
 /* Writes down what is new; all of it when the program ends. */
 void coverage_tell(bool ends);

@@ -207,13 +207,32 @@ static __attribute__((noinline)) CUresult alloc_fully(
     return result;
 }
 
+/* While requests are recorded (quick.h). */
+static __attribute__((noinline)) CUresult alloc_told(
+        CUdeviceptr *ret_ptr, size_t size, CUstream stream, const void *caller)
+{
+    struct quick_call call = {stream, ENTRANCE_STREAM, SLOT_cuMemAllocAsync};
+    struct pool_given given = {0, 0};
+
+    if (ret_ptr && coverage_is_quiet())
+        given = quick_alloc_on(QUICK_TOLD, size, NULL, stream, caller);
+    if (!given.ptr)
+        return alloc_fully(ret_ptr, size, stream, caller);
+    *ret_ptr = given.ptr;
+    return quick_tell_alloc(given, size, call, caller);
+}
+
 CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 {
-    devptr_t ptr = ret_ptr ? quick_alloc_on(size, NULL, stream, __builtin_return_address(0)) : 0;
+    struct pool_given given = {0, 0};
 
-    if (!ptr)
+    if (quick_tells())
+        return alloc_told(ret_ptr, size, stream, __builtin_return_address(0));
+    if (ret_ptr)
+        given = quick_alloc_on(0, size, NULL, stream, __builtin_return_address(0));
+    if (!given.ptr)
         return alloc_fully(ret_ptr, size, stream, __builtin_return_address(0));
-    *ret_ptr = ptr;
+    *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
 
@@ -244,16 +263,32 @@ static __attribute__((noinline)) CUresult alloc_from_fully(CUdeviceptr *ret_ptr,
     return result;
 }
 
+static __attribute__((noinline)) CUresult alloc_from_told(CUdeviceptr *ret_ptr, size_t size,
+        CUmemoryPool mempool, CUstream stream, const void *caller)
+{
+    struct quick_call call = {stream, ENTRANCE_STREAM, SLOT_cuMemAllocFromPoolAsync};
+    struct pool_given given = {0, 0};
+
+    if (ret_ptr && mempool && coverage_is_quiet())
+        given = quick_alloc_on(QUICK_TOLD, size, mempool, stream, caller);
+    if (!given.ptr)
+        return alloc_from_fully(ret_ptr, size, mempool, stream, caller);
+    *ret_ptr = given.ptr;
+    return quick_tell_alloc(given, size, call, caller);
+}
+
 CUresult cuMemAllocFromPoolAsync(
         CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
 {
-    devptr_t ptr = 0;
+    struct pool_given given = {0, 0};
 
+    if (quick_tells())
+        return alloc_from_told(ret_ptr, size, mempool, stream, __builtin_return_address(0));
     if (ret_ptr && mempool)
-        ptr = quick_alloc_on(size, mempool, stream, __builtin_return_address(0));
-    if (!ptr)
+        given = quick_alloc_on(0, size, mempool, stream, __builtin_return_address(0));
+    if (!given.ptr)
         return alloc_from_fully(ret_ptr, size, mempool, stream, __builtin_return_address(0));
-    *ret_ptr = ptr;
+    *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
 
@@ -390,8 +425,16 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream s
     return result;
 }
 
+static __attribute__((noinline)) CUresult free_told(CUdeviceptr ptr, CUstream stream)
+{
+    return quick_free_on_told(ptr, stream, SLOT_cuMemFreeAsync) ? CUDA_SUCCESS
+                                                                : free_fully(ptr, stream);
+}
+
 CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 {
+    if (quick_tells())
+        return free_told(ptr, stream);
     return quick_free_on(ptr, stream) ? CUDA_SUCCESS : free_fully(ptr, stream);
 }
 

@@ -50,13 +50,32 @@ static __attribute__((noinline)) CUresult alloc_fully(
     return result;
 }
 
+/* While requests are recorded (quick.h). */
+static __attribute__((noinline)) CUresult alloc_told(
+        CUdeviceptr *ret_ptr, size_t size, const void *caller)
+{
+    struct pool_given given = {0, 0};
+
+    if (ret_ptr && coverage_is_quiet())
+        given = quick_alloc(QUICK_TOLD, size, caller);
+    if (!given.ptr)
+        return alloc_fully(ret_ptr, size, caller);
+    *ret_ptr = given.ptr;
+    return quick_tell_alloc(
+            given, size, (struct quick_call){NULL, ENTRANCE_SYNC, SLOT_cuMemAlloc_v2}, caller);
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
 {
-    devptr_t ptr = ret_ptr ? quick_alloc(size, __builtin_return_address(0)) : 0;
+    struct pool_given given = {0, 0};
 
-    if (!ptr)
+    if (quick_tells())
+        return alloc_told(ret_ptr, size, __builtin_return_address(0));
+    if (ret_ptr)
+        given = quick_alloc(0, size, __builtin_return_address(0));
+    if (!given.ptr)
         return alloc_fully(ret_ptr, size, __builtin_return_address(0));
-    *ret_ptr = ptr;
+    *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
 
@@ -139,8 +158,15 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
     return result;
 }
 
+static __attribute__((noinline)) CUresult free_told(CUdeviceptr ptr)
+{
+    return quick_free_told(ptr, SLOT_cuMemFree_v2) ? CUDA_SUCCESS : free_fully(ptr);
+}
+
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
+    if (quick_tells())
+        return free_told(ptr);
     return quick_free(ptr) ? CUDA_SUCCESS : free_fully(ptr);
 }
 

@@ -199,7 +199,7 @@ static bool wake_up(void)
     }
     atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);
     if (conduct_pool())
-        quick_start(conduct_pool(), conduct_is_quiet());
+        quick_start(conduct_pool(), conduct_decides(), conduct_records());
     msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(&config, CONFIG_MODE),
             resolve_driver_path(), unwind_engine_name(unwind_engine()),
             config_text(&config, CONFIG_CAPTURE));

@@ -3,15 +3,18 @@
 
 #include "preload/bypass.h"
 #include "preload/mempools.h"
+#include "tracker/capture.h"
+#include "tracker/where.h"
+
+#include <pthread.h>
 
 atomic_uint quick_closed = QUICK_ASLEEP;
 struct pool *quick_pool;
 
-void quick_start(struct pool *pool, bool quiet)
+void quick_start(struct pool *pool, bool decides, bool records)
 {
     quick_pool = pool;
-    if (!quiet)
-        atomic_fetch_or(&quick_closed, QUICK_RECORDED);
+    atomic_fetch_or(&quick_closed, (decides ? QUICK_DECIDED : 0u) | (records ? QUICK_TOLD : 0u));
     atomic_fetch_and(&quick_closed, ~(unsigned)QUICK_ASLEEP);
 }
 
@@ -31,10 +34,79 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
     memo->left = QUICK_ROUNDS;
     if (*quick_caller(caller) != caller)
         *quick_caller(caller) = bypass_spares(caller) ? caller : NULL;
-    if (!mempool_id || atomic_load_explicit(&quick_closed, memory_order_relaxed) != 0)
+    if (!mempool_id
+            || (atomic_load_explicit(&quick_closed, memory_order_relaxed) & ~(unsigned)QUICK_TOLD)
+                    != 0)
         return;
     memo->mempool = mempool;
     memo->device = device;
     /* Asked after the epoch: what has changed since it was looked up is seen here or there. */
     memo->mempool_id = mempool_is_still(mempool, device, mempool_id) ? mempool_id : 0;
+}
+
+/* ---- what is told --------------------------------------------------------------------------- */
+
+static CUstream named(struct quick_call call)
+{
+    if (call.entrance == ENTRANCE_SYNC)
+        return NULL;
+    return quick_is_default(call.stream) ? CU_STREAM_LEGACY : call.stream;
+}
+
+/* Trouble of the capture's own is printed, which a cancelled thread would not survive. */
+static __attribute__((noinline)) void tell_trouble(int r)
+{
+    int cancel, unused;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    conduct_told(r);
+    (void)pthread_setcancelstate(cancel, &unused);
+}
+
+/* The hook jumps here: a frame less to unwind. Always CUDA_SUCCESS. */
+CUresult quick_tell_alloc(
+        struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
+{
+    int device = call.entrance == ENTRANCE_SYNC ? context_memo.context.device : context_memo.device;
+    struct tag tag;
+    struct capture_alloc_info info = {
+            .tag = &tag,
+            .ptr = given.ptr,
+            .seq = given.seq,
+            .stream = (uintptr_t)named(call),
+            .entrance = call.entrance,
+            .rule = -1,
+    };
+    int cancel, unused;
+    int r;
+
+    guard_push();
+    resolve_note(call.slot, ROUTE_CALLED);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (where_am_i(caller, size, device, &tag) > 0)
+        conduct_tell_python();
+    (void)pthread_setcancelstate(cancel, &unused);
+    r = capture_alloc(&info);
+    if (r < 0)
+        tell_trouble(r);
+    guard_pop();
+    return CUDA_SUCCESS;
+}
+
+void quick_tell_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call)
+{
+    struct capture_free_info info = {
+            .ptr = ptr,
+            .seq = taken->seq,
+            .size = taken->size,
+            .stream = (uintptr_t)named(call),
+            .device = taken->device,
+            .entrance = call.entrance,
+    };
+    int r;
+
+    resolve_note(call.slot, ROUTE_CALLED);
+    r = capture_free(&info);
+    if (r < 0)
+        tell_trouble(r);
 }

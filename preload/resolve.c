@@ -50,7 +50,7 @@ enum {
 static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED];
 static _Alignas(64) _Atomic(uint64_t) calls[STRIPES][SLOT_HOOKS];
 static _Atomic(uint64_t) door_counts[DOOR_COUNT];
-static atomic_bool coverage_news;
+atomic_bool resolve_news;
 static atomic_bool warned_second;
 
 CUresult resolve_missing(void)
@@ -244,13 +244,13 @@ void resolve_note(enum resolve_slot slot, enum resolve_route route)
             route == ROUTE_CALLED ? &calls[stripe_of_thread()][slot] : &counts[slot][route];
 
     if (is_news(atomic_fetch_add_explicit(count, 1, memory_order_relaxed)))
-        atomic_store(&coverage_news, true);
+        resolve_tell_news();
 }
 
 void resolve_note_door(enum resolve_door door)
 {
     if (atomic_fetch_add_explicit(&door_counts[door], 1, memory_order_relaxed) == 0)
-        atomic_store(&coverage_news, true);
+        resolve_tell_news();
 }
 
 uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route)
@@ -279,8 +279,8 @@ const char *resolve_door_name(enum resolve_door door)
 
 bool resolve_coverage_news(void)
 {
-    return atomic_load_explicit(&coverage_news, memory_order_relaxed)
-            && atomic_exchange(&coverage_news, false);
+    return atomic_load_explicit(&resolve_news, memory_order_relaxed)
+            && atomic_exchange(&resolve_news, false);
 }
 
 const char *resolve_driver_path(void)

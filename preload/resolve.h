@@ -23,6 +23,7 @@
 
 #include "preload/cuda_abi.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -150,6 +151,16 @@ const char *resolve_door_name(enum resolve_door door);
 
 /* True once after a hook or door was reached by a new route, and when a count has grown sixteenfold. */
 bool resolve_coverage_news(void);
+/* For others who have some; and whether there is any, which it stays. */
+extern atomic_bool resolve_news;
+static inline void resolve_tell_news(void)
+{
+    atomic_store(&resolve_news, true);
+}
+static inline bool resolve_has_news(void)
+{
+    return atomic_load_explicit(&resolve_news, memory_order_relaxed);
+}
 
 /* The file of the driver that is served; "" before it is bound. */
 const char *resolve_driver_path(void);

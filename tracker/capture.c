@@ -333,17 +333,18 @@ int capture_open(void)
 {
     int expected = PHASE_NEW;
     struct timespec step = {0, WAIT_STEP_NS};
+    int cancel = capfile_begin();
+    bool is_mine = atomic_compare_exchange_strong(&phase, &expected, PHASE_OPENING);
 
-    if (atomic_compare_exchange_strong(&phase, &expected, PHASE_OPENING)) {
-        int cancel = capfile_begin();
+    if (is_mine)
         (void)capture_degraded(open_file());
-        capfile_end(cancel);
-        return capture_trouble();
-    }
-    for (int i = 0; expected == PHASE_OPENING && i < WAIT_STEPS_MAX; i++) {
+    for (int i = 0; !is_mine && expected == PHASE_OPENING && i < WAIT_STEPS_MAX; i++) {
         (void)nanosleep(&step, NULL);
         expected = atomic_load_explicit(&phase, memory_order_acquire);
     }
+    capfile_end(cancel);
+    if (is_mine)
+        return capture_trouble();
     /* Stuck in a file system that hangs: wait once, not at every allocation. If it ends after all, the file is used. */
     if (expected == PHASE_OPENING)
         (void)atomic_compare_exchange_strong(&phase, &expected, PHASE_LATE);

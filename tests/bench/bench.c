@@ -298,8 +298,8 @@ static devptr_t take(uint64_t size)
         return policy.peer->alloc(policy.peer, size);
     if (policy.told)
         return take_fully(size);
-    ptr = policy.stream ? pool_alloc_on_quickly(pool, 1, policy.stream, size)
-                        : pool_alloc_quickly(pool, 1, size);
+    ptr = policy.stream ? pool_alloc_on_quickly(pool, 1, policy.stream, size).ptr
+                        : pool_alloc_quickly(pool, 1, size).ptr;
     return ptr ? ptr : take_fully(size);
 }
 

@@ -52,10 +52,11 @@ def parse(path):
 
 
 def count(command, path, env=None, timeout=250):
-    """Runs a command that has a function `counted`. (Its output, own, calls) as of parse."""
+    """Runs a command that has a function `counted`, and in it maybe one `is_warm`, where counting begins anew. (Its output, own,
+    calls) as of parse."""
     path.unlink(missing_ok=True)
     done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}", "--collect-atstart=no",
-                           "--toggle-collect=counted", *map(str, command)],
+                           "--toggle-collect=counted", "--zero-before=is_warm", *map(str, command)],
                           env=env, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{command}: exit {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")

@@ -337,22 +337,22 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     return r;
 }
 
-void __real_quick_start(struct pool *pool, bool quiet);
-void __wrap_quick_start(struct pool *pool, bool quiet);
+void __real_quick_start(struct pool *pool, bool decides, bool records);
+void __wrap_quick_start(struct pool *pool, bool decides, bool records);
 
 /* What is switched off lies on the long way, but for what is about the short one. */
-void __wrap_quick_start(struct pool *pool, bool quiet)
+void __wrap_quick_start(struct pool *pool, bool decides, bool records)
 {
     for (int i = 0; i < MUTANT_COUNT; i++)
-        quiet = quiet
-                && !(is_off[i] && i != MUTANT_MEETING && i != MUTANT_MEET
+        decides = decides
+                || (is_off[i] && i != MUTANT_MEETING && i != MUTANT_MEET
                         && i != MUTANT_QUICK_STREAM);
-    __real_quick_start(pool, quiet);
+    __real_quick_start(pool, decides, records);
 }
 
-devptr_t __real_pool_alloc_on_quickly(
+struct pool_given __real_pool_alloc_on_quickly(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
-devptr_t __wrap_pool_alloc_on_quickly(
+struct pool_given __wrap_pool_alloc_on_quickly(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);
 
 /* The stream that asked first is the one that all ask for. */
@@ -363,7 +363,7 @@ static uint64_t quick_stream_of(uint64_t stream)
     return is_off[MUTANT_QUICK_STREAM] ? one_of(&first, stream) : stream;
 }
 
-devptr_t __wrap_pool_alloc_on_quickly(
+struct pool_given __wrap_pool_alloc_on_quickly(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
     return __real_pool_alloc_on_quickly(pool, owner, quick_stream_of(stream), size);
@@ -375,6 +375,17 @@ bool __wrap_pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t strea
 bool __wrap_pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream)
 {
     return __real_pool_free_on_quickly(pool, ptr, quick_stream_of(stream));
+}
+
+bool __real_pool_free_on_told(
+        struct pool *pool, devptr_t ptr, uint64_t stream, struct pool_taken *ret_taken);
+bool __wrap_pool_free_on_told(
+        struct pool *pool, devptr_t ptr, uint64_t stream, struct pool_taken *ret_taken);
+
+bool __wrap_pool_free_on_told(
+        struct pool *pool, devptr_t ptr, uint64_t stream, struct pool_taken *ret_taken)
+{
+    return __real_pool_free_on_told(pool, ptr, quick_stream_of(stream), ret_taken);
 }
 
 void __real_stream_made(CUstream handle);

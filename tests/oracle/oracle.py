@@ -95,12 +95,16 @@ def count(text):
     return found
 
 
-def piece(arrangement, first, number, library):
-    """Some seeds in one process: their figures, or None."""
+def piece(arrangement, first, number, library, recorded=False):
+    """Some seeds in one process: their figures, or None. `recorded`: with a capture, uses in it."""
     arguments, environment, _ = ARRANGEMENTS[arrangement]
     changes = {"LD_LIBRARY_PATH": SIM, **environment}
     if library:
         changes |= beside(arrangement) | {"LD_PRELOAD": library, "KEDGE_TRACE": "off"}
+    if library and recorded:
+        capture = pathlib.Path(f"capture.{arrangement}.{first}").absolute()
+        capture.unlink(missing_ok=True)
+        changes |= {"KEDGE_TRACE": "full", "KEDGE_CAPTURE": capture}
     figures = None
     if library == MUTANT:
         figures = pathlib.Path(f"figures.{arrangement}.{first}").absolute()
@@ -118,8 +122,8 @@ def piece(arrangement, first, number, library):
 
 
 def seeds(jobs):
-    """[(arrangement, first, count, library)] in several processes; the sum of their figures."""
-    pieces = [(name, at, min(CHUNK, first + number - at), library) for name, first, number, library in jobs
+    """[(arrangement, first, count, library[, recorded])] in several processes; the sum of their figures."""
+    pieces = [(name, at, min(CHUNK, first + number - at), *more) for name, first, number, *more in jobs
               for at in range(first, first + number, CHUNK)]
     total = collections.Counter()
     needs(PROGRAM)
@@ -167,6 +171,14 @@ def r01_r92_two_hundred_seeds():
 
 def r01_r92_ten_thousand_seeds():
     under_kedge(10000, 700)
+
+
+def r01_r92_a_run_that_is_recorded_is_the_same():
+    """Requests go other ways through the hooks then (preload/quick.h), and the arguments of submissions are looked at."""
+    floors(seeds([(name, 300, 10, LIBRARY, True) for name in ("plain", "tight", "late", "threads")]),
+           ["cross_stream_reuses", "callback_frees", "captures", "reuses", "thread_uses", "contexts_ended"])
+    written = [path.stat().st_size for path in pathlib.Path().glob("capture.*.*")]
+    check(len(written) >= 4 and min(written) > 100000, f"the captures have {written} bytes")
 
 
 def r03_r68_below_driver_12_5_an_epoch_is_a_drain():
@@ -235,6 +247,6 @@ if __name__ == "__main__":
         by_hand(*sys.argv[2:])
         sys.exit(os.EX_OK)
     main(r91_seeds_are_legal_natively, r91_ten_thousand_seeds_are_legal_natively, r01_r92_two_hundred_seeds,
-         r01_r92_ten_thousand_seeds, r03_r68_below_driver_12_5_an_epoch_is_a_drain, r56_hints_keep_tenants_apart,
-         r70_a_plan_keeps_tenants_apart, r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
+         r01_r92_ten_thousand_seeds, r01_r92_a_run_that_is_recorded_is_the_same, r03_r68_below_driver_12_5_an_epoch_is_a_drain,
+         r56_hints_keep_tenants_apart, r70_a_plan_keeps_tenants_apart, r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
          r93_results_are_equal_under_fifty_orders_of_late_streams)

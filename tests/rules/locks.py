@@ -102,8 +102,8 @@ def workloads():
     for name, workload in mutations.WORKLOADS.items():
         workload.ready()
         for sched, seed, lag in ORDERS:
-            add(total, watched(workload.command, workload.ends, KEDGE_TRACE="off", SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed,
-                               SIMCUDA_LAG=lag, **workload.env))
+            add(total, watched(workload.command, workload.ends, SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed, SIMCUDA_LAG=lag,
+                               **{"KEDGE_TRACE": "off", **workload.env}))
         print(f"{name}: right")
     expect(total, ("driver", "loader", "unwind", "sleep"))
 

@@ -24,8 +24,8 @@ static void take(struct side *side, unsigned at, uint64_t size, bool streamed)
     devptr_t ptr = 0;
 
     if (side->quick)
-        ptr = streamed ? pool_alloc_on_quickly(side->bench->pool, BENCH_POOL, STREAM, size)
-                       : pool_alloc_quickly(side->bench->pool, BENCH_CONTEXT, size);
+        ptr = streamed ? pool_alloc_on_quickly(side->bench->pool, BENCH_POOL, STREAM, size).ptr
+                       : pool_alloc_quickly(side->bench->pool, BENCH_CONTEXT, size).ptr;
     side->shorts += ptr != 0;
     if (!ptr)
         ptr = streamed ? bench_alloc_on(side->bench, size, STREAM) : bench_alloc(side->bench, size);
@@ -108,6 +108,40 @@ TEST(the_short_forms_keep_the_same_books)
     bench_end(sides[1].bench);
 }
 
+/* Numbers of both forms are of one order, and a free that nobody asks about takes none. */
+TEST(who_asks_is_told)
+{
+    struct bench *b = primed();
+    struct pool_taken taken = {0, 0, -1};
+    struct pool_given first = pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 700);
+    struct pool_given plain, second;
+    devptr_t old = bench_alloc(b, 5000); /* makes the heap */
+    uint64_t before;
+
+    REQUIRE(first.ptr);
+    plain = pool_alloc_quickly(b->pool, BENCH_CONTEXT, 300);
+    REQUIRE(plain.ptr);
+    CHECK_LT(first.seq, plain.seq);
+    before = pool_seq_next(b->pool);
+    CHECK_EQ(before, plain.seq + 1);
+
+    REQUIRE(pool_free_on_told(b->pool, first.ptr, STREAM, &taken));
+    CHECK_EQ(taken.seq, before + 1);
+    CHECK_EQ(taken.size, 700);
+    CHECK_EQ(taken.device, 0);
+    CHECK(!pool_free_on_told(b->pool, first.ptr, STREAM, &taken)); /* twice */
+    REQUIRE(pool_free_told(b->pool, plain.ptr, &taken));
+    CHECK_EQ(taken.seq, before + 2);
+    CHECK_EQ(taken.size, 300);
+    CHECK_EQ(taken.device, 0);
+    REQUIRE(pool_free_quickly(b->pool, old));
+    second = pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 700);
+    CHECK_EQ(second.ptr, first.ptr);
+    CHECK_EQ(second.seq, before + 3);
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
 TEST(what_is_special_goes_the_long_way)
 {
     struct bench *b = primed();
@@ -127,14 +161,14 @@ TEST(what_is_special_goes_the_long_way)
     CHECK(!pool_free_quickly(b->pool, UINT64_MAX));
     REQUIRE(pool_pin(b->pool, sync, 4096, POOL_PIN_SHOWN, &pinned, &hit) == 0);
     CHECK(!pool_free_quickly(b->pool, sync)); /* R80 */
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL + 1, STREAM, 4096), 0);
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, OTHER, 4096), 0);
-    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT + 1, 4096), 0);
-    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT, 0), 0);
-    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT, UINT64_MAX), 0);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL + 1, STREAM, 4096).ptr, 0);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, OTHER, 4096).ptr, 0);
+    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT + 1, 4096).ptr, 0);
+    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT, 0).ptr, 0);
+    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT, UINT64_MAX).ptr, 0);
     CHECK(pool_free_on_quickly(b->pool, async, STREAM));
     CHECK(!pool_free_on_quickly(b->pool, async, STREAM)); /* twice */
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096), async);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096).ptr, async);
     CHECK_EQ(bench_free_on(b, async, STREAM), 0);
     pool_unpin(b->pool, pinned.base, pinned.alloc_seq, POOL_PIN_SHOWN);
     CHECK_EQ(bench_free(b, sync), 0);
@@ -152,11 +186,11 @@ TEST(a_large_block_that_is_held_is_found_by_whoever_needs_it)
     CHECK_EQ(second, first + 4 * MiB);
     CHECK(pool_free_on_quickly(b->pool, second, STREAM));
     BENCH_CHECK(b);
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4 * MiB), second);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4 * MiB).ptr, second);
     CHECK(pool_free_on_quickly(b->pool, second, STREAM));
     CHECK(pool_free_on_quickly(b->pool, first, STREAM));
     BENCH_CHECK(b);
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 8 * MiB), first);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 8 * MiB).ptr, first);
     CHECK_EQ(bench_stats(b).grows, grows);
     CHECK(pool_free_on_quickly(b->pool, first, STREAM));
     CHECK_EQ(bench_alloc_on(b, 6 * MiB, STREAM), first);
@@ -172,10 +206,10 @@ TEST(r77_a_pool_that_goes_is_not_served_from_memory)
     devptr_t other = bench_alloc_on(b, 4096, STREAM);
 
     CHECK(pool_free_on_quickly(b->pool, ptr, STREAM));
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096), ptr);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096).ptr, ptr);
     CHECK(pool_free_on_quickly(b->pool, ptr, STREAM));
     CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
-    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096), 0);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096).ptr, 0);
     CHECK_EQ(bench_free_on(b, other, STREAM), 0);
     bench_end(b);
 }
