@@ -21,6 +21,13 @@ struct slot {
     uint32_t count; /* 0 = empty */
 };
 
+/* In one piece: a child of a fork that comes while another thread makes a new one has the old or the new. */
+struct table {
+    uint32_t count; /* of slots; a power of two */
+    uint32_t used;
+    struct slot slot[];
+};
+
 /* The anchors that are open: their counts must be kept. */
 struct open_anchors {
     struct edge *edge;
@@ -32,9 +39,7 @@ struct open_anchors {
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
 /* guarded by lock: */
-static struct slot *slots;
-static uint32_t slot_count; /* a power of two */
-static uint32_t used;
+static struct table *table;
 static uint32_t newest_anchor;
 static uint32_t retry_at; /* no rebuild before this anchor; 0 = any time */
 static uint64_t rebuilds;
@@ -49,20 +54,27 @@ static uint32_t start_of(uint32_t anchor, uint64_t site, uint64_t size)
     return (uint32_t)(hash >> 32);
 }
 
-static struct slot *find_locked(struct slot *in, uint32_t count, const struct slot *key)
+static struct slot *find_locked(struct table *in, const struct slot *key)
 {
-    uint32_t mask = count - 1;
+    struct slot *slot = in->slot;
+    uint32_t mask = in->count - 1;
     uint32_t i = start_of(key->anchor, key->site, key->size) & mask;
 
-    while (in[i].count != 0
-            && (in[i].anchor != key->anchor || in[i].site != key->site || in[i].size != key->size))
+    while (slot[i].count != 0
+            && (slot[i].anchor != key->anchor || slot[i].site != key->site
+                    || slot[i].size != key->size))
         i = (i + 1) & mask;
-    return &in[i];
+    return &slot[i];
 }
 
-static bool is_full_locked(void)
+static bool has_room(const struct table *in)
 {
-    return used >= slot_count / 4 * 3;
+    return in->used < in->count / 4 * 3;
+}
+
+static size_t bytes_of(uint32_t count)
+{
+    return sizeof(struct table) + count * sizeof(struct slot);
 }
 
 static void ask_open(struct open_anchors *open)
@@ -100,33 +112,30 @@ static uint32_t survivors_locked(const struct open_anchors *open, uint32_t newes
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < slot_count; i++)
-        if (slots[i].count != 0 && is_kept(open, slots[i].anchor, newest_asked))
+    for (uint32_t i = 0; table && i < table->count; i++)
+        if (table->slot[i].count != 0 && is_kept(open, table->slot[i].anchor, newest_asked))
             kept++;
     return kept;
 }
 
-static void move_locked(
-        struct slot *to, uint32_t to_count, const struct open_anchors *open, uint32_t newest_asked)
+static void move_locked(struct table *to, const struct open_anchors *open, uint32_t newest_asked)
 {
-    uint32_t kept = 0;
+    for (uint32_t i = 0; table && i < table->count; i++) {
+        const struct slot *slot = &table->slot[i];
 
-    for (uint32_t i = 0; i < slot_count; i++) {
-        if (slots[i].count == 0 || !is_kept(open, slots[i].anchor, newest_asked))
+        if (slot->count == 0 || !is_kept(open, slot->anchor, newest_asked))
             continue;
-        *find_locked(to, to_count, &slots[i]) = slots[i];
-        kept++;
+        *find_locked(to, slot) = *slot;
+        to->used++;
     }
-    used = kept;
 }
 
 /* Makes room: without the closed anchors, and larger if that is not enough. Called and returns without the lock. */
 static void rebuild(uint32_t newest_asked, uint64_t seen)
 {
     struct open_anchors open = {0};
-    struct slot *old = NULL;
-    struct slot *to = NULL;
-    uint32_t old_count = 0;
+    struct table *old = NULL;
+    struct table *to = NULL;
     uint32_t wanted = FIRST_SLOTS;
     uint32_t kept;
 
@@ -138,19 +147,18 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
             wanted *= 2;
         /* At its largest a search of the whole table is worth it only after many anchors. */
         retry_at = wanted == NTH_SLOTS_MAX ? newest_asked + RETRY_AFTER : 0;
-        to = kept < wanted / 4 * 3 ? meta_map(wanted * sizeof *to) : NULL;
+        to = kept < wanted / 4 * 3 ? meta_map(bytes_of(wanted)) : NULL;
     }
     if (to) {
-        move_locked(to, wanted, &open, newest_asked);
-        old = slots;
-        old_count = slot_count;
-        slots = to;
-        slot_count = wanted;
+        to->count = wanted;
+        move_locked(to, &open, newest_asked);
+        old = table;
+        __atomic_store_n(&table, to, __ATOMIC_RELEASE);
         rebuilds++;
     }
     lock_drop(&lock);
     if (old)
-        meta_unmap(old, old_count * sizeof *old);
+        meta_unmap(old, bytes_of(old->count));
     if (open.edge)
         meta_unmap(open.edge, open.bytes);
 }
@@ -172,14 +180,14 @@ uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
         newest = newest_anchor;
         seen = rebuilds;
         may_rebuild = attempt == 0 && newest >= retry_at;
-        slot = slot_count ? find_locked(slots, slot_count, &key) : NULL;
+        slot = table ? find_locked(table, &key) : NULL;
         if (slot && slot->count != 0) {
             before = slot->count;
             slot->count += slot->count < NTH_UNKNOWN - 1;
-        } else if (slot && !is_full_locked()) {
+        } else if (slot && has_room(table)) {
             before = 0;
             *slot = key;
-            used++;
+            table->used++;
         }
         lock_drop(&lock);
         if (before != NTH_UNKNOWN)
@@ -202,7 +210,7 @@ uint32_t nth_used(void)
     uint32_t now;
 
     lock_take(&lock);
-    now = used;
+    now = table ? table->used : 0;
     lock_drop(&lock);
     return now;
 }
