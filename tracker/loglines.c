@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/loglines.h"
 
+#include "tracker/wildcard.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -82,39 +84,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-enum tail {
-    TAIL_MATCHES,
-    TAIL_ELSEWHERE, /* not here */
-    TAIL_NOWHERE,   /* nor further behind: what a * may take has been tried to the end */
-};
-
-/* wildcard_match for bytes that have no NUL behind them. */
-static enum tail match_tail(const char *glob, const char *text, const char *end)
-{
-    const char *star = NULL;
-    const char *resume = NULL;
-
-    while (text < end) {
-        if (*glob == '*') {
-            star = glob++;
-            resume = text;
-        } else if (*glob == '?' || (*glob && *glob == *text)) {
-            glob++;
-            text++;
-        } else if (star) {
-            glob = star + 1;
-            text = ++resume;
-        } else {
-            return TAIL_ELSEWHERE;
-        }
-    }
-    while (*glob == '*')
-        glob++;
-    if (*glob == '\0')
-        return TAIL_MATCHES;
-    return TAIL_NOWHERE; /* the text is too short, and is shorter further behind */
-}
-
 static bool text_matches(const struct loglines_form *form, const char *at)
 {
     for (uint32_t i = form->plain_length; i < form->text_length; i++)
@@ -142,16 +111,16 @@ static bool name_matches(const struct loglines_form *form, const char *at, const
 {
     *ret_next = end;
     for (const char *stop = at + 1; stop <= end; stop++) {
-        enum tail tail;
+        enum wildcard_answer tail;
 
         if (form->name == LOGLINES_WORD && is_blank(stop[-1])) {
             *ret_next = stop;
             return false;
         }
-        tail = match_tail(form->tail, stop, end);
-        if (tail == TAIL_NOWHERE)
+        tail = wildcard_try(form->tail, stop, end);
+        if (tail == WILDCARD_NOWHERE)
             return false;
-        if (tail != TAIL_MATCHES)
+        if (tail != WILDCARD_MATCHES)
             continue;
         ret_word->name = at;
         ret_word->name_length = (size_t)(stop - at);
@@ -176,7 +145,8 @@ static bool form_matches(const struct loglines_form *form, const char *line, con
             return false;
         behind = at + form->text_length;
         if (is_front(form, line, at) && text_matches(form, at)) {
-            if (form->name == LOGLINES_ALL && match_tail(form->tail, behind, end) == TAIL_MATCHES) {
+            if (form->name == LOGLINES_ALL
+                    && wildcard_try(form->tail, behind, end) == WILDCARD_MATCHES) {
                 ret_word->name = at;
                 ret_word->name_length = (size_t)(end - at);
                 return true;
