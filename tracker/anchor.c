@@ -3,8 +3,8 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "tracker/catalog.h"
 #include "tracker/intern.h"
-#include "tracker/numtable.h"
 #include "tracker/site.h"
 #include "tracker/thread.h"
 
@@ -30,19 +30,12 @@ struct range {
     struct thread *owner; /* NULL for a range that was started by id */
 };
 
-struct path_key {
-    uint32_t parent;
-    uint32_t name;
-};
-
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
 /* guarded by lock: */
-static struct span
-        paths; /* struct path; entries below path_count are read by anyone who has their number */
+static bool same_path(uint32_t number, const void *key);
+static struct catalog paths = CATALOG_OF(struct path, ANCHOR_PATHS_MAX, same_path);
 static struct slab ranges; /* struct range */
-static struct numtable path_table;
-static uint32_t path_count;
 static uint32_t oldest_range;
 static uint32_t last_anchor;
 static bool is_ready;
@@ -61,14 +54,14 @@ static void count_one(_Atomic uint64_t *counter)
 static bool ready_locked(void)
 {
     if (!is_ready)
-        is_ready = span_init(&paths, ((size_t)ANCHOR_PATHS_MAX + 1) * sizeof(struct path)) == 0
+        is_ready = catalog_reserve(&paths) == 0
                 && slab_init(&ranges, sizeof(struct range), ANCHOR_OPEN_MAX) == 0;
     return is_ready;
 }
 
 static struct path *path_at(uint32_t number)
 {
-    return (struct path *)(void *)paths.base + number;
+    return catalog_at(&paths, number);
 }
 
 static struct range *range_at(uint32_t number)
@@ -78,14 +71,16 @@ static struct range *range_at(uint32_t number)
 
 static bool same_path(uint32_t number, const void *key)
 {
-    const struct path_key *wanted = key;
+    const struct path *wanted = key;
 
     return path_at(number)->parent == wanted->parent && path_at(number)->name == wanted->name;
 }
 
-static uint64_t path_hash(const struct path_key *key)
+static uint64_t path_hash(const struct path *path)
 {
-    return site_hash(key, sizeof *key, 1);
+    const uint32_t words[] = {path->parent, path->name};
+
+    return site_hash(words, sizeof words, 1);
 }
 
 /* "domain:name" as a string number, cut if need be; 0 = no room. */
@@ -132,39 +127,26 @@ static const char *intern_path(uint32_t parent, uint32_t name)
     return number ? intern_text(number) : NULL;
 }
 
-static uint32_t add_path_locked(const struct path_key *key, const char *text)
-{
-    uint32_t number = path_count + 1;
-
-    if (number > ANCHOR_PATHS_MAX || !ready_locked()
-            || span_commit(&paths, ((size_t)number + 1) * sizeof(struct path)) < 0)
-        return 0;
-    *path_at(number) = (struct path){.parent = key->parent, .name = key->name, .text = text};
-    if (numtable_add(&path_table, path_hash(key), number) < 0)
-        return 0;
-    path_count = number;
-    return number;
-}
-
 /* The number of (parent, name). 0 with the reason counted. */
 static uint32_t path_number(uint32_t parent, uint32_t name)
 {
-    struct path_key key = {parent, name};
-    uint32_t number = numtable_find(&path_table, path_hash(&key), same_path, &key);
-    const char *text;
+    struct path path = {.parent = parent, .name = name};
+    uint64_t hash = path_hash(&path);
+    uint32_t number = catalog_find(&paths, hash, &path);
+    bool is_there;
 
     if (number != 0)
         return number;
-    text = intern_path(parent, name);
-    if (!text) {
+    path.text = intern_path(parent, name);
+    if (!path.text) {
         count_one(&too_deep);
         return 0;
     }
     lock_take(&lock);
-    number = numtable_find(&path_table, path_hash(&key), same_path, &key);
-    if (number == 0)
-        number = add_path_locked(&key, text);
+    is_there = ready_locked();
     lock_drop(&lock);
+    if (is_there)
+        number = catalog_number(&paths, &lock, hash, &path);
     if (number == 0)
         count_one(&too_many);
     return number;

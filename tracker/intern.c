@@ -3,7 +3,7 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
-#include "tracker/numtable.h"
+#include "tracker/catalog.h"
 #include "tracker/site.h"
 
 #include <pthread.h>
@@ -34,13 +34,15 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 /* guarded by lock for adding; entries below the counts are read by anyone */
 static struct span text_arena;
 static struct span text_offsets; /* uint32_t per string: offset in the arena / 8 */
-static struct span module_span;
-static struct span node_span;
 static size_t arena_used;
-static struct numtable text_table, module_table, node_table;
+static struct numtable text_table;
+static _Atomic uint32_t text_count; /* release when an entry is complete, acquire by readers */
 
-/* release when an entry is complete, acquire by readers (intern_counts, *_at) */
-static _Atomic uint32_t text_count, module_count, node_count;
+static bool same_module(uint32_t number, const void *key);
+static bool same_node(uint32_t number, const void *key);
+static struct catalog modules = CATALOG_OF(struct intern_module, INTERN_MODULES_MAX, same_module);
+static struct catalog nodes = CATALOG_OF(struct node, INTERN_NODES_MAX, same_node);
+
 static _Atomic uint64_t refused;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -50,10 +52,7 @@ static void reserve_all(void)
 {
     is_ready = span_init(&text_arena, INTERN_ARENA_MAX) == 0
             && span_init(&text_offsets, ((size_t)INTERN_STRINGS_MAX + 1) * sizeof(uint32_t)) == 0
-            && span_init(&module_span,
-                       ((size_t)INTERN_MODULES_MAX + 1) * sizeof(struct intern_module))
-                    == 0
-            && span_init(&node_span, ((size_t)INTERN_NODES_MAX + 1) * sizeof(struct node)) == 0;
+            && catalog_reserve(&modules) == 0 && catalog_reserve(&nodes) == 0;
 }
 
 static bool ready(void)
@@ -147,15 +146,10 @@ uint32_t intern_number(const char *text)
     return number;
 }
 
-static struct intern_module *module_slot(uint32_t number)
-{
-    return (struct intern_module *)(void *)module_span.base + number;
-}
-
 static bool same_module(uint32_t number, const void *key)
 {
     const struct intern_module *wanted = key;
-    const struct intern_module *have = module_slot(number);
+    const struct intern_module *have = catalog_at(&modules, number);
 
     return have->base == wanted->base && have->end == wanted->end && have->hash == wanted->hash
             && have->path == wanted->path;
@@ -164,76 +158,26 @@ static bool same_module(uint32_t number, const void *key)
 uint32_t intern_module(const struct intern_module *module)
 {
     uint64_t words[3] = {module->base, module->end, module->hash};
-    uint64_t hash = site_hash(words, sizeof words, module->path);
     uint32_t number;
 
     if (!ready())
         return refuse();
-    lock_take(&lock);
-    number = numtable_find(&module_table, hash, same_module, module);
-    if (number == 0) {
-        uint32_t next = atomic_load_explicit(&module_count, memory_order_relaxed) + 1;
-
-        if (next <= INTERN_MODULES_MAX
-                && span_commit(&module_span, ((size_t)next + 1) * sizeof *module) == 0) {
-            *module_slot(next) = *module;
-            atomic_store_explicit(&module_count, next, memory_order_release);
-            if (numtable_add(&module_table, hash, next) == 0)
-                number = next;
-        }
-        if (number == 0)
-            (void)refuse();
-    }
-    lock_drop(&lock);
-    return number;
+    number = catalog_number(&modules, &lock, site_hash(words, sizeof words, module->path), module);
+    return number ? number : refuse();
 }
 
 const struct intern_module *intern_module_at(uint32_t module)
 {
-    if (module == 0 || module > atomic_load_explicit(&module_count, memory_order_acquire))
-        return NULL;
-    return module_slot(module);
-}
-
-static struct node *node_slot(uint32_t number)
-{
-    return (struct node *)(void *)node_span.base + number;
+    return catalog_has(&modules, module) ? catalog_at(&modules, module) : NULL;
 }
 
 static bool same_node(uint32_t number, const void *key)
 {
     const struct node *wanted = key;
-    const struct node *have = node_slot(number);
+    const struct node *have = catalog_at(&nodes, number);
 
     return have->parent == wanted->parent && have->module == wanted->module
             && have->offset == wanted->offset;
-}
-
-static uint32_t add_node_locked(const struct node *key, uint64_t hash)
-{
-    uint32_t number = atomic_load_explicit(&node_count, memory_order_relaxed) + 1;
-
-    if (number > INTERN_NODES_MAX
-            || span_commit(&node_span, ((size_t)number + 1) * sizeof *key) < 0)
-        return refuse();
-    *node_slot(number) = *key;
-    atomic_store_explicit(&node_count, number, memory_order_release);
-    return numtable_add(&node_table, hash, number) == 0 ? number : refuse();
-}
-
-static uint32_t node_number(const struct node *key)
-{
-    uint64_t hash = site_frame((uint64_t)key->parent << 32 | key->module, key->offset);
-    uint32_t number = numtable_find(&node_table, hash, same_node, key);
-
-    if (number != 0)
-        return number;
-    lock_take(&lock);
-    number = numtable_find(&node_table, hash, same_node, key);
-    if (number == 0)
-        number = add_node_locked(key, hash);
-    lock_drop(&lock);
-    return number;
 }
 
 uint32_t intern_stack(const struct intern_frame *frames, unsigned count)
@@ -245,22 +189,26 @@ uint32_t intern_stack(const struct intern_frame *frames, unsigned count)
     if (!ready())
         return refuse();
     for (unsigned i = count; i-- > 0;) {
-        struct node key = {leaf, frames[i].module, frames[i].offset};
+        struct node node = {leaf, frames[i].module, frames[i].offset};
 
-        leaf = node_number(&key);
+        leaf = catalog_number(&nodes, &lock,
+                site_frame((uint64_t)node.parent << 32 | node.module, node.offset), &node);
         if (leaf == 0)
-            return 0; /* refused: half a stack would be a wrong one */
+            return refuse(); /* half a stack would be a wrong one */
     }
     return leaf;
 }
 
 bool intern_node_at(uint32_t node, uint32_t *ret_parent, struct intern_frame *ret_frame)
 {
-    if (node == 0 || node > atomic_load_explicit(&node_count, memory_order_acquire))
+    const struct node *have;
+
+    if (!catalog_has(&nodes, node))
         return false;
-    *ret_parent = node_slot(node)->parent;
-    ret_frame->module = node_slot(node)->module;
-    ret_frame->offset = node_slot(node)->offset;
+    have = catalog_at(&nodes, node);
+    *ret_parent = have->parent;
+    ret_frame->module = have->module;
+    ret_frame->offset = have->offset;
     return true;
 }
 
@@ -276,8 +224,8 @@ unsigned intern_frames(uint32_t leaf, struct intern_frame *ret_frames, unsigned 
 void intern_counts(struct intern_counts *ret_counts)
 {
     /* Nodes first: what they name was added before them, so the later counts cover it. */
-    ret_counts->nodes = atomic_load_explicit(&node_count, memory_order_acquire);
-    ret_counts->modules = atomic_load_explicit(&module_count, memory_order_acquire);
+    ret_counts->nodes = catalog_count(&nodes);
+    ret_counts->modules = catalog_count(&modules);
     ret_counts->strings = atomic_load_explicit(&text_count, memory_order_acquire);
     ret_counts->refused = atomic_load_explicit(&refused, memory_order_relaxed);
 }

@@ -3,9 +3,9 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "tracker/catalog.h"
 #include "tracker/format.h"
 #include "tracker/intern.h"
-#include "tracker/numtable.h"
 #include "tracker/pytext.h"
 #include "tracker/site.h"
 
@@ -31,14 +31,17 @@ struct code_key {
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
-/* guarded by lock for adding; entries below the counts are read by anyone */
-static struct span code_span, line_span, stamp_span, node_span;
-static size_t lines_used;
-static uint32_t stamp_count;
-static struct numtable code_table, stamp_table, node_table;
+static bool same_code(uint32_t number, const void *key);
+static bool same_stamp(uint32_t number, const void *key);
+static bool same_node(uint32_t number, const void *key);
+static struct catalog codes = CATALOG_OF(struct pycode, PYCODE_CODES_MAX, same_code);
+static struct catalog stamps = CATALOG_OF(struct stamp, PYCODE_STAMPS_MAX, same_stamp);
+static struct catalog nodes = CATALOG_OF(struct pycode_node, PYCODE_NODES_MAX, same_node);
 
-/* release when an entry is complete, acquire by readers */
-static _Atomic uint32_t code_count, node_count;
+/* guarded by lock for adding: the line tables of all code objects */
+static struct span line_span;
+static size_t lines_used;
+
 static _Atomic uint64_t refused;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -46,11 +49,8 @@ static bool is_ready; /* fixed by once */
 
 static void reserve_all(void)
 {
-    is_ready = span_init(&code_span, ((size_t)PYCODE_CODES_MAX + 1) * sizeof(struct pycode)) == 0
-            && span_init(&line_span, PYCODE_LINES_MAX) == 0
-            && span_init(&stamp_span, ((size_t)PYCODE_STAMPS_MAX + 1) * sizeof(struct stamp)) == 0
-            && span_init(&node_span, ((size_t)PYCODE_NODES_MAX + 1) * sizeof(struct pycode_node))
-                    == 0;
+    is_ready = catalog_reserve(&codes) == 0 && catalog_reserve(&stamps) == 0
+            && catalog_reserve(&nodes) == 0 && span_init(&line_span, PYCODE_LINES_MAX) == 0;
 }
 
 static bool ready(void)
@@ -67,15 +67,10 @@ static uint32_t refuse(void)
 
 /* ---- code objects --------------------------------------------------------------------------- */
 
-static struct pycode *code_slot(uint32_t number)
-{
-    return (struct pycode *)(void *)code_span.base + number;
-}
-
 static bool same_code(uint32_t number, const void *key)
 {
     const struct code_key *wanted = key;
-    const struct pycode *have = code_slot(number);
+    const struct pycode *have = catalog_at(&codes, number);
     const struct pycode *code = &wanted->code;
 
     return have->name == code->name && have->qualname == code->qualname && have->file == code->file
@@ -86,21 +81,17 @@ static bool same_code(uint32_t number, const void *key)
 
 static uint32_t add_code_locked(const struct code_key *key, uint64_t hash)
 {
-    uint32_t number = atomic_load_explicit(&code_count, memory_order_relaxed) + 1;
     size_t end = lines_used + key->code.lines_bytes;
-    struct pycode *slot;
+    struct pycode code = key->code;
+    uint32_t number;
 
-    if (number > PYCODE_CODES_MAX || span_commit(&line_span, end) < 0
-            || span_commit(&code_span, ((size_t)number + 1) * sizeof *slot) < 0)
+    if (catalog_count(&codes) == codes.max || span_commit(&line_span, end) < 0)
         return refuse();
-    slot = code_slot(number);
-    *slot = key->code;
-    slot->lines = lines_used;
-    memcpy(line_span.base + lines_used, key->lines, key->code.lines_bytes);
-    lines_used = end;
-    /* Counted before it can be found: whoever finds a number may ask for what is behind it at once. */
-    atomic_store_explicit(&code_count, number, memory_order_release);
-    return numtable_add(&code_table, hash, number) == 0 ? number : refuse();
+    memcpy(line_span.base + lines_used, key->lines, code.lines_bytes);
+    code.lines = lines_used;
+    lines_used = end; /* whatever comes of it: it may be counted already */
+    number = catalog_add(&codes, hash, &code);
+    return number ? number : refuse();
 }
 
 static uint32_t intern_text_of(const struct pylayout *at, const char *code, int32_t field)
@@ -137,11 +128,11 @@ static uint32_t intern_code(const char *code)
     key.lines = lines + BYTES_DATA;
     hash = site_frame((uint64_t)key.code.name << 32 | key.code.file,
             site_hash(key.lines, key.code.lines_bytes, (uint32_t)key.code.first_line));
-    number = numtable_find(&code_table, hash, same_code, &key);
+    number = catalog_find(&codes, hash, &key);
     if (number != 0)
         return number;
     lock_take(&lock);
-    number = numtable_find(&code_table, hash, same_code, &key);
+    number = catalog_find(&codes, hash, &key);
     if (number == 0)
         number = add_code_locked(&key, hash);
     lock_drop(&lock);
@@ -150,75 +141,39 @@ static uint32_t intern_code(const char *code)
 
 static bool same_stamp(uint32_t number, const void *key)
 {
-    return ((struct stamp *)(void *)stamp_span.base + number)->stamp == *(const uint64_t *)key;
-}
+    const struct stamp *have = catalog_at(&stamps, number);
 
-/* Forgetting is harmless: the code object is read again next time. */
-static void remember(uint64_t stamp, uint32_t code)
-{
-    lock_take(&lock);
-    if (stamp_count < PYCODE_STAMPS_MAX
-            && numtable_find(&stamp_table, stamp, same_stamp, &stamp) == 0
-            && span_commit(&stamp_span, ((size_t)stamp_count + 2) * sizeof(struct stamp)) == 0) {
-        *((struct stamp *)(void *)stamp_span.base + stamp_count + 1) =
-                (struct stamp){.stamp = stamp, .code = code};
-        if (numtable_add(&stamp_table, stamp, stamp_count + 1) == 0)
-            stamp_count++;
-    }
-    lock_drop(&lock);
+    return have->stamp == ((const struct stamp *)key)->stamp;
 }
 
 static uint32_t code_number(const struct pyframe *frame)
 {
-    uint32_t known = numtable_find(&stamp_table, frame->stamp, same_stamp, &frame->stamp);
-    uint32_t number;
+    struct stamp stamp = {.stamp = frame->stamp};
+    uint32_t known = catalog_find(&stamps, frame->stamp, &stamp);
 
     if (known != 0)
-        return ((struct stamp *)(void *)stamp_span.base + known)->code;
-    number = intern_code(frame->code);
-    if (number != 0)
-        remember(frame->stamp, number);
-    return number;
+        return ((const struct stamp *)catalog_at(&stamps, known))->code;
+    stamp.code = intern_code(frame->code);
+    /* Where there is no room it is forgotten, and the code object is read again next time. */
+    if (stamp.code != 0)
+        (void)catalog_number(&stamps, &lock, frame->stamp, &stamp);
+    return stamp.code;
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-static struct pycode_node *node_slot(uint32_t number)
-{
-    return (struct pycode_node *)(void *)node_span.base + number;
-}
-
 static bool same_node(uint32_t number, const void *key)
 {
-    return memcmp(node_slot(number), key, sizeof(struct pycode_node)) == 0;
+    return memcmp(catalog_at(&nodes, number), key, sizeof(struct pycode_node)) == 0;
 }
 
-static uint32_t add_node_locked(const struct pycode_node *key, uint64_t hash)
+static uint32_t node_number(const struct pycode_node *node)
 {
-    uint32_t number = atomic_load_explicit(&node_count, memory_order_relaxed) + 1;
+    uint64_t hash = site_frame((uint64_t)node->parent << 32 | node->code,
+            (uint64_t)(uint32_t)node->lasti << 1 | node->is_entry);
+    uint32_t number = catalog_number(&nodes, &lock, hash, node);
 
-    if (number > PYCODE_NODES_MAX
-            || span_commit(&node_span, ((size_t)number + 1) * sizeof *key) < 0)
-        return refuse();
-    *node_slot(number) = *key;
-    atomic_store_explicit(&node_count, number, memory_order_release);
-    return numtable_add(&node_table, hash, number) == 0 ? number : refuse();
-}
-
-static uint32_t node_number(const struct pycode_node *key)
-{
-    uint64_t hash = site_frame((uint64_t)key->parent << 32 | key->code,
-            (uint64_t)(uint32_t)key->lasti << 1 | key->is_entry);
-    uint32_t number = numtable_find(&node_table, hash, same_node, key);
-
-    if (number != 0)
-        return number;
-    lock_take(&lock);
-    number = numtable_find(&node_table, hash, same_node, key);
-    if (number == 0)
-        number = add_node_locked(key, hash);
-    lock_drop(&lock);
-    return number;
+    return number ? number : refuse();
 }
 
 uint32_t pycode_stack(const struct pyframe *frames, unsigned count)
@@ -244,26 +199,26 @@ uint32_t pycode_stack(const struct pyframe *frames, unsigned count)
 
 bool pycode_at(uint32_t number, struct pycode *ret_code, const char **ret_lines)
 {
-    if (number == 0 || number > atomic_load_explicit(&code_count, memory_order_acquire))
+    if (!catalog_has(&codes, number))
         return false;
-    *ret_code = *code_slot(number);
+    *ret_code = *(const struct pycode *)catalog_at(&codes, number);
     *ret_lines = line_span.base + ret_code->lines;
     return true;
 }
 
 bool pycode_node_at(uint32_t number, struct pycode_node *ret_node)
 {
-    if (number == 0 || number > atomic_load_explicit(&node_count, memory_order_acquire))
+    if (!catalog_has(&nodes, number))
         return false;
-    *ret_node = *node_slot(number);
+    *ret_node = *(const struct pycode_node *)catalog_at(&nodes, number);
     return true;
 }
 
 void pycode_counts(struct pycode_counts *ret_counts)
 {
     /* Nodes first: what they name was added before them, so the later counts cover it. */
-    ret_counts->nodes = atomic_load_explicit(&node_count, memory_order_acquire);
-    ret_counts->codes = atomic_load_explicit(&code_count, memory_order_acquire);
+    ret_counts->nodes = catalog_count(&nodes);
+    ret_counts->codes = catalog_count(&codes);
     ret_counts->refused = atomic_load_explicit(&refused, memory_order_relaxed);
 }
 

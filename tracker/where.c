@@ -4,10 +4,10 @@
 #include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "tracker/anchor.h"
+#include "tracker/catalog.h"
 #include "tracker/intern.h"
 #include "tracker/modules.h"
 #include "tracker/nth.h"
-#include "tracker/numtable.h"
 #include "tracker/pyframe.h"
 #include "tracker/pystack.h"
 #include "tracker/site.h"
@@ -29,17 +29,11 @@ struct known {
     uint32_t generation;
 };
 
-struct known_key {
-    uint64_t hash;
-    uint32_t generation;
-};
-
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
-/* guarded by lock for adding; entries that known_table knows are read by anyone */
-static struct span known_span;
-static struct numtable known_table;
-static uint32_t known_count;
+static bool same_walk(uint32_t number, const void *key);
+static struct catalog walks =
+        CATALOG_OF(struct known, STACKS_MAX, same_walk); /* guarded by lock for adding */
 
 /* fixed by where_init */
 static uint64_t min_size;
@@ -82,8 +76,8 @@ int where_init(const struct where_opts *opts)
 
     if (r < 0)
         return r;
-    if (!known_span.base) {
-        r = span_init(&known_span, ((size_t)STACKS_MAX + 1) * sizeof(struct known));
+    if (!walks.records.base) {
+        r = catalog_reserve(&walks);
         if (r < 0)
             return r;
     }
@@ -100,32 +94,12 @@ int where_init(const struct where_opts *opts)
     return 0;
 }
 
-static struct known *known_at(uint32_t number)
-{
-    return (struct known *)(void *)known_span.base + number;
-}
-
 static bool same_walk(uint32_t number, const void *key)
 {
-    const struct known_key *wanted = key;
+    const struct known *wanted = key;
+    const struct known *have = catalog_at(&walks, number);
 
-    return known_at(number)->hash == wanted->hash
-            && known_at(number)->generation == wanted->generation;
-}
-
-/* Forgetting is harmless: the walk is resolved again next time. */
-static void remember(const struct known *known)
-{
-    struct known_key key = {known->hash, known->generation};
-
-    lock_take(&lock);
-    if (known_count < STACKS_MAX && numtable_find(&known_table, known->hash, same_walk, &key) == 0
-            && span_commit(&known_span, ((size_t)known_count + 2) * sizeof *known) == 0) {
-        *known_at(known_count + 1) = *known;
-        if (numtable_add(&known_table, known->hash, known_count + 1) == 0)
-            known_count++;
-    }
-    lock_drop(&lock);
+    return have->hash == wanted->hash && have->generation == wanted->generation;
 }
 
 /* Frames of the program's own, innermost first: addresses become places in modules. */
@@ -219,7 +193,7 @@ static void look_up(
         struct thread *thread, void *const *ips, unsigned count, struct known *ret_known)
 {
     uint64_t hash = walk_hash(ips, count);
-    struct known_key key = {hash ? hash : 1, modules_generation()};
+    struct known key = {.hash = hash ? hash : 1, .generation = modules_generation()};
     /* two places for each: stacks that take turns would drive each other out */
     struct thread_memo *home = &thread->memo[key.hash & (THREAD_MEMO - 1)];
     struct thread_memo *other = &thread->memo[(key.hash & (THREAD_MEMO - 1)) ^ 1];
@@ -232,13 +206,14 @@ static void look_up(
         ret_known->site = memo->site;
         return;
     }
-    number = numtable_find(&known_table, key.hash, same_walk, &key);
+    number = catalog_find(&walks, key.hash, &key);
     if (number != 0) {
-        *ret_known = *known_at(number);
+        *ret_known = *(const struct known *)catalog_at(&walks, number);
     } else {
         ret_known->hash = key.hash;
         resolve(ips, count, ret_known);
-        remember(ret_known);
+        /* where there is no room it is forgotten, and resolved again next time */
+        (void)catalog_number(&walks, &lock, ret_known->hash, ret_known);
     }
     *other = *home;
     *home = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};

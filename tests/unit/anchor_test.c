@@ -426,7 +426,6 @@ static void be_a_child(void)
     struct edge open[8];
     struct edge edge;
 
-    (void)alarm(20);
     lock_forget_thread();
     where_fork_child();
     if (anchor_open_ranges(open, 8) != 1 || strcmp(open[0].path, "mine") != 0)
@@ -445,20 +444,11 @@ TEST(r39_a_child_comes_while_threads_open_and_close)
     };
     pthread_t threads[THREADS];
     struct edge mine;
-    int status = 0;
 
     REQUIRE_EQ(anchor_push(NULL, "mine", &mine), 0);
     for (size_t i = 0; i < THREADS; i++)
         REQUIRE_EQ(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
-    for (int i = 0; i < FORKS && status == 0; i++) {
-        pid_t child = fork();
-
-        REQUIRE(child >= 0);
-        if (child == 0)
-            be_a_child();
-        REQUIRE_EQ(waitpid(child, &status, 0), child);
-    }
-    CHECK_EQ(status, 0); /* a signal: it went round and round */
+    CHECK_EQ(track_forks(FORKS, be_a_child), 0); /* a signal: it went round and round */
     atomic_store(&is_over, true);
     for (size_t i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);

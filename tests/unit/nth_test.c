@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -59,7 +58,6 @@ static void *come_and_go(void *data)
 
 static void be_a_child(void)
 {
-    (void)alarm(20); /* whoever goes round and round in a full table */
     lock_forget_thread();
     where_fork_child();
     for (uint32_t turn = 0; turn < 2; turn++)
@@ -76,19 +74,10 @@ TEST(r39_a_child_comes_while_the_table_is_made_anew)
         THREADS = 3,
     };
     pthread_t threads[THREADS];
-    int status = 0;
 
     for (size_t i = 0; i < THREADS; i++)
         REQUIRE_EQ(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
-    for (int i = 0; i < FORKS && status == 0; i++) {
-        pid_t child = fork();
-
-        REQUIRE(child >= 0);
-        if (child == 0)
-            be_a_child();
-        REQUIRE_EQ(waitpid(child, &status, 0), child);
-    }
-    CHECK_EQ(status, 0);
+    CHECK_EQ(track_forks(FORKS, be_a_child), 0);
     atomic_store(&is_over, true);
     for (size_t i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);

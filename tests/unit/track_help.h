@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TRACK_PATH_MAX 512
@@ -45,6 +46,25 @@ static inline const char *track_scratch(void)
 static inline void track_path(char *to, const char *directory, const char *name)
 {
     REQUIRE(snprintf(to, TRACK_PATH_MAX, "%s/%s", directory, name) < TRACK_PATH_MAX);
+}
+
+/* So many children in turn, while other threads are at work: 0, or the status of the first that did not end well, or in time. */
+static inline int track_forks(int count, void (*child)(void))
+{
+    int status = 0;
+
+    for (int i = 0; i < count && status == 0; i++) {
+        pid_t pid = fork();
+
+        REQUIRE(pid >= 0);
+        if (pid == 0) {
+            (void)alarm(20);
+            child();
+            _exit(99);
+        }
+        REQUIRE_EQ(waitpid(pid, &status, 0), pid);
+    }
+    return status;
 }
 
 static inline struct tag track_tag(uint64_t size)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * catalog.h - records of one size, each of them once, numbered from 1 in the order in which they came.
+ *
+ *     key ─ hash ─► numtable ─ same? ─► number                     without a lock
+ *                      └─ no ─► lock ─ look again ─ copy ─ count ─ enter
+ *
+ * A record never moves and never changes, and is counted before it can be found: whoever has a number may read what is behind
+ * it at once. Memory: meta.h, reserved for all records and committed as they come. Bounded; what finds no room has the number 0.
+ * Threads: any. The lock is the caller's, so that several catalogs may have one.
+ */
+#ifndef KEDGE_TRACKER_CATALOG_H
+#define KEDGE_TRACKER_CATALOG_H
+
+#include "alloc/lock.h"
+#include "alloc/meta.h"
+#include "tracker/numtable.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct catalog {
+    /* fixed at creation: */
+    size_t bytes; /* of a record */
+    uint32_t max; /* records */
+    bool (*same)(uint32_t number, const void *key);
+    /* guarded by the caller's lock for adding: */
+    struct span records;
+    struct numtable table;
+    _Atomic uint32_t count;
+};
+
+#define CATALOG_OF(type, max_, same_)                         \
+    {                                                         \
+        .bytes = sizeof(type), .max = (max_), .same = (same_) \
+    }
+
+/* Once, before anything else: 0 or -errno. */
+static inline int catalog_reserve(struct catalog *catalog)
+{
+    return span_init(&catalog->records, ((size_t)catalog->max + 1) * catalog->bytes);
+}
+
+/* The record of a number that was given. */
+static inline void *catalog_at(const struct catalog *catalog, uint32_t number)
+{
+    return catalog->records.base + (size_t)number * catalog->bytes;
+}
+
+/* How many there are; their records are whole. */
+static inline uint32_t catalog_count(const struct catalog *catalog)
+{
+    return atomic_load_explicit(&catalog->count, memory_order_acquire);
+}
+
+/* Whether anybody was given that number. */
+static inline bool catalog_has(const struct catalog *catalog, uint32_t number)
+{
+    return number != 0 && number <= catalog_count(catalog);
+}
+
+/* The number of the record that `same` recognises by the key, 0 = none yet. */
+static inline uint32_t catalog_find(const struct catalog *catalog, uint64_t hash, const void *key)
+{
+    return numtable_find(&catalog->table, hash, catalog->same, key);
+}
+
+/* A copy of the record becomes the newest; under the lock, and only if there is no such one. Its number, 0 = no room. */
+uint32_t catalog_add(struct catalog *catalog, uint64_t hash, const void *record);
+
+/* The number of an equal record, which is the key too, added if need be. 0 = no room. Takes the lock to add. */
+uint32_t catalog_number(
+        struct catalog *catalog, struct lock *lock, uint64_t hash, const void *record);
+
+#endif
