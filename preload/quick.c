@@ -68,6 +68,7 @@ CUresult quick_tell_alloc(
         struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
 {
     int device = call.entrance == ENTRANCE_SYNC ? context_memo.context.device : context_memo.device;
+    struct where_walk walk;
     struct tag tag;
     struct capture_alloc_info info = {
             .tag = &tag,
@@ -83,7 +84,8 @@ CUresult quick_tell_alloc(
     guard_push();
     resolve_note(call.slot, ROUTE_CALLED);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    if (where_am_i(caller, size, device, &tag) > 0)
+    where_go(size, &walk);
+    if (where_end(&walk, caller, size, device, &tag) > 0)
         conduct_tell_python();
     (void)pthread_setcancelstate(cancel, &unused);
     r = capture_alloc(&info);

@@ -219,47 +219,56 @@ static void look_up(
     *home = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
 }
 
-/* The walk from `caller` outwards: what lies below it is ours. Inlined: a frame less to walk. */
-__attribute__((always_inline)) static inline void take_stack(
-        struct thread *thread, const void *caller, struct known *ret_known)
+unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk)
 {
-    void *ips[UNWIND_DEPTH_MAX];
-    unwind_fn walk = unwind_walker(thread);
-    unsigned depth = unwind_depth();
-    int found = walk ? walk(ips, (int)depth) : 0;
-    unsigned count = found > 0 ? (unsigned)found : 0;
+    struct thread *thread = thread_self();
+
+    ret_walk->thread = NULL;
+    ret_walk->depth = 0;
+    if (!thread || thread->in_where)
+        return NULL;
+    thread->in_where = true;
+    ret_walk->thread = thread;
+    if (!has_stacks || size < min_size)
+        return NULL;
+    ret_walk->depth = unwind_depth();
+    return unwind_walker(thread);
+}
+
+/* The walk from `caller` outwards: what lies below it is ours. */
+static void look_up_walk(const struct where_walk *walk, const void *caller, struct known *ret_known)
+{
+    unsigned count = walk->found > 0 ? (unsigned)walk->found : 0;
     unsigned first = 0;
 
-    while (first < count && ips[first] != caller)
+    while (first < count && walk->ips[first] != caller)
         first++;
     if (first == count)
         first = 0;
-    if (count == depth)
+    if (count == walk->depth)
         count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);
     else
-        look_up(thread, ips + first, count - first, ret_known);
+        look_up(walk->thread, walk->ips + first, count - first, ret_known);
 }
 
-__attribute__((noinline)) int where_am_i(
-        const void *caller, uint64_t size, int device, struct tag *ret_tag)
+int where_end(const struct where_walk *walk, const void *caller, uint64_t size, int device,
+        struct tag *ret_tag)
 {
-    struct thread *thread = thread_self();
     struct known known = {0};
     struct anchor_place place;
     uint32_t pystack = 0;
 
-    if (!thread || thread->in_where) {
+    if (!walk->thread) {
         *ret_tag = (struct tag){.path = "", .size = size, .device = device};
         return -EAGAIN;
     }
-    thread->in_where = true;
     count_one(&asked);
-    if (has_stacks && size >= min_size)
-        take_stack(thread, caller ? caller : __builtin_return_address(0), &known);
+    if (walk->depth != 0)
+        look_up_walk(walk, caller, &known);
     if (has_python && size >= min_size && pyframe_is_wanted())
-        pystack = pystack_here(thread);
+        pystack = pystack_here(walk->thread);
     anchor_here(&place);
     *ret_tag = (struct tag){
             .site = known.site,
@@ -272,20 +281,30 @@ __attribute__((noinline)) int where_am_i(
             .instance = place.instance,
             .device = device,
     };
-    thread->in_where = false;
+    walk->thread->in_where = false;
     return has_python && pyframe_is_news(atomic_load_explicit(&python_told, memory_order_relaxed));
+}
+
+__attribute__((noinline)) int where_am_i(
+        const void *caller, uint64_t size, int device, struct tag *ret_tag)
+{
+    struct where_walk walk;
+
+    where_go(size, &walk);
+    return where_end(&walk, caller ? caller : __builtin_return_address(0), size, device, ret_tag);
 }
 
 __attribute__((noinline)) uint32_t where_stack(void)
 {
-    struct thread *thread = thread_self();
     struct known known = {0};
+    struct where_walk walk;
 
-    if (!thread || thread->in_where || !has_stacks)
+    where_go(UINT64_MAX, &walk);
+    if (!walk.thread)
         return 0;
-    thread->in_where = true;
-    take_stack(thread, __builtin_return_address(0), &known);
-    thread->in_where = false;
+    if (walk.depth != 0)
+        look_up_walk(&walk, __builtin_return_address(0), &known);
+    walk.thread->in_where = false;
     return known.leaf;
 }
 

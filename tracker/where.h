@@ -60,6 +60,27 @@ int where_init(const struct where_opts *opts);
 int where_am_i(const void *caller, uint64_t size, int device, struct tag *ret_tag);
 
 /*
+ * The same in two steps, for who wants the walk to begin in its own frame: each frame of ours is one more to walk. where_end
+ * follows where_go at once, by the same thread; `caller` is not NULL.
+ */
+struct where_walk {
+    struct thread *thread;       /* NULL: it was called from inside itself */
+    unsigned depth;              /* 0: no stack is wanted */
+    int found;                   /* addresses */
+    void *ips[UNWIND_DEPTH_MAX]; /* innermost first */
+};
+unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk); /* for where_go */
+static inline __attribute__((always_inline)) void where_go(
+        uint64_t size, struct where_walk *ret_walk)
+{
+    unwind_fn walk = where_begin(size, ret_walk);
+
+    ret_walk->found = walk ? walk(ret_walk->ips, (int)ret_walk->depth) : 0;
+}
+int where_end(const struct where_walk *walk, const void *caller, uint64_t size, int device,
+        struct tag *ret_tag);
+
+/*
  * The stack of this point as a leaf, 0 if there is none: for the toucher of a released range, which no rule counts.
  * Same context as where_am_i.
  */
