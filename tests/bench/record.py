@@ -4,9 +4,9 @@
 
 In instructions, and as a multiple of one bare unw_backtrace of the same stack of 46 frames, both warm, counted in the same run:
 the whole pair, hooks and pool included, is at most 2.2 of them. `record` is what of it kedge takes to know and to write down
-(where_am_i or its halves, capture_alloc, capture_free). `python` and `pyc` are the same below 33 Python frames, whose stack is taken too, of
-code that was compiled in the process or read from a .pyc. The driver's own instructions are left out. Unoptimised builds have no
-limit for the numbers.
+(where_am_i or its halves, capture_alloc, capture_free). `python` and `pyc` are the same below 33 Python frames, whose stack is
+taken too, of code that was compiled in the process or read from a .pyc. The driver's own instructions are left out. Unoptimised
+builds have no limit for the numbers.
 
 Exit 0, 1, or 77 with the reason."""
 import os
