@@ -98,6 +98,14 @@ static void block_died(
                 change->gone_birth.place, change->gone_device, change->gone_size, is_temporary);
 }
 
+/* Its free was only late. */
+static void died_before(struct format_header *header, const struct caplive_change *change)
+{
+    counter_add(&header->lost.implied_frees, UINT64_MAX);
+    if (is_temporary(&change->gone_birth))
+        capplace_was_temporary(change->gone_birth.place, change->gone_device, change->gone_size);
+}
+
 static void count_alloc(struct format_header *header, const struct capture_alloc_info *info,
         const struct format_live *slot, const struct caplive_birth *birth,
         const struct caplive_change *change)
@@ -204,7 +212,8 @@ int capture_free(const struct capture_free_info *info)
         block_died(header, &change, is_temporary(&change.gone_birth));
         device = change.gone_device;
     } else if (change.is_counted) {
-        counter_add(&header->lost.implied_frees, UINT64_MAX); /* it was only late */
+        died_before(header, &change);
+        device = change.gone_device >= 0 ? change.gone_device : device;
     } else {
         counter_add(&header->lost.unknown_frees, 1);
     }

@@ -14,6 +14,7 @@
 #define FIRST_EXTENT  (256u << 10)
 #define SLOT_BATCH    16u
 #define FREE_FIRST    64u
+#define DEBTS         16u
 
 /* How far behind the newest number a freed address is remembered; see entry_is_stale. */
 #define MEMORY_OF_FREES (1u << 20)
@@ -34,6 +35,13 @@ struct entry {
     struct caplive_birth birth;
 };
 
+/* A block whose end was counted before its free arrived: what that free will want to know. */
+struct debt {
+    uint64_t addr;        /* 0 = none */
+    uint64_t born, until; /* the free's number lies between */
+    struct caplive_change gone;
+};
+
 struct shard {
     struct lock lock;
     /* guarded by lock: */
@@ -43,6 +51,8 @@ struct shard {
     uint64_t newest_seq;
     struct format_live **spare; /* file slots that nobody uses */
     uint32_t spares, spare_max;
+    /* one for each free that is under way; where frees never come, the latest */
+    struct debt debt[DEBTS];
 };
 
 static struct cappool pool;
@@ -184,6 +194,37 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
         uses_died(entry->slot, entry->range, &ret_change->gone_uses);
 }
 
+/* ---- frees that come late ---- */
+
+/* In the place of the oldest, if there is no other: what has waited longest may never come. */
+static void note_debt_locked(struct shard *shard, const struct entry *entry, uint64_t until,
+        const struct caplive_change *change)
+{
+    struct debt *debt = &shard->debt[0];
+
+    for (uint32_t i = 1; i < DEBTS && debt->addr != 0; i++)
+        if (shard->debt[i].addr == 0 || shard->debt[i].until < debt->until)
+            debt = &shard->debt[i];
+    *debt = (struct debt){.addr = entry->addr, .born = entry->seq, .until = until, .gone = *change};
+}
+
+static void settle_debt_locked(
+        struct shard *shard, uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
+{
+    for (uint32_t i = 0; i < DEBTS; i++) {
+        struct debt *debt = &shard->debt[i];
+
+        if (debt->addr != addr || debt->born >= seq || debt->until <= seq)
+            continue;
+        *ret_change = debt->gone;
+        debt->addr = 0;
+        break;
+    }
+    ret_change->is_counted = true;
+}
+
+/* ---- one operation ---- */
+
 static void enter_locked(struct shard *shard, struct entry *entry, const struct format_live *slot,
         const struct caplive_birth *birth, struct caplive_change *ret_change)
 {
@@ -193,6 +234,7 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
         shard->newest_seq = seq;
     if (entry->is_live) {
         end_block(entry, ret_change);
+        note_debt_locked(shard, entry, seq, ret_change);
         ret_change->is_implied = true;
         entry->owed++;
     }
@@ -300,7 +342,7 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
         r = 0;
     } else if (entry && entry->addr != 0 && entry->owed > 0 && entry->seq > seq) {
         entry->owed--;
-        ret_change->is_counted = true;
+        settle_debt_locked(shard, addr, seq, ret_change);
     } else {
         remember_free_locked(shard, addr, seq);
     }

@@ -7,7 +7,9 @@
  * a free, and a lower one changes nothing.
  *
  *     alloc 9 of P ─► slot {9, live}      free 10 late, alloc 11 first ─► slot {11, live}, 9 counted as freed;
- *                                         then free 10 ─► known to be counted already
+ *                                         then free 10 ─► known to be counted already, and told what 9 was
+ *
+ * Frees come late since the pool has a block again before its free is written down, and another thread may be quicker.
  *
  * Threads: any, no kedge lock held. Memory: meta.h for the index.
  */
@@ -33,9 +35,9 @@ struct caplive_birth {
 
 /* What a call changed, for the totals. */
 struct caplive_change {
-    bool is_new;          /* alloc: counted; free: this block was live */
-    bool is_implied;      /* alloc: another block lived there, and its free was not seen yet */
-    bool is_counted;      /* free: of a block that an implied free has counted */
+    bool is_new;     /* alloc: counted; free: this block was live */
+    bool is_implied; /* alloc: another block lived there, and its free was not seen yet */
+    bool is_counted; /* free: of a block that an implied free has counted; what has gone is known for the latest ones */
     bool is_over;         /* alloc: its free came first, so it begins and ends here */
     uint64_t gone_size;   /* of the block that is no longer live (free, or implied) */
     uint64_t gone_hinted; /* of that, bytes that a hint had released */

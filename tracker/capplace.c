@@ -286,3 +286,16 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
     }
     lock_drop_leaf(&devices[index].lock);
 }
+
+void capplace_was_temporary(uint32_t place, int device, uint64_t size)
+{
+    uint32_t index = device_index(device);
+    struct format_place *record = place ? places[place].record : NULL;
+
+    if (!record)
+        return;
+    lock_take_leaf(&devices[index].lock);
+    record->temporary_count++;
+    record->temporary_bytes += size;
+    lock_drop_leaf(&devices[index].lock);
+}

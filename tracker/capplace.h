@@ -46,6 +46,8 @@ uint32_t capplace_find(const struct capplace_key *key, int *ret_error);
 /* A block of `size` bytes on `device` began to live at `place` (0 = none: only the device counts it), or ended. */
 void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint64_t time_ns);
 void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary);
+/* One that was counted as ended before it was known who would free it was a temporary one. */
+void capplace_was_temporary(uint32_t place, int device, uint64_t size);
 
 /* In the child of a fork. */
 void capplace_fork_child(void);

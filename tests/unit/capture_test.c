@@ -177,6 +177,38 @@ TEST(order_of_writing_does_not_matter)
     read_close(capture);
 }
 
+/* Class, device and size of a free that says none of them itself come from its own block, late or not. */
+TEST(a_late_free_is_of_its_own_block)
+{
+    struct tag tag = track_tag(5000);
+    struct capture_alloc_info info = {.tag = &tag,
+            .ptr = 0x1000,
+            .seq = 1,
+            .memclass = MEMCLASS_HOST,
+            .native = true,
+            .rule = -1};
+    struct capture_free_info late = {.ptr = 0x1000, .seq = 2, .device = -1, .native = true};
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+
+    track_path(file, track_scratch(), "l.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(capture_alloc(&info), 0);
+    CHECK_EQ(track_alloc(0x1000, 300, 3), 0);
+    CHECK_EQ(capture_free(&late), 0);
+
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    REQUIRE_EQ(capture->event_count, 3);
+    CHECK_EQ(capture->event[1].kind, FORMAT_EVENT_OTHER_FREE);
+    CHECK_EQ(capture->event[1].size, 5000);
+    CHECK_EQ(capture->event[1].device, 0);
+    CHECK_EQ(capture->total.live_bytes, 300);
+    CHECK_EQ(capture->total.freed_bytes, 0);
+    CHECK_EQ(capture->lost.implied_frees, 0);
+    read_close(capture);
+}
+
 /* Only a free that never comes is missing. */
 TEST(a_free_that_is_not_on_record_is_told)
 {

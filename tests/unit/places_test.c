@@ -293,6 +293,33 @@ TEST(places_say_what_a_replay_says)
     read_close(capture);
 }
 
+/* Whose block it was is known when its free comes, also when another block has taken its address by then. */
+TEST(a_late_free_tells_that_its_block_was_temporary)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_capture *capture;
+    uint64_t count = 0, bytes = 0;
+
+    track_path(file, track_scratch(), "late.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    CHECK_EQ(track_alloc(0x1000, 100, 1), 0);
+    CHECK_EQ(track_alloc(0x1000, 300, 3), 0);
+    CHECK_EQ(track_free(0x1000, 2), 0);
+    CHECK_EQ(track_alloc(0x2000, 700, 5), 0);
+    CHECK_EQ(track_alloc(0x3000, 900, 6), 0);
+    CHECK_EQ(track_alloc(0x1000, 500, 7), 0);
+    CHECK_EQ(track_free(0x1000, 4), 0); /* three of this thread's blocks later: none */
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    for (size_t i = 0; i < capture->place_count; i++) {
+        count += capture->place[i].temporary_count;
+        bytes += capture->place[i].temporary_bytes;
+    }
+    CHECK_EQ(count, 1);
+    CHECK_EQ(bytes, 100);
+    read_close(capture);
+}
+
 /*
  * Four threads at once: what is added up is the replay's, and the shares are those of one moment, at a peak that is the
  * replay's but for what was under way.

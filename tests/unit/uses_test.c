@@ -100,6 +100,77 @@ TEST(a_new_tenant_begins_without_uses)
     track_sweep();
 }
 
+/* Of one number, since one address has several. */
+static const struct read_event *event_of(const struct read_capture *capture, uint64_t seq)
+{
+    for (size_t i = 0; i < capture->event_count; i++)
+        if (capture->event[i].seq == seq)
+            return &capture->event[i];
+    return NULL;
+}
+
+/* The pool hands a block out again before its free is on record: two lives that end late, in either order. */
+TEST(a_free_that_arrives_late_has_its_own_uses)
+{
+    static const uint64_t orders[][2] = {{2, 4}, {4, 2}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct read_capture *capture;
+
+        start();
+        REQUIRE_EQ(track_alloc(BASE, MB, 1), 0);
+        use(BASE, 100);
+        use(BASE, 150);
+        REQUIRE_EQ(track_alloc(BASE, 2 * MB, 3), 0);
+        use(BASE, 200);
+        REQUIRE_EQ(track_alloc(BASE, MB, 5), 0);
+        REQUIRE_EQ(track_free(BASE, orders[i][0]), 0);
+        REQUIRE_EQ(track_free(BASE, orders[i][1]), 0);
+        capture = track_read(file);
+        REQUIRE(capture && event_of(capture, 2) && event_of(capture, 4));
+        CHECK_EQ(event_of(capture, 2)->size, MB);
+        CHECK_EQ(event_of(capture, 2)->use_count, 2);
+        CHECK_EQ(event_of(capture, 2)->uses.first_use, 100);
+        CHECK_EQ(event_of(capture, 2)->uses.last_use, 150);
+        CHECK_EQ(event_of(capture, 2)->uses.longest_gap, 50);
+        CHECK_EQ(event_of(capture, 2)->use_flags, FORMAT_USE_WATCHED);
+        CHECK_EQ(event_of(capture, 4)->size, 2 * MB);
+        CHECK_EQ(event_of(capture, 4)->use_count, 1);
+        CHECK_EQ(event_of(capture, 4)->uses.last_use, 200);
+        CHECK_EQ(event_of(capture, 4)->use_flags, FORMAT_USE_WATCHED);
+        REQUIRE(live_at(capture, BASE));
+        CHECK_EQ(live_at(capture, BASE)->use_count, 0);
+        CHECK_EQ(capture->lost.implied_frees, 0);
+        read_close(capture);
+        track_sweep();
+    }
+}
+
+/* A program whose frees are never seen leaves no room that grows; what comes late all the same is itself. */
+TEST(frees_that_never_come_take_no_others_place)
+{
+    enum {
+        LIVES = 1000
+    };
+    struct read_capture *capture;
+
+    start();
+    for (uint64_t i = 0; i < LIVES; i++)
+        REQUIRE_EQ(track_alloc(BASE, MB, 1 + 2 * i), 0);
+    use(BASE, 300);
+    REQUIRE_EQ(track_alloc(BASE, MB, 2 * LIVES + 1), 0);
+    REQUIRE_EQ(track_free(BASE, 2 * LIVES), 0);
+    REQUIRE_EQ(track_free(BASE, 2), 0); /* nobody remembers that life */
+    capture = track_read(file);
+    REQUIRE(capture && event_of(capture, 2 * LIVES) && event_of(capture, 2));
+    CHECK_EQ(event_of(capture, 2 * LIVES)->use_count, 1);
+    CHECK_EQ(event_of(capture, 2)->use_count, 0);
+    CHECK_EQ(event_of(capture, 2)->use_flags, 0);
+    CHECK_EQ(capture->lost.implied_frees, LIVES - 2);
+    read_close(capture);
+    track_sweep();
+}
+
 TEST(a_range_is_a_use_of_every_block_in_it)
 {
     struct read_capture *capture;
