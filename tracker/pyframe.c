@@ -474,16 +474,16 @@ unsigned pyframe_hash(uint64_t *ret_hash)
     }
 }
 
-/* The frames of hash_as, but for those that are none yet. */
+/* Frames that are none yet are left out and take nobody's place: where there is one, this goes further out than hash_as. */
 unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
 {
     const struct pylayout *at = &python.layout;
     struct seen seen = {NULL, 0};
     unsigned count = 0;
-    unsigned left = PYFRAME_DEPTH_MAX;
 
     *ret_early = false;
-    for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0 && left > 0;
+    for (const char *frame = innermost(at);
+            frame && ((uintptr_t)frame & 7) == 0 && count < PYFRAME_DEPTH_MAX;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
         int32_t lasti;
@@ -496,7 +496,6 @@ unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
         code = pointer_at(frame, at->frame_code);
         if (!code || pointer_at(code, OBJECT_TYPE) != python.code_type)
             break;
-        left--;
         lasti = instruction(at, frame, code);
         if (is_early(at, code, lasti)) {
             *ret_early = true;

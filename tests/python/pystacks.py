@@ -95,7 +95,9 @@ def churn(python, count, seed=1):
         if got != want[:DEPTH] or ambient or not native:
             wrong += 1
             if wrong <= 3:
-                fail(f"{python}: size {size}:\n  kedge     {got[:8]}\n  traceback {want[:8]}")
+                at = next((i for i, (ours, theirs) in enumerate(zip(got, want)) if ours != theirs), min(len(got), len(want)))
+                fail(f"{python}: size {size}: {'ambient, ' if ambient else ''}{native} native frames, same up to {at}\n"
+                     f"  kedge, {len(got)}:     {got[at:at + 4]}\n  traceback, {len(want)}: {want[at:at + 4]}")
     print(f"{python}: {len(told)} allocations, {wrong} mismatches")
     check(len(told) >= count, f"{python}: {len(told)} allocations, {count} were asked for")
     same(f"{python}: mismatches", wrong, 0)

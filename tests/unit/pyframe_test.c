@@ -394,6 +394,29 @@ TEST(deep_stacks_keep_their_innermost_frames)
     CHECK_EQ(strncmp(tell(leaf), "a.py:alloc:10 b.py", 18), 0);
 }
 
+/* The interpreter may be collecting garbage while it calls a function: the frames around are as many as ever. */
+TEST(deep_stacks_lose_nothing_to_frames_that_are_none_yet)
+{
+    struct pycode_node node = {0};
+    unsigned count = 0;
+
+    start();
+    set_code(2, plain(4, "c.py"), plain(5, "called"), 30, "\x80\x01");
+    put_int(codes[2], layout.code_traceable, 4);
+    for (unsigned i = 0; i < FRAMES; i++)
+        set_frame(i, i % 60 == 7 ? 2 : 1, i % 60 == 7 ? 2 : 5, i + 1 < FRAMES);
+    for (int unit = 5; unit < 7; unit++) {
+        set_frame(PYFRAME_DEPTH_MAX + 2, 0, unit, true); /* the outermost that is kept */
+        count = 0;
+        for (uint32_t at = here(); pycode_node_at(at, &node); at = node.parent) {
+            count++;
+            if (!node.parent)
+                CHECK_EQ(node.lasti, 2 * unit);
+        }
+        CHECK_EQ(count, PYFRAME_DEPTH_MAX);
+    }
+}
+
 TEST(a_chain_ends_at_what_is_no_frame)
 {
     start();
