@@ -111,6 +111,75 @@ static bool is_same_build(
     return common == captured->build_id_length && memcmp(bits, captured->build_id, common) == 0;
 }
 
+static void paths_of(const struct symfile *file, const char **ret_main, const char **ret_debug)
+{
+    *ret_main = NULL;
+    *ret_debug = NULL;
+    if (file->module)
+        (void)dwfl_module_info(file->module, NULL, NULL, NULL, NULL, NULL, ret_main, ret_debug);
+}
+
+const char *symfile_main_path(const struct symfile *file)
+{
+    const char *main_path;
+    const char *debug_path;
+
+    paths_of(file, &main_path, &debug_path);
+    return main_path;
+}
+
+const char *symfile_debug_path(const struct symfile *file)
+{
+    const char *main_path;
+    const char *debug_path;
+
+    paths_of(file, &main_path, &debug_path);
+    return debug_path;
+}
+
+/*
+ * Is there debug information that this libdw cannot unpack? It does not say so: for it the file has none, or none but the small
+ * sections that did not pay to pack. zlib it always can; the others are tried, in this handle alone.
+ */
+static bool is_packed_anew(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Elf *elf = fd >= 0 ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
+    Elf_Scn *section = NULL;
+    bool is_so = false;
+    size_t names;
+
+    if (elf && elf_getshdrstrndx(elf, &names) == 0)
+        while (!is_so && (section = elf_nextscn(elf, section)) != NULL) {
+            GElf_Shdr head;
+            GElf_Chdr packing;
+            const char *name =
+                    gelf_getshdr(section, &head) ? elf_strptr(elf, names, head.sh_name) : NULL;
+            if (!name || strcmp(name, ".debug_info") != 0 || !(head.sh_flags & SHF_COMPRESSED))
+                continue;
+            is_so = !gelf_getchdr(section, &packing)
+                    || (packing.ch_type != ELFCOMPRESS_ZLIB && elf_compress(section, 0, 0) < 0);
+        }
+    elf_end(elf);
+    if (fd >= 0)
+        (void)close(fd);
+    return is_so;
+}
+
+/* NULL: they are there, or there simply is no debug information. The caller frees it. */
+static char *why_no_lines(const struct symfile *file)
+{
+    const char *path = symfile_debug_path(file);
+
+    if (!path)
+        path = symfile_main_path(file);
+    if (!path || !is_packed_anew(path))
+        return NULL;
+    return vec_format("%s: its debug information is packed in a way that this libdw does not know, "
+                      "its frames have no lines",
+            path);
+}
+
 enum found {
     FOUND_NONE,  /* no such file */
     FOUND_OTHER, /* another build */
@@ -147,9 +216,10 @@ static enum found try_file(
         void **user = NULL;
         (void)dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
         *user = file;
+        file->module = module;
         /* What belongs to it is looked for while the folders are these. */
         (void)dwfl_module_getdwarf(module, &bias);
-        file->module = module;
+        file->why = why_no_lines(file);
         return FOUND_SAME;
     }
     dwfl_end(file->dwfl);
@@ -248,30 +318,4 @@ void symfile_close(struct symfile *file)
     free(file->folders);
     free(file->packed_debug);
     *file = (struct symfile){0};
-}
-
-static void paths_of(const struct symfile *file, const char **ret_main, const char **ret_debug)
-{
-    *ret_main = NULL;
-    *ret_debug = NULL;
-    if (file->module)
-        (void)dwfl_module_info(file->module, NULL, NULL, NULL, NULL, NULL, ret_main, ret_debug);
-}
-
-const char *symfile_main_path(const struct symfile *file)
-{
-    const char *main_path;
-    const char *debug_path;
-
-    paths_of(file, &main_path, &debug_path);
-    return main_path;
-}
-
-const char *symfile_debug_path(const struct symfile *file)
-{
-    const char *main_path;
-    const char *debug_path;
-
-    paths_of(file, &main_path, &debug_path);
-    return debug_path;
 }

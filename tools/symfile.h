@@ -23,7 +23,7 @@
 struct symfile {
     Dwfl *dwfl;
     Dwfl_Module *module; /* NULL: no file has its names */
-    char *why;           /* then: a line that says so, NULL if there is nothing to say */
+    char *why; /* a line that says why there are no names, or no lines; NULL if there is nothing to say */
     char *folders;
     struct bundle_modules *packed;
     char *packed_debug; /* name of the separate debug file in `packed`, NULL = not looked for */

@@ -5,7 +5,10 @@
 #include "tools/symcache.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <link.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* The address of the call, as a capture has it: one byte before the return address. */
 static __attribute__((noinline)) uintptr_t caller(void)
@@ -129,6 +132,70 @@ TEST(another_build_gets_no_names_but_a_note)
     symbols_free(symbols);
     trace_free(trace);
     free(module.path);
+}
+
+static char *own_bytes(size_t *ret_size)
+{
+    char *path = own_path();
+    FILE *file = fopen(path, "rb");
+    char *bytes;
+
+    REQUIRE(file && fseek(file, 0, SEEK_END) == 0);
+    *ret_size = (size_t)ftell(file);
+    rewind(file);
+    bytes = malloc(*ret_size);
+    REQUIRE(bytes && fread(bytes, 1, *ret_size, file) == *ret_size);
+    (void)fclose(file);
+    free(path);
+    return bytes;
+}
+
+/* Says of .debug_info that it is compressed, by a method that nobody knows yet. */
+static void compress_anew(char *bytes)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)(void *)bytes;
+    Elf64_Shdr *sections = (Elf64_Shdr *)(void *)(bytes + head->e_shoff);
+    const char *names = bytes + sections[head->e_shstrndx].sh_offset;
+    bool is_there = false;
+
+    for (unsigned i = 0; i < head->e_shnum; i++) {
+        if (strcmp(names + sections[i].sh_name, ".debug_info") != 0)
+            continue;
+        Elf64_Chdr change = {.ch_type = 0x5eed, .ch_size = sections[i].sh_size, .ch_addralign = 1};
+        memcpy(bytes + sections[i].sh_offset, &change, sizeof(change));
+        sections[i].sh_flags |= SHF_COMPRESSED;
+        is_there = true;
+    }
+    REQUIRE(is_there);
+}
+
+TEST(debug_information_that_is_packed_in_a_newer_way_is_told)
+{
+    char path[] = "/tmp/kedge-symbols-XXXXXX";
+    int fd = mkstemp(path);
+    size_t size;
+    char *bytes = own_bytes(&size);
+    struct trace_module module = {.path = path, .is_program = true};
+    uintptr_t at = (uintptr_t)&own_bytes;
+
+    compress_anew(bytes);
+    REQUIRE(fd >= 0 && write(fd, bytes, size) == (ssize_t)size && close(fd) == 0);
+    (void)dl_iterate_phdr(find_note, &module);
+    struct trace *trace = trace_of(module, at - load_bias() + 2);
+    struct symbols *symbols = symbols_new(trace);
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, 1, &count);
+    REQUIRE_EQ(count, 1);
+    CHECK_STR_EQ(lines[0].function, "own_bytes+0x2");
+    CHECK(lines[0].file == NULL);
+    REQUIRE(symbols_trouble(symbols, 0) != NULL);
+    CHECK(strstr(symbols_trouble(symbols, 0), path) != NULL);
+    CHECK(strstr(symbols_trouble(symbols, 0), "its frames have no lines") != NULL);
+    CHECK(symbols_trouble(symbols, 1) == NULL);
+    symbols_free(symbols);
+    trace_free(trace);
+    free(bytes);
+    (void)unlink(path);
 }
 
 TEST(a_missing_file_gives_module_and_address)
