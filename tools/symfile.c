@@ -167,7 +167,7 @@ static bool is_packed_anew(const char *path)
 }
 
 /* NULL: they are there, or there simply is no debug information. The caller frees it. */
-static char *why_no_lines(const struct symfile *file)
+static char *why_no_lines(const struct symfile *file, const struct trace_module *captured)
 {
     const char *path = symfile_debug_path(file);
 
@@ -177,7 +177,7 @@ static char *why_no_lines(const struct symfile *file)
         return NULL;
     return vec_format("%s: its debug information is packed in a way that this libdw does not know, "
                       "its frames have no lines",
-            path);
+            captured->path);
 }
 
 enum found {
@@ -219,7 +219,7 @@ static enum found try_file(
         file->module = module;
         /* What belongs to it is looked for while the folders are these. */
         (void)dwfl_module_getdwarf(module, &bias);
-        file->why = why_no_lines(file);
+        file->why = why_no_lines(file, captured);
         return FOUND_SAME;
     }
     dwfl_end(file->dwfl);

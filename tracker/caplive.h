@@ -35,9 +35,10 @@ struct caplive_birth {
 
 /* What a call changed, for the totals. */
 struct caplive_change {
-    bool is_new;     /* alloc: counted; free: this block was live */
-    bool is_implied; /* alloc: another block lived there, and its free was not seen yet */
-    bool is_counted; /* free: of a block that an implied free has counted; what has gone is known for the latest ones */
+    /* free: of a block that an implied free has counted; gone_device is -1 where it is not known any more what has gone */
+    bool is_counted;
+    bool is_new;          /* alloc: counted; free: this block was live */
+    bool is_implied;      /* alloc: another block lived there, and its free was not seen yet */
     bool is_over;         /* alloc: its free came first, so it begins and ends here */
     uint64_t gone_size;   /* of the block that is no longer live (free, or implied) */
     uint64_t gone_hinted; /* of that, bytes that a hint had released */
