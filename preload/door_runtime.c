@@ -56,18 +56,11 @@ void *door_find(const char *symbol)
     return in_loaded(&runtimes, symbol);
 }
 
-/*
- * With several runtimes in one process each library must get its own: its link map is a handle whose scope begins with
- * the library's own dependencies.
- */
+/* With several runtimes in one process each library must get its own, the one that it is linked with. */
 static void *find_for(const void *caller, const char *symbol, const void *self)
 {
-    struct link_map *map = NULL;
-    void *found = NULL;
-    Dl_info info;
+    void *found = door_beside(caller, symbol);
 
-    if (dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) && map)
-        found = look_up(map, symbol);
     return found && found != self ? found : door_find(symbol);
 }
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+#
+# preload: libraries that are linked with a runtime and came into the process by every way (tests/preload/linked_*.c).
+
+# kedge_linked_library(name [DEFINES d...] [LIBS l...]): liblinked_<name>.so; its functions have <name> in their names
+function(kedge_linked_library name)
+    cmake_parse_arguments(PARSE_ARGV 1 T "" "" "DEFINES;LIBS")
+    add_library(linked_${name} SHARED ../preload/linked_lib.c)
+    target_compile_definitions(linked_${name} PRIVATE WHICH=${name} ${T_DEFINES})
+    target_link_libraries(linked_${name} PRIVATE ${T_LIBS} kedge_flags)
+    target_link_options(linked_${name} PRIVATE -Wl,--no-as-needed)
+    set_target_properties(linked_${name} PROPERTIES C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)
+endfunction()
+
+if(TARGET simcudart12)
+    foreach(major 12 13)
+        kedge_linked_library(user_${major} LIBS simcudart${major})
+        kedge_linked_library(behind_${major} DEFINES BEHIND=user_${major} LIBS linked_user_${major})
+        kedge_linked_library(far_behind_${major} DEFINES BEHIND=behind_${major} LIBS linked_behind_${major})
+    endforeach()
+    kedge_linked_library(begins_13 DEFINES BEGINS LIBS simcudart13)
+    kedge_linked_library(behind_begins DEFINES BEHIND=begins_13 LIBS linked_begins_13)
+    set(libraries linked_behind_12 linked_far_behind_13 linked_behind_begins)
+    kedge_unit_test(linked NAME preload.linked SOURCES ../preload/linked_test.c LABELS preload
+        DEFINES USER_13_PATH="$<TARGET_FILE:linked_user_13>" BEHIND_12_PATH="$<TARGET_FILE:linked_behind_12>"
+            BEHIND_13_PATH="$<TARGET_FILE:linked_behind_13>" FAR_BEHIND_13_PATH="$<TARGET_FILE:linked_far_behind_13>"
+            BEHIND_BEGINS_PATH="$<TARGET_FILE:linked_behind_begins>"
+        ENVIRONMENT ${kedge_preload_environment})
+    # at the start of a program, in either order, and beside a runtime that the program itself calls
+    kedge_unit_test(linked_12_first NAME preload.linked.older_first SOURCES ../preload/linked_program_test.c LABELS preload
+        LIBS linked_behind_12 linked_behind_13 linked_user_13 ENVIRONMENT ${kedge_preload_environment})
+    kedge_unit_test(linked_13_first NAME preload.linked.newer_first SOURCES ../preload/linked_program_test.c LABELS preload
+        LIBS linked_behind_13 linked_user_13 linked_behind_12 ENVIRONMENT ${kedge_preload_environment})
+    kedge_unit_test(linked_beside_12 NAME preload.linked.beside_its_own SOURCES ../preload/linked_calls_test.c LABELS preload
+        LIBS simcudart12 linked_user_13
+        ENVIRONMENT ${kedge_preload_environment})
+    foreach(test linked linked_12_first linked_13_first linked_beside_12)
+        if(TARGET ${test}_test)
+            add_dependencies(${test}_test kedge simcuda ${libraries})
+        endif()
+    endforeach()
+endif()
