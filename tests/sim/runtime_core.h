@@ -99,7 +99,7 @@ void runtime_forget_library(CUlibrary library);
 
 /* ---- calls that the real runtime has and cuda_abi.h has not, because their forms differ between versions ---- */
 
-struct runtime_device_prop;   /* cudaDeviceProp of CUDA 13 */
+struct runtime_device_prop;   /* cudaDeviceProp */
 struct runtime_channel_desc { /* cudaChannelFormatDesc */
     int x, y, z, w;
     int kind;
@@ -155,6 +155,7 @@ CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetCaptureInfo,
                 cudaGraph_t *ret_graph, const cudaGraphNode_t **ret_deps,
                 const cudaGraphEdgeData **ret_edges, size_t *ret_count));
 #else
+cudaError_t cudaGetDeviceProperties_v2(struct runtime_device_prop *ret_properties, int device);
 cudaError_t cudaMemAdvise_v2(const void *, size_t, int advice, struct cudaMemLocation);
 CUDA_ABI_PTSZ(cudaError_t, cudaMemPrefetchAsync_v2,
         (const void *, size_t, struct cudaMemLocation, unsigned int, cudaStream_t));

@@ -23,7 +23,6 @@ struct host_function {
     const char *name; /* the device's */
     struct fat_binary *binary;
     CUkernel kernel; /* NULL before the first use */
-    struct host_function *next;
 };
 
 struct host_variable {
@@ -34,18 +33,24 @@ struct host_variable {
     struct host_variable *next;
 };
 
-/* Kernels that the program took out of libraries. */
-struct library_kernel {
+/*
+ * What may stand where a launch wants a function: the host stub of a registered function, the handle that
+ * __cudaGetKernel gave for it, or a kernel that the program took out of a library.
+ */
+struct launchable {
+    const void *key;
+    struct host_function *function; /* NULL: a library's kernel */
     CUkernel kernel;
     CUlibrary library;
-    struct library_kernel *next;
+    struct launchable *next;
 };
 
+/* A framework registers ten thousands of functions before main: the table doubles as it fills. */
 static struct {
     pthread_mutex_t lock;
-    struct host_function *functions;
+    struct launchable **buckets;
+    size_t buckets_count, launchables_count; /* the first one 0 or a power of 2 */
     struct host_variable *variables;
-    struct library_kernel *kernels;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct configuration {
@@ -58,6 +63,65 @@ static _Thread_local struct {
     struct configuration stack[CONFIGURATIONS_MOST];
     unsigned int count;
 } configurations;
+
+/* ---- the table, with the registry locked ---- */
+
+static struct launchable **bucket_of(const void *key)
+{
+    uint64_t mixed = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15U;
+
+    return &registry.buckets[(mixed >> 32) & (registry.buckets_count - 1)];
+}
+
+static struct launchable *find_launchable(const void *key)
+{
+    struct launchable *l = registry.buckets_count ? *bucket_of(key) : NULL;
+
+    while (l && l->key != key)
+        l = l->next;
+    return l;
+}
+
+/* Without memory the table stays as it is, slower. */
+static void grow_table(void)
+{
+    struct launchable **old = registry.buckets;
+    size_t old_count = registry.buckets_count;
+    struct launchable **grown =
+            calloc(old_count ? old_count * 2 : 256, sizeof(struct launchable *));
+
+    if (!grown)
+        return;
+    registry.buckets = grown;
+    registry.buckets_count = old_count ? old_count * 2 : 256;
+    for (size_t i = 0; i < old_count; i++)
+        for (struct launchable *l = old[i], *next; l; l = next) {
+            struct launchable **bucket = bucket_of(l->key);
+
+            next = l->next;
+            l->next = *bucket;
+            *bucket = l;
+        }
+    free(old);
+}
+
+/* What is there already under that key is hidden: the newest registration counts. False without memory. */
+static bool add_launchable(const struct launchable *what)
+{
+    struct launchable *l = malloc(sizeof(*l));
+
+    if (registry.launchables_count >= registry.buckets_count)
+        grow_table();
+    if (!l || !registry.buckets_count) {
+        free(l);
+        return false;
+    }
+    *l = *what;
+    l->next = *bucket_of(l->key);
+    *bucket_of(l->key) = l;
+    registry.launchables_count++;
+    return true;
+}
 
 /* ---- before main ---- */
 
@@ -106,8 +170,8 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device_functi
     f->name = device_name;
     f->binary = (struct fat_binary *)(void *)handle;
     (void)pthread_mutex_lock(&registry.lock);
-    f->next = registry.functions;
-    registry.functions = f;
+    (void)add_launchable(&(struct launchable){.key = host, .function = f});
+    (void)add_launchable(&(struct launchable){.key = f, .function = f});
     (void)pthread_mutex_unlock(&registry.lock);
 }
 
@@ -190,47 +254,52 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_b
 
 cudaError_t runtime_remember_kernel(CUkernel kernel, CUlibrary library)
 {
-    struct library_kernel *k;
+    bool is_known;
 
     (void)pthread_mutex_lock(&registry.lock);
-    for (k = registry.kernels; k && k->kernel != kernel; k = k->next)
-        ;
-    if (!k) {
-        k = malloc(sizeof(*k));
-        if (k) {
-            *k = (struct library_kernel){kernel, library, registry.kernels};
-            registry.kernels = k;
-        }
-    }
+    is_known = find_launchable(kernel)
+            || add_launchable(
+                    &(struct launchable){.key = kernel, .kernel = kernel, .library = library});
     (void)pthread_mutex_unlock(&registry.lock);
-    return k ? cudaSuccess : runtime_fail(cudaErrorOperatingSystem);
+    return is_known ? cudaSuccess : runtime_fail(cudaErrorOperatingSystem);
 }
 
 void runtime_forget_library(CUlibrary library)
 {
-    struct library_kernel **link = &registry.kernels;
-
     (void)pthread_mutex_lock(&registry.lock);
-    while (*link) {
-        struct library_kernel *k = *link;
+    for (size_t i = 0; i < registry.buckets_count; i++)
+        for (struct launchable **link = &registry.buckets[i]; *link;) {
+            struct launchable *l = *link;
 
-        if (k->library == library) {
-            *link = k->next;
-            free(k);
-        } else {
-            link = &k->next;
+            if (l->function || l->library != library) {
+                link = &l->next;
+                continue;
+            }
+            *link = l->next;
+            free(l);
+            registry.launchables_count--;
         }
-    }
     (void)pthread_mutex_unlock(&registry.lock);
 }
 
+/*
+ * The first use may be a launch into a capture, where a program may not load: the real runtime loads there all the
+ * same, so the thread is in relaxed mode meanwhile.
+ */
 static cudaError_t load_binary(struct fat_binary *b)
 {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cudaError_t error;
+
     if (!b)
         return runtime_fail(cudaErrorInvalidKernelImage);
-    return b->library ? cudaSuccess
-                      : runtime_done(DRIVER(cuLibraryLoadData,
-                              (&b->library, b->image, NULL, NULL, 0, NULL, NULL, 0)));
+    if (b->library)
+        return cudaSuccess;
+    (void)DRIVER(cuThreadExchangeStreamCaptureMode, (&mode));
+    error = runtime_done(
+            DRIVER(cuLibraryLoadData, (&b->library, b->image, NULL, NULL, 0, NULL, NULL, 0)));
+    (void)DRIVER(cuThreadExchangeStreamCaptureMode, (&mode));
+    return error;
 }
 
 /* With the registry locked. */
@@ -243,36 +312,21 @@ static cudaError_t load_function(struct host_function *f)
     return error;
 }
 
-/* A function by its host stub or by the handle that __cudaGetKernel gave, with the registry locked. */
-static struct host_function *find_function(const void *func)
-{
-    struct host_function *f;
-
-    for (f = registry.functions; f && f->host != func && (const void *)f != func; f = f->next)
-        ;
-    return f;
-}
-
 cudaError_t runtime_kernel(const void *func, CUkernel *ret_kernel)
 {
     cudaError_t error = runtime_enter();
-    struct library_kernel *k;
-    struct host_function *f;
+    const struct launchable *l;
 
     if (error != cudaSuccess)
         return error;
     (void)pthread_mutex_lock(&registry.lock);
-    for (k = registry.kernels; k && (const void *)k->kernel != func; k = k->next)
-        ;
-    f = k ? NULL : find_function(func);
-    if (k) {
-        *ret_kernel = k->kernel;
-    } else if (f) {
-        error = load_function(f);
-        *ret_kernel = f->kernel;
-    } else {
+    l = find_launchable(func);
+    if (!l)
         error = runtime_fail(cudaErrorInvalidDeviceFunction);
-    }
+    else if (l->function)
+        error = load_function(l->function);
+    if (l && error == cudaSuccess)
+        *ret_kernel = l->function ? l->function->kernel : l->kernel;
     (void)pthread_mutex_unlock(&registry.lock);
     return error;
 }
@@ -280,14 +334,14 @@ cudaError_t runtime_kernel(const void *func, CUkernel *ret_kernel)
 /* Host code asks for this before it launches, perhaps before there is a driver: a handle of ours will do. */
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host)
 {
-    struct host_function *f;
+    const struct launchable *l;
 
     (void)pthread_mutex_lock(&registry.lock);
-    f = find_function(host);
+    l = find_launchable(host);
     (void)pthread_mutex_unlock(&registry.lock);
-    if (!f)
+    if (!l || !l->function)
         return runtime_fail(cudaErrorInvalidDeviceFunction);
-    *kernel = (cudaKernel_t)(void *)f;
+    *kernel = (cudaKernel_t)(void *)l->function;
     return cudaSuccess;
 }
 

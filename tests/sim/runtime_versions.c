@@ -140,9 +140,7 @@ cudaError_t PREFETCH_PTSZ(const void *ptr, size_t bytes, struct cudaMemLocation 
             cuMemPrefetchAsync_v2_ptsz, (address(ptr), bytes, place(location), flags, stream));
 }
 
-/* ---- properties of a device, as CUDA 13 lays them out ---- */
-
-#if RUNTIME_MAJOR >= 13
+/* ---- properties of a device, as the versions lay them out ---- */
 
 struct runtime_device_prop {
     char name[256];
@@ -157,14 +155,27 @@ struct runtime_device_prop {
     int max_threads_per_block;
     int max_threads_dim[3];
     int max_grid_size[3];
+#if RUNTIME_MAJOR < 13
+    int clock_rate;
+#endif
     size_t total_const_mem;
     int major;
     int minor;
     size_t texture_alignment;
     size_t texture_pitch_alignment;
+#if RUNTIME_MAJOR < 13
+    int device_overlap;
+#endif
     int multi_processor_count;
+#if RUNTIME_MAJOR < 13
+    int kernel_exec_timeout_enabled;
+#endif
     int integrated;
     int can_map_host_memory;
+#if RUNTIME_MAJOR < 13
+    int compute_mode;
+    int max_texture_1d_linear;
+#endif
     int max_texture_and_surface[39]; /* none here */
     size_t surface_alignment;
     int concurrent_kernels;
@@ -175,6 +186,9 @@ struct runtime_device_prop {
     int tcc_driver;
     int async_engine_count;
     int unified_addressing;
+#if RUNTIME_MAJOR < 13
+    int memory_clock_rate;
+#endif
     int memory_bus_width;
     int l2_cache_size;
     int persisting_l2_cache_max_size;
@@ -188,11 +202,17 @@ struct runtime_device_prop {
     int is_multi_gpu_board;
     int multi_gpu_board_group_id;
     int host_native_atomic_supported;
+#if RUNTIME_MAJOR < 13
+    int single_to_double_precision_perf_ratio;
+#endif
     int pageable_memory_access;
     int concurrent_managed_access;
     int compute_preemption_supported;
     int can_use_host_pointer_for_registered_mem;
     int cooperative_launch;
+#if RUNTIME_MAJOR < 13
+    int cooperative_multi_device_launch;
+#endif
     size_t shared_mem_per_block_optin;
     int pageable_memory_access_uses_host_page_tables;
     int direct_managed_mem_access_from_host;
@@ -212,6 +232,7 @@ struct runtime_device_prop {
     int ipc_event_supported;
     int cluster_launch;
     int unified_function_pointers;
+#if RUNTIME_MAJOR >= 13
     int device_numa_config;
     int device_numa_id;
     int mps_enabled;
@@ -220,6 +241,9 @@ struct runtime_device_prop {
     unsigned int gpu_pci_subsystem_id;
     int host_numa_multinode_ipc_supported;
     int reserved[56];
+#else
+    int reserved[63];
+#endif
 };
 
 /* An attribute that the driver does not know is 0. */
@@ -232,7 +256,7 @@ static int attribute(CUdevice_attribute which, int device)
     return value;
 }
 
-#    define ATTRIBUTE(which_) attribute(CU_DEVICE_ATTRIBUTE_##which_, device)
+#define ATTRIBUTE(which_) attribute(CU_DEVICE_ATTRIBUTE_##which_, device)
 
 static void fill_limits(struct runtime_device_prop *p, int device)
 {
@@ -294,11 +318,25 @@ static void fill_abilities(struct runtime_device_prop *p, int device)
     p->ipc_event_supported = ATTRIBUTE(IPC_EVENT_SUPPORTED);
     p->cluster_launch = ATTRIBUTE(CLUSTER_LAUNCH);
     p->unified_function_pointers = ATTRIBUTE(UNIFIED_FUNCTION_POINTERS);
+#if RUNTIME_MAJOR >= 13
     p->mps_enabled = ATTRIBUTE(MPS_ENABLED);
     p->host_numa_id = ATTRIBUTE(HOST_NUMA_ID);
+#else
+    p->clock_rate = ATTRIBUTE(CLOCK_RATE);
+    p->memory_clock_rate = ATTRIBUTE(MEMORY_CLOCK_RATE);
+    p->device_overlap = ATTRIBUTE(GPU_OVERLAP);
+    p->kernel_exec_timeout_enabled = ATTRIBUTE(KERNEL_EXEC_TIMEOUT);
+    p->compute_mode = ATTRIBUTE(COMPUTE_MODE);
+#endif
 }
 
-cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, int device)
+#if RUNTIME_MAJOR >= 13
+#    define GET_PROPERTIES cudaGetDeviceProperties
+#else
+#    define GET_PROPERTIES cudaGetDeviceProperties_v2
+#endif
+
+cudaError_t GET_PROPERTIES(struct runtime_device_prop *ret_properties, int device)
 {
     struct runtime_device_prop p = {.name = ""};
     cudaError_t error = runtime_boot();
@@ -318,5 +356,3 @@ cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, 
     *ret_properties = p;
     return cudaSuccess;
 }
-
-#endif

@@ -88,6 +88,7 @@ void sim_config_read(void)
 {
     static const char *const schedules[] = {"eager", "lazy", "random", "timed", NULL};
     static const char *const switches[] = {"off", "on", NULL};
+    static const char *const kernels[] = {"listed", "any", NULL};
     static const char *const faults[] = {"sticky", "segv", NULL};
     uint64_t devices = 1;
     uint64_t version = SIM_DRIVER_VERSION;
@@ -108,6 +109,7 @@ void sim_config_read(void)
     sim_config.schedule = (enum sim_schedule)read_word(
             "SIMCUDA_SCHED", schedules, "eager, lazy, random or timed", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off", 1) == 1;
+    sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed", 1) == 1;
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));
     sim_faults_read_costs(getenv("SIMCUDA_COSTS"));

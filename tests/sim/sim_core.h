@@ -53,6 +53,7 @@ struct sim_config {
     enum sim_schedule schedule;
     uint64_t lag;
     bool oracle;
+    bool any_kernel; /* kernels that are not in kernels.def exist */
     bool fault_segv;
     uint64_t bandwidth; /* bytes a second of a copy engine; 0: copies take no time */
     uint64_t compute;   /* the same of kernels, sets and copies within the device */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_kernels.h"
 
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PAGE ((uint64_t)4096)
@@ -178,4 +180,45 @@ const struct sim_kernel *sim_kernels_find(const char *name, size_t length)
 const struct sim_kernel *sim_kernels_at(unsigned index)
 {
     return index < KERNELS ? &kernels[index] : NULL;
+}
+
+/* ---- kernels that are not in the table ---- */
+
+static void declare_nothing(struct sim_op *op, int device, const uint64_t *params)
+{
+    (void)op;
+    (void)device;
+    (void)params;
+}
+
+static void body_of_nothing(const uint64_t *params)
+{
+    (void)params;
+}
+
+static void *others; /* tsearch, by name */
+
+static int order_names(const void *a, const void *b)
+{
+    return strcmp(((const struct sim_kernel *)a)->name, ((const struct sim_kernel *)b)->name);
+}
+
+const struct sim_kernel *sim_kernels_other(const char *name, size_t length)
+{
+    struct sim_kernel *kernel, *const *found;
+    char *copy;
+
+    if (!sim_config.any_kernel)
+        return NULL;
+    copy = sim_new(length + 1);
+    memcpy(copy, name, length);
+    kernel = sim_new(sizeof(*kernel));
+    *kernel =
+            (struct sim_kernel){.name = copy, .declare = declare_nothing, .body = body_of_nothing};
+    found = tsearch(kernel, &others, order_names);
+    if (*found != kernel) {
+        free(copy);
+        free(kernel);
+    }
+    return *found;
 }

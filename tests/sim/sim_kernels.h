@@ -25,6 +25,12 @@ struct sim_kernel {
 /* The kernel of that name (not NUL-terminated), or NULL. */
 const struct sim_kernel *sim_kernels_find(const char *name, size_t length);
 
+/*
+ * The kernel of that name (not NUL-terminated) that is not in the table, made when it is first asked for and never
+ * freed; NULL where SIMCUDA_KERNELS=listed. It has no parameters and does nothing.
+ */
+const struct sim_kernel *sim_kernels_other(const char *name, size_t length);
+
 /* The kernels one by one, NULL behind the last. */
 const struct sim_kernel *sim_kernels_at(unsigned index);
 

@@ -58,7 +58,7 @@ static int read_params(struct launch *launch, void **params, void **extra)
     const struct sim_kernel *kernel = launch->kernel;
     const char *buffer = params ? NULL : extra_buffer(extra, kernel->params_size);
 
-    if (!params && !buffer)
+    if (kernel->params_count && !params && !buffer)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < kernel->params_count; i++)
         memcpy(&launch->params[i], params ? params[i] : buffer + kernel->param_offset[i],

@@ -16,6 +16,7 @@
 struct image {
     const struct sim_kernel *kernels[MODULE_ENTRIES];
     unsigned count;
+    bool is_wrapper; /* nvcc's, which is not looked into: it has whatever name is asked for */
 };
 
 struct CUfunc_st {
@@ -99,7 +100,7 @@ static int read_image(const void *data, struct image *ret_image)
     int r;
 
     if (data && memcmp(data, wrapper, sizeof(wrapper)) == 0) {
-        *ret_image = (struct image){0}; /* not looked into: it may hold every kernel we have */
+        *ret_image = (struct image){.is_wrapper = true};
         while (ret_image->count < MODULE_ENTRIES
                 && (ret_image->kernels[ret_image->count] = sim_kernels_at(ret_image->count)))
             ret_image->count++;
@@ -119,6 +120,8 @@ static int read_image(const void *data, struct image *ret_image)
         at = skip_blank(at);
         length = word_length(at);
         const struct sim_kernel *kernel = sim_kernels_find(at, length);
+        if (!kernel)
+            kernel = sim_kernels_other(at, length);
         if (kernel && ret_image->count < MODULE_ENTRIES)
             ret_image->kernels[ret_image->count++] = kernel;
         at += length;
@@ -131,7 +134,7 @@ static const struct sim_kernel *find_entry(const struct image *image, const char
     for (unsigned i = 0; i < image->count; i++)
         if (strcmp(image->kernels[i]->name, name) == 0)
             return image->kernels[i];
-    return NULL;
+    return image->is_wrapper ? sim_kernels_other(name, strlen(name)) : NULL;
 }
 
 /* ---- handles ---- */
