@@ -9,6 +9,7 @@
 #include "tools/compare.h"
 #include "tools/figures.h"
 #include "tools/groups.h"
+#include "tools/looked.h"
 
 struct fields {
     const char *from, *to, *by, *fail_on;
@@ -139,17 +140,29 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
         printf("  ... %zu more groups (--top)\n", groups->count - (size_t)diff->top);
 }
 
+static const char *more_perhaps(const struct diff *diff)
+{
+    if (diff->is_partial)
+        return ", and more perhaps: events are missing";
+    return looked_is_little(&diff->compare) ? ", and more perhaps" : "";
+}
+
 static void print_text(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
     char text[2][RENDER_BYTES_MAX];
 
     printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
-    const char *ink = diff->is_partial ? diff->ink.yellow : diff->ink.green;
+    const char *ink = diff->is_partial || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
 
-    printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
-            render_bytes(text[0], c->late_bytes), diff->ink.off,
-            diff->is_partial ? ", and more perhaps: events are missing" : "");
+    if (c->looked.count == 0 && c->all.count)
+        printf("%sLate frees: not known%s%s\n", diff->ink.yellow, diff->ink.off,
+                diff->is_partial ? ": events are missing" : "");
+    else
+        printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
+                render_bytes(text[0], c->late_bytes), diff->ink.off, more_perhaps(diff));
+    if (!diff->is_partial)
+        looked_print(stdout, c, diff->good.trace, diff->bad.trace);
     puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
     print_groups(diff, &diff->late);
     if (c->never_count) {
@@ -252,6 +265,7 @@ static void print_json(const struct diff *diff)
     json_sum(&json, "harmless_pairs_good", "harmless_bytes_good", &c->harmless_good);
     json_sum(&json, "missing", "missing_bytes", &c->missing);
     json_sum(&json, "paired", "paired_bytes", &c->paired);
+    looked_json(&json, c, diff->good.trace, diff->bad.trace);
     json_uint(&json, "anchors_paired", c->anchors_paired - 1);
     json_uint(&json, "anchors_only_good", c->anchors_lone_good);
     json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
@@ -354,9 +368,10 @@ static int run(const void *parsed, char **words, int count)
     if (r == 0) {
         compare_and_print(&diff);
         r = diff.compare.late_count > limit ? CMD_NO : CMD_DONE;
-        if (r == CMD_DONE && diff.fields->fail_on && diff.is_partial) {
-            (void)fprintf(stderr, "kedge diff: --fail-on %s: not known without all events\n",
-                    diff.fields->fail_on);
+        if (r == CMD_DONE && diff.fields->fail_on
+                && (diff.is_partial || looked_is_little(&diff.compare))) {
+            (void)fprintf(stderr, "kedge diff: --fail-on %s: not known %s\n", diff.fields->fail_on,
+                    diff.is_partial ? "without all events" : "where so little could be looked at");
             r = CMD_BAD;
         }
         compare_done(&diff.compare);

@@ -11,6 +11,7 @@
 #include "tools/compare.h"
 #include "tools/figures.h"
 #include "tools/lastuse.h"
+#include "tools/looked.h"
 #include "tools/mine.h"
 #include "tools/outfile.h"
 #include "tools/predict.h"
@@ -151,6 +152,19 @@ static char *today(void)
     return vec_text(text);
 }
 
+/* What the reader of the file must know beyond its hints; NULL = nothing. */
+static char *make_head(const struct suggestion *s)
+{
+    const struct compare_sum *used = &s->mine.used;
+    char bytes[RENDER_BYTES_MAX];
+
+    if (used->count == 0)
+        return NULL;
+    return vec_format("left out: %" PRIu64
+                      " late frees (%s) that the run still used after the anchor's exit",
+            used->count, render_bytes(bytes, used->bytes));
+}
+
 static struct hintfile *make_file(struct suggestion *s)
 {
     struct hintfile *file = vec_new(1, sizeof(*file));
@@ -160,6 +174,7 @@ static struct hintfile *make_file(struct suggestion *s)
     file->min_size = s->fields->min_size;
     file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
     file->made_on = today();
+    file->comment = make_head(s);
     file->made_from = vec_new(2, sizeof(*file->made_from));
     if (!s->is_mining)
         file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->good.path));
@@ -228,9 +243,11 @@ static void print_text(struct suggestion *s)
     print_sum("have no stack or are not the pool's: no hint", &mine->unplaced);
     print_sum("are of sites that share their blocks (exports, registrations, descriptors): no hint",
             &mine->shared);
+    print_sum("are still used after the anchor's exit: no hint", &mine->used);
     if (s->compare.never_count)
         printf("  %zu blocks (%s) are never freed, but not because of an anchor: no hint\n",
                 s->compare.never_count, render_bytes(text[0], s->compare.never_bytes));
+    looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
     printf("Max memory: %s, predicted with the hints %s\n", render_bytes(text[0], mine->max_before),
             render_bytes(text[1], mine->max_after));
     if (s->reserved != UINT64_MAX)
@@ -288,6 +305,8 @@ static void print_json(struct suggestion *s)
     json_sum(&json, "mixed", &s->mine.mixed);
     json_sum(&json, "unplaced", &s->mine.unplaced);
     json_sum(&json, "shared", &s->mine.shared);
+    json_sum(&json, "used_after", &s->mine.used);
+    looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)
         json_hint(&json, s, &s->mine.hints[i]);
@@ -355,6 +374,17 @@ static void drop_idle(struct suggestion *s)
     free(kept);
 }
 
+static void say_none(const struct suggestion *s)
+{
+    const char *why = "nothing was freed late that a hint could release";
+
+    if (looked_is_unknown(&s->compare))
+        why = "too little could be looked at to know what was freed late";
+    else if (s->compare.late_count && s->mine.used.count == s->compare.late_count)
+        why = "all that was freed late is still used after the anchor's exit";
+    (void)fprintf(stderr, "kedge suggest: no hint to write: %s\n", why);
+}
+
 static int mine_and_save(struct suggestion *s)
 {
     struct mine_job job = {
@@ -381,18 +411,16 @@ static int mine_and_save(struct suggestion *s)
     progress_wait_end();
     r = CMD_DONE;
     if (s->mine.hint_count == 0)
-        (void)fputs("kedge suggest: no hint to write: nothing was freed late that a hint could "
-                    "release\n",
-                stderr);
+        say_none(s);
     else if (save(s) < 0)
         r = CMD_BAD;
     if (r == CMD_DONE && s->fields->json)
         print_json(s);
     else if (r == CMD_DONE)
         print_text(s);
-    /* No file was written: whoever goes on with it must notice. */
+    /* No file was written: whoever goes on with it must notice. "Nothing to release" is an answer, "not looked" is none. */
     if (r == CMD_DONE && s->mine.hint_count == 0)
-        r = CMD_NO;
+        r = looked_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
     symbols_free(s->symbols);
     mine_done(&s->mine);
     return r;

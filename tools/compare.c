@@ -198,6 +198,8 @@ static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
     uint32_t a = g->anchor;
 
     add(&out->paired, b->size);
+    if (b->anchor != 0)
+        add(bad->anchors[b->anchor].exit == TRACE_NEVER ? &out->unfinished : &out->looked, b->size);
     if (g->died == TRACE_NEVER)
         return;
     while (a != 0 && g->died > good->anchors[a].exit)
@@ -235,6 +237,8 @@ static void judge_lone(struct work *work, const struct table *table)
         const struct trace_block *block = &work->bad->trace->blocks[id];
         if (work->taken[id])
             continue;
+        if (block->anchor != 0)
+            add(&out->unpaired, block->size);
         if (dies_inside(work->bad->trace, block)) {
             add(&out->harmless_bad, block->size);
             continue;
@@ -284,6 +288,13 @@ static struct key anchor_key(const struct trace_anchor *anchor)
     return key;
 }
 
+static void count_lone(uint64_t *count, uint32_t *first, uint32_t anchor)
+{
+    if (*count == 0)
+        *first = anchor;
+    (*count)++;
+}
+
 static void compare_anchors(struct work *work)
 {
     const struct trace *good = work->good->trace;
@@ -292,26 +303,43 @@ static void compare_anchors(struct work *work)
 
     for (size_t i = 0; i < good->anchor_count; i++)
         *keytable_at(&by_name, anchor_key(&good->anchors[i]), 0) = (uint32_t)i;
-    work->out->anchors_lone_good = good->anchor_count;
+    bool *met = vec_new(good->anchor_count, sizeof(*met));
     for (size_t i = 0; i < bad->anchor_count; i++) {
         const uint32_t *partner = keytable_find(&by_name, anchor_key(&bad->anchors[i]));
         if (partner) {
             compare_anchor(work, *partner, (uint32_t)i);
-            work->out->anchors_lone_good--;
+            met[*partner] = true;
             continue;
         }
         struct table table = table_of(work, 0, (uint32_t)i);
-        work->out->anchors_lone_bad++;
+        count_lone(&work->out->anchors_lone_bad, &work->out->lone_bad_anchor, (uint32_t)i);
         for (uint32_t k = 0; k < table.bad_count; k++)
             add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
     }
+    for (size_t i = 0; i < good->anchor_count; i++)
+        if (!met[i])
+            count_lone(&work->out->anchors_lone_good, &work->out->lone_good_anchor, (uint32_t)i);
+    free(met);
     keytable_done(&by_name);
+}
+
+static void count_bad(struct work *work)
+{
+    const struct trace *bad = work->bad->trace;
+    struct compare *out = work->out;
+
+    for (uint32_t i = 0; i < work->bad_lists.first[bad->anchor_count]; i++) {
+        const struct trace_block *block = &bad->blocks[work->bad_lists.blocks[i]];
+        add(&out->all, block->size);
+        if (block->anchor == 0)
+            add(&out->outside, block->size);
+    }
 }
 
 void compare_runs(const struct compare_side *good, const struct compare_side *bad,
         struct compare *ret_compare)
 {
-    struct compare out = {0};
+    struct compare out = {.lone_good_anchor = TRACE_NONE, .lone_bad_anchor = TRACE_NONE};
     struct work work = {.good = good, .bad = bad, .out = &out};
 
     work.good_lists = make_lists(good);
@@ -324,6 +352,7 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
         work.good_python = list_python(good->trace);
         work.bad_python = list_python(bad->trace);
     }
+    count_bad(&work);
     compare_anchors(&work);
     free(work.good_python);
     free(work.bad_python);

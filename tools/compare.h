@@ -18,6 +18,9 @@
  * memory inside) proves nothing about its blocks. Frees that never come, where the good run frees outside of all anchors,
  * are listed apart and only if the bad run ended by itself.
  *
+ * A late free can be found only among the blocks of the bad run that were looked at: those with a partner, inside an anchor that
+ * both runs have and that the bad run left. Each other block is counted by what was missing (looked.h says what to do about it).
+ *
  * Does not symbolise or group. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_COMPARE_H
@@ -50,11 +53,20 @@ struct compare {
     uint64_t extra_bytes;
 
     struct compare_sum harmless_good,
-            harmless_bad;        /* one run only, freed in the same anchor instance */
-    struct compare_sum missing;  /* blocks that only the good run allocates, and keeps */
-    struct compare_sum paired;   /* blocks that have a partner */
-    struct compare_sum lone_bad; /* blocks of anchors that the good run never entered */
+            harmless_bad;       /* one run only, freed in the same anchor instance */
+    struct compare_sum missing; /* blocks that only the good run allocates, and keeps */
+    struct compare_sum paired;  /* blocks that have a partner */
     uint64_t anchors_paired, anchors_lone_good, anchors_lone_bad;
+
+    /* Every block of the bad run is in one of these, all of them are `all`. */
+    struct compare_sum all, looked;
+    struct compare_sum outside;    /* in no anchor */
+    struct compare_sum lone_bad;   /* in anchors that the good run never entered */
+    struct compare_sum unfinished; /* paired, in anchors that the bad run never left */
+    struct compare_sum unpaired;   /* in anchors of both, without a partner */
+    struct compare_sum
+            unjudged; /* of one run: may have been used unseen, or nobody saw a use (lastuse.h) */
+    uint32_t lone_good_anchor, lone_bad_anchor; /* the first of one run only, TRACE_NONE */
 };
 
 struct compare_side {

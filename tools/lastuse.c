@@ -18,15 +18,38 @@ static uint32_t late_by(const struct trace *trace, const struct trace_block *blo
     return TRACE_NONE;
 }
 
+static void add(struct compare_sum *sum, uint64_t bytes)
+{
+    sum->count++;
+    sum->bytes += bytes;
+}
+
+/* Counts the block; true: by its uses and its anchor it can be late. */
+static bool look_at(
+        const struct trace *trace, const struct trace_block *block, struct compare *late)
+{
+    struct compare_sum *sum = &late->looked;
+
+    if (block->anchor == 0)
+        sum = &late->outside;
+    else if (block->uses.count == 0 || uses_doubt_of(block) != USES_DOUBTS)
+        sum = &late->unjudged;
+    else if (trace->anchors[block->anchor].exit == TRACE_NEVER)
+        sum = &late->unfinished;
+    add(&late->all, block->size);
+    add(sum, block->size);
+    return sum == &late->looked;
+}
+
 void lastuse_late(const struct trace *trace, struct model_window window, struct compare *ret_late)
 {
-    *ret_late = (struct compare){.late = NULL};
+    *ret_late = (struct compare){.lone_good_anchor = TRACE_NONE, .lone_bad_anchor = TRACE_NONE};
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         uint32_t anchor;
 
-        if (block->born < window.first || block->born >= window.last || block->uses.count == 0
-                || uses_doubt_of(block) != USES_DOUBTS)
+        if (block->born < window.first || block->born >= window.last
+                || !look_at(trace, block, ret_late))
             continue;
         anchor = late_by(trace, block);
         if (anchor == TRACE_NONE)

@@ -368,6 +368,18 @@ static bool is_shared_in(const struct trace *trace, uint64_t site)
     return false;
 }
 
+/*
+ * Was it seen in use after the exit that it is late by? Where the uses of a block are known in part only, the last one that
+ * was seen is still one.
+ */
+static bool is_used_after(const struct work *work, const struct compare_late *late)
+{
+    const struct trace *trace = work->job->trace;
+    uint64_t exit_ns = trace->events[trace->anchors[late->anchor].exit].time_ns;
+
+    return exit_ns && block_at(work, late->bad)->uses.last >= exit_ns;
+}
+
 /* The late frees that can have hints; the others are counted. */
 static void sort_out_late(struct work *work)
 {
@@ -385,6 +397,8 @@ static void sort_out_late(struct work *work)
         else if (look
                 && (is_shared_in(job->trace, block->site) || is_shared_in(job->good, block->site)))
             other = &work->out->shared;
+        else if (is_used_after(work, late))
+            other = &work->out->used;
         if (other) {
             other->count++;
             other->bytes += block->size;

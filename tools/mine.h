@@ -12,7 +12,8 @@
  *
  * What is then still mixed (the same site, size, number and anchor name, sometimes late and sometimes not) cannot be told apart
  * by any hint: it gets none and is counted. Blocks below min_size are left alone and counted, since a physical handle is the
- * smallest thing that can be released. Every set of hints is checked as a whole with the code that acts in the run
+ * smallest thing that can be released. What the bad run was seen to use after the exit (uses are recorded, usemap.h) gets none
+ * either, whatever the good run did, and no hint may match it. Every set of hints is checked as a whole with the code that acts in the run
  * (predict.h) before it is returned.
  *
  * Does not read, write or print. Threads: none. Memory: vec.h.
@@ -46,6 +47,7 @@ struct mine {
     struct compare_sum mixed;       /* no hint tells them apart from what must stay */
     struct compare_sum unplaced;    /* no stack was recorded, or not from the pool */
     struct compare_sum shared;      /* at a site that exports, registers or describes its blocks */
+    struct compare_sum used;        /* the bad run was seen to use them after the exit */
     uint64_t max_before, max_after; /* Max of the window without and with the hints */
 };
 

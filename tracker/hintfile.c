@@ -948,6 +948,7 @@ void hintfile_free(struct hintfile *file)
     free(file->made_from);
     free(file->made_by);
     free(file->made_on);
+    free(file->comment);
     free(file->rule);
     free(file->words);
     free(file);

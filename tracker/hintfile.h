@@ -74,6 +74,7 @@ struct hintfile {
     char *made_by, *made_on;
     char **made_from; /* made_from_count of them */
     size_t made_from_count;
+    char *comment; /* only written: `# text` at the head; NULL = none */
 
     uint64_t hash; /* hintfile_hash of the bytes read; 0 for one that was built in memory */
 };

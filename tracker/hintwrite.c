@@ -319,6 +319,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
         if (!is_writable(&file->rule[i]))
             return -EINVAL;
     put(&out, "kedge-hints: %d\n", HINTFILE_VERSION);
+    put_comment(&out, "", file->comment);
     put_made(&out, file);
     put_program(&out, file);
     put(&out, "defaults: {mode: %s, min-size: %" PRIu64 "}\n", mode_word(file->mode),

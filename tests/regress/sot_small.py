@@ -170,6 +170,20 @@ def r87_a_receipt_is_for_one_file_and_one_program():
     check(re.search(r"receipt|verify", done.stdout, re.I), "an edited file of hints is taken for the verified one")
 
 
+def what_is_used_after_the_exit_gets_no_hint():
+    """The late tensor is used after its sub-graph: the good run frees it, this one needs it."""
+    capture_both()
+    for how in ("launch", "copy", "set"):
+        kedge_run(SOT, "--form", "pir", "--graph", "small", f"--touch-released={how}", capture=f"{how}.kcap")
+        j = tool_json("suggest", "--good", "good.kcap", "--bad", f"{how}.kcap", "-o", "none.yaml", rc=1)
+        same(f"{how}, late and still used", (j["late_frees"], j["used_after"], j["hints"]),
+             (1, {"count": 1, "bytes": BLOCK}, []))
+        text = tool("suggest", "--good", "good.kcap", "--bad", f"{how}.kcap", "-o", "none.yaml", rc=1)
+        check("1 late frees (3.38 MB) are still used after the anchor's exit: no hint" in text, f"{how}, in words: {text}")
+        check("all that was freed late is still used" in text, f"{how}, why there is none: {text}")
+        check(not pathlib.Path("none.yaml").exists(), "a file without hints was written")
+
+
 def r86_r87_a_later_touch_is_stopped_and_gets_no_receipt():
     """The program uses the tensor after the anchor: trap and live stop the call, and verify gives no receipt."""
     capture_both()
@@ -222,6 +236,6 @@ if __name__ == "__main__":
          mining_leaves_out_what_does_not_lower_the_peak, diff_names_the_missing_free,
          suggested_hints_make_bad_equal_good,
          suggest_predicts_the_peak, r55_shadow_changes_nothing, r87_live_without_a_receipt_stays_in_shadow,
-         r87_a_receipt_is_for_one_file_and_one_program, r86_r87_a_later_touch_is_stopped_and_gets_no_receipt,
+         r87_a_receipt_is_for_one_file_and_one_program, what_is_used_after_the_exit_gets_no_hint, r86_r87_a_later_touch_is_stopped_and_gets_no_receipt,
          r86_live_stops_a_later_touch_too,
          other_actions_are_refused_by_name)

@@ -12,6 +12,8 @@
  *     touched          bad in trap, and a call touched a released range
  *     oom              bad, and the 15th anchor runs out of memory and the process ends without a word
  *     agg              bad, without events
+ *     unsaid unsaid-bad    the two runs of a program that states no anchor
+ *     numbered             bad, with a running number in the names of its anchors
  *     killed           bad, and the process is killed in the middle
  */
 #include "tracker/anchor.h"
@@ -32,7 +34,7 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, killed, agg;
+static bool bad, touched, oom, killed, agg, unsaid, numbered;
 
 struct tensor {
     devptr_t ptr;
@@ -159,9 +161,11 @@ static void one_anchor(int number)
     struct edge edge;
     bool output_late = bad && number % 2 == 0;
 
-    (void)snprintf(name, sizeof(name), "SOT_CALL_%d", number);
-    (void)anchor_push(NULL, name, &edge);
-    (void)capture_edge(&edge, ++seq);
+    (void)snprintf(name, sizeof(name), numbered ? "SOT_CALL, seq = %d" : "SOT_CALL_%d", number);
+    if (!unsaid) {
+        (void)anchor_push(NULL, name, &edge);
+        (void)capture_edge(&edge, ++seq);
+    }
     struct tensor input = unused_input((uint64_t)(2 + number % 3) * MB);
     if (bad) {
         struct tensor small = other_tensor(4096);
@@ -179,6 +183,8 @@ static void one_anchor(int number)
         run_out_of_memory();
     if (killed && number == 15)
         (void)raise(SIGKILL);
+    if (unsaid)
+        return;
     (void)anchor_pop(NULL, &edge);
     (void)capture_edge(&edge, ++seq);
     if (bad && mode) {
@@ -192,7 +198,9 @@ static void one_anchor(int number)
 
 static void set_form(const char *form)
 {
-    bad = strcmp(form, "good") != 0;
+    bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0;
+    unsaid = strncmp(form, "unsaid", 6) == 0;
+    numbered = strcmp(form, "numbered") == 0;
     if (strcmp(form, "shadow") == 0)
         mode = HINT_SHADOW;
     if (strcmp(form, "live") == 0)

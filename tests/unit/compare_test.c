@@ -3,6 +3,7 @@
 
 #include "tests/unit/story.h"
 #include "tools/compare.h"
+#include "tools/looked.h"
 
 #define MB (UINT64_C(1) << 20)
 
@@ -338,6 +339,68 @@ TEST(anchors_of_one_run_only_are_counted)
     compare_done(&c);
     story_end(&good);
     story_end(&bad);
+}
+
+/* Each block of the bad run was looked at, or is counted by why it was not. */
+static void check_all_counted(const struct compare *c, const struct story *bad)
+{
+    CHECK_EQ(c->all.count, bad->trace->block_count);
+    CHECK_EQ(c->looked.count + c->outside.count + c->lone_bad.count + c->unfinished.count
+                    + c->unpaired.count + c->unjudged.count,
+            c->all.count);
+    CHECK_EQ(c->looked.bytes + c->outside.bytes + c->lone_bad.bytes + c->unfinished.bytes
+                    + c->unpaired.bytes + c->unjudged.bytes,
+            c->all.bytes);
+}
+
+TEST(only_pairs_in_anchors_that_bad_left_are_looked_at)
+{
+    struct story good = story_begin();
+    struct story bad = story_begin();
+    struct story *both[] = {&good, &bad};
+
+    for (int i = 0; i < 2; i++) {
+        (void)story_alloc(both[i], 1, MB); /* has a partner, but no anchor's exit to be late by */
+        story_enter(both[i], "A");
+        (void)story_alloc(both[i], 1, 2 * MB);
+        (void)story_alloc(both[i], 2, i ? 4 * MB : 5 * MB); /* no partner */
+        story_exit(both[i]);
+        story_enter(both[i], i ? "seq = 1" : "seq = 7");
+        (void)story_alloc(both[i], 1, 8 * MB);
+        story_exit(both[i]);
+        story_enter(both[i], "B");
+        (void)story_alloc(both[i], 1, 16 * MB);
+        if (both[i] == &good)
+            story_exit(both[i]);
+    }
+    struct compare c = compared(&good, &bad);
+    CHECK_EQ(c.outside.bytes, MB);
+    CHECK_EQ(c.looked.bytes, 2 * MB);
+    CHECK_EQ(c.unpaired.bytes, 4 * MB);
+    CHECK_EQ(c.lone_bad.bytes, 8 * MB);
+    CHECK_EQ(c.unfinished.bytes, 16 * MB);
+    CHECK_STR_EQ(good.trace->anchors[c.lone_good_anchor].path, "seq = 7");
+    CHECK_STR_EQ(bad.trace->anchors[c.lone_bad_anchor].path, "seq = 1");
+    check_all_counted(&c, &bad);
+    compare_done(&c);
+    story_end(&good);
+    story_end(&bad);
+}
+
+TEST(less_than_half_is_little_and_nothing_found_in_it_is_unknown)
+{
+    struct compare c = {.all = {10, 0}, .looked = {5, 0}};
+
+    CHECK(!looked_is_little(&c));
+    CHECK(!looked_is_unknown(&c));
+    c.looked.count = 4;
+    CHECK(looked_is_little(&c));
+    CHECK(looked_is_unknown(&c));
+    c.late_count = 1;
+    CHECK(looked_is_little(&c));
+    CHECK(!looked_is_unknown(&c));
+    c = (struct compare){0}; /* a run that allocates nothing frees nothing late */
+    CHECK(!looked_is_little(&c));
 }
 
 TEST(only_blocks_born_in_the_window_take_part)

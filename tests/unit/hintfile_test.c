@@ -340,7 +340,9 @@ TEST(what_is_written_is_read_back_equal)
 
     REQUIRE(file != NULL);
     file->words[0].comment = strdup("two lines:\nno effect on the peak: here");
+    file->comment = strdup("left out: 3 late frees");
     REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    CHECK(strstr(text, "kedge-hints: 1\n# left out: 3 late frees\n") == text);
     CHECK_EQ(strlen(text), length);
     CHECK(strstr(text, "  # two lines:\n  # no effect on the peak: here\n  - id:") != NULL);
     again = parse(text);

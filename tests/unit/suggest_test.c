@@ -309,6 +309,67 @@ TEST(r85_a_site_that_shared_a_block_gets_no_hint)
     }
 }
 
+/* Times as a capture has them: one millisecond between events. */
+static void give_times(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++)
+        trace->events[i].time_ns = (i + 1) * 1000000;
+}
+
+static void use_at(const struct trace *trace, uint32_t block, uint64_t time_ns)
+{
+    trace->blocks[block].uses = (struct trace_uses){.first = time_ns, .last = time_ns, .count = 1};
+}
+
+TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
+{
+    struct pair *p = pair_begin();
+    uint32_t used, dead, exit;
+
+    enter(p, "A");
+    used = late(p, 1, 4 * MB);
+    dead = late(p, 2, 8 * MB);
+    (void)late(p, 3, 2 * MB); /* nobody saw a use */
+    leave(p);
+    give_times(p->bad.trace);
+    exit = p->bad.trace->anchors[p->bad.trace->blocks[used].anchor].exit;
+    use_at(p->bad.trace, used, p->bad.trace->events[exit].time_ns + 1);
+    use_at(p->bad.trace, dead, p->bad.trace->events[exit].time_ns - 1);
+    p->late[used] = false;
+    struct mine m = mined(p);
+    CHECK_EQ(m.used.count, 1);
+    CHECK_EQ(m.used.bytes, 4 * MB);
+    CHECK_EQ(m.covered.count, 2);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* One of two that no hint can tell apart is still used: the other one gets none either. */
+TEST(a_block_that_is_still_used_is_matched_by_no_hint_for_others)
+{
+    struct pair *p = pair_begin();
+    uint32_t block[3];
+
+    for (int i = 0; i < 3; i++) {
+        enter(p, "step");
+        block[i] = late(p, 1, 4 * MB);
+        leave(p);
+    }
+    give_times(p->bad.trace);
+    for (int i = 0; i < 2; i++) { /* used in the step that follows; the last step has none */
+        const struct trace_anchor *next =
+                &p->bad.trace->anchors[p->bad.trace->blocks[block[i + 1]].anchor];
+        use_at(p->bad.trace, block[i], p->bad.trace->events[next->enter].time_ns + 1);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.used.count, 2);
+    CHECK_EQ(m.mixed.count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
 /* Freed by good after the inner anchor and before the outer one's exit: only the outer exit is proved. */
 TEST(a_hint_for_an_outer_anchor_does_not_act_at_the_inner_exit)
 {

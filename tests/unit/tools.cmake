@@ -86,6 +86,7 @@ foreach(case
         "escapes:names_of_the_program_are_no_commands_to_a_terminal"
         "places:report_says_who_held_the_memory_without_events"
         "diff:diff_names_the_late_frees_by_site"
+        "unknown:nothing_is_called_in_order_that_was_not_looked_at"
         "suggest:suggest_writes_hints_that_lint_accepts"
         "lint:hints_lint_names_line_and_column"
         "words:words_and_exit_codes_are_those_of_the_contract"

@@ -185,7 +185,7 @@ places)
         hasnt out "events are missing"
     done
     expect 0 "$kedge" diff bad.kcap agg.kcap
-    has out "Late frees: 0, 0.00 B, and more perhaps: events are missing"
+    has out "Late frees: not known: events are missing"
     expect 0 "$kedge" diff bad.kcap agg.kcap --json
     json "j['complete'] is False and j['late_frees'] == 0"
     expect 2 "$kedge" diff bad.kcap agg.kcap --fail-on 'late>0'
@@ -217,6 +217,34 @@ diff)
     # The run that ended inside SOT_CALL_15 proves nothing about that anchor.
     expect 0 "$kedge" diff good.kcap oom.kcap --json
     json "j['late_frees'] == 15 + 8 and j['never_freed'] == 0"
+    json "j['allocated']['count'] == 1 + 16 * 5 and j['looked_at']['count'] == 15 * 4 and j['advice'] is None"
+    json "j['passed_over']['outside']['count'] == 1 and j['passed_over']['unfinished']['count'] == 4 and j['passed_over']['unpaired']['count'] == 16"
+    ;;
+unknown)
+    # Programs that state nothing, or something else in each run: "nothing was freed late" would not be true.
+    form good; form bad; form unsaid; form unsaid-bad; form numbered
+    expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap
+    has out "Late frees: not known"
+    has out "note: none of 101 allocations of the bad run (591.08 MB) were looked at"
+    has out "note: 101 of them lie in no anchor: state where a step begins and ends: 'kedge run' does it for PyTorch"
+    expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap --json
+    json "j['late_frees'] == 0 and j['looked_at'] == {'count': 0, 'bytes': 0} and j['passed_over']['outside']['count'] == 101"
+    json "j['allocated']['count'] == 101 and j['paired'] == 81 and 'kedge run' in j['advice']"
+    expect 2 "$kedge" diff unsaid.kcap unsaid-bad.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: not known where so little could be looked at"
+    expect 2 "$kedge" suggest --good unsaid.kcap --bad unsaid-bad.kcap -o h.yaml
+    has err "no hint to write: too little could be looked at to know what was freed late"
+    has out "note: 101 of them lie in no anchor"
+    hasnt err "nothing was freed late"
+    expect 2 "$kedge" suggest --good unsaid.kcap --bad unsaid-bad.kcap -o h.yaml --json
+    json "j['output'] is None and j['looked_at']['count'] == 0 and 'kedge run' in j['advice']"
+    expect 0 "$kedge" diff good.kcap numbered.kcap
+    has out "Late frees: not known"
+    has out "note: none of 101 allocations of the bad run"
+    has out "100 of them lie in anchors that the good run never entered (the bad run's first: SOT_CALL, seq = 0; the good run's: SOT_CALL_0)"
+    expect 0 "$kedge" diff good.kcap bad.kcap
+    hasnt out "note: only"
+    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30'
     ;;
 suggest)
     form good; form bad
