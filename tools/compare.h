@@ -64,8 +64,8 @@ struct compare {
     struct compare_sum lone_bad;   /* in anchors that the good run never entered */
     struct compare_sum unfinished; /* paired, in anchors that the bad run never left */
     struct compare_sum unpaired;   /* in anchors of both, without a partner */
-    struct compare_sum
-            unjudged; /* of one run: may have been used unseen, or nobody saw a use (lastuse.h) */
+    /* of one run: may have been used unseen, or nobody saw a use (lastuse.h) */
+    struct compare_sum unjudged;
     uint32_t lone_good_anchor, lone_bad_anchor; /* the first of one run only, TRACE_NONE */
 };
 
