@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim_array.h"
 #include "tests/sim/sim_capture.h"
+#include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_va.h"
 
@@ -66,6 +67,22 @@ static CUresult run_copy(struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+static void note_copy(struct sim_op *op)
+{
+    const struct copy *copy = (const struct copy *)op->payload;
+
+    for (uint64_t z = 0; z < copy->depth; z++)
+        for (uint64_t y = 0; y < copy->height; y++) {
+            uint64_t dst = copy->dst.addr + z * copy->dst.slice + y * copy->dst.pitch;
+
+            if (copy->staged)
+                sim_contents_write(dst, copy->width);
+            else
+                sim_contents_copy(dst, copy->src.addr + z * copy->src.slice + y * copy->src.pitch,
+                        copy->width);
+        }
+}
+
 /* ---- copies ---- */
 
 /* Host memory that the driver knows nothing about. */
@@ -105,6 +122,7 @@ static struct sim_op *make_copy(const char *name, const struct copy *copy, bool 
     *made = *copy;
     made->staged = staged;
     op->run = run_copy;
+    op->note = note_copy;
     op->engine = is_host(copy->dst.addr) ? SIM_ENGINE_OUT
             : is_host(copy->src.addr)    ? SIM_ENGINE_IN
                                          : SIM_ENGINE_COMPUTE;

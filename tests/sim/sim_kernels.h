@@ -20,6 +20,7 @@ struct sim_kernel {
     size_t params_size;
     void (*declare)(struct sim_op *op, int device, const uint64_t *params);
     void (*body)(const uint64_t *params);
+    void (*note)(struct sim_op *op); /* of what it wrote */
 };
 
 /* The kernel of that name (not NUL-terminated), or NULL. */

@@ -98,6 +98,7 @@ int sim_launch_make(
     launch->given.kernelParams = NULL;
     launch->given.extra = NULL;
     op->run = run_launch;
+    op->note = kernel->note;
     op->engine = SIM_ENGINE_COMPUTE;
     r = read_params(launch, params->kernelParams, params->extra);
     if (r) {

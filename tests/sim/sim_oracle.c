@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_oracle.h"
 
+#include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_park.h"
 #include "tests/sim/sim_stream.h"
@@ -229,6 +230,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
         cut(old, ptr, bytes);
     }
     (void)add_tenant(born);
+    sim_contents_forget(ptr, bytes); /* what the former tenants wrote */
     sim_clock_clear(&trial.known);
     sim_unlock();
 }

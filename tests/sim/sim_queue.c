@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_queue.h"
 
+#include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_oracle.h"
 #include "tests/sim/sim_time.h"
@@ -331,6 +332,22 @@ static void spread(const struct sim_op *op)
     }
 }
 
+/* What readers may rely on from now on. */
+static void note_contents(struct sim_op *op)
+{
+    if (op->note) {
+        op->note(op);
+        return;
+    }
+    for (unsigned i = 0; i < op->ranges_count; i++) {
+        const struct sim_range *range = &op->ranges[i];
+
+        for (uint64_t z = 0; range->write && z < range->slices; z++)
+            for (uint64_t y = 0; y < range->rows; y++)
+                sim_contents_write(range->addr + z * range->slice + y * range->pitch, range->size);
+    }
+}
+
 /* ---- host functions run in helper threads ---- */
 
 static struct sim_op *host_jobs[64]; /* waiting for a helper */
@@ -416,8 +433,10 @@ static void run_first(struct sim_queue *queue, bool voluntary)
     code = check_ranges(op);
     if (code == CUDA_SUCCESS)
         code = op->run(op);
-    if (code == CUDA_SUCCESS)
+    if (code == CUDA_SUCCESS) {
+        note_contents(op);
         spread(op);
+    }
     finish(op, code);
 }
 

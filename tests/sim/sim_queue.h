@@ -90,8 +90,10 @@ struct sim_op {
     CUresult (*run)(struct sim_op *op);  /* under the lock */
     void (*host)(struct sim_op *op);     /* instead of run: without the lock, helper thread */
     bool (*is_ready)(struct sim_op *op); /* NULL: always */
-    void (*drop)(struct sim_op *op);     /* before the operation is freed, NULL: nothing */
-    bool runs_when_broken;               /* also after a sticky error */
+    void (*note)(
+            struct sim_op *op); /* tells sim_contents what it wrote, NULL: its ranges in full */
+    void (*drop)(struct sim_op *op); /* before the operation is freed, NULL: nothing */
+    bool runs_when_broken;           /* also after a sticky error */
     enum sim_engine engine;
     unsigned ranges_count;
     struct sim_range ranges[SIM_OP_RANGES];

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_contents.h"
+
+#include "tests/sim/sim_core.h"
+#include "tests/sim/sim_va.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+struct piece {
+    uint64_t addr, end;
+};
+
+static void *pieces; /* tsearch; never overlap */
+
+/* Pieces that overlap are equal, so that a search finds one that has a byte in common. */
+static int order(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+
+    if (x->end <= y->addr)
+        return -1;
+    return x->addr >= y->end;
+}
+
+static struct piece *find(uint64_t addr, uint64_t end)
+{
+    const struct piece key = {addr, end};
+    struct piece *const *found = tfind(&key, &pieces, order);
+
+    return found ? *found : NULL;
+}
+
+static void add(uint64_t addr, uint64_t end)
+{
+    struct piece *piece = sim_new(sizeof(*piece));
+
+    *piece = (struct piece){addr, end};
+    (void)tsearch(piece, &pieces, order);
+}
+
+void sim_contents_forget(uint64_t addr, uint64_t size)
+{
+    uint64_t end = addr + size;
+    struct piece *piece;
+
+    while (size && (piece = find(addr, end)) != NULL) {
+        struct piece rest = *piece;
+
+        (void)tdelete(piece, &pieces, order);
+        free(piece);
+        if (rest.addr < addr)
+            add(rest.addr, addr);
+        if (rest.end > end)
+            add(end, rest.end);
+    }
+}
+
+void sim_contents_write(uint64_t addr, uint64_t size)
+{
+    struct piece *piece;
+
+    if (size == 0 || !sim_va_has(addr))
+        return;
+    piece = find(addr, addr + size);
+    if (piece && piece->addr == addr && piece->end == addr + size)
+        return; /* the same bytes again, as in each step of a program */
+    sim_contents_forget(addr, size);
+    add(addr, addr + size);
+}
+
+/* The first piece that has a byte in [addr, end), cut to it; false: there is none. */
+static bool first_piece(uint64_t addr, uint64_t end, struct piece *ret_piece)
+{
+    const struct piece *piece;
+    bool found = false;
+
+    while (addr < end && (piece = find(addr, end)) != NULL) {
+        found = true;
+        *ret_piece = (struct piece){
+                piece->addr > addr ? piece->addr : addr, piece->end < end ? piece->end : end};
+        end = ret_piece->addr; /* there may be one before it */
+    }
+    return found;
+}
+
+void sim_contents_copy(uint64_t dst, uint64_t src, uint64_t size)
+{
+    uint64_t at = src, end = src + size;
+    struct piece piece;
+
+    if (!sim_va_has(dst))
+        return;
+    if (!sim_va_has(src)) {
+        sim_contents_write(dst, size);
+        return;
+    }
+    sim_contents_forget(dst, size);
+    for (; first_piece(at, end, &piece); at = piece.end)
+        sim_contents_write(dst + (piece.addr - src), piece.end - piece.addr);
+}
+
+uint64_t sim_contents_known(uint64_t addr, uint64_t most)
+{
+    const struct piece *piece = most ? find(addr, addr + 1) : NULL;
+
+    if (!piece)
+        return 0;
+    return piece->end - addr < most ? piece->end - addr : most;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_contents.h - which bytes of device memory carry something that an operation wrote.
+ *
+ * A kernel that is not in kernels.def writes a digest of what it reads (sim_digest.h). The digest must be the same
+ * with every allocator and in every mode of the library under test, so it may not depend on memory that nobody wrote:
+ * what stands there is what a former tenant left. This is the book of it: pieces of addresses that do not overlap,
+ * each written by one operation.
+ *
+ *     write ─► one piece     copy within the device ─► the pieces of its source     birth of a block ─► no piece
+ *
+ * A reader keeps to the piece that its address is in: behind the end of a piece may stand what another tensor of the
+ * same block left there, when the program has an allocator of its own.
+ *
+ * Does not read or write memory. Device addresses only, others are ignored. Threads: under the lock.
+ */
+#ifndef KEDGE_TESTS_SIM_SIM_CONTENTS_H
+#define KEDGE_TESTS_SIM_SIM_CONTENTS_H
+
+#include <stdint.h>
+
+/* Somebody wrote all of [addr, addr + size). */
+void sim_contents_write(uint64_t addr, uint64_t size);
+
+/* Nobody wrote any of it. */
+void sim_contents_forget(uint64_t addr, uint64_t size);
+
+/* What is known of `src` is known of `dst`; the two do not overlap. A source on the host counts as written. */
+void sim_contents_copy(uint64_t dst, uint64_t src, uint64_t size);
+
+/* How many bytes from `addr` on one operation wrote, at most `most`; 0: nobody wrote there. */
+uint64_t sim_contents_known(uint64_t addr, uint64_t most);
+
+#endif
