@@ -77,8 +77,11 @@ __attribute__((visibility("default"))) int dlclose(void *handle)
 {
     static _Atomic(void *) known;
     dlclose_fn real = (dlclose_fn)next_of("dlclose", &known);
-    int r = real ? real(handle) : -1;
+    int r;
 
+    door_close_begins();
+    r = real ? real(handle) : -1;
+    door_close_ends();
     context_changed();
     return r;
 }

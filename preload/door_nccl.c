@@ -90,7 +90,7 @@ NCCL_OTHERS(DECLARE)
 #undef DECLARE
 #pragma GCC visibility pop
 
-#define REAL_SLOT(name, ...) static _Atomic(void *) real_##name;
+#define REAL_SLOT(name, ...) static struct door door_of_##name;
 NCCL_CALLS(REAL_SLOT)
 NCCL_OTHERS(REAL_SLOT)
 #undef REAL_SLOT
@@ -99,14 +99,14 @@ static struct door_library library = {.base = "libnccl.so"};
 
 /* In the door's function itself. */
 #define FIND(name) \
-    door_real(&library, &real_##name, #name, (void *)(name), __builtin_return_address(0))
+    door_real(&library, &door_of_##name, #name, (void *)(name), __builtin_return_address(0))
 
-static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
+static struct door *door_of(const char *name, void **ret_ours)
 {
 #define ROW(call, ...)              \
     if (strcmp(name, #call) == 0) { \
         *ret_ours = (void *)(call); \
-        return &real_##call;        \
+        return &door_of_##call;     \
     }
     NCCL_CALLS(ROW)
     NCCL_OTHERS(ROW)
@@ -117,9 +117,9 @@ static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
 void *door_nccl(void *handle, const char *name)
 {
     void *ours = NULL;
-    _Atomic(void *) *real = slot_of(name, &ours);
+    struct door *door = door_of(name, &ours);
 
-    return real ? door_take(&library, handle, name, ours, real) : NULL;
+    return door ? door_take(&library, door, handle, name, ours) : NULL;
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ NVTX2_CALLS(DECLARE)
 #undef DECLARE
 #pragma GCC visibility pop
 
-#define REAL_SLOT(name, result, params, args) static _Atomic(void *) real_##name;
+#define REAL_SLOT(name, result, params, args) static struct door door_of_##name;
 NVTX2_CALLS(REAL_SLOT)
 #undef REAL_SLOT
 
@@ -58,14 +58,14 @@ static struct door_library library = {.base = "libnvToolsExt.so"};
 
 #define FIND(name)                   \
     ((__typeof__(&(name)))door_real( \
-            &library, &real_##name, #name, (void *)(name), __builtin_return_address(0)))
+            &library, &door_of_##name, #name, (void *)(name), __builtin_return_address(0)))
 
-static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
+static struct door *door_of(const char *name, void **ret_ours)
 {
 #define ROW(call, result, params, args) \
     if (strcmp(name, #call) == 0) {     \
         *ret_ours = (void *)(call);     \
-        return &real_##call;            \
+        return &door_of_##call;         \
     }
     NVTX2_CALLS(ROW)
 #undef ROW
@@ -75,9 +75,9 @@ static _Atomic(void *) *slot_of(const char *name, void **ret_ours)
 void *door_nvtx(void *handle, const char *name)
 {
     void *ours = NULL;
-    _Atomic(void *) *real = slot_of(name, &ours);
+    struct door *door = door_of(name, &ours);
 
-    return real ? door_take(&library, handle, name, ours, real) : NULL;
+    return door ? door_take(&library, door, handle, name, ours) : NULL;
 }
 
 /* Whether nobody has told it since `before`. */

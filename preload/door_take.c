@@ -2,46 +2,71 @@
 /* How a door comes to stand in for a library's function, and finds it again. */
 #include "preload/doors.h"
 #include "preload/guard.h"
+#include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
-#include <link.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-struct search {
-    const char *base;
-    void *handle;
+/*
+ * What was found for a call from one place, while nothing is closed: what lies there could be another library afterwards. The low
+ * half of `closes` counts the calls of dlclose that are under way, the high half those that have been.
+ */
+struct memo {
+    const void *caller;
+    const void *ours;
+    void *real;
+    uint64_t closes;
 };
 
 enum {
-    CALLERS = 16, /* a power of two */
+    MEMOS = 32, /* a power of two */
 };
 
-/* Places whose object calls the first library that was found. Others are asked for one of their own each time. */
-static __thread const void *callers[CALLERS] __attribute__((tls_model("initial-exec")));
+#define UNDER_WAY UINT64_C(0xffffffff)
 
-static const void **plain_caller(const void *caller)
+static _Atomic(uint64_t) closes;
+static __thread struct memo memos[MEMOS] __attribute__((tls_model("initial-exec")));
+
+void door_close_begins(void)
 {
-    return &callers[(uintptr_t)caller / 4 % CALLERS];
+    atomic_fetch_add(&closes, 1);
 }
 
-static int is_library(struct dl_phdr_info *info, size_t size, void *data)
+void door_close_ends(void)
 {
-    struct search *search = data;
-    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    const char *base = slash ? slash + 1 : info->dlpi_name;
-
-    (void)size;
-    if (!base || strncmp(base, search->base, strlen(search->base)) != 0)
-        return 0;
-    search->handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    return search->handle ? 1 : 0;
+    atomic_fetch_add(&closes, UNDER_WAY);
 }
 
-void door_keep(const void *address)
+void door_fork_child(void)
+{
+    atomic_fetch_and(&closes, ~UNDER_WAY);
+}
+
+static struct memo *memo_of(const void *caller, const void *ours)
+{
+    uint64_t hash = ((uintptr_t)caller ^ (uintptr_t)ours << 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &memos[hash >> 59 & (MEMOS - 1)];
+}
+
+/* A signal handler that calls in between finds another caller's, or none. */
+static void remember(struct memo *memo, struct memo known)
+{
+    memo->caller = NULL;
+    atomic_signal_fence(memory_order_seq_cst);
+    memo->ours = known.ours;
+    memo->real = known.real;
+    memo->closes = known.closes;
+    atomic_signal_fence(memory_order_seq_cst);
+    memo->caller = known.caller;
+}
+
+/* The object that an address lies in stays for good. */
+static void keep(const void *address)
 {
     Dl_info info;
 
@@ -49,82 +74,91 @@ void door_keep(const void *address)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/*
- * In the object that an address lies in, and what it is linked with. By a handle of its own: a link map is none, the loader has
- * lists to search only for what somebody has opened, and crashes where a library came with another one.
- */
-static void *look_beside(const void *address, const char *name)
-{
-    struct link_map *map = NULL;
-    Dl_info info;
-    void *handle;
-    void *found;
-
-    if (!address || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
-        return NULL;
-    handle = dlopen(map->l_name[0] ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
-    found = handle ? resolve_real_dlsym()(handle, name) : NULL;
-    if (!found) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
-        (void)dlerror(); /* it was not the program that asked */
-    if (handle)
-        (void)dlclose(handle);
-    return found;
-}
-
 void *door_beside(const void *real, const char *name)
 {
-    void *found;
-
-    guard_push();
-    found = look_beside(real, name);
-    guard_pop();
-    return found;
+    return linked_for(real, name).own;
 }
 
-/* Behind us in the global scope, or in a library that somebody loaded. */
-static void *look_around(const struct door_library *library, const char *name)
+/* What comes after us in the global scope; it was not the program that asked. */
+static void *next_of(const char *name)
 {
-    struct search search = {library->base, NULL};
     void *found = resolve_next(name);
 
-    if (found)
-        return found;
-    (void)dl_iterate_phdr(is_library, &search);
-    return search.handle ? resolve_real_dlsym()(search.handle, name) : NULL;
+    if (!found) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+        (void)dlerror();
+    return found;
 }
 
-static void *find(const struct door_library *library, _Atomic(void *) *real, const char *name,
-        const void *ours, const void *caller)
+void *door_find(const struct door_library *library, const char *name)
 {
-    void *known = atomic_load_explicit(real, memory_order_acquire);
-    void *found = look_beside(caller, name);
+    void *found = next_of(name);
 
-    if (!found || found == ours)
-        found = known ? known : look_around(library, name);
-    if (!known && found && atomic_compare_exchange_strong(real, &known, found)) {
-        door_keep(found);
-        known = found;
+    return found ? found : linked_in(library->base, name);
+}
+
+/*
+ * What stands behind us in the global scope and is not the library itself, as another preload: it has a say in each call, as it
+ * would without us. What is linked at the start stays where it is, so this is asked once.
+ */
+static void *next_preload(const struct door_library *library, struct door *door, const char *name)
+{
+    static char none;
+    void *next = atomic_load_explicit(&door->preload, memory_order_acquire);
+
+    if (!next) {
+        next = next_of(name);
+        if (!next || linked_is_in(next, library->base))
+            next = &none;
+        atomic_store_explicit(&door->preload, next, memory_order_release);
     }
-    if (known && found == known)
-        *plain_caller(caller) = caller;
-    return found;
+    return next == &none ? NULL : next;
 }
 
-void *door_real(const struct door_library *library, _Atomic(void *) *real, const char *name,
+static void *find(const struct door_library *library, struct door *door, const char *name,
         const void *ours, const void *caller)
 {
-    void *found = atomic_load_explicit(real, memory_order_acquire);
+    void *known = atomic_load_explicit(&door->real, memory_order_acquire);
+    struct linked linked = linked_for(caller, name);
+    bool is_given = atomic_load_explicit(&door->is_given, memory_order_acquire);
+    bool is_by_name = !is_given || (linked.calls && !linked.is_program);
+    void *found = NULL;
 
-    if (found && *plain_caller(caller) == caller)
-        return found;
+    if (linked.is_earlier)
+        found = next_of(name);
+    else if (is_by_name)
+        found = next_preload(library, door, name);
+    if (!found && !(is_given && linked.is_program))
+        found = linked.own;
+    if (!found && is_by_name)
+        found = next_of(name);
+    if (!found && is_by_name)
+        found = linked.users;
+    if (!found)
+        found = known ? known : linked_in(library->base, name);
+    if (!known && found && atomic_compare_exchange_strong(&door->real, &known, found))
+        keep(found);
+    return found == ours ? NULL : found;
+}
+
+void *door_real(const struct door_library *library, struct door *door, const char *name,
+        const void *ours, const void *caller)
+{
+    struct memo *memo = memo_of(caller, ours);
+    uint64_t now = atomic_load_explicit(&closes, memory_order_acquire);
+    void *found;
+
+    if (memo->caller == caller && memo->ours == ours && memo->closes == now)
+        return memo->real;
     guard_push();
-    found = find(library, real, name, ours, caller);
+    found = find(library, door, name, ours, caller);
     guard_pop();
+    if (found && (now & UNDER_WAY) == 0)
+        remember(memo, (struct memo){caller, ours, found, now});
     return found;
 }
 
-void *door_take(struct door_library *library, void *handle, const char *name, void *ours,
-        _Atomic(void *) *real)
+void *door_take(
+        struct door_library *library, struct door *door, void *handle, const char *name, void *ours)
 {
     void *none = NULL;
     void *found;
@@ -134,12 +168,12 @@ void *door_take(struct door_library *library, void *handle, const char *name, vo
         return resolve_next(name) ? NULL : RESOLVE_HIDE;
     if (!found)
         return NULL;
-    if (atomic_compare_exchange_strong(real, &none, found)) {
-        door_keep(found);
+    if (atomic_compare_exchange_strong(&door->real, &none, found))
+        keep(found);
+    if (!none || none == found) {
+        atomic_store_explicit(&door->is_given, true, memory_order_release);
         return ours;
     }
-    if (none == found)
-        return ours;
     if (!atomic_exchange(&library->is_second_told, true))
         msg_warn("a second %s is loaded, which is not watched", library->base);
     return NULL;

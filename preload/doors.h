@@ -4,9 +4,14 @@
  * runtime, NCCL's and NVTX 2's.
  *
  * A program that links the runtime comes through cudaMalloc and its like on the way to the driver. kedge works below, so
- * these doors only count that they were used and go on to the real function: the next one in the global scope, else the
- * one of a libcudart that somebody loaded, the caller's own where there are several.
- * Any thread. No state of ours, apart from the address that was found.
+ * these doors only count that they were used and go on to the real function.
+ *
+ * Which one is that? Several libraries of a process may each have a runtime, or a NCCL, of their own. In this order: what another
+ * preload behind us has to say; the function that the caller's object has itself or is linked with (linked.h); the next one in the
+ * global scope; that of the libraries that brought the caller's object along; the first one that was called; that of any library.
+ * Once dlsym has handed out the door: what it stood for there, for a caller that names no such function, and for the program itself.
+ * A call whose place was seen before costs a look into a table of the thread's own. No lock of ours, no malloc.
+ * Any thread.
  */
 #ifndef KEDGE_PRELOAD_DOORS_H
 #define KEDGE_PRELOAD_DOORS_H
@@ -23,28 +28,35 @@ struct door_library {
     atomic_bool is_second_told;
 };
 
+/* What is known of one of its functions. All NULL at first. */
+struct door {
+    _Atomic(void *) real;    /* the first one that was handed out or called, which stays loaded */
+    _Atomic(void *) preload; /* another preload's behind us, once it has been looked for */
+    atomic_bool is_given;    /* a dlsym got this door */
+};
+
 /*
- * What a dlsym of `name` gets, whose door is `ours`: `ours` for a handle that has the function, which goes into *real; NULL: go
+ * What a dlsym of `name` gets, whose door is `ours`: `ours` for a handle that has the function, which is remembered; NULL: go
  * on; RESOLVE_HIDE: only we have such a name, so there is none. Of two libraries that have it the first is watched, one line.
  */
-void *door_take(struct door_library *library, void *handle, const char *name, void *ours,
-        _Atomic(void *) *real);
+void *door_take(struct door_library *library, struct door *door, void *handle, const char *name,
+        void *ours);
 
-/*
- * The function behind a door, for a call from `caller`: its object's own, if it has one or is linked with one (a framework with a
- * NCCL inside); else what was taken; else the next in the global scope; else that of a library that somebody loaded. NULL: none.
- */
-void *door_real(const struct door_library *library, _Atomic(void *) *real, const char *name,
+/* The function behind a door, for a call from `caller`, an address in an object. NULL: none. */
+void *door_real(const struct door_library *library, struct door *door, const char *name,
         const void *ours, const void *caller);
 
-/* Another function of the object that `real` is in; NULL: it has none. */
+/* Another function of the object that `real` is in, or of what that is linked with; NULL: it has none. */
 void *door_beside(const void *real, const char *name);
 
-/* The object that an address lies in stays for good. */
-void door_keep(const void *address);
+/* The function for an object that has none itself; NULL if there is none in this process. */
+void *door_find(const struct door_library *library, const char *name);
+void *door_find_runtime(const char *symbol);
 
-/* The real function of a runtime symbol, for an object that has it loaded; NULL if there is none in this process. */
-void *door_find(const char *symbol);
+/* Around each dlclose: which library a place belongs to is not remembered over one. In the child of a fork: none is under way. */
+void door_close_begins(void);
+void door_close_ends(void);
+void door_fork_child(void);
 
 /* A library was to be opened with RTLD_DEEPBIND, and is opened without: one line per process. */
 void door_deepbind(void);

@@ -326,7 +326,7 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 
     (void)size;
     (void)data;
-    return base && (strncmp(base, "libcuda.so", 10) == 0 || strncmp(base, "libcudart.so", 12) == 0);
+    return base && (strncmp(base, "libcuda.so", 10) == 0 || strncmp(base, "libcudart", 9) == 0);
 }
 
 /*
@@ -340,6 +340,7 @@ static void fork_child_early(void)
     lock_forget_thread();
     meta_forget();
     where_fork_child();
+    door_fork_child();
     nvtx_chain_fork_child();
 }
 

@@ -434,5 +434,5 @@ bool resolve_hides(const char *name)
 {
     if (slot_of_symbol(name) >= 0)
         return !resolve_ready();
-    return is_door(name) && !door_find(name);
+    return is_door(name) && !door_find_runtime(name);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that calls one runtime and is linked with libraries that call another (R97). */
-#include "tests/preload/linked.h"
+#include "tests/preload/last_error.h"
 
 int ask_user_13(size_t size);
 

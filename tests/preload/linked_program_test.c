@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that is linked with libraries that call the runtime, and not with the runtime itself (R97). */
-#include "tests/preload/linked.h"
+#include "tests/preload/last_error.h"
 
 int ask_behind_12(size_t size);
 int ask_behind_13(size_t size);

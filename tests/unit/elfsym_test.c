@@ -65,3 +65,33 @@ TEST(an_unknown_object_may_have_anything)
 {
     CHECK(elfsym_may_have(NULL, "malloc"));
 }
+
+TEST(a_function_is_where_the_loader_finds_it)
+{
+    /* of pthread_cond_wait the library has two versions, on most machines */
+    static const char *const names[] = {
+            "malloc", "qsort", "strtol", "dlsym", "fork", "pthread_cond_wait"};
+    struct link_map *libc = object_of("libc.so.6");
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK_EQ(elfsym_function(libc, names[i]), dlsym(libc, names[i]));
+    CHECK(!elfsym_function(libc, "cuMemAlloc_v2"));
+    CHECK(!elfsym_function(object_of("libm.so.6"), "malloc"));
+}
+
+TEST(what_a_library_is_called_and_needs_is_told)
+{
+    struct link_map *libm = object_of("libm.so.6");
+
+    CHECK_STR_EQ(elfsym_soname(libm), "libm.so.6");
+    CHECK_STR_EQ(elfsym_needed(libm, 0), "libc.so.6");
+    CHECK(!elfsym_needed(libm, 9));
+    CHECK(!elfsym_soname(dlopen(NULL, RTLD_NOW)));
+}
+
+TEST(what_an_object_wants_is_not_what_it_has)
+{
+    CHECK(elfsym_wants(dlopen(NULL, RTLD_NOW), "dlsym"));
+    CHECK(!elfsym_wants(object_of("libm.so.6"), "cos"));
+    CHECK(!elfsym_wants(object_of("libm.so.6"), "cuMemAlloc_v2"));
+}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * linked.h - which runtime was called: each keeps its own last error.
+ * last_error.h - which runtime was called: each keeps its own last error.
  */
-#ifndef KEDGE_TESTS_PRELOAD_LINKED_H
-#define KEDGE_TESTS_PRELOAD_LINKED_H
+#ifndef KEDGE_TESTS_PRELOAD_LAST_ERROR_H
+#define KEDGE_TESTS_PRELOAD_LAST_ERROR_H
 
 #include "preload/cuda_abi.h"
 #include "tests/check.h"
@@ -28,7 +28,7 @@ static cudaError_t last_error(const char *soname)
     return last();
 }
 
-static void check_runtimes(cudaError_t of_12, cudaError_t of_13)
+static inline void check_runtimes(cudaError_t of_12, cudaError_t of_13)
 {
     CHECK_EQ(last_error("libcudart.so.12"), of_12);
     CHECK_EQ(last_error("libcudart.so.13"), of_13);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/linked.h"
+
+#include "preload/elfsym.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    LIST_MAX = 512,
+};
+
+/* Objects in the order in which they are to be searched, each of them once. */
+struct list {
+    const struct link_map *object[LIST_MAX];
+    unsigned count;
+};
+
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden"))); /* our own */
+
+static bool is_us(const struct link_map *object)
+{
+    return object->l_ld == _DYNAMIC;
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Whether this is what a library means that needs `name`. */
+static bool is_called(const struct link_map *object, const char *name)
+{
+    const char *soname;
+
+    if (strcmp(strchr(name, '/') ? object->l_name : base_of(object->l_name), name) == 0)
+        return true;
+    soname = elfsym_soname(object);
+    return soname && strcmp(soname, name) == 0;
+}
+
+static void add(struct list *list, const struct link_map *object)
+{
+    if (!object || is_us(object) || list->count == LIST_MAX)
+        return;
+    for (unsigned i = 0; i < list->count; i++)
+        if (list->object[i] == object)
+            return;
+    list->object[list->count++] = object;
+}
+
+static const struct link_map *called(const char *name)
+{
+    const struct link_map *object = _r_debug.r_map;
+
+    while (object && !is_called(object, name))
+        object = object->l_next;
+    return object;
+}
+
+/* ---- downwards: what an object is linked with ----------------------------------------------------- */
+
+static void add_needed(struct list *list, const struct link_map *object)
+{
+    const char *name;
+
+    for (unsigned i = 0; (name = elfsym_needed(object, i)); i++)
+        add(list, called(name));
+}
+
+static void *find_from(const struct link_map *object, const char *name)
+{
+    struct list list = {.count = 0};
+    void *found = NULL;
+
+    add(&list, object);
+    for (unsigned i = 0; i < list.count && !found; i++) {
+        found = elfsym_function(list.object[i], name);
+        if (!found)
+            add_needed(&list, list.object[i]);
+    }
+    return found;
+}
+
+/* ---- upwards: who brought it along ---------------------------------------------------------------- */
+
+static bool needs(const struct link_map *user, const struct link_map *object)
+{
+    const char *name;
+
+    for (unsigned i = 0; (name = elfsym_needed(user, i)); i++)
+        if (is_called(object, name))
+            return true;
+    return false;
+}
+
+/* noinline: one list of objects at a time is enough for a small stack. */
+__attribute__((noinline)) static void *find_in_users(
+        const struct link_map *object, const char *name)
+{
+    struct list list = {.count = 0};
+    void *found = NULL;
+
+    add(&list, object);
+    for (unsigned i = 0; i < list.count; i++)
+        for (const struct link_map *user = _r_debug.r_map; user; user = user->l_next)
+            if (needs(user, list.object[i]))
+                add(&list, user);
+    for (unsigned i = 1; i < list.count && !found; i++)
+        found = find_from(list.object[i], name);
+    return found;
+}
+
+/* ---- asked under the lock of the loader's list ---------------------------------------------------- */
+
+static bool holds(const struct dl_phdr_info *info, const void *address)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+        if (segment->p_type == PT_LOAD
+                && (uintptr_t)address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* The loader's record of an object; NULL if it is in another namespace. */
+static const struct link_map *record_of(const struct dl_phdr_info *info)
+{
+    const struct link_map *object = _r_debug.r_map;
+    uintptr_t dynamic = 0;
+
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    while (object && (uintptr_t)object->l_ld != dynamic)
+        object = object->l_next;
+    return object;
+}
+
+/* The program itself is the first of the list, and no preload. */
+static bool is_before_us(const struct link_map *object)
+{
+    const struct link_map *earlier = _r_debug.r_map->l_next;
+
+    while (earlier && !is_us(earlier) && earlier != object)
+        earlier = earlier->l_next;
+    return earlier == object && !is_us(object);
+}
+
+struct question {
+    const void *caller;
+    const char *name;
+    struct linked answer;
+};
+
+static int answer(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct question *question = data;
+    const struct link_map *object;
+
+    (void)size;
+    if (!holds(info, question->caller))
+        return 0;
+    object = record_of(info);
+    if (!object)
+        return 1;
+    question->answer.calls = elfsym_wants(object, question->name);
+    question->answer.is_program = object == _r_debug.r_map;
+    question->answer.is_earlier = is_before_us(object);
+    question->answer.own = find_from(object, question->name);
+    if (!question->answer.own)
+        question->answer.users = find_in_users(object, question->name);
+    return 1;
+}
+
+struct linked linked_for(const void *caller, const char *name)
+{
+    struct question question = {caller, name, {.own = NULL}};
+
+    (void)dl_iterate_phdr(answer, &question);
+    return question.answer;
+}
+
+struct search {
+    const char *base;
+    const char *name;
+    const void *address;
+    void *found;
+};
+
+static bool begins(const char *path, const char *base)
+{
+    return path && strncmp(base_of(path), base, strlen(base)) == 0;
+}
+
+static int look_in(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *search = data;
+    const struct link_map *object;
+
+    (void)size;
+    if (!begins(info->dlpi_name, search->base))
+        return 0;
+    object = record_of(info);
+    search->found = object ? elfsym_function(object, search->name) : NULL;
+    return search->found ? 1 : 0;
+}
+
+void *linked_in(const char *base, const char *name)
+{
+    struct search search = {.base = base, .name = name};
+
+    (void)dl_iterate_phdr(look_in, &search);
+    return search.found;
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const struct search *search = data;
+
+    (void)size;
+    return holds(info, search->address) ? 1 + begins(info->dlpi_name, search->base) : 0;
+}
+
+bool linked_is_in(const void *address, const char *base)
+{
+    struct search search = {.base = base, .address = address};
+
+    return dl_iterate_phdr(look_at, &search) == 2;
+}

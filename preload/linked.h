@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * linked.h - which function of a name a loaded library is linked with, read from its own tables.
+ *
+ * The loader answers dlsym for what somebody has opened. A library that came as the dependency of another one has no list to
+ * search, and a dlsym that is given its link map crashes (R97). So the list is made here, as the loader would make it: the object
+ * that an address lies in, what it needs, what those need, and so on (DT_NEEDED, by file name or DT_SONAME, the first one loaded).
+ *
+ * Our own object is passed over: a library that is linked with kedge's exports means what stands behind them. Only the program's
+ * own namespace is searched. An indirect function (STT_GNU_IFUNC) is not found, nor is what stands behind the first 512 objects of a
+ * list: then the answer is NULL, as for a function that is not there.
+ *
+ * Threads: any. Takes the lock of the loader's list (dl_iterate_phdr), which is free while a constructor runs, and no lock of ours.
+ * No malloc. The answer holds as long as the object that it was asked for is loaded.
+ */
+#ifndef KEDGE_PRELOAD_LINKED_H
+#define KEDGE_PRELOAD_LINKED_H
+
+#include <stdbool.h>
+
+/* What is known of the object that an address lies in. */
+struct linked {
+    void *own;   /* the function that it has itself, or is linked with; NULL: none */
+    void *users; /* the same of the libraries that need it, if it has none; NULL: none */
+    bool calls;  /* it has the name among those that it wants from others: it calls no pointer */
+    bool is_program;
+    bool is_earlier; /* it stands before us in the global scope: another preload, which has already been asked */
+};
+
+/* The function `name` for a call from `caller`; all of it is NULL or false if that lies in no object. */
+struct linked linked_for(const void *caller, const char *name);
+
+/* The function of the first object whose file's name begins with `base`; NULL: there is none that has it. */
+void *linked_in(const char *base, const char *name);
+
+/* Whether the object that an address lies in has a file name that begins with `base`. */
+bool linked_is_in(const void *address, const char *base);
+
+#endif
