@@ -17,7 +17,7 @@
  * (runtime_absent.def).
  *
  * Threads: any. The last error, the device and its binding belong to the thread; primary contexts and kernels are
- * shared, each under a mutex of its own. RUNTIME_MAJOR (13 or 12) is set by the build.
+ * shared, each under a mutex of its own. RUNTIME_MAJOR (13, 12 or 11) is set by the build.
  */
 #ifndef KEDGE_TESTS_SIM_RUNTIME_CORE_H
 #define KEDGE_TESTS_SIM_RUNTIME_CORE_H
@@ -31,8 +31,10 @@
 #    define RUNTIME_VERSION 13000
 #elif RUNTIME_MAJOR == 12
 #    define RUNTIME_VERSION 12090
+#elif RUNTIME_MAJOR == 11
+#    define RUNTIME_VERSION 11080
 #else
-#    error "RUNTIME_MAJOR is 13 or 12"
+#    error "RUNTIME_MAJOR is 13, 12 or 11"
 #endif
 
 /* Driver entries, by symbol; NULL where the driver has none. Written once, before anything reads them. */
@@ -156,6 +158,8 @@ CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetCaptureInfo,
                 const cudaGraphEdgeData **ret_edges, size_t *ret_count));
 #else
 cudaError_t cudaGetDeviceProperties_v2(struct runtime_device_prop *ret_properties, int device);
+/* of CUDA 11: writes 728 bytes */
+cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, int device);
 cudaError_t cudaMemAdvise_v2(const void *, size_t, int advice, struct cudaMemLocation);
 CUDA_ABI_PTSZ(cudaError_t, cudaMemPrefetchAsync_v2,
         (const void *, size_t, struct cudaMemLocation, unsigned int, cudaStream_t));

@@ -44,16 +44,22 @@ static cudaError_t entry_point(const char *symbol, void **ret_entry, unsigned in
     return runtime_done(r);
 }
 
+#if RUNTIME_MAJOR < 12
+#    define STATUS(ret_status_) ((void)(ret_status_), NULL) /* CUDA 11 has no such argument */
+#else
+#    define STATUS(ret_status_) (ret_status_)
+#endif
+
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **ret_entry, unsigned long long flags,
         enum cudaDriverEntryPointQueryResult *ret_status)
 {
-    return entry_point(symbol, ret_entry, RUNTIME_VERSION, flags, ret_status);
+    return entry_point(symbol, ret_entry, RUNTIME_VERSION, flags, STATUS(ret_status));
 }
 
 cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **ret_entry,
         unsigned long long flags, enum cudaDriverEntryPointQueryResult *ret_status)
 {
-    return entry_point(symbol, ret_entry, RUNTIME_VERSION, flags ? flags : 2, ret_status);
+    return entry_point(symbol, ret_entry, RUNTIME_VERSION, flags ? flags : 2, STATUS(ret_status));
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **ret_entry,

@@ -98,6 +98,10 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *r
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
+#if RUNTIME_MAJOR \
+        < 12 /* a place for the node that is wrong, and more that is never written where none is */
+    flags = 0;
+#endif
     return RUNTIME_CALL(cuGraphInstantiateWithFlags, (exec, graph, flags));
 }
 

@@ -78,8 +78,17 @@ static int kernel_attribute(CUkernel kernel, CUfunction_attribute attribute)
     return value;
 }
 
+enum {
+#if RUNTIME_MAJOR < 12 /* ends before the clusters */
+    ATTRIBUTES_BYTES = offsetof(struct cudaFuncAttributes, clusterDimMustBeSet),
+#else
+    ATTRIBUTES_BYTES = sizeof(struct cudaFuncAttributes),
+#endif
+};
+
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *ret_attributes, const void *func)
 {
+    struct cudaFuncAttributes attributes;
     CUkernel kernel = NULL;
     cudaError_t error = runtime_kernel(func, &kernel);
 
@@ -87,7 +96,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *ret_attributes, con
         return error;
     if (!ret_attributes)
         return runtime_fail(cudaErrorInvalidValue);
-    *ret_attributes = (struct cudaFuncAttributes){
+    attributes = (struct cudaFuncAttributes){
             .sharedSizeBytes =
                     (size_t)kernel_attribute(kernel, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
             .constSizeBytes = (size_t)kernel_attribute(kernel, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES),
@@ -99,6 +108,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *ret_attributes, con
             .maxDynamicSharedSizeBytes =
                     kernel_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
     };
+    memcpy(ret_attributes, &attributes, ATTRIBUTES_BYTES);
     return cudaSuccess;
 }
 

@@ -198,9 +198,11 @@ SAME(cudaGraphNodeSetEnabled, cuGraphNodeSetEnabled,
 SAME(cudaGraphNodeGetEnabled, cuGraphNodeGetEnabled,
         (cudaGraphExec_t exec, cudaGraphNode_t node, unsigned int *ret_enabled),
         (exec, node, ret_enabled))
+#if RUNTIME_MAJOR >= 12 /* before, it had two places for its result */
 SAME(cudaGraphExecUpdate, cuGraphExecUpdate_v2,
         (cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *ret_info),
         (exec, graph, (CUgraphExecUpdateResultInfo *)(void *)ret_info))
+#endif
 
 cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long *ret_flags)
 {

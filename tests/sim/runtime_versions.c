@@ -2,6 +2,7 @@
 /* Calls whose form depends on the version of the runtime. */
 #include "tests/sim/runtime_core.h"
 
+#include <stddef.h>
 #include <string.h>
 
 struct runtime_channel_desc cudaCreateChannelDesc(int x, int y, int z, int w, int kind)
@@ -356,3 +357,23 @@ cudaError_t GET_PROPERTIES(struct runtime_device_prop *ret_properties, int devic
     *ret_properties = p;
     return cudaSuccess;
 }
+
+#if RUNTIME_MAJOR < 13
+/* The form of CUDA 11: the same members in the same places, the last of them reserved_shared_mem_per_block. */
+cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, int device)
+{
+    enum {
+        SIZE = offsetof(struct runtime_device_prop, host_register_supported)
+    };
+    struct runtime_device_prop p;
+    cudaError_t error;
+
+    _Static_assert(SIZE == 728, "sizeof(cudaDeviceProp) of CUDA 11.8");
+    if (!ret_properties)
+        return runtime_fail(cudaErrorInvalidValue);
+    error = cudaGetDeviceProperties_v2(&p, device);
+    if (error == cudaSuccess)
+        memcpy(ret_properties, &p, SIZE);
+    return error;
+}
+#endif

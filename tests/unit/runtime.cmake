@@ -34,7 +34,10 @@ if(TARGET simcuda)
     kedge_unit_test(runtime_twelve NAME unit.runtime_twelve SOURCES runtime_twelve_test.c LIBS simcudart12
         ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim")
     target_include_directories(runtime_twelve_test PRIVATE ../trainers/include)
-    foreach(test runtime_device_test runtime_twelve_test)
+    kedge_unit_test(runtime_eleven NAME unit.runtime_eleven SOURCES runtime_eleven_test.c LIBS simcudart11
+        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim")
+    target_include_directories(runtime_eleven_test PRIVATE ../trainers/include)
+    foreach(test runtime_device_test runtime_twelve_test runtime_eleven_test)
         if(TARGET ${test})
             add_dependencies(${test} simcuda)
         endif()
