@@ -22,8 +22,8 @@ static const struct args_option options[] = {
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "compare up to the last exit of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, to)},
-        {"by", "WHO", "group by site or by python stack (default site)", ARGS_TEXT,
-                offsetof(struct fields, by)},
+        {"by", "WHO", "group by site or by python stack (default python where there is one)",
+                ARGS_TEXT, offsetof(struct fields, by)},
         {"fail-on", "late>N", "exit 1 if there are more than N late frees", ARGS_TEXT,
                 offsetof(struct fields, fail_on)},
         {"top", "N", "how many groups to list (default 20)", ARGS_UINT,
@@ -92,19 +92,6 @@ static void print_sizes(const struct group *group)
     putchar('\n');
 }
 
-/* By Python: the line that asked, and through what. */
-static void print_heading(const struct diff *diff, const struct group *group)
-{
-    const char *python =
-            diff->by == GROUPS_PYTHON ? symbols_pysite(diff->symbols, group->stack) : NULL;
-
-    if (python) {
-        render_text(stdout, python);
-        fputs(" by ", stdout);
-    }
-    render_text(stdout, group->site);
-}
-
 /* Several lines of Python asked through one site. */
 static void print_stacks(const struct diff *diff, const struct group *group)
 {
@@ -127,7 +114,7 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
         const struct group *group = &groups->rows[i];
         printf("  %6" PRIu64 "  %10s  %s", group->count, render_bytes(text, group->bytes),
                 diff->ink.bold);
-        print_heading(diff, group);
+        render_text(stdout, group->title);
         printf("%s\n", diff->ink.off);
         print_sizes(group);
         print_anchor_range(diff, group);
@@ -216,6 +203,7 @@ static void json_groups(
     for (size_t i = 0; i < groups->count; i++) {
         const struct group *group = &groups->rows[i];
         json_begin(json, NULL, '{');
+        json_text(json, "title", group->title);
         json_text(json, "site", group->site);
         json_text(json, "python_site",
                 group->stack_count == 1 ? symbols_pysite(diff->symbols, group->stack) : NULL);
@@ -277,8 +265,8 @@ static void print_json(const struct diff *diff)
 /* 0, or an exit code. */
 static int parse_by(const char *word, enum groups_by *ret_by)
 {
-    *ret_by = word && strcmp(word, "python") == 0 ? GROUPS_PYTHON : GROUPS_SITE;
-    if (!word || *ret_by == GROUPS_PYTHON || strcmp(word, "site") == 0)
+    *ret_by = word && strcmp(word, "site") == 0 ? GROUPS_SITE : GROUPS_PYTHON;
+    if (!word || *ret_by == GROUPS_SITE || strcmp(word, "python") == 0)
         return CMD_DONE;
     (void)fprintf(stderr, "kedge diff: --by %s: site or python\n", word);
     return CMD_BAD;

@@ -15,6 +15,7 @@
 #include "tools/mine.h"
 #include "tools/outfile.h"
 #include "tools/predict.h"
+#include "tools/title.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
@@ -47,6 +48,7 @@ struct suggestion {
     struct model_window window; /* of the bad run */
     struct mine mine;
     struct symbols *symbols; /* of the bad run */
+    char **titles;           /* of the hints */
     uint64_t reserved;       /* predicted, UINT64_MAX = not known */
 };
 
@@ -55,13 +57,13 @@ static bool is_id_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* "unused_input sot.c:81" -> "unused-input-3": the name of the function and a number that makes it unique. */
-static void make_id(const char *site, size_t number, char ret_id[static RULE_ID_MAX])
+/* "unused_input" -> "unused-input-3": the name of the function and a number that makes it unique. */
+static void make_id(const char *word, size_t number, char ret_id[static RULE_ID_MAX])
 {
     char name[40];
     size_t n = 0;
 
-    for (const char *s = site; *s && *s != ' ' && *s != '+' && n + 1 < sizeof(name); s++) {
+    for (const char *s = word; *s && n + 1 < sizeof(name); s++) {
         char c = *s;
         if (c >= 'A' && c <= 'Z')
             c = (char)(c - 'A' + 'a');
@@ -83,22 +85,37 @@ static const char *effect_text(enum mine_effect effect)
     return texts[effect];
 }
 
-static char *make_comment(struct suggestion *s, const struct mine_hint *hint)
+static char *make_comment(struct suggestion *s, size_t number)
 {
+    const struct mine_hint *hint = &s->mine.hints[number];
     const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
     char bytes[RENDER_BYTES_MAX];
     char gain[RENDER_BYTES_MAX];
-    const char *site = symbols_site(s->symbols, block->stack);
-    const char *python = symbols_pyway(s->symbols, block->stack);
-    const char *link = python ? ", the first for " : "";
+    char *way = title_way(s->symbols, block->stack);
+    char *effect = hint->gain
+            ? vec_format("without it the peak is %s higher", render_bytes(gain, hint->gain))
+            : vec_text(effect_text(hint->effect));
+    char *comment = vec_format("%s: %" PRIu64 " late frees, %s; %s\nthe first of them: %s",
+            s->titles[number], hint->count, render_bytes(bytes, hint->bytes), effect, way);
 
-    python = python ? python : "";
-    if (hint->gain)
-        return vec_format("%s%s%s: %" PRIu64 " late frees, %s; without it the peak is %s higher",
-                site, link, python, hint->count, render_bytes(bytes, hint->bytes),
-                render_bytes(gain, hint->gain));
-    return vec_format("%s%s%s: %" PRIu64 " late frees, %s; %s", site, link, python, hint->count,
-            render_bytes(bytes, hint->bytes), effect_text(hint->effect));
+    free(way);
+    free(effect);
+    return comment;
+}
+
+/* Before they are named: the hints are final. */
+static void give_titles(struct suggestion *s)
+{
+    uint32_t *stacks = vec_new(s->mine.hint_count, sizeof(*stacks));
+
+    for (size_t i = 0; i < s->mine.hint_count; i++) {
+        stacks[i] = s->bad.trace->blocks[s->mine.hints[i].first_block].stack;
+        char *word = title_word(s->symbols, stacks[i]);
+        make_id(word, i + 1, s->mine.hints[i].rule.id);
+        free(word);
+    }
+    s->titles = title_rows(s->symbols, stacks, sizeof(*stacks), s->mine.hint_count);
+    free(stacks);
 }
 
 /* The modules that the sites of a hint name, so that a rebuilt one puts the hints to shadow. */
@@ -185,9 +202,8 @@ static struct hintfile *make_file(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         struct mine_hint *hint = &s->mine.hints[i];
         const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
-        make_id(symbols_site(s->symbols, block->stack), i + 1, hint->rule.id);
         file->rule[i] = hint->rule;
-        file->words[i].comment = make_comment(s, hint);
+        file->words[i].comment = make_comment(s, i);
         add_builds(file, s->bad.trace, block->stack);
     }
     return file;
@@ -227,10 +243,9 @@ static void print_text(struct suggestion *s)
 
     for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
         const struct mine_hint *hint = &mine->hints[i];
-        const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
         printf("%-28s %6" PRIu64 "  %10s  %s  ", hint->rule.id, hint->count,
                 render_bytes(text[0], hint->bytes), effect_text(hint->effect));
-        render_text(stdout, symbols_site(s->symbols, block->stack));
+        render_text(stdout, s->titles[i]);
         putchar('\n');
     }
     if (mine->hint_count > HINTS_SHOWN)
@@ -267,12 +282,14 @@ static void json_sum(struct json *json, const char *name, const struct compare_s
     json_end(json, '}');
 }
 
-static void json_hint(struct json *json, struct suggestion *s, const struct mine_hint *hint)
+static void json_hint(struct json *json, struct suggestion *s, size_t number)
 {
+    const struct mine_hint *hint = &s->mine.hints[number];
     const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
 
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->rule.id);
+    json_text(json, "title", s->titles[number]);
     json_text(json, "site", symbols_site(s->symbols, block->stack));
     json_text(json, "python_site", symbols_pysite(s->symbols, block->stack));
     json_text(json, "inside", hint->rule.pick.inside);
@@ -309,7 +326,7 @@ static void print_json(struct suggestion *s)
     looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)
-        json_hint(&json, s, &s->mine.hints[i]);
+        json_hint(&json, s, i);
     json_end(&json, ']');
     if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
         builds_json(&json, s->good.trace, s->bad.trace);
@@ -406,6 +423,7 @@ static int mine_and_save(struct suggestion *s)
     if (s->is_mining)
         drop_idle(s);
     s->symbols = symbols_new(s->bad.trace);
+    give_titles(s);
     progress_wait("predicting");
     predict(s);
     progress_wait_end();
@@ -421,6 +439,7 @@ static int mine_and_save(struct suggestion *s)
     /* No file was written: whoever goes on with it must notice. "Nothing to release" is an answer, "not looked" is none. */
     if (r == CMD_DONE && s->mine.hint_count == 0)
         r = looked_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
+    title_done(s->titles, s->mine.hint_count);
     symbols_free(s->symbols);
     mine_done(&s->mine);
     return r;

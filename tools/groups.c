@@ -9,7 +9,9 @@
 static struct group *group_of(struct groups *groups, const struct trace_block *block)
 {
     uint64_t python = groups->by == GROUPS_PYTHON ? trace_python(groups->trace, block->stack) : 0;
-    struct key key = python ? (struct key){python, 1, 0} : (struct key){block->site, 0, 0};
+    bool ambient = groups->trace->stacks[block->stack].ambient;
+    struct key key = python ? (struct key){python, 1, ambient ? block->site : 0}
+                            : (struct key){block->site, 0, 0};
     uint32_t *at = keytable_at(&groups->index, key, TRACE_NONE);
 
     if (*at == TRACE_NONE) {
@@ -101,17 +103,30 @@ static void finish_group(struct group *group)
     qsort(group->stacks, group->stack_count, sizeof(*group->stacks), compare_stacks);
 }
 
+static void give_titles(struct groups *groups)
+{
+    if (groups->count == 0)
+        return;
+    char **titles =
+            title_rows(groups->symbols, &groups->rows->stack, sizeof(*groups->rows), groups->count);
+    for (size_t i = 0; i < groups->count; i++)
+        groups->rows[i].title = titles[i];
+    free((void *)titles);
+}
+
 void groups_finish(struct groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++)
         finish_group(&groups->rows[i]);
     if (groups->count)
         qsort(groups->rows, groups->count, sizeof(*groups->rows), compare_groups);
+    give_titles(groups);
 }
 
 void groups_done(struct groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++) {
+        free(groups->rows[i].title);
         free(groups->rows[i].sizes);
         free(groups->rows[i].anchors);
         free(groups->rows[i].stacks);

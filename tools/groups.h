@@ -5,7 +5,8 @@
  * A site is the innermost native frames, which is also what a hint picks by. (The name of the innermost frame alone would
  * throw everything together that a framework allocates through one function of its own.) Where Python asks through a framework,
  * one site serves the whole model: then each group has its Python stacks apart, or GROUPS_PYTHON makes each a group of its own.
- * The whole stack counts, not its innermost line, which is a helper as often as not. Blocks without Python stay with their site.
+ * The whole stack counts, not its innermost line, which is a helper as often as not. Blocks without Python stay with their site,
+ * and those of threads that only have another thread's Python (a backward's) are told apart by their sites as well.
  *
  * Prints nothing. Threads: none. Memory: vec.h.
  */
@@ -14,6 +15,7 @@
 
 #include "tools/keytable.h"
 #include "tools/symbols.h"
+#include "tools/title.h"
 #include "tools/trace.h"
 
 enum groups_by {
@@ -28,6 +30,7 @@ struct groups_stack {
 };
 
 struct group {
+    char *title; /* told apart from the other groups' (title.h), once groups_finish was called */
     const char *site; /* of the first block; the symbols object's */
     uint32_t stack;   /* of the first block */
     uint64_t count, bytes;

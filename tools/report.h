@@ -12,6 +12,7 @@
 
 #include "tools/figures.h"
 #include "tools/stepview.h"
+#include "tools/title.h"
 
 enum view {
     VIEW_ALL,
@@ -62,6 +63,9 @@ void report_uses_json(struct json *json, const struct report *report);
 
 /* Step by step (report_steps.c). The last one is all that there is to say of a csv. */
 void report_steps_print(const struct report *report);
+
+/* Who grows from step to step, of steps that the program states; nothing where none grows. */
+void report_growth_print(const struct report *report);
 void report_steps_json(struct json *json, const struct report *report);
 void report_steps_json_only(const struct report *report);
 /*

@@ -102,9 +102,12 @@ static void json_live(struct json *json, const struct report *report, uint32_t a
     size_t count;
     struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
 
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = count ? title_rows(report->symbols, &rows->stack, sizeof(*rows), shown) : NULL;
     json_begin(json, key, '[');
-    for (size_t i = 0; i < count && i < report->top; i++) {
+    for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');
+        json_text(json, "title", titles[i]);
         json_text(json, "site", symbols_site(report->symbols, rows[i].stack));
         json_text(json, "python", symbols_pysite(report->symbols, rows[i].stack));
         json_uint(json, "count", rows[i].count);
@@ -113,6 +116,7 @@ static void json_live(struct json *json, const struct report *report, uint32_t a
         json_end(json, '}');
     }
     json_end(json, ']');
+    title_done(titles, shown);
     free(rows);
 }
 

@@ -13,8 +13,8 @@
 
 /* Holders of one site and one way through Python together: two native ways to a function are one line. */
 struct owner {
-    const char *site, *python; /* NULL without Python */
-    uint32_t stack;            /* of the first */
+    char *way;      /* title.h */
+    uint32_t stack; /* of the first */
     uint64_t bytes, count;
 };
 
@@ -26,32 +26,32 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
 }
 
-static bool is_same(const struct owner *owner, const char *site, const char *python)
-{
-    return strcmp(owner->site, site) == 0 && !owner->python == !python
-            && (!python || strcmp(owner->python, python) == 0);
-}
-
 static unsigned group(const struct report *report, const struct load_oom *oom,
         struct owner owners[static FORMAT_OOM_HOLDERS])
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < oom->holder_count; i++) {
-        const char *site = symbols_site(report->symbols, oom->holder[i].stack);
-        const char *python = symbols_pyway(report->symbols, oom->holder[i].stack);
+        char *way = title_way(report->symbols, oom->holder[i].stack);
         unsigned at = 0;
 
-        while (at < count && !is_same(&owners[at], site, python))
+        while (at < count && strcmp(owners[at].way, way) != 0)
             at++;
         if (at == count)
-            owners[count++] =
-                    (struct owner){.site = site, .python = python, .stack = oom->holder[i].stack};
+            owners[count++] = (struct owner){.way = way, .stack = oom->holder[i].stack};
+        else
+            free(way);
         owners[at].bytes += oom->holder[i].bytes;
         owners[at].count += oom->holder[i].count;
     }
     qsort(owners, count, sizeof(*owners), by_bytes);
     return count;
+}
+
+static void ungroup(struct owner *owners, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        free(owners[i].way);
 }
 
 /* ---- text ---- */
@@ -156,13 +156,10 @@ static void print_holders(const struct report *report, const struct load_oom *oo
         puts("  held most then:");
     for (unsigned i = 0; i < count && i < report->top; i++) {
         printf("    %12s %8" PRIu64 "  ", size_text(owners[i].bytes), owners[i].count);
-        render_text(stdout, *owners[i].site ? owners[i].site : "(no stack)");
-        if (owners[i].python) {
-            printf(" for ");
-            render_text(stdout, owners[i].python);
-        }
+        render_text(stdout, owners[i].way);
         putchar('\n');
     }
+    ungroup(owners, count);
     if (oom->why->what.other_bytes)
         printf("    %12s           others\n", size_text(oom->why->what.other_bytes));
 }
@@ -274,7 +271,8 @@ static void json_holders(struct json *json, const struct report *report, const s
     json_begin(json, "holders", '[');
     for (unsigned i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
-        json_text(json, "site", owners[i].site);
+        json_text(json, "title", owners[i].way);
+        json_text(json, "site", symbols_site(report->symbols, owners[i].stack));
         json_text(json, "python_site", symbols_pysite(report->symbols, owners[i].stack));
         json_uint(json, "bytes", owners[i].bytes);
         json_uint(json, "count", owners[i].count);
@@ -282,6 +280,7 @@ static void json_holders(struct json *json, const struct report *report, const s
         json_end(json, '}');
     }
     json_end(json, ']');
+    ungroup(owners, count);
     json_uint(json, "other_bytes", oom->why->what.other_bytes);
 }
 

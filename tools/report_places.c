@@ -100,7 +100,7 @@ static struct row *rows_of(const struct load *load, int device, measure of, size
     return rows;
 }
 
-static void print_where(const struct report *report, const struct row *row)
+static void print_where(const struct report *report, const struct row *row, const char *title)
 {
     const struct load_place *place = row->place;
 
@@ -108,7 +108,7 @@ static void print_where(const struct report *report, const struct row *row)
         puts("(places beyond the bound of the table)");
         return;
     }
-    render_text(stdout, symbols_site(report->symbols, place->stack));
+    render_text(stdout, title);
     putchar('\n');
     if (place->what->path[0]) {
         printf("              in ");
@@ -127,7 +127,8 @@ static void print_where(const struct report *report, const struct row *row)
     figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
 }
 
-static void print_row(const struct report *report, const struct row *row, measure of)
+static void print_row(
+        const struct report *report, const struct row *row, measure of, const char *title)
 {
     char text[RENDER_BYTES_MAX];
 
@@ -136,7 +137,18 @@ static void print_row(const struct report *report, const struct row *row, measur
                 render_bytes(text, row->bytes));
     else
         printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, row->measured), row->count);
-    print_where(report, row);
+    print_where(report, row, title);
+}
+
+static char **titles_of(const struct report *report, const struct row *rows, size_t count)
+{
+    uint32_t *stacks = vec_new(count, sizeof(*stacks));
+
+    for (size_t i = 0; i < count; i++)
+        stacks[i] = rows[i].place->stack;
+    char **titles = title_rows(report->symbols, stacks, sizeof(*stacks), count);
+    free(stacks);
+    return titles;
 }
 
 static void print_rows(const struct report *report, int device, measure of)
@@ -146,8 +158,11 @@ static void print_rows(const struct report *report, int device, measure of)
 
     if (count == 0)
         puts("  nothing");
-    for (size_t i = 0; i < count && i < report->top; i++)
-        print_row(report, &rows[i], of);
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = titles_of(report, rows, shown);
+    for (size_t i = 0; i < shown; i++)
+        print_row(report, &rows[i], of, titles[i]);
+    title_done(titles, shown);
     if (count > report->top)
         printf("  ... %zu more places (--top)\n", count - (size_t)report->top);
     free(rows);
@@ -188,12 +203,13 @@ void report_temporary_print(const struct report *report)
     print_rows(report, -1, temporary_count);
 }
 
-static void json_place(
-        struct json *json, const struct report *report, const struct load_place *place)
+static void json_place(struct json *json, const struct report *report,
+        const struct load_place *place, const char *title)
 {
     const struct read_place *what = place->what;
 
     json_begin(json, NULL, '{');
+    json_text(json, "title", what->is_other ? "(other)" : title);
     json_text(
             json, "site", what->is_other ? "(other)" : symbols_site(report->symbols, place->stack));
     json_text(
@@ -234,7 +250,12 @@ void report_places_json(struct json *json, const struct report *report)
     json_uint(json, "places_lost", load->capture->places_lost);
     /* the reader has them by their share in the high-water mark */
     json_begin(json, "places", '[');
-    for (size_t i = 0; i < load->place_count && i < report->top; i++)
-        json_place(json, report, &load->places[i]);
+    size_t shown = load->place_count < report->top ? load->place_count : (size_t)report->top;
+    char **titles = shown
+            ? title_rows(report->symbols, &load->places->stack, sizeof(*load->places), shown)
+            : NULL;
+    for (size_t i = 0; i < shown; i++)
+        json_place(json, report, &load->places[i], titles[i]);
+    title_done(titles, shown);
     json_end(json, ']');
 }

@@ -32,8 +32,13 @@ static void print_figures(const struct sources_figures *figures)
             figures->allocated_count);
 }
 
-static void print_sites(const struct sources *sources, uint32_t library, uint64_t top)
+static void print_sites(
+        const struct report *report, const struct sources *sources, uint32_t library)
 {
+    char **titles = sources->site_count ? title_rows(report->symbols, &sources->sites->stack,
+                            sizeof(*sources->sites), sources->site_count)
+                                        : NULL;
+    uint64_t top = report->top;
     uint64_t shown = 0;
     uint64_t all = 0;
 
@@ -47,13 +52,10 @@ static void print_sites(const struct sources *sources, uint32_t library, uint64_
         shown++;
         print_figures(&site->figures);
         fputs("    by ", stdout);
-        render_text(stdout, site->site);
-        if (site->pysite) {
-            fputs(" for ", stdout);
-            render_text(stdout, site->pysite);
-        }
+        render_text(stdout, titles[i]);
         putchar('\n');
     }
+    title_done(titles, sources->site_count);
     if (all > shown)
         printf("%62s    ... %" PRIu64 " more places\n", "", all - shown);
 }
@@ -74,7 +76,7 @@ static void print_library(const struct report *report, const struct sources *sou
         printf("  %s%s\n", classes_name(row->memclass),
                 row->memclass >= MEMCLASS_DEVICE_END ? " (not device memory of this process)" : "");
     }
-    print_sites(sources, at, report->top);
+    print_sites(report, sources, at);
 }
 
 static void print_part(const char *what, uint64_t bytes)

@@ -5,6 +5,8 @@
 
 #include "tools/stepview.h"
 
+#define STACK_LINES 6
+
 /* ── text ── */
 
 static double ms_since(const struct report *report, const struct stepview_moment *moment)
@@ -60,24 +62,33 @@ static void print_rows(const struct report *report, const struct stepview *view)
     }
 }
 
-static void print_growers(const struct report *report, const struct stepview *view)
+static void print_growers(
+        const struct report *report, const struct stepview *view, unsigned stack_lines)
 {
     char text[2][RENDER_BYTES_MAX];
 
     if (view->grower_count == 0)
         return;
     printf("\n%sGrows from step to step%s\n", report->ink.bold, report->ink.off);
-    for (size_t i = 0; i < view->grower_count && i < report->top; i++) {
+    size_t shown = view->grower_count < report->top ? view->grower_count : (size_t)report->top;
+    char **titles =
+            title_rows(report->symbols, &view->growers->stack, sizeof(*view->growers), shown);
+    for (size_t i = 0; i < shown; i++) {
         const struct stepview_grower *grower = &view->growers[i];
         printf("  %s more in %zu steps, rising in %" PRIu64 " of them, now %s",
                 render_bytes(text[0], grower->last - grower->first), view->row_count - 1,
                 grower->rises, render_bytes(text[1], grower->last));
         if (grower->size)
             printf(", in blocks of %" PRIu64 " bytes", grower->size);
+        if (grower->stack) {
+            fputs("  ", stdout);
+            render_text(stdout, titles[i]);
+        }
         putchar('\n');
-        if (grower->stack)
-            figures_print_stack(stdout, report->symbols, grower->stack, "    ", 6);
+        if (grower->stack && stack_lines)
+            figures_print_stack(stdout, report->symbols, grower->stack, "    ", stack_lines);
     }
+    title_done(titles, shown);
     if (view->grower_count > report->top)
         printf("  ... %zu more (--top)\n", view->grower_count - (size_t)report->top);
 }
@@ -112,7 +123,16 @@ void report_steps_print(const struct report *report)
     }
     if (view.row_count)
         print_rows(report, &view);
-    print_growers(report, &view);
+    print_growers(report, &view, STACK_LINES);
+    stepview_done(&view);
+}
+
+void report_growth_print(const struct report *report)
+{
+    struct stepview view;
+
+    stepview_find(&report->load, report->window, STEPVIEW_ONLY_STATED, &view);
+    print_growers(report, &view, 0);
     stepview_done(&view);
 }
 
@@ -143,8 +163,8 @@ static void json_row(struct json *json, const struct report *report, const struc
     json_end(json, '}');
 }
 
-static void json_grower(
-        struct json *json, const struct report *report, const struct stepview_grower *grower)
+static void json_grower(struct json *json, const struct report *report,
+        const struct stepview_grower *grower, const char *title)
 {
     json_begin(json, NULL, '{');
     json_uint(json, "first_bytes", grower->first);
@@ -153,6 +173,7 @@ static void json_grower(
     if (grower->size)
         json_uint(json, "block_bytes", grower->size);
     if (grower->stack) {
+        json_text(json, "title", title);
         json_text(json, "site", symbols_site(report->symbols, grower->stack));
         figures_json_stack(json, report->symbols, grower->stack, "stack");
     }
@@ -182,8 +203,12 @@ void report_steps_json(struct json *json, const struct report *report)
         json_row(json, report, &view.rows[i]);
     json_end(json, ']');
     json_begin(json, "growers", '[');
+    char **titles = view.grower_count ? title_rows(report->symbols, &view.growers->stack,
+                            sizeof(*view.growers), view.grower_count)
+                                      : NULL;
     for (size_t i = 0; i < view.grower_count; i++)
-        json_grower(json, report, &view.growers[i]);
+        json_grower(json, report, &view.growers[i], titles[i]);
+    title_done(titles, view.grower_count);
     json_end(json, ']');
     json_end(json, '}');
     stepview_done(&view);

@@ -263,14 +263,17 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
     printf("\n%s%s%s\n", report->ink.bold, title, report->ink.off);
     if (count == 0)
         puts("  nothing");
-    for (size_t i = 0; i < count && i < report->top; i++) {
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = count ? title_rows(report->symbols, &rows->stack, sizeof(*rows), shown) : NULL;
+    for (size_t i = 0; i < shown; i++) {
         printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, rows[i].bytes), rows[i].count);
-        render_text(stdout, symbols_site(report->symbols, rows[i].stack));
+        render_text(stdout, titles[i]);
         putchar('\n');
         figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
     }
     if (count > report->top)
         printf("  ... %zu more stacks (--top)\n", count - (size_t)report->top);
+    title_done(titles, shown);
     free(rows);
 }
 
@@ -413,6 +416,8 @@ void report_text_print(const struct report *report)
         report_leaks_print(report);
     if (view == VIEW_TEMPORARY)
         report_temporary_print(report);
+    if (view == VIEW_ALL)
+        report_growth_print(report);
     if (view == VIEW_ALL || view == VIEW_LIBRARIES)
         print_libraries(report);
     if (view == VIEW_ALL || view == VIEW_CLASSES)

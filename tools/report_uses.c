@@ -39,11 +39,11 @@ static void print_doubts(const struct uses_figures *figures)
         printf("  not judged: %s in all\n", render_bytes(text, figures->doubtful_bytes));
 }
 
-static void print_place(const struct report *report, const struct uses_row *row)
+static void print_place(const struct report *report, const struct uses_row *row, const char *title)
 {
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
 
-    render_text(stdout, symbols_site(report->symbols, row->stack));
+    render_text(stdout, title);
     if (row->anchor != 0) {
         printf("  in ");
         render_text(stdout, anchor->path);
@@ -65,15 +65,18 @@ static void print_pattern(
         return;
     }
     printf("  %12s %12s %8s %12s %10s\n", "bytes x s", "bytes", "blocks", "at the peak", "ms");
-    for (size_t i = 0; i < found->count && i < report->top; i++) {
+    size_t shown = found->count < report->top ? found->count : (size_t)report->top;
+    char **rows = title_rows(report->symbols, &found->row->stack, sizeof(*found->row), shown);
+    for (size_t i = 0; i < shown; i++) {
         const struct uses_row *row = &found->row[i];
 
         printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f  ", row->cost,
                 render_bytes(bytes, row->bytes), row->count, render_bytes(peak, row->at_peak),
                 (double)row->longest_ns / 1e6);
-        print_place(report, row);
+        print_place(report, row, rows[i]);
         figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
     }
+    title_done(rows, shown);
     if (found->count > report->top)
         printf("  ... %zu more stacks (--top)\n", found->count - (size_t)report->top);
 }
@@ -101,11 +104,13 @@ void report_uses_print(const struct report *report)
 
 /* ---- JSON ---- */
 
-static void json_row(struct json *json, const struct report *report, const struct uses_row *row)
+static void json_row(struct json *json, const struct report *report, const struct uses_row *row,
+        const char *title)
 {
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
 
     json_begin(json, NULL, '{');
+    json_text(json, "title", title);
     json_text(json, "site", symbols_site(report->symbols, row->stack));
     json_text(json, "anchor", row->anchor ? anchor->path : NULL);
     json_uint(json, "instance", row->anchor ? anchor->instance : 0);
@@ -138,8 +143,13 @@ void report_uses_json(struct json *json, const struct report *report)
         const struct uses_found *found = &figures.of[p];
 
         json_begin(json, uses_pattern_name((enum uses_pattern)p), '[');
-        for (size_t i = 0; i < found->count && i < report->top; i++)
-            json_row(json, report, &found->row[i]);
+        size_t shown = found->count < report->top ? found->count : (size_t)report->top;
+        char **rows = shown
+                ? title_rows(report->symbols, &found->row->stack, sizeof(*found->row), shown)
+                : NULL;
+        for (size_t i = 0; i < shown; i++)
+            json_row(json, report, &found->row[i], rows[i]);
+        title_done(rows, shown);
         json_end(json, ']');
     }
     json_end(json, '}');

@@ -11,8 +11,6 @@
 #include "tools/symfile.h"
 #include "tools/vec.h"
 
-#define PYWAY_LINES 3
-
 /* A captured module and what has its names now. */
 struct module_names {
     struct symfile file;
@@ -30,7 +28,7 @@ struct named_frame {
 struct named_stack {
     struct symbols_line *lines;
     size_t count;
-    char *site, *pysite, *pyway;
+    char *site, *pysite;
     bool done;
 };
 
@@ -83,7 +81,6 @@ void symbols_free(struct symbols *symbols)
         free(symbols->stacks[i].lines);
         free(symbols->stacks[i].site);
         free(symbols->stacks[i].pysite);
-        free(symbols->stacks[i].pyway);
     }
     for (size_t i = 0; i < symbols->named_count; i++)
         free(symbols->named[i].lines);
@@ -306,26 +303,6 @@ const char *symbols_pysite(struct symbols *symbols, uint32_t stack)
             named->pysite = vec_format("%s %s:%u", named->lines[i].function,
                     symbols_base_name(named->lines[i].file), named->lines[i].line);
     return named->pysite;
-}
-
-const char *symbols_pyway(struct symbols *symbols, uint32_t stack)
-{
-    struct named_stack *named = name_stack(symbols, stack);
-    unsigned count = 0;
-
-    if (named->pyway)
-        return named->pyway;
-    for (size_t i = 0; i < named->count && count < PYWAY_LINES; i++) {
-        const struct symbols_line *line = &named->lines[i];
-        char *before = named->pyway;
-        if (!line->is_python)
-            continue;
-        named->pyway = vec_format("%s%s%s %s:%u", before ? before : "", before ? " < " : "",
-                line->function, symbols_base_name(line->file), line->line);
-        free(before);
-        count++;
-    }
-    return named->pyway;
 }
 
 const char *symbols_owner(struct symbols *symbols, uint32_t stack)

@@ -51,12 +51,6 @@ const char *symbols_site(struct symbols *symbols, uint32_t stack);
 /* "function file:line" of the innermost Python line, NULL if there is none. Valid until symbols_free. */
 const char *symbols_pysite(struct symbols *symbols, uint32_t stack);
 
-/*
- * The innermost three Python lines, "empty m.py:3 < norm m.py:9 < forward m.py:20": the innermost is a helper as often as not. NULL
- * without Python. Valid until symbols_free.
- */
-const char *symbols_pyway(struct symbols *symbols, uint32_t stack);
-
 /* The path of the library (or program) that asked: the module of the innermost line that is the program's; "" unknown. */
 const char *symbols_owner(struct symbols *symbols, uint32_t stack);
 

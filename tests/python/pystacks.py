@@ -287,19 +287,22 @@ def diffs_tell_python_lines():
             found.append((frames[1]["function"], frames[1]["line"], row["count"], row["bytes"]))
         return found
 
-    j = tool_json("diff", "good.kcap", "bad.kcap")
+    j = tool_json("diff", "good.kcap", "bad.kcap", "--by", "site")
     same("groups by site", [(g["count"], g["bytes"], g["sizes"]) for g in j["groups"]], [(12, 72 << 20, [4 << 20, 8 << 20])])
     same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
     same("no one line for two stacks", j["groups"][0]["python_site"], None)
     same("its Python stacks", told(j["groups"][0]["python_stacks"]), want)
-    j = tool_json("diff", "good.kcap", "bad.kcap", "--by", "python")
+    j = tool_json("diff", "good.kcap", "bad.kcap")
     same("groups by Python", told(j["groups"]), want)
     same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
-    text = tool("diff", "good.kcap", "bad.kcap")
+    text = tool("diff", "good.kcap", "bad.kcap", "--by", "site")
     check(re.search(rf"6 of them, 48\.00 MB:\n(?: .*\n)*? +norm \S*frameworklike\.py:{at['empty(8 <<']}\n", text), f"norm is not told apart:\n{text}")
     check(re.search(rf"6 of them, 24\.00 MB:\n(?: .*\n)*? +linear \S*frameworklike\.py:{at['empty(4 <<']}\n", text), f"nor is linear:\n{text}")
     text = tool("diff", "good.kcap", "bad.kcap", "--by", "python")
-    check(f" 48.00 MB  empty frameworklike.py:{at['cuMemAlloc_v2']} by " in text, f"no heading with the line:\n{text}")
+    for function, word, size in (("norm", "empty(8 <<", "48.00"), ("linear", "empty(4 <<", "24.00")):
+        title = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < {function} frameworklike.py:{at[word]}"
+        check(f" {size} MB  {title}\n" in text, f"no title {title}:\n{text}")
+        check(title in [g["title"] for g in j["groups"]], f"nor in JSON: {[g['title'] for g in j['groups']]}")
 
 
 def hints_and_failures_tell_python_lines():
@@ -307,11 +310,11 @@ def hints_and_failures_tell_python_lines():
     at = layers(python)
     tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
     way = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < linear frameworklike.py:{at['empty(4 <<']} < <module> frameworklike.py:"
-    check(f"the first for {way}" in pathlib.Path("hints.yaml").read_text(), f"no {way}:\n{pathlib.Path('hints.yaml').read_text()}")
+    check(f"the first of them: {way}" in pathlib.Path("hints.yaml").read_text(), f"no {way}:\n{pathlib.Path('hints.yaml').read_text()}")
     fresh("oom.kcap")
     run(python, HERE / "frameworklike.py", "bad", rc=1, **settings(pathlib.Path("oom.kcap").resolve(), SIMCUDA_MEMORY="60M"))
     text = tool("report", "oom.kcap", "--view", "oom")
-    check(re.search(rf"held most then:\n +\S+ MB +\d+  .* for empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
+    check(re.search(rf"held most then:\n +\S+ MB +\d+  empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
     holders = tool_json("report", "oom.kcap")["ooms"][0]["holders"]
     same("holders", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
     same("their lines", {h["python_site"] for h in holders}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})

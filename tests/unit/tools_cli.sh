@@ -94,7 +94,8 @@ endings)
     has out "whole free handles     96.00 MB, and 32.00 MB whose work has not passed"
     has out "240.00 MB were free in the pool, but in pieces: fragmentation"
     has out "tried                    waits 3, trims 1 (2.00 MB), moved 0.00 B, attempts to grow 2"
-    has out "223.00 MB       49  allocate"
+    has out "128.00 MB       16  allocate capture_maker.c:"
+    has out " < unused_output capture_maker.c:"
     has out "SOT_CALL_15"
     has out "run_out_of_memory"
     expect 0 "$kedge" report oom.kcap --json

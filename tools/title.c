@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/title.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/vec.h"
+#include "tracker/hintfile.h"
+
+#define TITLE_PARTS  4  /* frames of one title, at most */
+#define TITLE_ROUNDS 64 /* frames that were tried */
+#define WAY_PARTS    3
+
+enum kind {
+    KIND_PROGRAM_PYTHON,
+    KIND_PROGRAM_NATIVE,
+    KIND_PACKAGE_PYTHON,
+    KIND_FRAMEWORK_PYTHON,
+    KIND_FRAMEWORK_NATIVE,
+    KIND_LIBRARY, /* a framework's code without a name */
+    KINDS,
+    KIND_NONE,
+};
+
+/* Packages through which a program asks for memory, and that are not what it is about. */
+static const char *const framework_packages[] = {"torch", "torchgen", "functorch", "triton",
+        "paddle", "jax", "jaxlib", "tensorflow", "keras", "cupy", "cupyx", "cupy_backends", "numba",
+        "numba_cuda", "pycuda", "pytools", "rmm", "cuda", "tinygrad", "numpy", "lightning",
+        "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"};
+
+/* Libraries of frameworks and interpreters, where they are not among installed packages. */
+static const char *const framework_libraries[] = {"libtorch*", "libc10*", "libcaffe2*", "libshm*",
+        "libpaddle*", "libphi*", "libcommon.so*", "libtensorflow*", "libjax*", "xla_*", "librmm*",
+        "libffi*", "python*", "libpython*", "pypy*", "libpypy*", "libgomp*", "libstdc++*",
+        "libgcc_s*", "libtcmalloc*", "libjemalloc*"};
+
+/* What follows the last folder of installed packages, NULL where the file lies in none. */
+static const char *inside_packages(const char *file)
+{
+    static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+        const char *found = strstr(file, folders[i]);
+        if (found)
+            return found + strlen(folders[i]);
+    }
+    return NULL;
+}
+
+static bool is_framework_package(const char *inside)
+{
+    size_t length = strcspn(inside, "/.");
+
+    for (size_t i = 0; i < sizeof(framework_packages) / sizeof(*framework_packages); i++)
+        if (strlen(framework_packages[i]) == length
+                && strncmp(framework_packages[i], inside, length) == 0)
+            return true;
+    return false;
+}
+
+/* Python's own library and what it makes up; what was typed or given as an argument is the program's. */
+static bool is_of_python(const char *file)
+{
+    if (*file == '<')
+        return strcmp(file, "<string>") != 0 && strcmp(file, "<stdin>") != 0
+                && !hintfile_glob("<ipython-*", file);
+    return strstr(file, "/lib/python3") || strstr(file, "/lib64/python3")
+            || strstr(file, "/torchinductor_");
+}
+
+/* What `kedge run` puts into the interpreter. */
+static bool is_of_kedge(const char *file)
+{
+    return hintfile_glob("_kedge_*.py", symbols_base_name(file));
+}
+
+/* How torch calls each module's forward. */
+static bool is_plumbing(const char *function)
+{
+    const char *dot = strrchr(function, '.');
+    const char *name = dot ? dot + 1 : function;
+
+    return strcmp(name, "_call_impl") == 0 || strcmp(name, "_wrapped_call_impl") == 0;
+}
+
+static enum kind kind_of_python(const char *function, const char *file)
+{
+    const char *inside = inside_packages(file);
+
+    if (is_of_kedge(file) || (inside && is_plumbing(function)))
+        return KIND_NONE;
+    if (inside)
+        return is_framework_package(inside) ? KIND_FRAMEWORK_PYTHON : KIND_PACKAGE_PYTHON;
+    return is_of_python(file) ? KIND_FRAMEWORK_PYTHON : KIND_PROGRAM_PYTHON;
+}
+
+static bool is_framework_library(const char *path)
+{
+    const char *name = symbols_base_name(path);
+
+    if (inside_packages(path) || strstr(path, "/lib/python3") || strstr(path, "/lib64/python3"))
+        return true;
+    for (size_t i = 0; i < sizeof(framework_libraries) / sizeof(*framework_libraries); i++)
+        if (hintfile_glob(framework_libraries[i], name))
+            return true;
+    return false;
+}
+
+/* "module+0x1234" stands for a function that has no name (symbols.h). */
+static bool has_name(const struct symbols_line *line)
+{
+    const char *module = symbols_base_name(line->module);
+    size_t length = strlen(module);
+
+    return line->file || strncmp(line->function, module, length) != 0
+            || strncmp(line->function + length, "+0x", 3) != 0;
+}
+
+/* The framework's allocators: each of its rows would be called like them. */
+static bool is_allocator(const struct symbols_line *line)
+{
+    return hintfile_glob("libc10*", symbols_base_name(line->module))
+            || strncmp(line->function, "c10::", 5) == 0
+            || strncmp(line->function, "at::detail::", 12) == 0;
+}
+
+static enum kind kind_of(const struct symbols_line *line)
+{
+    if (line->is_python)
+        return kind_of_python(line->function, line->file);
+    if (!line->is_ours)
+        return KIND_NONE;
+    if (!is_framework_library(line->module))
+        return KIND_PROGRAM_NATIVE;
+    return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
+}
+
+/* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates and anonymous parts. */
+static char *short_name(const char *function)
+{
+    static const char anonymous[] = "(anonymous namespace)::";
+    char *out = vec_new(strlen(function) + 1, 1);
+    size_t n = 0;
+    unsigned depth = 0;
+
+    for (const char *s = function; *s; s++) {
+        if (strncmp(s, anonymous, sizeof(anonymous) - 1) == 0) {
+            s += sizeof(anonymous) - 2;
+            continue;
+        }
+        bool is_operator = n >= 8 && strncmp(out + n - 8, "operator", 8) == 0;
+        if (*s == '<' && !is_operator)
+            depth++;
+        else if (*s == '>' && depth)
+            depth--;
+        else if (depth == 0 && (*s == '(' || strncmp(s, "+0x", 3) == 0) && !is_operator)
+            break;
+        else if (depth == 0)
+            out[n++] = *s;
+    }
+    out[n] = '\0';
+    return out;
+}
+
+/* One frame as a title has it. */
+static char *name_line(const struct symbols_line *line, enum kind kind)
+{
+    const char *module = symbols_base_name(line->module);
+
+    if (kind == KIND_LIBRARY)
+        return vec_text(module);
+    if (kind == KIND_FRAMEWORK_NATIVE)
+        return short_name(line->function);
+    if (line->file)
+        return vec_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line);
+    return vec_format("%s %s", line->function, module);
+}
+
+/* The frames of a stack that may be in its title, the best first. */
+struct parts {
+    char **text;
+    enum kind *kind;
+    size_t count, room, kind_room, kind_count;
+};
+
+static void add_kind(
+        struct parts *parts, const struct symbols_line *lines, size_t count, enum kind kind)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (kind_of(&lines[i]) != kind)
+            continue;
+        VEC_PUSH(parts->kind, parts->kind_count, parts->kind_room) = kind;
+        VEC_PUSH(parts->text, parts->count, parts->room) = name_line(&lines[i], kind);
+    }
+}
+
+static struct parts parts_of(struct symbols *symbols, uint32_t stack)
+{
+    struct parts parts = {0};
+    size_t count;
+    const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
+
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        add_kind(&parts, lines, count, kind);
+    if (parts.count == 0) {
+        VEC_PUSH(parts.kind, parts.kind_count, parts.kind_room) = KIND_NONE;
+        VEC_PUSH(parts.text, parts.count, parts.room) = count
+                ? name_line(&lines[0], *lines[0].module ? KIND_LIBRARY : KIND_PROGRAM_NATIVE)
+                : vec_text("(no stack)");
+    }
+    return parts;
+}
+
+static void parts_done(struct parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++)
+        free(parts->text[i]);
+    free((void *)parts->text);
+    free(parts->kind);
+}
+
+/* A title that is being made. */
+struct row {
+    struct parts parts;
+    char *title;
+    size_t used; /* parts up to here were tried */
+    unsigned frames;
+    uint32_t number;
+};
+
+static const char *part_at(const struct row *row, size_t at)
+{
+    return at < row->parts.count ? row->parts.text[at] : "";
+}
+
+static void extend(struct row *row, size_t at)
+{
+    if (at < row->parts.count) {
+        const char *link = row->parts.kind[at] == row->parts.kind[0] ? " < " : ", ";
+        char *longer = vec_format("%s%s%s", row->title, link, row->parts.text[at]);
+        free(row->title);
+        row->title = longer;
+        row->frames++;
+    }
+    row->used = at + 1;
+}
+
+static int by_title(const void *a, const void *b)
+{
+    const struct row *x = a;
+    const struct row *y = b;
+    int r = strcmp(x->title, y->title);
+
+    return r ? r : (x->number > y->number) - (x->number < y->number);
+}
+
+/* The first part, behind those tried, in which rows of one title differ; SIZE_MAX: none. */
+static size_t find_difference(const struct row *rows, size_t count)
+{
+    size_t longest = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].parts.count > longest)
+            longest = rows[i].parts.count;
+    for (size_t at = rows[0].used; at < longest; at++)
+        for (size_t i = 1; i < count; i++)
+            if (strcmp(part_at(&rows[0], at), part_at(&rows[i], at)) != 0)
+                return at;
+    return SIZE_MAX;
+}
+
+/* One more frame for each of the rows that share a title, if that tells any of them apart. */
+static bool tell_apart(struct row *rows, size_t count)
+{
+    bool changed = false;
+    size_t i = 0;
+
+    qsort(rows, count, sizeof(*rows), by_title);
+    while (i < count) {
+        size_t end = i + 1;
+        while (end < count && strcmp(rows[i].title, rows[end].title) == 0)
+            end++;
+        size_t at = end - i > 1 && rows[i].frames < TITLE_PARTS ? find_difference(&rows[i], end - i)
+                                                                : SIZE_MAX;
+        for (size_t k = i; at != SIZE_MAX && k < end; k++)
+            extend(&rows[k], at);
+        changed = changed || at != SIZE_MAX;
+        i = end;
+    }
+    return changed;
+}
+
+char **title_rows(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+{
+    const char *at = (const char *)stacks;
+    struct row *rows = vec_new(count, sizeof(*rows));
+    char **titles = vec_new(count, sizeof(*titles));
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t stack;
+        memcpy(&stack, at + i * stride, sizeof(stack));
+        rows[i] = (struct row){
+                .parts = parts_of(symbols, stack), .used = 1, .frames = 1, .number = (uint32_t)i};
+        rows[i].title = vec_text(rows[i].parts.text[0]);
+    }
+    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
+        ;
+    for (size_t i = 0; i < count; i++) {
+        titles[rows[i].number] = rows[i].title;
+        parts_done(&rows[i].parts);
+    }
+    free(rows);
+    return titles;
+}
+
+void title_done(char **titles, size_t count)
+{
+    for (size_t i = 0; titles && i < count; i++)
+        free(titles[i]);
+    free((void *)titles);
+}
+
+char *title_of(struct symbols *symbols, uint32_t stack)
+{
+    char **titles = title_rows(symbols, &stack, sizeof(stack), 1);
+    char *title = titles[0];
+
+    free((void *)titles);
+    return title;
+}
+
+char *title_word(struct symbols *symbols, uint32_t stack)
+{
+    char *title = title_of(symbols, stack);
+    char *space = strchr(title, ' ');
+
+    if (space)
+        *space = '\0';
+    char *last = strrchr(title, '.'); /* of Class.method; a library's name stays whole */
+    char *word = vec_text(space && last && last[1] ? last + 1 : title);
+    free(title);
+    return word;
+}
+
+char *title_way(struct symbols *symbols, uint32_t stack)
+{
+    struct parts parts = parts_of(symbols, stack);
+    char *way = vec_text(parts.text[0]);
+
+    for (size_t i = 1; i < parts.count && i < WAY_PARTS && parts.kind[i] == parts.kind[0]; i++) {
+        char *longer = vec_format("%s < %s", way, parts.text[i]);
+        free(way);
+        way = longer;
+    }
+    parts_done(&parts);
+    return way;
+}
