@@ -14,8 +14,8 @@ import lintkit
 TWO_FOLDERS = {"driver"}
 LIBC = {"time", "log", "str", "mem", "sig", "math", "file", "io", "env", "std", "wait", "signal", "string", "errno",
         "memory", "select", "poll", "sys"}
-# The one name that each folder has. Headers under tests/trainers/include* carry CUDA's public names.
-SAME_ON_PURPOSE = {"CMakeLists.txt", "README.md", "run"}
+# The names that several folders have. Headers under tests/trainers/include* carry CUDA's public names.
+SAME_ON_PURPOSE = {"CMakeLists.txt", "README.md", "run", "setup"}
 
 
 def check(root, complain):

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""What the frameworks' cases share: one script of a framework, without kedge and in each of its modes, compared.
+
+A case is data (Case); a *row* is a case in one environment under one way of allocating. A row runs its script on the
+simulated device
+
+    bare            without kedge, with the device's log
+    off track pool  under `kedge run --entrance framework --mode MODE`
+    lazy, random    as pool, where the case asks for it: streams run late, in orders that CUDA allows; the witness looks on
+    mutant          under a late schedule, with a library in which one safety device is switched off (tests/mutation):
+                    something must show
+
+Scripts know nothing of kedge. What a script prints must be the same to the byte in every run. Its last line may be
+"figures {JSON}": {"exact": ...} is compared as well, {"apart": ...} (reserved and free memory) is only told, and
+{"step_ms": x} is the least CPU time of a step. Everything else is asked of the command line that a user has.
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parents[1]
+SOURCE = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("TEST_BUILD", SOURCE / "build" / "release")).resolve()
+FOLDER = pathlib.Path(os.environ.get("KEDGE_FRAMEWORKS", SOURCE / "build" / "frameworks")).resolve()
+KEDGE = BUILD / "kedge"
+MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
+MODES = ("off", "track", "pool")
+TIMEOUT = 300 # seconds; a run takes a few, this is for one that hangs
+PREMATURE = 86 # the witness ended the program
+SCHEDULES = (("lazy", 1), ("random", 1), ("random", 2))
+MUTANT_SCHEDULES = [("lazy", 1)] + [("random", seed) for seed in range(1, 9)]
+# Requests to the driver for device memory that succeeded. cuMemCreate is how expandable segments grow.
+REQUESTS = re.compile(r"^\d+ t\d+ (cuMemAlloc(?:_v2|Async|FromPoolAsync|Pitch_v2|Managed)?(?:_ptsz)?|cuMemCreate) .*= 0$", re.M)
+
+
+@dataclasses.dataclass
+class Case:
+    """One script of a framework.
+
+    name     what the case shows, in words with underscores
+    envs     the environments (locks/ENV.txt) that it runs in
+    script   a file in scripts/, with its arguments
+    apis     {label: environment variables}: the ways of allocating, each a row
+    short    the rows of the short part: True for all, or a set of (environment, label)
+    memory   of the simulated device
+    modes    kedge's modes
+    witness  run under late schedules as well
+    mutant   a word of tests/mutation/mutant.def that must show in this case, or None
+    why      the case cannot run here, and this is the reason: it stands in the table
+    less     {label: (sentence, keys)}: what is not the same there, and why; these keys of `exact` are not compared
+             ("output" and "seen" lift the comparison of what is printed, and of how many allocations were seen)
+    """
+    name: str
+    envs: tuple
+    script: str
+    args: tuple = ()
+    apis: dict = dataclasses.field(default_factory=lambda: {"default": {}})
+    short: object = False
+    memory: str = "8G"
+    modes: tuple = MODES
+    witness: bool = False
+    mutant: str | None = None
+    why: str | None = None
+    less: dict = dataclasses.field(default_factory=dict)
+
+    def rows(self, short):
+        for env in self.envs:
+            for api in self.apis:
+                if not short or self.short is True or (self.short and (env, api) in self.short):
+                    yield Row(self, env, api)
+
+
+@dataclasses.dataclass
+class Row:
+    case: Case
+    env: str
+    api: str
+
+    @property
+    def name(self):
+        return f"{self.env}.{self.case.name}.{self.api}"
+
+    @property
+    def lifted(self):
+        return self.case.less.get(self.api, ("", ()))[1]
+
+
+@dataclasses.dataclass
+class Done:
+    """One run of a script: what came out."""
+    status: int
+    output: str
+    errors: str
+    figures: dict
+
+
+def lock_of(env):
+    return (HERE / "locks" / f"{env}.txt").read_text(encoding="utf-8")
+
+
+def is_ready(env):
+    return (FOLDER / env / "complete").exists() and (FOLDER / "standins" / env / "complete").exists()
+
+
+def version_of(env, package):
+    found = re.search(rf"^{package}==(\S+)", lock_of(env), re.M)
+    return found.group(1) if found else "?"
+
+
+def python_of(env):
+    found = re.search(r"^version *= *(\S+)", (FOLDER / env / "pyvenv.cfg").read_text(encoding="utf-8"), re.M)
+    return found.group(1) if found else "?"
+
+
+def environment(**changes):
+    """The caller's environment without settings of kedge, of the device or of a framework's allocator; changes on top."""
+    drop = ("KEDGE_", "SIMCUDA_", "LD_PRELOAD", "PYTORCH_", "FLAGS_", "XLA_", "NVTX_INJECTION")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
+    env |= {"TEST_BUILD": str(BUILD), "KEDGE_FRAMEWORKS": str(FOLDER)}
+    env |= {k: str(v) for k, v in changes.items() if v is not None}
+    return env
+
+
+def execute(row, before, work, **env):
+    """Runs the row's script; `before` stands between the environment's wrapper and python (kedge run ...)."""
+    line = [HERE / "in", row.env, *before, "python", HERE / "scripts" / row.case.script, *row.case.args]
+    settings = {"SIMCUDA_MEMORY": row.case.memory, **row.case.apis[row.api], **env}
+    # A session of its own: what a script that hangs has started must not outlive it.
+    with subprocess.Popen([str(x) for x in line], cwd=work, env=environment(**settings), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                          start_new_session=True) as family:
+        try:
+            output, errors = family.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(family.pid, signal.SIGKILL)
+            output, errors = family.communicate()
+            errors += f"\nnot at its end after {TIMEOUT} s"
+    figures = {}
+    found = re.search(r"^figures (\{.*\})\n?\Z", output, re.M)
+    if found:
+        figures = json.loads(found.group(1))
+        output = output[:found.start()]
+    return Done(family.returncode, output, errors, figures)
+
+
+def under_kedge(mode, capture):
+    return [KEDGE, "run", "--entrance", "framework", "--mode", mode, "--capture", capture, "--"]
+
+
+def reports(work, name):
+    """What `kedge report --json` says of each capture of a run: of its processes, the first one first."""
+    told = []
+    for capture in sorted(work.glob(f"{name}.kcap*"), key=lambda p: (len(p.name), p.name)):
+        done = subprocess.run([str(KEDGE), "report", str(capture), "--json", "--top", "1000000"], env=environment(),
+                              capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"kedge report {capture.name}: {done.stderr.strip()[:300]}")
+        told.append(json.loads(done.stdout))
+    return told
+
+
+def first_difference(a, b):
+    la, lb = a.splitlines(), b.splitlines()
+    for x, y in zip(la, lb):
+        if x != y:
+            return f"{x[:160]!r} became {y[:160]!r}"
+    return f"{len(la)} lines became {len(lb)}"
+
+
+def compare(bare, done, lifted):
+    """What differs from the run without kedge, as sentences."""
+    wrong = []
+    if done.status != bare.status:
+        wrong.append(f"exit {done.status}, {bare.status} without kedge: {done.errors.strip()[-800:]}")
+    elif done.output != bare.output and "output" not in lifted:
+        wrong.append(f"output: {first_difference(bare.output, done.output)}")
+    was, now = bare.figures.get("exact", {}), done.figures.get("exact", {})
+    for key in sorted(set(was) | set(now)) if done.status == bare.status else ():
+        if key not in lifted and was.get(key) != now.get(key):
+            wrong.append(f"{key}: {was.get(key)} became {now.get(key)}")
+    return wrong
+
+
+def seen_in(report):
+    """(allocations of device memory, those of them whose stack reaches a line of the script) in a capture."""
+    count = sum(c["allocated_count"] for c in report["classes"] if c["device_memory"])
+    scripts = str(HERE / "scripts") + "/"
+    named = sum(p["allocated_count"] for p in report["places"] if any((f["file"] or "").startswith(scripts) for f in p["stack"]))
+    return count, named
+
+
+def run_row(row, full=True):
+    """Runs a row. Returns {what: figure or text} for the table; ["wrong"] holds what is not as it must be."""
+    result = {"row": row.name, "env": row.env, "case": row.case.name, "api": row.api, "wrong": [], "modes": {},
+              "less": row.case.less.get(row.api, ("", ()))[0]}
+    if row.case.why:
+        return result | {"why": row.case.why}
+    work = pathlib.Path(tempfile.mkdtemp(prefix="kedge-frameworks-"))
+    wrong = result["wrong"]
+    try:
+        log = work / "driver.log"
+        bare = execute(row, [], work, SIMCUDA_LOG=log)
+        requests = len(REQUESTS.findall(log.read_text(encoding="utf-8", errors="replace"))) if log.exists() else 0
+        result |= {"status": bare.status, "requests": requests, "step_ms": {"bare": bare.figures.get("step_ms")},
+                   "apart": {"bare": bare.figures.get("apart")}, "exact": bare.figures.get("exact")}
+        if bare.status != 0:
+            wrong.append(f"without kedge: exit {bare.status}: {bare.errors.strip()[-1500:]}")
+            return result
+        for mode in row.case.modes:
+            done = execute(row, under_kedge(mode, work / f"{mode}.kcap"), work)
+            wrong += [f"{mode}: {w}" for w in compare(bare, done, row.lifted)]
+            result["step_ms"][mode] = done.figures.get("step_ms")
+            result["apart"][mode] = done.figures.get("apart")
+            if mode != "off" and done.status == bare.status:
+                told = reports(work, mode)
+                seen, named = (sum(x) for x in zip(*map(seen_in, told))) if told else (0, 0)
+                result["modes"][mode] = {"seen": seen, "named": named, "e": told[0].get("e") if told else None,
+                                         "complete": all(r["complete"] for r in told)}
+                if seen != requests and "seen" not in row.lifted:
+                    wrong.append(f"{mode}: {seen} allocations in the capture, {requests} in the driver's log without kedge")
+                if not result["modes"][mode]["complete"]:
+                    wrong.append(f"{mode}: a capture is not complete")
+        if row.case.witness:
+            result["witness"] = witness(row, bare, work, SCHEDULES if full else SCHEDULES[:2])
+        if row.case.mutant and full:
+            result["mutant"] = mutant(row, bare, work, wrong)
+        wrong += result.get("witness", {}).pop("wrong", [])
+        return result
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def read_stats(path):
+    """The figures of SIMCUDA_STATS, summed over the processes of a run."""
+    figures = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        key, _, value = line.rpartition(" ")
+        if value.isdigit():
+            figures[key] = figures.get(key, 0) + int(value)
+    return figures
+
+
+def witness(row, bare, work, schedules):
+    """Under late schedules: what the script prints stays, and no memory is handed out too early."""
+    told = {"runs": 0, "reuses": 0, "premature": 0, "wrong": []}
+    for schedule, seed in schedules:
+        stats = work / f"stats.{schedule}.{seed}"
+        done = execute(row, under_kedge("pool", work / "late.kcap"), work, SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed,
+                       SIMCUDA_STATS=stats)
+        told["runs"] += 1
+        told["reuses"] += read_stats(stats).get("reuses", 0)
+        told["premature"] += done.status == PREMATURE
+        told["wrong"] += [f"{schedule} {seed}: {w}" for w in compare(bare, done, row.lifted)]
+    return told
+
+
+def mutant(row, bare, work, wrong):
+    """With one safety device switched off, a late schedule must show it: the witness, or another output."""
+    if not MUTANT.exists():
+        wrong.append(f"no {MUTANT.name} in this build")
+        return None
+    for tried, (schedule, seed) in enumerate(MUTANT_SCHEDULES, 1):
+        done = execute(row, ["env", f"LD_PRELOAD={MUTANT}"], work, TEST_KEDGE_MUTATE=row.case.mutant, KEDGE_MODE="pool",
+                       KEDGE_TRACE="off", SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed)
+        if done.status == PREMATURE or done.output != bare.output:
+            how = "premature reuse" if done.status == PREMATURE else "another output"
+            return f"without {row.case.mutant}: {how} ({schedule} {seed})"
+    wrong.append(f"without {row.case.mutant} nothing showed in {len(MUTANT_SCHEDULES)} tries")
+    return None

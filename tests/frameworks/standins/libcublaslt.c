@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* libcublasLt: a matrix product that is described by attributes. */
+#include "common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+REFUSED_IS(15) /* CUBLAS_STATUS_NOT_SUPPORTED */
+
+enum {
+    SUCCESS = 0,
+    NO_MEMORY = 3,
+    INVALID_VALUE = 7,
+    EXECUTION_FAILED = 13
+};
+
+/* Attributes of a layout: batch count and the stride of a batch in elements. */
+enum {
+    LAYOUT_TYPE,
+    LAYOUT_ORDER,
+    LAYOUT_ROWS,
+    LAYOUT_COLUMNS,
+    LAYOUT_LEADING,
+    LAYOUT_COUNT,
+    LAYOUT_STRIDE
+};
+
+struct layout {
+    int type, order;
+    uint64_t rows, columns;
+    int64_t leading;
+    int count;
+    int64_t stride;
+};
+
+/* Attributes of a product: the transpositions, the epilogue and a bias. */
+enum {
+    PRODUCT_TRANSPOSE_A = 3,
+    PRODUCT_TRANSPOSE_B = 4,
+    PRODUCT_EPILOGUE = 7,
+    PRODUCT_BIAS = 8
+};
+
+struct product {
+    int transpose_a, transpose_b, epilogue;
+    const void *bias;
+};
+
+struct heuristic {
+    uint64_t algorithm[8];
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+};
+
+EXPORT size_t cublasLtGetVersion(void);
+EXPORT size_t cublasLtGetVersion(void)
+{
+    return 120400;
+}
+
+EXPORT int cublasLtCreate(void **ret_handle);
+EXPORT int cublasLtCreate(void **ret_handle)
+{
+    *ret_handle = standin_new(8);
+    standin_begin();
+    return *ret_handle ? SUCCESS : NO_MEMORY;
+}
+
+#define DESTROY(name)              \
+    EXPORT int name(void *object); \
+    EXPORT int name(void *object)  \
+    {                              \
+        free(object);              \
+        return SUCCESS;            \
+    }
+
+DESTROY(cublasLtDestroy)
+DESTROY(cublasLtMatmulDescDestroy)
+DESTROY(cublasLtMatrixLayoutDestroy)
+DESTROY(cublasLtMatmulPreferenceDestroy)
+
+EXPORT int cublasLtMatmulDescCreate(struct product **ret_product, int compute, int scale);
+EXPORT int cublasLtMatmulDescCreate(struct product **ret_product, int compute, int scale)
+{
+    *ret_product = standin_new(sizeof(**ret_product));
+    return *ret_product ? SUCCESS : NO_MEMORY;
+}
+
+EXPORT int cublasLtMatmulDescSetAttribute(
+        struct product *product, int which, const void *value, size_t bytes);
+EXPORT int cublasLtMatmulDescSetAttribute(
+        struct product *product, int which, const void *value, size_t bytes)
+{
+    if (which == PRODUCT_TRANSPOSE_A && bytes == sizeof(int))
+        memcpy(&product->transpose_a, value, bytes);
+    else if (which == PRODUCT_TRANSPOSE_B && bytes == sizeof(int))
+        memcpy(&product->transpose_b, value, bytes);
+    else if (which == PRODUCT_EPILOGUE && bytes == sizeof(int))
+        memcpy(&product->epilogue, value, bytes);
+    else if (which == PRODUCT_BIAS && bytes == sizeof(void *))
+        memcpy(&product->bias, value, bytes);
+    return SUCCESS;
+}
+
+EXPORT int cublasLtMatrixLayoutCreate(
+        struct layout **ret_layout, int type, uint64_t rows, uint64_t columns, int64_t leading);
+EXPORT int cublasLtMatrixLayoutCreate(
+        struct layout **ret_layout, int type, uint64_t rows, uint64_t columns, int64_t leading)
+{
+    *ret_layout = standin_new(sizeof(**ret_layout));
+    if (!*ret_layout)
+        return NO_MEMORY;
+    **ret_layout = (struct layout){
+            .type = type, .rows = rows, .columns = columns, .leading = leading, .count = 1};
+    return SUCCESS;
+}
+
+EXPORT int cublasLtMatrixLayoutSetAttribute(
+        struct layout *layout, int which, const void *value, size_t bytes);
+EXPORT int cublasLtMatrixLayoutSetAttribute(
+        struct layout *layout, int which, const void *value, size_t bytes)
+{
+    if (which == LAYOUT_ORDER && bytes == sizeof(int))
+        memcpy(&layout->order, value, bytes);
+    else if (which == LAYOUT_COUNT && bytes == sizeof(int))
+        memcpy(&layout->count, value, bytes);
+    else if (which == LAYOUT_STRIDE && bytes == sizeof(int64_t))
+        memcpy(&layout->stride, value, bytes);
+    return SUCCESS;
+}
+
+EXPORT int cublasLtMatmulPreferenceCreate(void **ret_preference);
+EXPORT int cublasLtMatmulPreferenceCreate(void **ret_preference)
+{
+    *ret_preference = standin_new(8);
+    return *ret_preference ? SUCCESS : NO_MEMORY;
+}
+
+NOTHING(cublasLtMatmulPreferenceSetAttribute)
+
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct product *product,
+        const struct layout *a, const struct layout *b, const struct layout *c,
+        const struct layout *d, const void *preference, int asked, struct heuristic *results,
+        int *ret_count);
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, const struct product *product,
+        const struct layout *a, const struct layout *b, const struct layout *c,
+        const struct layout *d, const void *preference, int asked, struct heuristic *results,
+        int *ret_count)
+{
+    if (asked <= 0)
+        return INVALID_VALUE;
+    *results = (struct heuristic){.waves = 1};
+    *ret_count = 1;
+    return SUCCESS;
+}
+
+static uint64_t bytes_of_type(int type)
+{
+    switch (type) {
+    case 0:
+    case 10:
+        return 4;
+    case 1:
+    case 4:
+        return 8;
+    case 5:
+        return 16;
+    case 2:
+    case 14:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+/* As a matrix lies: in columns (order 0) or in rows (order 1). */
+static uint64_t extent(const struct layout *l)
+{
+    uint64_t element = bytes_of_type(l->type);
+    int64_t rows = (int64_t)(l->order == 1 ? l->columns : l->rows);
+    int64_t columns = (int64_t)(l->order == 1 ? l->rows : l->columns);
+    uint64_t one = standin_extent(rows, columns, l->leading, element);
+
+    return one ? one + (uint64_t)((l->count - 1) * l->stride) * element : 0;
+}
+
+EXPORT int cublasLtMatmul(void *handle, const struct product *product, const void *alpha,
+        const void *a, const struct layout *la, const void *b, const struct layout *lb,
+        const void *beta, const void *c, const struct layout *lc, void *d, const struct layout *ld,
+        const void *algorithm, void *workspace, size_t workspace_bytes, void *stream);
+EXPORT int cublasLtMatmul(void *handle, const struct product *product, const void *alpha,
+        const void *a, const struct layout *la, const void *b, const struct layout *lb,
+        const void *beta, const void *c, const struct layout *lc, void *d, const struct layout *ld,
+        const void *algorithm, void *workspace, size_t workspace_bytes, void *stream)
+{
+    int64_t shape[] = {product->transpose_a, product->transpose_b, product->epilogue,
+            (int64_t)ld->rows, (int64_t)ld->columns, ld->count};
+    struct operand read[] = {{a, extent(la)}, {b, extent(lb)},
+            {product->bias, product->bias ? ld->rows * bytes_of_type(ld->type) : 0},
+            {workspace, workspace ? workspace_bytes : 0}};
+    uint64_t seed = standin_seed("cublasLtMatmul", shape, 6);
+    int error;
+
+    error = standin_compute(stream, seed, workspace, workspace_bytes, false, read, 2);
+    if (error == 0)
+        error = standin_compute(stream, seed, d, extent(ld), false, read, 4);
+    return error ? EXECUTION_FAILED : SUCCESS;
+}

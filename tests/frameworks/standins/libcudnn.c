@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libcudnn: convolutions by their extents, through the functions that take descriptors one by one.
+ * The newer interface of graphs is refused: frameworks fall back, or are told to.
+ */
+#include "common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+REFUSED_IS(3000) /* CUDNN_STATUS_NOT_SUPPORTED */
+
+enum {
+    SUCCESS = 0,
+    BAD_PARAM = 2000,
+    NO_MEMORY = 4002,
+    EXECUTION_FAILED = 5000
+};
+enum {
+    DIMENSIONS = 8,
+    VERSION = 90100
+};
+
+struct handle {
+    void *stream;
+};
+
+/* One kind of memory block serves every descriptor; each uses what it needs. */
+struct descriptor {
+    int type, format, count;
+    int sizes[DIMENSIONS], strides[DIMENSIONS];
+};
+
+EXPORT size_t cudnnGetVersion(void);
+EXPORT size_t cudnnGetVersion(void)
+{
+    return VERSION;
+}
+
+EXPORT size_t cudnnGetCudartVersion(void);
+EXPORT size_t cudnnGetCudartVersion(void)
+{
+    return 12040;
+}
+
+EXPORT int cudnnGetProperty(int which, int *ret_value);
+EXPORT int cudnnGetProperty(int which, int *ret_value)
+{
+    *ret_value = which == 0 ? VERSION / 10000 : which == 1 ? VERSION / 100 % 100 : VERSION % 100;
+    return SUCCESS;
+}
+
+EXPORT const char *cudnnGetErrorString(int status);
+EXPORT const char *cudnnGetErrorString(int status)
+{
+    return status ? "an error of a stand-in" : "success";
+}
+
+EXPORT void cudnnGetLastErrorString(char *message, size_t bytes);
+EXPORT void cudnnGetLastErrorString(char *message, size_t bytes)
+{
+    if (bytes)
+        *message = 0;
+}
+
+EXPORT int cudnnCreate(struct handle **ret_handle);
+EXPORT int cudnnCreate(struct handle **ret_handle)
+{
+    *ret_handle = standin_new(sizeof(**ret_handle));
+    standin_begin();
+    return *ret_handle ? SUCCESS : NO_MEMORY;
+}
+
+EXPORT int cudnnSetStream(struct handle *h, void *stream);
+EXPORT int cudnnSetStream(struct handle *h, void *stream)
+{
+    h->stream = stream;
+    return SUCCESS;
+}
+
+EXPORT int cudnnGetStream(struct handle *h, void **ret_stream);
+EXPORT int cudnnGetStream(struct handle *h, void **ret_stream)
+{
+    *ret_stream = h->stream;
+    return SUCCESS;
+}
+
+/* ---- descriptors ---- */
+
+#define CREATE(name)                                             \
+    EXPORT int name(struct descriptor **ret_descriptor);         \
+    EXPORT int name(struct descriptor **ret_descriptor)          \
+    {                                                            \
+        *ret_descriptor = standin_new(sizeof(**ret_descriptor)); \
+        return *ret_descriptor ? SUCCESS : NO_MEMORY;            \
+    }
+
+#define DESTROY(name)              \
+    EXPORT int name(void *object); \
+    EXPORT int name(void *object)  \
+    {                              \
+        free(object);              \
+        return SUCCESS;            \
+    }
+
+DESTROY(cudnnDestroy)
+CREATE(cudnnCreateTensorDescriptor)
+DESTROY(cudnnDestroyTensorDescriptor)
+CREATE(cudnnCreateFilterDescriptor)
+DESTROY(cudnnDestroyFilterDescriptor)
+CREATE(cudnnCreateConvolutionDescriptor)
+DESTROY(cudnnDestroyConvolutionDescriptor)
+CREATE(cudnnCreateActivationDescriptor)
+DESTROY(cudnnDestroyActivationDescriptor)
+CREATE(cudnnCreatePoolingDescriptor)
+DESTROY(cudnnDestroyPoolingDescriptor)
+CREATE(cudnnCreateDropoutDescriptor)
+DESTROY(cudnnDestroyDropoutDescriptor)
+NOTHING(cudnnSetConvolutionGroupCount)
+NOTHING(cudnnSetConvolutionMathType)
+NOTHING(cudnnSetActivationDescriptor)
+
+EXPORT int cudnnSetTensorNdDescriptor(
+        struct descriptor *d, int type, int count, const int *sizes, const int *strides);
+EXPORT int cudnnSetTensorNdDescriptor(
+        struct descriptor *d, int type, int count, const int *sizes, const int *strides)
+{
+    if (count < 0 || count > DIMENSIONS)
+        return BAD_PARAM;
+    d->type = type;
+    d->count = count;
+    memcpy(d->sizes, sizes, (size_t)count * sizeof(int));
+    memcpy(d->strides, strides, (size_t)count * sizeof(int));
+    return SUCCESS;
+}
+
+/* Packed: the last dimension's elements lie side by side. */
+static int set_packed(struct descriptor *d, int type, int count, const int *sizes)
+{
+    if (count < 0 || count > DIMENSIONS)
+        return BAD_PARAM;
+    d->type = type;
+    d->count = count;
+    memcpy(d->sizes, sizes, (size_t)count * sizeof(int));
+    for (int i = count - 1, step = 1; i >= 0; step *= sizes[i--])
+        d->strides[i] = step;
+    return SUCCESS;
+}
+
+EXPORT int cudnnSetFilterNdDescriptor(
+        struct descriptor *d, int type, int format, int count, const int *sizes);
+EXPORT int cudnnSetFilterNdDescriptor(
+        struct descriptor *d, int type, int format, int count, const int *sizes)
+{
+    d->format = format;
+    return set_packed(d, type, count, sizes);
+}
+
+EXPORT int cudnnSetTensor4dDescriptor(
+        struct descriptor *d, int format, int type, int n, int c, int h, int w);
+EXPORT int cudnnSetTensor4dDescriptor(
+        struct descriptor *d, int format, int type, int n, int c, int h, int w)
+{
+    d->format = format;
+    return set_packed(d, type, 4, (int[]){n, c, h, w});
+}
+
+EXPORT int cudnnSetFilter4dDescriptor(
+        struct descriptor *d, int type, int format, int k, int c, int h, int w);
+EXPORT int cudnnSetFilter4dDescriptor(
+        struct descriptor *d, int type, int format, int k, int c, int h, int w)
+{
+    d->format = format;
+    return set_packed(d, type, 4, (int[]){k, c, h, w});
+}
+
+EXPORT int cudnnSetConvolutionNdDescriptor(struct descriptor *d, int count, const int *pads,
+        const int *strides, const int *dilations, int mode, int type);
+EXPORT int cudnnSetConvolutionNdDescriptor(struct descriptor *d, int count, const int *pads,
+        const int *strides, const int *dilations, int mode, int type)
+{
+    if (count < 0 || count > DIMENSIONS)
+        return BAD_PARAM;
+    d->type = type;
+    d->count = count;
+    memcpy(d->strides, strides, (size_t)count * sizeof(int));
+    return SUCCESS;
+}
+
+/* cudnnDataType_t */
+static uint64_t bytes_of_type(int type)
+{
+    switch (type) {
+    case 1: /* double */
+        return 8;
+    case 2: /* half */
+    case 9: /* bfloat16 */
+        return 2;
+    case 3: /* int8 */
+        return 1;
+    default:
+        return 4;
+    }
+}
+
+static uint64_t extent(const struct descriptor *d)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < d->count; i++) {
+        if (d->sizes[i] <= 0)
+            return 0;
+        last += (uint64_t)(d->sizes[i] - 1) * (uint64_t)d->strides[i];
+    }
+    return d->count ? (last + 1) * bytes_of_type(d->type) : 0;
+}
+
+/* ---- convolutions ---- */
+
+struct performance {
+    int algorithm, status;
+    float time;
+    size_t workspace;
+    int determinism, math_type, reserved[3];
+};
+
+/* What an algorithm with precomputed indices might need: an eighth of both tensors. */
+static size_t workspace_for(const struct descriptor *a, const struct descriptor *b)
+{
+    return (size_t)((extent(a) + extent(b)) / 8 + 511) & ~(size_t)511;
+}
+
+static int one_algorithm(size_t workspace, int asked, int *ret_count, struct performance *results)
+{
+    if (asked <= 0)
+        return BAD_PARAM;
+    *results = (struct performance){.algorithm = 1, .workspace = workspace, .determinism = 1};
+    *ret_count = 1;
+    return SUCCESS;
+}
+
+#define ALGORITHM(name, first, second, from)                                                       \
+    EXPORT int cudnnGetConvolution##name##Algorithm_v7(struct handle *h, struct descriptor *a,     \
+            struct descriptor *b, struct descriptor *convolution, struct descriptor *c, int asked, \
+            int *ret_count, struct performance *results);                                          \
+    EXPORT int cudnnGetConvolution##name##Algorithm_v7(struct handle *h, struct descriptor *a,     \
+            struct descriptor *b, struct descriptor *convolution, struct descriptor *c, int asked, \
+            int *ret_count, struct performance *results)                                           \
+    {                                                                                              \
+        return one_algorithm(workspace_for(from, c), asked, ret_count, results);                   \
+    }                                                                                              \
+    EXPORT int cudnnGetConvolution##name##WorkspaceSize(struct handle *h, struct descriptor *a,    \
+            struct descriptor *b, struct descriptor *convolution, struct descriptor *c,            \
+            int algorithm, size_t *ret_bytes);                                                     \
+    EXPORT int cudnnGetConvolution##name##WorkspaceSize(struct handle *h, struct descriptor *a,    \
+            struct descriptor *b, struct descriptor *convolution, struct descriptor *c,            \
+            int algorithm, size_t *ret_bytes)                                                      \
+    {                                                                                              \
+        *ret_bytes = workspace_for(from, c);                                                       \
+        return SUCCESS;                                                                            \
+    }                                                                                              \
+    EXPORT int cudnnFindConvolution##name##AlgorithmEx(struct handle *h, struct descriptor *a,     \
+            const void *first, struct descriptor *b, const void *second,                           \
+            struct descriptor *convolution, struct descriptor *c, void *out, int asked,            \
+            int *ret_count, struct performance *results, void *workspace, size_t bytes);           \
+    EXPORT int cudnnFindConvolution##name##AlgorithmEx(struct handle *h, struct descriptor *a,     \
+            const void *first, struct descriptor *b, const void *second,                           \
+            struct descriptor *convolution, struct descriptor *c, void *out, int asked,            \
+            int *ret_count, struct performance *results, void *workspace, size_t bytes)            \
+    {                                                                                              \
+        return one_algorithm(workspace_for(from, c), asked, ret_count, results);                   \
+    }
+
+ALGORITHM(Forward, x, w, a)
+ALGORITHM(BackwardData, w, dy, b)
+ALGORITHM(BackwardFilter, x, dy, a)
+
+static int convolve(struct handle *h, const char *name, const struct descriptor *a, const void *pa,
+        const struct descriptor *b, const void *pb, const struct descriptor *c, void *pc,
+        void *workspace, size_t bytes)
+{
+    struct operand read[] = {{pa, extent(a)}, {pb, extent(b)}, {workspace, workspace ? bytes : 0}};
+    uint64_t seed = standin_seed(name,
+            (int64_t[]){(int64_t)read[0].bytes, (int64_t)read[1].bytes, (int64_t)extent(c)}, 3);
+    int error = standin_compute(h->stream, seed, workspace, bytes, false, read, 2);
+
+    if (error == 0)
+        error = standin_compute(h->stream, seed, pc, extent(c), false, read, 3);
+    return error ? EXECUTION_FAILED : SUCCESS;
+}
+
+#define CONVOLUTION(name)                                                                        \
+    EXPORT int name(struct handle *h, const void *alpha, struct descriptor *a, const void *pa,   \
+            struct descriptor *b, const void *pb, struct descriptor *convolution, int algorithm, \
+            void *workspace, size_t bytes, const void *beta, struct descriptor *c, void *pc);    \
+    EXPORT int name(struct handle *h, const void *alpha, struct descriptor *a, const void *pa,   \
+            struct descriptor *b, const void *pb, struct descriptor *convolution, int algorithm, \
+            void *workspace, size_t bytes, const void *beta, struct descriptor *c, void *pc)     \
+    {                                                                                            \
+        return convolve(h, #name, a, pa, b, pb, c, pc, workspace, bytes);                        \
+    }
+
+CONVOLUTION(cudnnConvolutionForward)
+CONVOLUTION(cudnnConvolutionBackwardData)
+CONVOLUTION(cudnnConvolutionBackwardFilter)
