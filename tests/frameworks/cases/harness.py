@@ -90,6 +90,9 @@ class Row:
     def lifted(self):
         return self.case.less.get(self.api, ("", ()))[1]
 
+    def run(self, full):
+        return run_row(self, full)
+
 
 @dataclasses.dataclass
 class Done:
@@ -120,7 +123,8 @@ def python_of(env):
 
 def environment(**changes):
     """The caller's environment without settings of kedge, of the device or of a framework's allocator; changes on top."""
-    drop = ("KEDGE_", "SIMCUDA_", "LD_PRELOAD", "PYTORCH_", "FLAGS_", "XLA_", "NVTX_INJECTION")
+    drop = ("KEDGE_", "SIMCUDA_", "LD_PRELOAD", "PYTORCH_", "FLAGS_", "XLA_", "JAX_", "CUPY_", "TF_", "RMM_",
+            "NVTX_INJECTION")
     env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
     env |= {"TEST_BUILD": str(BUILD), "KEDGE_FRAMEWORKS": str(FOLDER)}
     env |= {k: str(v) for k, v in changes.items() if v is not None}

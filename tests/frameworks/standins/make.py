@@ -58,7 +58,7 @@ def asked_for(root):
 
 
 def source_of(soname):
-    return HERE / f"{soname.partition('.so')[0].lower()}.c"
+    return HERE / f"{soname.partition('.so')[0].lower().replace('-', '_')}.c"
 
 
 def make(soname, wanted, out):
@@ -76,8 +76,7 @@ def make(soname, wanted, out):
     missing.write_text("long standin_refused(const char *name);\n" + "".join(
         f'__attribute__((visibility("default"))) long {n}(void);\nlong {n}(void) {{ return standin_refused("{n}"); }}\n'
         for n in sorted(set(wanted) - bodies)), encoding="utf-8")
-    # One node for the library, as NVIDIA's have it: the one that is asked for, else the soname.
-    node = next((v for v in wanted.values() if v), "" if any(stem == s for s in PREFIXES.values()) else soname)
+    node = next((v for v in wanted.values() if v), "") # a library has one, or none
     link = ["-Wl,-soname," + soname]
     if node:
         script = build / f"{soname}.map"
