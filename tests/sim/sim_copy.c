@@ -102,15 +102,16 @@ static void declare(struct sim_op *op, const struct copy *copy, const struct sid
 {
     if (is_pageable(side->addr))
         return;
-    op->ranges[op->ranges_count++] = (struct sim_range){.addr = side->addr,
-            .size = copy->width,
-            .pitch = side->pitch,
-            .rows = copy->height,
-            .slice = side->slice,
-            .slices = copy->depth,
-            .write = write,
-            .device = side->device,
-            .side = SIM_SIDE_COPY};
+    sim_op_add_range(op,
+            (struct sim_range){.addr = side->addr,
+                    .size = copy->width,
+                    .pitch = side->pitch,
+                    .rows = copy->height,
+                    .slice = side->slice,
+                    .slices = copy->depth,
+                    .write = write,
+                    .device = side->device,
+                    .side = SIM_SIDE_COPY});
 }
 
 static struct sim_op *make_copy(const char *name, const struct copy *copy, bool stage)

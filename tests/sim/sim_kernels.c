@@ -4,8 +4,6 @@
 #include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_digest.h"
 
-#include <search.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PAGE ((uint64_t)4096)
@@ -153,16 +151,17 @@ static void note_digest(struct sim_op *op)
 static void range(struct sim_op *op, int device, bool write, uint64_t addr, uint64_t size,
         uint64_t rows, uint64_t pitch)
 {
-    if (size == 0 || rows == 0)
+    if (rows == 0)
         return;
-    op->ranges[op->ranges_count++] = (struct sim_range){.addr = addr,
-            .size = size,
-            .pitch = pitch,
-            .rows = rows,
-            .slices = 1,
-            .write = write,
-            .device = device,
-            .side = SIM_SIDE_KERNEL};
+    sim_op_add_range(op,
+            (struct sim_range){.addr = addr,
+                    .size = size,
+                    .pitch = pitch,
+                    .rows = rows,
+                    .slices = 1,
+                    .write = write,
+                    .device = device,
+                    .side = SIM_SIDE_KERNEL});
 }
 
 #define U(n)                           p[n]
@@ -170,44 +169,63 @@ static void range(struct sim_op *op, int device, bool write, uint64_t addr, uint
 #define BOTH(addr, size)               range(op, device, true, addr, size, 1, 0);
 #define READ(addr, size)               range(op, device, false, addr, size, 1, 0);
 #define ROWS(addr, size, rows, stride) range(op, device, false, addr, size, rows, stride);
-#define KERNEL(entry, params, ranges)                                             \
-    static void declare_##entry(struct sim_op *op, int device, const uint64_t *p) \
-    {                                                                             \
-        ranges                                                                    \
+#define KERNEL(entry, params, ranges)                                                          \
+    static void declare_##entry(                                                               \
+            const struct sim_kernel *kernel, struct sim_op *op, int device, const uint64_t *p) \
+    {                                                                                          \
+        (void)kernel;                                                                          \
+        ranges                                                                                 \
     }
 #include "tests/sim/kernels.def"
 #undef KERNEL
 
 /* ---- the table ---- */
 
-static struct sim_kernel kernels[] = {
-#define PARAM(size) size,
-#define KERNEL(entry, params, ranges)   \
-    {.name = #entry,                    \
-            .param_size = {params},     \
-            .declare = declare_##entry, \
-            .body = body_##entry,       \
-            .note = note_samples},
+#define PARAMS_MOST 8
+
+static struct listed {
+    struct sim_kernel kernel;
+    struct sim_param params[PARAMS_MOST];
+    void (*body)(const uint64_t *params);
+} kernels[] = {
+#define PARAM(size_) {.size = (size_)},
+#define KERNEL(entry, params_, ranges)   \
+    {.kernel = {.name = #entry,          \
+             .has_layout = true,         \
+             .declare = declare_##entry, \
+             .note = note_samples},      \
+            .params = {params_},         \
+            .body = body_##entry},
 #include "tests/sim/kernels.def"
 #undef KERNEL
 };
 
 #define KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 
+static void run_body(const struct sim_kernel *kernel, int device, const uint64_t *params)
+{
+    (void)device;
+    ((const struct listed *)kernel)->body(params);
+}
+
 /* Parameters lie at multiples of their size, as the device's ABI has them. */
 __attribute__((constructor)) static void lay_out(void)
 {
     for (size_t k = 0; k < KERNELS; k++) {
-        struct sim_kernel *kernel = &kernels[k];
-        size_t offset = 0;
-        for (unsigned i = 0; i < SIM_KERNEL_PARAMS && kernel->param_size[i]; i++) {
-            offset = (size_t)sim_round(offset, kernel->param_size[i]);
-            kernel->param_offset[i] = offset;
-            offset += kernel->param_size[i];
+        struct sim_kernel *kernel = &kernels[k].kernel;
+        struct sim_param *params = kernels[k].params;
+        uint32_t offset = 0;
+
+        for (unsigned i = 0; i < PARAMS_MOST && params[i].size; i++) {
+            offset = (uint32_t)sim_round(offset, params[i].size);
+            params[i].offset = offset;
+            offset += params[i].size;
             kernel->params_count = i + 1;
         }
+        kernel->params = params;
         kernel->params_size = offset;
-        if (kernel->body == body_kedge_digest)
+        kernel->body = run_body;
+        if (kernels[k].body == body_kedge_digest)
             kernel->note = note_digest;
     }
 }
@@ -215,53 +233,8 @@ __attribute__((constructor)) static void lay_out(void)
 const struct sim_kernel *sim_kernels_find(const char *name, size_t length)
 {
     for (size_t k = 0; k < KERNELS; k++)
-        if (strlen(kernels[k].name) == length && memcmp(kernels[k].name, name, length) == 0)
-            return &kernels[k];
+        if (strlen(kernels[k].kernel.name) == length
+                && memcmp(kernels[k].kernel.name, name, length) == 0)
+            return &kernels[k].kernel;
     return NULL;
-}
-
-const struct sim_kernel *sim_kernels_at(unsigned index)
-{
-    return index < KERNELS ? &kernels[index] : NULL;
-}
-
-/* ---- kernels that are not in the table ---- */
-
-static void declare_nothing(struct sim_op *op, int device, const uint64_t *params)
-{
-    (void)op;
-    (void)device;
-    (void)params;
-}
-
-static void body_of_nothing(const uint64_t *params)
-{
-    (void)params;
-}
-
-static void *others; /* tsearch, by name */
-
-static int order_names(const void *a, const void *b)
-{
-    return strcmp(((const struct sim_kernel *)a)->name, ((const struct sim_kernel *)b)->name);
-}
-
-const struct sim_kernel *sim_kernels_other(const char *name, size_t length)
-{
-    struct sim_kernel *kernel, *const *found;
-    char *copy;
-
-    if (!sim_config.any_kernel)
-        return NULL;
-    copy = sim_new(length + 1);
-    memcpy(copy, name, length);
-    kernel = sim_new(sizeof(*kernel));
-    *kernel = (struct sim_kernel){
-            .name = copy, .declare = declare_nothing, .body = body_of_nothing, .note = note_digest};
-    found = tsearch(kernel, &others, order_names);
-    if (*found != kernel) {
-        free(copy);
-        free(kernel);
-    }
-    return *found;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_kernels.h - the table of kernels.def: parameters, ranges and host bodies.
+ * sim_kernels.h - kernels: the table of kernels.def with parameters, ranges and host bodies, and all others.
  *
  * Threads: constant tables and pure functions; bodies run under the lock, on memory that
  * sim_queue.c has found accessible.
@@ -10,16 +10,21 @@
 
 #include "tests/sim/sim_queue.h"
 
-#define SIM_KERNEL_PARAMS 8
+struct sim_param {
+    uint32_t offset, size; /* in the device's layout */
+    bool is_pointer;       /* the binary says that it is one; false: it says nothing */
+};
 
 struct sim_kernel {
     const char *name;
+    const struct sim_param *params;
     unsigned params_count;
-    size_t param_size[SIM_KERNEL_PARAMS];
-    size_t param_offset[SIM_KERNEL_PARAMS];
     size_t params_size;
-    void (*declare)(struct sim_op *op, int device, const uint64_t *params);
-    void (*body)(const uint64_t *params);
+    bool has_layout; /* false: it has parameters, nobody knows which */
+    /* `params` are the parameters' bytes in the device's layout */
+    void (*declare)(
+            const struct sim_kernel *kernel, struct sim_op *op, int device, const uint64_t *params);
+    void (*body)(const struct sim_kernel *kernel, int device, const uint64_t *params);
     void (*note)(struct sim_op *op); /* of what it wrote */
 };
 
@@ -27,12 +32,10 @@ struct sim_kernel {
 const struct sim_kernel *sim_kernels_find(const char *name, size_t length);
 
 /*
- * The kernel of that name (not NUL-terminated) that is not in the table, made when it is first asked for and never
- * freed; NULL where SIMCUDA_KERNELS=listed. It has no parameters and does nothing.
+ * A kernel that is not in the table (sim_other.c), made when it is first asked for and never freed. Without has_layout
+ * its parameters are not known.
  */
-const struct sim_kernel *sim_kernels_other(const char *name, size_t length);
-
-/* The kernels one by one, NULL behind the last. */
-const struct sim_kernel *sim_kernels_at(unsigned index);
+const struct sim_kernel *sim_other_kernel(
+        const char *name, const struct sim_param *params, unsigned count, bool has_layout);
 
 #endif

@@ -10,14 +10,15 @@
 struct launch {
     const struct sim_kernel *kernel;
     CUDA_KERNEL_NODE_PARAMS given; /* without the pointers to parameters */
-    uint64_t params[SIM_KERNEL_PARAMS];
+    int device;
+    uint64_t params[]; /* their bytes in the device's layout */
 };
 
 static CUresult run_launch(struct sim_op *op)
 {
     const struct launch *launch = (const struct launch *)op->payload;
 
-    launch->kernel->body(launch->params);
+    launch->kernel->body(launch->kernel, launch->device, launch->params);
     return CUDA_SUCCESS;
 }
 
@@ -32,7 +33,7 @@ void sim_launch_params(struct sim_op *op, CUDA_KERNEL_NODE_PARAMS *ret_params, v
     void **pointers = sim_new((launch->kernel->params_count + 1) * sizeof(void *));
 
     for (unsigned i = 0; i < launch->kernel->params_count; i++)
-        pointers[i] = &launch->params[i];
+        pointers[i] = (char *)launch->params + launch->kernel->params[i].offset;
     *ret_params = launch->given;
     ret_params->kernelParams = pointers;
     *ret_pointers = pointers;
@@ -60,9 +61,14 @@ static int read_params(struct launch *launch, void **params, void **extra)
 
     if (kernel->params_count && !params && !buffer)
         return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < kernel->params_count; i++)
-        memcpy(&launch->params[i], params ? params[i] : buffer + kernel->param_offset[i],
-                kernel->param_size[i]);
+    for (unsigned i = 0; i < kernel->params_count; i++) {
+        const struct sim_param *param = &kernel->params[i];
+
+        if (params && !params[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        memcpy((char *)launch->params + param->offset, params ? params[i] : buffer + param->offset,
+                param->size);
+    }
     return 0;
 }
 
@@ -91,9 +97,10 @@ int sim_launch_make(
             params->func ? (const void *)params->func : (const void *)params->kern);
     if (!kernel)
         return CUDA_ERROR_INVALID_HANDLE;
-    op = sim_op_new(kernel->name, sizeof(*launch));
+    op = sim_op_new(kernel->name, sizeof(*launch) + sim_round(kernel->params_size, 8));
     launch = (struct launch *)op->payload;
     launch->kernel = kernel;
+    launch->device = ctx->device;
     launch->given = *params;
     launch->given.kernelParams = NULL;
     launch->given.extra = NULL;
@@ -105,7 +112,7 @@ int sim_launch_make(
         sim_op_free(op);
         return r;
     }
-    kernel->declare(op, ctx->device, launch->params);
+    kernel->declare(kernel, op, ctx->device, launch->params);
     *ret_op = op;
     return 0;
 }

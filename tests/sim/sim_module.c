@@ -2,22 +2,12 @@
 #include "tests/sim/sim_module.h"
 
 #include "tests/sim/sim_context.h"
-#include "tests/sim/sim_kernels.h"
+#include "tests/sim/sim_guess.h"
+#include "tests/sim/sim_image.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MODULE_ENTRIES 64
-
-/* The entries of one PTX text; a module and a library have one each. */
-struct image {
-    const struct sim_kernel *kernels[MODULE_ENTRIES];
-    unsigned count;
-    bool is_wrapper; /* nvcc's, which is not looked into: it has whatever name is asked for */
-};
 
 struct CUfunc_st {
     const struct sim_kernel *kernel;
@@ -28,7 +18,7 @@ struct CUfunc_st {
 };
 
 struct CUmod_st {
-    struct image image;
+    struct sim_image *image; /* the library's, if there is one */
     struct CUctx_st *ctx;
     CUlibrary library; /* whose module in ctx it is, or NULL */
     struct CUfunc_st *functions;
@@ -42,100 +32,9 @@ struct CUkern_st {
 };
 
 struct CUlib_st {
-    struct image image;
+    struct sim_image *image;
     struct CUkern_st *kernels;
 };
-
-/* ---- PTX ---- */
-
-/* The next character that is not in a comment or white space. */
-static const char *skip_blank(const char *at)
-{
-    for (;;) {
-        if (isspace((unsigned char)*at)) {
-            at++;
-        } else if (at[0] == '/' && at[1] == '/') {
-            while (*at && *at != '\n')
-                at++;
-        } else if (at[0] == '/' && at[1] == '*') {
-            const char *end = strstr(at + 2, "*/");
-            at = end ? end + 2 : at + strlen(at);
-        } else {
-            return at;
-        }
-    }
-}
-
-static size_t word_length(const char *at)
-{
-    size_t length = 0;
-
-    while (isalnum((unsigned char)at[length]) || strchr("_$.%", at[length]) != NULL) {
-        if (at[length] == '\0')
-            break;
-        length++;
-    }
-    return length;
-}
-
-/* The first bytes tell text from the two binary forms. */
-static int check_image(const void *image)
-{
-    static const unsigned char fatbin[] = {0x50, 0xed, 0x55, 0xba};
-
-    if (!image)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (memcmp(image, "\177ELF", 4) == 0 || memcmp(image, fatbin, sizeof(fatbin)) == 0)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    for (const unsigned char *c = image; c < (const unsigned char *)image + 4; c++)
-        if (*c != '\n' && *c != '\t' && *c != '\r' && (*c < ' ' || *c > '~'))
-            return CUDA_ERROR_INVALID_IMAGE;
-    return 0;
-}
-
-static int read_image(const void *data, struct image *ret_image)
-{
-    static const unsigned char wrapper[] = {0xb1, 0x43, 0x62, 0x46};
-    bool is_ptx = false;
-    int r;
-
-    if (data && memcmp(data, wrapper, sizeof(wrapper)) == 0) {
-        *ret_image = (struct image){.is_wrapper = true};
-        while (ret_image->count < MODULE_ENTRIES
-                && (ret_image->kernels[ret_image->count] = sim_kernels_at(ret_image->count)))
-            ret_image->count++;
-        return 0;
-    }
-    r = check_image(data);
-    if (r)
-        return r;
-    *ret_image = (struct image){0};
-    for (const char *at = skip_blank(data); *at; at = skip_blank(at)) {
-        size_t length = word_length(at);
-        is_ptx |= length == 8 && memcmp(at, ".version", 8) == 0;
-        bool entry = length == 6 && memcmp(at, ".entry", 6) == 0;
-        at += length ? length : 1;
-        if (!entry)
-            continue;
-        at = skip_blank(at);
-        length = word_length(at);
-        const struct sim_kernel *kernel = sim_kernels_find(at, length);
-        if (!kernel)
-            kernel = sim_kernels_other(at, length);
-        if (kernel && ret_image->count < MODULE_ENTRIES)
-            ret_image->kernels[ret_image->count++] = kernel;
-        at += length;
-    }
-    return is_ptx ? 0 : CUDA_ERROR_INVALID_PTX;
-}
-
-static const struct sim_kernel *find_entry(const struct image *image, const char *name)
-{
-    for (unsigned i = 0; i < image->count; i++)
-        if (strcmp(image->kernels[i]->name, name) == 0)
-            return image->kernels[i];
-    return image->is_wrapper ? sim_kernels_other(name, strlen(name)) : NULL;
-}
 
 /* ---- handles ---- */
 
@@ -192,11 +91,11 @@ static void kernels_free(CUlibrary library)
 
 /* ---- modules ---- */
 
-static CUmodule module_add(struct CUctx_st *ctx, const struct image *image, CUlibrary library)
+static CUmodule module_add(struct CUctx_st *ctx, struct sim_image *image, CUlibrary library)
 {
     CUmodule module = sim_new(sizeof(*module));
 
-    module->image = *image;
+    module->image = image;
     module->ctx = ctx;
     module->library = library;
     module->next = ctx->modules;
@@ -214,6 +113,8 @@ static void module_free(CUmodule module)
     *link = module->next;
     functions_free(module);
     sim_handle_remove(module);
+    if (!module->library)
+        sim_image_close(module->image);
     free(module);
 }
 
@@ -225,11 +126,11 @@ void sim_module_end_context(struct CUctx_st *ctx)
 
 static int load(struct CUctx_st *ctx, CUmodule *ret_module, const void *data)
 {
-    struct image image;
-    int r = ret_module ? read_image(data, &image) : CUDA_ERROR_INVALID_VALUE;
+    struct sim_image *image;
+    int r = ret_module ? sim_image_open(data, &image) : CUDA_ERROR_INVALID_VALUE;
 
     if (r == 0)
-        *ret_module = module_add(ctx, &image, NULL);
+        *ret_module = module_add(ctx, image, NULL);
     return r;
 }
 
@@ -331,14 +232,16 @@ static CUfunction function_of(CUmodule module, const struct sim_kernel *kernel)
 CUresult cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
 {
     struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
     const struct sim_kernel *kernel = NULL;
+    int r;
 
+    sim_guess_prepare();
+    r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
     if (r == 0 && (!ret_function || !name))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0 && !sim_handle_is(module, SIM_KIND_MODULE))
         r = CUDA_ERROR_INVALID_HANDLE;
-    if (r == 0 && !(kernel = find_entry(&module->image, name)))
+    if (r == 0 && !(kernel = sim_image_kernel(module->image, name)))
         r = CUDA_ERROR_NOT_FOUND;
     if (r == 0)
         *ret_function = function_of(module, kernel);
@@ -353,7 +256,7 @@ CUresult cuModuleGetFunctionCount(unsigned int *ret_count, CUmodule module)
     if (r == 0 && (!ret_count || !sim_handle_is(module, SIM_KIND_MODULE)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_count = module->image.count;
+        *ret_count = sim_image_count(module->image);
     return sim_leave(&call, r);
 }
 
@@ -386,8 +289,8 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *ret_mode)
 
 static int library_load(CUlibrary *ret_library, const void *data)
 {
-    struct image image;
-    int r = ret_library ? read_image(data, &image) : CUDA_ERROR_INVALID_VALUE;
+    struct sim_image *image;
+    int r = ret_library ? sim_image_open(data, &image) : CUDA_ERROR_INVALID_VALUE;
 
     if (r)
         return r;
@@ -452,6 +355,7 @@ CUresult cuLibraryUnload(CUlibrary library)
         sim_context_each(forget_library, library);
         kernels_free(library);
         sim_handle_remove(library);
+        sim_image_close(library->image);
         free(library);
     }
     return sim_leave(&call, r);
@@ -475,14 +379,16 @@ static CUkernel kernel_of(CUlibrary library, const struct sim_kernel *which)
 CUresult cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const char *name)
 {
     struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
     const struct sim_kernel *kernel = NULL;
+    int r;
 
+    sim_guess_prepare();
+    r = sim_enter(&call, __func__, SIM_NEED_INIT);
     if (r == 0 && (!ret_kernel || !name))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0 && !sim_handle_is(library, SIM_KIND_LIBRARY))
         r = CUDA_ERROR_INVALID_HANDLE;
-    if (r == 0 && !(kernel = find_entry(&library->image, name)))
+    if (r == 0 && !(kernel = sim_image_kernel(library->image, name)))
         r = CUDA_ERROR_NOT_FOUND;
     if (r == 0)
         *ret_kernel = kernel_of(library, kernel);
@@ -497,7 +403,7 @@ CUresult cuLibraryGetKernelCount(unsigned int *ret_count, CUlibrary library)
     if (r == 0 && (!ret_count || !sim_handle_is(library, SIM_KIND_LIBRARY)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_count = library->image.count;
+        *ret_count = sim_image_count(library->image);
     return sim_leave(&call, r);
 }
 
@@ -508,8 +414,8 @@ CUresult cuLibraryEnumerateKernels(CUkernel *ret_kernels, unsigned int count, CU
 
     if (r == 0 && (!ret_kernels || !sim_handle_is(library, SIM_KIND_LIBRARY)))
         r = CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; r == 0 && i < count && i < library->image.count; i++)
-        ret_kernels[i] = kernel_of(library, library->image.kernels[i]);
+    for (unsigned i = 0; r == 0 && i < count && i < sim_image_count(library->image); i++)
+        ret_kernels[i] = kernel_of(library, sim_image_at(library->image, i));
     return sim_leave(&call, r);
 }
 
@@ -518,7 +424,7 @@ static CUmodule library_module(CUlibrary library, struct CUctx_st *ctx)
     for (struct CUmod_st *module = ctx->modules; module; module = module->next)
         if (module->library == library)
             return module;
-    return module_add(ctx, &library->image, library);
+    return module_add(ctx, library->image, library);
 }
 
 CUresult cuLibraryGetModule(CUmodule *ret_module, CUlibrary library)
@@ -595,11 +501,13 @@ static int param_info(const void *handle, size_t index, size_t *ret_offset, size
 
     if (!kernel)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (!kernel->has_layout)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!ret_offset || index >= kernel->params_count)
         return CUDA_ERROR_INVALID_VALUE;
-    *ret_offset = kernel->param_offset[index];
+    *ret_offset = kernel->params[index].offset;
     if (ret_size)
-        *ret_size = kernel->param_size[index];
+        *ret_size = kernel->params[index].size;
     return 0;
 }
 
@@ -725,8 +633,8 @@ CUresult cuModuleEnumerateFunctions(CUfunction *ret_functions, unsigned int coun
 
     if (r == 0 && (!ret_functions || !sim_handle_is(module, SIM_KIND_MODULE)))
         r = CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; r == 0 && i < count && i < module->image.count; i++)
-        ret_functions[i] = function_of(module, module->image.kernels[i]);
+    for (unsigned i = 0; r == 0 && i < count && i < sim_image_count(module->image); i++)
+        ret_functions[i] = function_of(module, sim_image_at(module->image, i));
     return sim_leave(&call, r);
 }
 

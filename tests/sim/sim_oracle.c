@@ -132,6 +132,8 @@ void sim_oracle_replay(const struct sim_op *op)
     for (unsigned i = 0; i < op->ranges_count; i++) {
         const struct sim_range *range = &op->ranges[i];
         const struct tenant *now = find_tenant(range->addr, range->size);
+        if (range->certainty == SIM_WORD)
+            continue;
         if (!now || now->generation <= op->generation)
             continue;
         /* Memory that had no tenant at all when it was captured is the graph's own. */
@@ -235,6 +237,39 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
     sim_unlock();
 }
 
+/* The free of a block on a stream, for the guesses about what touches it. */
+struct leaving {
+    const struct tenant *tenant;
+    struct sim_clock known; /* what is ordered before the free */
+};
+
+static void forget_guess(struct sim_op *op, void *data)
+{
+    const struct leaving *leaving = data;
+
+    for (unsigned i = 0; i < op->ranges_count; i++) {
+        struct sim_range *range = &op->ranges[i];
+
+        if (range->certainty != SIM_SURE
+                && sim_range_touches(range, leaving->tenant->addr, leaving->tenant->size)
+                && sim_clock_at(&leaving->known, op->queue) < op->number)
+            range->size = 0;
+    }
+}
+
+/* A kernel that nobody knows and that is not ordered before the free does not touch the block: see sim_other.c. */
+static void forget_guesses(const struct tenant *tenant, CUstream stream)
+{
+    const struct CUstream_st *on = stream_of(stream);
+    struct leaving leaving = {.tenant = tenant};
+
+    if (!on)
+        return; /* a free without a stream is ordered behind everything */
+    sim_queue_next_clock(on->queue, &leaving.known);
+    sim_queue_each(forget_guess, &leaving);
+    sim_clock_clear(&leaving.known);
+}
+
 void simcuda_witness_death(CUdeviceptr ptr, CUstream stream)
 {
     sim_lock();
@@ -242,6 +277,7 @@ void simcuda_witness_death(CUdeviceptr ptr, CUstream stream)
     if (tenant && tenant->addr == ptr && tenant->alive) {
         tenant->alive = false;
         tenant->stream = (uintptr_t)stream;
+        forget_guesses(tenant, stream);
         sim_stats.deaths++;
     }
     sim_unlock();

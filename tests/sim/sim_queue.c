@@ -88,6 +88,10 @@ struct sim_op *sim_op_clone(const struct sim_op *op)
     struct sim_op *clone = sim_new(op->size);
 
     memcpy(clone, op, op->size);
+    clone->ranges = NULL;
+    clone->ranges_count = 0;
+    for (unsigned i = 0; i < op->ranges_count; i++)
+        sim_op_add_range(clone, op->ranges[i]);
     clone->next = NULL;
     clone->deps = NULL;
     clone->deps_count = 0;
@@ -99,21 +103,32 @@ void sim_op_free(struct sim_op *op)
     if (op->drop)
         op->drop(op);
     free(op->deps);
+    free(op->ranges);
     free(op);
+}
+
+void sim_op_add_range(struct sim_op *op, struct sim_range range)
+{
+    if (range.size == 0)
+        return;
+    /* The room doubles: at each power of 2 it is full. */
+    if ((op->ranges_count & (op->ranges_count - 1)) == 0)
+        op->ranges = sim_grow(
+                op->ranges, (op->ranges_count ? op->ranges_count * 2 : 1) * sizeof(*op->ranges));
+    op->ranges[op->ranges_count++] = range;
 }
 
 void sim_op_range(
         struct sim_op *op, int device, enum sim_side side, uint64_t addr, uint64_t size, bool write)
 {
-    if (size == 0 || op->ranges_count == SIM_OP_RANGES)
-        return;
-    op->ranges[op->ranges_count++] = (struct sim_range){.addr = addr,
-            .size = size,
-            .rows = 1,
-            .slices = 1,
-            .write = write,
-            .device = device,
-            .side = side};
+    sim_op_add_range(op,
+            (struct sim_range){.addr = addr,
+                    .size = size,
+                    .rows = 1,
+                    .slices = 1,
+                    .write = write,
+                    .device = device,
+                    .side = side});
 }
 
 bool sim_range_touches(const struct sim_range *range, uint64_t addr, uint64_t size)
@@ -301,7 +316,7 @@ static CUresult check_ranges(const struct sim_op *op)
         const struct sim_block *block = sim_ledger_find(range->addr);
         if (block && block->device >= 0 && block->device != range->device)
             sim_stats.peer_accesses++;
-        if (range_is_touchable(range, &bad))
+        if (range_is_touchable(range, &bad) || range->certainty == SIM_WORD)
             continue;
         sim_ledger_describe(bad, text, sizeof(text));
         sim_say("illegal address 0x%llx %s by %s (operation %llu, queue %u, device %d): %s",

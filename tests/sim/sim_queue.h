@@ -30,7 +30,6 @@
 #include "tests/sim/sim_core.h"
 #include "tests/sim/sim_ledger.h"
 
-#define SIM_OP_RANGES  6
 #define SIM_OP_FRAMES  14
 #define SIM_QUEUE_ENDS 4096
 
@@ -63,6 +62,13 @@ enum sim_engine {
     SIM_ENGINE_COUNT
 };
 
+/* How well it is known that an operation touches a range. */
+enum sim_certainty {
+    SIM_SURE,    /* the call or the kernel says so */
+    SIM_POINTER, /* a pointer parameter of a kernel that nobody knows */
+    SIM_WORD /* a word within a larger parameter of such a kernel: a pointer or what the stack held before */
+};
+
 /* Bytes that an operation touches: `slices` times `rows` rows of `size` bytes. */
 struct sim_range {
     uint64_t addr, size;
@@ -71,6 +77,7 @@ struct sim_range {
     bool write;
     int device; /* that touches it */
     enum sim_side side;
+    enum sim_certainty certainty;
 };
 
 struct sim_dependency {
@@ -96,7 +103,7 @@ struct sim_op {
     bool runs_when_broken;           /* also after a sticky error */
     enum sim_engine engine;
     unsigned ranges_count;
-    struct sim_range ranges[SIM_OP_RANGES];
+    struct sim_range *ranges; /* its own */
     /* since it was submitted */
     struct sim_queue *queue;
     uint64_t number; /* in the queue */
@@ -121,6 +128,9 @@ void sim_op_free(struct sim_op *op);
 bool sim_range_touches(const struct sim_range *range, uint64_t addr, uint64_t size);
 
 /* Declares bytes that the operation touches. */
+void sim_op_add_range(struct sim_op *op, struct sim_range range);
+
+/* The same, one row, for sure. */
 void sim_op_range(struct sim_op *op, int device, enum sim_side side, uint64_t addr, uint64_t size,
         bool write);
 

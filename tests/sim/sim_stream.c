@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BATCH_MOST               6 /* operations of one node */
 #define STREAM_HANDLE_LEGACY     ((uintptr_t)1)
 #define STREAM_HANDLE_PER_THREAD ((uintptr_t)2)
 
@@ -574,7 +575,7 @@ SIM_STREAM_CALL(cuStreamBatchMemOp_v2, SIM_NEED_CONTEXT,
 struct batch {
     CUcontext ctx;
     unsigned count, flags;
-    CUstreamBatchMemOpParams items[SIM_OP_RANGES];
+    CUstreamBatchMemOpParams items[BATCH_MOST];
 };
 
 static bool batch_is_ready(struct sim_op *op)
@@ -606,7 +607,7 @@ static int check_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
 
     if (!params || !params->paramArray || !params->count || params->flags)
         return CUDA_ERROR_INVALID_VALUE;
-    if (params->count > SIM_OP_RANGES)
+    if (params->count > BATCH_MOST)
         return CUDA_ERROR_NOT_SUPPORTED;
     for (unsigned i = 0; i < params->count; i++) {
         struct value value = {.size = 1};

@@ -35,7 +35,7 @@ TEST(entries_of_a_text_are_found_listed_or_not)
     CHECK_STR_EQ(name, "unknown_to_the_device");
     CHECK_EQ(cuModuleGetFunction(&f, module, "in_a_comment"), CUDA_ERROR_NOT_FOUND);
     CHECK_EQ(cuModuleLoadData(&module, "no text of this kind"), CUDA_ERROR_INVALID_PTX);
-    CHECK_EQ(cuModuleLoadData(&module, "\177ELF...."), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    CHECK_EQ(cuModuleLoadData(&module, "\177ELF...."), CUDA_ERROR_INVALID_IMAGE);
     CHECK_EQ(cuModuleLoadData(&module, ".version 8.0\n.entry kedge_fillx() {}"), CUDA_SUCCESS);
     CHECK_EQ(cuModuleGetFunction(&f, module, "kedge_fill"), CUDA_ERROR_NOT_FOUND);
     CU(cuLibraryLoadData(&library, sim_ptx, NULL, NULL, 0, NULL, NULL, 0));

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/sim_guess.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+typedef char *demangle_fn(const char *, char *, size_t *, int *);
+
+static _Atomic(demangle_fn *) demangle;
+static atomic_bool is_prepared;
+
+void sim_guess_prepare(void)
+{
+    void *library, *found;
+    demangle_fn *entry;
+
+    if (atomic_load(&is_prepared))
+        return;
+    /* A program with C++ kernels has the library; one without needs none. It is never closed. */
+    library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    found = library ? dlsym(library, "__cxa_demangle") : NULL;
+    if (!found)
+        return;
+    memcpy(&entry, &found, sizeof(entry));
+    atomic_store(&demangle, entry);
+    atomic_store(&is_prepared, true);
+}
+
+/* A part of a name. */
+struct text {
+    const char *at;
+    size_t length;
+};
+
+static struct text trim(struct text t)
+{
+    while (t.length && *t.at == ' ')
+        t = (struct text){t.at + 1, t.length - 1};
+    while (t.length && t.at[t.length - 1] == ' ')
+        t.length--;
+    return t;
+}
+
+static bool is_text(struct text t, const char *other)
+{
+    return t.length == strlen(other) && memcmp(t.at, other, t.length) == 0;
+}
+
+static bool begins(struct text t, const char *with)
+{
+    return t.length >= strlen(with) && memcmp(t.at, with, strlen(with)) == 0;
+}
+
+static bool ends(struct text t, const char *with)
+{
+    size_t length = strlen(with);
+
+    return t.length >= length && memcmp(t.at + t.length - length, with, length) == 0;
+}
+
+/* Where `what` begins in it, or NULL. */
+static const char *find(struct text t, const char *what)
+{
+    return memmem(t.at, t.length, what, strlen(what));
+}
+
+static bool opens(char c)
+{
+    return c == '<' || c == '(' || c == '[' || c == '{';
+}
+
+static bool closes(const char *c)
+{
+    return (*c == '>' && c[-1] != '-') || *c == ')' || *c == ']' || *c == '}';
+}
+
+/* Takes the next item off a list that is separated by commas outside all brackets. False: there is none. */
+static bool next_item(struct text *list, struct text *ret_item)
+{
+    const char *end = list->at + list->length, *c = list->at;
+    int depth = 0;
+
+    if (list->length == 0)
+        return false;
+    for (; c < end && !(*c == ',' && depth == 0); c++)
+        depth += opens(*c) ? 1 : c > list->at && closes(c) ? -1 : 0;
+    *ret_item = trim((struct text){list->at, (size_t)(c - list->at)});
+    *list = c < end ? (struct text){c + 1, (size_t)(end - c - 1)} : (struct text){end, 0};
+    return true;
+}
+
+/* What stands between the bracket at `at` and its partner. */
+static struct text inside(const char *at, const char *end)
+{
+    int depth = 0;
+
+    for (const char *c = at; c < end; c++) {
+        depth += opens(*c) ? 1 : c > at && closes(c) ? -1 : 0;
+        if (depth == 0)
+            return (struct text){at + 1, (size_t)(c - at - 1)};
+    }
+    return (struct text){end, 0};
+}
+
+/* The parameters of a demangled function, without their brackets. False: it is none. */
+static bool parameter_list(const char *name, struct text *ret_list)
+{
+    const char *end = strrchr(name, ')'), *begin = end;
+    int depth = 0;
+
+    for (; begin && begin >= name; begin--) {
+        depth += *begin == ')' ? 1 : *begin == '(' ? -1 : 0;
+        if (depth == 0)
+            break;
+    }
+    if (!begin || begin <= name)
+        return false;
+    *ret_list = (struct text){begin + 1, (size_t)(end - begin - 1)};
+    if (is_text(*ret_list, "void"))
+        ret_list->length = 0;
+    return true;
+}
+
+/* The arguments of the first template called `name` in it. */
+static bool template_list(struct text t, const char *name, struct text *ret_list)
+{
+    const char *found = find(t, name);
+    const char *at = found ? memchr(found, '<', t.length - (size_t)(found - t.at)) : NULL;
+
+    if (!at)
+        return false;
+    *ret_list = inside(at, t.at + t.length);
+    return ret_list->length != 0;
+}
+
+static struct text nth_item(struct text list, unsigned n)
+{
+    struct text item = {list.at, 0};
+
+    for (unsigned i = 0; i <= n; i++)
+        if (!next_item(&list, &item))
+            return (struct text){list.at, 0};
+    return item;
+}
+
+/* ---- types ---- */
+
+struct type {
+    const char *name;
+    uint32_t size;
+    enum sim_digest_kind kind;
+};
+
+static const struct type types[] = {{"float", 4, SIM_DIGEST_FLOATS},
+        {"double", 8, SIM_DIGEST_FLOATS}, {"c10::Half", 2, SIM_DIGEST_FLOATS},
+        {"c10::BFloat16", 2, SIM_DIGEST_FLOATS}, {"__half", 2, SIM_DIGEST_FLOATS},
+        {"__nv_bfloat16", 2, SIM_DIGEST_FLOATS}, {"bool", 1, SIM_DIGEST_BYTES},
+        {"char", 1, SIM_DIGEST_BYTES}, {"signed char", 1, SIM_DIGEST_BYTES},
+        {"unsigned char", 1, SIM_DIGEST_BYTES}, {"short", 2, SIM_DIGEST_SHORTS},
+        {"unsigned short", 2, SIM_DIGEST_SHORTS}, {"int", 4, SIM_DIGEST_INTS},
+        {"unsigned int", 4, SIM_DIGEST_INTS}, {"long", 8, SIM_DIGEST_LONGS},
+        {"unsigned long", 8, SIM_DIGEST_LONGS}, {"long long", 8, SIM_DIGEST_LONGS},
+        {"unsigned long long", 8, SIM_DIGEST_LONGS}};
+
+static const struct type *type_of(struct text t)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (is_text(t, types[i].name))
+            return &types[i];
+    return NULL;
+}
+
+/*
+ * The type of what a functor returns, from the types that its name has: the smallest one, so that no more is written
+ * than there is, and as integers only if there is no floating-point type. An unknown one has elements of a byte.
+ */
+static struct type result_of(struct text functor)
+{
+    struct type result = {.size = 0, .kind = SIM_DIGEST_KIND_COUNT};
+
+    for (const char *c = functor.at, *end = functor.at + functor.length; c < end;) {
+        size_t length = 0;
+        const struct type *type;
+
+        while (c + length < end && !strchr("<>(),{}", c[length]))
+            length++;
+        type = type_of(trim((struct text){c, length}));
+        if (type) {
+            if (!result.size || type->size < result.size)
+                result.size = type->size;
+            if (type->kind < result.kind)
+                result.kind = type->kind;
+            if (is_text((struct text){type->name, strlen(type->name)}, "bool"))
+                result.kind = SIM_DIGEST_BYTES;
+        }
+        c += length + 1;
+    }
+    if (!result.size)
+        return (struct type){.size = 1, .kind = SIM_DIGEST_FLOATS};
+    if (find(functor, "bfloat16_copy") || find(functor, "float16_copy"))
+        result.size = 2;
+    return result;
+}
+
+/* ---- one kernel ---- */
+
+struct maker {
+    const struct sim_kernel *kernel;
+    struct sim_guess *guess;
+    struct text name; /* demangled */
+    const struct sim_param *param;
+};
+
+static struct sim_guess_word *add_word(
+        struct maker *m, uint32_t offset, enum sim_role role, bool is_parameter)
+{
+    struct sim_guess *g = m->guess;
+    struct sim_guess_word *word;
+
+    if ((g->words_count & (g->words_count - 1)) == 0)
+        g->words =
+                sim_grow(g->words, (g->words_count ? g->words_count * 2 : 1) * sizeof(*g->words));
+    word = &g->words[g->words_count++];
+    *word = (struct sim_guess_word){.offset = offset, .role = role, .is_parameter = is_parameter};
+    return word;
+}
+
+static void add_write(struct maker *m, uint32_t offset, bool is_parameter, struct type type)
+{
+    struct sim_guess_word *word = add_word(m, offset, SIM_ROLE_WRITE, is_parameter);
+
+    word->size = type.size;
+    word->kind = type.kind;
+    word->is_counted = m->guess->count_offset >= 0 && !is_parameter;
+}
+
+/* Each aligned word of a parameter whose type says nothing. */
+static void add_words(struct maker *m, uint32_t from, uint32_t to)
+{
+    for (uint32_t at = (from + 7) & ~7U; at + 8 <= to; at += 8)
+        (void)add_word(m, at, SIM_ROLE_TOUCH, false);
+}
+
+static void add_pointer(struct maker *m, struct text type)
+{
+    bool is_read = ends(type, " const*");
+    struct text pointee = {type.at, type.length - (is_read ? 7 : 1)};
+    const struct type *known = type_of(trim(pointee));
+
+    if (ends(pointee, "*"))
+        (void)add_word(m, m->param->offset, SIM_ROLE_TOUCH, true);
+    else if (is_read)
+        (void)add_word(m, m->param->offset, SIM_ROLE_READ, true);
+    else
+        add_write(m, m->param->offset, true, known ? *known : (struct type){.size = 1});
+}
+
+/* std::array<char*, N>: outputs, then inputs. */
+static void add_array(struct maker *m)
+{
+    struct text list;
+    unsigned outputs = 1;
+    struct text functor;
+
+    if (template_list(m->name, "for_multi_outputs", &list))
+        outputs = (unsigned)strtoul(list.at, NULL, 10);
+    if (!template_list(m->name, "elementwise_kernel", &list))
+        list = (struct text){m->name.at, 0};
+    functor = nth_item(list, 0);
+    if (functor.length && functor.length < 4) /* a number */
+        functor = nth_item(list, 1);
+    for (unsigned i = 0; i * 8 + 8 <= m->param->size; i++) {
+        if (i < outputs)
+            add_write(m, m->param->offset + i * 8, false, result_of(functor));
+        else
+            (void)add_word(m, m->param->offset + i * 8, SIM_ROLE_READ, false);
+    }
+}
+
+/*
+ * The closure of PyTorch's elementwise kernel for tensors with strides: an offset calculator for N tensors (25
+ * divisors of 12 bytes, 25 strides of 4 bytes for each tensor, 4 bytes in front), then std::array<char*, N>, then the
+ * functor. N follows from the size, as a functor is small. What the calculator does not use is not initialised.
+ */
+static void add_closure(struct maker *m, struct text functor)
+{
+    uint32_t size = m->param->size, tensors = size > 312 ? (size - 312) / 108 : 0;
+    uint32_t at = (304 + 100 * tensors + 7) & ~7U;
+
+    if (tensors == 0 || at + 8 * tensors > size) {
+        add_words(m, m->param->offset, m->param->offset + size);
+        return;
+    }
+    for (uint32_t i = 0; i < tensors; i++) {
+        if (i == 0)
+            add_write(m, m->param->offset + at, false, result_of(functor));
+        else
+            (void)add_word(m, m->param->offset + at + i * 8, SIM_ROLE_READ, false);
+    }
+}
+
+/*
+ * PyTorch's reductions take one structure that ends in: source, two destinations, three buffers, a 64-bit base, two
+ * bools and an int. The type of the result is the fourth argument of ReduceOp.
+ */
+static void add_reduction(struct maker *m)
+{
+    uint32_t end = m->param->offset + m->param->size;
+    const struct type *type = NULL;
+    struct text list;
+
+    if (m->param->size < 64)
+        return;
+    if (template_list(m->name, "ReduceOp", &list))
+        type = type_of(nth_item(list, 3));
+    (void)add_word(m, end - 64, SIM_ROLE_READ, false);
+    add_write(m, end - 56, false, type ? *type : (struct type){.size = 1});
+    add_words(m, end - 48, end - 16);
+}
+
+/* TensorInfo<T, I>: the address, then sizes. */
+static void add_tensor_info(struct maker *m, struct text arguments)
+{
+    struct text type = nth_item(arguments, 0);
+    bool is_read = ends(type, " const");
+    const struct type *known = type_of(type);
+
+    if (is_read)
+        (void)add_word(m, m->param->offset, SIM_ROLE_READ, false);
+    else
+        add_write(m, m->param->offset, false, known ? *known : (struct type){.size = 1});
+}
+
+static bool is_number(struct text t)
+{
+    for (size_t i = 0; i < t.length; i++)
+        if (t.at[i] < '0' || t.at[i] > '9')
+            return false;
+    return t.length != 0;
+}
+
+/*
+ * Lists of tensors of PyTorch's _foreach_ and fused kernels: a table of `depth` lists of addresses, then what is no
+ * address. A list has room for so many tensors, seven times as many where kernels have 32764 bytes of parameters. How
+ * many of them are used is not in the name, so only the first one of each list is read or written. The last three
+ * arguments of a functor are depth, how many lists it reads, and the list that it writes.
+ */
+static void add_tensor_lists(struct maker *m, struct text arguments, bool has_scalars)
+{
+    static const uint32_t most[][5] = {{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}};
+    uint32_t depth = 0, room, reads, result = 0;
+    struct text list, last[3] = {{0}}, item;
+
+    for (struct text rest = arguments; next_item(&rest, &item);)
+        if (is_number(item))
+            depth = (uint32_t)strtoul(item.at, NULL, 10);
+    if (depth == 0 || depth > 5)
+        return;
+    room = most[has_scalars][depth - 1] * (m->param->size > 4096 ? 7 : 1);
+    reads = depth;
+    if (room * depth * 8 > m->param->size || !template_list(m->name, "Functor", &list))
+        return;
+    while (next_item(&list, &item)) {
+        last[0] = last[1];
+        last[1] = last[2];
+        last[2] = item;
+    }
+    if (is_number(last[0]) && is_number(last[1]) && is_number(last[2])) {
+        reads = (uint32_t)strtoul(last[1].at, NULL, 10);
+        result = (uint32_t)strtoul(last[2].at, NULL, 10);
+    }
+    for (uint32_t i = 0; i < room * depth; i++) {
+        uint32_t at = m->param->offset + i * 8;
+        bool is_result = i == result * room && !find(m->name, "LpNorm");
+
+        if (i % room == 0 && i / room < reads)
+            (void)add_word(m, at, SIM_ROLE_READ, false);
+        if (is_result)
+            add_write(m, at, false, (struct type){.size = 1});
+        else if (i % room != 0 || i / room >= reads)
+            (void)add_word(m, at, SIM_ROLE_TOUCH, false);
+    }
+}
+
+/* What torch.cat reads: N addresses, of which as many are used as there are tensors. */
+static void add_cat_inputs(struct maker *m, struct text arguments)
+{
+    uint32_t room = (uint32_t)strtoul(nth_item(arguments, 2).at, NULL, 10);
+
+    if (room == 0 || room * 8 > m->param->size)
+        return;
+    (void)add_word(m, m->param->offset, SIM_ROLE_READ, false);
+    add_words(m, m->param->offset + 8, m->param->offset + room * 8);
+}
+
+/* Structures of PyTorch. False: it is none of them. */
+static bool add_structure(struct maker *m, struct text type)
+{
+    struct text list;
+
+    if (begins(type, "std::array<char*,") || begins(type, "at::detail::Array<char*,"))
+        add_array(m);
+    else if (begins(type, "at::native::ReduceOp<"))
+        add_reduction(m);
+    else if (template_list(type, "gpu_kernel_impl", &list))
+        add_closure(m, list);
+    else if (begins(type, "at::cuda::detail::TensorInfo<")
+            && template_list(type, "TensorInfo", &list))
+        add_tensor_info(m, list);
+    else if (template_list(type, "TensorListMetadata", &list))
+        add_tensor_lists(m, list, false);
+    else if (template_list(type, "TensorListScalarListMetadata", &list))
+        add_tensor_lists(m, list, true);
+    else if (template_list(type, "CatArrInputTensorMetadata", &list))
+        add_cat_inputs(m, list);
+    else
+        return false;
+    return true;
+}
+
+/* One parameter whose type is known by name. */
+static void add_param(struct maker *m, struct text type)
+{
+    const struct type *known = type_of(type);
+
+    if (type.length && type.at[type.length - 1] == '*') {
+        add_pointer(m, type);
+    } else if (known) {
+        add_word(m, m->param->offset, SIM_ROLE_NUMBER, true)->size =
+                known->size < m->param->size ? known->size : m->param->size;
+    } else if (begins(type, "at::native::FillFunctor<") && m->param->size <= 16) {
+        m->guess->fill_offset = (int)m->param->offset;
+        m->guess->fill_size = m->param->size;
+    } else if (!add_structure(m, type)) {
+        add_words(m, m->param->offset, m->param->offset + m->param->size);
+    }
+}
+
+static bool is_counted_kernel(struct text name)
+{
+    return find(name, "elementwise_kernel") != NULL;
+}
+
+static bool guess_by_name(struct maker *m)
+{
+    struct text list, rest, type;
+    unsigned count = 0;
+
+    if (!parameter_list(m->name.at, &list))
+        return false;
+    for (rest = list; next_item(&rest, &type);)
+        count++;
+    if (count != m->kernel->params_count)
+        return false;
+    type = nth_item(list, 0);
+    if (count && is_counted_kernel(m->name) && is_text(type, "int"))
+        m->guess->count_offset = (int)m->kernel->params[0].offset;
+    m->param = m->kernel->params;
+    for (rest = list; next_item(&rest, &type); m->param++)
+        add_param(m, type);
+    return true;
+}
+
+/* No type is known. */
+static void guess_by_size(struct maker *m)
+{
+    for (unsigned i = 0; i < m->kernel->params_count; i++) {
+        const struct sim_param *param = &m->kernel->params[i];
+
+        m->param = param;
+        if (param->size == 8)
+            (void)add_word(m, param->offset, SIM_ROLE_TOUCH, param->is_pointer);
+        else
+            add_words(m, param->offset, param->offset + param->size);
+    }
+}
+
+void sim_guess_make(const struct sim_kernel *kernel, struct sim_guess *ret_guess)
+{
+    demangle_fn *entry = atomic_load(&demangle);
+    int status = 0;
+    char *text = entry && strncmp(kernel->name, "_Z", 2) == 0
+            ? entry(kernel->name, NULL, NULL, &status)
+            : NULL;
+    struct maker m = {.kernel = kernel, .guess = ret_guess};
+
+    *ret_guess = (struct sim_guess){.count_offset = -1, .fill_offset = -1};
+    if (text)
+        m.name = (struct text){text, strlen(text)};
+    if (!text || !guess_by_name(&m)) {
+        ret_guess->words_count = 0;
+        guess_by_size(&m);
+    }
+    free(text);
+}

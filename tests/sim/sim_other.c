@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels that are not in kernels.def: what they touch is declared from a guess (sim_guess.h), what they write is a
+ * digest.
+ *
+ * A guess must not accuse a program that is right, and so:
+ *
+ *   - an address counts if it is one of a block that stands when the kernel is launched. A pointer parameter (not a
+ *     word of a larger one) that is a device address of nothing is an access all the same, and faults, unless it is one
+ *     past the end of a block;
+ *   - a word of a larger parameter that stands for nothing any more when the kernel runs is skipped: a structure that
+ *     is passed by value carries what the caller's stack held before in the parts that are not used;
+ *   - the oracle forgets a guess when the block is freed on a stream which the kernel is not ordered before
+ *     (sim_oracle.c): a program that is right orders its kernels before the free. What is left is judged as every
+ *     other access;
+ *   - a graph that is launched again and whose words belong to another tenant by now is no case for the oracle.
+ */
+#include "tests/sim/sim_guess.h"
+
+#include "tests/sim/sim_contents.h"
+#include "tests/sim/sim_va.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE ((uint64_t)256) /* frameworks hand out memory in multiples of it */
+
+struct other {
+    struct sim_kernel kernel;
+    bool is_guessed;
+    struct sim_guess guess;
+};
+
+static void *others; /* tsearch: by name and layout */
+
+static int order(const void *a, const void *b)
+{
+    const struct sim_kernel *x = a, *y = b;
+    int r = strcmp(x->name, y->name);
+
+    if (r == 0)
+        r = (int)x->has_layout - (int)y->has_layout;
+    if (r == 0)
+        r = (int)x->params_count - (int)y->params_count;
+    for (unsigned i = 0; r == 0 && i < x->params_count; i++) {
+        r = (int)x->params[i].offset - (int)y->params[i].offset;
+        if (r == 0)
+            r = (int)x->params[i].size - (int)y->params[i].size;
+    }
+    return r;
+}
+
+static const struct sim_guess *guess_of(const struct sim_kernel *kernel)
+{
+    struct other *other = (struct other *)(uintptr_t)kernel; /* every one of this file is */
+
+    if (!other->is_guessed)
+        sim_guess_make(kernel, &other->guess);
+    other->is_guessed = true;
+    return &other->guess;
+}
+
+/* ---- addresses ---- */
+
+static uint64_t load(const uint64_t *params, uint32_t offset)
+{
+    uint64_t word;
+
+    memcpy(&word, (const char *)params + offset, sizeof(word));
+    return word;
+}
+
+/* Bytes from `addr` to the end of its block; 0: it is in none. */
+static uint64_t room_at(uint64_t addr)
+{
+    const struct sim_block *block = sim_ledger_live(addr);
+
+    return block ? block->addr + block->size - addr : 0;
+}
+
+/* Bytes that are written: the elements that are counted, or up to the next line, which no allocator splits. */
+static uint64_t written_bytes(
+        const struct sim_guess *g, const struct sim_guess_word *w, const uint64_t *params)
+{
+    uint64_t addr = load(params, w->offset), room = room_at(addr);
+    uint64_t size = LINE - addr % LINE;
+
+    if (w->is_counted) {
+        int32_t count;
+        memcpy(&count, (const char *)params + g->count_offset, sizeof(count));
+        size = count > 0 ? (uint64_t)count * w->size : 0;
+    }
+    return size < room ? size : room;
+}
+
+static void declare(
+        const struct sim_kernel *kernel, struct sim_op *op, int device, const uint64_t *params)
+{
+    const struct sim_guess *g = guess_of(kernel);
+
+    for (unsigned i = 0; i < g->words_count; i++) {
+        const struct sim_guess_word *w = &g->words[i];
+        uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : load(params, w->offset), size = 1;
+
+        if (!sim_va_has(addr) || (!room_at(addr) && (!w->is_parameter || room_at(addr - 1))))
+            continue;
+        if (w->role == SIM_ROLE_WRITE && room_at(addr))
+            size = written_bytes(g, w, params);
+        sim_op_add_range(op,
+                (struct sim_range){.addr = addr,
+                        .size = size,
+                        .rows = 1,
+                        .slices = 1,
+                        .write = w->role == SIM_ROLE_WRITE,
+                        .device = device,
+                        .side = SIM_SIDE_KERNEL,
+                        .certainty = w->is_parameter ? SIM_POINTER : SIM_WORD});
+    }
+}
+
+/* ---- what it computes ---- */
+
+static bool may(int device, uint64_t addr, uint64_t size, bool write)
+{
+    uint64_t bad;
+
+    return size && sim_va_has(addr)
+            && sim_ledger_may(device, SIM_SIDE_KERNEL, addr, size, write, &bad);
+}
+
+static uint64_t digest_of(const struct sim_kernel *kernel, int device, const uint64_t *params)
+{
+    const struct sim_guess *g = guess_of(kernel);
+    uint64_t digest = sim_digest_add(SIM_DIGEST_START, kernel->name, strlen(kernel->name));
+
+    for (unsigned i = 0; i < g->words_count; i++) {
+        const struct sim_guess_word *w = &g->words[i];
+        uint64_t addr;
+
+        if (w->role == SIM_ROLE_NUMBER)
+            digest = sim_digest_add(digest, (const char *)params + w->offset, w->size);
+        if (w->role != SIM_ROLE_READ)
+            continue;
+        addr = load(params, w->offset);
+        if (may(device, addr, room_at(addr), false))
+            digest = sim_digest_read(digest, addr, room_at(addr));
+    }
+    return digest;
+}
+
+static void fill(uint64_t addr, uint64_t size, const void *value, uint32_t value_size)
+{
+    for (uint64_t at = 0; at + value_size <= size; at += value_size)
+        memcpy((void *)(uintptr_t)(addr + at), value, value_size);
+    sim_contents_write(addr, size);
+}
+
+static void body(const struct sim_kernel *kernel, int device, const uint64_t *params)
+{
+    const struct sim_guess *g = guess_of(kernel);
+    uint64_t digest = digest_of(kernel, device, params);
+
+    for (unsigned i = 0; i < g->words_count; i++) {
+        const struct sim_guess_word *w = &g->words[i];
+        uint64_t addr, size;
+
+        if (w->role != SIM_ROLE_WRITE)
+            continue;
+        addr = load(params, w->offset);
+        size = written_bytes(g, w, params);
+        if (!may(device, addr, size, true))
+            continue;
+        if (g->fill_offset >= 0)
+            fill(addr, size, (const char *)params + g->fill_offset, g->fill_size);
+        else
+            sim_digest_write(sim_digest_add(digest, &i, sizeof(i)), addr, size, w->kind);
+    }
+}
+
+/* sim_digest_write has said more. */
+static void note(struct sim_op *op)
+{
+    (void)op;
+}
+
+const struct sim_kernel *sim_other_kernel(
+        const char *name, const struct sim_param *params, unsigned count, bool has_layout)
+{
+    struct other *other = sim_new(sizeof(*other));
+    struct sim_param *copy = sim_new((count ? count : 1) * sizeof(*copy));
+    char *text = strdup(name);
+    const struct sim_kernel *const *found;
+    size_t size = 0;
+
+    if (count)
+        memcpy(copy, params, count * sizeof(*copy));
+    for (unsigned i = 0; i < count; i++)
+        if (size < (size_t)copy[i].offset + copy[i].size)
+            size = (size_t)copy[i].offset + copy[i].size;
+    other->kernel = (struct sim_kernel){.name = text ? text : "",
+            .params = copy,
+            .params_count = count,
+            .params_size = size,
+            .has_layout = has_layout,
+            .declare = declare,
+            .body = body,
+            .note = note};
+    found = tsearch(other, &others, order);
+    if (*found != &other->kernel) {
+        free(text);
+        free(copy);
+        free(other);
+    }
+    return *found;
+}
