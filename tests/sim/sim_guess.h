@@ -9,8 +9,7 @@
  *     std::array<char *, N> (PyTorch)             the first is written, the others are read
  *
  * and of some of PyTorch's kernels it is known how they take their tensors (sim_guess.c). Without a type a parameter of
- * 8 bytes, and each aligned word of a larger one, is touched if it is an address of this device, and the last parameter
- * that is one is written, since that is where most put their result.
+ * 8 bytes, and each aligned word of a larger one, is touched if it is an address of this device; nothing is written.
  *
  * A guess is made from the name alone, not from values, and once per kernel. It may be wrong; that makes digests say
  * less, or depend on what stood in memory before. It never makes a program that is right fail (sim_other.c).
