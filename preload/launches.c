@@ -9,6 +9,7 @@
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "preload/speech.h"
+#include "tracker/anchor.h"
 #include "tracker/capture.h"
 #include "tracker/intern.h"
 #include "tracker/loglines.h"
@@ -23,7 +24,7 @@ enum {
     PATTERN_ROOM = 256,
 };
 
-_Static_assert(LOGLINES_MAX + GROUPS <= 64, "ANCHOR_GROUPS");
+_Static_assert(LOGLINES_MAX + GROUPS <= ANCHOR_GROUP_PYTHON, "groups of anchors");
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 /* guarded by lock: */

@@ -83,12 +83,58 @@ static uint64_t path_hash(const struct path *path)
     return site_hash(words, sizeof words, 1);
 }
 
+/* ---- running numbers (anchor.h) --------------------------------------------------------------- */
+
+/* The end of the attribute at `text`, NULL if there is none. */
+static const char *behind_attribute(const char *text)
+{
+    static const struct {
+        const char *begins, *holds;
+    } attributes[] = {
+            {", seq = ", "0123456789"},
+            {", op_id = ", "0123456789"},
+            {", sizes = [", "0123456789-, []"},
+            {", input_op_ids = [", "0123456789-, ()[]"},
+    };
+
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        size_t length = strlen(attributes[i].begins);
+        const char *end;
+
+        if (strncmp(text, attributes[i].begins, length) != 0)
+            continue;
+        text += length;
+        end = text + strspn(text, attributes[i].holds);
+        /* a list may take the comma and the blank before the next attribute */
+        while (end > text && attributes[i].begins[length - 1] == '[' && end[-1] != ']')
+            end--;
+        return end > text ? end : NULL;
+    }
+    return NULL;
+}
+
+/* Bytes of a name without the running numbers behind it. */
+static size_t plain_bytes(const char *name)
+{
+    const char *comma = strchr(name, ',');
+
+    for (; comma; comma = strchr(comma + 1, ',')) {
+        const char *end = comma > name ? behind_attribute(comma) : NULL;
+
+        while (end && *end)
+            end = behind_attribute(end);
+        if (end)
+            return (size_t)(comma - name);
+    }
+    return strlen(name);
+}
+
 /* "domain:name" as a string number, cut if need be; 0 = no room. */
 static uint32_t intern_name(const char *domain, const char *name)
 {
     char text[ANCHOR_NAME_MAX + 2];
     size_t domain_bytes = domain ? strlen(domain) : 0;
-    size_t name_bytes = strlen(name);
+    size_t name_bytes = plain_bytes(name);
     size_t used = 0;
 
     if (domain_bytes > 0) {
@@ -231,7 +277,7 @@ static uint32_t own_range(const struct thread *thread)
 
 static uint32_t own_path(const struct thread *thread)
 {
-    uint32_t range = own_range(thread);
+    uint32_t range = thread ? own_range(thread) : 0;
 
     return range ? range_at(range)->path : 0;
 }
@@ -254,9 +300,15 @@ static bool is_group(uint32_t domain_id)
 
 static bool is_named(uint32_t range, const char *name)
 {
-    return range == 0
-            || strncmp(intern_text(path_at(range_at(range)->path)->name), name, ANCHOR_NAME_MAX)
-            == 0;
+    size_t bytes = plain_bytes(name);
+    const char *own;
+
+    if (range == 0)
+        return true;
+    if (bytes > ANCHOR_NAME_MAX)
+        bytes = ANCHOR_NAME_MAX;
+    own = intern_text(path_at(range_at(range)->path)->name);
+    return strncmp(own, name, bytes) == 0 && own[bytes] == '\0';
 }
 
 /*
@@ -267,7 +319,9 @@ static bool is_said_already(struct thread *thread, uint32_t domain_id, const cha
 {
     struct thread_range *top = thread->ranges + thread->range_count - 1;
 
-    if (thread->range_count == 0 || top->range == 0 || !is_named(top->range, name))
+    if (thread->range_count == 0 || top->range == 0
+            || domain_id == group_number(ANCHOR_GROUP_PYTHON)
+            || top->domain == group_number(ANCHOR_GROUP_PYTHON) || !is_named(top->range, name))
         return false;
     if (is_group(domain_id))
         return top->domain == 0;
@@ -297,9 +351,10 @@ static struct thread_overflow *overflow_of(struct thread *thread, uint32_t domai
     return empty;
 }
 
-static int push(uint32_t domain_id, const char *domain, const char *name, struct edge *ret_edge)
+/* `parent`: the path that it is nested in, 0 = nothing. */
+static int push(struct thread *thread, uint32_t parent, uint32_t domain_id, const char *domain,
+        const char *name, struct edge *ret_edge)
 {
-    struct thread *thread = thread_self();
     uint32_t range = 0;
     uint32_t path = 0;
 
@@ -316,7 +371,7 @@ static int push(uint32_t domain_id, const char *domain, const char *name, struct
         return -ENOBUFS;
     }
     if (thread->range_real < ANCHOR_DEPTH_MAX)
-        path = path_number(own_path(thread), intern_name(domain, name));
+        path = path_number(parent, intern_name(domain, name));
     else
         count_one(&too_deep);
     if (path != 0)
@@ -330,12 +385,21 @@ static int push(uint32_t domain_id, const char *domain, const char *name, struct
 
 int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
 {
-    return push(domain_number(domain), domain, name, ret_edge);
+    struct thread *thread = thread_self();
+
+    return push(thread, own_path(thread), domain_number(domain), domain, name, ret_edge);
 }
 
 int anchor_push_group(uint32_t group, const char *name, struct edge *ret_edge)
 {
-    return push(group_number(group), NULL, name, ret_edge);
+    struct thread *thread = thread_self();
+
+    return push(thread, own_path(thread), group_number(group), NULL, name, ret_edge);
+}
+
+int anchor_push_outermost(uint32_t group, const char *name, struct edge *ret_edge)
+{
+    return push(thread_self(), 0, group_number(group), NULL, name, ret_edge);
 }
 
 /* Takes entry `i` out of the thread's stack; others of other domains may lie above it. */

@@ -13,6 +13,10 @@
  * (autograd's workers) inherits it. Ranges that are started and ended by id may end on another thread; they lie on no
  * thread's stack, are nested in nothing, and count for the phase.
  *
+ * Running numbers that a framework appends are no part of a name, or no two instances would be of one path: PyTorch's
+ * emit_nvtx (torch/csrc/profiler/util.cpp, getNvtxStr) writes `aten::mm, seq = 7, op_id = 31, sizes = [[2, 3], []],
+ * input_op_ids = [(30,0)]` for `aten::mm`. Only these four go, in any order, where they are all that follows.
+ *
  * A range of a domain other than the default is written `domain:name`. A pop closes the innermost open range of its
  * domain in this thread. A thread's end closes what it left open, without edges.
  *
@@ -78,6 +82,15 @@ int anchor_mark(const char *domain, const char *name, struct edge *ret_edge);
  */
 #define ANCHOR_GROUPS 64u
 int anchor_push_group(uint32_t group, const char *name, struct edge *ret_edge);
+
+/* The group of what kedge's Python module says. It repeats no line and no range: equal names are two ranges. */
+#define ANCHOR_GROUP_PYTHON (ANCHOR_GROUPS - 1)
+
+/*
+ * The same for a range that is nested in nothing, whatever is open: a step, which ends and begins inside ranges of the program
+ * that follow one another, too. Nested in each other, the paths of both would grow with each step.
+ */
+int anchor_push_outermost(uint32_t group, const char *name, struct edge *ret_edge);
 
 /* `name` NULL: whichever is innermost; else only if that one has this name, -ENOENT otherwise. */
 int anchor_pop_group(uint32_t group, const char *name, struct edge *ret_edge);

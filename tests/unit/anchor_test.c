@@ -125,6 +125,99 @@ TEST(what_a_line_and_a_range_say_together_is_said_once)
     CHECK_STR_EQ(range.path, "x/x/y/domain:y");
 }
 
+/* As PyTorch's emit_nvtx writes names: torch/csrc/profiler/util.cpp, getNvtxStr. */
+TEST(running_numbers_that_a_framework_appends_are_no_part_of_a_name)
+{
+    static const struct {
+        const char *said, *path;
+    } cases[] = {
+            {"aten::to, seq = 0, op_id = 9", "aten::to"}, {"aten::to, op_id = 12", "aten::to"},
+            {"aten::mm, seq = 7, op_id = 31, sizes = [[2, 3], [], [3, 4]], input_op_ids = [(30,0), "
+             "(-1,-1)]",
+                    "aten::mm"},
+            {"aten::cat, sizes = [[[2, 3], [2, 3]], []]", "aten::cat"},
+            {"evaluate_function: MmBackward0, seq = 7", "evaluate_function: MmBackward0"},
+            {"layer, seq = 3, part", "layer, seq = 3, part"}, /* not all of what follows */
+            {"layer, seq = x", "layer, seq = x"}, {"layer, seq = ", "layer, seq = "},
+            {"layer, sizes = 4", "layer, sizes = 4"}, {"layer, part 3", "layer, part 3"},
+            {"a, b, op_id = 3", "a, b"}, {", seq = 1", ", seq = 1"}, /* a name is left */
+    };
+    struct edge edge, leave;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        REQUIRE_EQ(anchor_push(NULL, cases[i].said, &edge), 0);
+        CHECK_STR_EQ(edge.path, cases[i].path);
+        REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    }
+    REQUIRE_EQ(anchor_push(NULL, "aten::relu, seq = 1, op_id = 40", &edge), 0);
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    REQUIRE_EQ(anchor_push(NULL, "aten::relu, seq = 2, op_id = 41", &edge), 0);
+    CHECK_EQ(edge.instance, 1); /* instances count per plain name */
+    REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+    REQUIRE_EQ(anchor_push_group(1, "line, seq = 5", &edge), 0);
+    CHECK_STR_EQ(edge.path, "line");
+    REQUIRE_EQ(anchor_pop_group(1, "line, seq = 5", &leave), 0);
+}
+
+/* However long the sizes are: what is cut off is not what the name is told by. */
+TEST(running_numbers_go_before_a_long_name_is_cut)
+{
+    char said[2000] = "aten::cat, seq = 12, sizes = [";
+    struct anchor_stats stats;
+    struct edge edge;
+
+    while (strlen(said) < sizeof said - 16)
+        strcat(said, "[64, 1024], ");
+    strcat(said, "[]]");
+    REQUIRE_EQ(anchor_push(NULL, said, &edge), 0);
+    CHECK_STR_EQ(edge.path, "aten::cat");
+    anchor_stats(&stats);
+    CHECK_EQ(stats.cut_names, 0);
+}
+
+/*
+ * A step of a training loop ends in the middle of what the program has open: each would lie one deeper than the last, if it
+ * were nested in it.
+ */
+TEST(an_outermost_range_is_nested_in_nothing_and_others_in_it)
+{
+    struct edge step, iter, forward, leave;
+
+    REQUIRE_EQ(anchor_push(NULL, "epoch", &iter), 0);
+    REQUIRE_EQ(anchor_push_outermost(ANCHOR_GROUP_PYTHON, "step", &step), 0);
+    CHECK_STR_EQ(step.path, "step");
+    for (uint32_t i = 0; i < 100; i++) {
+        REQUIRE_EQ(anchor_push(NULL, "iter", &iter), 0);
+        CHECK_STR_EQ(iter.path, "step/iter");
+        REQUIRE_EQ(anchor_push_group(ANCHOR_GROUP_PYTHON, "forward", &forward), 0);
+        CHECK_STR_EQ(forward.path, "step/iter/forward");
+        CHECK_EQ(forward.instance, i);
+        REQUIRE_EQ(anchor_pop_group(ANCHOR_GROUP_PYTHON, "forward", &leave), 0);
+        REQUIRE_EQ(anchor_pop_group(ANCHOR_GROUP_PYTHON, "step", &leave), 0);
+        CHECK_EQ(leave.anchor, step.anchor);
+        REQUIRE_EQ(anchor_push_outermost(ANCHOR_GROUP_PYTHON, "step", &step), 0);
+        CHECK_STR_EQ(step.path, "step");
+        CHECK_EQ(step.instance, i + 1);
+        REQUIRE_EQ(anchor_pop(NULL, &leave), 0);
+        CHECK_EQ(leave.anchor, iter.anchor);
+    }
+    CHECK_STR_EQ(here().path, "step");
+}
+
+/* A range "forward" of the program's own is another one: only lines repeat what ranges say. */
+TEST(what_python_says_is_never_said_already)
+{
+    struct edge own, ours, leave;
+
+    REQUIRE_EQ(anchor_push(NULL, "forward", &own), 0);
+    REQUIRE_EQ(anchor_push_group(ANCHOR_GROUP_PYTHON, "forward", &ours), 0);
+    CHECK_STR_EQ(ours.path, "forward/forward");
+    REQUIRE_EQ(anchor_push(NULL, "forward", &own), 0);
+    CHECK_STR_EQ(own.path, "forward/forward/forward");
+    REQUIRE_EQ(anchor_pop_group(ANCHOR_GROUP_PYTHON, "forward", &leave), 0);
+    CHECK_EQ(leave.anchor, ours.anchor);
+}
+
 static void *look(void *argument)
 {
     *(struct anchor_place *)argument = here();
