@@ -20,10 +20,13 @@ static unsigned sources(void)
     const struct config *config = life_config();
     const struct config_value *log = config_key(config, CONFIG_ANCHORS, "log");
     const struct config_value *kernel = config_key(config, CONFIG_ANCHORS, "kernel");
+    const struct config_value *python = config_key(config, CONFIG_ANCHORS, "python");
     unsigned wanted = config_word(config, CONFIG_ANCHORS);
 
     if (log && log->set)
         wanted |= SPEECH_LOG;
+    if (python && python->set)
+        wanted = python->number ? wanted | SPEECH_PYTHON : wanted & ~(unsigned)SPEECH_PYTHON;
     wanted &= ~(unsigned)SPEECH_KERNELS;
     return kernel && kernel->set ? wanted | SPEECH_KERNELS : wanted;
 }
@@ -185,4 +188,35 @@ void speech_leave_group(uint32_t group, const char *name, size_t length)
     if (begin(&visit))
         finish(&visit, anchor_pop_group(group, copied(text, name, length), &edge), &edge,
                 REACH_HANDLER);
+}
+
+/* ---- Python --------------------------------------------------------------------------------- */
+
+void speech_enter_python(const char *name)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_push_group(ANCHOR_GROUP_PYTHON, named(name), &edge), &edge,
+                REACH_ALL);
+}
+
+void speech_enter_step(const char *name)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_push_outermost(ANCHOR_GROUP_PYTHON, named(name), &edge), &edge,
+                REACH_ALL);
+}
+
+void speech_leave_python(const char *name)
+{
+    struct visit visit;
+    struct edge edge;
+
+    if (begin(&visit))
+        finish(&visit, anchor_pop_group(ANCHOR_GROUP_PYTHON, named(name), &edge), &edge, REACH_ALL);
 }

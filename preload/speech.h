@@ -5,6 +5,7 @@
  *     NVTX 3 (nvtx.c) ──────────┐
  *     NVTX 2 (door_nvtx.c) ─────┤
  *     kedge.h (nvtx.c) ─────────┼─► speech_* ─► anchor_* ─► conduct_edge ─► capture, and the hints that wait for it
+ *     Python (door_python.c) ───┤
  *     lines (output.c) ─────────┤                  └─ before CUDA is used: open ranges are kept, nothing is written
  *     captures, profiler, NCCL ─┘
  *     launches (graph, kernel) ───► speech_label ─► anchor_mark ─► capture alone
@@ -34,7 +35,8 @@ enum speech_source {
     SPEECH_PROFILER = 16,
     SPEECH_NCCL = 32,
     SPEECH_LAUNCHES = 64, /* of graphs */
-    SPEECH_KERNELS = 256, /* by the key kernel= alone; no word has this bit */
+    SPEECH_PYTHON = 128,
+    SPEECH_KERNELS = 512, /* by the key kernel= alone; no word has this bit */
 };
 
 /* Whether this source is wanted, and kedge too. */
@@ -58,6 +60,11 @@ void speech_end(uint64_t id);
  */
 void speech_enter_group(uint32_t group, const char *name, size_t length);
 void speech_leave_group(uint32_t group, const char *name, size_t length);
+
+/* What kedge's Python module says, in a group of its own. A step is nested in nothing (anchor.h). Leaving takes the name. */
+void speech_enter_python(const char *name);
+void speech_enter_step(const char *name);
+void speech_leave_python(const char *name);
 
 /* NCCL speaks of its calls itself, through NVTX: nobody else need (nvtx.c sets it, door_nccl.c asks). */
 extern atomic_bool speech_nccl_speaks;

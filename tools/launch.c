@@ -200,6 +200,41 @@ static void put_lines(struct launch *launch)
         put(launch, "PYTHONUNBUFFERED", "1");
 }
 
+/* Whether frameworks in Python are to be watched: only "off" and lists that leave them out keep us from the path. */
+static bool wants_python(const struct launch *launch)
+{
+    const char *anchors = stated(launch, "KEDGE_ANCHORS");
+    const char *mode = stated(launch, "KEDGE_MODE");
+    bool has_words = false;
+
+    if (mode && strcmp(mode, "off") == 0)
+        return false;
+    if (!anchors)
+        return true;
+    size_t length;
+    for (const char *s = anchors; *s; s += length + (s[length] == ',')) {
+        length = strcspn(s, ",");
+        if (strncmp(s, "python=", 7) == 0)
+            return !(length == 10 && strncmp(s + 7, "off", 3) == 0);
+        if (length == 6 && strncmp(s, "python", 6) == 0)
+            return true;
+        has_words = has_words || !memchr(s, '=', length);
+    }
+    return !has_words;
+}
+
+static void put_python(struct launch *launch, const struct launch_request *request)
+{
+    const char *old = stated(launch, "PYTHONPATH");
+
+    if (!request->python || strchr(request->python, ':') || !wants_python(launch)
+            || (old && has_word(old, request->python, ":")))
+        return;
+    char *list = old ? vec_format("%s:%s", request->python, old) : vec_text(request->python);
+    put(launch, "PYTHONPATH", list);
+    free(list);
+}
+
 /* The plan is a key among others; of two, the last one holds. */
 static int put_plan(struct launch *launch, const struct launch_request *request)
 {
@@ -362,6 +397,7 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
     if (r == 0) {
         put_own(&launch, request);
         put_lines(&launch);
+        put_python(&launch, request);
         framework_switches(&launch, request);
     }
     *ret_launch = launch;

@@ -9,6 +9,7 @@
  *                    would win over LD_LIBRARY_PATH the simulated runtime comes behind it
  *   LD_LIBRARY_PATH  --sim: the simulated device's directory in front
  *   KEDGE_*          what was given; file names made absolute, since programs change their directory
+ *   PYTHONPATH       kedge's own folder in front, where anchors of Python's frameworks are wanted (tools/python)
  *   PYTHONUNBUFFERED 1 unless it is set, where lines are anchors: Python's come when they are printed, not in heaps
  *   frameworks       switches that make tensors reach the driver (below)
  *
@@ -45,6 +46,7 @@ struct launch_request {
     char *const *env;        /* NULL-terminated "NAME=value" */
     const char *directory;   /* the current one, absolute */
     const char *library;     /* libkedge.so, absolute */
+    const char *python;      /* the folder of our Python module, absolute; NULL = there is none */
     const char *sim;         /* directory of the simulated device, absolute; NULL = the real one */
     const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
     const char *capture, *hints, *hints_mode, *mode, *trace,

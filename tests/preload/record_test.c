@@ -164,6 +164,71 @@ TEST(marks_of_the_program_become_anchors)
     (void)unlink(capture_file);
 }
 
+/* As the Python module finds them: by name, in its own process. */
+static void (*python_door(const char *name))(const char *)
+{
+    void (*door)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, name);
+
+    REQUIRE(door);
+    return door;
+}
+
+static const char *path_of(const struct read_capture *capture, CUdeviceptr ptr)
+{
+    const struct read_event *event = find_event(capture, FORMAT_EVENT_ALLOC, ptr);
+
+    return event ? event->path : "(none)";
+}
+
+TEST(what_the_python_module_says_is_an_anchor)
+{
+    struct read_capture *capture;
+    CUdeviceptr forward, step;
+
+    REQUIRE(setenv("KEDGE_ANCHORS", "python=modules", 1) == 0);
+    capture_to("python");
+    client_init();
+    REQUIRE_EQ(((int (*)(void))dlsym(RTLD_DEFAULT, "kedge_python_level"))(), 2);
+    (void)alloc(512);
+    KEDGE_PUSH("iter");
+    python_door("kedge_python_step")("step");
+    python_door("kedge_python_enter")("forward");
+    forward = alloc(4096);
+    python_door("kedge_python_leave")("backward"); /* not the innermost */
+    KEDGE_POP();                                   /* not one of the module's */
+    python_door("kedge_python_leave")("forward");
+    step = alloc(8192);
+    python_door("kedge_python_leave")("step");
+    capture = read_now();
+    CHECK_STR_EQ(path_of(capture, forward), "step/forward");
+    CHECK_STR_EQ(path_of(capture, step), "step");
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
+/* "off" and every list that does not name it. */
+TEST(the_python_module_is_told_when_nobody_wants_it)
+{
+    static const struct {
+        const char *anchors;
+        int level;
+    } cases[] = {{"python=off", 0}, {"nvtx,marks", 0}, {"none", 0}, {"nvtx,python", 1},
+            {"log=x {}", 1}, {"nvtx,python=steps", 1}, {"none,python=modules", 2}};
+    const char *which = getenv("TEST_CASE");
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !which; i++) {
+        int status = 0;
+        pid_t child = fork();
+
+        if (child == 0) {
+            (void)setenv("KEDGE_ANCHORS", cases[i].anchors, 1);
+            _exit(((int (*)(void))dlsym(RTLD_DEFAULT, "kedge_python_level"))());
+        }
+        REQUIRE_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(WEXITSTATUS(status), cases[i].level);
+    }
+}
+
 /* The route of each hook is in the capture, so that a report can say what it did not see. */
 TEST(coverage_names_hooks_and_routes)
 {

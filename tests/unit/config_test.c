@@ -43,7 +43,7 @@ TEST(defaults_are_those_of_the_table)
     CHECK_STR_EQ(config_text(&config, CONFIG_MODE), "pool");
     CHECK_EQ(config_word(&config, CONFIG_MODE), 0);
     CHECK_STR_EQ(config_text(&config, CONFIG_TRACE), "ring");
-    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 63);
+    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 191);
     CHECK_EQ(key(CONFIG_TRACE, "mb"), 256);
     CHECK_EQ(key(CONFIG_STACKS, "depth"), 48);
     CHECK_EQ(key(CONFIG_POOL, "reserve"), 256u << 20);
@@ -84,7 +84,7 @@ TEST(several_words_replace_the_default_set)
     read_env(both);
     CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 3);
     read_env(none);
-    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 128);
+    CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 256);
 }
 
 TEST(a_bad_value_is_named_with_the_form_and_the_default_is_used)
@@ -187,7 +187,7 @@ TEST(r53_any_bytes_give_a_valid_configuration)
         entry[head + n] = '\0';
         read_env(env);
         CHECK_LT(config_word(&config, CONFIG_TRACE), 4);
-        CHECK_LT(config_word(&config, CONFIG_ANCHORS), 256);
+        CHECK_LT(config_word(&config, CONFIG_ANCHORS), 512);
         CHECK_LE(config.used, sizeof config.arena);
     }
 }

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""Where in its training loop a PyTorch program is, told to libkedge.so through PyTorch's public hooks.
+
+    step        from the end of an optimizer's step to the end of its next one; the first from the first call of a module in training
+    forward     the outermost call of a module, with its inner ones
+    backward    torch.autograd.backward, which Tensor.backward calls
+    optimizer   the optimizer's step itself
+    data        the next batch of a DataLoader
+    with KEDGE_ANCHORS=python=modules each module inside forward, too, by its name in the outermost one (step/forward/h.0/attn)
+
+A step is outermost, the others lie in it; `optimizer` may hold a forward and a backward (closures). Of several optimizers, as of a
+GAN, the step is that of the one that ended the last step, until another one has stepped twice meanwhile.
+
+One thread has a story: the first that comes, and any in which an optimizer steps. Autograd's own threads, which compute a
+checkpoint's forward again, are in the `backward` of that thread, as libkedge.so counts a thread without ranges.
+
+Cost: without module names, an inner module pays nothing. A global hook makes PyTorch take a slow way for each module, so ours
+is there only while no module runs: the outermost call takes it away, and gets a hook of its own until it ends. (A hook that
+stays on a module would be pickled, copied and scripted with it.) A step costs a dozen calls of some hundred nanoseconds.
+
+Nothing here may raise. Under torch.compile's tracing all of it is constant: nothing.
+"""
+import ctypes
+import functools
+import sys
+import weakref
+from _thread import get_ident
+
+library = ctypes.PyDLL(None)  # which keeps the GIL: a mark is shorter than giving it away
+torch = None
+compiling = None  # torch.compiler.is_compiling
+
+
+def nobody_compiles():
+    return False
+
+
+class Story:
+    """What is open, in which thread."""
+
+    def __init__(self, enter, enter_step, leave):
+        self.enter, self.enter_step, self.leave = enter, enter_step, leave
+        self.thread = None
+        self.in_step = False
+        self.phase = None  # forward, backward or data: one at a time
+        self.stepping = []  # optimizers, the outermost first
+        self.last = None  # the one that ended the last step
+        self.others = set()  # that have stepped since
+
+    def is_ours(self):
+        """Is this the thread that has the story?"""
+        if self.thread is None:
+            self.thread = get_ident()
+        return self.thread == get_ident()
+
+    def begin(self, phase):
+        """Opens a phase; false where one is open, or in another thread."""
+        if self.phase is not None or not self.is_ours():
+            return False
+        self.phase = phase
+        self.enter(phase)
+        return True
+
+    def end(self, phase):
+        if self.phase == phase and self.is_ours():
+            self.phase = None
+            self.leave(phase)
+
+    def begin_step(self):
+        if not self.in_step and self.is_ours():
+            self.in_step = True
+            self.enter_step(b"step")
+
+    def take_over(self):
+        """An optimizer steps in a thread that has no story yet: it trains."""
+        self.thread = get_ident()
+        self.in_step, self.phase, self.stepping = False, None, []
+
+    def begin_optimizer(self, optimizer):
+        if not self.is_ours():
+            self.take_over()
+        if self.phase is not None:  # left by what no hook hears of, a KeyboardInterrupt
+            self.end(self.phase)
+        number = id(optimizer)
+        if number in self.stepping:  # its last step has failed
+            del self.stepping[self.stepping.index(number) :]
+        elif not self.stepping:
+            self.begin_step()
+            self.enter(b"optimizer")
+        self.stepping.append(number)
+
+    def end_optimizer(self, optimizer):
+        number = id(optimizer)
+        if number not in self.stepping or not self.is_ours():
+            return
+        del self.stepping[self.stepping.index(number) :]
+        if self.stepping:  # one inside another
+            return
+        self.leave(b"optimizer")
+        if self.last not in (None, number) and number not in self.others:
+            self.others.add(number)
+            return
+        self.leave(b"step")
+        self.last = number
+        self.others.clear()
+        self.enter_step(b"step")
+
+
+story = None
+
+
+def quiet(function):
+    """Whatever goes wrong in it is not the program's trouble."""
+
+    @functools.wraps(function)
+    def safe(*args):
+        if compiling():
+            return
+        try:
+            function(*args)
+        except Exception:
+            pass
+
+    return safe
+
+
+# ---- optimizers
+
+
+def hook_optimizers(optimizer):
+    optimizer.register_optimizer_step_pre_hook(quiet(lambda which, args, kwargs: story.begin_optimizer(which)))
+    optimizer.register_optimizer_step_post_hook(quiet(lambda which, args, kwargs: story.end_optimizer(which)))
+
+
+# ---- modules
+
+
+def is_training(module):
+    return module.training and torch.is_grad_enabled()
+
+
+class Outermost:
+    """The outermost calls of modules."""
+
+    def __init__(self, modules):
+        self.modules = modules
+        self.armed = None  # our global hook
+        self.called = None  # the module that runs, and our hook on it
+        self.stale = []
+        self.arm()
+
+    def arm(self):
+        if self.armed is None:
+            self.armed = self.modules.register_module_forward_pre_hook(quiet(self.begin))
+
+    def begin(self, module, args):
+        while self.stale:
+            self.stale.pop().remove()
+        if story.phase is not None or not story.is_ours():
+            return
+        if is_training(module):
+            story.begin_step()
+        handle = module.register_forward_hook(quiet(self.end), always_call=True)
+        self.called = (module, handle)
+        self.armed.remove()
+        self.armed = None
+        story.begin(b"forward")
+
+    def end(self, module, args, output):
+        if self.called is None or self.called[0] is not module:
+            return
+        handle = self.called[1]
+        self.called = None
+        # After an exception PyTorch is going through the very hooks.
+        if sys.exc_info()[1] is None:
+            handle.remove()
+        else:
+            self.stale.append(handle)
+        story.end(b"forward")
+        self.arm()
+
+
+class ByName:
+    """All calls of modules. The outermost one is `forward`, inner ones have their names."""
+
+    def __init__(self, modules):
+        self.open = []  # module, qualified name, the range's name
+        self.root = lambda: None
+        self.names = {}
+        modules.register_module_forward_pre_hook(quiet(self.begin))
+        modules.register_module_forward_hook(quiet(self.end), always_call=True)
+
+    def qualified(self, module):
+        return self.names.get(id(module)) or type(module).__name__
+
+    def begin(self, module, args):
+        if not self.open:
+            if story.phase is not None or not story.is_ours():
+                return
+            if is_training(module):
+                story.begin_step()
+            if self.root() is not module:
+                self.root = weakref.ref(module)  # the model lives as long as it would without us
+                self.names = {id(inner): name for name, inner in module.named_modules()}
+            story.begin(b"forward")
+            self.open.append((module, "", b"forward"))
+            return
+        if story.phase != b"forward" or not story.is_ours():
+            return
+        name = self.qualified(module)
+        outer = self.open[-1][1]
+        inner = name[len(outer) + 1 :] if outer and name.startswith(outer + ".") else name
+        self.open.append((module, name, inner.encode()))
+        story.enter(self.open[-1][2])
+
+    def end(self, module, args, output):
+        if not story.is_ours() or not any(entry[0] is module for entry in self.open):
+            return
+        while True:
+            entry = self.open.pop()
+            if self.open:
+                story.leave(entry[2])
+            else:
+                story.end(b"forward")
+            if entry[0] is module:
+                return
+
+
+def hook_modules(modules):
+    (ByName if library.kedge_python_level() == 2 else Outermost)(modules)
+
+
+# ---- functions that have no hooks: a function of ours around them
+
+
+def around(function, phase):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if compiling() or not story.begin(phase):
+            return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            story.end(phase)
+
+    return wrapper
+
+
+def hook_backward(autograd):
+    autograd.backward = around(autograd.backward, b"backward")
+
+
+def hook_data(dataloader):
+    batches = dataloader._BaseDataLoaderIter
+    batches.__next__ = around(batches.__next__, b"data")
+
+
+PARTS = {
+    "torch.optim.optimizer": hook_optimizers,
+    "torch.nn.modules.module": hook_modules,
+    "torch.autograd": hook_backward,
+    "torch.utils.data.dataloader": hook_data,
+}
+
+
+def imported(module, finder):
+    """`torch` has been imported; parts of it may come later."""
+    global torch, compiling, story
+
+    if not hasattr(library, "kedge_python_level") or library.kedge_python_level() == 0:
+        return
+    for name in ("kedge_python_enter", "kedge_python_step", "kedge_python_leave"):
+        getattr(library, name).restype = None
+    torch = module
+    compiling = getattr(getattr(module, "compiler", None), "is_compiling", nobody_compiles)
+    story = Story(library.kedge_python_enter, library.kedge_python_step, library.kedge_python_leave)
+    for name, hook in PARTS.items():
+        if name not in sys.modules:
+            finder.watched[name] = hook
+            continue
+        try:
+            hook(sys.modules[name])
+        except Exception:  # a version that has no such hook
+            pass
