@@ -81,22 +81,29 @@ static bool is_inside(const struct work *work, const struct shape *shape, uint32
     return hint_glob(shape->inside, path_of(work, block_at(work, id)->anchor));
 }
 
-/* Would a hint of this shape release this block exactly when the good run proves it dead? */
-static bool is_right(const struct work *work, const struct shape *shape, uint32_t id)
+/* The exit at which a hint of this shape would release this block, freed by then or not; TRACE_NEVER: none comes. */
+static uint32_t find_exit(const struct work *work, const struct shape *shape, uint32_t id)
 {
     const struct trace *trace = work->job->trace;
     const struct trace_block *block = block_at(work, id);
 
-    if (work->late_exit[id] == TRACE_NEVER)
-        return false;
     if (hint_glob(shape->when, path_of(work, block->anchor)))
-        return work->late_anchor[id] == block->anchor;
+        return trace->anchors[block->anchor].exit;
     for (uint32_t at = block->born + 1; at < trace->event_count; at++) {
         const struct trace_event *event = &trace->events[at];
         if (event->kind == TRACE_EXIT && hint_glob(shape->when, path_of(work, event->anchor)))
-            return at == work->late_exit[id];
+            return at;
     }
-    return false;
+    return TRACE_NEVER;
+}
+
+/*
+ * Would a hint of this shape release this block exactly when the good run proves it dead? Or never: the last step of a run
+ * that ran out of memory, or just ended, has no exit, and what it holds says nothing against a hint.
+ */
+static bool is_right(const struct work *work, const struct shape *shape, uint32_t id)
+{
+    return find_exit(work, shape, id) == work->late_exit[id];
 }
 
 static bool is_wanted(const struct work *work, const struct shape *shape, uint32_t id)
@@ -434,7 +441,7 @@ static uint32_t find_inexact(const struct work *work, const struct predict_match
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         if (matches[i].rule == TRACE_NONE || matches[i].small || work->job->trace->blocks[i].native)
             continue;
-        if (matches[i].at != work->late_exit[i] || matches[i].at == TRACE_NEVER)
+        if (matches[i].at != work->late_exit[i])
             return matches[i].rule;
     }
     return TRACE_NONE;
@@ -462,7 +469,12 @@ static void count_matches(struct work *work, const struct predict_match *matches
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         const struct trace_block *block = &work->job->trace->blocks[i];
         uint64_t size = block->size;
-        if (matches[i].rule < out->hint_count && !matches[i].small && !block->native) {
+        bool is_hinted = matches[i].rule < out->hint_count && !matches[i].small && !block->native;
+        if (is_hinted) {
+            out->hints[matches[i].rule].rule.expect_count++;
+            out->hints[matches[i].rule].rule.expect_bytes += size;
+        }
+        if (is_hinted && matches[i].at != TRACE_NEVER) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;
@@ -472,10 +484,6 @@ static void count_matches(struct work *work, const struct predict_match *matches
             out->mixed.count++;
             out->mixed.bytes += size;
         }
-    }
-    for (size_t i = 0; i < out->hint_count; i++) {
-        out->hints[i].rule.expect_count = out->hints[i].count;
-        out->hints[i].rule.expect_bytes = out->hints[i].bytes;
     }
 }
 

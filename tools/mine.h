@@ -3,7 +3,7 @@
  * mine.h - late frees into hints: as few and as general as are exact.
  *
  * A hint says which allocations die at which anchor's exit. It is exact if, in the bad run, everything that it matches is a
- * late free of that very exit: then the good run has proved each of its releases. For each site and each shape of anchor names
+ * late free of that very exit, or has no such exit before the run ends: then the good run has proved each of its releases. For each site and each shape of anchor names
  * (digits folded, SOT_CALL_*) the coarsest pick is tried first and split only where it would catch something else:
  *
  *     site, any size, SOT_CALL_*           exact? one hint
@@ -33,7 +33,7 @@ enum mine_effect {
 
 struct mine_hint {
     struct rule rule;
-    uint64_t count, bytes; /* what it matches in the bad run */
+    uint64_t count, bytes; /* late frees; rule.expect_* has those without an exit, too */
     uint32_t first_block;  /* one of them */
     enum mine_effect effect;
     uint64_t gain; /* how much higher the peak would be without it */

@@ -76,7 +76,7 @@ static void print_growers(
     for (size_t i = 0; i < shown; i++) {
         const struct stepview_grower *grower = &view->growers[i];
         printf("  %s more in %zu steps, rising in %" PRIu64 " of them, now %s",
-                render_bytes(text[0], grower->last - grower->first), view->row_count - 1,
+                render_bytes(text[0], grower->last - grower->first), view->grower_rows - 1,
                 grower->rises, render_bytes(text[1], grower->last));
         if (grower->size)
             printf(", in blocks of %" PRIu64 " bytes", grower->size);

@@ -245,7 +245,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     struct places places = {0};
     uint32_t event = 0;
 
-    for (uint32_t i = 0; i < view->row_count; i++) {
+    for (uint32_t i = 0; i < view->grower_rows; i++) {
         for (; event < view->rows[i].behind; event++) {
             const struct trace_event *at = &trace->events[event];
             bool is_alloc = at->kind == TRACE_ALLOC;
@@ -256,7 +256,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     }
     for (size_t i = 0; i < places.count; i++) {
         const struct place *place = &places.places[i];
-        if (!place->fell && 3 * place->rises >= 2 * (view->row_count - 1))
+        if (!place->fell && 3 * place->rises >= 2 * (view->grower_rows - 1))
             VEC_PUSH(view->growers, view->grower_count, view->grower_room) =
                     (struct stepview_grower){
                             place->stack, place->size, place->first, place->before, place->rises};
@@ -266,6 +266,16 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     free(places.places);
     free(places.touched);
     keytable_done(&places.numbers);
+}
+
+/* Not a last step that is stated and that the program never left. */
+static size_t finished_rows(const struct trace *trace, const struct stepview *view)
+{
+    if (view->row_count == 0)
+        return 0;
+    uint32_t anchor = view->rows[view->row_count - 1].anchor;
+    bool is_open = anchor != TRACE_NONE && trace->anchors[anchor].exit == TRACE_NEVER;
+    return view->row_count - is_open;
 }
 
 /* ── all of it ── */
@@ -287,7 +297,8 @@ void stepview_find(const struct load *load, struct model_window window, enum ste
         detect(load, window, ret);
     stated_done(&stated);
     count_rows(load, ret);
-    if (ret->row_count >= GROW_ROWS_MIN && (ret->family || ret->period.kind == PERIOD_STEPS))
+    ret->grower_rows = finished_rows(load->trace, ret);
+    if (ret->grower_rows >= GROW_ROWS_MIN && (ret->family || ret->period.kind == PERIOD_STEPS))
         find_growers(load->trace, ret);
 }
 

@@ -12,7 +12,8 @@
  *     live_end    behind its last one            live_end - live_begin = allocated - freed
  *
  * A grower is a place (a stack; without stacks a size) whose live bytes at the ends of the steps never fall and rise in at
- * least two of three steps: what a program that grows with each step keeps.
+ * least two of three steps: what a program that grows with each step keeps. A last step that the program did not finish has no
+ * such end: it ends with all that the program frees when it goes.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -57,6 +58,7 @@ struct stepview {
     size_t row_count;
     struct stepview_grower *growers; /* most growth first */
     size_t grower_count, grower_room;
+    size_t grower_rows; /* steps that growers were looked for in */
 };
 
 enum stepview_choice {

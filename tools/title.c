@@ -116,25 +116,6 @@ static bool has_name(const struct symbols_line *line)
             || strncmp(line->function + length, "+0x", 3) != 0;
 }
 
-/* The framework's allocators: each of its rows would be called like them. */
-static bool is_allocator(const struct symbols_line *line)
-{
-    return hintfile_glob("libc10*", symbols_base_name(line->module))
-            || strncmp(line->function, "c10::", 5) == 0
-            || strncmp(line->function, "at::detail::", 12) == 0;
-}
-
-static enum kind kind_of(const struct symbols_line *line)
-{
-    if (line->is_python)
-        return kind_of_python(line->function, line->file);
-    if (!line->is_ours)
-        return KIND_NONE;
-    if (!is_framework_library(line->module))
-        return KIND_PROGRAM_NATIVE;
-    return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
-}
-
 /* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates and anonymous parts. */
 static char *short_name(const char *function)
 {
@@ -159,7 +140,39 @@ static char *short_name(const char *function)
             out[n++] = *s;
     }
     out[n] = '\0';
+    /* a template's name begins with what it returns */
+    char *space = strrchr(out, ' ');
+    if (space && !strstr(out, "operator"))
+        memmove(out, space + 1, strlen(space));
     return out;
+}
+
+/* What all operators of a framework allocate through: each of its rows would be called like that. */
+static bool is_allocator(const struct symbols_line *line)
+{
+    static const char *const names[] = {"c10::*", "at::detail::*", "at::empty*",
+            "at::native::empty*", "at::_ops::empty*", "at::create_out*", "at::TensorIterator*",
+            "at::wrapper_*_empty*", "*::set_output_*", "*::maybe_create_proxy*"};
+
+    if (hintfile_glob("libc10*", symbols_base_name(line->module)))
+        return true;
+    char *name = short_name(line->function);
+    bool found = false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++)
+        found = hintfile_glob(names[i], name);
+    free(name);
+    return found;
+}
+
+static enum kind kind_of(const struct symbols_line *line)
+{
+    if (line->is_python)
+        return kind_of_python(line->function, line->file);
+    if (!line->is_ours)
+        return KIND_NONE;
+    if (!is_framework_library(line->module))
+        return KIND_PROGRAM_NATIVE;
+    return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
 }
 
 /* One frame as a title has it. */

@@ -94,6 +94,33 @@ TEST(what_each_step_keeps_grows)
     story_end(&s);
 }
 
+/* An interpreter gives everything back in the step that is open when the program ends: that is no fall. */
+TEST(a_step_that_was_not_finished_does_not_hide_what_grows)
+{
+    struct story s = story_begin();
+    uint32_t kept[6];
+    struct stepview view;
+
+    for (uint32_t i = 0; i < 6; i++) {
+        (void)story_enter(&s, "step");
+        kept[i] = story_alloc(&s, 1, 64);
+        story_free(&s, story_alloc(&s, 2, 5000));
+        if (i < 5)
+            story_exit(&s);
+    }
+    for (uint32_t i = 0; i < 6; i++)
+        story_free(&s, kept[i]);
+    struct load load = load_of(&s);
+    stepview_find(&load, all_of(&s), STEPVIEW_ANY, &view);
+    CHECK_EQ(view.row_count, 6);
+    CHECK_EQ(view.grower_rows, 5);
+    REQUIRE_EQ(view.grower_count, 1);
+    CHECK_EQ(view.growers[0].last - view.growers[0].first, 4 * 64);
+    CHECK_EQ(view.growers[0].rises, 4);
+    stepview_done(&view);
+    story_end(&s);
+}
+
 TEST(nothing_is_told_of_what_a_ring_has_lost)
 {
     struct story s = run(false);

@@ -221,6 +221,36 @@ TEST(what_cannot_be_told_apart_gets_no_hint_and_is_counted)
     pair_end(p);
 }
 
+/* A run that ran out of memory in its last step, or ended in it: no exit, so no release, and no word against the hint. */
+TEST(the_step_that_the_run_did_not_finish_does_not_spoil_the_hint)
+{
+    for (int inner = 0; inner < 2; inner++) {
+        struct pair *p = pair_begin();
+
+        for (int i = 0; i < 4; i++) {
+            enter(p, "step");
+            if (inner)
+                enter(p, "forward");
+            uint32_t g = story_alloc(&p->good, 1, 4 * MB);
+            uint32_t b = story_alloc(&p->bad, 1, 4 * MB);
+            if (inner)
+                leave(p);
+            story_free(&p->good, g);
+            p->late[b] = i < 3;
+            if (i < 3)
+                leave(p);
+        }
+        struct mine m = mined(p);
+        REQUIRE_EQ(m.hint_count, 1);
+        CHECK_EQ(m.covered.count, 3);
+        CHECK_EQ(m.hints[0].count, 3);
+        CHECK_EQ(m.hints[0].rule.expect_count, 4);
+        CHECK_EQ(m.mixed.count, 0);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
 TEST(tensors_that_the_bad_run_frees_in_time_are_not_matched_either)
 {
     struct pair *p = pair_begin();

@@ -49,7 +49,7 @@ static const char names[] =
         "m\t-\t1\t/e/lib/python3.12/site-packages/torch/lib/libc10_cuda.so.2.6\t\n"
         "f\t10\nl\tc10::cuda::(anonymous namespace)::mallocAsync(void**)+0x1f6\t\t0\n"
         "m\t-\t2\t/usr/lib/libtorch_cuda.so\t\n"
-        "f\t20\nl\tat::native::(anonymous namespace)::addmm<float, 4>(at::Tensor "
+        "f\t20\nl\tvoid at::native::(anonymous namespace)::addmm<float, 4>(at::Tensor "
         "const&)+0x12\t\t0\n"
         "f\t30\nl\tat::native::gelu(at::Tensor const&)\t\t0\n"
         "f\t40\nl\tat::detail::empty_cuda(c10::IntArrayRef)+0x2\t\t0\n"
