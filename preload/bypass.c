@@ -63,7 +63,7 @@ static const struct framework {
 static const char *more_names = "";
 
 /* Per module number: 0 not asked, 1 no, 2 yes. */
-static atomic_uchar known[INTERN_MODULES_MAX];
+static atomic_uchar module_known[INTERN_MODULES_MAX];
 
 void bypass_init(const char *names)
 {
@@ -100,26 +100,83 @@ bool bypass_names(const char *base_name)
     return in_list(default_names, base_name) || in_list(more_names, base_name);
 }
 
+static bool is_framework(const char *base_name)
+{
+    return in_list(framework_names, base_name);
+}
+
 static bool module_wants(uint32_t number, const struct intern_module *module)
 {
     unsigned char answer;
 
     if (!module || number >= INTERN_MODULES_MAX)
         return false;
-    answer = atomic_load_explicit(&known[number], memory_order_relaxed);
+    answer = atomic_load_explicit(&module_known[number], memory_order_relaxed);
     if (answer == 0) {
         answer = bypass_names(base_of(intern_text(module->path))) ? 2 : 1;
-        atomic_store_explicit(&known[number], answer, memory_order_relaxed);
+        atomic_store_explicit(&module_known[number], answer, memory_order_relaxed);
     }
     return answer == 2;
 }
 
+/* ---- is a library of that name loaded? ---- */
+
+/* What the loader's counts add up to, as far as anybody has said; only ever more. */
+static _Atomic(uint64_t) loader_changes;
+
+void bypass_loader_says(uint64_t changes)
+{
+    uint64_t before = atomic_load_explicit(&loader_changes, memory_order_relaxed);
+
+    while (before < changes
+            && !atomic_compare_exchange_weak_explicit(&loader_changes, &before, changes,
+                    memory_order_release, memory_order_relaxed)) {}
+}
+
+/* An answer, with the sum of counts that it is for above it; 0: none yet. */
+struct presence {
+    bool (*names)(const char *base_name);
+    _Atomic(uint64_t) known;
+};
+
+struct presence_search {
+    bool (*names)(const char *base_name);
+    uint64_t changes;
+    bool is_there;
+};
+
 static int find_named(struct dl_phdr_info *info, size_t size, void *data)
 {
-    (void)size;
-    (void)data;
-    return info->dlpi_name && bypass_names(base_of(info->dlpi_name)) ? 1 : 0;
+    struct presence_search *search = data;
+
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
+        search->changes = info->dlpi_adds + info->dlpi_subs;
+    search->is_there = info->dlpi_name && search->names(base_of(info->dlpi_name));
+    return search->is_there;
 }
+
+/* The counts are those of the list that was walked: an answer that is overtaken is not taken for a later list's. */
+static bool is_present(struct presence *presence)
+{
+    uint64_t known = atomic_load_explicit(&presence->known, memory_order_acquire);
+    struct presence_search search = {presence->names, 0, false};
+
+    if (known == 0 || known >> 1 < atomic_load_explicit(&loader_changes, memory_order_acquire)) {
+        (void)dl_iterate_phdr(find_named, &search);
+        known = search.changes << 1 | search.is_there;
+        atomic_store_explicit(&presence->known, known, memory_order_release);
+    }
+    return known & 1;
+}
+
+static bool list_is_there(void)
+{
+    static struct presence listed = {.names = bypass_names};
+
+    return is_present(&listed);
+}
+
+/* ---- who asks? ---- */
 
 /* Where an address lies. Not by dladdr: whoever opens a library holds the lock that it takes, and may wait for us. */
 static const struct intern_module *module_of(const void *address, uint32_t *ret_number)
@@ -151,7 +208,16 @@ static bool walk_wants(void)
     return false;
 }
 
-bool bypass_wants(const struct tag *tag, const void *caller)
+/* The module that calls; behind the runtime, the one that asked it, if that is known. */
+static const struct intern_module *module_behind(
+        const void *caller, const void *asker, uint32_t *ret_number)
+{
+    const struct intern_module *module = module_of(caller, ret_number);
+
+    return module && is_between(module) && asker ? module_of(asker, ret_number) : module;
+}
+
+bool bypass_wants(const struct tag *tag, const void *caller, const void *asker)
 {
     const struct intern_module *module;
     struct intern_frame frame;
@@ -159,23 +225,25 @@ bool bypass_wants(const struct tag *tag, const void *caller)
 
     if (tag->stack && intern_frames(tag->stack, &frame, 1) == 1)
         return module_wants(frame.module, intern_module_at(frame.module));
-    module = module_of(caller, &number);
+    module = module_behind(caller, asker, &number);
     if (!module)
         return false;
     if (!is_between(module))
         return module_wants(number, module);
-    return dl_iterate_phdr(find_named, NULL) && walk_wants();
+    return list_is_there() && walk_wants();
 }
 
-bool bypass_spares(const void *caller)
+bool bypass_spares(const void *caller, const void *asker)
 {
     uint32_t number;
-    const struct intern_module *module = module_of(caller, &number);
+    const struct intern_module *module = module_behind(caller, asker, &number);
 
     if (!module)
         return false;
-    return is_between(module) ? !dl_iterate_phdr(find_named, NULL) : !module_wants(number, module);
+    return is_between(module) ? !list_is_there() : !module_wants(number, module);
 }
+
+/* ---- frameworks ---- */
 
 struct search {
     const char *list;
@@ -224,25 +292,9 @@ int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
     return 0;
 }
 
-/* 0 not asked, 1 no, 2 yes */
-static atomic_uchar framework_known;
-
-void bypass_objects_came(void)
-{
-    unsigned char no = 1;
-
-    (void)atomic_compare_exchange_strong(&framework_known, &no, 0);
-}
-
 bool bypass_framework_known(void)
 {
-    unsigned char answer = atomic_load_explicit(&framework_known, memory_order_relaxed);
+    static struct presence framework = {.names = is_framework};
 
-    if (answer == 0) {
-        struct search search = {framework_names};
-
-        answer = dl_iterate_phdr(find_library, &search) ? 2 : 1;
-        atomic_store_explicit(&framework_known, answer, memory_order_relaxed);
-    }
-    return answer == 2;
+    return is_present(&framework);
 }

@@ -6,6 +6,7 @@
 #include "preload/bypass.h"
 #include "preload/coverage.h"
 #include "preload/cuda_abi.h"
+#include "preload/doors.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -475,7 +476,8 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
         conduct_tell_python();
     make_plan(request);
     if (!is_ours(request)
-            || (!quick_knows(request->caller) && bypass_wants(&request->tag, request->caller)))
+            || (!quick_knows(request->caller)
+                    && bypass_wants(&request->tag, request->caller, door_asker)))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
     if (r < 0)

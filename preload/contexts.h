@@ -161,13 +161,19 @@ void stream_on_meeting(void (*on_meeting)(uint64_t identity));
 
 enum {
     STREAM_MEMOS = 4,
-    CALLER_MEMOS = 4,
+    CALLER_MEMOS = 8,
 };
 
 /* The default stream of a context. A stream's number never comes back, so this stays true as long as the context lives. */
 struct stream_memo {
     uint64_t identity; /* 0 = nothing is known */
     int device;
+};
+
+/* Whoever calls from there, for whoever asks the runtime there (door_asker, NULL = nobody), is served. */
+struct caller_memo {
+    const void *caller;
+    const void *asker;
 };
 
 /* Good while context_epoch has the same value. The second half is quick.c's. */
@@ -180,11 +186,11 @@ struct context_memo {
     CUstream handle[STREAM_MEMOS];
     uint64_t identity[STREAM_MEMOS];
     int device_of[STREAM_MEMOS];
-    unsigned left;                    /* short allocations until the next long one */
-    int device;                       /* of the memory pool that was used last */
-    const void *caller[CALLER_MEMOS]; /* whoever calls from there is served */
-    CUmemoryPool mempool;             /* NULL: the current one of the device */
-    uint64_t mempool_id;              /* 0 = not known */
+    unsigned left; /* short allocations until the next long one */
+    int device;    /* of the memory pool that was used last */
+    struct caller_memo caller[CALLER_MEMOS];
+    CUmemoryPool mempool; /* NULL: the current one of the device */
+    uint64_t mempool_id;  /* 0 = not known */
 };
 
 extern __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));

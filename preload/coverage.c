@@ -210,6 +210,7 @@ void coverage_look(void)
     if (!is_turn())
         return;
     (void)dl_iterate_phdr(read_counts, &now);
+    bypass_loader_says(now.adds + now.subs);
     if (atomic_load_explicit(&subs, memory_order_acquire) != now.subs) {
         where_modules_changed(); /* an address may be another function's now */
         /* Only now: a thread that sees the new count must not walk before that. Twice is harmless. */
@@ -223,7 +224,6 @@ void coverage_look(void)
     if (atomic_exchange(&adds, now.adds) != now.adds) {
         if (before == 0)
             tell_linked();
-        bypass_objects_came();
         /* Only then is the loader asked, whose lock another thread may hold that waits for this one. */
         if (dl_iterate_phdr(find_interpreter, NULL))
             where_library_opened();

@@ -17,18 +17,29 @@ void *door_find_runtime(const char *symbol)
     return door_find(&library, symbol);
 }
 
-/* In the door's function itself. */
+__thread const void *door_asker __attribute__((tls_model("initial-exec")));
+
+/* Both in the door's function itself. */
 #define FIND(name, door)                    \
     (resolve_note_door(DOOR_##name),        \
             (__typeof__(&(name)))door_real( \
                     &library, door, #name, (const void *)(name), __builtin_return_address(0)))
+#define ASK(real, ...)                                     \
+    ({                                                     \
+        cudaError_t result = cudaErrorInitializationError; \
+        door_asker = __builtin_return_address(0);          \
+        if (real)                                          \
+            result = (real)(__VA_ARGS__);                  \
+        door_asker = NULL;                                 \
+        result;                                            \
+    })
 
 cudaError_t cudaMalloc(void **ret_ptr, size_t size)
 {
     static struct door door;
     __typeof__(&cudaMalloc) real = FIND(cudaMalloc, &door);
 
-    return real ? real(ret_ptr, size) : cudaErrorInitializationError;
+    return ASK(real, ret_ptr, size);
 }
 
 cudaError_t cudaFree(void *ptr)
@@ -44,15 +55,16 @@ cudaError_t cudaMallocAsync(void **ret_ptr, size_t size, cudaStream_t stream)
     static struct door door;
     __typeof__(&cudaMallocAsync) real = FIND(cudaMallocAsync, &door);
 
-    return real ? real(ret_ptr, size, stream) : cudaErrorInitializationError;
+    return ASK(real, ret_ptr, size, stream);
 }
 
-cudaError_t cudaMallocAsync_ptsz(void **ret_ptr, size_t size, cudaStream_t stream)
+cudaError_t cudaMallocFromPoolAsync(
+        void **ret_ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream)
 {
     static struct door door;
-    __typeof__(&cudaMallocAsync_ptsz) real = FIND(cudaMallocAsync_ptsz, &door);
+    __typeof__(&cudaMallocFromPoolAsync) real = FIND(cudaMallocFromPoolAsync, &door);
 
-    return real ? real(ret_ptr, size, stream) : cudaErrorInitializationError;
+    return ASK(real, ret_ptr, size, pool, stream);
 }
 
 cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream)
@@ -61,6 +73,23 @@ cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream)
     __typeof__(&cudaFreeAsync) real = FIND(cudaFreeAsync, &door);
 
     return real ? real(ptr, stream) : cudaErrorInitializationError;
+}
+
+cudaError_t cudaMallocAsync_ptsz(void **ret_ptr, size_t size, cudaStream_t stream)
+{
+    static struct door door;
+    __typeof__(&cudaMallocAsync_ptsz) real = FIND(cudaMallocAsync_ptsz, &door);
+
+    return ASK(real, ret_ptr, size, stream);
+}
+
+cudaError_t cudaMallocFromPoolAsync_ptsz(
+        void **ret_ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream)
+{
+    static struct door door;
+    __typeof__(&cudaMallocFromPoolAsync_ptsz) real = FIND(cudaMallocFromPoolAsync_ptsz, &door);
+
+    return ASK(real, ret_ptr, size, pool, stream);
 }
 
 cudaError_t cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream)

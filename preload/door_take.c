@@ -11,50 +11,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * What was found for a call from one place, while nothing is closed: what lies there could be another library afterwards. The low
- * half of `closes` counts the calls of dlclose that are under way, the high half those that have been.
- */
-struct memo {
-    const void *caller;
-    const void *ours;
-    void *real;
-    uint64_t closes;
-};
+_Atomic(uint64_t) door_closes;
+__thread struct door_memo door_memos[DOOR_MEMOS] __attribute__((tls_model("initial-exec")));
 
-enum {
-    MEMOS = 32, /* a power of two */
-};
-
-#define UNDER_WAY UINT64_C(0xffffffff)
-
-static _Atomic(uint64_t) closes;
-static __thread struct memo memos[MEMOS] __attribute__((tls_model("initial-exec")));
+#define UNDER_WAY UINT64_C(0xffffffff) /* of door_closes */
 
 void door_close_begins(void)
 {
-    atomic_fetch_add(&closes, 1);
+    atomic_fetch_add(&door_closes, 1);
 }
 
 void door_close_ends(void)
 {
-    atomic_fetch_add(&closes, UNDER_WAY);
+    atomic_fetch_add(&door_closes, UNDER_WAY);
 }
 
 void door_fork_child(void)
 {
-    atomic_fetch_and(&closes, ~UNDER_WAY);
-}
-
-static struct memo *memo_of(const void *caller, const void *ours)
-{
-    uint64_t hash = ((uintptr_t)caller ^ (uintptr_t)ours << 1) * UINT64_C(0x9e3779b97f4a7c15);
-
-    return &memos[hash >> 59 & (MEMOS - 1)];
+    atomic_fetch_and(&door_closes, ~UNDER_WAY);
 }
 
 /* A signal handler that calls in between finds another caller's, or none. */
-static void remember(struct memo *memo, struct memo known)
+static void remember(struct door_memo *memo, struct door_memo known)
 {
     memo->caller = NULL;
     atomic_signal_fence(memory_order_seq_cst);
@@ -140,20 +118,17 @@ static void *find(const struct door_library *library, struct door *door, const c
     return found == ours ? NULL : found;
 }
 
-void *door_real(const struct door_library *library, struct door *door, const char *name,
+void *door_search(const struct door_library *library, struct door *door, const char *name,
         const void *ours, const void *caller)
 {
-    struct memo *memo = memo_of(caller, ours);
-    uint64_t now = atomic_load_explicit(&closes, memory_order_acquire);
+    uint64_t now = atomic_load_explicit(&door_closes, memory_order_acquire);
     void *found;
 
-    if (memo->caller == caller && memo->ours == ours && memo->closes == now)
-        return memo->real;
     guard_push();
     found = find(library, door, name, ours, caller);
     guard_pop();
     if (found && (now & UNDER_WAY) == 0)
-        remember(memo, (struct memo){caller, ours, found, now});
+        remember(door_memo(caller, ours), (struct door_memo){caller, ours, found, now});
     return found;
 }
 

@@ -28,12 +28,15 @@ void quick_end(void)
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id)
 {
     struct context_memo *memo = &context_memo;
+    const void *asker = door_asker;
 
     if (memo->epoch != atomic_load(&context_epoch))
         return;
     memo->left = QUICK_ROUNDS;
-    if (*quick_caller(caller) != caller)
-        *quick_caller(caller) = bypass_spares(caller) ? caller : NULL;
+    if (!quick_is_noted(caller))
+        *quick_caller(caller, asker) = bypass_spares(caller, asker)
+                ? (struct caller_memo){caller, asker}
+                : (struct caller_memo){NULL, NULL};
     if (!mempool_id
             || (atomic_load_explicit(&quick_closed, memory_order_relaxed) & ~(unsigned)QUICK_TOLD)
                     != 0)

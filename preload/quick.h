@@ -12,8 +12,8 @@
  *
  * It is open while kedge serves, no hint and no plan is there (quick_closed), no stream is being captured (guard_word), and the
  * thread is neither inside kedge nor in a host function; while something is recorded, as long as there is also nothing new to
- * be looked at or told about libraries and hooks (coverage.h). What it knows of its caller, its memory pool and its stream
- * comes from the long way, which it goes at the first call, whenever libraries may have come, and once in QUICK_ROUNDS calls
+ * be looked at or told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the
+ * runtime's door), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have come, and once in QUICK_ROUNDS calls
  * in any case.
  *
  * What is recorded is the same on both ways. Here the pool comes first and the stack then: what finds no block has to be
@@ -31,6 +31,7 @@
 #include "preload/conduct.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
+#include "preload/doors.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 
@@ -83,20 +84,27 @@ static inline bool quick_tells(void)
     return atomic_load_explicit(&quick_closed, memory_order_relaxed) & QUICK_TOLD;
 }
 
-static inline const void **quick_caller(const void *caller)
+static inline struct caller_memo *quick_caller(const void *caller, const void *asker)
 {
-    return &context_memo.caller[(uintptr_t)caller / 4 % CALLER_MEMOS];
+    return &context_memo.caller[((uintptr_t)caller + (uintptr_t)asker) / 4 % CALLER_MEMOS];
+}
+
+static inline bool quick_is_noted(const void *caller)
+{
+    const struct caller_memo *memo = quick_caller(caller, door_asker);
+
+    return memo->caller == caller && memo->asker == door_asker;
 }
 
 /* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as well. */
 static inline bool quick_knows(const void *caller)
 {
-    return *quick_caller(caller) == caller && context_memo.epoch == atomic_load(&context_epoch);
+    return quick_is_noted(caller) && context_memo.epoch == atomic_load(&context_epoch);
 }
 
 static inline bool quick_is_spared(const void *caller)
 {
-    return *quick_caller(caller) == caller && --context_memo.left != 0;
+    return quick_is_noted(caller) && --context_memo.left != 0;
 }
 
 /* Whether the thread is where it was when it learned what it knows. */

@@ -63,7 +63,8 @@ def count(command, path, env=None, timeout=250):
     return (done.stdout, *parse(path))
 
 
-def share(own, calls, library, without):
+def share(own, calls, library, *without):
     """What `library` cost: its own instructions and those of what it called, but for what lies in `without`."""
     total = sum(n for (ob, _), n in own.items() if library in ob)
-    return total + sum(n for (ob, _, to, _), n in calls.items() if library in ob and library not in to and without not in to)
+    return total + sum(n for (ob, _, to, _), n in calls.items()
+                       if library in ob and library not in to and not any(name in to for name in without))

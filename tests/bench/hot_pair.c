@@ -10,6 +10,8 @@
  *           pool    cuMemAllocFromPoolAsync on a pool of the program's, default stream
  *           side    cuMemAllocAsync on a non-blocking stream
  *           ptsz    cuMemAllocAsync_ptsz: the thread's own default stream
+ *           runtime-sync, runtime-stream    the same as sync and stream by cudaMalloc, cudaMallocAsync and their frees, called by
+ *                   the library in TEST_HOT_RUNTIME; before it everything in the folder TEST_HOT_OBJECTS is loaded
  * WORKLOAD  a size in bytes: one block of it, again and again; or `small`, `mixed`: of 64 blocks one is chosen at random, freed,
  *           and a block of another size, below 64 KiB or up to 1 MiB, allocated in its place
  * LIVE      blocks of mixed sizes that live all the while, with up to a thousand free ones between them
@@ -21,6 +23,7 @@
 #include "preload/cuda_abi.h"
 #include "tests/sim/simcuda.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -58,6 +61,8 @@ static struct {
     __typeof__(&cuMemPoolCreate) pool_create;
     __typeof__(&cuStreamCreate) stream_create;
     __typeof__(&simcuda_set_call_hook) set_hook;
+    void *(*hot_take)(size_t size, int on_stream); /* NULL: not through the runtime */
+    cudaError_t (*hot_give)(void *ptr, int on_stream);
 } cu;
 
 static bool on_stream;
@@ -167,7 +172,7 @@ static void *find(void *library, const char *name)
     return entry;
 }
 
-#define FIND(to, name) (to) = (__typeof__(to))find(library, name)
+#define FIND(to, library, name) (to) = (__typeof__(to))find(library, name)
 
 static void load(bool ptsz)
 {
@@ -175,17 +180,41 @@ static void load(bool ptsz)
 
     if (!library)
         exit(77);
-    FIND(cu.init, "cuInit");
-    FIND(cu.retain, "cuDevicePrimaryCtxRetain");
-    FIND(cu.set_current, "cuCtxSetCurrent");
-    FIND(cu.alloc, "cuMemAlloc_v2");
-    FIND(cu.free, "cuMemFree_v2");
-    FIND(cu.alloc_async, ptsz ? "cuMemAllocAsync_ptsz" : "cuMemAllocAsync");
-    FIND(cu.free_async, ptsz ? "cuMemFreeAsync_ptsz" : "cuMemFreeAsync");
-    FIND(cu.alloc_from, "cuMemAllocFromPoolAsync");
-    FIND(cu.pool_create, "cuMemPoolCreate");
-    FIND(cu.stream_create, "cuStreamCreate");
-    FIND(cu.set_hook, "simcuda_set_call_hook");
+    FIND(cu.init, library, "cuInit");
+    FIND(cu.retain, library, "cuDevicePrimaryCtxRetain");
+    FIND(cu.set_current, library, "cuCtxSetCurrent");
+    FIND(cu.alloc, library, "cuMemAlloc_v2");
+    FIND(cu.free, library, "cuMemFree_v2");
+    FIND(cu.alloc_async, library, ptsz ? "cuMemAllocAsync_ptsz" : "cuMemAllocAsync");
+    FIND(cu.free_async, library, ptsz ? "cuMemFreeAsync_ptsz" : "cuMemFreeAsync");
+    FIND(cu.alloc_from, library, "cuMemAllocFromPoolAsync");
+    FIND(cu.pool_create, library, "cuMemPoolCreate");
+    FIND(cu.stream_create, library, "cuStreamCreate");
+    FIND(cu.set_hook, library, "simcuda_set_call_hook");
+}
+
+/* What a framework has in its process: a hundred libraries, NCCL among them, and a runtime between itself and the driver. */
+static void load_runtime(void)
+{
+    const char *folder = getenv("TEST_HOT_OBJECTS");
+    const char *library = getenv("TEST_HOT_RUNTIME");
+    DIR *objects = folder ? opendir(folder) : NULL;
+    struct dirent *entry;
+    char path[512];
+    void *handle;
+
+    while (objects && (entry = readdir(objects))) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && !dlopen(path, RTLD_NOW | RTLD_LOCAL))
+            exit(77);
+    }
+    if (objects)
+        (void)closedir(objects);
+    handle = library ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!handle)
+        exit(77);
+    FIND(cu.hot_take, handle, "hot_take");
+    FIND(cu.hot_give, handle, "hot_give");
 }
 
 static void prepare(const char *entrance)
@@ -197,7 +226,9 @@ static void prepare(const char *entrance)
     must(cu.init(0), "cuInit");
     must(cu.retain(&context, 0), "cuDevicePrimaryCtxRetain");
     must(cu.set_current(context), "cuCtxSetCurrent");
-    on_stream = strcmp(entrance, "sync") != 0;
+    on_stream = strcmp(entrance, "sync") != 0 && strcmp(entrance, "runtime-sync") != 0;
+    if (strncmp(entrance, "runtime", 7) == 0)
+        load_runtime();
     props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     if (strcmp(entrance, "pool") == 0)
         must(cu.pool_create(&pool, &props), "cuMemPoolCreate");
@@ -209,7 +240,10 @@ static CUdeviceptr take(size_t size)
 {
     CUdeviceptr ptr = 0;
 
-    if (!on_stream)
+    if (cu.hot_take) {
+        ptr = (CUdeviceptr)(uintptr_t)cu.hot_take(size, on_stream);
+        must(ptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, "cudaMalloc");
+    } else if (!on_stream)
         must(cu.alloc(&ptr, size), "cuMemAlloc");
     else if (pool)
         must(cu.alloc_from(&ptr, size, pool, stream), "cuMemAllocFromPoolAsync");
@@ -220,7 +254,10 @@ static CUdeviceptr take(size_t size)
 
 static void give(CUdeviceptr ptr)
 {
-    must(on_stream ? cu.free_async(ptr, stream) : cu.free(ptr), "free");
+    if (cu.hot_give)
+        must((CUresult)cu.hot_give((void *)(uintptr_t)ptr, on_stream), "cudaFree");
+    else
+        must(on_stream ? cu.free_async(ptr, stream) : cu.free(ptr), "free");
 }
 
 static uint32_t next(uint64_t *state)

@@ -72,6 +72,133 @@ TEST(r83_the_caller_is_found_behind_a_shared_runtime_without_stacks)
     check_behind_the_runtime();
 }
 
+/* ---- what is remembered of callers (R83) ---- */
+
+static ask_runtime_fn opened_asker(const char *path, void **ret_library)
+{
+    ask_runtime_fn ask;
+
+    *ret_library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(*ret_library);
+    ask = (ask_runtime_fn)dlsym(*ret_library, "ask_runtime");
+    REQUIRE(ask);
+    return ask;
+}
+
+static bool is_served(ask_runtime_fn ask)
+{
+    CUdeviceptr block;
+    void *ptr = NULL;
+    bool is_pooled;
+
+    REQUIRE_EQ(ask(&ptr, 4096), cudaSuccess);
+    block = (CUdeviceptr)(uintptr_t)ptr;
+    is_pooled = client_is_pooled(block, 4096);
+    REQUIRE_EQ(cu->cuMemFree_v2(block), CUDA_SUCCESS);
+    return is_pooled;
+}
+
+/* Two libraries that are the same but for their names, one of them on the list; both ask the same runtime. */
+static void begin_with_list(void)
+{
+    REQUIRE(setenv("KEDGE_BYPASS", "libasking_listed*", 1) == 0);
+    REQUIRE(setenv("KEDGE_STACKS", "off", 1) == 0);
+    client_init();
+}
+
+TEST(r83_a_library_of_the_list_that_comes_later_is_left_alone_behind_the_runtime)
+{
+    void *library;
+    ask_runtime_fn ask;
+
+    begin_with_list();
+    ask = opened_asker(ASKING_13_PATH, &library);
+    for (int i = 0; i < 5000; i++)
+        REQUIRE(is_served(ask));
+    CHECK(!is_served(opened_asker(ASKING_LISTED_PATH, &library)));
+    for (int i = 0; i < 5000; i++)
+        REQUIRE(is_served(ask));
+    CHECK(!is_served(opened_asker(ASKING_LISTED_PATH, &library)));
+}
+
+/* Whoever calls the runtime by a pointer that dlsym gave comes through no door. */
+TEST(r83_so_it_is_where_the_runtime_is_called_past_its_doors)
+{
+    void *runtime = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
+    __typeof__(&cudaMalloc) alloc;
+    CUdeviceptr ptr = 0;
+
+    REQUIRE(runtime);
+    begin_with_list();
+    alloc = (__typeof__(&cudaMalloc))dlsym(runtime, "cudaMalloc");
+    REQUIRE(alloc);
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_EQ(asker(ASKING_13_PATH)((__typeof__(&cuMemAlloc_v2))alloc, &ptr, 4096), 0);
+        CHECK(client_is_pooled(ptr, 4096));
+        REQUIRE_EQ(asker(ASKING_LISTED_PATH)((__typeof__(&cuMemAlloc_v2))alloc, &ptr, 4096), 0);
+        CHECK(!client_is_pooled(ptr, 4096));
+    }
+}
+
+struct turn {
+    pthread_barrier_t barrier;
+    ask_runtime_fn ask;
+    CUcontext context;
+    bool is_served;
+};
+
+enum {
+    TURNS = 8,
+};
+
+/* Another thread, which remembers what lay there before. */
+static void *take_turns(void *data)
+{
+    struct turn *turn = data;
+
+    REQUIRE_EQ(cu->cuCtxSetCurrent(turn->context), CUDA_SUCCESS);
+    for (int i = 0; i < TURNS; i++) {
+        (void)pthread_barrier_wait(&turn->barrier);
+        for (int k = 0; k < 100; k++)
+            turn->is_served = is_served(turn->ask);
+        (void)pthread_barrier_wait(&turn->barrier);
+    }
+    return NULL;
+}
+
+TEST(r83_a_library_in_the_place_of_another_is_judged_by_its_own_name)
+{
+    struct turn turn = {.is_served = false};
+    uintptr_t place = 0;
+    pthread_t thread;
+    int exchanged = 0;
+    Dl_info info;
+
+    (void)dlopen("libcudart.so.13",
+            RTLD_NOW | RTLD_LOCAL); /* stays, so that only the askers come and go */
+    begin_with_list();
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&turn.context), CUDA_SUCCESS);
+    REQUIRE_EQ(pthread_barrier_init(&turn.barrier, NULL, 2), 0);
+    REQUIRE_EQ(pthread_create(&thread, NULL, take_turns, &turn), 0);
+    for (int i = 0; i < TURNS; i++) {
+        void *library;
+
+        turn.ask = opened_asker(i % 2 ? ASKING_LISTED_PATH : ASKING_13_PATH, &library);
+        for (int k = 0; k < 100; k++)
+            CHECK_EQ(is_served(turn.ask), i % 2 == 0);
+        (void)pthread_barrier_wait(&turn.barrier);
+        (void)pthread_barrier_wait(&turn.barrier);
+        CHECK_EQ(turn.is_served, i % 2 == 0);
+        REQUIRE(dladdr((void *)turn.ask, &info));
+        exchanged += place == (uintptr_t)info.dli_fbase;
+        place = (uintptr_t)info.dli_fbase;
+        REQUIRE(dlclose(library) == 0);
+    }
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+    if (exchanged == 0)
+        SKIP("the loader put each library elsewhere");
+}
+
 TEST(r83_the_stream_entrance_is_bypassed_too)
 {
     void *library;

@@ -134,6 +134,11 @@ if(TARGET simcuda)
         list(APPEND asking_libraries asking_${major})
         list(APPEND world_defines ASKING_${major}_PATH="$<TARGET_FILE:asking_${major}>")
     endforeach()
+    add_library(asking_listed MODULE ../preload/asking_lib.c) # as asking_13, by another name
+    target_compile_definitions(asking_listed PRIVATE ASKS_RUNTIME)
+    target_link_libraries(asking_listed PRIVATE simcudart13)
+    list(APPEND asking_libraries asking_listed)
+    list(APPEND world_defines ASKING_LISTED_PATH="$<TARGET_FILE:asking_listed>")
     foreach(library IN LISTS asking_libraries)
         target_link_libraries(${library} PRIVATE kedge_flags)
         set_target_properties(${library} PROPERTIES C_VISIBILITY_PRESET default
