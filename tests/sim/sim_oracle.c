@@ -247,14 +247,12 @@ static void forget_guess(struct sim_op *op, void *data)
 {
     const struct leaving *leaving = data;
 
-    for (unsigned i = 0; i < op->ranges_count; i++) {
-        struct sim_range *range = &op->ranges[i];
-
-        if (range->certainty != SIM_SURE
-                && sim_range_touches(range, leaving->tenant->addr, leaving->tenant->size)
-                && sim_clock_at(&leaving->known, op->queue) < op->number)
-            range->size = 0;
-    }
+    if (sim_clock_at(&leaving->known, op->queue) >= op->number)
+        return;
+    for (unsigned i = op->ranges_count; i-- > 0;)
+        if (op->ranges[i].certainty != SIM_SURE
+                && sim_range_touches(&op->ranges[i], leaving->tenant->addr, leaving->tenant->size))
+            op->ranges[i] = op->ranges[--op->ranges_count];
 }
 
 /* A kernel that nobody knows and that is not ordered before the free does not touch the block: see sim_other.c. */
