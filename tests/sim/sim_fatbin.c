@@ -64,13 +64,13 @@ bool sim_fatbin_is_wrapper(const void *data)
     return begins_with(data, MAGIC_WRAPPER);
 }
 
-const void *sim_fatbin_unwrap(const void *data)
+const void *sim_fatbin_unwrap(const void *wrapper)
 {
-    const struct wrapper *wrapper = data;
+    const struct wrapper *w = wrapper;
 
-    if (wrapper->version == 2 && wrapper->more && *wrapper->more)
-        return *wrapper->more;
-    return wrapper->data;
+    if (w->version == 2 && w->more && *w->more)
+        return *w->more;
+    return w->data;
 }
 
 /* ---- entries ---- */

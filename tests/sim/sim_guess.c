@@ -353,7 +353,7 @@ static void add_tensor_lists(struct maker *m, struct text arguments, bool has_sc
 {
     static const uint32_t most[][5] = {{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}};
     uint32_t depth = 0, room, reads, result = 0;
-    struct text list, last[3] = {{0}}, item;
+    struct text list, last[3] = {arguments, arguments, arguments}, item;
 
     for (struct text rest = arguments; next_item(&rest, &item);)
         if (is_number(item))

@@ -71,19 +71,25 @@ static uint64_t load(const uint64_t *params, uint32_t offset)
     return word;
 }
 
-/* Bytes from `addr` to the end of its block; 0: it is in none. */
-static uint64_t room_at(uint64_t addr)
+/*
+ * How many of `most` bytes from `addr` on stand, 0: none. Blocks that touch each other count as one: a tensor may lie in
+ * several mappings, and what a kernel reads and writes must not depend on where those end.
+ */
+static uint64_t room_at(uint64_t addr, uint64_t most)
 {
-    const struct sim_block *block = sim_ledger_live(addr);
+    const struct sim_block *block;
+    uint64_t room = 0;
 
-    return block ? block->addr + block->size - addr : 0;
+    while (room < most && (block = sim_ledger_live(addr + room)) != NULL)
+        room = block->addr + block->size - addr;
+    return room < most ? room : most;
 }
 
 /* Bytes that are written: the elements that are counted, or up to the next line, which no allocator splits. */
 static uint64_t written_bytes(
         const struct sim_guess *g, const struct sim_guess_word *w, const uint64_t *params)
 {
-    uint64_t addr = load(params, w->offset), room = room_at(addr);
+    uint64_t addr = load(params, w->offset);
     uint64_t size = LINE - addr % LINE;
 
     if (w->is_counted) {
@@ -91,7 +97,7 @@ static uint64_t written_bytes(
         memcpy(&count, (const char *)params + g->count_offset, sizeof(count));
         size = count > 0 ? (uint64_t)count * w->size : 0;
     }
-    return size < room ? size : room;
+    return room_at(addr, size);
 }
 
 static void declare(
@@ -103,9 +109,9 @@ static void declare(
         const struct sim_guess_word *w = &g->words[i];
         uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : load(params, w->offset), size = 1;
 
-        if (!sim_va_has(addr) || (!room_at(addr) && (!w->is_parameter || room_at(addr - 1))))
+        if (!sim_va_has(addr) || (!room_at(addr, 1) && (!w->is_parameter || room_at(addr - 1, 1))))
             continue;
-        if (w->role == SIM_ROLE_WRITE && room_at(addr))
+        if (w->role == SIM_ROLE_WRITE && room_at(addr, 1))
             size = written_bytes(g, w, params);
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
@@ -136,15 +142,16 @@ static uint64_t digest_of(const struct sim_kernel *kernel, int device, const uin
 
     for (unsigned i = 0; i < g->words_count; i++) {
         const struct sim_guess_word *w = &g->words[i];
-        uint64_t addr;
+        uint64_t addr, size;
 
         if (w->role == SIM_ROLE_NUMBER)
             digest = sim_digest_add(digest, (const char *)params + w->offset, w->size);
         if (w->role != SIM_ROLE_READ)
             continue;
         addr = load(params, w->offset);
-        if (may(device, addr, room_at(addr), false))
-            digest = sim_digest_read(digest, addr, room_at(addr));
+        size = room_at(addr, sim_contents_known(addr, UINT64_MAX));
+        if (may(device, addr, size, false))
+            digest = sim_digest_read(digest, addr, size);
     }
     return digest;
 }

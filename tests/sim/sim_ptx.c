@@ -59,6 +59,7 @@ static const char *read_param(const char *at, struct sim_param *ret_param)
     *ret_param = (struct sim_param){0};
     for (at = skip_blank(at); *at && *at != ',' && *at != ')'; at = skip_blank(at)) {
         size_t length = word_length(at);
+        unsigned size = type_size(at, length);
 
         if (is_word(at, length, ".align")) {
             at = skip_blank(at + length);
@@ -67,8 +68,8 @@ static const char *read_param(const char *at, struct sim_param *ret_param)
             length = word_length(at);
         } else if (is_word(at, length, ".ptr")) {
             ret_param->is_pointer = is_of_pointee = true;
-        } else if (type_size(at, length)) {
-            unit = type_size(at, length);
+        } else if (size) {
+            unit = size;
         } else if (*at == '[') {
             count = (unsigned)strtoul(at + 1, NULL, 0);
         }

@@ -14,6 +14,9 @@ static const char ptx[] =
         /* count(float const *, int *, long *, bool *) */
         ".visible .entry _Z5countPKfPiPlPb(.param .u64 a, .param .u64 b, .param .u64 c,\n"
         "    .param .u64 d) { ret; }\n"
+        /* elementwise_kernel<std::array<char *, 2>>(int, std::array<char *, 2>) */
+        ".visible .entry _Z18elementwise_kernelISt5arrayIPcLm2EEEviT_(.param .u32 n,\n"
+        "    .param .align 8 .b8 a[16]) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -136,6 +139,50 @@ TEST(it_writes_no_further_than_its_block_and_the_next_line)
     CHECK_EQ(behind, 0);
     CU(cuMemcpyDtoH_v2(&behind, result + 252, sizeof(behind)));
     CHECK_EQ((uint32_t)behind, 0);
+}
+
+/* Two mappings of 2 MiB, one behind the other. */
+static CUdeviceptr two_mappings(void)
+{
+    static const CUmemAllocationProp prop = {
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    static const CUmemAccessDesc both = {
+            {CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr ptr;
+
+    CU(cuMemAddressReserve(&ptr, 4 * MIB, 0, 0, 0));
+    for (size_t at = 0; at < 4 * MIB; at += 2 * MIB) {
+        CU(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+        CU(cuMemMap(ptr + at, 2 * MIB, 0, handle, 0));
+    }
+    CU(cuMemSetAccess(ptr, 4 * MIB, &both, 1));
+    return ptr;
+}
+
+TEST(a_tensor_may_lie_in_several_mappings)
+{
+    CUdeviceptr in[2], out[2];
+    uint32_t ends[2];
+    int n = 3 * (int)MIB;
+
+    set_up();
+    in[0] = sim_alloc(4 * MIB);
+    out[0] = sim_alloc(4 * MIB);
+    in[1] = two_mappings();
+    out[1] = two_mappings();
+    for (int i = 0; i < 2; i++) {
+        CUdeviceptr tensors[] = {out[i], in[i]};
+        void *params[] = {&n, tensors};
+
+        CU(cuMemsetD8_v2(in[i], 1, 2 * MIB + 512));
+        CU(cuMemsetD8_v2(in[i] + MIB + MIB / 2, 7, MIB)); /* so that a piece crosses the border */
+        tensors[1] += MIB + MIB / 2;
+        CU(launch("_Z18elementwise_kernelISt5arrayIPcLm2EEEviT_", NULL, params));
+        CU(cuMemcpyDtoH_v2(&ends[i], out[i] + (unsigned)n - 4, 4));
+    }
+    CHECK(ends[0] != 0);
+    CHECK_EQ(ends[1], ends[0]);
 }
 
 /* ---- faults ---- */
