@@ -326,6 +326,8 @@ static void merge_conf(struct launch *launch, const char *name)
 
 static void pytorch_stream(struct launch *launch, bool speak)
 {
+    bool has_new = stated(launch, PYTORCH_CONF_NEW) != NULL;
+
     if (is_backend_stated(launch, "backend:cudaMallocAsync"))
         return;
     /* PyTorch looks whether it is there, not what it says. */
@@ -333,9 +335,10 @@ static void pytorch_stream(struct launch *launch, bool speak)
         say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
         return;
     }
-    if (stated(launch, PYTORCH_CONF_NEW))
+    if (has_new)
         merge_conf(launch, PYTORCH_CONF_NEW);
-    merge_conf(launch, PYTORCH_CONF);
+    if (!has_new || stated(launch, PYTORCH_CONF))
+        merge_conf(launch, PYTORCH_CONF);
     if (speak)
         say(launch,
                 vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
@@ -356,33 +359,61 @@ static void pytorch_sync(struct launch *launch, bool speak)
                          "graphs; --entrance framework leaves it alone"));
 }
 
+/* What JAX, TensorFlow and PaddlePaddle are switched by: one variable each. */
+struct switch_row {
+    const char *name, *value, *other; /* nothing is set where the user states `other` */
+    const char *lost;
+};
+
+static void turn(struct launch *launch, const struct switch_row *row, const char *framework)
+{
+    const char *old = stated(launch, row->name);
+
+    if (row->other && stated(launch, row->other))
+        return;
+    offer(launch, row->name, row->value, framework != NULL);
+    if (framework && !old)
+        say(launch,
+                vec_format("%s gets %s=%s, %s; --entrance framework leaves it alone", framework,
+                        row->name, row->value, row->lost));
+}
+
 static void framework_switches(struct launch *launch, const struct launch_request *request)
 {
-    bool speak = request->may_be_framework;
+    static const struct switch_row rows[][FRAMEWORK_COUNT] = {
+            [LAUNCH_STREAM] = {[FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc_async",
+                                       NULL, "without its BFC allocator's statistics"},
+                    [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", NULL,
+                            "without its BFC allocator's preallocation"},
+                    [FRAMEWORK_PADDLE] = {"FLAGS_use_cuda_malloc_async_allocator", "1",
+                            "FLAGS_use_system_allocator", "without its auto-growth allocator"}},
+            [LAUNCH_SYNC] = {[FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
+                                     "without its BFC allocator"},
+                    [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
+                            "without its BFC allocator"},
+                    [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
+                            "FLAGS_use_cuda_malloc_async_allocator",
+                            "without its auto-growth allocator"}},
+    };
+    const struct framework_found *found = &request->frameworks;
+    enum launch_entrance entrance = request->entrance;
 
-    switch (request->entrance) {
-    case LAUNCH_STREAM:
-        pytorch_stream(launch, speak);
-        offer(launch, "TF_GPU_ALLOCATOR", "cuda_malloc_async", speak);
-        offer(launch, "XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", speak);
-        if (!stated(launch, "FLAGS_use_system_allocator"))
-            offer(launch, "FLAGS_use_cuda_malloc_async_allocator", "1", speak);
-        break;
-    case LAUNCH_SYNC:
-        pytorch_sync(launch, speak);
-        offer(launch, "TF_GPU_ALLOCATOR", "cuda_malloc", speak);
-        offer(launch, "XLA_PYTHON_CLIENT_ALLOCATOR", "platform", speak);
-        if (!stated(launch, "FLAGS_use_cuda_malloc_async_allocator"))
-            offer(launch, "FLAGS_use_system_allocator", "1", speak);
-        break;
-    case LAUNCH_FRAMEWORK:
-        if (speak)
-            say(launch,
-                    vec_text("frameworks keep their own caches: kedge sees segments, not tensors "
-                             "(--entrance stream shows tensors)"));
-        break;
-    case LAUNCH_ENTRANCE_COUNT:
-        break;
+    for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
+        const char *name = found->which & 1U << f ? framework_name(f) : NULL;
+        bool is_old_paddle =
+                f == FRAMEWORK_PADDLE && found->paddle_major > 0 && found->paddle_major < 3;
+        if (entrance == LAUNCH_FRAMEWORK) {
+            if (name)
+                say(launch,
+                        vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
+                                   "(--entrance stream shows tensors)",
+                                name));
+        } else if (f != FRAMEWORK_PYTORCH)
+            turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : entrance][f], name);
+        else if (entrance == LAUNCH_STREAM)
+            pytorch_stream(launch, name != NULL);
+        else
+            pytorch_sync(launch, name != NULL);
     }
 }
 

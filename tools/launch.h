@@ -23,8 +23,13 @@
  *   JAX         XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async      XLA_PYTHON_CLIENT_ALLOCATOR=platform
  *   Paddle      FLAGS_use_cuda_malloc_async_allocator=1     FLAGS_use_system_allocator=1
  *
- * A setting of the user's own is merged where it can be (PyTorch's list), and where it already names a backend it is left as it
- * is and a line says so (R94). Of these names only PyTorch's are certain on every version.
+ * All of them are set, since who does not know a variable does not look at it; a line is said of those alone that the command is known
+ * to use (framework.h). A setting of the user's own is merged where it can be (PyTorch's list), and where it already names a
+ * backend it is left as it is and a line says so (R94).
+ *
+ * PyTorch 2.9 and later have PYTORCH_ALLOC_CONF, too, which counts only where PYTORCH_CUDA_ALLOC_CONF is not there (seen in 2.15; 2.5 does
+ * not know it). So what is stated is merged, either or both, and the old name is set where neither is. PaddlePaddle before 3 has no
+ * asynchronous allocator (2.6 has no such flag): there the stream entrance is not to be had, and the system's allocator is used.
  *
  * Does not start, read or write anything. Threads: none. Memory: vec.h.
  */
@@ -33,6 +38,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "tools/framework.h"
 
 enum launch_entrance {
     LAUNCH_STREAM,
@@ -52,7 +59,8 @@ struct launch_request {
     const char *capture, *hints, *hints_mode, *mode, *trace,
             *plan; /* NULL = as the environment has them */
     enum launch_entrance entrance;
-    bool may_be_framework; /* an interpreter or a script: say what the switches cost */
+    struct framework_found
+            frameworks; /* what is known to be used: it is said what its switch costs */
 };
 
 struct launch {

@@ -161,12 +161,7 @@ struct spawn_program spawn_look_at(const char *path)
     return program;
 }
 
-static bool is_interpreter(const char *name)
-{
-    return strncmp(symbols_base_name(name), "python", 6) == 0;
-}
-
-/* What depends on the program's file: whether the runtime must be preloaded, and whether a framework may be in it. */
+/* What depends on the program's file: whether the runtime must be preloaded, and which framework it uses. */
 static void look_at_command(struct launch_request *request, const char *name, char **io_runtime)
 {
     char *path = find_program(name);
@@ -174,7 +169,8 @@ static void look_at_command(struct launch_request *request, const char *name, ch
 
     if (path)
         program = spawn_look_at(path);
-    request->may_be_framework = !program.is_elf || is_interpreter(name);
+    request->frameworks = framework_find(request->command, getenv("PATH"), getenv("PYTHONPATH"),
+            request->directory, getenv("HOME"));
     if (request->sim && program.has_rpath && program.runtime) {
         *io_runtime = vec_format("%s/libcudart.so.%d", request->sim, program.runtime);
         if (access(*io_runtime, R_OK) == 0)

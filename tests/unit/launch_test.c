@@ -36,6 +36,12 @@ static bool has_line(const struct launch *launch, const char *part)
 
 static char *no_env[] = {NULL};
 
+enum {
+    PYTORCH = 1 << FRAMEWORK_PYTORCH,
+    JAX = 1 << FRAMEWORK_JAX,
+    PADDLE = 1 << FRAMEWORK_PADDLE,
+};
+
 TEST(the_command_is_passed_on_unchanged)
 {
     struct launch l = prepared((struct launch_request){0}, no_env);
@@ -227,7 +233,8 @@ TEST(given_modes_replace_those_of_the_environment)
 TEST(the_stream_entrance_switches_all_frameworks)
 {
     struct launch l = prepared(
-            (struct launch_request){.entrance = LAUNCH_STREAM, .may_be_framework = true}, no_env);
+            (struct launch_request){.entrance = LAUNCH_STREAM, .frameworks = {.which = PYTORCH}},
+            no_env);
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "backend:cudaMallocAsync");
     CHECK_STR_EQ(value(&l, "PYTORCH_ALLOC_CONF"), "(none)");
     CHECK_STR_EQ(value(&l, "TF_GPU_ALLOCATOR"), "cuda_malloc_async");
@@ -260,7 +267,7 @@ TEST(the_sync_entrance_switches_all_frameworks)
 TEST(r94_the_framework_entrance_touches_no_framework)
 {
     struct launch l = prepared(
-            (struct launch_request){.entrance = LAUNCH_FRAMEWORK, .may_be_framework = true},
+            (struct launch_request){.entrance = LAUNCH_FRAMEWORK, .frameworks = {.which = PYTORCH}},
             no_env);
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "(none)");
     CHECK_STR_EQ(value(&l, "TF_GPU_ALLOCATOR"), "(none)");
@@ -284,7 +291,42 @@ TEST(r94_pytorchs_other_settings_are_merged_and_the_lost_ones_named)
     l = prepared((struct launch_request){.entrance = LAUNCH_STREAM}, newer);
     CHECK_STR_EQ(
             value(&l, "PYTORCH_ALLOC_CONF"), "expandable_segments:True,backend:cudaMallocAsync");
-    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "backend:cudaMallocAsync");
+    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "(none)"); /* it would hide the other */
+    launch_done(&l);
+
+    char *both[] = {
+            (char[]){"PYTORCH_ALLOC_CONF=a:1"}, (char[]){"PYTORCH_CUDA_ALLOC_CONF=b:2"}, NULL};
+    l = prepared((struct launch_request){.entrance = LAUNCH_STREAM}, both);
+    CHECK_STR_EQ(value(&l, "PYTORCH_ALLOC_CONF"), "a:1,backend:cudaMallocAsync");
+    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "b:2,backend:cudaMallocAsync");
+    launch_done(&l);
+}
+
+TEST(each_framework_that_is_used_gets_a_line_of_its_own)
+{
+    struct launch l = prepared((struct launch_request){.frameworks = {.which = JAX}}, no_env);
+    CHECK_EQ(l.line_count, 1);
+    CHECK(has_line(&l, "JAX gets XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, without"));
+    launch_done(&l);
+
+    l = prepared((struct launch_request){.frameworks = {.which = PADDLE}}, no_env);
+    CHECK_EQ(l.line_count, 1);
+    CHECK(has_line(&l, "PaddlePaddle gets FLAGS_use_cuda_malloc_async_allocator=1, without"));
+    launch_done(&l);
+
+    /* 2.6 does not know that flag. */
+    l = prepared(
+            (struct launch_request){.frameworks = {.which = PADDLE, .paddle_major = 2}}, no_env);
+    CHECK_STR_EQ(value(&l, "FLAGS_use_system_allocator"), "1");
+    CHECK_STR_EQ(value(&l, "FLAGS_use_cuda_malloc_async_allocator"), "(none)");
+    CHECK(has_line(&l, "PaddlePaddle gets FLAGS_use_system_allocator=1, without"));
+    launch_done(&l);
+
+    l = prepared(
+            (struct launch_request){.entrance = LAUNCH_FRAMEWORK, .frameworks = {.which = PADDLE}},
+            no_env);
+    CHECK_EQ(l.line_count, 1);
+    CHECK(has_line(&l, "PaddlePaddle keeps a cache of its own"));
     launch_done(&l);
 }
 
@@ -292,8 +334,9 @@ TEST(r94_a_stated_backend_is_never_overridden)
 {
     char *native[] = {(char[]){"PYTORCH_CUDA_ALLOC_CONF=backend:native"},
             (char[]){"XLA_PYTHON_CLIENT_ALLOCATOR=bfc"}, NULL};
-    struct launch l = prepared(
-            (struct launch_request){.entrance = LAUNCH_STREAM, .may_be_framework = true}, native);
+    struct launch l = prepared((struct launch_request){.entrance = LAUNCH_STREAM,
+                                       .frameworks = {.which = PYTORCH | JAX}},
+            native);
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "backend:native");
     CHECK_STR_EQ(value(&l, "XLA_PYTHON_CLIENT_ALLOCATOR"), "bfc");
     CHECK(has_line(&l, "backend:native"));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(part align sources compare groups keytable launch load model title patterns period plan pylines pymerge recorded render stated steps stepview
+foreach(part align sources compare framework groups keytable launch load model title patterns period plan pylines pymerge recorded render stated steps stepview
         args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/framework.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/cmd.h"
+#include "tools/vec.h"
+
+#define TEXT_MAX ((size_t)1 << 20)
+
+static const struct {
+    const char *name, *module, *distribution;
+    bool has_kinds; /* paddlepaddle-gpu, tensorflow-cpu */
+} frameworks[FRAMEWORK_COUNT] = {
+        [FRAMEWORK_PYTORCH] = {"PyTorch", "torch", "torch", false},
+        [FRAMEWORK_TENSORFLOW] = {"TensorFlow", "tensorflow", "tensorflow", true},
+        [FRAMEWORK_JAX] = {"JAX", "jax", "jax", false},
+        [FRAMEWORK_PADDLE] = {"PaddlePaddle", "paddle", "paddlepaddle", true},
+};
+
+const char *framework_name(enum framework which)
+{
+    return frameworks[which].name;
+}
+
+struct names {
+    char **at;
+    size_t count, room;
+};
+
+struct search {
+    struct names local; /* folders of the program's own modules */
+    struct names sites; /* folders of installed packages */
+    struct names files; /* to be looked through, and looked through already */
+    unsigned which;
+};
+
+static void add(struct names *names, char *name)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->at[i], name) == 0) {
+            free(name);
+            return;
+        }
+    }
+    VEC_PUSH(names->at, names->count, names->room) = name;
+}
+
+static void names_done(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->at[i]);
+    free((void *)names->at);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (!slash)
+        return vec_text(".");
+    return slash == path ? vec_text("/") : vec_format("%.*s", (int)(slash - path), path);
+}
+
+/* The beginning of a file as text, NULL if it cannot be read. */
+static char *text_of(const char *path, size_t most)
+{
+    FILE *file = is_file(path) ? fopen(path, "re") : NULL;
+    char *text;
+
+    if (!file)
+        return NULL;
+    text = vec_new(most + 1, 1);
+    text[fread(text, 1, most, file)] = '\0';
+    (void)fclose(file);
+    return text;
+}
+
+static void add_list(struct names *names, const char *list, const char *directory)
+{
+    int length;
+
+    for (const char *s = list ? list : ""; *s; s += length + (s[length] == ':')) {
+        length = (int)strcspn(s, ":");
+        if (*s == '/')
+            add(names, vec_format("%.*s", length, s));
+        else if (length > 0)
+            add(names, vec_format("%s/%.*s", directory, length, s));
+    }
+}
+
+/* ---- packages ------------------------------------------------------------------------------- */
+
+/* Letters of a distribution's name as its folder has them: huggingface-hub lies in huggingface_hub-1.0.dist-info. */
+static bool is_same_name(const char *entry, const char *name, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        int a = tolower((unsigned char)entry[i]);
+        int b = tolower((unsigned char)name[i]);
+
+        if (a != b && !(strchr("-_.", a) && strchr("-_.", b) && a))
+            return false;
+    }
+    return true;
+}
+
+/* The dist-info of a package, with the version behind the first '-'. With `begins` the name may go on. NULL: there is none. */
+static char *dist_info(const char *site, const char *name, bool begins)
+{
+    size_t length = strlen(name);
+    DIR *folder = opendir(site);
+    char *found = NULL;
+    const struct dirent *entry;
+
+    while (folder && !found && (entry = readdir(folder)) != NULL) {
+        const char *end = strrchr(entry->d_name, '.');
+        size_t dash = strcspn(entry->d_name, "-");
+
+        if (end && strcmp(end, ".dist-info") == 0 && (begins ? dash >= length : dash == length)
+                && is_same_name(entry->d_name, name, length))
+            found = vec_format("%s/%s", site, entry->d_name);
+    }
+    if (folder)
+        (void)closedir(folder);
+    return found;
+}
+
+static bool is_installed(const struct search *search, enum framework which)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < search->sites.count && !found; i++) {
+        char *folder = vec_format("%s/%s", search->sites.at[i], frameworks[which].module);
+        found = is_folder(folder);
+        free(folder);
+    }
+    return found;
+}
+
+/* Does a line of METADATA want this framework? */
+static bool wants(const char *requirement, enum framework which)
+{
+    size_t length = strlen(frameworks[which].distribution);
+    size_t word = strcspn(requirement, " ;<>=!~([,\n");
+
+    return word >= length && is_same_name(requirement, frameworks[which].distribution, length)
+            && (word == length || (frameworks[which].has_kinds && requirement[length] == '-'));
+}
+
+/* What a package says that it needs, or can use, and that is there. */
+static void look_at_package(struct search *search, const char *site, const char *name)
+{
+    static const char key[] = "Requires-Dist: ";
+    char *folder = dist_info(site, name, false);
+    char *file = folder ? vec_format("%s/METADATA", folder) : NULL;
+    char *text = file ? text_of(file, TEXT_MAX) : NULL;
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, sizeof(key) - 1) != 0)
+            continue;
+        for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
+            if (wants(line + sizeof(key) - 1, f) && is_installed(search, f))
+                search->which |= 1U << f;
+        }
+    }
+    free(text);
+    free(file);
+    free(folder);
+}
+
+/* ---- imports -------------------------------------------------------------------------------- */
+
+/* The files of a module of the program's own, of its packages first. True if there is any. */
+static bool add_files(struct search *search, const char *folder, const char *module)
+{
+    static const char *const ends[] = {".py", "/__init__.py", "/__main__.py"};
+    char *path = vec_text(module);
+    bool found = false;
+
+    for (char *dot = path; dot;) {
+        dot = strchr(dot, '.');
+        if (dot)
+            *dot = '\0';
+        for (size_t i = 0; i < CMD_COUNT(ends); i++) {
+            char *file = vec_format("%s/%s%s", folder, path, ends[i]);
+            if (!is_file(file)) {
+                free(file);
+                continue;
+            }
+            add(&search->files, file);
+            found = true;
+        }
+        if (dot)
+            *dot++ = '/';
+    }
+    free(path);
+    return found;
+}
+
+/* A module by its dotted name, as an import or -m has it. */
+static void look_at_module(struct search *search, const char *module)
+{
+    size_t top = strcspn(module, ".");
+    char *name = vec_format("%.*s", (int)top, module);
+    bool is_own = false;
+
+    for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
+        if (strcmp(name, frameworks[f].module) == 0) {
+            search->which |= 1U << f;
+            free(name);
+            return;
+        }
+    }
+    for (size_t i = 0; i < search->local.count && !is_own; i++)
+        is_own = add_files(search, search->local.at[i], module);
+    for (size_t i = 0; i < search->sites.count && !is_own; i++)
+        look_at_package(search, search->sites.at[i], name);
+    free(name);
+}
+
+static size_t word_length(const char *s)
+{
+    size_t n = 0;
+
+    while (isalnum((unsigned char)s[n]) || s[n] == '_' || s[n] == '.')
+        n++;
+    return n;
+}
+
+/* "from ..package import x": `dots` of them lead up from the file's folder. */
+static void look_at_relative(
+        struct search *search, const char *file, const char *module, size_t dots)
+{
+    char *folder = folder_of(file);
+
+    for (size_t i = 1; i < dots; i++) {
+        char *up = folder_of(folder);
+        free(folder);
+        folder = up;
+    }
+    (void)add_files(search, folder, module);
+    free(folder);
+}
+
+/* Behind "as name" and blanks. */
+static const char *behind_alias(const char *s)
+{
+    s += strspn(s, " \t");
+    if (strncmp(s, "as ", 3) != 0)
+        return s;
+    s += 3 + strspn(s + 3, " \t");
+    s += word_length(s);
+    return s + strspn(s, " \t");
+}
+
+/* The names behind `import` of "from module import a, b" may be modules, too. */
+static void look_at_from(struct search *search, const char *file, const char *line)
+{
+    size_t dots = strspn(line, ".");
+    size_t length = word_length(line + dots);
+    const char *s = line + dots + length;
+
+    s += strspn(s, " \t");
+    if (strncmp(s, "import", 6) != 0)
+        return;
+    s += 6;
+    char *base = vec_format("%.*s", (int)length, line + dots);
+    if (dots == 0)
+        look_at_module(search, base);
+    else if (length > 0)
+        look_at_relative(search, file, base, dots);
+    for (s += strspn(s, " \t("); word_length(s) > 0; s += strspn(s, " \t,(")) {
+        char *module = vec_format("%s%s%.*s", base, length ? "." : "", (int)word_length(s), s);
+        if (dots > 0)
+            look_at_relative(search, file, module, dots);
+        for (size_t i = 0; i < search->local.count && dots == 0; i++)
+            (void)add_files(search, search->local.at[i], module);
+        free(module);
+        s = behind_alias(s + word_length(s));
+        if (*s != ',')
+            break;
+    }
+    free(base);
+}
+
+static void look_at_import(struct search *search, const char *s)
+{
+    while (word_length(s) > 0) {
+        char *module = vec_format("%.*s", (int)word_length(s), s);
+        look_at_module(search, module);
+        free(module);
+        s = behind_alias(s + word_length(s));
+        if (*s != ',')
+            return;
+        s++;
+        s += strspn(s, " \t");
+    }
+}
+
+/* `file` NULL: the text of -c. Statements begin a line or follow a ';'. */
+static void look_at_text(struct search *search, const char *file, const char *text)
+{
+    for (const char *s = text; *s; s += strcspn(s, "\n;"), s += *s != '\0') {
+        s += strspn(s, " \t\r");
+        if (strncmp(s, "import", 6) == 0 && (s[6] == ' ' || s[6] == '\t'))
+            look_at_import(search, s + 6 + strspn(s + 6, " \t"));
+        else if (strncmp(s, "from", 4) == 0 && (s[4] == ' ' || s[4] == '\t'))
+            look_at_from(search, file ? file : ".", s + 4 + strspn(s + 4, " \t"));
+    }
+}
+
+/* ---- the interpreter ------------------------------------------------------------------------ */
+
+/* The file that a word is, as execvp finds it; NULL if it is none. */
+static char *program_of(const char *word, const char *path, const char *directory)
+{
+    struct names folders = {0};
+    char *found = NULL;
+
+    if (strchr(word, '/')) {
+        found = *word == '/' ? vec_text(word) : vec_format("%s/%s", directory, word);
+        if (is_file(found))
+            return found;
+        free(found);
+        return NULL;
+    }
+    add_list(&folders, path, directory);
+    for (size_t i = 0; i < folders.count && !found; i++) {
+        found = vec_format("%s/%s", folders.at[i], word);
+        if (!is_file(found) || access(found, X_OK) != 0) {
+            free(found);
+            found = NULL;
+        }
+    }
+    names_done(&folders);
+    return found;
+}
+
+/* "python", "python3", "/usr/bin/python3.11". */
+static bool is_interpreter(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+    const char *name = slash ? slash + 1 : word;
+
+    return strncmp(name, "python", 6) == 0 && name[6 + strspn(name + 6, "0123456789.")] == '\0';
+}
+
+/* The interpreter that a script's first line names, NULL if it is not Python. */
+static char *interpreter_of(const char *script, const char *path, const char *directory)
+{
+    char *text = text_of(script, 256);
+    char *found = NULL;
+
+    if (text && strncmp(text, "#!", 2) == 0) {
+        char *rest = NULL;
+        text[strcspn(text, "\n")] = '\0';
+        for (char *word = strtok_r(text + 2, " \t", &rest); word && !found;
+                word = strtok_r(NULL, " \t", &rest)) {
+            if (is_interpreter(word))
+                found = program_of(word, path, directory);
+        }
+    }
+    free(text);
+    return found;
+}
+
+static void add_if_folder(struct names *names, char *folder)
+{
+    if (is_folder(folder))
+        add(names, folder);
+    else
+        free(folder);
+}
+
+/* lib/python3.N/site-packages and Debian's dist-packages below a prefix. */
+static void add_sites(struct search *search, const char *prefix, const char *version)
+{
+    char *lib = vec_format("%s/lib", prefix);
+    DIR *folder = opendir(lib);
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder)) != NULL) {
+        if (strncmp(entry->d_name, "python3", 7) != 0
+                || (version && entry->d_name[7] == '.' && strcmp(entry->d_name + 6, version) != 0))
+            continue;
+        add_if_folder(&search->sites, vec_format("%s/%s/site-packages", lib, entry->d_name));
+        add_if_folder(&search->sites, vec_format("%s/%s/dist-packages", lib, entry->d_name));
+    }
+    if (folder)
+        (void)closedir(folder);
+    free(lib);
+}
+
+/* Where an interpreter finds packages: its environment's folders, and those of what the environment stands on if it says so. */
+static void add_environment(struct search *search, const char *interpreter, const char *home)
+{
+    char *bin = folder_of(interpreter);
+    char *prefix = folder_of(bin);
+    char *file = vec_format("%s/pyvenv.cfg", prefix);
+    char *config = text_of(file, 4096);
+    char *real = realpath(interpreter, NULL);
+
+    if (config)
+        add_sites(search, prefix, NULL);
+    if (real && (!config || strstr(config, "include-system-site-packages = true"))) {
+        const char *name = strrchr(real, '/') + 1;
+        const char *version = is_interpreter(real) && strchr(name, '.') ? name + 6 : NULL;
+        char *real_bin = folder_of(real);
+        char *real_prefix = folder_of(real_bin);
+        char *local = vec_format("%s/local", real_prefix);
+        char *user = vec_format("%s/.local", home ? home : "/nowhere");
+        add_sites(search, real_prefix, version);
+        add_sites(search, local, version);
+        add_sites(search, user, version);
+        free(user);
+        free(local);
+        free(real_prefix);
+        free(real_bin);
+    }
+    free(real);
+    free(config);
+    free(file);
+    free(prefix);
+    free(bin);
+}
+
+/* Looks at what an interpreter is told to run: -c TEXT, -m MODULE, a script or a folder with a __main__. */
+static void look_at_arguments(struct search *search, char *const *words, const char *directory)
+{
+    for (; *words && (*words)[0] == '-' && (*words)[1]; words++) {
+        size_t length = strlen(*words);
+        char last = (*words)[length - 1];
+
+        if ((*words)[1] == '-')
+            continue;
+        if (last == 'c' && words[1]) {
+            add(&search->local, vec_text(directory));
+            look_at_text(search, NULL, words[1]);
+            return;
+        }
+        if (last == 'm' && words[1]) {
+            add(&search->local, vec_text(directory));
+            look_at_module(search, words[1]);
+            return;
+        }
+        if ((last == 'X' || last == 'W') && length == 2 && words[1])
+            words++;
+    }
+    if (!*words || strcmp(*words, "-") == 0)
+        return;
+    char *script = **words == '/' ? vec_text(*words) : vec_format("%s/%s", directory, *words);
+    if (is_folder(script)) {
+        char *file = vec_format("%s/__main__.py", script);
+        free(script);
+        script = file;
+    }
+    add(&search->local, folder_of(script));
+    add(&search->files, script);
+}
+
+static int major_of(const struct search *search, enum framework which)
+{
+    int major = 0;
+
+    for (size_t i = 0; i < search->sites.count && major == 0; i++) {
+        char *folder = dist_info(search->sites.at[i], frameworks[which].distribution, true);
+        const char *dash = folder ? strchr(strrchr(folder, '/'), '-') : NULL;
+        major = dash ? (int)strtol(dash + 1, NULL, 10) : 0;
+        free(folder);
+    }
+    return major;
+}
+
+struct framework_found framework_find(char *const *command, const char *path,
+        const char *pythonpath, const char *directory, const char *home)
+{
+    struct search search = {0};
+    struct framework_found found = {0};
+    char *interpreter = NULL;
+    size_t at = 0;
+
+    while (command[at] && !is_interpreter(command[at]))
+        at++;
+    if (command[at])
+        interpreter = program_of(command[at++], path, directory);
+    for (size_t i = 0; !command[at] && !interpreter && command[i]; i++) {
+        char *script = *command[i] == '-' ? NULL : program_of(command[i], path, directory);
+        interpreter = script ? interpreter_of(script, path, directory) : NULL;
+        if (interpreter) {
+            add(&search.local, folder_of(script));
+            add(&search.files, vec_text(script));
+        }
+        free(script);
+    }
+    if (interpreter) {
+        add_list(&search.local, pythonpath, directory);
+        add_environment(&search, interpreter, home);
+        if (command[at] || search.files.count == 0)
+            look_at_arguments(&search, command + at, directory);
+        for (size_t i = 0; i < search.files.count && i < FRAMEWORK_FILES_MAX; i++) {
+            char *text = text_of(search.files.at[i], TEXT_MAX);
+            if (text)
+                look_at_text(&search, search.files.at[i], text);
+            free(text);
+        }
+    }
+    found.which = search.which;
+    if (found.which & 1U << FRAMEWORK_PADDLE)
+        found.paddle_major = major_of(&search, FRAMEWORK_PADDLE);
+    free(interpreter);
+    names_done(&search.local);
+    names_done(&search.sites);
+    names_done(&search.files);
+    return found;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * framework.h - which framework a command is about to use, by looking, without starting it.
+ *
+ *     mpirun -np 2 python -u train.py        the interpreter is the first word that is one, or the first script with one in its #!
+ *            train.py imports model, tqdm    names that are a framework's: found
+ *            model.py imports lightning      files beside the script, and in packages there, are looked through, too
+ *            lightning's METADATA            a package of the interpreter's environment that says it wants torch, which is there: found
+ *
+ * What is imported under other names, made up at run time, or started by a shell is not found: then nothing is said of any. A
+ * script is read as text, an import that is never reached counts.
+ *
+ * Reads files, at most FRAMEWORK_FILES_MAX of them. Threads: none. Memory: vec.h; all given back.
+ */
+#ifndef KEDGE_TOOLS_FRAMEWORK_H
+#define KEDGE_TOOLS_FRAMEWORK_H
+
+#define FRAMEWORK_FILES_MAX 200u
+
+enum framework {
+    FRAMEWORK_PYTORCH,
+    FRAMEWORK_TENSORFLOW,
+    FRAMEWORK_JAX,
+    FRAMEWORK_PADDLE,
+    FRAMEWORK_COUNT,
+};
+
+struct framework_found {
+    unsigned which;   /* bit 1 << enum framework; 0 = none, or none that is known */
+    int paddle_major; /* PaddlePaddle's version as it is installed, 0 = not known */
+};
+
+/*
+ * `command` is NULL-terminated, `path` and `pythonpath` are lists with colons (NULL = empty), `directory` is the current one and `home`
+ * the user's (NULL = unknown).
+ */
+struct framework_found framework_find(char *const *command, const char *path,
+        const char *pythonpath, const char *directory, const char *home);
+
+/* "PyTorch". */
+const char *framework_name(enum framework which);
+
+#endif
