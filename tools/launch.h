@@ -59,8 +59,7 @@ struct launch_request {
     const char *capture, *hints, *hints_mode, *mode, *trace,
             *plan; /* NULL = as the environment has them */
     enum launch_entrance entrance;
-    struct framework_found
-            frameworks; /* what is known to be used: it is said what its switch costs */
+    struct framework_found frameworks; /* known to be used: it is said what the switch costs */
 };
 
 struct launch {

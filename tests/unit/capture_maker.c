@@ -161,7 +161,7 @@ static void one_anchor(int number)
     struct edge edge;
     bool output_late = bad && number % 2 == 0;
 
-    (void)snprintf(name, sizeof(name), numbered ? "SOT_CALL, seq = %d" : "SOT_CALL_%d", number);
+    (void)snprintf(name, sizeof(name), numbered ? "SOT_CALL at %d" : "SOT_CALL_%d", number);
     if (!unsaid) {
         (void)anchor_push(NULL, name, &edge);
         (void)capture_edge(&edge, ++seq);

@@ -242,7 +242,7 @@ unknown)
     expect 0 "$kedge" diff good.kcap numbered.kcap
     has out "Late frees: not known"
     has out "note: none of 101 allocations of the bad run"
-    has out "100 of them lie in anchors that the good run never entered (the bad run's first: SOT_CALL, seq = 0; the good run's: SOT_CALL_0)"
+    has out "100 of them lie in anchors that the good run never entered (the bad run's first: SOT_CALL at 0; the good run's: SOT_CALL_0)"
     expect 0 "$kedge" diff good.kcap bad.kcap
     hasnt out "note: only"
     expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30'
