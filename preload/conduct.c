@@ -155,9 +155,9 @@ static void start_capture(const struct config *config)
     static const enum format_trace traces[] = {
             FORMAT_TRACE_AGG, FORMAT_TRACE_RING, FORMAT_TRACE_FULL, FORMAT_TRACE_OFF};
     const struct config_value *mb = config_key(config, CONFIG_TRACE, "mb");
-    static const char *const ranks[] = {"RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK"};
     struct capture_opts opts = {
             .file = config_text(config, CONFIG_CAPTURE),
+            .rank = config_rank(),
             .program = where_program(),
             .trace = traces[config_word(config, CONFIG_TRACE) % 4],
             .ring_bytes = (mb && mb->number ? mb->number : 256) << 20,
@@ -165,8 +165,6 @@ static void start_capture(const struct config *config)
     int r;
 
     records = opts.trace != FORMAT_TRACE_OFF;
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !opts.rank; i++)
-        opts.rank = config_env(ranks[i]);
     uses_init(wants_uses(config));
     r = capture_init(&opts);
     if (r < 0) {

@@ -426,3 +426,19 @@ const char *config_env(const char *name)
 {
     return secure_getenv(name);
 }
+
+const char *config_rank(void)
+{
+    static const char *const names[] = {
+#define RANK(name) name,
+#include "tracker/ranks.def"
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *rank = config_env(names[i]);
+
+        if (rank && *rank && rank[strspn(rank, "0123456789")] == '\0')
+            return rank;
+    }
+    return NULL;
+}

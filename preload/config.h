@@ -64,6 +64,9 @@ const struct config_value *config_key(
 /* The name of a variable, "KEDGE_MODE". */
 const char *config_name(enum config_id id);
 
+/* The rank that a launcher gave to this process, decimal digits (tracker/ranks.def); NULL = none. */
+const char *config_rank(void);
+
 /* Another variable of the process's environment; NULL if unset or under AT_SECURE. */
 const char *config_env(const char *name);
 

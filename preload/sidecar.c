@@ -35,16 +35,6 @@ static void read_arguments(char *ret_text, size_t size)
     ret_text[used] = '\0';
 }
 
-static const char *rank_of_process(void)
-{
-    static const char *const names[] = {"RANK", "PADDLE_TRAINER_ID", "OMPI_COMM_WORLD_RANK"};
-    const char *rank = NULL;
-
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
-        rank = config_env(names[i]);
-    return rank ? rank : "";
-}
-
 static bool has_prefix(const struct intern_module *module, const char *hex)
 {
     char text[2 * INTERN_BUILD_ID_MAX + 1];
@@ -141,7 +131,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
     char arguments[4096];
 
     read_arguments(arguments, sizeof arguments);
-    if (!hintfile_fits(file, arguments, rank_of_process()))
+    if (!hintfile_fits(file, arguments, config_rank() ? config_rank() : ""))
         return false;
     if (other && file->on_mismatch == HINTFILE_MISMATCH_REFUSE) {
         msg_warn("%s: %s is of another build, hints are not used", path, other->soname);

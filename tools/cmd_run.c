@@ -30,9 +30,11 @@ static int run(const void *parsed, char **words, int count)
 {
     const struct fields *fields = parsed;
     struct launch launch;
-    int r = spawn_prepare("kedge run", &fields->spawn, words, &launch);
+    int r = spawn_check("kedge run", words[0]);
 
     (void)count;
+    if (r == 0)
+        r = spawn_prepare("kedge run", &fields->spawn, words, &launch);
     if (r)
         return r;
     r = spawn_remove_old("kedge run", fields->spawn.capture);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/spawn.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -9,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/cmd.h"
 #include "tools/symbols.h"
 #include "tools/vec.h"
+#include "tracker/format.h"
 
 static char *own_directory(void)
 {
@@ -287,11 +290,108 @@ static _Noreturn void run_child(const struct launch *launch, bool stdout_to_stde
     _exit(127);
 }
 
+int spawn_check(const char *who, const char *program)
+{
+    char *path = find_program(program);
+    struct stat status;
+    int error = 0;
+
+    if (!path || stat(path, &status) != 0)
+        error = path && errno != ENOENT ? errno : ENOENT;
+    else if (S_ISDIR(status.st_mode) || access(path, X_OK) != 0)
+        error = EACCES;
+    free(path);
+    if (error == 0)
+        return 0;
+    (void)complain(who, program, error);
+    return error == ENOENT || error == ENOTDIR ? 127 : 126;
+}
+
+/* The rank that a launcher gave to us, as the library will find it (preload/config.c). NULL = none. */
+static const char *own_rank(void)
+{
+    static const char *const names[] = {
+#define RANK(name) name,
+#include "tracker/ranks.def"
+    };
+
+    for (size_t i = 0; i < CMD_COUNT(names); i++) {
+        const char *rank = getenv(names[i]);
+        if (rank && *rank && rank[strspn(rank, "0123456789")] == '\0')
+            return rank;
+    }
+    return NULL;
+}
+
+/* Empty or a capture: nobody else's. 0 or -errno; -ENOENT: there is no such file. */
+static int is_capture(const char *path)
+{
+    char magic[8] = "";
+    struct stat status;
+
+    if (stat(path, &status) != 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return -EINVAL;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -errno;
+    size_t n = fread(magic, 1, sizeof(magic), file);
+    (void)fclose(file);
+    return n == 0 || (n == sizeof(magic) && memcmp(magic, FORMAT_MAGIC, n) == 0) ? 0 : -EINVAL;
+}
+
+/* "FILE.3", "FILE.4711.2": what ranks and processes make of a name. */
+static bool is_kin(const char *entry, const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(entry, name, length) == 0 && entry[length] == '.'
+            && entry[length + 1 + strspn(entry + length + 1, "0123456789.")] == '\0';
+}
+
+static void remove_kin(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    const char *name = slash ? slash + 1 : file;
+    char *folder = slash ? vec_format("%.*s", (int)(slash - file + 1), file) : vec_text("./");
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+
+    while (entries && (entry = readdir(entries)) != NULL) {
+        char *path = is_kin(entry->d_name, name) ? vec_format("%s%s", folder, entry->d_name) : NULL;
+        if (path && is_capture(path) == 0)
+            (void)unlink(path);
+        free(path);
+    }
+    if (entries)
+        (void)closedir(entries);
+    free(folder);
+}
+
 int spawn_remove_old(const char *who, const char *capture)
 {
-    if (!capture || strchr(capture, '%') || unlink(capture) == 0 || errno == ENOENT)
+    const char *rank = own_rank();
+    bool is_first = !rank || rank[strspn(rank, "0")] == '\0';
+    int r;
+
+    if (!capture || strchr(capture, '%'))
         return CMD_DONE;
-    return complain(who, capture, errno);
+    char *file = is_first ? vec_text(capture) : vec_format("%s.%s", capture, rank);
+    r = is_capture(file);
+    if (r == 0 && unlink(file) != 0)
+        r = -errno;
+    if (r == -EINVAL)
+        (void)fprintf(stderr, "%s: %s is there and is no capture\n", who, file);
+    else if (r < 0 && r != -ENOENT)
+        (void)complain(who, file, -r);
+    if (r == 0 || r == -ENOENT) {
+        r = 0;
+        if (!rank)
+            remove_kin(file);
+    }
+    free(file);
+    return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
 static int wait_for(pid_t child)

@@ -46,8 +46,15 @@ int spawn_become(const char *who, const struct launch *launch);
 int spawn_wait(
         const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status);
 
-/* Removes the file that a capture would find in its place; a pattern names none yet. 0 or an exit code, as above. */
+/*
+ * Removes the captures that a run would find in its place: FILE, and FILE.N of its other ranks and processes; where a launcher has
+ * given us a rank, those of that rank alone. A pattern names none yet. What is there and neither empty nor a capture stays, and
+ * is an error. 0 or an exit code, as above.
+ */
 int spawn_remove_old(const char *who, const char *capture);
+
+/* 0 if the program is there and may be run; else 127 or 126, as shells have them, after one line on stderr. */
+int spawn_check(const char *who, const char *program);
 
 /* The path of a file beside the running executable, or NULL. */
 char *spawn_beside(const char *name);

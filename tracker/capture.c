@@ -225,14 +225,26 @@ static void fill_header(struct format_header *header)
     header->class_count = MEMCLASS_COUNT;
 }
 
+/* Whether processes get names of their own by themselves. */
+static bool has_pattern(const char *name)
+{
+    for (const char *at = strchr(name, '%'); at && at[1]; at = strchr(at + 2, '%'))
+        if (at[1] != '%')
+            return true;
+    return false;
+}
+
 static int create_file(void)
 {
     char name[CAPTURE_PATH_MAX];
     char other[CAPTURE_PATH_MAX + 32];
     int r = expand(opts.file, opts.rank, name, sizeof name);
+    size_t length = r < 0 ? 0 : strlen(name);
 
     if (r < 0)
         return r;
+    if (opts.rank[strspn(opts.rank, "0")] != '\0' && !has_pattern(opts.file))
+        (void)snprintf(name + length, sizeof name - length, ".%s", opts.rank);
     r = capfile_create(&file, name, fill_header);
     if (r == -EEXIST) {
         (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());

@@ -40,7 +40,10 @@
 struct capture_opts {
     /* pattern: %h host, %r rank ("0" without), %p pid, %% percent; NULL = default */
     const char *file;
-    /* RANK, PADDLE_TRAINER_ID or OMPI_COMM_WORLD_RANK of the environment; NULL = none */
+    /*
+     * What the launcher says (ranks.def); NULL = none. A name without a pattern is rank 0's, and those of other ranks end in
+     * .RANK: which process would take it first is left to chance otherwise.
+     */
     const char *rank;
     const char *program;     /* where_program(); NULL = "" */
     enum format_trace trace; /* FORMAT_TRACE_OFF: every call returns 0 and does nothing */

@@ -528,6 +528,34 @@ TEST(names_have_patterns)
     CHECK_EQ(access(wanted, F_OK), 0);
 }
 
+TEST(a_name_without_a_pattern_is_rank_0s_and_others_have_theirs_behind_it)
+{
+    static const struct {
+        const char *name, *rank, *wanted;
+    } cases[] = {{"a.kcap", NULL, "a.kcap"}, {"b.kcap", "0", "b.kcap"}, {"c.kcap", "3", "c.kcap.3"},
+            {"d%%.kcap", "12", "d%.kcap.12"}, {"e-%r.kcap", "3", "e-3.kcap"}};
+    int status = 0;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pid_t child = fork(); /* a process has one capture */
+
+        if (child == 0) {
+            char pattern[TRACK_PATH_MAX], wanted[TRACK_PATH_MAX];
+            const char *directory = track_scratch();
+            struct capture_opts opts = {.trace = FORMAT_TRACE_FULL, .rank = cases[i].rank};
+
+            track_path(pattern, directory, cases[i].name);
+            track_path(wanted, directory, cases[i].wanted);
+            opts.file = pattern;
+            if (capture_init(&opts) != 0 || track_alloc(0x1000, 10, 1) != 0)
+                _exit(1);
+            _exit(access(wanted, F_OK) == 0 ? 0 : 2);
+        }
+        REQUIRE_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+    }
+}
+
 /* A rank comes from the environment: it must not lead the file elsewhere. */
 TEST(r52_a_rank_is_no_path)
 {

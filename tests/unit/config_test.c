@@ -320,3 +320,29 @@ TEST(at_most_sixteen_lines_are_printed_and_errno_is_kept)
     CHECK(strstr(text, "further warnings are in the capture\n"));
     CHECK(strncmp(text, "kedge[", 6) == 0);
 }
+
+TEST(a_rank_is_a_number_of_whichever_launcher)
+{
+    static const char *const names[] = {
+#define RANK(name) name,
+#include "tracker/ranks.def"
+    };
+    size_t count = sizeof names / sizeof *names;
+
+    for (size_t i = 0; i < count; i++)
+        (void)unsetenv(names[i]);
+    CHECK(config_rank() == NULL);
+    for (size_t i = count; i-- > 0;) { /* the most telling one comes first */
+        char rank[8];
+
+        snprintf(rank, sizeof rank, "%zu", i);
+        REQUIRE_EQ(setenv(names[i], rank, 1), 0);
+        CHECK_STR_EQ(config_rank(), rank);
+    }
+    REQUIRE_EQ(setenv(names[0], "gold", 1), 0);
+    CHECK_STR_EQ(config_rank(), "1");
+    REQUIRE_EQ(setenv(names[0], "", 1), 0);
+    CHECK_STR_EQ(config_rank(), "1");
+    REQUIRE_EQ(setenv(names[0], "-1", 1), 0);
+    CHECK_STR_EQ(config_rank(), "1");
+}

@@ -30,8 +30,20 @@ case "$1" in
 run)
     expect 7 "$kedge" run -- sh -c 'exit 7'
     expect 143 "$kedge" run -- sh -c 'kill -TERM $$'
-    expect 2 "$kedge" run -- ./nowhere
+    expect 127 "$kedge" run -- ./nowhere
     has err "nowhere: No such file"
+    expect 127 "$kedge" run -- no-such-program-here
+    touch plain
+    expect 126 "$kedge" run -- ./plain
+    has err "plain: Permission denied"
+    expect 126 "$kedge" run -- /
+    # What is no capture is not removed for one, and nothing is for a program that is not there.
+    echo precious >train.py
+    expect 2 "$kedge" run --capture train.py -- true
+    has err "train.py is there and is no capture"
+    touch kept.kcap
+    expect 127 "$kedge" run --capture kept.kcap -- ./nowhere
+    [ -e kept.kcap ] && [ "$(cat train.py)" = precious ] || fail "a file is gone"
     expect 2 "$kedge" run
     touch a.kcap
     # No CUDA in it: no capture, and the old one is gone.
@@ -47,6 +59,34 @@ run)
     # The words behind the program are the program's.
     expect 0 "$kedge" run -- echo --json --help
     has out "--json --help"
+    ;;
+ranks)
+    # What launchers of processes do, in a few lines: each process has its rank in one variable or another.
+    cat >launcher <<'END'
+#!/bin/bash
+for rank in 0 1 2; do env "$1=$rank" "${@:2}" & done
+wait
+END
+    chmod +x launcher
+    program=$build/trainers/loop
+    for variable in RANK SLURM_PROCID; do
+        rm -f ./*.kcap*
+        echo KEDGECAP, an old run >x.kcap.7
+        expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
+        [ "$(echo *.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "above $variable: $(echo *.kcap*)"
+        # Each rank starts kedge for itself: none may take away what another one has just begun.
+        expect 0 ./launcher $variable "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
+        [ "$(echo *.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "below $variable: $(echo *.kcap*)"
+        expect 0 "$kedge" report x.kcap.2 --json
+        json "j['allocated_count'] > 0"
+    done
+    rm -f ./*.kcap*
+    expect 0 ./launcher RANK "$kedge" run --sim -- "$program" --steps 2
+    [ "$(ls | sed -n 's/^kedge-.*-\([0-9]\)-[0-9]*.kcap$/\1/p' | sort | tr -d '\n')" = 012 ] || fail "$(ls)"
+    # A variable of that name that is no rank.
+    rm -f ./*.kcap*
+    RANK=gold expect 0 "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
+    [ "$(echo *.kcap*)" = x.kcap ] || fail "$(echo *.kcap*)"
     ;;
 rpath)
     # The program's exit code is the number of devices: its own runtime has none, the simulated one has one.
