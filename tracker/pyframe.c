@@ -59,6 +59,10 @@ static inline uint64_t word_at(const char *object, int64_t offset)
     return word;
 }
 
+/* fixed before READY */
+uintptr_t pyframe_loop;
+size_t pyframe_loop_bytes;
+
 static inline const char *pointer_at(const char *object, int32_t offset)
 {
     const char *pointer;
@@ -130,6 +134,20 @@ static bool heads_are_plain(const struct unwind_ops *ops, void *handle)
     return type && python.code_type && pointer_at(python.code_type, OBJECT_TYPE) == type;
 }
 
+/* Its part that is called often; what the compiler put elsewhere, as seldom run, is not taken for the loop. */
+static void find_loop(const struct unwind_ops *ops, void *handle)
+{
+    const void *symbol = ops->symbol(handle, "_PyEval_EvalFrameDefault");
+    ElfW(Sym) *entry = NULL;
+    Dl_info info;
+
+    if (!symbol || !dladdr1(symbol, &info, (void **)&entry, RTLD_DL_SYMENT) || !entry
+            || info.dli_saddr != symbol)
+        return;
+    pyframe_loop = (uintptr_t)symbol;
+    pyframe_loop_bytes = entry->st_size;
+}
+
 static void use(const struct unwind_ops *ops, void *handle)
 {
     const char *(*version_of)(void);
@@ -158,6 +176,7 @@ static void use(const struct unwind_ops *ops, void *handle)
         return;
     }
     python.is_usual = memcmp(&python.layout, &pylayout_13, sizeof python.layout) == 0;
+    find_loop(ops, handle);
     settle(PYFRAME_READY, version, NULL);
 }
 

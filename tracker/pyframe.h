@@ -28,6 +28,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PYFRAME_DEPTH_MAX 128u /* innermost frames of a stack that are kept */
@@ -81,6 +82,17 @@ static inline bool pyframe_is_news(uint32_t told)
     enum pyframe_state state = pyframe_state();
 
     return state >= PYFRAME_READY && (uint32_t)state > told;
+}
+
+/*
+ * Whether a return address lies in the loop that runs Python functions: what is further out in a native stack is behind frames that
+ * pyframe_walk has. Only when READY; false where the interpreter does not name its loop.
+ */
+extern uintptr_t pyframe_loop __attribute__((visibility("hidden")));
+extern size_t pyframe_loop_bytes __attribute__((visibility("hidden")));
+static inline bool pyframe_is_loop(const void *address)
+{
+    return (uintptr_t)address - pyframe_loop < pyframe_loop_bytes;
 }
 
 /* "CPython 3.11", or why it was refused ("CPython 3.14.0 ...: its version is not ..."); "" without an interpreter. */

@@ -58,6 +58,8 @@ struct thread {
 
     uintptr_t stack_low, stack_high; /* 0 = not asked yet */
     uint32_t walk_epoch;             /* unwind.c: when its first walk was, 0 = none yet */
+    uint8_t reach;                   /* where.c: frames that reach the interpreter, 0 = not known */
+    uint8_t reached, reaches;        /* the most that were needed lately, and of how many walks */
 
     struct thread_memo memo[THREAD_MEMO];
 

@@ -5,6 +5,7 @@
 #include "alloc/meta.h"
 #include "tracker/anchor.h"
 #include "tracker/catalog.h"
+#include "tracker/format.h"
 #include "tracker/intern.h"
 #include "tracker/modules.h"
 #include "tracker/nth.h"
@@ -219,20 +220,85 @@ static void look_up(
     *home = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
 }
 
-unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk)
+/*
+ * A walk cannot be told where to end, only after how many frames; to find out that they did not reach is a second walk. So it
+ * takes as many as the walks of this thread needed lately, and of those that need more the first one pays twice.
+ */
+enum {
+    LEAST_FRAMES = 2 * SITE_FRAMES, /* with what is stripped: ours, the runtime's, the driver's */
+    SPARE_FRAMES = 2,
+    REACHES = 64, /* walks after which "lately" begins anew */
+};
+
+static bool is_own(uint32_t pystack)
+{
+    return pystack != 0 && (pystack & FORMAT_PYSTACK_AMBIENT) == 0;
+}
+
+/* `takes_python`: both stacks are taken, else the native one alone. */
+static unwind_fn begin(struct where_walk *ret_walk, uint64_t size, bool takes_python)
 {
     struct thread *thread = thread_self();
 
     ret_walk->thread = NULL;
     ret_walk->depth = 0;
+    ret_walk->pystack = 0;
+    ret_walk->is_cut = false;
     if (!thread || thread->in_where)
         return NULL;
     thread->in_where = true;
     ret_walk->thread = thread;
-    if (!has_stacks || size < min_size)
+    if (size < min_size)
         return NULL;
-    ret_walk->depth = unwind_depth();
+    if (takes_python && has_python && pyframe_is_wanted())
+        ret_walk->pystack = pystack_here(thread);
+    if (!has_stacks)
+        return NULL;
+    ret_walk->depth =
+            is_own(ret_walk->pystack) && thread->reach > 0 ? thread->reach : unwind_depth();
     return unwind_walker(thread);
+}
+
+unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk)
+{
+    return begin(ret_walk, size, true);
+}
+
+/* So many frames were needed: the next walks take as many, and a few more. */
+static void note_reach(struct thread *thread, unsigned frames)
+{
+    const unsigned most = unwind_depth();
+
+    frames = frames + SPARE_FRAMES < most ? frames + SPARE_FRAMES : most;
+    if (frames > thread->reached)
+        thread->reached = (uint8_t)frames;
+    if (thread->reached > thread->reach || ++thread->reaches == REACHES) {
+        thread->reach = thread->reached;
+        thread->reached = 0;
+        thread->reaches = 0;
+    }
+}
+
+bool where_goes_on(struct where_walk *walk)
+{
+    const int most = (int)unwind_depth();
+
+    if (walk->found <= 0 || !is_own(walk->pystack))
+        return false;
+    for (int i = LEAST_FRAMES; i < walk->found; i++) {
+        if (!pyframe_is_loop(walk->ips[i]))
+            continue;
+        walk->found = i + 1;
+        walk->is_cut = true;
+        note_reach(walk->thread, (unsigned)walk->found);
+        return false;
+    }
+    if (walk->found < (int)walk->depth || walk->depth == (unsigned)most) {
+        note_reach(walk->thread, (unsigned)walk->found);
+        return false;
+    }
+    walk->depth = (unsigned)most;
+    return true;
 }
 
 /* The walk from `caller` outwards: what lies below it is ours. */
@@ -245,7 +311,7 @@ static void look_up_walk(const struct where_walk *walk, const void *caller, stru
         first++;
     if (first == count)
         first = 0;
-    if (count == walk->depth)
+    if (count == walk->depth && !walk->is_cut)
         count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);
@@ -258,7 +324,6 @@ int where_end(const struct where_walk *walk, const void *caller, uint64_t size, 
 {
     struct known known = {0};
     struct anchor_place place;
-    uint32_t pystack = 0;
 
     if (!walk->thread) {
         *ret_tag = (struct tag){.path = "", .size = size, .device = device};
@@ -267,13 +332,11 @@ int where_end(const struct where_walk *walk, const void *caller, uint64_t size, 
     count_one(&asked);
     if (walk->depth != 0)
         look_up_walk(walk, caller, &known);
-    if (has_python && size >= min_size && pyframe_is_wanted())
-        pystack = pystack_here(walk->thread);
     anchor_here(&place);
     *ret_tag = (struct tag){
             .site = known.site,
             .stack = known.leaf,
-            .pystack = pystack,
+            .pystack = walk->pystack,
             .anchor = place.anchor,
             .nth = nth_count(place.anchor, known.site, size),
             .size = size,
@@ -298,8 +361,9 @@ __attribute__((noinline)) uint32_t where_stack(void)
 {
     struct known known = {0};
     struct where_walk walk;
+    unwind_fn unwind = begin(&walk, UINT64_MAX, false);
 
-    where_go(UINT64_MAX, &walk);
+    walk.found = unwind ? unwind(walk.ips, (int)walk.depth) : 0;
     if (!walk.thread)
         return 0;
     if (walk.depth != 0)

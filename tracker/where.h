@@ -16,6 +16,9 @@
  *
  * Where an interpreter is in the process, the Python frames of the thread are taken beside the native ones
  * (pystack.h): tag.pystack, with FORMAT_PYSTACK_AMBIENT in it when they are another thread's. They are in no key.
+ * If they are the thread's own, the native walk ends at the interpreter's loop, where they go on: the first time that it
+ * comes there with more frames than are in a site, so that sites are those of a whole walk. (Of the native frames further out,
+ * those of libraries that call Python back are lost.) Native stacks alone are walked to their end.
  *
  * Does not write anything down, never called from a signal handler (R49).
  * Threads: any, no kedge lock may be held (a new address asks the loader). The same stack again costs the walk and one
@@ -67,15 +70,20 @@ struct where_walk {
     struct thread *thread;       /* NULL: it was called from inside itself */
     unsigned depth;              /* 0: no stack is wanted */
     int found;                   /* addresses */
+    uint32_t pystack;            /* the Python stack, taken first */
+    bool is_cut;                 /* the walk ends at the interpreter's loop */
     void *ips[UNWIND_DEPTH_MAX]; /* innermost first */
 };
 unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk); /* for where_go */
+bool where_goes_on(struct where_walk *walk);                       /* likewise */
 static inline __attribute__((always_inline)) void where_go(
         uint64_t size, struct where_walk *ret_walk)
 {
     unwind_fn walk = where_begin(size, ret_walk);
 
-    ret_walk->found = walk ? walk(ret_walk->ips, (int)ret_walk->depth) : 0;
+    do {
+        ret_walk->found = walk ? walk(ret_walk->ips, (int)ret_walk->depth) : 0;
+    } while (where_goes_on(ret_walk));
 }
 int where_end(const struct where_walk *walk, const void *caller, uint64_t size, int device,
         struct tag *ret_tag);

@@ -18,6 +18,7 @@ CASE, OUT, LIBRARY = sys.argv[1:]
 cuda = ctypes.CDLL("libcuda.so.1")
 worker = ctypes.CDLL(LIBRARY)
 worker.worker_take.argtypes = worker.worker_at_exit.argtypes = [ctypes.c_size_t]
+worker.worker_deep.argtypes = [ctypes.c_size_t, ctypes.c_uint]
 context = ctypes.c_void_p()
 if cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or cuda.cuCtxSetCurrent(context):
     sys.exit("no device")
@@ -54,6 +55,20 @@ def steps():
     for step in range(5):
         forward(10000 * (step + 1))
         backward(10000 * (step + 1) + 100)
+
+
+def behind(size, levels):
+    if worker.worker_deep(size, levels):
+        sys.exit("no memory")
+    told[size] = ("behind", line())
+
+
+def deep():
+    """Far from Python, then near it, with calls of Python by C further out."""
+    for turn in range(40):
+        for levels in (2, 14, 20, 30):
+            list(map(lambda size, levels=levels: sorted([size], key=lambda size: behind(size, levels) or 0),
+                     [100000 * levels + 1000 * turn]))
 
 
 def beside():
@@ -134,6 +149,6 @@ def ends():
     told[70000] = None
 
 
-CASES = {"steps": steps, "beside": beside, "forks": forks, "sub_interpreters": sub_interpreters, "ends": ends}
+CASES = {"steps": steps, "deep": deep, "beside": beside, "forks": forks, "sub_interpreters": sub_interpreters, "ends": ends}
 CASES[CASE]()
 pathlib.Path(OUT).write_text(json.dumps(told), encoding="utf-8")

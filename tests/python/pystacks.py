@@ -348,6 +348,27 @@ def site_keys_are_those_of_native_stacks():
     same("keys", keys["auto"], keys["native"])
 
 
+def native_stacks_end_where_python_goes_on():
+    """But not before the frames that a site is made of; and without Python stacks they are whole."""
+    for _, python in interpreters():
+        blocks, sites = {}, {}
+        for mode in ("native", "auto"):
+            told, _ = program(python, "deep", KEDGE_STACKS=f"{mode},depth=120")
+            blocks[mode] = dump("run.kcap")
+            done = subprocess.run([str(PARTS / "pydump"), "--sites", "run.kcap"], env=environment(), capture_output=True,
+                                  text=True, check=True)
+            sites[mode] = sorted(done.stdout.split("\n"))
+        same(f"{python}: sites", sites["auto"], sites["native"])
+        same(f"{python}: allocations", sorted(blocks["auto"]), sorted(told))
+        for size in told:
+            levels, native, whole = size // 100000, blocks["auto"][size][1], blocks["native"][size][1]
+            names = [name_of(frame[0]) for frame in blocks["auto"][size][2]]
+            same(f"{python}: Python functions behind {levels}", names[:5], ["behind", "<lambda>", "<lambda>", "deep", "<module>"])
+            check(8 <= native <= whole, f"{python}: {native} native frames of {whole} behind {levels}")
+            if levels >= 14:
+                check(native < whole - 5, f"{python}: {native} native frames of {whole} behind {levels}: not ended at the loop")
+
+
 def unknown_versions_are_refused_in_words():
     for library, words in (("fake_future", "CPython 3.14.0: its version is not one of CPython 3.8 to 3.13"),
                            ("fake_alpha", "CPython 3.12.0a1: its version is not one of CPython 3.8 to 3.13"),
@@ -370,7 +391,8 @@ CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_
          threads_of_c_that_call_python_have_its_frames,
          threads_without_frames_carry_the_ambient_stack, forks_do_no_harm, sub_interpreters_do_no_harm,
          an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
-         diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks, unknown_versions_are_refused_in_words)
+         diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks,
+         native_stacks_end_where_python_goes_on, unknown_versions_are_refused_in_words)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -6,6 +6,7 @@
  *     worker_stay    a thread that allocates until the process ends, through the interpreter's end
  *     worker_linger  the same in the calling thread, which the interpreter believes to be in a library call
  *     worker_at_exit one allocation by the main thread after the interpreter's end
+ *     worker_deep    one allocation in the calling thread, behind that many functions of this library
  *     worker_call    calls a function again and again, in the calling thread or in threads of its own
  */
 #include <dlfcn.h>
@@ -54,6 +55,14 @@ static int take(size_t size)
     uint64_t ptr;
 
     return driver.alloc(&ptr, size);
+}
+
+/* volatile: calls, each with a frame. */
+EXPORT __attribute__((noinline)) int worker_deep(size_t size, unsigned levels)
+{
+    volatile int result = levels > 0 ? worker_deep(size, levels - 1) : take(size);
+
+    return result;
 }
 
 static void *take_one(void *data)
