@@ -73,9 +73,21 @@ static uint64_t load(const uint64_t *params, uint32_t offset)
 
 /*
  * How many of `most` bytes from `addr` on stand, 0: none. Blocks that touch each other count as one: a tensor may lie in
- * several mappings, and what a kernel reads and writes must not depend on where those end.
+ * several mappings, and what a kernel reads and writes must not depend on where those end. The last unit of a block is
+ * its own to the end, whatever size the program asked for: that differs between allocators, too.
  */
 static uint64_t room_at(uint64_t addr, uint64_t most)
+{
+    const struct sim_block *block;
+    uint64_t room = 0;
+
+    while (room < most && (block = sim_ledger_live(addr + room)) != NULL)
+        room = block->addr + sim_round(block->size, SIM_ALIGN) - addr;
+    return room < most ? room : most;
+}
+
+/* The same without the rest of the last unit: what an operation may declare. */
+static uint64_t stands_at(uint64_t addr, uint64_t most)
 {
     const struct sim_block *block;
     uint64_t room = 0;
@@ -109,10 +121,11 @@ static void declare(
         const struct sim_guess_word *w = &g->words[i];
         uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : load(params, w->offset), size = 1;
 
-        if (!sim_va_has(addr) || (!room_at(addr, 1) && (!w->is_parameter || room_at(addr - 1, 1))))
+        if (!sim_va_has(addr)
+                || (!stands_at(addr, 1) && (!w->is_parameter || stands_at(addr - 1, 1))))
             continue;
-        if (w->role == SIM_ROLE_WRITE && room_at(addr, 1))
-            size = written_bytes(g, w, params);
+        if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1))
+            size = stands_at(addr, written_bytes(g, w, params));
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
                         .size = size,
@@ -132,7 +145,7 @@ static bool may(int device, uint64_t addr, uint64_t size, bool write)
     uint64_t bad;
 
     return size && sim_va_has(addr)
-            && sim_ledger_may(device, SIM_SIDE_KERNEL, addr, size, write, &bad);
+            && sim_ledger_may(device, SIM_SIDE_KERNEL, addr, stands_at(addr, size), write, &bad);
 }
 
 static uint64_t digest_of(const struct sim_kernel *kernel, int device, const uint64_t *params)

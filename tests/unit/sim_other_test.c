@@ -124,6 +124,24 @@ TEST(integers_are_small_and_addresses_are_left_alone)
     CHECK_EQ(after, before);
 }
 
+TEST(a_block_of_any_size_holds_the_same_digest)
+{
+    CUdeviceptr x, result[2], sum[2];
+    float sums[2];
+
+    set_up();
+    x = born(512);
+    result[0] = born(4);   /* what one framework asks for, */
+    result[1] = born(512); /* and another, for a number */
+    for (int i = 0; i < 2; i++) {
+        sum[i] = born(512);
+        CU(add(x, x, result[i], 1));
+        CU(add(result[i], x, sum[i], 1));
+        CU(cuMemcpyDtoH_v2(&sums[i], sum[i], sizeof(sums[i])));
+    }
+    CHECK(sums[0] == sums[1]);
+}
+
 TEST(it_writes_no_further_than_its_block_and_the_next_line)
 {
     CUdeviceptr x, result;
