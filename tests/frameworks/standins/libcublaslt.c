@@ -41,9 +41,14 @@ enum {
     PRODUCT_BIAS = 8
 };
 
+enum {
+    ATTRIBUTES = 64
+};
+
 struct product {
     int transpose_a, transpose_b, epilogue;
     const void *bias;
+    uint64_t set[ATTRIBUTES]; /* as they were set, for whoever asks */
 };
 
 struct heuristic {
@@ -85,7 +90,11 @@ EXPORT int cublasLtMatmulDescCreate(struct product **ret_product, int compute, i
 EXPORT int cublasLtMatmulDescCreate(struct product **ret_product, int compute, int scale)
 {
     *ret_product = standin_new(sizeof(**ret_product));
-    return *ret_product ? SUCCESS : NO_MEMORY;
+    if (!*ret_product)
+        return NO_MEMORY;
+    (*ret_product)->set[0] = (unsigned)compute;
+    (*ret_product)->set[1] = (unsigned)scale;
+    return SUCCESS;
 }
 
 EXPORT int cublasLtMatmulDescSetAttribute(
@@ -93,6 +102,8 @@ EXPORT int cublasLtMatmulDescSetAttribute(
 EXPORT int cublasLtMatmulDescSetAttribute(
         struct product *product, int which, const void *value, size_t bytes)
 {
+    if (which >= 0 && which < ATTRIBUTES && bytes <= sizeof(product->set[0]))
+        memcpy(&product->set[which], value, bytes);
     if (which == PRODUCT_TRANSPOSE_A && bytes == sizeof(int))
         memcpy(&product->transpose_a, value, bytes);
     else if (which == PRODUCT_TRANSPOSE_B && bytes == sizeof(int))
@@ -129,6 +140,54 @@ EXPORT int cublasLtMatrixLayoutSetAttribute(
     else if (which == LAYOUT_STRIDE && bytes == sizeof(int64_t))
         memcpy(&layout->stride, value, bytes);
     return SUCCESS;
+}
+
+static int answer(const void *value, size_t size, void *ret_value, size_t room, size_t *ret_bytes)
+{
+    if (ret_bytes)
+        *ret_bytes = size;
+    if (!ret_value)
+        return SUCCESS;
+    if (room < size)
+        return INVALID_VALUE;
+    memcpy(ret_value, value, size);
+    return SUCCESS;
+}
+
+EXPORT int cublasLtMatmulDescGetAttribute(
+        const struct product *product, int which, void *ret_value, size_t room, size_t *ret_bytes);
+EXPORT int cublasLtMatmulDescGetAttribute(
+        const struct product *product, int which, void *ret_value, size_t room, size_t *ret_bytes)
+{
+    if (which < 0 || which >= ATTRIBUTES)
+        return INVALID_VALUE;
+    return answer(&product->set[which], room < sizeof(uint64_t) ? room : sizeof(uint64_t),
+            ret_value, room, ret_bytes);
+}
+
+EXPORT int cublasLtMatrixLayoutGetAttribute(
+        const struct layout *layout, int which, void *ret_value, size_t room, size_t *ret_bytes);
+EXPORT int cublasLtMatrixLayoutGetAttribute(
+        const struct layout *layout, int which, void *ret_value, size_t room, size_t *ret_bytes)
+{
+    switch (which) {
+    case LAYOUT_TYPE:
+        return answer(&layout->type, sizeof layout->type, ret_value, room, ret_bytes);
+    case LAYOUT_ORDER:
+        return answer(&layout->order, sizeof layout->order, ret_value, room, ret_bytes);
+    case LAYOUT_ROWS:
+        return answer(&layout->rows, sizeof layout->rows, ret_value, room, ret_bytes);
+    case LAYOUT_COLUMNS:
+        return answer(&layout->columns, sizeof layout->columns, ret_value, room, ret_bytes);
+    case LAYOUT_LEADING:
+        return answer(&layout->leading, sizeof layout->leading, ret_value, room, ret_bytes);
+    case LAYOUT_COUNT:
+        return answer(&layout->count, sizeof layout->count, ret_value, room, ret_bytes);
+    case LAYOUT_STRIDE:
+        return answer(&layout->stride, sizeof layout->stride, ret_value, room, ret_bytes);
+    default:
+        return INVALID_VALUE;
+    }
 }
 
 EXPORT int cublasLtMatmulPreferenceCreate(void **ret_preference);

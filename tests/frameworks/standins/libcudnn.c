@@ -19,7 +19,9 @@ enum {
 };
 enum {
     DIMENSIONS = 8,
-    VERSION = 90100
+    /* XLA wants 9.8 or later; without a number it is the one of CUDA 11 */
+    VERSION = STANDIN_MAJOR >= 9 ? 91300 : 8900,
+    MAJOR_UNIT = STANDIN_MAJOR >= 9 ? 10000 : 1000
 };
 
 struct handle {
@@ -47,7 +49,9 @@ EXPORT size_t cudnnGetCudartVersion(void)
 EXPORT int cudnnGetProperty(int which, int *ret_value);
 EXPORT int cudnnGetProperty(int which, int *ret_value)
 {
-    *ret_value = which == 0 ? VERSION / 10000 : which == 1 ? VERSION / 100 % 100 : VERSION % 100;
+    *ret_value = which == 0 ? VERSION / MAJOR_UNIT
+            : which == 1    ? VERSION % MAJOR_UNIT / 100
+                            : VERSION % 100;
     return SUCCESS;
 }
 
@@ -189,6 +193,17 @@ EXPORT int cudnnSetConvolutionNdDescriptor(struct descriptor *d, int count, cons
 }
 
 /* cudnnDataType_t */
+EXPORT int cudnnSetTensorNdDescriptorEx(
+        struct descriptor *d, int format, int type, int count, const int *sizes);
+EXPORT int cudnnSetTensorNdDescriptorEx(
+        struct descriptor *d, int format, int type, int count, const int *sizes)
+{
+    d->format = format;
+    return set_packed(d, type, count, sizes);
+}
+
+NOTHING(cudnnSetPoolingNdDescriptor)
+
 static uint64_t bytes_of_type(int type)
 {
     switch (type) {
@@ -304,3 +319,36 @@ static int convolve(struct handle *h, const char *name, const struct descriptor 
 CONVOLUTION(cudnnConvolutionForward)
 CONVOLUTION(cudnnConvolutionBackwardData)
 CONVOLUTION(cudnnConvolutionBackwardFilter)
+
+/* ---- pooling ---- */
+
+static int pool(struct handle *h, const char *name, const struct operand *read, unsigned count,
+        void *out, uint64_t bytes)
+{
+    uint64_t seed = standin_seed(name, (int64_t[]){(int64_t)read[0].bytes, (int64_t)bytes}, 2);
+
+    return standin_compute(h->stream, seed, out, bytes, false, read, count) ? EXECUTION_FAILED
+                                                                            : SUCCESS;
+}
+
+EXPORT int cudnnPoolingForward(struct handle *h, const void *pooling, const void *alpha,
+        struct descriptor *x, const void *px, const void *beta, struct descriptor *y, void *py);
+EXPORT int cudnnPoolingForward(struct handle *h, const void *pooling, const void *alpha,
+        struct descriptor *x, const void *px, const void *beta, struct descriptor *y, void *py)
+{
+    struct operand read[] = {{px, extent(x)}};
+
+    return pool(h, "cudnnPoolingForward", read, 1, py, extent(y));
+}
+
+EXPORT int cudnnPoolingBackward(struct handle *h, const void *pooling, const void *alpha,
+        struct descriptor *y, const void *py, struct descriptor *dy, const void *pdy,
+        struct descriptor *x, const void *px, const void *beta, struct descriptor *dx, void *pdx);
+EXPORT int cudnnPoolingBackward(struct handle *h, const void *pooling, const void *alpha,
+        struct descriptor *y, const void *py, struct descriptor *dy, const void *pdy,
+        struct descriptor *x, const void *px, const void *beta, struct descriptor *dx, void *pdx)
+{
+    struct operand read[] = {{py, extent(y)}, {pdy, extent(dy)}, {px, extent(x)}};
+
+    return pool(h, "cudnnPoolingBackward", read, 3, pdx, extent(dx));
+}

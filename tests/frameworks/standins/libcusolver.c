@@ -31,3 +31,10 @@ EXPORT int cusolverDnDestroy(void *handle)
 }
 
 NOTHING(cusolverDnSetStream)
+
+EXPORT int cusolverGetProperty(int which, int *ret_value);
+EXPORT int cusolverGetProperty(int which, int *ret_value)
+{
+    *ret_value = which == 0 ? STANDIN_MAJOR : 9;
+    return 0;
+}

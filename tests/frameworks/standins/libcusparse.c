@@ -38,3 +38,17 @@ EXPORT const char *cusparseGetErrorString(int status)
 {
     return status ? "an error of a stand-in" : "success";
 }
+
+EXPORT int cusparseGetVersion(void *handle, int *ret_version);
+EXPORT int cusparseGetVersion(void *handle, int *ret_version)
+{
+    *ret_version = STANDIN_MAJOR * 1000 + 999;
+    return 0;
+}
+
+EXPORT int cusparseGetProperty(int which, int *ret_value);
+EXPORT int cusparseGetProperty(int which, int *ret_value)
+{
+    *ret_value = which == 0 ? STANDIN_MAJOR : 9;
+    return 0;
+}

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Makes the stand-ins that the libraries of an environment ask for.
 
-    make.py ENVIRONMENT OUT [SONAME...]         SONAME: asked for by name while the program runs (dlopen)
+    make.py ENVIRONMENT OUT [SONAME...] [-SONAME...]
+
+SONAME: asked for by name while the program runs (dlopen); -SONAME: what asks for it is not used, and fails to load.
 
 Reads every shared object below ENVIRONMENT: which sonames it needs (readelf -d), which names it misses (nm -D), under
 which version node of which library (readelf -V). A soname that one of the files here stands in for gets a library of
@@ -89,8 +91,10 @@ def make(soname, wanted, out):
 
 
 def main():
-    root, out, by_name = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    root, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    by_name = [s for s in sys.argv[3:] if not s.startswith("-")]
     sonames, names = asked_for(root)
+    sonames -= {s[1:] for s in sys.argv[3:] if s.startswith("-")}
     nobody = sorted(s for s in sonames | set(by_name) if not source_of(s).exists())
     if nobody:
         sys.exit(f"standins/make.py: no stand-in for {' '.join(nobody)}")

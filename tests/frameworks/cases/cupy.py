@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+"""CuPy: arrays, streams, events and its pools. Kernels that CuPy compiles while it runs want NVRTC, which is not here."""
+from harness import Case
+
+PACKAGE, TITLE = "cupy-cuda12x", "CuPy"
+ENV = ("cupy",)
+
+CASES = [
+    Case("arrays_" + kind, ENV, "cupy_arrays.py", ("--allocator", kind), apis={kind: {}}, witness=kind != "managed")
+    for kind in ("pool", "none", "async", "managed")
+] + [
+    # Not on late streams: CuPy asks its events whether they are ready and leaves "not ready" behind, which Thrust takes for its own error.
+    Case("sort", ENV, "cupy_arrays.py", ("--allocator", "none", "--sort"), apis={"none": {}}),
+]
