@@ -9,6 +9,8 @@
  *     alloc, _PyEval_EvalFrameDefault, call_function, ffi_call ...   with   forward, step* | main*     (* called from C)
  *     alloc, forward, step, ffi_call, main
  *
+ * Functions of kedge's own module in the interpreter are no part of the program and are left out.
+ *
  * Where the loop cannot be told (the interpreter's file is not there), the Python functions come before the first frame of
  * an interpreter, or last. Those of another thread (ambient) come last.
  *

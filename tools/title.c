@@ -68,12 +68,6 @@ static bool is_of_python(const char *file)
             || strstr(file, "/torchinductor_");
 }
 
-/* What `kedge run` puts into the interpreter. */
-static bool is_of_kedge(const char *file)
-{
-    return hintfile_glob("_kedge_*.py", symbols_base_name(file));
-}
-
 /* How torch calls each module's forward. */
 static bool is_plumbing(const char *function)
 {
@@ -87,7 +81,7 @@ static enum kind kind_of_python(const char *function, const char *file)
 {
     const char *inside = inside_packages(file);
 
-    if (is_of_kedge(file) || (inside && is_plumbing(function)))
+    if (inside && is_plumbing(function))
         return KIND_NONE;
     if (inside)
         return is_framework_package(inside) ? KIND_FRAMEWORK_PYTHON : KIND_PACKAGE_PYTHON;

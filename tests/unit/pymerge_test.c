@@ -58,6 +58,23 @@ TEST(functions_stand_where_the_loop_that_ran_them_stands)
             "alloc [forward] [step] backward_engine [train] [main] start");
 }
 
+/* kedge's module stands around the framework's functions, as the one that C called, too. */
+TEST(functions_of_kedges_own_module_are_left_out)
+{
+    static const struct trace_pyframe wrapped[] = {
+            {.function = "forward", .file = "a.py", .line = 3},
+            {.function = "around.<locals>.wrapper",
+                    .file = "/k/python/_kedge_torch.py",
+                    .is_entry = true},
+            {.function = "wrapper", .file = "/k/python/_kedge_torch.py", .line = 5},
+            {.function = "main", .file = "a.py", .line = 6, .is_entry = true},
+    };
+
+    CHECK_STR_EQ(
+            merged(native, 8, wrapped, 4, false), "alloc [forward] backward_engine [main] start");
+    CHECK_STR_EQ(merged(native, 1, wrapped, 4, true), "alloc [forward] [main]");
+}
+
 TEST(frames_that_no_loop_is_left_for_come_last)
 {
     /* the native stack was cut */
