@@ -19,7 +19,7 @@ enum {
 static const char default_names[] =
         "libnccl*,libnvshmem*,libucp*,libucs*,libuct*,libucm*,libgdrapi*";
 static const char framework_names[] =
-        "libtorch_cuda.so*,libc10_cuda.so*,libpaddle.so*,libphi_gpu.so*,libphi_core.so*,"
+        "libtorch_cuda.so*,libc10_cuda.so*,libpaddle.so*,libphi.so*,libphi_gpu.so*,libphi_core.so*,"
         "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";
 
 /*
@@ -35,29 +35,33 @@ static const struct framework {
     struct {
         const char *variable;
         const char *value; /* contained in it; NULL = it is enough that the variable is there */
+        bool perhaps;      /* in some versions of the framework only */
     } uncached[5];
 } frameworks[] = {
         {"PyTorch", "libc10_cuda.so*", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync",
                 "framework-pool.PyTorch", false,
-                {{"PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync"},
-                        {"PYTORCH_ALLOC_CONF", "cudaMallocAsync"},
-                        {"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL}}},
+                {{"PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync", false},
+                        {"PYTORCH_ALLOC_CONF", "cudaMallocAsync", false},
+                        {"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL, false}}},
+        /* Paddle 2.6 has no asynchronous allocator, and no word about a flag that it does not know. */
         {"PaddlePaddle", "libpaddle.so*", "FLAGS_use_system_allocator=1",
                 "framework-pool.PaddlePaddle", false,
-                {{"FLAGS_use_system_allocator", "1"}, {"FLAGS_use_system_allocator", "true"},
-                        {"FLAGS_use_cuda_malloc_async_allocator", "1"},
-                        {"FLAGS_use_cuda_malloc_async_allocator", "true"}}},
+                {{"FLAGS_use_system_allocator", "1", false},
+                        {"FLAGS_use_system_allocator", "true", false},
+                        {"FLAGS_use_cuda_malloc_async_allocator", "1", true},
+                        {"FLAGS_use_cuda_malloc_async_allocator", "true", true}}},
+        /* platform is a pool of physical handles in JAX 0.10. */
         {"JAX", "xla_cuda_plugin.so*,xla_extension.so*,libjax_common.so*",
                 "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async", "framework-pool.JAX", false,
-                {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"},
-                        {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"}}},
+                {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", false},
+                        {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", true}}},
         {"TensorFlow", "libtensorflow_framework.so*,libtensorflow_cc.so*",
                 "TF_GPU_ALLOCATOR=cuda_malloc_async", "framework-pool.TensorFlow", false,
-                {{"TF_GPU_ALLOCATOR", "cuda_malloc"}}},
+                {{"TF_GPU_ALLOCATOR", "cuda_malloc", false}}},
         {"CuPy", "*/cupy/cuda/memory.*so", "cupy.cuda.set_allocator(None) in the program",
-                "framework-pool.CuPy", true, {{NULL, NULL}}},
+                "framework-pool.CuPy", true, {{NULL, NULL, false}}},
         {"RMM", "librmm.so*", "a resource without a pool in the program", "framework-pool.RMM",
-                true, {{NULL, NULL}}},
+                true, {{NULL, NULL, false}}},
 };
 
 static const char *more_names = "";
@@ -261,33 +265,46 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *data)
             : 0;
 }
 
-static bool is_uncached(const struct framework *framework)
+enum uncached {
+    UNCACHED_NO,
+    UNCACHED_PERHAPS,
+    UNCACHED_YES,
+};
+
+static enum uncached how_uncached(const struct framework *framework)
 {
     const size_t most = sizeof framework->uncached / sizeof *framework->uncached;
+    enum uncached answer = framework->depends ? UNCACHED_PERHAPS : UNCACHED_NO;
 
     for (size_t i = 0; i < most && framework->uncached[i].variable; i++) {
         const char *value = config_env(framework->uncached[i].variable);
 
-        if (value && (!framework->uncached[i].value || strstr(value, framework->uncached[i].value)))
-            return true;
+        if (!value
+                || (framework->uncached[i].value && !strstr(value, framework->uncached[i].value)))
+            continue;
+        if (!framework->uncached[i].perhaps)
+            return UNCACHED_YES;
+        answer = UNCACHED_PERHAPS;
     }
-    return false;
+    return answer;
 }
 
 int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
 {
     const struct framework *framework = &frameworks[which];
     struct search search;
+    enum uncached uncached;
 
     if (which >= sizeof frameworks / sizeof *frameworks)
         return -ENOENT;
     search.list = framework->library;
+    uncached = how_uncached(framework);
     *ret_caching = (struct bypass_caching){
             .name = framework->name,
             .advice = framework->advice,
             .setting = framework->setting,
-            .is_on = dl_iterate_phdr(find_library, &search) && !is_uncached(framework),
-            .is_certain = !framework->depends,
+            .is_on = dl_iterate_phdr(find_library, &search) && uncached != UNCACHED_YES,
+            .is_certain = uncached == UNCACHED_NO,
     };
     return 0;
 }

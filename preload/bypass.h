@@ -43,7 +43,7 @@ struct bypass_caching {
     const char *advice;  /* the setting that turns it off */
     const char *setting; /* the name under which the capture keeps the advice */
     bool is_on;          /* its library is loaded, and none of its settings turns the cache off */
-    bool is_certain;     /* false: the program decides, and nothing outside tells */
+    bool is_certain;     /* false: the program or its version decides, and nothing outside tells */
 };
 
 /* The framework number `which`, as it is now: 0, or -ENOENT beyond the last one. */

@@ -39,7 +39,10 @@ caches() {
     [ -z "$4" ] || said 0 '' "$P:$PWD/$3" "$4"
 }
 caches PaddlePaddle caches libpaddle.so FLAGS_use_system_allocator=1
-caches JAX caches xla_cuda_plugin.so XLA_PYTHON_CLIENT_ALLOCATOR=platform
+caches JAX caches xla_cuda_plugin.so XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async
+# settings that only some versions know, or that mean something else in some
+said 1 'PaddlePaddle may cache memory by itself' "$P:$PWD/libpaddle.so" FLAGS_use_cuda_malloc_async_allocator=1
+said 1 'JAX may cache memory by itself' "$P:$PWD/xla_cuda_plugin.so" XLA_PYTHON_CLIENT_ALLOCATOR=platform
 caches TensorFlow caches libtensorflow_framework.so.2 TF_GPU_ALLOCATOR=cuda_malloc_async
 caches CuPy 'may cache' cupy/cuda/memory.cpython-311-x86_64-linux-gnu.so ''
 caches RMM 'may cache' librmm.so ''
