@@ -158,6 +158,9 @@ CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetCaptureInfo,
                 const cudaGraphEdgeData **ret_edges, size_t *ret_count));
 #else
 cudaError_t cudaGetDeviceProperties_v2(struct runtime_device_prop *ret_properties, int device);
+cudaError_t cudaEventElapsedTime_v2(float *ms, cudaEvent_t start, cudaEvent_t end);
+cudaError_t cudaThreadSynchronize(void);
+cudaError_t cudaThreadExit(void);
 /* of CUDA 11: writes 728 bytes */
 cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, int device);
 cudaError_t cudaMemAdvise_v2(const void *, size_t, int advice, struct cudaMemLocation);

@@ -376,4 +376,22 @@ cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, 
         memcpy(ret_properties, &p, SIZE);
     return error;
 }
+
+/* ---- names that 13 has no more ---- */
+
+cudaError_t cudaEventElapsedTime_v2(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    return cudaEventElapsedTime(ms, start, end);
+}
+
+cudaError_t cudaThreadSynchronize(void)
+{
+    return cudaDeviceSynchronize();
+}
+
+cudaError_t cudaThreadExit(void)
+{
+    return cudaDeviceReset();
+}
+
 #endif

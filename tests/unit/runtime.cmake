@@ -43,3 +43,5 @@ if(TARGET simcuda)
         endif()
     endforeach()
 endif()
+kedge_script_test(unit.runtime_headers.properties_and_names_are_nvidias_own SCRIPT runtime_headers.py
+    ARGS ${CMAKE_BINARY_DIR} LABELS unit)
