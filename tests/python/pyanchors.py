@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """kedge's Python module, end to end: what an unmodified training loop becomes, and that nothing else changes.
 
-    anchors.py CASE
+    pyanchors.py CASE
 
 The framework is torchlike.py by the name of torch: it has PyTorch's public hooks and nothing else; tests/frameworks runs the real one. Each case runs
 under every CPython 3.8 to 3.13 that is found (pystacks.py).
