@@ -16,7 +16,7 @@ checkpoint's forward again, are in the `backward` of that thread, as libkedge.so
 
 Cost: without module names, an inner module pays nothing. A global hook makes PyTorch take a slow way for each module, so ours
 is there only while no module runs: the outermost call takes it away, and gets a hook of its own until it ends. (A hook that
-stays on a module would be pickled, copied and scripted with it.) A step costs a dozen calls of some hundred nanoseconds.
+stayed on a module would be pickled, copied and scripted with it.) A step costs a dozen calls of some hundred nanoseconds.
 
 Nothing here may raise. Under torch.compile's tracing all of it is constant: nothing.
 """
@@ -153,6 +153,10 @@ class Outermost:
         if self.armed is None:
             self.armed = self.modules.register_module_forward_pre_hook(quiet(self.begin))
 
+    def disarm(self):
+        self.armed.remove()
+        self.armed = None
+
     def begin(self, module, args):
         while self.stale:
             self.stale.pop().remove()
@@ -162,8 +166,7 @@ class Outermost:
             story.begin_step()
         handle = module.register_forward_hook(quiet(self.end), always_call=True)
         self.called = (module, handle)
-        self.armed.remove()
-        self.armed = None
+        self.disarm()
         story.begin(b"forward")
 
     def end(self, module, args, output):
@@ -171,59 +174,63 @@ class Outermost:
             return
         handle = self.called[1]
         self.called = None
-        # After an exception PyTorch is going through the very hooks.
+        story.end(b"forward")
+        self.forget(handle)
+        self.arm()
+
+    def forget(self, handle):
+        """After an exception PyTorch is going through the very hooks, and none may be taken away."""
         if sys.exc_info()[1] is None:
             handle.remove()
         else:
             self.stale.append(handle)
-        story.end(b"forward")
-        self.arm()
 
 
-class ByName:
-    """All calls of modules. The outermost one is `forward`, inner ones have their names."""
+class Inner:
+    """A call inside the outermost one."""
+
+    def __init__(self, module, name, inner):
+        self.module, self.name, self.range, self.handle = module, name, inner.encode(), None
+
+
+class ByName(Outermost):
+    """Inner calls, too, by their modules' names. Each has a hook on its module while it runs: torch.export (2.5) gets past no global one."""
 
     def __init__(self, modules):
-        self.open = []  # module, qualified name, the range's name
+        self.open = []
         self.root = lambda: None
         self.names = {}
-        modules.register_module_forward_pre_hook(quiet(self.begin))
-        modules.register_module_forward_hook(quiet(self.end), always_call=True)
+        super().__init__(modules)
 
-    def qualified(self, module):
-        return self.names.get(id(module)) or type(module).__name__
+    def disarm(self):
+        pass
 
     def begin(self, module, args):
-        if not self.open:
-            if story.phase is not None or not story.is_ours():
-                return
-            if is_training(module):
-                story.begin_step()
-            if self.root() is not module:
-                self.root = weakref.ref(module)  # the model lives as long as it would without us
-                self.names = {id(inner): name for name, inner in module.named_modules()}
-            story.begin(b"forward")
-            self.open.append((module, "", b"forward"))
+        if self.called is not None and story.phase == b"forward":
+            if story.is_ours():
+                self.begin_inner(module)
             return
-        if story.phase != b"forward" or not story.is_ours():
-            return
-        name = self.qualified(module)
-        outer = self.open[-1][1]
-        inner = name[len(outer) + 1 :] if outer and name.startswith(outer + ".") else name
-        self.open.append((module, name, inner.encode()))
-        story.enter(self.open[-1][2])
+        while self.open:  # left by what no hook hears of
+            story.leave(self.open.pop().range)
+        super().begin(module, args)
+        if self.called is not None and self.root() is not module:
+            self.root = weakref.ref(module)  # the model lives as long as it would without us
+            self.names = {id(inner): name for name, inner in module.named_modules()}
 
-    def end(self, module, args, output):
-        if not story.is_ours() or not any(entry[0] is module for entry in self.open):
-            return
-        while True:
-            entry = self.open.pop()
-            if self.open:
-                story.leave(entry[2])
-            else:
-                story.end(b"forward")
-            if entry[0] is module:
-                return
+    def begin_inner(self, module):
+        name = self.names.get(id(module)) or type(module).__name__
+        outer = self.open[-1].name if self.open else ""
+        call = Inner(module, name, name[len(outer) + 1 :] if outer and name.startswith(outer + ".") else name)
+        call.handle = module.register_forward_hook(quiet(lambda *_: self.end_inner(call)), always_call=True)
+        self.open.append(call)
+        story.enter(call.range)
+
+    def end_inner(self, call):
+        if not self.open or self.open[-1] is not call or not story.is_ours():
+            return  # a call of the same module inside this one
+        self.open.pop()
+        story.leave(call.range)
+        self.forget(call.handle)
 
 
 def hook_modules(modules):
@@ -255,6 +262,21 @@ def hook_data(dataloader):
     batches.__next__ = around(batches.__next__, b"data")
 
 
+def keep_from_dynamo():
+    """
+    torch.compile looks at each frame that runs below it, and would compile our hooks as programs of their own (torch.export of 2.5
+    refuses two). What it traces through is not affected by this mark. Where there is no such function, nothing is lost but that.
+    """
+    skip = torch._C._dynamo.eval_frame.skip_code
+    codes = [part.__code__ for part in globals().values() if hasattr(part, "__code__")]
+    for kind in (Story, Outermost, ByName, Inner):
+        codes += [part.__code__ for part in vars(kind).values() if hasattr(part, "__code__")]
+    while codes:
+        code = codes.pop()
+        skip(code)
+        codes += [constant for constant in code.co_consts if hasattr(constant, "co_consts")]
+
+
 PARTS = {
     "torch.optim.optimizer": hook_optimizers,
     "torch.nn.modules.module": hook_modules,
@@ -274,6 +296,10 @@ def imported(module, finder):
     torch = module
     compiling = getattr(getattr(module, "compiler", None), "is_compiling", nobody_compiles)
     story = Story(library.kedge_python_enter, library.kedge_python_step, library.kedge_python_leave)
+    try:
+        keep_from_dynamo()
+    except Exception:
+        pass
     for name, hook in PARTS.items():
         if name not in sys.modules:
             finder.watched[name] = hook
