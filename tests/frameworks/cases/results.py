@@ -1,5 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""The results of rows in words and tables."""
+"""The results of rows in words and tables: results.md, and the top README's short form of it."""
+import datetime
+
+import harness
+
+HEAD = """# Frameworks on the simulated device: results
+
+Made by `tests/frameworks/run` on {day}; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
+free memory apart, which are kedge's to change.
+
+- *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
+- *line*: of these, the ones whose stack reaches a line of the script.
+- *E*: peak live, each block rounded to 512 bytes, over peak reserved (`pool`).
+- *reserved*: the framework's own figure in MiB, without kedge and in `pool`.
+- *CPU*: microseconds of CPU time that `pool` with full recording adds to the least step, for each allocation of a step. One run each, on a
+  busy machine: an order of magnitude. `tests/bench` measures.
+- *late*: runs under late schedules, times that memory was handed out again, of these too early.
+"""
+
+
+def share(part, whole):
+    return "-" if not whole else "100 %" if part == whole else f"{100 * part / whole:.1f} %"
 
 
 def sentence(result):
@@ -13,3 +34,99 @@ def sentence(result):
     if result.get("mutant"):
         parts.append(result["mutant"])
     return "; ".join(parts)
+
+
+def mib(apart):
+    return f"{apart['max_reserved'] / 2**20:.0f}" if apart and "max_reserved" in apart else "-"
+
+
+def cpu(result):
+    """Microseconds an allocation, or "-" where steps do not allocate or were not timed."""
+    bare, pool, steps = result["step_ms"].get("bare"), result["step_ms"].get("pool"), result.get("steps")
+    if not bare or not pool or not steps:
+        return "-"
+    each = result["requests"] / steps
+    return f"{(pool - bare) * 1000 / each:.1f}" if each >= 20 else "-"
+
+
+def line(result):
+    name = result["case"].replace("_", " ")
+    if result.get("why"):
+        return f"| {name} | | cannot run here: {result['why']} | | | | | | | |"
+    pool, late, apart = result["modes"].get("pool", {}), result.get("witness"), result.get("apart", {})
+    same = "**no**" if result["wrong"] else "yes, but: " + result["less"] if result["less"] else "yes"
+    e = f"{pool['e']:.3f}" if pool.get("e") else "-"
+    return (f"| {name} | {result['api']} | {same} | {result.get('status')} | {share(pool.get('seen', 0), result.get('requests'))} of "
+            f"{result.get('requests')} | {share(pool.get('named', 0), pool.get('seen'))} | {e} | {mib(apart.get('bare'))} / {mib(apart.get('pool'))} | "
+            f"{cpu(result)} | {'%(runs)d / %(reuses)d / %(premature)d' % late if late else '-'} |")
+
+
+def page(tables, done):
+    """results.md. A table of cases may have a section(done) of its own, for rows of another kind."""
+    out = [HEAD.format(day=datetime.date.today().isoformat())]
+    for table in tables:
+        envs = list(dict.fromkeys(e for c in table.CASES for e in c.envs)) if not hasattr(table, "section") else []
+        if not envs:
+            names = {r.name for c in table.CASES for r in c.rows(False)}
+            out += [f"\n## {table.TITLE}\n", *table.section([d for d in done if d["row"] in names])]
+        for env in envs:
+            names = {r.name for c in table.CASES for r in c.rows(False) if r.env == env}
+            rows = [d for d in done if d["row"] in names]
+            ready = harness.is_ready(env)
+            which = f"{harness.version_of(env, table.PACKAGE)}" + (f", CPython {harness.python_of(env)}" if ready else "")
+            out.append(f"\n## {table.TITLE} {which}\n")
+            out.append("| case | allocator | as without kedge | exit | seen | line | E | reserved | CPU | late: runs / reuses / too early |")
+            out.append("|---|---|---|---|---|---|---|---|---|---|")
+            out += [line(d) for d in rows]
+            mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]
+            if mutants:
+                out.append("\nWith one safety device of the library switched off: " + "; ".join(mutants) + ".")
+    wrong = [f"- `{d['row']}`: {w.splitlines()[0][:300]}" for d in done for w in d["wrong"]]
+    if wrong:
+        out += ["\n## What is not the same\n", *wrong]
+    return "\n".join(out).rstrip() + "\n"
+
+
+# ---- the top README ----
+
+BEGIN, END = "<!-- frameworks: made by tests/frameworks/run --readme -->", "<!-- end of frameworks -->"
+
+
+def short_form(text):
+    """The lines of the top README's table, of a text of results.md: a line for each framework, version and allocator."""
+    out, title, rows = [], None, {}
+
+    def flush():
+        for api, (cases, same, seen, all_seen, premature, why) in rows.items():
+            if api:
+                out.append(f"| {title} | {api} | {same} of {cases} | {share(seen, all_seen)} | {premature} |")
+            else:
+                out.extend(f"| {title} | | cannot run here: {w} | | |" for w in why)
+        rows.clear()
+
+    for l in text.splitlines():
+        if l.startswith("## "):
+            flush()
+            title = l[3:]
+        cells = [c.strip() for c in l.strip("|").split("|")] if l.startswith("| ") else []
+        if len(cells) != 10 or cells[0] == "case":
+            continue
+        row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, []])
+        if not cells[1]:
+            row[5].append(f"{cells[0]}: {cells[2].removeprefix('cannot run here: ')}")
+            continue
+        percent, _, requests = cells[4].partition(" of ")
+        row[0] += 1
+        row[1] += cells[2].startswith("yes")
+        row[3] += int(requests)
+        row[2] += int(requests) if percent == "100 %" else 0 if percent == "-" else round(float(percent.split()[0]) / 100 * int(requests))
+        row[4] += int(cells[9].split("/")[2]) if "/" in cells[9] else 0
+    flush()
+    return ["| framework | allocator | cases as without kedge | allocations seen | reused too early |", "|---|---|---|---|---|", *out]
+
+
+def in_readme(readme, text):
+    """The top README with the table of results.md."""
+    head, _, rest = readme.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return "\n".join([head + BEGIN, "", *short_form(text), "", END + tail])

@@ -30,5 +30,5 @@ def tell(steps=None):
     apart = {"max_reserved": torch.cuda.max_memory_reserved(), "free": torch.cuda.mem_get_info()[0]}
     figures = {"exact": exact, "apart": apart}
     if steps and steps.times:
-        figures["step_ms"] = round(min(steps.times) * 1000, 3)
+        figures["step_ms"], figures["steps"] = round(min(steps.times) * 1000, 3), len(steps.times)
     print("figures " + json.dumps(figures), flush=True)

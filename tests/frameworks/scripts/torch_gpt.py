@@ -77,6 +77,5 @@ for step in range(args.steps):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    loss.item() # waits, as a script does that prints it
-    print(f"step {step} allocated {torch.cuda.memory_allocated()}")
+    print(f"step {step} loss {loss.item()!r} allocated {torch.cuda.memory_allocated()}")
 torch_figures.tell(steps)

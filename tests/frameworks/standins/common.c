@@ -56,6 +56,8 @@ typedef int (*get_fn)(void **, void *, const char *);
 typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, void *, void **, void **);
 
+typedef int (*copy_fn)(uint64_t, uint64_t, size_t, void *);
+
 static void *driver(const char *name)
 {
     static void *handle;
@@ -154,4 +156,14 @@ int standin_compute(void *stream, uint64_t seed, void *out, uint64_t bytes, bool
     if (error != 0)
         (void)fprintf(stderr, "stand-in: a launch failed with %d\n", error);
     return error;
+}
+
+int standin_copy(void *stream, void *to, const void *from, uint64_t bytes)
+{
+    copy_fn copy = (copy_fn)driver("cuMemcpyDtoDAsync_v2");
+
+    if (to == from || bytes == 0)
+        return 0;
+    return copy ? copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, stream)
+                : UNKNOWN_ERROR;
 }

@@ -58,6 +58,9 @@ void standin_begin(void);
 int standin_compute(void *stream, uint64_t seed, void *out, uint64_t bytes, bool adds,
         const struct operand *operands, unsigned count);
 
+/* Copies within the device on `stream`. Returns 0, or the driver's error. */
+int standin_copy(void *stream, void *to, const void *from, uint64_t bytes);
+
 /* A seed of a name and of numbers that say what is computed. */
 uint64_t standin_seed(const char *name, const int64_t *numbers, unsigned count);
 

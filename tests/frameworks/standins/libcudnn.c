@@ -352,3 +352,93 @@ EXPORT int cudnnPoolingBackward(struct handle *h, const void *pooling, const voi
 
     return pool(h, "cudnnPoolingBackward", read, 3, pdx, extent(dx));
 }
+
+/* ---- batch norm ---- */
+
+/* The workspace holds a few values for each channel, the reserve a bit for each element. */
+EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(struct handle *h, int mode,
+        int what, struct descriptor *x, struct descriptor *z, struct descriptor *y,
+        struct descriptor *channels, void *activation, size_t *ret_bytes);
+EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(struct handle *h, int mode,
+        int what, struct descriptor *x, struct descriptor *z, struct descriptor *y,
+        struct descriptor *channels, void *activation, size_t *ret_bytes)
+{
+    *ret_bytes = extent(channels) * 8;
+    return SUCCESS;
+}
+
+EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(struct handle *h, int mode, int what,
+        struct descriptor *x, struct descriptor *y, struct descriptor *dy, struct descriptor *dz,
+        struct descriptor *dx, struct descriptor *channels, void *activation, size_t *ret_bytes);
+EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(struct handle *h, int mode, int what,
+        struct descriptor *x, struct descriptor *y, struct descriptor *dy, struct descriptor *dz,
+        struct descriptor *dx, struct descriptor *channels, void *activation, size_t *ret_bytes)
+{
+    *ret_bytes = extent(channels) * 8;
+    return SUCCESS;
+}
+
+EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(struct handle *h, int mode,
+        int what, void *activation, struct descriptor *x, size_t *ret_bytes);
+EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(struct handle *h, int mode,
+        int what, void *activation, struct descriptor *x, size_t *ret_bytes)
+{
+    *ret_bytes = (size_t)extent(x) / 32;
+    return SUCCESS;
+}
+
+EXPORT int cudnnBatchNormalizationForwardTrainingEx(struct handle *h, int mode, int what,
+        const void *alpha, const void *beta, struct descriptor *x, const void *px,
+        struct descriptor *z, const void *pz, struct descriptor *y, void *py,
+        struct descriptor *channels, const void *scale, const void *bias, double factor,
+        void *running_mean, void *running_variance, double epsilon, void *mean, void *deviation,
+        void *activation, void *workspace, size_t bytes, void *reserve, size_t reserve_bytes);
+EXPORT int cudnnBatchNormalizationForwardTrainingEx(struct handle *h, int mode, int what,
+        const void *alpha, const void *beta, struct descriptor *x, const void *px,
+        struct descriptor *z, const void *pz, struct descriptor *y, void *py,
+        struct descriptor *channels, const void *scale, const void *bias, double factor,
+        void *running_mean, void *running_variance, double epsilon, void *mean, void *deviation,
+        void *activation, void *workspace, size_t bytes, void *reserve, size_t reserve_bytes)
+{
+    uint64_t each = extent(channels);
+    struct operand read[] = {{px, extent(x)}, {scale, each}, {bias, each}};
+    uint64_t seed = standin_seed("cudnnBatchNormalizationForwardTrainingEx", NULL, 0);
+    int error = standin_compute(h->stream, seed, workspace, bytes, false, read, 1);
+
+    error |= standin_compute(h->stream, seed + 1, mean, each, false, read, 1);
+    error |= standin_compute(h->stream, seed + 2, deviation, each, false, read, 1);
+    error |= standin_compute(h->stream, seed + 3, running_mean, each, true, read, 1);
+    error |= standin_compute(h->stream, seed + 4, running_variance, each, true, read, 1);
+    error |= standin_compute(h->stream, seed + 5, reserve, reserve_bytes, false, read, 1);
+    error |= standin_compute(h->stream, seed + 6, py, extent(y), false, read, 3);
+    return error ? EXECUTION_FAILED : SUCCESS;
+}
+
+EXPORT int cudnnBatchNormalizationBackwardEx(struct handle *h, int mode, int what,
+        const void *alpha_data, const void *beta_data, const void *alpha_param,
+        const void *beta_param, struct descriptor *x, const void *px, struct descriptor *y,
+        const void *py, struct descriptor *dy, const void *pdy, struct descriptor *dz, void *pdz,
+        struct descriptor *dx, void *pdx, struct descriptor *channels, const void *scale,
+        const void *bias, void *dscale, void *dbias, double epsilon, const void *mean,
+        const void *deviation, void *activation, void *workspace, size_t bytes, void *reserve,
+        size_t reserve_bytes);
+EXPORT int cudnnBatchNormalizationBackwardEx(struct handle *h, int mode, int what,
+        const void *alpha_data, const void *beta_data, const void *alpha_param,
+        const void *beta_param, struct descriptor *x, const void *px, struct descriptor *y,
+        const void *py, struct descriptor *dy, const void *pdy, struct descriptor *dz, void *pdz,
+        struct descriptor *dx, void *pdx, struct descriptor *channels, const void *scale,
+        const void *bias, void *dscale, void *dbias, double epsilon, const void *mean,
+        const void *deviation, void *activation, void *workspace, size_t bytes, void *reserve,
+        size_t reserve_bytes)
+{
+    uint64_t each = extent(channels);
+    struct operand read[] = {{px, extent(x)}, {pdy, extent(dy)}, {scale, each}, {mean, each},
+            {deviation, each}, {reserve, reserve_bytes}};
+    uint64_t seed = standin_seed("cudnnBatchNormalizationBackwardEx", NULL, 0);
+    int error = standin_compute(h->stream, seed, workspace, bytes, false, read, 2);
+
+    error |= standin_compute(h->stream, seed + 1, dscale, each, false, read, 2);
+    error |= standin_compute(h->stream, seed + 2, dbias, each, false, read, 2);
+    error |= standin_compute(h->stream, seed + 3, pdx, extent(dx), false, read, 6);
+    return error ? EXECUTION_FAILED : SUCCESS;
+}

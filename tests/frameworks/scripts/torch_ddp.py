@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""DistributedDataParallel: two processes over gloo, with tensors on the device."""
+import os
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+WORLD = 2
+
+
+def train(rank, world, store, answers):
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 8)).cuda(), device_ids=[0])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        loss = model(torch.full((16, 128), 0.25 + rank).cuda()).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    value = loss.item()
+    weight = sum(p.detach().double().cpu().sum().item() for p in model.parameters())
+    answers.put((rank, value, weight, torch.cuda.memory_allocated()))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main():
+    spawn = mp.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        answers = spawn.Queue()
+        ranks = [spawn.Process(target=train, args=(r, WORLD, f"{folder}/store", answers)) for r in range(WORLD)]
+        for r in ranks:
+            r.start()
+        for line in sorted(answers.get(timeout=120) for _ in ranks):
+            print(*map(repr, line))
+        for r in ranks:
+            r.join(60)
+        print("exit", *(r.exitcode for r in ranks))
+
+
+if __name__ == "__main__":
+    main()
