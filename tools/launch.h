@@ -23,6 +23,8 @@
  *   JAX         XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async      XLA_PYTHON_CLIENT_ALLOCATOR=platform
  *   Paddle      FLAGS_use_cuda_malloc_async_allocator=1     FLAGS_use_system_allocator=1
  *
+ * JAX 0.10 makes of platform a pool over physical handles: there the stream entrance alone shows buffers.
+ *
  * All of them are set, since who does not know a variable does not look at it; a line is said of those alone that the command is known
  * to use (framework.h). A setting of the user's own is merged where it can be (PyTorch's list), and where it already names a
  * backend it is left as it is and a line says so (R94).
