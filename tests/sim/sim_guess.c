@@ -397,6 +397,13 @@ static void add_cat_inputs(struct maker *m, struct text arguments)
     add_words(m, m->param->offset + 8, m->param->offset + room * 8);
 }
 
+/* Addresses of results, of which as many are used as there are tensors. */
+static void add_results(struct maker *m)
+{
+    add_write(m, m->param->offset, false, (struct type){.size = 1});
+    add_words(m, m->param->offset + 8, m->param->offset + m->param->size);
+}
+
 /* Structures of PyTorch. False: it is none of them. */
 static bool add_structure(struct maker *m, struct text type)
 {
@@ -415,6 +422,8 @@ static bool add_structure(struct maker *m, struct text type)
         add_tensor_lists(m, list, false);
     else if (template_list(type, "TensorListScalarListMetadata", &list))
         add_tensor_lists(m, list, true);
+    else if (is_text(type, "at::native::TensorListAddresses"))
+        add_results(m);
     else if (template_list(type, "CatArrInputTensorMetadata", &list))
         add_cat_inputs(m, list);
     else

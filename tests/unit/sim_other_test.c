@@ -17,6 +17,9 @@ static const char ptx[] =
         /* elementwise_kernel<std::array<char *, 2>>(int, std::array<char *, 2>) */
         ".visible .entry _Z18elementwise_kernelISt5arrayIPcLm2EEEviT_(.param .u32 n,\n"
         "    .param .align 8 .b8 a[16]) { ret; }\n"
+        /* cleanup(at::native::TensorListAddresses) */
+        ".visible .entry _Z7cleanupN2at6native19TensorListAddressesE(.param .align 8 .b8 a[24])\n"
+        "{ ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -140,6 +143,21 @@ TEST(a_block_of_any_size_holds_the_same_digest)
         CU(cuMemcpyDtoH_v2(&sums[i], sum[i], sizeof(sums[i])));
     }
     CHECK(sums[0] == sums[1]);
+}
+
+TEST(of_a_list_of_results_the_first_is_written)
+{
+    uint64_t results[3] = {0}, words[2];
+    void *params[] = {results};
+
+    set_up();
+    results[0] = born(512);
+    results[1] = born(512); /* may be what the stack held before */
+    CU(launch("_Z7cleanupN2at6native19TensorListAddressesE", NULL, params));
+    for (int i = 0; i < 2; i++)
+        CU(cuMemcpyDtoH_v2(&words[i], results[i], sizeof(words[i])));
+    CHECK(words[0] != 0);
+    CHECK_EQ(words[1], 0);
 }
 
 TEST(it_writes_no_further_than_its_block_and_the_next_line)
