@@ -501,7 +501,8 @@ void heap_settle_large(struct pool *pool, struct heap *heap)
 static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
 {
     for (uint32_t i = 0; i < RECENT_SLOTS && heap->recent_count; i++)
-        heap_settle_slot(pool, heap, &slots[i]);
+        if (slots[i])
+            heap_settle_slot(pool, heap, &slots[i]);
 }
 
 void heap_settle(struct pool *pool, struct heap *heap)

@@ -24,6 +24,13 @@ static const char *const slot_symbol[SLOT_COUNT] = {
 #include "preload/hooks.def"
 };
 
+/* A program may look up many names, of which few are ours: most are told apart by their length. */
+static const uint8_t slot_length[SLOT_COUNT] = {
+#define HOOK(symbol, name, from, to, per_thread, family) [SLOT_##symbol] = sizeof #symbol - 1,
+#define CALL(symbol)                                     [SLOT_##symbol] = sizeof #symbol - 1,
+#include "preload/hooks.def"
+};
+
 static const char *const door_names[DOOR_COUNT] = {
 #define DOOR(symbol) #symbol,
 #include "preload/hooks.def"
@@ -290,8 +297,10 @@ const char *resolve_driver_path(void)
 
 static int slot_of_symbol(const char *symbol)
 {
+    size_t length = strlen(symbol);
+
     for (int slot = 0; slot < SLOT_HOOKS; slot++)
-        if (strcmp(slot_symbol[slot], symbol) == 0)
+        if (slot_length[slot] == length && memcmp(slot_symbol[slot], symbol, length) == 0)
             return slot;
     return -1;
 }

@@ -63,6 +63,20 @@ def count(command, path, env=None, timeout=250):
     return (done.stdout, *parse(path))
 
 
+def times(path, function):
+    """How often that function was called."""
+    functions, callee, count = {}, "", 0
+    for line in path.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition("=")
+        if key == "fn":
+            _name(functions, value)
+        elif key == "cfn":
+            callee = _name(functions, value)
+        elif key == "calls" and callee == function:
+            count += int(value.split()[0])
+    return count
+
+
 def share(own, calls, library, *without):
     """What `library` cost: its own instructions and those of what it called, but for what lies in `without`."""
     total = sum(n for (ob, _), n in own.items() if library in ob)
