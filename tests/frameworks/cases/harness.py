@@ -55,6 +55,7 @@ class Case:
     why      the case cannot run here, and this is the reason: it stands in the table
     less     {label: (sentence, keys)}: what is not the same there, and why; these keys of `exact` are not compared
              ("output" and "seen" lift the comparison of what is printed, and of how many allocations were seen)
+    around   {label: (words before kedge's command, words between it and python)}
     """
     name: str
     envs: tuple
@@ -68,6 +69,7 @@ class Case:
     mutant: dict = dataclasses.field(default_factory=dict)
     why: str | None = None
     less: dict = dataclasses.field(default_factory=dict)
+    around: dict = dataclasses.field(default_factory=dict)
 
     def rows(self, short):
         for env in self.envs:
@@ -133,7 +135,8 @@ def environment(**changes):
 
 def execute(row, before, work, **env):
     """Runs the row's script; `before` stands between the environment's wrapper and python (kedge run ...)."""
-    line = [HERE / "in", row.env, *before, "python", HERE / "scripts" / row.case.script, *row.case.args]
+    outside, inside = row.case.around.get(row.api, ((), ()))
+    line = [HERE / "in", row.env, *outside, *before, *inside, "python", HERE / "scripts" / row.case.script, *row.case.args]
     settings = {"SIMCUDA_MEMORY": row.case.memory, **row.case.apis[row.api], **env}
     # A session of its own: what a script that hangs has started must not outlive it.
     with subprocess.Popen([str(x) for x in line], cwd=work, env=environment(**settings), stdin=subprocess.DEVNULL,
