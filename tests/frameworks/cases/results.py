@@ -6,15 +6,16 @@ import harness
 
 HEAD = """# Frameworks on the simulated device: results
 
-Made by `tests/frameworks/run` on {day}; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
+Made by `tests/frameworks/run` on {day}, from the last result of each row; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
 free memory apart, which are kedge's to change.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
 - *line*: of these, the ones whose stack reaches a line of the script.
 - *E*: peak live, each block rounded to 512 bytes, over peak reserved (`pool`).
 - *reserved*: the framework's own figure in MiB, without kedge and in `pool`.
-- *CPU*: microseconds of CPU time that `pool` with full recording adds to the least step, for each allocation of a step. One run each, on a
-  busy machine: an order of magnitude. `tests/bench` measures.
+- *CPU*: microseconds of CPU time that the least step takes in `track` (recording, with Python stacks) beyond `off`, for each
+  allocation of a step. One run each: an order of magnitude. `tests/bench` measures. In `pool` a step takes less than in `off`
+  here, because requests that kedge serves spare the simulated driver's own work, which says nothing of a GPU.
 - *late*: runs under late schedules, times that memory was handed out again, of these too early.
 """
 
@@ -42,11 +43,11 @@ def mib(apart):
 
 def cpu(result):
     """Microseconds an allocation, or "-" where steps do not allocate or were not timed."""
-    bare, pool, steps = result["step_ms"].get("bare"), result["step_ms"].get("pool"), result.get("steps")
-    if not bare or not pool or not steps:
+    off, track, steps = result["step_ms"].get("off"), result["step_ms"].get("track"), result.get("steps")
+    if not off or not track or not steps:
         return "-"
     each = result["requests"] / steps
-    return f"{(pool - bare) * 1000 / each:.1f}" if each >= 20 else "-"
+    return f"{(track - off) * 1000 / each:.0f}" if each >= 20 else "-"
 
 
 def line(result):
@@ -68,10 +69,13 @@ def page(tables, done):
         envs = list(dict.fromkeys(e for c in table.CASES for e in c.envs)) if not hasattr(table, "section") else []
         if not envs:
             names = {r.name for c in table.CASES for r in c.rows(False)}
-            out += [f"\n## {table.TITLE}\n", *table.section([d for d in done if d["row"] in names])]
+            rows = [d for d in done if d["row"] in names]
+            out += [f"\n## {table.TITLE}\n", *table.section(rows)] if rows else []
         for env in envs:
             names = {r.name for c in table.CASES for r in c.rows(False) if r.env == env}
             rows = [d for d in done if d["row"] in names]
+            if not rows:
+                continue
             ready = harness.is_ready(env)
             which = f"{harness.version_of(env, table.PACKAGE)}" + (f", CPython {harness.python_of(env)}" if ready else "")
             out.append(f"\n## {table.TITLE} {which}\n")
@@ -81,6 +85,9 @@ def page(tables, done):
             mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]
             if mutants:
                 out.append("\nWith one safety device of the library switched off: " + "; ".join(mutants) + ".")
+    lacking = sorted({r.name for t in tables for c in t.CASES for r in c.rows(False)} - {d["row"] for d in done})
+    if lacking:
+        out += ["\n## Not run\n", "No result of " + ", ".join(f"`{n}`" for n in lacking) + "."]
     wrong = [f"- `{d['row']}`: {w.splitlines()[0][:300]}" for d in done for w in d["wrong"]]
     if wrong:
         out += ["\n## What is not the same\n", *wrong]
@@ -97,9 +104,10 @@ def short_form(text):
     out, title, rows = [], None, {}
 
     def flush():
-        for api, (cases, same, seen, all_seen, premature, why) in rows.items():
+        for api, (cases, same, seen, all_seen, premature, why, late) in rows.items():
             if api:
-                out.append(f"| {title} | {api} | {same} of {cases} | {share(seen, all_seen)} | {premature} |")
+                early = f"{premature} in {late} late runs" if late else "-"
+                out.append(f"| {title} | {api} | {same} of {cases} | {share(seen, all_seen)} | {early} |")
             else:
                 out.extend(f"| {title} | | cannot run here: {w} | | |" for w in why)
         rows.clear()
@@ -111,7 +119,7 @@ def short_form(text):
         cells = [c.strip() for c in l.strip("|").split("|")] if l.startswith("| ") else []
         if len(cells) != 10 or cells[0] == "case":
             continue
-        row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, []])
+        row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, [], 0])
         if not cells[1]:
             row[5].append(f"{cells[0]}: {cells[2].removeprefix('cannot run here: ')}")
             continue
@@ -120,7 +128,9 @@ def short_form(text):
         row[1] += cells[2].startswith("yes")
         row[3] += int(requests)
         row[2] += int(requests) if percent == "100 %" else 0 if percent == "-" else round(float(percent.split()[0]) / 100 * int(requests))
-        row[4] += int(cells[9].split("/")[2]) if "/" in cells[9] else 0
+        if "/" in cells[9]:
+            row[4] += int(cells[9].split("/")[2])
+            row[6] += int(cells[9].split("/")[0])
     flush()
     return ["| framework | allocator | cases as without kedge | allocations seen | reused too early |", "|---|---|---|---|---|", *out]
 

@@ -25,7 +25,7 @@ def tell(steps=None):
     exact = {"allocated": torch.cuda.memory_allocated(), "max_allocated": torch.cuda.max_memory_allocated()}
     # What is counted in segments depends on where they lie.
     for key, value in torch.cuda.memory_stats().items():
-        if value and (key.startswith(("num_", "requested_bytes.all", "allocated_bytes.all", "allocation.all"))):
+        if value and (key.startswith(("num_alloc_retries", "num_ooms", "requested_bytes.all", "allocated_bytes.all", "allocation.all"))):
             exact[key] = value
     apart = {"max_reserved": torch.cuda.max_memory_reserved(), "free": torch.cuda.mem_get_info()[0]}
     figures = {"exact": exact, "apart": apart}
