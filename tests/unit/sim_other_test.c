@@ -78,7 +78,7 @@ TEST(what_it_writes_depends_on_its_name_its_numbers_and_what_it_reads)
     set_up();
     y = born(4096);
     for (int i = 0; i < 2; i++) {
-        x[i] = born(4096 << i);
+        x[i] = born((size_t)4096 << i);
         result[i] = born(512);
         CU(cuMemsetD32_v2(x[i], 0x3f800000, 64));
         CU(add(x[i], y, result[i], 64));
