@@ -7,16 +7,18 @@ import harness
 HEAD = """# Frameworks on the simulated device: results
 
 Made by `tests/frameworks/run` on {day}, from the last result of each row; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
-free memory apart, which are kedge's to change.
+free memory apart, which are kedge's to change; so are counts of segments (`num_device_*`, `num_sync_all_streams`), which are left out.
+Rows run at different times may come from different states of the sources.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
 - *line*: of these, the ones whose stack reaches a line of the script.
 - *E*: peak live, each block rounded to 512 bytes, over peak reserved (`pool`).
 - *reserved*: the framework's own figure in MiB, without kedge and in `pool`.
 - *CPU*: microseconds of CPU time that the least step takes in `track` (recording, with Python stacks) beyond `off`, for each
-  allocation of a step. One run each: an order of magnitude. `tests/bench` measures. In `pool` a step takes less than in `off`
-  here, because requests that kedge serves spare the simulated driver's own work, which says nothing of a GPU.
-- *late*: runs under late schedules, times that memory was handed out again, of these too early.
+  allocation of a step. One run each, on a machine shared with other work: too noisy to compare rows by, and some are negative.
+  `tests/bench` measures. `pool` is left out: a step took less there than in `off`, and why was not looked into.
+- *late*: runs under late schedules, times that memory was handed out again, of these too early. Output is compared with the run without
+  kedge, or where that differs, with a run without kedge under the same schedule.
 """
 
 
