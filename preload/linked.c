@@ -18,11 +18,9 @@ struct list {
     unsigned count;
 };
 
-extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden"))); /* our own */
-
 static bool is_us(const struct link_map *object)
 {
-    return object->l_ld == _DYNAMIC;
+    return object->l_ld == _DYNAMIC; /* the linker gives each object its own */
 }
 
 static const char *base_of(const char *path)

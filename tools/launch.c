@@ -367,9 +367,9 @@ struct switch_row {
 
 static void turn(struct launch *launch, const struct switch_row *row, const char *framework)
 {
-    const char *old = stated(launch, row->name);
+    const char *old = row->name ? stated(launch, row->name) : NULL;
 
-    if (row->other && stated(launch, row->other))
+    if (!row->name || (row->other && stated(launch, row->other)))
         return;
     offer(launch, row->name, row->value, framework != NULL);
     if (framework && !old)

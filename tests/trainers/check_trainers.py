@@ -310,8 +310,11 @@ def exports_are_those_of_the_real_runtime():
     for library in (real, SIM / "libcudart.so.13"):
         listed = subprocess.run(["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True)
         names.append(set(re.findall(r"(\w+)@@libcudart\.so\.13$", listed.stdout, re.M)))
-    if not names[0] or names[0] != names[1]:
-        fail(f"missing: {sorted(names[0] - names[1])}, too many: {sorted(names[1] - names[0])}")
+    # What came after this toolkit is refused by name; unit.runtime compares it with the newest package.
+    refused = (SOURCE / "tests" / "sim" / "runtime_absent.def").read_text(encoding="utf-8")
+    too_many = {n for n in names[1] - names[0] if f"RUNTIME_ABSENT({n})" not in refused}
+    if not names[0] or names[0] - names[1] or too_many:
+        fail(f"missing: {sorted(names[0] - names[1])}, too many: {sorted(too_many)}")
     print(f"{len(names[0])} names")
 
 

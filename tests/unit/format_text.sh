@@ -13,7 +13,8 @@ in_order() {
     awk '!/^place /; /^place / { print | "sort" }'
 }
 
-"$text" odd odd.kcap
+"$text" odd odd.kcap # as rank 7
+mv odd.kcap.7 odd.kcap
 for form in good live touched agg; do
     "$make" $form $form.kcap > /dev/null
 done
