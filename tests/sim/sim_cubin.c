@@ -46,9 +46,11 @@ static bool open_cubin(struct cubin *c)
             || header->e_machine != MACHINE_CUDA || header->e_shentsize != sizeof(Elf64_Shdr))
         return false;
     c->count = header->e_shnum;
+    if (header->e_shoff % _Alignof(Elf64_Shdr) != 0
+            || !is_inside(c, header->e_shoff, (uint64_t)c->count * sizeof(Elf64_Shdr)))
+        return false;
     c->sections = (const Elf64_Shdr *)(const void *)(c->data + header->e_shoff);
-    return header->e_shoff % _Alignof(Elf64_Shdr) == 0
-            && is_inside(c, header->e_shoff, (uint64_t)c->count * sizeof(Elf64_Shdr));
+    return true;
 }
 
 /* ---- parameters ---- */
@@ -80,11 +82,13 @@ static void read_param(
 static unsigned read_params(
         const struct cubin *c, const Elf64_Shdr *info, struct sim_param params[PARAMS_MOST])
 {
-    const unsigned char *at = c->data + info->sh_offset, *end = at + info->sh_size;
+    const unsigned char *at, *end;
     unsigned count = 0;
 
     if (!is_inside(c, info->sh_offset, info->sh_size))
         return 0;
+    at = c->data + info->sh_offset;
+    end = at + info->sh_size;
     while (end - at >= 4) {
         unsigned form = at[0], attribute = at[1], size = form == FORM_SIZED ? word16(at + 2) : 0;
 
@@ -117,13 +121,14 @@ static void read_symbols(struct sim_image *image, const struct cubin *c, const E
 
     for (size_t i = 0; i < table->sh_size / sizeof(*symbols); i++) {
         const Elf64_Sym *s = &symbols[i];
-        const char *name = (const char *)c->data + strings->sh_offset + s->st_name;
         const Elf64_Shdr *info;
+        const char *name;
         size_t length;
 
         if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || !(s->st_other & SYMBOL_IS_ENTRY)
                 || s->st_name >= strings->sh_size)
             continue;
+        name = (const char *)c->data + strings->sh_offset + s->st_name;
         length = strnlen(name, strings->sh_size - s->st_name);
         info = find_info(c, s->st_shndx);
         sim_image_add(image, name, length, params, info ? read_params(c, info, params) : 0);

@@ -333,7 +333,7 @@ TEST(a_rank_is_a_number_of_whichever_launcher)
         (void)unsetenv(names[i]);
     CHECK(config_rank() == NULL);
     for (size_t i = count; i-- > 0;) { /* the most telling one comes first */
-        char rank[8];
+        char rank[24];
 
         snprintf(rank, sizeof rank, "%zu", i);
         REQUIRE_EQ(setenv(names[i], rank, 1), 0);
