@@ -51,6 +51,18 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *ret_version)
     return SUCCESS;
 }
 
+/* PyTorch 2.5 asks before it says that memory is out, and takes a refusal for a fault of its own. */
+#define NO_PROCESSES(name)                                           \
+    EXPORT int name(void *device, unsigned *ret_count, void *infos); \
+    EXPORT int name(void *device, unsigned *ret_count, void *infos)  \
+    {                                                                \
+        *ret_count = 0;                                              \
+        return SUCCESS;                                              \
+    }
+
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses)
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3)
+
 #define REFUSE(name)          \
     EXPORT int name(void);    \
     EXPORT int name(void)     \
@@ -58,8 +70,6 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *ret_version)
         return NOT_SUPPORTED; \
     }
 
-REFUSE(nvmlDeviceGetComputeRunningProcesses)
-REFUSE(nvmlDeviceGetComputeRunningProcesses_v3)
 REFUSE(nvmlDeviceGetNvLinkRemoteDeviceType)
 REFUSE(nvmlDeviceGetNvLinkRemotePciInfo_v2)
 REFUSE(nvmlDeviceGetGpuFabricInfoV)
