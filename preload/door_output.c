@@ -8,9 +8,8 @@
  * are, since nothing is held or marked around the real call; text that was not written (a short write, a closed stream) is not
  * shown. The forms with variable arguments go on to the v-forms, which are the same functions inside of the C library.
  *
- * Not seen: characters that the compiler's own putc_unlocked puts into a buffer, wide streams, perror, error, warn and their like,
- * pwrite, sendfile and splice, system calls that a program makes by itself (Go), duplicates of the descriptors 1 and 2 under
- * other numbers.
+ * Not seen: the forms that end in _unlocked, wide streams, perror, error, warn and their like, pwrite, sendfile and splice, system
+ * calls that a program makes by itself (Go), duplicates of the descriptors 1 and 2 under other numbers.
  *
  * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's write.
  */
@@ -35,9 +34,7 @@ enum {
 /* clang-format off */
 /* What we call: name, and type by the C library's own declaration where it has one. */
 #define OUTPUT_REAL(X)                                                                     \
-    X(write) X(writev) X(fwrite) X(fwrite_unlocked) X(fputs) X(fputs_unlocked) X(puts)     \
-    X(fputc) X(fputc_unlocked) X(putc) X(putc_unlocked) X(_IO_putc) X(putchar)             \
-    X(putchar_unlocked)                                                                    \
+    X(write) X(writev) X(fwrite) X(fputs) X(puts) X(fputc) X(putc) X(putchar)              \
     X(vfprintf) X(vdprintf) X(__vfprintf_chk) X(__vdprintf_chk)
 /* clang-format on */
 
@@ -48,7 +45,6 @@ int __dprintf_chk(int fd, int flag, const char *restrict format, ...);
 int __vprintf_chk(int flag, const char *restrict format, va_list arg);
 int __vfprintf_chk(FILE *restrict stream, int flag, const char *restrict format, va_list arg);
 int __vdprintf_chk(int fd, int flag, const char *restrict format, va_list arg);
-int _IO_putc(int c, FILE *stream); /* what putc was in headers before glibc 2.28 */
 
 enum output_slot {
 #define SLOT(name) OUTPUT_##name,
@@ -171,63 +167,57 @@ ssize_t writev(int fd, const struct iovec *iovec, int count)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a name cannot stand in parentheses of its own */
-/* clang-format off */
-#define FWRITE(name, s)                                                                       \
-    size_t name(const void *restrict ptr, size_t size, size_t n, FILE *restrict s) \
-    {                                                                                      \
-        __typeof__(&name) real = REAL_OF(name);                                            \
-        size_t written;                                                                    \
-        if (!real)                                                                         \
-            return 0;                                                                      \
-        written = real(ptr, size, n, s);                                         \
-        if (output_is_watched() && written > 0)                                            \
-            show_stream(s, ptr, written * size);                                     \
-        return written;                                                                    \
-    }
-#define FPUTS(name)                                                                        \
-    int name(const char *restrict s, FILE *restrict stream)                             \
-    {                                                                                      \
-        __typeof__(&name) real = REAL_OF(name);                                            \
-        int result = real ? real(s, stream) : EOF;                                      \
-        if (output_is_watched() && result >= 0)                                            \
-            show_stream(stream, s, strlen(s));                                       \
-        return result;                                                                     \
-    }
-#define FPUTC(name)                                                                        \
-    int name(int c, FILE *stream)                                                          \
-    {                                                                                      \
-        __typeof__(&name) real = REAL_OF(name);                                            \
-        int result = real ? real(c, stream) : EOF;                                         \
-        char byte = (char)c;                                                               \
-        if (output_is_watched() && result != EOF)                                          \
-            show_stream(stream, &byte, 1);                                                 \
-        return result;                                                                     \
-    }
-#define PUTCHAR(name)                                                                      \
-    int name(int c)                                                                        \
-    {                                                                                      \
-        __typeof__(&name) real = REAL_OF(name);                                            \
-        int result = real ? real(c) : EOF;                                                 \
-        char byte = (char)c;                                                               \
-        if (output_is_watched() && result != EOF)                                          \
-            show_stream(stdout, &byte, 1);                                                 \
-        return result;                                                                     \
-    }
-/* clang-format on */
-/* NOLINTEND(bugprone-macro-parentheses) */
+size_t fwrite(const void *restrict ptr, size_t size, size_t n, FILE *restrict s)
+{
+    __typeof__(&fwrite) real = REAL_OF(fwrite);
+    size_t written = real ? real(ptr, size, n, s) : 0;
 
-FWRITE(fwrite, s)
-FWRITE(fwrite_unlocked, stream)
-FPUTS(fputs)
-FPUTS(fputs_unlocked)
-FPUTC(fputc)
-FPUTC(fputc_unlocked)
-FPUTC(putc)
-FPUTC(putc_unlocked)
-FPUTC(_IO_putc)
-PUTCHAR(putchar)
-PUTCHAR(putchar_unlocked)
+    if (output_is_watched() && written > 0)
+        show_stream(s, ptr, written * size);
+    return written;
+}
+
+int fputs(const char *restrict s, FILE *restrict stream)
+{
+    __typeof__(&fputs) real = REAL_OF(fputs);
+    int result = real ? real(s, stream) : EOF;
+
+    if (output_is_watched() && result >= 0)
+        show_stream(stream, s, strlen(s));
+    return result;
+}
+
+/* `result`: what fputc, putc or putchar returned for `c`. */
+static int show_char(FILE *stream, int c, int result)
+{
+    char byte = (char)c;
+
+    if (output_is_watched() && result != EOF)
+        show_stream(stream, &byte, 1);
+    return result;
+}
+
+/* The newline of std::endl, and of a printf("\n") that the compiler has rewritten, comes through one of these three. */
+int fputc(int c, FILE *stream)
+{
+    __typeof__(&fputc) real = REAL_OF(fputc);
+
+    return show_char(stream, c, real ? real(c, stream) : EOF);
+}
+
+int putc(int c, FILE *stream)
+{
+    __typeof__(&putc) real = REAL_OF(putc);
+
+    return show_char(stream, c, real ? real(c, stream) : EOF);
+}
+
+int putchar(int c)
+{
+    __typeof__(&putchar) real = REAL_OF(putchar);
+
+    return show_char(stdout, c, real ? real(c) : EOF);
+}
 
 int puts(const char *s)
 {
@@ -251,6 +241,14 @@ static int descriptor(FILE *stream)
     return fd > 0 ? fd : 0;
 }
 
+__attribute__((format(printf, 3, 0))) static int print_real(
+        FILE *stream, int flag, const char *format, va_list args)
+{
+    if (flag >= 0)
+        return REAL_OF(__vfprintf_chk)(stream, flag, format, args);
+    return REAL_OF(vfprintf)(stream, format, args);
+}
+
 __attribute__((format(printf, 3, 0))) static int print_to(
         FILE *stream, int flag, const char *format, va_list args)
 {
@@ -258,12 +256,11 @@ __attribute__((format(printf, 3, 0))) static int print_to(
     va_list again;
     int result;
 
+    if (!output_is_watched())
+        return print_real(stream, flag, format, args);
     va_copy(again, args);
-    if (flag >= 0)
-        result = REAL_OF(__vfprintf_chk)(stream, flag, format, args);
-    else
-        result = REAL_OF(vfprintf)(stream, format, args);
-    if (output_is_watched() && result > 0) {
+    result = print_real(stream, flag, format, args);
+    if (result > 0) {
         int saved = errno;
         int fd = descriptor(stream);
 
@@ -274,6 +271,14 @@ __attribute__((format(printf, 3, 0))) static int print_to(
     return result;
 }
 
+__attribute__((format(printf, 3, 0))) static int print_real_at(
+        int fd, int flag, const char *format, va_list args)
+{
+    if (flag >= 0)
+        return REAL_OF(__vdprintf_chk)(fd, flag, format, args);
+    return REAL_OF(vdprintf)(fd, format, args);
+}
+
 __attribute__((format(printf, 3, 0))) static int print_at(
         int fd, int flag, const char *format, va_list args)
 {
@@ -281,12 +286,11 @@ __attribute__((format(printf, 3, 0))) static int print_at(
     va_list again;
     int result;
 
+    if (!output_is_watched())
+        return print_real_at(fd, flag, format, args);
     va_copy(again, args);
-    if (flag >= 0)
-        result = REAL_OF(__vdprintf_chk)(fd, flag, format, args);
-    else
-        result = REAL_OF(vdprintf)(fd, format, args);
-    if (output_is_watched() && result > 0)
+    result = print_real_at(fd, flag, format, args);
+    if (result > 0)
         show_format(fd, before, result, format, again);
     va_end(again);
     return result;
