@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/outfile.h"
 #include "tools/vec.h"
 
 #define FOLDER        "kedge-bundle"
@@ -409,12 +410,14 @@ const char *bundle_modules_why(const struct bundle_modules *modules)
 struct pack {
     struct archive *archive;
     time_t time;
+    uint64_t bytes; /* of the archive */
     char *why;
 };
 
 static bool pack_fault(struct pack *pack)
 {
-    const char *text = archive_error_string(pack->archive);
+    int error = archive_errno(pack->archive);
+    const char *text = error > 0 ? strerror(error) : archive_error_string(pack->archive);
 
     free(pack->why);
     pack->why = vec_text(text ? text : "cannot be written");
@@ -509,6 +512,7 @@ static bool write_archive(struct pack *pack, int fd, const struct bundle_parts *
     is_fine = is_fine && add_parts(pack, parts);
     if (is_fine && archive_write_close(pack->archive) != ARCHIVE_OK)
         is_fine = pack_fault(pack);
+    pack->bytes = (uint64_t)archive_filter_bytes(pack->archive, -1);
     (void)archive_write_free(pack->archive);
     return is_fine;
 }
@@ -516,23 +520,19 @@ static bool write_archive(struct pack *pack, int fd, const struct bundle_parts *
 int bundle_write(
         const char *path, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why)
 {
-    char *draft = vec_format("%s.%ld.new", path, (long)getpid());
-    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    struct outfile file;
     struct stat status;
     struct pack pack = {.time = stat(parts->capture, &status) == 0 ? status.st_mtime : 0};
-    bool is_fine = fd >= 0 && write_archive(&pack, fd, parts);
+    int r = outfile_open(path, OUTFILE_PRIVATE, &file);
 
-    if (is_fine && fstat(fd, &status) == 0)
-        *ret_bytes = (uint64_t)status.st_size;
-    if (fd >= 0 && close(fd) != 0)
-        is_fine = false;
-    if (is_fine && rename(draft, path) != 0)
-        is_fine = false;
-    if (!is_fine) {
-        *ret_why = pack.why ? pack.why : vec_text(strerror(errno));
-        if (fd >= 0)
-            (void)unlink(draft);
+    if (r == 0) {
+        bool is_whole = write_archive(&pack, file.fd, parts);
+        *ret_bytes = pack.bytes;
+        r = outfile_done(&file, is_whole);
+        if (!is_whole)
+            r = -1;
     }
-    free(draft);
-    return is_fine ? 0 : -1;
+    if (r < 0)
+        *ret_why = pack.why ? pack.why : vec_text(strerror(-r));
+    return r < 0 ? -1 : 0;
 }

@@ -58,7 +58,7 @@ struct bundle_parts {
     size_t file_count;
 };
 
-/* 0, or -1 with a message. Moved into place when it is whole; mode 0600, as captures. */
+/* 0, or -1 with a message. What stands at `path` is treated as outfile.h says; a new file has mode 0600, as captures. */
 int bundle_write(
         const char *path, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why);
 

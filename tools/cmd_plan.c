@@ -22,7 +22,8 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"output|o", "FILE", "where the plan goes", ARGS_TEXT, offsetof(struct fields, output)},
+        {"output|o", "FILE", "where the plan goes (- is standard output)", ARGS_TEXT,
+                offsetof(struct fields, output)},
         {"capacity", "SIZE",
                 "find a placement within SIZE, the first that does (default: the least)", ARGS_SIZE,
                 offsetof(struct fields, capacity)},
@@ -175,7 +176,7 @@ static int save(struct planning *planning)
         return CMD_DONE;
     r = is_plan ? make_plan(planning, &text, &length) : make_table(planning, &text, &length);
     if (r == 0)
-        r = outfile_write("kedge plan", planning->fields->output, text, length);
+        r = outfile_write("kedge plan", planning->fields->output, OUTFILE_FOR_RUNS, text, length);
     free(text);
     return r < 0 ? CMD_BAD : CMD_DONE;
 }

@@ -22,13 +22,15 @@
 struct fields {
     const char *good, *bad, *output, *from, *to;
     uint64_t min_size;
-    bool json;
+    bool force, json;
 };
 
 static const struct args_option options[] = {
         {"good", "CAPTURE", "the run that frees in time", ARGS_TEXT, offsetof(struct fields, good)},
         {"bad", "CAPTURE", "the run that frees late", ARGS_TEXT, offsetof(struct fields, bad)},
-        {"output|o", "FILE", "where the hints go", ARGS_TEXT, offsetof(struct fields, output)},
+        {"output|o", "FILE", "where the hints go (- is standard output)", ARGS_TEXT,
+                offsetof(struct fields, output)},
+        {"force", NULL, "replace a FILE that is there", ARGS_FLAG, offsetof(struct fields, force)},
         {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "and up to the last exit of ANCHOR", ARGS_TEXT,
@@ -220,7 +222,7 @@ static int save(struct suggestion *s)
         (void)fprintf(
                 stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
     } else {
-        r = outfile_write("kedge suggest", s->fields->output, text, length);
+        r = outfile_write("kedge suggest", s->fields->output, OUTFILE_FOR_RUNS, text, length);
         free(text);
     }
     hintfile_free(file);
@@ -269,7 +271,7 @@ static void print_text(struct suggestion *s)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(text[0], s->reserved));
     if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
         builds_print(stdout, s->good.trace, s->bad.trace);
-    if (mine->hint_count)
+    if (mine->hint_count && strcmp(s->fields->output, "-") != 0)
         printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
                 s->fields->output, s->fields->output);
 }
@@ -496,10 +498,17 @@ static int mine_one(struct suggestion *s)
 
 static int check_fields(const struct fields *fields, int count)
 {
-    if (count == 1 && !fields->good && !fields->bad && fields->output)
-        return CMD_DONE;
-    if (count || !fields->good || !fields->bad || !fields->output) {
+    bool is_one = count == 1 && !fields->good && !fields->bad;
+    bool is_two = count == 0 && fields->good && fields->bad;
+
+    if (!fields->output || !(is_one || is_two)) {
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
+        return CMD_BAD;
+    }
+    /* Somebody may have edited it: hints are reviewed by people. */
+    if (!fields->force && outfile_is_taken(fields->output)) {
+        (void)fprintf(stderr, "kedge suggest: %s is there already; --force replaces it\n",
+                fields->output);
         return CMD_BAD;
     }
     return CMD_DONE;

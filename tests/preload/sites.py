@@ -118,7 +118,7 @@ def plugin(variant, *flags):
 def commands(good, bad):
     """What diff and suggest say of two captures."""
     diff = [BUILD / "kedge", "diff", good, bad]
-    suggest = [BUILD / "kedge", "suggest", "--good", good, "--bad", bad, "-o", "h.yaml"]
+    suggest = [BUILD / "kedge", "suggest", "--good", good, "--bad", bad, "-o", "h.yaml", "--force"]
     texts = [subprocess.run(command, capture_output=True, text=True, check=False).stdout for command in (diff, suggest)]
     answers = [json.loads(subprocess.run(command + ["--json"], capture_output=True, text=True, check=False).stdout)
                for command in (diff, suggest)]

@@ -16,7 +16,7 @@ def capture(form, name=None, **env):
 
 
 def suggest():
-    return tool_json("suggest", "--good", "pt.kcap", "--bad", "pir.kcap", "-o", "hints.yaml")
+    return tool_json("suggest", "--good", "pt.kcap", "--bad", "pir.kcap", "-o", "hints.yaml", "--force")
 
 
 def verify():
@@ -87,7 +87,7 @@ def one_run_finds_its_late_frees_by_itself():
     """From its own last uses, what the other form proves; and no other run of it touches what is released."""
     rows = {r["what"]: r for r in data("s66278_late.csv")}
     capture("pir", KEDGE_TRACE="full")
-    j = tool_json("suggest", "pir.kcap", "-o", "mined.yaml")
+    j = tool_json("suggest", "pir.kcap", "-o", "mined.yaml", "--force")
     same("late frees", j["late_frees"], int(rows["sum"]["count"]))
     same("late bytes", human(j["late_bytes"]), rows["sum"]["bytes"])
     same("covered", (j["covered"]["count"], j["covered"]["bytes"]), (j["late_frees"], j["late_bytes"]))

@@ -93,7 +93,7 @@ def diff_names_the_missing_free():
 
 
 def hints():
-    tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
+    tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
     return pathlib.Path("hints.yaml")
 
 
@@ -125,7 +125,7 @@ def suggested_hints_make_bad_equal_good():
 
 def suggest_predicts_the_peak():
     capture_both()
-    j = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
+    j = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
     good = tool_json("report", "good.kcap")
     same("predicted peak", j["predicted_max_bytes"], good["max_bytes"])
     check(j["predicted_peak_reserved_bytes"] >= j["predicted_max_bytes"], "predicted reserved peak is below the live one")
@@ -187,7 +187,7 @@ def what_is_used_after_the_exit_gets_no_hint():
 def r86_r87_a_later_touch_is_stopped_and_gets_no_receipt():
     """The program uses the tensor after the anchor: trap and live stop the call, and verify gives no receipt."""
     capture_both()
-    listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
+    listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
     name = listed["hints"][0]["id"]
     for how in ("launch", "copy", "set"):
         toucher = (SOT, "--form", "pir", "--graph", "small", f"--touch-released={how}")
@@ -209,7 +209,7 @@ def r86_r87_a_later_touch_is_stopped_and_gets_no_receipt():
 def r86_live_stops_a_later_touch_too():
     """A receipt from a run that does not touch; then one that does. Nothing stale is ever read."""
     capture_both()
-    listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
+    listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
     verify()
     for how in ("launch", "copy", "set"):
         toucher = (SOT, "--form", "pir", "--graph", "small", f"--touch-released={how}")

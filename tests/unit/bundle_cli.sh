@@ -26,7 +26,7 @@ answers() {
     "$kedge" report "$2" --view hwm --top 3
     "$kedge" diff "$1" "$2"
     "$kedge" diff "$1" "$2" --json
-    "$kedge" suggest --good "$1" --bad "$2" -o hints.yaml && cat hints.yaml
+    "$kedge" suggest --good "$1" --bad "$2" -o hints.yaml --force && cat hints.yaml
     "$kedge" whatif "$2" --policy kedge,torch
     "$kedge" plan "$2" --from SOT_CALL_3 --to SOT_CALL_3 -o step.plan && cat step.plan
     "$kedge" report "$3"

@@ -257,6 +257,9 @@ suggest)
     has hints.yaml "shadow"
     has hints.yaml "capture_maker"
     [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644"
+    expect 2 "$kedge" suggest --good good.kcap --bad bad.kcap -o hints.yaml
+    has err "hints.yaml is there already; --force replaces it"
+    rm hints.yaml
     (umask 077; "$kedge" suggest --good good.kcap --bad bad.kcap --output hints.yaml --json >out)
     [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644 under umask 077"
     json "j['late_frees'] == 30 and j['covered'] == {'count': 30, 'bytes': 139<<20}"
@@ -268,6 +271,60 @@ suggest)
     expect 2 "$kedge" suggest --good good.kcap
     expect 2 "$kedge" suggest --good good.kcap --bad bad.kcap -o /nowhere/h.yaml
     has err "/nowhere/h.yaml"
+    ;;
+outputs)
+    form good; form bad
+    pair="--good good.kcap --bad bad.kcap"
+    # What is no regular file is written where it stands. Not /dev/full itself: a test that fails must not cost the machine its device.
+    mkfifo pipe
+    timeout 60 cat pipe >piped &
+    expect 0 timeout 60 "$kedge" suggest $pair -o pipe
+    [ -p pipe ] || fail "the pipe was replaced"
+    wait $!
+    expect 0 "$kedge" hints lint piped
+    if mknod full c 1 7 2>/dev/null && (: >full) 2>/dev/null; then
+        expect 2 "$kedge" suggest $pair -o full
+        has err "full: No space left on device"
+        expect 2 "$kedge" bundle good.kcap -o full
+        has err "full: No space left on device"
+        [ -c full ] || fail "the device was replaced"
+    fi
+    # "-" is standard output, and nothing else goes there.
+    expect 0 "$kedge" suggest $pair -o -
+    [ ! -e ./- ] || fail "a file called - was written"
+    cp out stdout.yaml
+    has err "for 30 of 30 late frees"
+    expect 0 "$kedge" hints lint stdout.yaml
+    "$kedge" bundle good.kcap -o - 2>/dev/null >stdout.tar.zst || fail "bundle -o -"
+    expect 0 "$kedge" report stdout.tar.zst
+    expect 0 "$kedge" plan good.kcap --from SOT_CALL_3 --to SOT_CALL_3 -o -
+    has out "kedge-plan"
+    # Links are followed, also where nothing is yet; the mode is kept; a file that cannot be replaced stays.
+    mkdir real && : >real/h.yaml && chmod 600 real/h.yaml && ln -s real/h.yaml link.yaml && ln -s real/new.yaml fresh.yaml
+    expect 0 "$kedge" suggest $pair -o link.yaml
+    [ -L link.yaml ] && [ -s real/h.yaml ] || fail "the link was replaced"
+    [ "$(stat -c %a real/h.yaml)" = 600 ] || fail "the mode of real/h.yaml is $(stat -c %a real/h.yaml)"
+    expect 0 "$kedge" suggest $pair -o fresh.yaml
+    [ -L fresh.yaml ] && [ "$(stat -c %a real/new.yaml)" = 644 ] || fail "the link to nothing was replaced"
+    expect 0 "$kedge" bundle good.kcap -o b.tar.zst
+    [ "$(stat -c %a b.tar.zst)" = 600 ] || fail "a new bundle is not 0600"
+    chmod 640 b.tar.zst
+    expect 0 "$kedge" bundle bad.kcap -o b.tar.zst
+    [ "$(stat -c %a b.tar.zst)" = 640 ] || fail "the bundle's mode changed"
+    # Hints that others may write are refused by the library: such a mode is not kept.
+    : >open.yaml && chmod 666 open.yaml
+    expect 0 "$kedge" suggest $pair -o open.yaml
+    [ "$(stat -c %a open.yaml)" = 644 ] || fail "others may write open.yaml"
+    # Hints are edited by people.
+    echo "# mine" >>real/h.yaml
+    for path in real/h.yaml link.yaml; do
+        expect 2 "$kedge" suggest $pair -o $path
+        has err "$path is there already; --force replaces it"
+    done
+    has real/h.yaml "# mine"
+    expect 0 "$kedge" suggest $pair -o link.yaml --force
+    hasnt real/h.yaml "# mine"
+    [ -z "$(find . -name '*.new')" ] || fail "drafts are left: $(find . -name '*.new')"
     ;;
 lint)
     printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {sizes: 3}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
