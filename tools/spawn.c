@@ -96,23 +96,36 @@ static char *find_sim(const char *who)
     return NULL;
 }
 
-/* The file that execvp would run, or NULL. */
+static bool is_program(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+/* The file that execvp would run; where there is none, the first of that name, which may not be run; else NULL. */
 static char *find_program(const char *name)
 {
     const char *path = getenv("PATH");
+    char *refused = NULL;
 
     if (strchr(name, '/'))
         return vec_text(name);
-    for (const char *s = path ? path : "/usr/local/bin:/bin:/usr/bin"; *s;) {
+    for (const char *s = path ? path : "/usr/local/bin:/bin:/usr/bin"; *name && *s;) {
         size_t n = strcspn(s, ":");
         char *file = vec_format("%.*s/%s", (int)n, n ? s : ".", name);
-        if (access(file, X_OK) == 0)
+        if (is_program(file)) {
+            free(refused);
             return file;
-        free(file);
+        }
+        if (!refused && access(file, F_OK) == 0)
+            refused = file;
+        else
+            free(file);
         s += n;
         s += *s == ':';
     }
-    return NULL;
+    return refused;
 }
 
 static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *program)
@@ -272,11 +285,19 @@ static int complain(const char *who, const char *program, int error)
     return CMD_BAD;
 }
 
+/* What a program ends with that cannot be started, as `env` and shells have it. */
+static int start_status(int error)
+{
+    return error == ENOENT || error == ENOTDIR ? 127 : 126;
+}
+
 int spawn_become(const char *who, const struct launch *launch)
 {
     (void)fflush(NULL);
     (void)execvpe(launch->argv[0], launch->argv, launch->env);
-    return complain(who, launch->argv[0], errno);
+    int error = errno;
+    (void)complain(who, launch->argv[0], error);
+    return start_status(error);
 }
 
 /* In the child: only what may be called between fork and exec. The reason of a failure goes through the pipe. */
@@ -298,13 +319,13 @@ int spawn_check(const char *who, const char *program)
 
     if (!path || stat(path, &status) != 0)
         error = path && errno != ENOENT ? errno : ENOENT;
-    else if (S_ISDIR(status.st_mode) || access(path, X_OK) != 0)
+    else if (!is_program(path))
         error = EACCES;
     free(path);
     if (error == 0)
         return 0;
     (void)complain(who, program, error);
-    return error == ENOENT || error == ENOTDIR ? 127 : 126;
+    return start_status(error);
 }
 
 /* The rank that a launcher gave to us, as the library will find it (preload/config.c). NULL = none. */
@@ -350,7 +371,22 @@ static bool is_kin(const char *entry, const char *name)
             && entry[length + 1 + strspn(entry + length + 1, "0123456789.")] == '\0';
 }
 
-static void remove_kin(const char *file)
+/* Did a process of this rank write the capture? */
+static bool is_of_rank(const char *path, const char *rank)
+{
+    struct format_header header = {.version = 0};
+    FILE *file = fopen(path, "re");
+    bool is_ours = file && fread(&header, sizeof(header), 1, file) == 1
+            && header.version == FORMAT_VERSION
+            && strncmp(header.rank, rank, sizeof(header.rank)) == 0;
+
+    if (file)
+        (void)fclose(file);
+    return is_ours;
+}
+
+/* Of all ranks where `rank` is NULL: then they are started by the program, and none runs yet. */
+static void remove_kin(const char *file, const char *rank)
 {
     const char *slash = strrchr(file, '/');
     const char *name = slash ? slash + 1 : file;
@@ -360,7 +396,7 @@ static void remove_kin(const char *file)
 
     while (entries && (entry = readdir(entries)) != NULL) {
         char *path = is_kin(entry->d_name, name) ? vec_format("%s%s", folder, entry->d_name) : NULL;
-        if (path && is_capture(path) == 0)
+        if (path && is_capture(path) == 0 && (!rank || is_of_rank(path, rank)))
             (void)unlink(path);
         free(path);
     }
@@ -387,8 +423,7 @@ int spawn_remove_old(const char *who, const char *capture)
         (void)complain(who, file, -r);
     if (r == 0 || r == -ENOENT) {
         r = 0;
-        if (!rank)
-            remove_kin(file);
+        remove_kin(file, rank);
     }
     free(file);
     return r == 0 ? CMD_DONE : CMD_BAD;

@@ -36,7 +36,7 @@ struct spawn_program {
 int spawn_prepare(const char *who, const struct spawn_options *options, char *const *command,
         struct launch *ret_launch);
 
-/* Becomes the program; returns an exit code after one line on stderr if that fails. */
+/* Becomes the program; if that fails, returns 127 or 126 after one line on stderr, as spawn_check. */
 int spawn_become(const char *who, const struct launch *launch);
 
 /*

@@ -37,6 +37,13 @@ run)
     expect 126 "$kedge" run -- ./plain
     has err "plain: Permission denied"
     expect 126 "$kedge" run -- /
+    # As env has it: what is found in PATH and may not be run, and what cannot be started after all.
+    mkdir bin bin/folder && touch bin/plain-there
+    PATH=$PWD/bin:$PATH expect 126 "$kedge" run -- plain-there
+    PATH=$PWD/bin:$PATH expect 126 "$kedge" run -- folder
+    expect 127 "$kedge" run -- ''
+    printf '#!/no/such/interpreter\n' >script && chmod +x script
+    expect 127 "$kedge" run -- ./script
     # What is no capture is not removed for one, and nothing is for a program that is not there.
     echo precious >train.py
     expect 2 "$kedge" run --capture train.py -- true
@@ -73,10 +80,14 @@ END
         rm -f ./*.kcap*
         echo KEDGECAP, an old run >x.kcap.7
         expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
-        [ "$(echo *.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "above $variable: $(echo *.kcap*)"
-        # Each rank starts kedge for itself: none may take away what another one has just begun.
+        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "above $variable: $(echo *.kcap*)"
+        # Each rank starts kedge for itself: none may take away what another one has just begun, and all take away what other
+        # processes of their rank wrote in an earlier run.
+        [ -e second.kcap ] || expect 0 env $variable=0 "$kedge" run --sim --capture second.kcap -- "$program" --steps 2
+        cp second.kcap x.kcap.4711
+        cp x.kcap.1 x.kcap.1.4711
         expect 0 ./launcher $variable "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
-        [ "$(echo *.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "below $variable: $(echo *.kcap*)"
+        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "below $variable: $(echo *.kcap*)"
         expect 0 "$kedge" report x.kcap.2 --json
         json "j['allocated_count'] > 0"
     done
