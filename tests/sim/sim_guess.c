@@ -213,6 +213,7 @@ struct maker {
     struct sim_guess *guess;
     struct text name; /* demangled */
     const struct sim_param *param;
+    int count_offset; /* of the number of elements of an elementwise kernel, an int; -1: it is none */
 };
 
 static struct sim_guess_word *add_word(
@@ -225,7 +226,18 @@ static struct sim_guess_word *add_word(
         g->words =
                 sim_grow(g->words, (g->words_count ? g->words_count * 2 : 1) * sizeof(*g->words));
     word = &g->words[g->words_count++];
-    *word = (struct sim_guess_word){.offset = offset, .role = role, .is_parameter = is_parameter};
+    *word = (struct sim_guess_word){
+            .offset = offset, .role = role, .is_parameter = is_parameter, .count_offset = -1};
+    return word;
+}
+
+static struct sim_guess_word *add_listed(
+        struct maker *m, uint32_t offset, enum sim_role role, uint32_t place)
+{
+    struct sim_guess_word *word = add_word(m, offset, role, false);
+
+    word->is_listed = true;
+    word->place = place;
     return word;
 }
 
@@ -235,7 +247,8 @@ static void add_write(struct maker *m, uint32_t offset, bool is_parameter, struc
 
     word->size = type.size;
     word->kind = type.kind;
-    word->is_counted = m->guess->count_offset >= 0 && !is_parameter;
+    word->count_offset = is_parameter ? -1 : m->count_offset;
+    word->count_size = sizeof(int32_t);
 }
 
 /* Each aligned word of a parameter whose type says nothing. */
@@ -344,64 +357,123 @@ static bool is_number(struct text t)
 }
 
 /*
- * Lists of tensors of PyTorch's _foreach_ and fused kernels: a table of `depth` lists of addresses, then what is no
- * address. A list has room for so many tensors, seven times as many where kernels have 32764 bytes of parameters. How
- * many of them are used is not in the name, so only the first one of each list is read or written. The last three
- * arguments of a functor are depth, how many lists it reads, and the list that it writes.
+ * Lists of tensors of PyTorch's _foreach_ and fused kernels, with room for so many tensors each:
+ *
+ *     depth lists of addresses
+ *     numbers of elements             8 bytes each
+ *     [scalars: of the type that the first argument of the template names, or addresses of steps]
+ *     which tensor a block works at   a byte each, for 320 blocks
+ *     which part of it                an int each
+ *
+ * Kernels with 32764 bytes of parameters have room for seven times as many of all, and two bytes for a tensor's number.
+ * Of the lists a launch uses as much as its blocks name. The last three arguments of a functor are depth, how many
+ * lists it reads, and the list that it writes.
  */
-static void add_tensor_lists(struct maker *m, struct text arguments, bool has_scalars)
-{
-    static const uint32_t most[][5] = {{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}};
-    uint32_t depth = 0, room, reads, result = 0;
-    struct text list, last[3] = {arguments, arguments, arguments}, item;
+struct tensor_lists {
+    uint32_t depth, room, reads, result;
+    struct type type; /* of what is written; its size is 0: not known */
+};
 
-    for (struct text rest = arguments; next_item(&rest, &item);)
-        if (is_number(item))
-            depth = (uint32_t)strtoul(item.at, NULL, 10);
-    if (depth == 0 || depth > 5)
+static bool is_large(const struct maker *m)
+{
+    return m->param->size > 4096;
+}
+
+/* Where a launch says which places it uses: behind the first `size` bytes. False: that lies beyond the parameter. */
+static bool find_table(struct maker *m, uint64_t size)
+{
+    struct sim_guess *g = m->guess;
+    uint32_t blocks = is_large(m) ? 320 * 7 : 320, entry = is_large(m) ? 2 : 1;
+
+    if (size + blocks * entry > m->param->size)
+        return false;
+    g->list = SIM_LIST_TABLE;
+    g->table_offset = m->param->offset + (uint32_t)size;
+    g->table_size = blocks;
+    g->table_entry = entry;
+    return true;
+}
+
+static void read_functor(struct maker *m, struct tensor_lists *lists)
+{
+    struct text list, all, last[3] = {{"", 0}, {"", 0}, {"", 0}}, item;
+
+    lists->reads = lists->depth;
+    if (!template_list(m->name, "Functor", &list))
         return;
-    room = most[has_scalars][depth - 1] * (m->param->size > 4096 ? 7 : 1);
-    reads = depth;
-    if (room * depth * 8 > m->param->size || !template_list(m->name, "Functor", &list))
-        return;
+    all = list;
     while (next_item(&list, &item)) {
         last[0] = last[1];
         last[1] = last[2];
         last[2] = item;
     }
     if (is_number(last[0]) && is_number(last[1]) && is_number(last[2])) {
-        reads = (uint32_t)strtoul(last[1].at, NULL, 10);
-        result = (uint32_t)strtoul(last[2].at, NULL, 10);
+        lists->reads = (uint32_t)strtoul(last[1].at, NULL, 10);
+        lists->result = (uint32_t)strtoul(last[2].at, NULL, 10);
     }
-    for (uint32_t i = 0; i < room * depth; i++) {
-        uint32_t at = m->param->offset + i * 8;
-        bool is_result = i == result * room && !find(m->name, "LpNorm");
-
-        if (i % room == 0 && i / room < reads)
-            (void)add_word(m, at, SIM_ROLE_READ, false);
-        if (is_result)
-            add_write(m, at, false, (struct type){.size = 1});
-        else if (i % room != 0 || i / room >= reads)
-            (void)add_word(m, at, SIM_ROLE_TOUCH, false);
-    }
+    lists->type = result_of(all);
+    if (type_of(nth_item(all, 0)) == NULL)
+        lists->type.size = 0;
 }
 
-/* What torch.cat reads: N addresses, of which as many are used as there are tensors. */
+static void add_result(struct maker *m, const struct tensor_lists *lists, uint32_t place)
+{
+    uint32_t offset = m->param->offset + (lists->result * lists->room + place) * 8;
+    struct sim_guess_word *word = add_listed(m, offset, SIM_ROLE_WRITE, place);
+
+    word->size = lists->type.size;
+    word->kind = lists->type.kind;
+    word->count_size = sizeof(int64_t);
+    if (lists->type.size)
+        word->count_offset = (int)(m->param->offset + (lists->depth * lists->room + place) * 8);
+}
+
+/* `more`: bytes that the structure has of each tensor beside its addresses and its number of elements. False: unknown. */
+static bool add_tensor_lists(
+        struct maker *m, struct text arguments, bool has_scalars, uint32_t more)
+{
+    static const uint32_t most[][5] = {{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}};
+    struct tensor_lists lists = {.depth = 0};
+    struct text item;
+
+    for (struct text rest = arguments; next_item(&rest, &item);)
+        if (is_number(item))
+            lists.depth = (uint32_t)strtoul(item.at, NULL, 10);
+    if (lists.depth == 0 || lists.depth > 5)
+        return false;
+    lists.room = most[has_scalars][lists.depth - 1] * (is_large(m) ? 7 : 1);
+    if (!find_table(m, (uint64_t)lists.room * (lists.depth * 8 + 8 + more)))
+        return false;
+    read_functor(m, &lists);
+    for (uint32_t i = 0; i < lists.depth * lists.room; i++) {
+        uint32_t list = i / lists.room, place = i % lists.room;
+
+        (void)add_listed(m, m->param->offset + i * 8,
+                list < lists.reads ? SIM_ROLE_READ : SIM_ROLE_TOUCH, place);
+        if (list == lists.result && !find(m->name, "LpNorm"))
+            add_result(m, &lists, place);
+    }
+    return true;
+}
+
+/* What torch.cat reads: N addresses, of which a row of blocks uses one. */
 static void add_cat_inputs(struct maker *m, struct text arguments)
 {
     uint32_t room = (uint32_t)strtoul(nth_item(arguments, 2).at, NULL, 10);
 
     if (room == 0 || room * 8 > m->param->size)
         return;
-    (void)add_word(m, m->param->offset, SIM_ROLE_READ, false);
-    add_words(m, m->param->offset + 8, m->param->offset + room * 8);
+    m->guess->list = SIM_LIST_Y;
+    for (uint32_t i = 0; i < room; i++)
+        (void)add_listed(m, m->param->offset + i * 8, SIM_ROLE_READ, i);
 }
 
-/* Addresses of results, of which as many are used as there are tensors. */
+/* Addresses of results, of which a block uses one. */
 static void add_results(struct maker *m)
 {
-    add_write(m, m->param->offset, false, (struct type){.size = 1});
-    add_words(m, m->param->offset + 8, m->param->offset + m->param->size);
+    m->guess->list = SIM_LIST_X;
+    for (uint32_t i = 0; i * 8 + 8 <= m->param->size; i++)
+        (void)add_listed(m, m->param->offset + i * 8, SIM_ROLE_WRITE, i);
 }
 
 /* Structures of PyTorch. False: it is none of them. */
@@ -419,9 +491,10 @@ static bool add_structure(struct maker *m, struct text type)
             && template_list(type, "TensorInfo", &list))
         add_tensor_info(m, list);
     else if (template_list(type, "TensorListMetadata", &list))
-        add_tensor_lists(m, list, false);
+        return add_tensor_lists(m, list, false, find(type, "FusedOptimizer") ? 8 : 0);
     else if (template_list(type, "TensorListScalarListMetadata", &list))
-        add_tensor_lists(m, list, true);
+        return type_of(nth_item(list, 0))
+                && add_tensor_lists(m, list, true, type_of(nth_item(list, 0))->size);
     else if (is_text(type, "at::native::TensorListAddresses"))
         add_results(m);
     else if (template_list(type, "CatArrInputTensorMetadata", &list))
@@ -467,7 +540,7 @@ static bool guess_by_name(struct maker *m)
         return false;
     type = nth_item(list, 0);
     if (count && is_counted_kernel(m->name) && is_text(type, "int"))
-        m->guess->count_offset = (int)m->kernel->params[0].offset;
+        m->count_offset = (int)m->kernel->params[0].offset;
     m->param = m->kernel->params;
     for (rest = list; next_item(&rest, &type); m->param++)
         add_param(m, type);
@@ -495,9 +568,9 @@ void sim_guess_make(const struct sim_kernel *kernel, struct sim_guess *ret_guess
     char *text = entry && strncmp(kernel->name, "_Z", 2) == 0
             ? entry(kernel->name, NULL, NULL, &status)
             : NULL;
-    struct maker m = {.kernel = kernel, .guess = ret_guess};
+    struct maker m = {.kernel = kernel, .guess = ret_guess, .count_offset = -1};
 
-    *ret_guess = (struct sim_guess){.count_offset = -1, .fill_offset = -1};
+    *ret_guess = (struct sim_guess){.fill_offset = -1};
     if (text)
         m.name = (struct text){text, strlen(text)};
     if (!text || !guess_by_name(&m)) {

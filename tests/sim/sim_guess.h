@@ -11,8 +11,9 @@
  * and of some of PyTorch's kernels it is known how they take their tensors (sim_guess.c). Without a type a parameter of
  * 8 bytes, and each aligned word of a larger one, is touched if it is an address of this device; nothing is written.
  *
- * A guess is made from the name alone, not from values, and once per kernel. It may be wrong; that makes digests say
- * less, or depend on what stood in memory before. It never makes a program that is right fail (sim_other.c).
+ * A guess is made from the name alone, not from values, and once per kernel; how many places of a list of tensors are
+ * used is asked of each launch. It may be wrong; that makes digests say less, or depend on what stood in memory before.
+ * It never makes a program that is right fail (sim_other.c).
  *
  * Threads: under the lock.
  */
@@ -34,18 +35,31 @@ struct sim_guess_word {
     uint32_t offset; /* in the parameters */
     enum sim_role role;
     bool is_parameter; /* a whole one; false: a word within one, which may be no address at all */
-    /* NUMBER: bytes that it has; WRITE: bytes of an element, what elements are, and whether all are written */
+    bool is_listed; /* in a list of which a launch uses the first places; sim_guess.list says how many */
+    uint32_t place; /* there */
+    /* NUMBER: bytes that it has; WRITE: bytes of an element, and what elements are */
     uint32_t size;
     enum sim_digest_kind kind;
-    bool is_counted; /* elements are counted by `count_offset` */
+    int count_offset;    /* WRITE: of the number of elements; -1: it is not known */
+    uint32_t count_size; /* bytes of that number */
+};
+
+/* How many places of its lists of tensors a launch uses. The others hold what the caller's stack held before. */
+enum sim_list {
+    SIM_LIST_NONE,
+    SIM_LIST_X,     /* as many as the grid has blocks in x */
+    SIM_LIST_Y,     /* in y */
+    SIM_LIST_TABLE, /* a table says of each block in x which place it works at; the greatest counts */
 };
 
 struct sim_guess {
     struct sim_guess_word *words;
     unsigned words_count;
-    int count_offset; /* of the number of elements, an int; -1: there is none */
-    int fill_offset;  /* of the value that each element gets; -1: a digest */
+    int fill_offset; /* of the value that each element gets; -1: a digest */
     uint32_t fill_size;
+    enum sim_list list;
+    uint32_t table_offset, table_size; /* where it lies, and entries */
+    uint32_t table_entry;              /* bytes of one: 1 or 2 */
 };
 
 void sim_guess_make(const struct sim_kernel *kernel, struct sim_guess *ret_guess);

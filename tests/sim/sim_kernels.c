@@ -169,12 +169,13 @@ static void range(struct sim_op *op, int device, bool write, uint64_t addr, uint
 #define BOTH(addr, size)               range(op, device, true, addr, size, 1, 0);
 #define READ(addr, size)               range(op, device, false, addr, size, 1, 0);
 #define ROWS(addr, size, rows, stride) range(op, device, false, addr, size, rows, stride);
-#define KERNEL(entry, params, ranges)                                                          \
-    static void declare_##entry(                                                               \
-            const struct sim_kernel *kernel, struct sim_op *op, int device, const uint64_t *p) \
-    {                                                                                          \
-        (void)kernel;                                                                          \
-        ranges                                                                                 \
+#define KERNEL(entry, params, ranges)                                                           \
+    static void declare_##entry(const struct sim_kernel *kernel, struct sim_op *op, int device, \
+            struct sim_grid grid, const uint64_t *p)                                            \
+    {                                                                                           \
+        (void)kernel;                                                                           \
+        (void)grid;                                                                             \
+        ranges                                                                                  \
     }
 #include "tests/sim/kernels.def"
 #undef KERNEL
@@ -202,9 +203,11 @@ static struct listed {
 
 #define KERNELS (sizeof(kernels) / sizeof(kernels[0]))
 
-static void run_body(const struct sim_kernel *kernel, int device, const uint64_t *params)
+static void run_body(
+        const struct sim_kernel *kernel, int device, struct sim_grid grid, const uint64_t *params)
 {
     (void)device;
+    (void)grid;
     ((const struct listed *)kernel)->body(params);
 }
 

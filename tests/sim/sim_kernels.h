@@ -15,6 +15,11 @@ struct sim_param {
     bool is_pointer;       /* the binary says that it is one; false: it says nothing */
 };
 
+/* Blocks of a launch, as far as they say what it touches. */
+struct sim_grid {
+    uint32_t x, y;
+};
+
 struct sim_kernel {
     const char *name;
     const struct sim_param *params;
@@ -22,9 +27,10 @@ struct sim_kernel {
     size_t params_size;
     bool has_layout; /* false: it has parameters, nobody knows which */
     /* `params` are the parameters' bytes in the device's layout */
-    void (*declare)(
-            const struct sim_kernel *kernel, struct sim_op *op, int device, const uint64_t *params);
-    void (*body)(const struct sim_kernel *kernel, int device, const uint64_t *params);
+    void (*declare)(const struct sim_kernel *kernel, struct sim_op *op, int device,
+            struct sim_grid grid, const uint64_t *params);
+    void (*body)(const struct sim_kernel *kernel, int device, struct sim_grid grid,
+            const uint64_t *params);
     void (*note)(struct sim_op *op); /* of what it wrote */
 };
 

@@ -14,11 +14,16 @@ struct launch {
     uint64_t params[]; /* their bytes in the device's layout */
 };
 
+static struct sim_grid grid_of(const struct launch *launch)
+{
+    return (struct sim_grid){launch->given.gridDimX, launch->given.gridDimY};
+}
+
 static CUresult run_launch(struct sim_op *op)
 {
     const struct launch *launch = (const struct launch *)op->payload;
 
-    launch->kernel->body(launch->kernel, launch->device, launch->params);
+    launch->kernel->body(launch->kernel, launch->device, grid_of(launch), launch->params);
     return CUDA_SUCCESS;
 }
 
@@ -112,7 +117,7 @@ int sim_launch_make(
         sim_op_free(op);
         return r;
     }
-    kernel->declare(kernel, op, ctx->device, launch->params);
+    kernel->declare(kernel, op, ctx->device, grid_of(launch), launch->params);
     *ret_op = op;
     return 0;
 }

@@ -97,35 +97,63 @@ static uint64_t stands_at(uint64_t addr, uint64_t most)
     return room < most ? room : most;
 }
 
+/* An unsigned number of `size` bytes, 1 to 8, of this little-endian host. */
+static uint64_t number(const uint64_t *params, uint32_t offset, uint32_t size)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, (const char *)params + offset, size);
+    return value;
+}
+
 /* Bytes that are written: the elements that are counted, or up to the next line, which no allocator splits. */
-static uint64_t written_bytes(
-        const struct sim_guess *g, const struct sim_guess_word *w, const uint64_t *params)
+static uint64_t written_bytes(const struct sim_guess_word *w, const uint64_t *params)
 {
     uint64_t addr = load(params, w->offset);
     uint64_t size = LINE - addr % LINE;
 
-    if (w->is_counted) {
-        int32_t count;
-        memcpy(&count, (const char *)params + g->count_offset, sizeof(count));
-        size = count > 0 ? (uint64_t)count * w->size : 0;
+    if (w->count_offset >= 0) {
+        uint64_t count = number(params, (uint32_t)w->count_offset, w->count_size);
+        size = count <= (uint64_t)INT32_MAX ? count * w->size : 0;
     }
     return room_at(addr, size);
 }
 
-static void declare(
-        const struct sim_kernel *kernel, struct sim_op *op, int device, const uint64_t *params)
+/* How many places of its lists a launch uses. */
+static uint64_t places_used(const struct sim_guess *g, struct sim_grid grid, const uint64_t *params)
+{
+    uint64_t used = 0;
+
+    if (g->list != SIM_LIST_TABLE)
+        return g->list == SIM_LIST_X ? grid.x : grid.y;
+    for (uint32_t i = 0; i < grid.x && i < g->table_size; i++) {
+        uint64_t place = number(params, g->table_offset + i * g->table_entry, g->table_entry);
+        if (used <= place)
+            used = place + 1;
+    }
+    return used;
+}
+
+static bool is_used(const struct sim_guess_word *w, uint64_t used)
+{
+    return !w->is_listed || w->place < used;
+}
+
+static void declare(const struct sim_kernel *kernel, struct sim_op *op, int device,
+        struct sim_grid grid, const uint64_t *params)
 {
     const struct sim_guess *g = guess_of(kernel);
+    uint64_t used = places_used(g, grid, params);
 
     for (unsigned i = 0; i < g->words_count; i++) {
         const struct sim_guess_word *w = &g->words[i];
         uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : load(params, w->offset), size = 1;
 
-        if (!sim_va_has(addr)
+        if (!is_used(w, used) || !sim_va_has(addr)
                 || (!stands_at(addr, 1) && (!w->is_parameter || stands_at(addr - 1, 1))))
             continue;
         if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1))
-            size = stands_at(addr, written_bytes(g, w, params));
+            size = stands_at(addr, written_bytes(w, params));
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
                         .size = size,
@@ -148,7 +176,8 @@ static bool may(int device, uint64_t addr, uint64_t size, bool write)
             && sim_ledger_may(device, SIM_SIDE_KERNEL, addr, stands_at(addr, size), write, &bad);
 }
 
-static uint64_t digest_of(const struct sim_kernel *kernel, int device, const uint64_t *params)
+static uint64_t digest_of(
+        const struct sim_kernel *kernel, int device, uint64_t used, const uint64_t *params)
 {
     const struct sim_guess *g = guess_of(kernel);
     uint64_t digest = sim_digest_add(SIM_DIGEST_START, kernel->name, strlen(kernel->name));
@@ -159,7 +188,7 @@ static uint64_t digest_of(const struct sim_kernel *kernel, int device, const uin
 
         if (w->role == SIM_ROLE_NUMBER)
             digest = sim_digest_add(digest, (const char *)params + w->offset, w->size);
-        if (w->role != SIM_ROLE_READ)
+        if (w->role != SIM_ROLE_READ || !is_used(w, used))
             continue;
         addr = load(params, w->offset);
         size = room_at(addr, sim_contents_known(addr, UINT64_MAX));
@@ -176,19 +205,21 @@ static void fill(uint64_t addr, uint64_t size, const void *value, uint32_t value
     sim_contents_write(addr, size);
 }
 
-static void body(const struct sim_kernel *kernel, int device, const uint64_t *params)
+static void body(
+        const struct sim_kernel *kernel, int device, struct sim_grid grid, const uint64_t *params)
 {
     const struct sim_guess *g = guess_of(kernel);
-    uint64_t digest = digest_of(kernel, device, params);
+    uint64_t used = places_used(g, grid, params);
+    uint64_t digest = digest_of(kernel, device, used, params);
 
     for (unsigned i = 0; i < g->words_count; i++) {
         const struct sim_guess_word *w = &g->words[i];
         uint64_t addr, size;
 
-        if (w->role != SIM_ROLE_WRITE)
+        if (w->role != SIM_ROLE_WRITE || !is_used(w, used))
             continue;
         addr = load(params, w->offset);
-        size = written_bytes(g, w, params);
+        size = written_bytes(w, params);
         if (!may(device, addr, size, true))
             continue;
         if (g->fill_offset >= 0)

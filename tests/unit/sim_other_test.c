@@ -20,6 +20,13 @@ static const char ptx[] =
         /* cleanup(at::native::TensorListAddresses) */
         ".visible .entry _Z7cleanupN2at6native19TensorListAddressesE(.param .align 8 .b8 a[24])\n"
         "{ ret; }\n"
+        /* apply(TensorListMetadata<2>, UnaryOpFunctor<float, 2, 1, 1>), names of at::native */
+        ".visible .entry _ZN2at6native12_GLOBAL__N_15applyINS1_18TensorListMetadataILi2EEENS1_"
+        "14UnaryOpFunctorIfLi2ELi1ELi1EEEEEvT_T0_(.param .align 8 .b8 a[3144],\n"
+        "    .param .align 1 .b8 f[1]) { ret; }\n"
+        /* cat(float *, CatArrInputTensorMetadata<float, unsigned, 3, 1>) */
+        ".visible .entry _ZN2at6native12_GLOBAL__N_13catINS1_25CatArrInputTensorMetadataIfjLi3E"
+        "Li1EEEEEvPfT_(.param .u64 a, .param .align 8 .b8 b[32]) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -46,6 +53,11 @@ static CUfunction function(const char *name)
         CU(cuModuleLoadData(&module, ptx));
     CU(cuModuleGetFunction(&f, module, name));
     return f;
+}
+
+static CUresult launch_blocks(const char *name, unsigned x, unsigned y, void **params)
+{
+    return cuLaunchKernel(function(name), x, y, 1, 32, 1, 1, 0, NULL, params, NULL);
 }
 
 static CUresult launch(const char *name, CUstream stream, void **params)
@@ -145,19 +157,91 @@ TEST(a_block_of_any_size_holds_the_same_digest)
     CHECK(sums[0] == sums[1]);
 }
 
-TEST(of_a_list_of_results_the_first_is_written)
+TEST(of_a_list_of_results_as_many_are_written_as_there_are_blocks)
 {
-    uint64_t results[3] = {0}, words[2];
+    uint64_t results[3] = {0}, words[3];
     void *params[] = {results};
 
     set_up();
-    results[0] = born(512);
-    results[1] = born(512); /* may be what the stack held before */
-    CU(launch("_Z7cleanupN2at6native19TensorListAddressesE", NULL, params));
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++) /* the last may be what the stack held before */
+        results[i] = born(512);
+    CU(launch_blocks("_Z7cleanupN2at6native19TensorListAddressesE", 2, 1, params));
+    for (int i = 0; i < 3; i++)
         CU(cuMemcpyDtoH_v2(&words[i], results[i], sizeof(words[i])));
     CHECK(words[0] != 0);
-    CHECK_EQ(words[1], 0);
+    CHECK(words[1] != 0);
+    CHECK(words[0] != words[1]);
+    CHECK_EQ(words[2], 0);
+}
+
+#define LISTS                                                          \
+    "_ZN2at6native12_GLOBAL__N_15applyINS1_18TensorListMetadataILi2EE" \
+    "ENS1_14UnaryOpFunctorIfLi2ELi1ELi1EEEEEvT_T0_"
+#define CAT                                                                \
+    "_ZN2at6native12_GLOBAL__N_13catINS1_25CatArrInputTensorMetadataIfjLi" \
+    "3ELi1EEEEEvPfT_"
+
+/* TensorListMetadata<2> of PyTorch: two lists, of which this functor reads the first and writes the second. */
+struct lists {
+    uint64_t addresses[2][64];
+    int64_t elements[64];
+    unsigned char tensor_of_block[320];
+    int part_of_block[320];
+    int first;
+};
+
+TEST(of_lists_of_tensors_those_are_read_and_written_that_blocks_name)
+{
+    struct lists lists = {.elements = {4, 100, 4}, .tensor_of_block = {0, 1, 1, 2}};
+    char functor = 0;
+    void *params[] = {&lists, &functor};
+    uint32_t before[4], after[4], behind;
+
+    set_up();
+    for (int i = 0; i < 3; i++) {
+        lists.addresses[0][i] = born(512);
+        lists.addresses[1][i] = born(512);
+        CU(cuMemsetD32_v2(lists.addresses[0][i], 0x3f800000, 64));
+    }
+    CU(launch_blocks(LISTS, 3, 1, params)); /* the third tensor is what the launch before used */
+    CU(cuMemcpyDtoH_v2(before, lists.addresses[1][1], sizeof(before)));
+    CHECK(before[0] != 0);
+    CU(cuMemcpyDtoH_v2(&behind, lists.addresses[1][1] + 99 * 4, sizeof(behind)));
+    CHECK(behind != 0);
+    CU(cuMemcpyDtoH_v2(&behind, lists.addresses[1][1] + (CUdeviceptr)100 * 4, sizeof(behind)));
+    CHECK_EQ(behind, 0);
+    CU(cuMemcpyDtoH_v2(&behind, lists.addresses[1][2], sizeof(behind)));
+    CHECK_EQ(behind, 0);
+    CU(cuMemsetD32_v2(lists.addresses[0][2], 0x40000000, 64)); /* is not read */
+    CU(launch_blocks(LISTS, 3, 1, params));
+    CU(cuMemcpyDtoH_v2(after, lists.addresses[1][1], sizeof(after)));
+    CHECK(memcmp(before, after, sizeof(before)) == 0);
+    CU(cuMemsetD32_v2(lists.addresses[0][1], 0x40000000, 64)); /* is */
+    CU(launch_blocks(LISTS, 3, 1, params));
+    CU(cuMemcpyDtoH_v2(after, lists.addresses[1][1], sizeof(after)));
+    CHECK(memcmp(before, after, sizeof(before)) != 0);
+}
+
+TEST(cat_reads_as_many_tensors_as_the_grid_has_rows)
+{
+    CUdeviceptr result;
+    uint64_t inputs[4] = {0}, sums[3];
+    void *params[] = {&result, inputs};
+
+    set_up();
+    result = born(512);
+    for (int i = 0; i < 3; i++) {
+        inputs[i] = born(512);
+        CU(cuMemsetD32_v2(inputs[i], 0x3f800000, 64));
+    }
+    for (int i = 0; i < 3; i++) {
+        CU(launch_blocks(CAT, 8, 2, params));
+        CU(cuMemcpyDtoH_v2(&sums[i], result, sizeof(sums[i])));
+        CU(cuMemsetD32_v2(
+                inputs[2 - i], 0x40000000, 64)); /* the third is not read, the second is */
+    }
+    CHECK_EQ(sums[0], sums[1]);
+    CHECK(sums[1] != sums[2]);
 }
 
 TEST(it_writes_no_further_than_its_block_and_the_next_line)
