@@ -146,15 +146,26 @@ static char *dist_info(const char *site, const char *name, bool begins)
     return found;
 }
 
+/* Its module as a folder, or as what an editable installation leaves. */
+static bool is_in(const char *site, enum framework which)
+{
+    char *folder = vec_format("%s/%s", site, frameworks[which].module);
+    char *info = dist_info(site, frameworks[which].distribution, frameworks[which].has_kinds);
+    bool found = is_folder(folder) || info;
+
+    free(info);
+    free(folder);
+    return found;
+}
+
 static bool is_installed(const struct search *search, enum framework which)
 {
     bool found = false;
 
-    for (size_t i = 0; i < search->sites.count && !found; i++) {
-        char *folder = vec_format("%s/%s", search->sites.at[i], frameworks[which].module);
-        found = is_folder(folder);
-        free(folder);
-    }
+    for (size_t i = 0; i < search->sites.count && !found; i++)
+        found = is_in(search->sites.at[i], which);
+    for (size_t i = 0; i < search->local.count && !found; i++)
+        found = is_in(search->local.at[i], which);
     return found;
 }
 
@@ -493,6 +504,18 @@ static int major_of(const struct search *search, enum framework which)
     return major;
 }
 
+/* An import may stand behind a condition. Where the interpreter's packages are not known, all that is imported counts. */
+static unsigned that_are_there(const struct search *search)
+{
+    unsigned which = 0;
+
+    for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
+        if (search->which & 1U << f && (search->sites.count == 0 || is_installed(search, f)))
+            which |= 1U << f;
+    }
+    return which;
+}
+
 struct framework_found framework_find(char *const *command, const char *path,
         const char *pythonpath, const char *directory, const char *home)
 {
@@ -526,7 +549,7 @@ struct framework_found framework_find(char *const *command, const char *path,
             free(text);
         }
     }
-    found.which = search.which;
+    found.which = that_are_there(&search);
     if (found.which & 1U << FRAMEWORK_PADDLE)
         found.paddle_major = major_of(&search, FRAMEWORK_PADDLE);
     free(interpreter);

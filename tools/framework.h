@@ -3,12 +3,13 @@
  * framework.h - which framework a command is about to use, by looking, without starting it.
  *
  *     mpirun -np 2 python -u train.py        the interpreter is the first word that is one, or the first script with one in its #!
- *            train.py imports model, tqdm    names that are a framework's: found
+ *            train.py imports model, tqdm    names that are a framework's: found if it is installed
  *            model.py imports lightning      files beside the script, and in packages there, are looked through, too
  *            lightning's METADATA            a package of the interpreter's environment that says it wants torch, which is there: found
  *
  * What is imported under other names, made up at run time, or started by a shell is not found: then nothing is said of any. A
- * script is read as text, an import that is never reached counts.
+ * script is read as text: an import that is never reached counts, of what is installed. Where no folder of installed packages is
+ * known, each import does.
  *
  * Reads files, at most FRAMEWORK_FILES_MAX of them. Threads: none. Memory: vec.h; all given back.
  */

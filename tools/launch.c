@@ -324,17 +324,31 @@ static void merge_conf(struct launch *launch, const char *name)
     free(conf);
 }
 
+/* Does the user ask for PyTorch without its cache? 2.5 asks whether the variable is there, 2.15 whether it is 1. */
+static bool is_uncached(struct launch *launch)
+{
+    const char *value = stated(launch, PYTORCH_UNCACHED);
+
+    if (!value || strcmp(value, "0") == 0)
+        return false;
+    if (strcmp(value, "1") == 0)
+        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
+    else
+        say(launch,
+                vec_format("%s=%s is kept as you set it; PyTorch 2.5 takes it for 1 and uses the "
+                           "sync entrance, 2.15 for 0",
+                        PYTORCH_UNCACHED, value));
+    return true;
+}
+
 static void pytorch_stream(struct launch *launch, bool speak)
 {
     bool has_new = stated(launch, PYTORCH_CONF_NEW) != NULL;
 
     if (is_backend_stated(launch, "backend:cudaMallocAsync"))
         return;
-    /* PyTorch looks whether it is there, not what it says. */
-    if (launch_value(launch, PYTORCH_UNCACHED)) {
-        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
+    if (is_uncached(launch))
         return;
-    }
     if (has_new)
         merge_conf(launch, PYTORCH_CONF_NEW);
     if (!has_new || stated(launch, PYTORCH_CONF))
@@ -350,10 +364,10 @@ static void pytorch_sync(struct launch *launch, bool speak)
 {
     if (is_backend_stated(launch, "no backend is ours here"))
         return;
-    if (launch_value(launch, PYTORCH_UNCACHED))
-        return;
-    put(launch, PYTORCH_UNCACHED, "1");
-    if (speak)
+    const char *old = stated(launch, PYTORCH_UNCACHED);
+
+    offer(launch, PYTORCH_UNCACHED, "1", speak);
+    if (speak && !old)
         say(launch,
                 vec_text("PyTorch runs without its cache (" PYTORCH_UNCACHED "), without CUDA "
                          "graphs; --entrance framework leaves it alone"));
@@ -390,7 +404,8 @@ static void framework_switches(struct launch *launch, const struct launch_reques
             [LAUNCH_SYNC] = {[FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
                                      "without its BFC allocator"},
                     [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
-                            "without its BFC allocator"},
+                            "without its BFC allocator; 0.10 makes a pool of segments of it, and "
+                            "only --entrance stream shows its buffers"},
                     [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
                             "FLAGS_use_cuda_malloc_async_allocator",
                             "without its auto-growth allocator"}},

@@ -23,14 +23,17 @@
  *   JAX         XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async      XLA_PYTHON_CLIENT_ALLOCATOR=platform
  *   Paddle      FLAGS_use_cuda_malloc_async_allocator=1     FLAGS_use_system_allocator=1
  *
- * JAX 0.10 makes of platform a pool over physical handles: there the stream entrance alone shows buffers.
+ * JAX 0.10 makes of platform a pool over physical handles, and has no switch for a request for each buffer without a stream (its
+ * others are bfc, cuda_async and vmm, which is a pool, too): there the stream entrance alone shows buffers.
  *
  * All of them are set, since who does not know a variable does not look at it; a line is said of those alone that the command is known
  * to use (framework.h). A setting of the user's own is merged where it can be (PyTorch's list), and where it already names a
  * backend it is left as it is and a line says so (R94).
  *
  * PyTorch 2.9 and later have PYTORCH_ALLOC_CONF, too, which counts only where PYTORCH_CUDA_ALLOC_CONF is not there (seen in 2.15; 2.5 does
- * not know it). So what is stated is merged, either or both, and the old name is set where neither is. PaddlePaddle before 3 has no
+ * not know it). So what is stated is merged, either or both, and the old name is set where neither is. PYTORCH_NO_CUDA_MEMORY_CACHING counts
+ * in 2.15 as 1 alone, in 2.5 whatever it says, 0 and nothing included (seen): 0 and nothing are taken at their word, and the stream
+ * entrance's backend makes the same of both. PaddlePaddle before 3 has no
  * asynchronous allocator (2.6 has no such flag): there the stream entrance is not to be had, and the system's allocator is used.
  *
  * Does not start, read or write anything. Threads: none. Memory: vec.h.

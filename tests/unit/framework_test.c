@@ -42,7 +42,9 @@ static void make_environment(void)
     put(SITE "lightning-2.5.dist-info/METADATA",
             "Name: lightning\nRequires-Dist: fsspec\nRequires-Dist: torch<4.0,>=2.1.0\n");
     put(SITE "hub_client-1.dist-info/METADATA",
-            "Requires-Dist: torch ; extra == 'torch'\nRequires-Dist: jax; extra == 'jax'\n");
+            "Requires-Dist: torch ; extra == 'torch'\nRequires-Dist: tensorflow; extra == 'tf'\n");
+    put(SITE "jax/__init__.py", "");
+    put(SITE "paddle/__init__.py", "");
     put(SITE "geometry-1.dist-info/METADATA", "Requires-Dist: torch-geometric>=2\n");
     put(SITE "numpy-2.dist-info/METADATA", "Name: numpy\n");
 }
@@ -75,6 +77,7 @@ static struct framework_found found(const char *line)
 
 enum {
     PYTORCH = 1 << FRAMEWORK_PYTORCH,
+    TENSORFLOW = 1 << FRAMEWORK_TENSORFLOW,
     JAX = 1 << FRAMEWORK_JAX,
     PADDLE = 1 << FRAMEWORK_PADDLE,
 };
@@ -92,7 +95,8 @@ TEST(a_script_says_by_its_imports_what_it_uses)
             {"import sys; import paddle\n", PADDLE},
             {"import torch\nimport jax\n", PYTORCH | JAX},
             {"import lightning as L\n", PYTORCH}, /* says that it wants it, and it is there */
-            {"import hub_client\n", PYTORCH},     /* JAX is not there */
+            {"import hub_client\n", PYTORCH},     /* TensorFlow is not there */
+            {"try:\n    import tensorflow\nexcept ImportError:\n    import torch\n", PYTORCH},
             {"import geometry, numpy\n", 0},
             {"import torchvision_like\n", 0},
             {"# import torch\nx = 'import torch'\nimportant = 1\nfrom_torch = 2\n", 0},
@@ -156,13 +160,30 @@ TEST(each_way_to_start_an_interpreter_is_known)
     remove_environment();
 }
 
+TEST(an_import_counts_where_the_framework_is_installed)
+{
+    make_environment();
+    put("train.py", "import tensorflow\n");
+    CHECK_EQ(found("python|train.py").which, 0);
+    put("tensorflow/__init__.py", ""); /* beside the script */
+    CHECK_EQ(found("python|train.py").which, TENSORFLOW);
+    put("apart/train.py", "import tensorflow\n");
+    CHECK_EQ(found("python|apart/train.py").which, 0);
+    put(SITE "tensorflow_cpu-2.dist-info/METADATA", ""); /* an editable one has no folder */
+    CHECK_EQ(found("python|apart/train.py").which, TENSORFLOW);
+    put("bare/bin/python3.11", ""); /* nobody knows where its packages are */
+    put("apart/train.py", "import torch, jax\n");
+    CHECK_EQ(found("bare/bin/python3.11|apart/train.py").which, PYTORCH | JAX);
+    remove_environment();
+}
+
 TEST(what_an_environment_stands_on_counts_if_it_says_so)
 {
     make_environment();
     put("base/bin/python3.11", "");
-    put("base/lib/python3.11/site-packages/jax/__init__.py", "");
+    put("base/lib/python3.11/site-packages/tensorflow/__init__.py", "");
     put("base/lib/python3.12/site-packages/torch/__init__.py", ""); /* another version's */
-    put(SITE "helper-1.dist-info/METADATA", "Requires-Dist: jax\n");
+    put(SITE "helper-1.dist-info/METADATA", "Requires-Dist: tensorflow\n");
     put("train.py", "import helper\n");
     CHECK_EQ(found("python|train.py").which, 0);
     put("env/pyvenv.cfg", "include-system-site-packages = true\n");
@@ -171,7 +192,7 @@ TEST(what_an_environment_stands_on_counts_if_it_says_so)
     snprintf(to, sizeof to, "%s/base/bin/python3.11", root);
     REQUIRE_EQ(unlink(from), 0);
     REQUIRE_EQ(symlink(to, from), 0);
-    CHECK_EQ(found("python|train.py").which, JAX);
+    CHECK_EQ(found("python|train.py").which, TENSORFLOW);
     put("base/lib/python3.11/site-packages/lightning-3.dist-info/METADATA",
             "Requires-Dist: torch\n");
     put("train.py", "import lightning\n");
