@@ -4,8 +4,8 @@
 
     pyanchors.py CASE
 
-The framework is torchlike.py by the name of torch: it has PyTorch's public hooks and nothing else; tests/frameworks runs the real one. Each case runs
-under every CPython 3.8 to 3.13 that is found (pystacks.py).
+The frameworks are torchlike.py and paddlelike.py by the names of torch and paddle: they have what is hooked and nothing else;
+tests/frameworks runs the real ones. Each case runs under every CPython 3.8 to 3.13 that is found (pystacks.py).
 """
 import json
 import pathlib
@@ -27,10 +27,10 @@ def kedged(*command, **options):
     return done
 
 
-def train(python, kind, **changes):
+def train(python, kind, script="looplike.py", **changes):
     """The program's output, and {(path, instance): (count, bytes)} of what was allocated directly there."""
     fresh("run.kcap")
-    done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, HERE / "looplike.py", kind,
+    done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, HERE / script, kind,
                **{"PYTHONPATH": LIKE, **changes})
     anchors = tool_json("report", "run.kcap")["anchors"]
     return done.stdout, {(a["name"], a["instance"]): (a["allocated_count"], a["allocated_bytes"]) for a in anchors}
@@ -121,6 +121,39 @@ def a_step_of_two_optimizers_is_one(python):
     half = 3 * LAYER + LOSS + GRADIENT
     same("steps", [within(anchors, "step", i) for i in range(4)],
          [half + STATE, 2 * half + OTHER + BATCH + STATE, 2 * half + OTHER + BATCH + STATE, half + OTHER + 3 * EVAL])
+
+
+@each
+def a_loop_of_paddles_has_the_same_phases(python):
+    output, anchors = train(python, "plain", script="looppaddle.py")
+    same("data before", within(anchors, "data", 0), BATCH)
+    for instance in range(3):
+        for path, size in STEP.items():
+            if path != "step/data":
+                same(f"{path} {instance}", within(anchors, path, instance), size)
+    same("data", [within(anchors, "step/data", i) for i in range(3)], [BATCH, BATCH, 0])
+    same("steps", [within(anchors, "step", i) for i in range(4)],
+         [LOSS + sum(STEP.values()) - BATCH, LOSS + sum(STEP.values()), LOSS + sum(STEP.values()), 3 * EVAL])
+    same("forward after", within(anchors, "step/forward", 3), 3 * EVAL)
+    same("paths", {path for path, _ in anchors} - {""}, {"data", "step", *STEP})
+    # a second backward from inside one, and a batch that fails, are told as well
+    same("output", output, "plain: 3 steps\ntraced False of kedge []\n")
+    output, anchors = train(python, "fails", script="looppaddle.py")
+    same("output", output, "fails: 2 steps\ntraced False of kedge []\n")
+    same("forward", [within(anchors, "step/forward", i) for i in range(4)], [3 * LAYER, 0, 3 * LAYER, 3 * EVAL])
+    for words in ("python=off", "nvtx"):
+        _, anchors = train(python, "plain", script="looppaddle.py", KEDGE_ANCHORS=words)
+        same(f"{words}: paths", {path for path, _ in anchors} - {""}, set())
+
+
+@each
+def what_paddle_traces_asks_one_question(python):
+    output, anchors = train(python, "compiled", script="looppaddle.py")
+    same("output", output, "compiled: 3 steps\ntraced True of kedge ['wrapper']\n")
+    same("forward", [within(anchors, "step/forward", i) for i in range(3)], [3 * LAYER + LOSS] * 3)
+    # a static graph is made, not run
+    _, anchors = train(python, "static", script="looppaddle.py")
+    same("paths", {path for path, _ in anchors} - {""}, set())
 
 
 @each
@@ -281,6 +314,7 @@ def a_framework_that_is_another_one_does_no_harm(python):
 
 CASES = (a_training_loop_that_says_nothing_has_steps_and_phases, modules_have_their_names_where_that_is_wanted,
          a_checkpoint_that_another_thread_computes_again_is_in_the_backward, an_exception_closes_what_it_leaves,
+         a_loop_of_paddles_has_the_same_phases, what_paddle_traces_asks_one_question,
          an_optimizer_that_calls_the_model_has_the_phases_in_it, a_step_of_two_optimizers_is_one, inference_has_no_steps,
          nothing_happens_where_nobody_wants_it, the_interpreter_is_as_it_was,
          an_interpreter_that_heeds_no_path_is_left_alone, a_sitecustomize_that_is_there_stays,

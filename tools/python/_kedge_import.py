@@ -8,8 +8,8 @@ not read before; all that goes wrong in it stays there.
 """
 import sys
 
-# The module that is waited for, and who is told.
-WATCHED = {"torch": "_kedge_torch"}
+# The modules that are waited for, and who is told.
+WATCHED = {"torch": "_kedge_torch", "paddle": "_kedge_paddle"}
 
 
 class Finder:
@@ -68,6 +68,8 @@ def part(here, name):
     """A module of this folder, which is on no path any more."""
     from importlib.util import module_from_spec, spec_from_file_location
 
+    if name in sys.modules:
+        return sys.modules[name]
     spec = spec_from_file_location(name, here + "/" + name + ".py")
     module = module_from_spec(spec)
     sys.modules[name] = module
@@ -78,8 +80,8 @@ def part(here, name):
 def watch(here):
     """Once, from sitecustomize."""
 
-    def teller(name):
-        return lambda module: part(here, name).imported(module, finder)
+    def teller(told):
+        return lambda module: part(here, told).imported(module, finder, part(here, "_kedge_story"))
 
     finder = Finder({name: teller(told) for name, told in WATCHED.items()})
     sys.meta_path.insert(0, finder)

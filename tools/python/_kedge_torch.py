@@ -8,11 +8,8 @@
     data        the next batch of a DataLoader
     with KEDGE_ANCHORS=python=modules each module inside forward, too, by its name in the outermost one (step/forward/h.0/attn)
 
-A step is outermost, the others lie in it; `optimizer` may hold a forward and a backward (closures). Of several optimizers, as of a
-GAN, the step is that of the one that ended the last step, until another one has stepped twice meanwhile.
-
-One thread has a story: the first that comes, and any in which an optimizer steps. Autograd's own threads, which compute a
-checkpoint's forward again, are in the `backward` of that thread, as libkedge.so counts a thread without ranges.
+_kedge_story.py says what lies in what. Autograd's own threads, which compute a checkpoint's forward again, are in the `backward` of
+the thread that has the story, as libkedge.so counts a thread without ranges.
 
 Cost: without module names, an inner module pays nothing. A global hook makes PyTorch take a slow way for each module, so ours
 is there only while no module runs: the outermost call takes it away, and gets a hook of its own until it ends. (A hook that
@@ -20,90 +17,17 @@ stayed on a module would be pickled, copied and scripted with it.) A step costs 
 
 Nothing here may raise. Under torch.compile's tracing all of it is constant: nothing.
 """
-import ctypes
 import functools
 import sys
 import weakref
-from _thread import get_ident
 
-library = ctypes.PyDLL(None)  # which keeps the GIL: a mark is shorter than giving it away
+shared = None  # _kedge_story
 torch = None
 compiling = None  # torch.compiler.is_compiling
 
 
 def nobody_compiles():
     return False
-
-
-class Story:
-    """What is open, in which thread."""
-
-    def __init__(self, enter, enter_step, leave):
-        self.enter, self.enter_step, self.leave = enter, enter_step, leave
-        self.thread = None
-        self.in_step = False
-        self.phase = None  # forward, backward or data: one at a time
-        self.stepping = []  # optimizers, the outermost first
-        self.last = None  # the one that ended the last step
-        self.others = set()  # that have stepped since
-
-    def is_ours(self):
-        """Is this the thread that has the story?"""
-        if self.thread is None:
-            self.thread = get_ident()
-        return self.thread == get_ident()
-
-    def begin(self, phase):
-        """Opens a phase; false where one is open, or in another thread."""
-        if self.phase is not None or not self.is_ours():
-            return False
-        self.phase = phase
-        self.enter(phase)
-        return True
-
-    def end(self, phase):
-        if self.phase == phase and self.is_ours():
-            self.phase = None
-            self.leave(phase)
-
-    def begin_step(self):
-        if not self.in_step and self.is_ours():
-            self.in_step = True
-            self.enter_step(b"step")
-
-    def take_over(self):
-        """An optimizer steps in a thread that has no story yet: it trains."""
-        self.thread = get_ident()
-        self.in_step, self.phase, self.stepping = False, None, []
-
-    def begin_optimizer(self, optimizer):
-        if not self.is_ours():
-            self.take_over()
-        if self.phase is not None:  # left by what no hook hears of, a KeyboardInterrupt
-            self.end(self.phase)
-        number = id(optimizer)
-        if number in self.stepping:  # its last step has failed
-            del self.stepping[self.stepping.index(number) :]
-        elif not self.stepping:
-            self.begin_step()
-            self.enter(b"optimizer")
-        self.stepping.append(number)
-
-    def end_optimizer(self, optimizer):
-        number = id(optimizer)
-        if number not in self.stepping or not self.is_ours():
-            return
-        del self.stepping[self.stepping.index(number) :]
-        if self.stepping:  # one inside another
-            return
-        self.leave(b"optimizer")
-        if self.last not in (None, number) and number not in self.others:
-            self.others.add(number)
-            return
-        self.leave(b"step")
-        self.last = number
-        self.others.clear()
-        self.enter_step(b"step")
 
 
 story = None
@@ -234,32 +158,19 @@ class ByName(Outermost):
 
 
 def hook_modules(modules):
-    (ByName if library.kedge_python_level() == 2 else Outermost)(modules)
+    (ByName if shared.level() == 2 else Outermost)(modules)
 
 
-# ---- functions that have no hooks: a function of ours around them
-
-
-def around(function, phase):
-    @functools.wraps(function)
-    def wrapper(*args, **kwargs):
-        if compiling() or not story.begin(phase):
-            return function(*args, **kwargs)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            story.end(phase)
-
-    return wrapper
+# ---- functions that have no hooks
 
 
 def hook_backward(autograd):
-    autograd.backward = around(autograd.backward, b"backward")
+    autograd.backward = shared.around(autograd.backward, b"backward", story, compiling)
 
 
 def hook_data(dataloader):
     batches = dataloader._BaseDataLoaderIter
-    batches.__next__ = around(batches.__next__, b"data")
+    batches.__next__ = shared.around(batches.__next__, b"data", story, compiling)
 
 
 def keep_from_dynamo():
@@ -268,8 +179,9 @@ def keep_from_dynamo():
     refuses two). What it traces through is not affected by this mark. Where there is no such function, nothing is lost but that.
     """
     skip = torch._C._dynamo.eval_frame.skip_code
-    codes = [part.__code__ for part in globals().values() if hasattr(part, "__code__")]
-    for kind in (Story, Outermost, ByName, Inner):
+    parts = [*globals().values(), *vars(shared).values()]
+    codes = [part.__code__ for part in parts if hasattr(part, "__code__")]
+    for kind in (shared.Story, Outermost, ByName, Inner):
         codes += [part.__code__ for part in vars(kind).values() if hasattr(part, "__code__")]
     while codes:
         code = codes.pop()
@@ -285,17 +197,16 @@ PARTS = {
 }
 
 
-def imported(module, finder):
+def imported(module, finder, story_module):
     """`torch` has been imported; parts of it may come later."""
-    global torch, compiling, story
+    global torch, compiling, story, shared
 
-    if not hasattr(library, "kedge_python_level") or library.kedge_python_level() == 0:
+    shared = story_module
+    if shared.level() == 0:
         return
-    for name in ("kedge_python_enter", "kedge_python_step", "kedge_python_leave"):
-        getattr(library, name).restype = None
     torch = module
     compiling = getattr(getattr(module, "compiler", None), "is_compiling", nobody_compiles)
-    story = Story(library.kedge_python_enter, library.kedge_python_step, library.kedge_python_leave)
+    story = shared.Story()
     try:
         keep_from_dynamo()
     except Exception:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kedge's Python module in a real PyTorch: what a loop that says nothing becomes, and that nothing else changes."""
+"""kedge's Python module in the real PyTorch and PaddlePaddle: what a loop that says nothing becomes, and that nothing else changes."""
 import dataclasses
 import pathlib
 import re
@@ -44,6 +44,23 @@ def phases(row, work):
         wrong.append(f"step: {len(found.get('step', []))} instances")
     inside = sum(found.get("step", [])) / told[0]["allocated_bytes"] if told else 0
     return wrong, f"{STEPS} steps; {100 * inside:.1f} % of what was allocated is in them"
+
+
+def paddle_phases(row, work):
+    """The same of Paddle's script, whose batches repeat after three steps."""
+    done = execute(row, kedge(capture=work / "run.kcap"), work)
+    wrong = [] if done.status == 0 else [f"exit {done.status}: {done.errors.strip()[-800:]}"]
+    told = reports(work, "run")
+    found = anchors_of(told[0]) if told else {}
+    for path in ("step/forward", "step/backward", "step/optimizer"):
+        sizes = found.get(path, [])
+        if len(sizes) != STEPS:
+            wrong.append(f"{path}: {len(sizes)} instances, {STEPS} steps")
+        elif sizes[1] != sizes[4] or sizes[0] == 0:
+            wrong.append(f"{path}: {sizes} bytes")
+    if len(found.get("step", [])) != STEPS + 1:
+        wrong.append(f"step: {len(found.get('step', []))} instances")
+    return wrong, f"{STEPS} steps; {sum(found.get('step', []))} of {told[0]['allocated_bytes'] if told else 0} bytes are in them"
 
 
 def by_name(row, work):
@@ -124,5 +141,8 @@ CASES = [
     Look("anchors_checkpoint", BOTH, "torch_gpt.py", ("--steps", str(STEPS), "--checkpoint"), look=phases),
     Look("anchors_modules", BOTH, *GPT, look=by_name),
     Look("anchors_untouched", BOTH, "torch_modules.py", look=untouched),
+    Look("anchors_paddle", ("paddle",), "paddle_train.py", ("--steps", str(STEPS)), look=paddle_phases),
+    Look("anchors_paddle_static", ("paddle",), "paddle_train.py", ("--steps", str(STEPS), "--static"), look=paddle_phases),
+    Look("anchors_paddle_untouched", ("paddle",), "paddle_train.py", ("--static", "--conv"), look=untouched),
     Look("anchors_numbers", BOTH, "torch_said.py", look=running_numbers),
 ]
