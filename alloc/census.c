@@ -503,6 +503,25 @@ static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
     return 0;
 }
 
+/* Holders under grace are those of blocks that name them. */
+static int check_graces(struct pool *pool, const char **ret_what) POOL_LOCKED
+{
+    for (const struct grace *grace = pool->grace_first; grace; grace = grace->next) {
+        uint32_t next;
+
+        for (uint32_t at = grace->holders; at; at = next) {
+            const struct holder *holder = heap_holder(pool, at);
+
+            next = holder->next;
+            if (broken(holder->state != HOLDER_DEAD
+                                || heap_block(pool, holder->block)->holder != at,
+                        "a grace names a holder that is not dead", ret_what))
+                return -EINVAL;
+        }
+    }
+    return 0;
+}
+
 int census_check(struct pool *pool, const char **ret_what)
 {
     struct count sum = {.busy = false};
@@ -532,6 +551,8 @@ int census_check(struct pool *pool, const char **ret_what)
                 "released ranges are miscounted", ret_what))
         return -EINVAL;
     if (check_pins(pool, &sum, ret_what) != 0 || check_lines(pool, ret_what) != 0)
+        return -EINVAL;
+    if (check_graces(pool, ret_what) != 0)
         return -EINVAL;
     return check_due(pool, ret_what);
 }

@@ -232,7 +232,8 @@ struct stream {
 /* Ranges that were marked dead together and wait for the submissions under way (R66). */
 struct grace {
     struct grace *next;
-    uint64_t snapshot;
+    uint64_t snapshot; /* of the submissions under way, once is_asked */
+    bool is_asked;
     uint32_t holders; /* chain through holder.next */
 };
 

@@ -118,10 +118,12 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
         if (pool->due[rule] && hint_rule(pool->hints, (int)rule)->when.kind == edge->kind)
             walk_rule(pool, &walk, rule);
     }
+    if (walk.dead)
+        reclaim_begin_grace(pool, grace, walk.dead);
     lock_drop(&pool->lock);
     *ret_count = walk.count;
     if (walk.dead)
-        reclaim_grace(pool, grace, walk.dead);
+        reclaim_ask_readers(pool, grace);
     else
         meta_put(grace, sizeof(*grace));
     return r;

@@ -223,17 +223,23 @@ static int close_epoch(struct pool *pool, bool always)
 
 /* ── limbo ── */
 
-void reclaim_grace(struct pool *pool, struct grace *grace, uint32_t holders)
+void reclaim_begin_grace(struct pool *pool, struct grace *grace, uint32_t holders)
 {
-    grace->snapshot = drive_readers_snapshot(pool);
-    grace->holders = holders;
-    grace->next = NULL;
-    lock_take(&pool->lock);
+    *grace = (struct grace){.holders = holders};
     if (pool->grace_last)
         pool->grace_last->next = grace;
     else
         pool->grace_first = grace;
     pool->grace_last = grace;
+}
+
+void reclaim_ask_readers(struct pool *pool, struct grace *grace)
+{
+    uint64_t snapshot = drive_readers_snapshot(pool);
+
+    lock_take(&pool->lock);
+    grace->snapshot = snapshot;
+    grace->is_asked = true;
     lock_drop(&pool->lock);
 }
 
@@ -272,14 +278,19 @@ static int poll_grace(struct pool *pool)
 {
     const struct grace *grace;
     uint64_t snapshot = 0;
+    bool is_asked = false;
 
     lock_take(&pool->lock);
     grace = pool->grace_first;
-    if (grace)
+    if (grace) {
         snapshot = grace->snapshot;
+        is_asked = grace->is_asked;
+    }
     lock_drop(&pool->lock);
     if (!grace)
         return -ENOENT;
+    if (!is_asked)
+        return -EAGAIN;
     if (!(pool->opts.mutate & POOL_MUTATE_NO_GRACE) && drive_readers_passed(pool, snapshot) != 0)
         return -EAGAIN;
     end_grace(pool, grace, snapshot);

@@ -53,8 +53,14 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number);
 /* The blocks of a stream that cannot be recorded any more go to the open chain, in all heaps. */
 void reclaim_lose_stream(struct pool *pool, uint32_t index) POOL_LOCKED;
 
-/* Puts marked holders (chained through holder.next) under grace. `grace` is the caller's from meta_get. */
-void reclaim_grace(struct pool *pool, struct grace *grace, uint32_t holders);
+/*
+ * Puts marked holders (chained through holder.next) under grace, in the hold of the lock that marked them: a context that
+ * ends later takes its own out of the list. `grace` is the caller's from meta_get.
+ */
+void reclaim_begin_grace(struct pool *pool, struct grace *grace, uint32_t holders) POOL_LOCKED;
+
+/* Then, [driver]: the submissions that are under way now are those that the grace waits for. It cannot end before this call. */
+void reclaim_ask_readers(struct pool *pool, struct grace *grace);
 
 /* Heaps whose owner is gone: gives back those that nothing holds any more. */
 void reclaim_leaving(struct pool *pool);

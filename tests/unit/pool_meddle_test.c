@@ -256,3 +256,71 @@ TEST(r26_addresses_of_a_context_are_hidden_while_it_is_ended)
     CHECK_EQ(bench_free(b, ptr), 0);
     bench_end(b);
 }
+
+static struct {
+    struct bench *bench; /* NULL: nobody comes in between */
+    const struct plan *plan;
+    devptr_t next; /* what the other context asked for meanwhile */
+    uint64_t (*real)(void *self);
+} ending;
+
+static devptr_t hinted_in(struct bench *b, uint64_t context, const struct plan *plan)
+{
+    struct pool_request request = bench_request(2 * MiB, 0);
+
+    request.owner = request.context = context;
+    request.plan = plan;
+    return bench_ask(b, &request);
+}
+
+/* The context of the block that was just marked dead ends, and another context asks for a block. */
+static uint64_t snapshot_and_end(void *self)
+{
+    struct bench *b = ending.bench;
+
+    ending.bench = NULL;
+    if (b) {
+        pool_context_gone(b->pool, BENCH_CONTEXT);
+        ending.next = hinted_in(b, BENCH_CONTEXT + 1, ending.plan);
+    }
+    return ending.real(self);
+}
+
+/* The records of the ended context are used again at once, so nobody may still name them. */
+TEST(r57_a_context_may_end_while_its_blocks_are_released)
+{
+    static const struct rule rule = {
+            .action = ACTION_RELEASE,
+            .mode = HINT_LIVE,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "step", .kind = EDGE_EXIT},
+            .min_size = 2 * MiB,
+    };
+    const struct edge edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
+    struct tag tag = {.size = 2 * MiB, .anchor = 1, .path = "step"};
+    struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts opts;
+    struct outcome told;
+    struct plan plan;
+    size_t count;
+
+    REQUIRE(b != NULL);
+    pool_opts_init(&opts);
+    b->fake = fake_new(1 * GiB);
+    ending.real = b->fake->driver.readers_snapshot;
+    b->fake->driver.readers_snapshot = snapshot_and_end;
+    REQUIRE_EQ(pool_new(&b->fake->driver, &opts, &b->pool), 0);
+    bench_rules(b, &rule, 1);
+    hint_plan(b->hints, &tag, &plan);
+    CHECK_NE(hinted_in(b, BENCH_CONTEXT, &plan), 0);
+    ending.bench = b;
+    ending.plan = &plan;
+    CHECK_EQ(pool_edge(b->pool, &edge, &told, 1, &count), 0);
+    CHECK_EQ(count, 1);
+    CHECK_NE(ending.next, 0);
+    BENCH_CHECK(b);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pool_poll(b->pool, true, &told, 0, &count), 0);
+    CHECK_NE(hinted_in(b, BENCH_CONTEXT + 1, &plan), ending.next); /* which is still held */
+    bench_end(b);
+}
