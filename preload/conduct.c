@@ -649,18 +649,24 @@ static void record_free(const struct outcome *outcome, enum entrance entrance, u
     tell_reserved(outcome);
 }
 
-static void record_foreign_free(devptr_t ptr, enum entrance entrance, uint64_t stream)
+struct conduct_end conduct_end(uint64_t key)
+{
+    return (struct conduct_end){.key = key, .seq = conduct_seq(), .entrance = ENTRANCE_SYNC};
+}
+
+void conduct_ended(const struct conduct_end *end, int result)
 {
     struct capture_free_info info = {
-            .ptr = ptr,
-            .seq = conduct_seq(),
-            .stream = stream,
+            .ptr = end->key,
+            .seq = end->seq,
+            .stream = end->stream,
             .device = -1,
-            .entrance = entrance,
+            .entrance = end->entrance,
             .native = true,
     };
 
-    conduct_told(capture_free(&info));
+    if (end->key && result == CUDA_SUCCESS)
+        conduct_told(capture_free(&info));
 }
 
 /* 0, -ENOENT (not ours), or the code for the program. */
@@ -697,12 +703,16 @@ static int free_in_pool(devptr_t ptr, enum entrance entrance, const struct strea
     return 0;
 }
 
-int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream)
+int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream,
+        struct conduct_end *ret_end)
 {
     int r = pool ? free_in_pool(ptr, entrance, stream) : -ENOENT;
 
-    if (r == -ENOENT)
-        record_foreign_free(ptr, entrance, stream ? (uintptr_t)stream->handle : 0);
+    if (r == -ENOENT) {
+        *ret_end = conduct_end(ptr);
+        ret_end->entrance = entrance;
+        ret_end->stream = stream ? (uintptr_t)stream->handle : 0;
+    }
     return r;
 }
 
@@ -976,7 +986,9 @@ void conduct_made(enum memclass memclass, uint64_t key, uint64_t size, int devic
 
 void conduct_gone(uint64_t key)
 {
-    record_foreign_free(key, ENTRANCE_SYNC, 0);
+    struct conduct_end end = conduct_end(key);
+
+    conduct_ended(&end, CUDA_SUCCESS);
 }
 
 void conduct_mapped(uint64_t key, devptr_t ptr, uint64_t size)

@@ -3,7 +3,7 @@
  * conduct.h - the script: what happens when the program asks for memory, gives it back, passes an anchor, or uses it.
  *
  *     alloc  where_am_i ─► hint_plan ─► pool_alloc ─► capture_alloc
- *     free                              pool_free ──► capture_free        (the record comes before the real free)
+ *     free                              pool_free ──► capture_free        (the driver's own: once it has agreed)
  *     edge   anchor_* ────────────────► pool_edge ──► capture_hint        limbo is polled on the way, or with the next request
  *     touch                             pool_touch ─► capture_hint, and the call is not made
  *
@@ -63,8 +63,25 @@ bool conduct_make_room(int result, int device, struct pool_ladder *ladder);
 /* What such a call came to in the end, where there is no request: an OOM is recorded. `size` 0: the call names none. */
 void conduct_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder);
 
-/* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours, make the real call (it is recorded). */
-int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream);
+/*
+ * The end of something that the driver serves. The number of the order is taken before the call that ends it, and the record is
+ * written when the driver has agreed. By then the address may be another thread's, whose record has a higher number (caplive.h).
+ */
+struct conduct_end {
+    uint64_t key; /* 0 = nothing is to be written */
+    uint64_t seq;
+    uint64_t stream; /* the program's handle */
+    enum entrance entrance;
+};
+
+/* Before the call that ends what is on record under `key`; and after it, with the CUresult. */
+struct conduct_end conduct_end(uint64_t key);
+void conduct_ended(const struct conduct_end *end, int result);
+
+/* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours; make the real call, then conduct_ended
+ * with *ret_end, which is written in that case only. */
+int conduct_free(devptr_t ptr, enum entrance entrance, const struct stream *stream,
+        struct conduct_end *ret_end);
 
 /* Whether a free on the sync entrance is known to wait for nothing (R75). Where captures run it is another question. */
 extern unsigned conduct_sync_free; /* KEDGE_SYNC_FREE: auto|0|1, fixed by conduct_start */

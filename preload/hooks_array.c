@@ -185,23 +185,26 @@ CUresult cuArray3DCreate(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *d
     return result;
 }
 
-static void gone(uint64_t handle)
+/* What was mapped there is forgotten before the real call: afterwards the handle may be another array's. */
+static struct conduct_end ends(uint64_t handle)
 {
     vmm_array_gone(handle);
-    conduct_gone(conduct_key(MEMCLASS_ARRAY, handle));
+    return conduct_end(conduct_key(MEMCLASS_ARRAY, handle));
 }
 
-/* The record goes before the real call: afterwards the handle may be another array's. */
 CUresult cuArrayDestroy(CUarray array)
 {
     bool entered = life_enter(SLOT_cuArrayDestroy);
+    struct conduct_end end = {.key = 0};
     CUresult result;
 
     if (entered && array)
-        gone((uintptr_t)array);
+        end = ends((uintptr_t)array);
     result = REAL(cuArrayDestroy)(array);
-    if (entered)
+    if (entered) {
+        conduct_ended(&end, (int)result);
         life_leave();
+    }
     return result;
 }
 
@@ -226,12 +229,15 @@ CUresult cuMipmappedArrayCreate(
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
 {
     bool entered = life_enter(SLOT_cuMipmappedArrayDestroy);
+    struct conduct_end end = {.key = 0};
     CUresult result;
 
     if (entered && array)
-        gone((uintptr_t)array);
+        end = ends((uintptr_t)array);
     result = REAL(cuMipmappedArrayDestroy)(array);
-    if (entered)
+    if (entered) {
+        conduct_ended(&end, (int)result);
         life_leave();
+    }
     return result;
 }

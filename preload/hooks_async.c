@@ -374,7 +374,8 @@ static int free_beside_capture(const struct block_info *block, CUstream handle, 
  * On a stream that we cannot name: there is none such, no context is current, or a question of ours failed. The driver says
  * which: an address that it did not hand out it refuses last of all.
  */
-static int free_on_unknown(CUdeviceptr ptr, CUstream handle, bool per_thread)
+static int free_on_unknown(
+        CUdeviceptr ptr, CUstream handle, bool per_thread, struct conduct_end *ret_end)
 {
     struct block_info block;
     int r = 0;
@@ -382,11 +383,13 @@ static int free_on_unknown(CUdeviceptr ptr, CUstream handle, bool per_thread)
     if (conduct_pool() && pool_find(conduct_pool(), ptr, &block) == 0)
         r = block.mapped ? (int)flavour_of(per_thread).free(ptr, handle)
                          : ask_stream(handle, per_thread);
-    return r == 0 || r == CUDA_ERROR_INVALID_VALUE ? conduct_free(ptr, ENTRANCE_STREAM, NULL) : r;
+    return r == 0 || r == CUDA_ERROR_INVALID_VALUE
+            ? conduct_free(ptr, ENTRANCE_STREAM, NULL, ret_end)
+            : r;
 }
 
-/* 0 done, > 0 the program's code, < 0 make the real call. */
-static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
+/* 0 done, > 0 the program's code, < 0 make the real call, and tell *ret_end if it is written. */
+static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread, struct conduct_end *ret_end)
 {
     struct block_info block;
     struct stream stream;
@@ -395,31 +398,33 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread)
     if (ptr == 0)
         return -ENOENT;
     if (guard_in_callback())
-        return conduct_free(ptr, ENTRANCE_STREAM, NULL);
+        return conduct_free(ptr, ENTRANCE_STREAM, NULL, ret_end);
     r = stream_here(handle, per_thread, &stream);
     if (r > 0)
         r = stream_here(handle, per_thread, &stream);
     if (r != 0)
-        return free_on_unknown(ptr, handle, per_thread);
+        return free_on_unknown(ptr, handle, per_thread, ret_end);
     if (gate_captures() > 0 && is_live(ptr, &block)) {
         r = free_beside_capture(&block, handle, per_thread);
         if (r != 0)
             return r;
     }
-    return conduct_free(ptr, ENTRANCE_STREAM, &stream);
+    return conduct_free(ptr, ENTRANCE_STREAM, &stream, ret_end);
 }
 
 static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream stream)
 {
+    struct conduct_end end = {.key = 0};
     CUresult result;
     uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFreeAsync))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync)(ptr, stream);
-    r = free_here(ptr, stream, false);
+    r = free_here(ptr, stream, false, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync)(ptr, stream) : (CUresult)r;
+    conduct_ended(&end, (int)result);
     async_native_freed(native);
     life_leave();
     return result;
@@ -440,15 +445,17 @@ CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 {
+    struct conduct_end end = {.key = 0};
     CUresult result;
     uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFreeAsync_ptsz))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync_ptsz)(ptr, stream);
-    r = free_here(ptr, stream, true);
+    r = free_here(ptr, stream, true, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : (CUresult)r;
+    conduct_ended(&end, (int)result);
     async_native_freed(native);
     life_leave();
     return result;

@@ -53,17 +53,19 @@ CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *ret_array,
     return result;
 }
 
-/* The record goes before the real call: afterwards the handle may be another import's. */
 CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 {
     bool entered = life_enter(SLOT_cuDestroyExternalMemory);
+    struct conduct_end end = {.key = 0};
     CUresult result;
 
     if (entered && memory)
-        conduct_gone(conduct_key(MEMCLASS_EXTERNAL, (uintptr_t)memory));
+        end = conduct_end(conduct_key(MEMCLASS_EXTERNAL, (uintptr_t)memory));
     result = REAL(cuDestroyExternalMemory)(memory);
-    if (entered)
+    if (entered) {
+        conduct_ended(&end, (int)result);
         life_leave();
+    }
     return result;
 }
 

@@ -50,17 +50,19 @@ CUresult cuMemAllocHost(void **ret_ptr, unsigned int size)
     return result;
 }
 
-/* The record goes before the real call: afterwards the address may be another thread's. */
 CUresult cuMemFreeHost(void *ptr)
 {
     bool entered = life_enter(SLOT_cuMemFreeHost);
+    struct conduct_end end = {.key = 0};
     CUresult result;
 
     if (entered && ptr)
-        conduct_gone((uintptr_t)ptr);
+        end = conduct_end((uintptr_t)ptr);
     result = REAL(cuMemFreeHost)(ptr);
-    if (entered)
+    if (entered) {
+        conduct_ended(&end, (int)result);
         life_leave();
+    }
     return result;
 }
 

@@ -126,19 +126,31 @@ static void opened(devptr_t ptr)
     conduct_made(MEMCLASS_IMPORTED, ptr, size, conduct_device());
 }
 
-/* true: it was the last time. */
-static bool closed(devptr_t ptr)
+/* How often the address was open; it is so once less from here on. */
+static uint64_t closing(devptr_t ptr)
 {
     struct addrmap_entry *known;
-    bool is_last;
+    uint64_t opens;
 
     lock_take(&imports_lock);
     known = addrmap_find(&imports, ptr);
-    is_last = known && --known->value[0] == 0;
-    if (is_last)
+    opens = known ? known->value[0]-- : 0;
+    if (opens == 1)
         addrmap_remove(&imports, known);
     lock_drop(&imports_lock);
-    return is_last;
+    return opens;
+}
+
+/* The driver refused to close it. */
+static void still_open(devptr_t ptr)
+{
+    struct addrmap_entry *known;
+
+    lock_take(&imports_lock);
+    known = addrmap_add(&imports, ptr);
+    if (known)
+        known->value[0]++;
+    lock_drop(&imports_lock);
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
@@ -165,15 +177,20 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigne
     return result;
 }
 
-/* The record goes before the real call: afterwards the address may be something else's. */
+/* Counted before the real call: afterwards the address may be something else's. */
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcCloseMemHandle);
+    uint64_t opens = entered ? closing(ptr) : 0;
+    struct conduct_end end = {.key = 0};
     CUresult result;
 
-    if (entered && closed(ptr))
-        conduct_gone(ptr);
+    if (opens == 1)
+        end = conduct_end(ptr);
     result = REAL(cuIpcCloseMemHandle)(ptr);
+    if (opens > 0 && result != CUDA_SUCCESS)
+        still_open(ptr);
+    conduct_ended(&end, (int)result);
     if (entered)
         life_leave();
     return result;

@@ -144,15 +144,18 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
 
 static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
 {
+    struct conduct_end end = {.key = 0};
     CUresult result;
     uint64_t native;
-    int r;
+    int r = -ENOENT; /* NULL is the driver's no-op */
 
     if (!life_enter(SLOT_cuMemFree_v2))
         return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
-    r = ptr ? conduct_free(ptr, ENTRANCE_SYNC, NULL) : -ENOENT; /* NULL is the driver's no-op */
+    if (ptr)
+        r = conduct_free(ptr, ENTRANCE_SYNC, NULL, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
+    conduct_ended(&end, (int)result);
     async_native_freed(native);
     life_leave();
     return result;

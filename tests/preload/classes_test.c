@@ -164,6 +164,53 @@ TEST(what_the_driver_serves_in_track_mode_is_the_drivers)
     (void)unlink(capture_file);
 }
 
+/* A free that the driver refuses is no free: the memory is there still. */
+TEST(what_the_driver_refuses_to_free_stays_on_record)
+{
+    CUDA_ARRAY_DESCRIPTOR flat = {
+            .Width = 256, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUdeviceptr managed = 0;
+    CUdeviceptr pitched = 0;
+    void *host = NULL;
+    CUarray array = NULL;
+    uint64_t count;
+    size_t pitch;
+
+    capture_to("refused");
+    REQUIRE(setenv("SIMCUDA_FAIL",
+                    "cuMemFree_v2:1:CUDA_ERROR_NOT_PERMITTED,"
+                    "cuMemFree_v2:2:CUDA_ERROR_NOT_PERMITTED,"
+                    "cuMemFreeAsync:1:CUDA_ERROR_NOT_PERMITTED,"
+                    "cuMemFreeHost:1:CUDA_ERROR_NOT_PERMITTED,"
+                    "cuArrayDestroy:1:CUDA_ERROR_NOT_PERMITTED",
+                    1)
+            == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuMemAllocManaged(&managed, 3 * MB, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocPitch_v2(&pitched, &pitch, 512, 2048, 4), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemHostAlloc(&host, 1 * MB, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuArrayCreate_v2(&array, &flat), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(managed), CUDA_ERROR_NOT_PERMITTED);
+    REQUIRE_EQ(cu->cuMemFree_v2(pitched), CUDA_ERROR_NOT_PERMITTED);
+    REQUIRE_EQ(cu->cuMemFreeAsync(pitched, NULL), CUDA_ERROR_NOT_PERMITTED);
+    REQUIRE_EQ(cu->cuMemFreeHost(host), CUDA_ERROR_NOT_PERMITTED);
+    REQUIRE_EQ(cu->cuArrayDestroy(array), CUDA_ERROR_NOT_PERMITTED);
+    CHECK_LIVE(MEMCLASS_MANAGED, 3 * MB, 1);
+    CHECK_LIVE(MEMCLASS_PITCHED, 1 * MB, 1);
+    CHECK_LIVE(MEMCLASS_HOST, 1 * MB, 1);
+    CHECK_NE(live_in(MEMCLASS_ARRAY, &count), 0);
+    CHECK_EQ(count, 1);
+    REQUIRE_EQ(cu->cuMemFree_v2(managed), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(pitched), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeHost(host), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuArrayDestroy(array), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_MANAGED, 0, 0);
+    CHECK_LIVE(MEMCLASS_PITCHED, 0, 0);
+    CHECK_LIVE(MEMCLASS_HOST, 0, 0);
+    CHECK_LIVE(MEMCLASS_ARRAY, 0, 0);
+    (void)unlink(capture_file);
+}
+
 /* ---- virtual memory ------------------------------------------------------------------------- */
 
 static CUmemAllocationProp device_prop(void)
