@@ -102,9 +102,13 @@ static inline bool quick_knows(const void *caller)
     return quick_is_noted(caller) && context_memo.epoch == atomic_load(&context_epoch);
 }
 
+/* The last of QUICK_ROUNDS calls goes the long way, and so do those that follow until something was learned there. */
 static inline bool quick_is_spared(const void *caller)
 {
-    return quick_is_noted(caller) && --context_memo.left != 0;
+    if (!quick_is_noted(caller) || context_memo.left <= 1)
+        return false;
+    context_memo.left--;
+    return true;
 }
 
 /* Whether the thread is where it was when it learned what it knows. */
