@@ -708,6 +708,18 @@ uint64_t stream_identity(CUstream handle)
     return identity;
 }
 
+uint64_t stream_capture_key(CUstream handle, bool per_thread_call)
+{
+    struct context here;
+    uint64_t identity;
+
+    handle = normalised(handle, per_thread_call);
+    if (handle != CU_STREAM_PER_THREAD || context_here(&here) != 0
+            || ask_identity(handle, here.generation, &identity) != 0)
+        return (uintptr_t)handle;
+    return identity << 1 | 1;
+}
+
 void stream_forget(uint64_t identity)
 {
     struct stream_entry *entry;

@@ -214,6 +214,13 @@ void stream_leave(uint64_t identity);
 /* The identity of a real handle if it was seen, else 0. */
 uint64_t stream_identity(CUstream handle);
 
+/*
+ * What a stream is called while it captures (gate.h): a handle, which is one stream's as long as that lives, or an odd number,
+ * made from the identity, for a thread's own stream: all threads have one handle for theirs. Where nobody can say which (no
+ * context is current), the handle.
+ */
+uint64_t stream_capture_key(CUstream handle, bool per_thread_call);
+
 /* The stream is about to be destroyed: it is known no more. Waits for calls of ours that name it. */
 void stream_forget(uint64_t identity);
 

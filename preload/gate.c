@@ -21,7 +21,7 @@ static _Atomic(uint64_t) gate_count;
 
 static struct lock gate_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 static struct {
-    uintptr_t stream;
+    uint64_t stream;
     uint64_t context;
     uint64_t graph;
     bool used;
@@ -47,7 +47,7 @@ void gate_begin_enter(void)
         (void)sched_yield();
 }
 
-static void remember(uintptr_t stream, uint64_t context, uint64_t graph)
+static void remember(uint64_t stream, uint64_t context, uint64_t graph)
 {
     lock_take(&gate_lock);
     for (int i = 0; i < GATE_CAPTURES; i++) {
@@ -62,7 +62,7 @@ static void remember(uintptr_t stream, uint64_t context, uint64_t graph)
     lock_drop(&gate_lock);
 }
 
-void gate_begin_leave(bool began, uintptr_t stream, uint64_t context, uint64_t graph)
+void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t graph)
 {
     if (!began) {
         atomic_fetch_sub(&gate_word, GATE_CAPTURE);
@@ -91,7 +91,7 @@ bool gate_graphs(uint64_t *ret_graphs, size_t max, size_t *ret_count)
     return count == known && known == gate_captures();
 }
 
-uint64_t gate_graph(uintptr_t stream)
+uint64_t gate_graph(uint64_t stream)
 {
     uint64_t graph = 0;
 
@@ -103,7 +103,7 @@ uint64_t gate_graph(uintptr_t stream)
     return graph;
 }
 
-bool gate_ended(uintptr_t stream)
+bool gate_ended(uint64_t stream)
 {
     bool found = false;
 

@@ -11,7 +11,7 @@
  * A begin waits for calls that take microseconds; a fence never waits, it is put off (R67). This is the one place where
  * something is held across a driver call. While a capture runs, kedge makes no event, wait or trim call at all (R10).
  *
- * Captures are kept by the handle of the stream that they began on. A capture ends when the driver says so after
+ * Captures are kept by the stream that they began on (stream_capture_key). A capture ends when the driver says so after
  * cuStreamEndCapture, or when its stream or context goes away. While there is one, GUARD_CAPTURING is set (guard.h).
  * Any thread. No memory.
  */
@@ -26,16 +26,16 @@
 void gate_begin_enter(void);
 
 /* After it: `began` = the capture runs now, on `stream` of context generation `context`, into `graph` (0 = not known). */
-void gate_begin_leave(bool began, uintptr_t stream, uint64_t context, uint64_t graph);
+void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t graph);
 
 /* The graphs that are being captured. False: there are more, or one is not known. */
 bool gate_graphs(uint64_t *ret_graphs, size_t max, size_t *ret_count);
 
 /* The graph of the capture that began on this stream; 0 = none, or not known. */
-uint64_t gate_graph(uintptr_t stream);
+uint64_t gate_graph(uint64_t stream);
 
 /* A capture that began on this stream, if any, has ended. True if there was one. */
-bool gate_ended(uintptr_t stream);
+bool gate_ended(uint64_t stream);
 
 /* Those of a context are gone with it. */
 void gate_context_gone(uint64_t context);

@@ -46,7 +46,7 @@ static void began(CUresult result, CUstream stream, bool per_thread)
         (void)stream_here(stream, per_thread, &named);
         graph = captured_graph(special(stream, per_thread));
     }
-    gate_begin_leave(runs, (uintptr_t)special(stream, per_thread), named.context, (uintptr_t)graph);
+    gate_begin_leave(runs, stream_capture_key(stream, per_thread), named.context, (uintptr_t)graph);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
@@ -65,14 +65,14 @@ static bool is_over(CUstream named)
 /* What a capture that came to nothing had pinned is nobody's. False: it goes on. */
 static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
 {
-    CUstream named = special(stream, per_thread);
+    uint64_t key = stream_capture_key(stream, per_thread);
     CUgraph graph = result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
-    uint64_t known = gate_graph((uintptr_t)named);
+    uint64_t known = gate_graph(key);
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
 
-    if (result != CUDA_SUCCESS && !is_over(named))
+    if (result != CUDA_SUCCESS && !is_over(special(stream, per_thread)))
         return false;
-    (void)gate_ended((uintptr_t)named);
+    (void)gate_ended(key);
     if (!known || known == (uintptr_t)graph)
         return true;
     pins_take(&pins, PINS_OF_GRAPH, known);
@@ -98,7 +98,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
             began(result, stream, per_thread);                 \
             life_leave();                                      \
             if (result == CUDA_SUCCESS)                        \
-                launches_capture_begins((uintptr_t)special(stream, per_thread)); \
+                launches_capture_begins(stream_capture_key(stream, per_thread)); \
         }                                                      \
         return result;                                         \
     }
@@ -124,7 +124,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
     if (entered)
         life_leave();
     if (over)
-        launches_capture_ends((uintptr_t)special(stream, false));
+        launches_capture_ends(stream_capture_key(stream, false));
     return result;
 }
 
@@ -137,7 +137,7 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
     if (entered)
         life_leave();
     if (over)
-        launches_capture_ends((uintptr_t)special(stream, true));
+        launches_capture_ends(stream_capture_key(stream, true));
     return result;
 }
 

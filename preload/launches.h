@@ -28,7 +28,7 @@
 /* Once, when life starts. */
 void launches_start(void);
 
-/* After a capture began on a stream (named as gate.h names it), and after it ended. Outside of life_enter. */
+/* After a capture began on a stream (by its stream_capture_key), and after it ended. Outside of life_enter. */
 void launches_capture_begins(uint64_t stream);
 void launches_capture_ends(uint64_t stream);
 

@@ -63,6 +63,42 @@ TEST(captures_are_ranges_and_launches_are_marks_with_numbers)
     CHECK_STR_EQ(told(), "!graph:2");
 }
 
+/* The end of a capture is that of the thread's own stream, although both threads call theirs by one handle. */
+static pthread_barrier_t meeting;
+
+static void *capture_beside(void *context)
+{
+    CUgraph graph = NULL;
+
+    CHECK_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED),
+            CUDA_SUCCESS);
+    (void)pthread_barrier_wait(&meeting);
+    (void)pthread_barrier_wait(&meeting);
+    CHECK_EQ(cu->cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), CUDA_SUCCESS);
+    return NULL;
+}
+
+TEST(r69_captures_of_two_threads_on_their_own_streams_are_two_ranges)
+{
+    CUgraph graph = NULL;
+    pthread_t thread;
+    CUcontext context;
+
+    begin();
+    REQUIRE_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    REQUIRE(pthread_barrier_init(&meeting, NULL, 2) == 0);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED),
+            CUDA_SUCCESS);
+    REQUIRE(pthread_create(&thread, NULL, capture_beside, context) == 0);
+    (void)pthread_barrier_wait(&meeting);
+    CHECK_EQ(cu->cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "+capture:0 +capture:1 -capture:0");
+    (void)pthread_barrier_wait(&meeting);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_STR_EQ(told(), "-capture:1");
+}
+
 /* In a library whose bound is low (tests/rules/graphs.cmake): launches of several threads, of which no more become labels. */
 enum {
     LABELS = 100,

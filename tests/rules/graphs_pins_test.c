@@ -6,6 +6,7 @@
 #include "tests/rules/hints_kit.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 static CUstream stream;
 
@@ -845,5 +846,61 @@ TEST(r12_a_capture_that_comes_to_nothing_keeps_nothing)
     CHECK_NE(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
     CHECK_NE(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
     CHECK(comes_back(ptr, 32 * MB));
+    kit_clean_up();
+}
+
+/* ---- two captures on streams with one handle -------------------------------------------------- */
+
+static pthread_barrier_t meeting;
+
+static struct {
+    CUdeviceptr ptr;
+    CUgraph graph;
+} other;
+
+/* Captures on its own default stream from before the other capture's end until after it. */
+static void *capture_beside(void *unused)
+{
+    (void)unused;
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    CU_OK(cu->cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU_OK(cu->cuMemsetD8Async(other.ptr, 7, 64, CU_STREAM_PER_THREAD));
+    (void)pthread_barrier_wait(&meeting);
+    (void)pthread_barrier_wait(&meeting);
+    CU_OK(cu->cuStreamEndCapture(CU_STREAM_PER_THREAD, &other.graph));
+    return NULL;
+}
+
+/* Threads' own default streams have one handle: the end of the one capture leaves the pins of the other alone. */
+TEST(r69_r80_captures_on_threads_own_streams_are_two)
+{
+    CUgraph graph = NULL;
+    CUgraphExec exec;
+    pthread_t thread;
+    CUdeviceptr ptr;
+
+    kit_files("own");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ptr = kit_alloc(16 * MB);
+    other.ptr = kit_alloc(32 * MB);
+    REQUIRE(pthread_barrier_init(&meeting, NULL, 2) == 0);
+    CU_OK(cu->cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+    REQUIRE(pthread_create(&thread, NULL, capture_beside, NULL) == 0);
+    (void)pthread_barrier_wait(&meeting);
+    CU_OK(cu->cuMemsetD8Async(ptr, 7, 64, CU_STREAM_PER_THREAD));
+    CU_OK(cu->cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    (void)pthread_barrier_wait(&meeting);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CU_OK(cu->cuGraphInstantiateWithFlags(&exec, other.graph, 0));
+    CU_OK(cu->cuMemFree_v2(ptr));
+    CU_OK(cu->cuMemFree_v2(other.ptr));
+    CHECK(comes_back(ptr, 16 * MB));
+    CHECK(!comes_back(other.ptr, 32 * MB));
+    CU_OK(cu->cuGraphLaunch(exec, stream)); /* writes to memory that is nobody else's */
+    CU_OK(KIT_CU(cuGraphDestroy)(other.graph));
+    CU_OK(KIT_CU(cuGraphExecDestroy)(exec));
+    CHECK(comes_back(other.ptr, 32 * MB));
     kit_clean_up();
 }
