@@ -5,7 +5,7 @@
  *     pool.c ─ struct driver ─► driver.c ─ [relaxed capture mode, right context, capture gate] ─► REAL(...)
  *
  * A fence is one cuCtxRecordEvent per context that is alive (driver 12.5 and later), else one cuCtxSynchronize each
- * (R68). Fence calls pass the capture gate; any other call runs in relaxed capture mode, so that a capture which begins
+ * (R68), outside of the gate (R96). Fence calls pass the capture gate; any other call runs in relaxed capture mode, so that a capture which begins
  * in another thread is not spoilt (R13). The current context is what it was before (R27). Events are kept for the next
  * fence and left to the driver at exit (R40).
  *
@@ -31,7 +31,7 @@ bool backend_is_sticky(int result);
 bool backend_is_capture_error(int result);
 
 /* Waits until all work of a context is done (R61). 0, the driver's code, or -errno (-EBUSY: a capture is there). */
-int backend_synchronise(uint64_t context);
+int backend_synchronise(uint64_t generation);
 
 /* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */
 int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count);

@@ -489,14 +489,33 @@ static int synchronise_in(uint64_t context)
     return r;
 }
 
-/* One context's part of a fence: an event behind all its work, or the wait itself. */
+/*
+ * Waits for all work of a context. Outside of the gate, since it takes as long as the work does (R96). -EBUSY: not now, a capture
+ * is there, or the context is being ended and its work is under way still (R1, R26).
+ */
+static int drain(uint64_t context)
+{
+    int r;
+
+    if (!gate_drain_enter())
+        return -EBUSY;
+    r = synchronise_in(context);
+    gate_drain_leave();
+    if (backend_is_capture_error(r))
+        return -EBUSY;
+    if (r == -ENOENT || is_gone(r))
+        return context_is_ending() ? -EBUSY : 0; /* work of a dead context counts as done (R76) */
+    return r;
+}
+
+/* One context's part of a fence: an event behind all its work. -EOPNOTSUPP: it has to be drained instead. */
 static int fence_one(struct fence *fence, const struct context *context)
 {
     struct event *event;
     int r;
 
     if (!REAL_HAS(cuCtxRecordEvent) || atomic_load(&refused_context) == context->generation)
-        return synchronise_in(context->generation);
+        return -EOPNOTSUPP;
     r = event_new(context->generation, &event);
     if (r != 0)
         return r;
@@ -512,7 +531,13 @@ static int fence_one(struct fence *fence, const struct context *context)
     return 0;
 }
 
-static int fence_all(struct fence *fence)
+/* Contexts that a fence has to wait for. */
+struct drains {
+    uint64_t context[CONTEXTS_MAX];
+    size_t count;
+};
+
+static int fence_all(struct fence *fence, struct drains *drains)
 {
     struct context list[CONTEXTS_MAX];
     size_t n;
@@ -525,7 +550,10 @@ static int fence_all(struct fence *fence)
 
         if (backend_is_capture_error(r))
             return -EBUSY;
-        if (r != 0 && r != -ENOENT && !is_gone(r)) /* work of a dead context counts as done (R76) */
+        if (r == -EOPNOTSUPP)
+            drains->context[drains->count++] = list[i].generation;
+        else if (r != 0 && r != -ENOENT
+                && !is_gone(r)) /* work of a dead context counts as done (R76) */
             return r;
     }
     return 0;
@@ -533,6 +561,7 @@ static int fence_all(struct fence *fence)
 
 static int fence_record(void *self, uint64_t *ret_fence)
 {
+    struct drains drains;
     struct fence *fence;
     struct quiet quiet;
     int r;
@@ -540,11 +569,14 @@ static int fence_record(void *self, uint64_t *ret_fence)
     (void)self;
     if (!gate_fence_enter())
         return -EBUSY;
+    drains.count = 0;
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
-    r = fence ? fence_all(fence) : -ENOMEM;
-    r = quiet_end(&quiet, r);
+    r = fence ? fence_all(fence, &drains) : -ENOMEM;
     gate_fence_leave();
+    for (size_t i = 0; i < drains.count && r == 0; i++)
+        r = drain(drains.context[i]);
+    r = quiet_end(&quiet, r);
     if (r != 0 && fence)
         fence_free(fence);
     if (r == 0)
@@ -756,17 +788,37 @@ const struct driver backend_driver = {
         .readers_passed = readers_passed,
 };
 
-int backend_synchronise(uint64_t context)
+/* An event that was not recorded in a capture may be waited for beside one. */
+static int wait_for(const struct event *event)
 {
+    struct context_use use;
+    int r = context_enter(event->context, &use);
+
+    if (r == 0)
+        r = (int)REAL(cuEventSynchronize)(event->handle);
+    context_leave(&use);
+    return r;
+}
+
+int backend_synchronise(uint64_t generation)
+{
+    struct fence fence = {.first = NULL};
+    struct context context;
     struct quiet quiet;
     int r;
 
-    if (!gate_fence_enter()) /* waiting for a context is no less a fence than an event in it */
+    if (!gate_fence_enter())
         return -EBUSY;
     quiet = quiet_begin();
-    r = quiet_end(&quiet, synchronise_in(context));
+    r = context_of_generation(generation, &context) ? fence_one(&fence, &context) : -ENOENT;
     gate_fence_leave();
-    return r;
+    if (r == -EOPNOTSUPP)
+        r = drain(generation);
+    if (fence.first) {
+        r = wait_for(fence.first);
+        event_put(fence.first);
+    }
+    return quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
 }
 
 void backend_context_gone(uint64_t context)

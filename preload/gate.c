@@ -7,8 +7,14 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
 enum {
+    /* A fence call takes microseconds, unless the driver holds it up: a queue that is full takes no event. Then it stands
+     * in the driver, and the capture cannot come before it any more. */
+    GATE_FENCE_MS = 500,
+    GATE_DRAIN_MS = 20, /* until a drain that is about to enter the driver is there */
+    GATE_YIELDS = 64,   /* before the processor is left to others for longer */
     /* whose streams are known; one more is counted and ends with its context or never */
     GATE_CAPTURES = 64,
 };
@@ -17,6 +23,7 @@ enum {
 #define GATE_CAPTURE (UINT64_C(1) << 32)
 
 static _Atomic(uint64_t) gate_word;
+static _Atomic(uint32_t) gate_drains;
 static _Atomic(uint64_t) gate_count;
 
 static struct lock gate_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
@@ -38,13 +45,43 @@ static void tell_guard(void)
     lock_drop(&gate_lock);
 }
 
+static bool is_entered(void)
+{
+    return (uint32_t)atomic_load(&gate_word) != 0 || atomic_load(&gate_drains) != 0;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* What stands in the gate for longer than this waits for the device, perhaps for what the program does after the begin. */
+static void wait_for_entered(void)
+{
+    const struct timespec pause = {0, 50000};
+    uint64_t start = now_ms();
+    uint64_t waited = 0;
+
+    for (unsigned i = 0; is_entered() && waited < GATE_FENCE_MS; i++) {
+        if (waited >= GATE_DRAIN_MS && (uint32_t)atomic_load(&gate_word) == 0)
+            return;
+        if (i < GATE_YIELDS)
+            (void)sched_yield();
+        else
+            (void)nanosleep(&pause, NULL);
+        waited = now_ms() - start;
+    }
+}
+
 void gate_begin_enter(void)
 {
     atomic_fetch_add(&gate_word, GATE_CAPTURE);
     tell_guard();
-    /* A fence call is one short call into the driver; there are rarely any. */
-    while ((uint32_t)atomic_load(&gate_word) != 0)
-        (void)sched_yield();
+    if (is_entered())
+        wait_for_entered();
 }
 
 static void remember(uint64_t stream, uint64_t context, uint64_t graph)
@@ -155,6 +192,20 @@ void gate_fence_leave(void)
     atomic_fetch_sub(&gate_word, 1);
 }
 
+bool gate_drain_enter(void)
+{
+    atomic_fetch_add(&gate_drains, 1);
+    if (gate_captures() == 0)
+        return true;
+    atomic_fetch_sub(&gate_drains, 1);
+    return false;
+}
+
+void gate_drain_leave(void)
+{
+    atomic_fetch_sub(&gate_drains, 1);
+}
+
 void gate_fences_end(void)
 {
     while ((uint32_t)atomic_load(&gate_word) != 0)
@@ -174,6 +225,7 @@ uint64_t gate_began(void)
 void gate_fork_child(void)
 {
     atomic_store(&gate_word, 0);
+    atomic_store(&gate_drains, 0);
     lock_init(&gate_lock, LOCK_RANK_PRELOAD);
     for (int i = 0; i < GATE_CAPTURES; i++)
         gate_running[i].used = false;

@@ -9,7 +9,13 @@
  *     fence:  enters only while nothing is pending or running ── driver ── leaves
  *
  * A begin waits for calls that take microseconds; a fence never waits, it is put off (R67). This is the one place where
- * something is held across a driver call. While a capture runs, kedge makes no event, wait or trim call at all (R10).
+ * something is held across a driver call. While a capture runs, kedge begins no event, wait or trim call at all (R10).
+ *
+ * What waits for the device is not a fence call: it may wait for work that the program only submits after the begin (R96). An
+ * event is waited for outside of the gate, which a capture does not mind. A drain (a driver without cuCtxRecordEvent is asked to
+ * wait for a whole context) would be refused beside a capture, and spoil it: it is said before it enters the driver, and a begin gives
+ * it a moment to arrive there, but does not wait for it to come back. Once inside it has been let in, as one of the program's
+ * own would be. (A thread that is held up for longer than that moment between the two would spoil the capture still.)
  *
  * Captures are kept by the stream that they began on (stream_capture_key). A capture ends when the driver says so after
  * cuStreamEndCapture, or when its stream or context goes away. While there is one, GUARD_CAPTURING is set (guard.h).
@@ -22,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Before the driver is asked to begin a capture; waits for fence calls in flight. */
+/* Before the driver is asked to begin a capture; waits for fence calls in flight, and a moment for drains. */
 void gate_begin_enter(void);
 
 /* After it: `began` = the capture runs now, on `stream` of context generation `context`, into `graph` (0 = not known). */
@@ -44,7 +50,11 @@ void gate_context_gone(uint64_t context);
 bool gate_fence_enter(void);
 void gate_fence_leave(void);
 
-/* Waits until no fence call is in flight: those that begin later see what was changed before. */
+/* Around a call that waits for a whole context, outside of the gate; false = not now. */
+bool gate_drain_enter(void);
+void gate_drain_leave(void);
+
+/* Waits until no fence call is in flight: those that begin later see what was changed before. Not for drains. */
 void gate_fences_end(void);
 
 /* Captures that run or are about to begin, in the whole process. */

@@ -99,6 +99,12 @@ if(TARGET simcuda)
     kedge_preload_test(corners SOURCES ../preload/corners_test.c ROUTES dlsym
         ENVIRONMENT "SIMCUDA_DEVICES=2")
     kedge_preload_test(race SOURCES ../preload/race_test.c ROUTES dlsym)
+    kedge_preload_test(begin SOURCES ../preload/begin_test.c ROUTES dlsym)
+    kedge_preload_test(begin_old SOURCES ../preload/begin_test.c ROUTES dlsym
+        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/oracle/sim-12.4" "SIMCUDA_VERSION=12040")
+    if(TARGET begin_old_dlsym_test)
+        add_dependencies(begin_old_dlsym_test simcuda_old)
+    endif()
     kedge_preload_test(errors SOURCES ../preload/errors_test.c ROUTES gpa)
     kedge_preload_test(oom SOURCES ../preload/oom_test.c ROUTES gpa LIBS kedge_read)
     if(TARGET oom_gpa_test)
