@@ -218,8 +218,6 @@ static void op_stream(void)
     } else {
         journal_before("cudaStreamQuery");
         r = (CUresult)cuda.cudaStreamQuery(stream->handle);
-        if (r == CUDA_ERROR_NOT_READY) /* a matter of time, and an error that is left behind */
-            (void)cuda.cudaGetLastError();
         r = journal_after(r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r);
     }
     look_at_errors(r);

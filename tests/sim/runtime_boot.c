@@ -43,6 +43,11 @@ cudaError_t runtime_done(CUresult r)
     return runtime_fail((cudaError_t)r); /* equal by value since CUDA 10.1 */
 }
 
+cudaError_t runtime_asked(CUresult r)
+{
+    return r == CUDA_ERROR_NOT_READY ? cudaErrorNotReady : runtime_done(r);
+}
+
 cudaError_t runtime_last(void)
 {
     return thread.last;

@@ -81,6 +81,9 @@ cudaError_t runtime_enter(void);
 
 /* Keeps an error as the thread's last and returns it. */
 cudaError_t runtime_done(CUresult r);
+/* The same for a question whether work is done. "Not ready" is no error and is not kept: CUDA's Programming Guide, on
+   error checking, says so of cudaStreamQuery and cudaEventQuery, and of these alone. */
+cudaError_t runtime_asked(CUresult r);
 cudaError_t runtime_fail(cudaError_t error);
 cudaError_t runtime_last(void);
 

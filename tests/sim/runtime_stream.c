@@ -26,7 +26,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return RUNTIME_CALL(cuStreamDestroy_v2, (stream));
 }
 
-RUNTIME_PTSZ(cudaStreamQuery, (cudaStream_t stream), cuStreamQuery, (stream))
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    return runtime_enter() != cudaSuccess ? runtime_last()
+                                          : runtime_asked(DRIVER(cuStreamQuery, (stream)));
+}
+
+cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream)
+{
+    return runtime_enter() != cudaSuccess ? runtime_last()
+                                          : runtime_asked(DRIVER(cuStreamQuery_ptsz, (stream)));
+}
 
 RUNTIME_PTSZ(cudaStreamSynchronize, (cudaStream_t stream), cuStreamSynchronize, (stream))
 
@@ -119,7 +129,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    return RUNTIME_CALL(cuEventQuery, (event));
+    return runtime_enter() != cudaSuccess ? runtime_last()
+                                          : runtime_asked(DRIVER(cuEventQuery, (event)));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)

@@ -238,15 +238,19 @@ TEST(events_are_not_ready_before_their_work_is_done)
 {
     cudaStream_t stream;
     cudaEvent_t event;
+    float ms;
     void *p = device_memory(BYTES);
 
     (void)kernel("kedge_fill");
     REQUIRE_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    REQUIRE_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    REQUIRE_EQ(cudaEventCreate(&event), cudaSuccess);
     REQUIRE_EQ(fill(p, BYTES, 1, stream), cudaSuccess);
     REQUIRE_EQ(cudaEventRecord(event, stream), cudaSuccess);
     CHECK_EQ(cudaEventQuery(event), cudaErrorNotReady);
     CHECK_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
+    CHECK_EQ(cudaStreamQuery_ptsz(stream), cudaErrorNotReady);
+    CHECK_EQ(cudaGetLastError(), cudaSuccess); /* an answer, no error */
+    CHECK_EQ(cudaEventElapsedTime(&ms, event, event), cudaErrorNotReady);
     CHECK_EQ(cudaGetLastError(), cudaErrorNotReady);
     CHECK_EQ(cudaEventSynchronize(event), cudaSuccess);
     CHECK_EQ(cudaEventQuery(event), cudaSuccess);

@@ -152,7 +152,15 @@ TEST(last_error_stays_until_it_is_asked_for_and_belongs_to_the_thread)
     CHECK_EQ(cudaGetLastError(), cudaSuccess);
     f->fail_next = CUDA_ERROR_NOT_READY;
     CHECK_EQ(cudaStreamQuery(NULL), cudaErrorNotReady);
-    CHECK_EQ(cudaGetLastError(), cudaErrorNotReady);
+    CHECK_EQ(cudaGetLastError(), cudaSuccess); /* "not ready" is an answer, no error */
+    f->fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK_EQ(cudaMalloc(&p, 512), cudaErrorMemoryAllocation);
+    f->fail_next = CUDA_ERROR_NOT_READY;
+    CHECK_EQ(cudaStreamQuery(NULL), cudaErrorNotReady);
+    CHECK_EQ(cudaGetLastError(), cudaErrorMemoryAllocation); /* and replaces none */
+    f->fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
+    CHECK_EQ(cudaStreamQuery(NULL), cudaErrorIllegalAddress);
+    CHECK_EQ(cudaGetLastError(), cudaErrorIllegalAddress);
 }
 
 TEST(a_call_that_the_driver_has_not_says_that_it_is_too_old)

@@ -9,6 +9,5 @@ CASES = [
     Case("arrays_" + kind, ENV, "cupy_arrays.py", ("--allocator", kind), apis={kind: {}}, witness=kind != "managed")
     for kind in ("pool", "none", "async", "managed")
 ] + [
-    # Not on late streams: CuPy asks its events whether they are ready and leaves "not ready" behind, which Thrust takes for its own error.
-    Case("sort", ENV, "cupy_arrays.py", ("--allocator", "none", "--sort"), apis={"none": {}}),
+    Case("sort", ENV, "cupy_arrays.py", ("--allocator", "none", "--sort"), apis={"none": {}}, witness=True),
 ]
