@@ -106,6 +106,7 @@ void sim_config_read(void)
     read_number("SIMCUDA_COMPUTE", 1, (uint64_t)1 << 50, "bytes a second, as 1500G",
             &sim_config.compute);
     read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps", &sim_config.lag);
+    read_number("SIMCUDA_PATIENCE", 0, 600000, "a number of milliseconds", &sim_config.patience);
     sim_config.schedule = (enum sim_schedule)read_word(
             "SIMCUDA_SCHED", schedules, "eager, lazy, random or timed", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off", 1) == 1;

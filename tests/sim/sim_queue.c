@@ -4,6 +4,7 @@
 #include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_oracle.h"
+#include "tests/sim/sim_patience.h"
 #include "tests/sim/sim_time.h"
 #include "tests/sim/sim_vmm.h"
 
@@ -238,6 +239,13 @@ void sim_queue_submit(struct sim_queue *queue, struct sim_op *op, const struct s
         queue->head = op;
     queue->tail = op;
     sim_stats.submitted++;
+    if (op->host)
+        sim_patience_watch();
+}
+
+uint64_t sim_queue_submissions(void)
+{
+    return order;
 }
 
 void sim_queue_make_room(struct sim_queue *queue)
@@ -571,16 +579,17 @@ void sim_queue_demand_context(struct CUctx_st *ctx)
     sim_clock_clear(&points);
 }
 
-/* Runs what the queue needs to get there, as far as that goes without waiting. */
-static void go_on(struct sim_queue *queue, uint64_t number)
+bool sim_queue_go_on(struct sim_queue *queue, uint64_t number)
 {
+    sim_time_reach(sim_time_end_of(queue, number));
     while (queue->done < number) {
         visit++;
         struct sim_queue *needed = find_needed(queue);
         if (!needed)
-            return;
+            return false;
         run_first(needed, true);
     }
+    return true;
 }
 
 bool sim_queue_not_ready(const struct sim_clock *points)
@@ -593,10 +602,8 @@ bool sim_queue_not_ready(const struct sim_clock *points)
         return false;
     me->not_ready = 0;
     sim_clock_merge(&wanted, points);
-    for (unsigned i = 0; i < wanted.count; i++) {
-        sim_time_reach(sim_time_end_of(queues[i], wanted.at[i]));
-        go_on(queues[i], wanted.at[i]);
-    }
+    for (unsigned i = 0; i < wanted.count; i++)
+        (void)sim_queue_go_on(queues[i], wanted.at[i]);
     done = sim_clock_is_done(&wanted);
     sim_clock_clear(&wanted);
     return done;

@@ -13,7 +13,8 @@
  * A synchronising call *demands* a point: the operations that the point needs run then, in an
  * order that the schedule chooses. There are no worker threads, so that a seed gives one order;
  * only a host function of the program runs in a helper thread, because it may wait for the thread
- * that is in the driver now.
+ * that is in the driver now, and where it is asked for, a thread lets a host that waits for such a
+ * function go on (sim_patience.h).
  *
  *     submit ─► queue ─(first, dependencies done, chosen)─► run ─► done
  *
@@ -137,6 +138,9 @@ void sim_op_range(struct sim_op *op, int device, enum sim_side side, uint64_t ad
 struct sim_queue *sim_queue_open(struct CUctx_st *ctx, bool legacy, bool blocking);
 void sim_queue_close(struct sim_queue *queue);
 
+/* How many operations were submitted to all queues; the latest one's `order`. */
+uint64_t sim_queue_submissions(void);
+
 /* Puts the operation at the end of the queue, behind what CUDA's stream rules say and `after`. */
 void sim_queue_submit(struct sim_queue *queue, struct sim_op *op, const struct sim_clock *after,
         const struct sim_clock *known);
@@ -152,6 +156,9 @@ void sim_queue_exit(void);
 void sim_queue_demand(struct sim_queue *queue, uint64_t number);
 void sim_queue_demand_clock(const struct sim_clock *points);
 void sim_queue_demand_context(struct CUctx_st *ctx);
+
+/* The same as far as that goes without waiting. Returns whether it is done. Lets the lock go. */
+bool sim_queue_go_on(struct sim_queue *queue, uint64_t number);
 
 /*
  * The answer would be "not ready". Time passes for a thread that only asks: at its 16th such answer

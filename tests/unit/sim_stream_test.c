@@ -283,6 +283,66 @@ TEST(a_host_function_that_waits_for_its_submitter_does_not_hang)
     CHECK_STR_EQ(order, "owa");
 }
 
+static void open_gate(void *data)
+{
+    note(data);
+    sem_post(&gate);
+}
+
+/* A device goes on by itself. */
+static void wait_without_a_call(const char *schedule)
+{
+    CUstream a, b;
+    CUevent e;
+
+    sim_env("SIMCUDA_SCHED", schedule);
+    sim_env("SIMCUDA_PATIENCE", "10");
+    sim_env("SIMCUDA_LAG", "1000"); /* nothing runs by chance */
+    sim_start();
+    sem_init(&gate, 0, 0);
+    a = sim_stream(CU_STREAM_NON_BLOCKING);
+    b = sim_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 2; i++) { /* what the thread did once it does again */
+        order_count = 0;
+        put(a, 'a');
+        CU(cuEventRecord(e, a));
+        put(a, 'x'); /* behind the record: not needed, but a host function as well */
+        CU(cuStreamWaitEvent(b, e, 0));
+        CU(cuLaunchHostFunc(b, open_gate, (void *)(uintptr_t)'b'));
+        sem_wait(&gate);
+        CU(cuCtxSynchronize());
+        CHECK(strcmp(order, "axb") == 0 || strcmp(order, "abx") == 0);
+    }
+}
+
+TEST(lazy_runs_a_host_function_that_the_host_waits_for_without_a_call)
+{
+    wait_without_a_call("lazy");
+}
+
+TEST(random_runs_a_host_function_that_the_host_waits_for_without_a_call)
+{
+    wait_without_a_call("random");
+}
+
+TEST(patience_runs_nothing_that_no_host_function_needs)
+{
+    CUstream a, b;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_env("SIMCUDA_PATIENCE", "1");
+    sim_start();
+    sem_init(&gate, 0, 0);
+    a = sim_stream(CU_STREAM_NON_BLOCKING);
+    b = sim_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuMemsetD8Async(sim_alloc(512), 1, 512, a));
+    CU(cuLaunchHostFunc(b, open_gate, (void *)(uintptr_t)'b'));
+    sem_wait(&gate);
+    CHECK_EQ(cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+    CU(cuCtxSynchronize());
+}
+
 static void callback(CUstream stream, CUresult status, void *data)
 {
     (void)stream;

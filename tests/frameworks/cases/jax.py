@@ -12,7 +12,6 @@ APIS = {
 }
 
 CASES = [
-    # No late streams: XLA waits on the host for functions that streams call, and makes no call of the driver meanwhile.
-    Case("train", ENV, "jax_train.py", apis=APIS),
-    Case("eager", ENV, "jax_train.py", ("--eager",), apis={k: APIS[k] for k in ("grow", "platform", "async")}),
+    Case("train", ENV, "jax_train.py", apis=APIS, witness=True),
+    Case("eager", ENV, "jax_train.py", ("--eager",), apis={k: APIS[k] for k in ("grow", "platform", "async")}, witness=True),
 ]
