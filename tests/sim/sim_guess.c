@@ -573,7 +573,8 @@ void sim_guess_make(const struct sim_kernel *kernel, struct sim_guess *ret_guess
     *ret_guess = (struct sim_guess){.fill_offset = -1};
     if (text)
         m.name = (struct text){text, strlen(text)};
-    if (!text || !guess_by_name(&m)) {
+    ret_guess->has_types = text && guess_by_name(&m);
+    if (!ret_guess->has_types) {
         ret_guess->words_count = 0;
         guess_by_size(&m);
     }

@@ -55,6 +55,7 @@ enum sim_list {
 struct sim_guess {
     struct sim_guess_word *words;
     unsigned words_count;
+    bool has_types;  /* the name says them, and of as many parameters as there are */
     int fill_offset; /* of the value that each element gets; -1: a digest */
     uint32_t fill_size;
     enum sim_list list;
