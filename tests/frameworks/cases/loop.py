@@ -36,6 +36,8 @@ class Loop:
     late     bytes that the bad form frees late, or never
     hinted   bytes of them that hints can release: blocks of 2 MiB and more, of steps that ended
     used     bytes of them that the bad form still uses: they must get no hint
+    unlike   {environment: (hinted, used)} where another version uses more: a parameter that is passed by value counts as a use of
+             whatever it holds, and PyTorch's lists of tensors hold addresses of the launch before
     """
     name: str
     script: str
@@ -44,6 +46,7 @@ class Loop:
     late: int
     hinted: int
     used: int = 0
+    unlike: dict = dataclasses.field(default_factory=dict)
     envs: tuple = BOTH
     short: tuple = ()
     why: str | None = None
@@ -94,6 +97,7 @@ class Row:
 
     def loop(self, result, full):
         case, wrong = self.case, result["wrong"]
+        hinted, used = case.unlike.get(self.env, (case.hinted, case.used))
         bad = self.script(*case.bad)
 
         def same(what, found, expected):
@@ -120,8 +124,8 @@ class Row:
         wrong += [f"diff: a title of the framework's own: {t}" for t in titles if f"{case.script}:" not in t]
 
         suggested = self.told("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
-        same("suggest: bytes with a hint", suggested["covered"]["bytes"], case.hinted)
-        same("suggest: bytes still in use", suggested["used_after"]["bytes"], case.used)
+        same("suggest: bytes with a hint", suggested["covered"]["bytes"], hinted)
+        same("suggest: bytes still in use", suggested["used_after"]["bytes"], used)
         wrong += [f"suggest: a title of the framework's own: {h['title']}" for h in suggested["hints"] if f"{case.script}:" not in h["title"]]
 
         self.command("kedge", "verify", "--sim", "--hints", "hints.yaml", "--", *bad)
@@ -131,7 +135,7 @@ class Row:
         after = self.told("report", "live.kcap")
         before = self.told("report", "bad.kcap")
         same("live peak with hints", after["max_with_hints_bytes"], suggested["predicted_max_bytes"])
-        same("released", after["hinted_freed_bytes"], case.hinted)
+        same("released", after["hinted_freed_bytes"], hinted)
         self.between(result, full, live, bad, before, after)
         result["sentence"] = (f"live {before['max_bytes'] / MB:.2f} MB -> {after['max_with_hints_bytes'] / MB:.2f} MB, as predicted; "
                               f"reserved {before['peak_reserved_bytes'] / MB:.0f} -> {after['peak_reserved_bytes'] / MB:.0f} MB "
@@ -178,6 +182,7 @@ CASES = [
     Loop("leak", "torch_leak.py", ("--leak",), "loss = F.cross_entropy(model(inputs), targets)  # of the curve",
          late=487 * MB + MB // 2 + 80, hinted=480 * MB, short=("torch",)),
     Loop("kept", "torch_kept.py", ("--keep",), "return x + self.down(", late=72 * MB, hinted=72 * MB),
-    Loop("retain", "torch_retain.py", ("--retain",), "return x + self.down(", late=619233300, hinted=590 * MB),
+    Loop("retain", "torch_retain.py", ("--retain",), "return x + self.down(", late=619233300, hinted=590 * MB,
+         unlike={"torch-2024": (570 * MB, 12 * MB)}),
     Loop("kept_and_used", "torch_kept.py", ("--keep", "--use"), "return x + self.down(", late=72 * MB, hinted=48 * MB, used=20 * MB),
 ]
