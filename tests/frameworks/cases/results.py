@@ -87,6 +87,9 @@ def page(tables, done):
             mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]
             if mutants:
                 out.append("\nWith one safety device of the library switched off: " + "; ".join(mutants) + ".")
+            unshown = [f"`{c.name}` ({api}): {why}" for c in table.CASES if env in c.envs for api, why in c.unshown.items()]
+            if unshown:
+                out.append("\nWhere none showed, and which were tried: " + "; ".join(unshown) + ".")
     lacking = sorted({r.name for t in tables for c in t.CASES for r in c.rows(False)} - {d["row"] for d in done})
     if lacking:
         out += ["\n## Not run\n", "No result of " + ", ".join(f"`{n}`" for n in lacking) + "."]
