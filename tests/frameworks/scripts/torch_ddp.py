@@ -38,11 +38,14 @@ def main():
         ranks = [spawn.Process(target=train, args=(r, WORLD, f"{folder}/store", answers)) for r in range(WORLD)]
         for r in ranks:
             r.start()
-        for line in sorted(answers.get(timeout=120) for _ in ranks):
-            print(*map(repr, line))
         for r in ranks:
-            r.join(60)
+            r.join(120)
+        if all(r.exitcode == 0 for r in ranks): # one that died has no answer, and the other waits for it
+            for line in sorted(answers.get(timeout=60) for _ in ranks):
+                print(*map(repr, line))
         print("exit", *(r.exitcode for r in ranks))
+        for r in ranks:
+            r.kill()
 
 
 if __name__ == "__main__":
