@@ -8,6 +8,7 @@
 #include "tests/sim/sim_log.h"
 #include "tests/sim/sim_park.h"
 #include "tests/sim/sim_queue.h"
+#include "tests/sim/sim_stacks.h"
 #include "tests/sim/sim_userobject.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ static void boot(void)
     sim_config_read();
     random_state = sim_config.seed * 0x9e3779b97f4a7c15U + 0x1234567U;
     sim_log_open();
+    sim_stacks_open();
     pthread_atfork(sim_lock, sim_unlock, in_child);
 }
 
@@ -190,6 +192,8 @@ CUresult sim_leave(struct sim_call *call, int result)
         sim_log_call(call->name, sim_self()->number, result, call->detail);
         sim_unlock();
         sim_park_leave(call->name);
+        if (result == CUDA_SUCCESS && call->born_bytes)
+            sim_stacks_born("driver", call->born, call->born_bytes);
         sim_userobject_drain();
     }
     return (CUresult)result;

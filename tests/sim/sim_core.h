@@ -77,7 +77,8 @@ struct sim_call {
     const char *name;
     struct CUctx_st *ctx; /* the current one, if SIM_NEED_CONTEXT */
     bool locked;
-    char detail[200]; /* for the log, sim_note */
+    char detail[200];          /* for the log, sim_note */
+    uint64_t born, born_bytes; /* what it allocated, for sim_stacks.h */
 };
 
 /* What a thread has: its stack of contexts and its capture mode. */
@@ -100,6 +101,13 @@ CUresult sim_leave(struct sim_call *call, int result);
 
 /* printf into the log line of this call; nothing if there is no log. */
 void sim_note(struct sim_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* This call allocates `bytes` at `born` (or a physical handle of that value), if it succeeds. */
+static inline void sim_gives(struct sim_call *call, uint64_t born, uint64_t bytes)
+{
+    call->born = born;
+    call->born_bytes = bytes;
+}
 
 struct sim_thread *sim_self(void);
 

@@ -288,6 +288,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
     if (r == 0) {
         r = alloc_kind(call.ctx, SIM_BLOCK_PLAIN, size, ret_ptr);
         sim_note(&call, " size=%zu ptr=0x%llx", size, r ? 0 : *ret_ptr);
+        sim_gives(&call, r ? 0 : *ret_ptr, size);
     }
     return sim_leave(&call, r);
 }
@@ -301,6 +302,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
         r = alloc_kind(call.ctx, SIM_BLOCK_MANAGED, size, ret_ptr);
+    if (r == 0)
+        sim_gives(&call, *ret_ptr, size);
     return sim_leave(&call, r);
 }
 
@@ -319,8 +322,10 @@ CUresult cuMemAllocPitch_v2(
         r = height > ((size_t)1 << 44) / pitch
                 ? CUDA_ERROR_OUT_OF_MEMORY
                 : alloc_kind(call.ctx, SIM_BLOCK_PLAIN, pitch * height, ret_ptr);
-        if (r == 0)
+        if (r == 0) {
             *ret_pitch = pitch;
+            sim_gives(&call, *ret_ptr, pitch * height);
+        }
     }
     return sim_leave(&call, r);
 }

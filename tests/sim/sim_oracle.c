@@ -4,6 +4,7 @@
 #include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_park.h"
+#include "tests/sim/sim_stacks.h"
 #include "tests/sim/sim_stream.h"
 
 #include <execinfo.h>
@@ -235,6 +236,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
     sim_contents_forget(ptr, bytes); /* what the former tenants wrote */
     sim_clock_clear(&trial.known);
     sim_unlock();
+    sim_stacks_born("program", ptr, bytes);
 }
 
 /* The free of a block on a stream, for the guesses about what touches it. */

@@ -261,6 +261,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t size,
 
     if (r == 0)
         r = create(ret_handle, size, prop, flags);
+    if (r == 0)
+        sim_gives(&call, *ret_handle, size);
     sim_note(&call, " size=%zu", size);
     return sim_leave(&call, r);
 }
