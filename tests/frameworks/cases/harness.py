@@ -5,7 +5,8 @@ A case is data (Case); a *row* is a case in one environment under one way of all
 simulated device
 
     bare            without kedge, with the device's log
-    off track pool  under `kedge run --entrance framework --mode MODE`
+    off track pool  under `kedge run --entrance framework --mode MODE`; in one of them the stack of each allocation is compared
+                    with a witness's (stacks.py)
     lazy, random    as pool, where the case asks for it: streams run late, in orders that CUDA allows; the witness looks on
     mutant          under a late schedule, with a library in which one safety device is switched off (tests/mutation):
                     something must show
@@ -24,11 +25,14 @@ import signal
 import subprocess
 import tempfile
 
+import stacks
+
 HERE = pathlib.Path(__file__).resolve().parents[1]
 SOURCE = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("TEST_BUILD", SOURCE / "build" / "release")).resolve()
 FOLDER = pathlib.Path(os.environ.get("KEDGE_FRAMEWORKS", SOURCE / "build" / "frameworks")).resolve()
 KEDGE = BUILD / "kedge"
+STACKS_OF = BUILD / "tests" / "frameworks" / "stacks_of"
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
 MODES = ("off", "track", "pool")
 TIMEOUT = 300 # seconds; a run takes a few, this is for one that hangs
@@ -148,9 +152,9 @@ def execute(row, before, work, **env):
         done = execute_once(row, before, work, **env)
         if not died_at_its_end(done.status, done.errors):
             break
-        for left in ("SIMCUDA_LOG", "SIMCUDA_STATS"): # they are appended to
-            if left in env:
-                pathlib.Path(env[left]).unlink(missing_ok=True)
+        for name in ("SIMCUDA_LOG", "SIMCUDA_STATS", "SIMCUDA_STACKS"): # they are appended to, or there for each process
+            for left in env[name].parent.glob(env[name].name + "*") if env.get(name) else ():
+                left.unlink()
     return done
 
 
@@ -180,10 +184,15 @@ def under_kedge(mode, capture):
     return [KEDGE, "run", "--entrance", "framework", "--mode", mode, "--capture", capture, "--"]
 
 
+def captures(work, name):
+    """The captures of a run: of its processes, the first one first."""
+    return sorted(work.glob(f"{name}.kcap*"), key=lambda p: (len(p.name), p.name))
+
+
 def reports(work, name):
-    """What `kedge report --json` says of each capture of a run: of its processes, the first one first."""
+    """What `kedge report --json` says of each of them."""
     told = []
-    for capture in sorted(work.glob(f"{name}.kcap*"), key=lambda p: (len(p.name), p.name)):
+    for capture in captures(work, name):
         done = subprocess.run([str(KEDGE), "report", str(capture), "--json", "--top", "1000000"], env=environment(),
                               capture_output=True, text=True, timeout=TIMEOUT, check=False)
         if done.returncode != 0:
@@ -232,16 +241,20 @@ def run_row(row, full=True):
     wrong = result["wrong"]
     try:
         log = work / "driver.log"
-        bare = execute(row, [], work, SIMCUDA_LOG=log)
+        bare = execute(row, [], work, SIMCUDA_LOG=log, SIMCUDA_STATS=work / "stats")
         requests = len(REQUESTS.findall(log.read_text(encoding="utf-8", errors="replace"))) if log.exists() else 0
         result |= {"status": bare.status, "requests": requests, "step_ms": {"bare": bare.figures.get("step_ms")},
                    "apart": {"bare": bare.figures.get("apart")}, "exact": bare.figures.get("exact"), "steps": bare.figures.get("steps")}
         if bare.status != 0:
             wrong.append(f"without kedge: exit {bare.status}: {bare.errors.strip()[-1500:]}")
             return result
+        # Native stacks in one mode: names of functions take kedge report some seconds of a framework's libraries. A program
+        # that calls the driver itself has a witness only there, so only where its calls get there.
+        watched = "pool" if read_stats(work / "stats").get("births") else "track"
         for mode in row.case.modes:
-            # Names of functions take kedge report some seconds of a framework's libraries: once is enough.
-            done = execute(row, under_kedge(mode, work / f"{mode}.kcap"), work, KEDGE_STACKS="python" if mode == "track" else None)
+            log = work / f"{mode}.stacks"
+            done = execute(row, under_kedge(mode, work / f"{mode}.kcap"), work, KEDGE_STACKS=None if mode == watched else "python",
+                           SIMCUDA_STACKS=log if mode == watched else None)
             wrong += [f"{mode}: {w}" for w in compare(bare, done, row.lifted)]
             result["step_ms"][mode] = done.figures.get("step_ms")
             result["apart"][mode] = done.figures.get("apart")
@@ -254,6 +267,9 @@ def run_row(row, full=True):
                     wrong.append(f"{mode}: {seen} allocations in the capture, {requests} in the driver's log without kedge")
                 if not result["modes"][mode]["complete"]:
                     wrong.append(f"{mode}: a capture is not complete")
+                if mode == watched:
+                    result["stacks"] = {"mode": mode} | stacks.check(STACKS_OF, captures(work, mode), log)
+                    wrong += [f"{mode}: {w}" for w in result["stacks"].pop("wrong")]
         if row.case.witness:
             result["witness"] = witness(row, bare, work, SCHEDULES if full else SCHEDULES[1:])
         if row.api in row.case.mutant and full:

@@ -11,11 +11,14 @@ free memory apart, which are kedge's to change; so are counts of segments (`num_
 Rows run at different times may come from different states of the sources.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
-- *line*: of these, the ones whose stack reaches a line of the script.
+- *stacks*: of these, the ones whose native stack / whose Python stack is what a witness says, who does not know kedge
+  (`cases/stacks.py`). Behind them the share of allocations by threads that have Python frames; for the others kedge shows
+  the stack of a thread that has, and says so.
+- *line*: the ones whose stack, an own one or such a one, reaches a line of the script; why not all of them: README.md.
 - *E*: peak live, each block rounded to 512 bytes, over peak reserved (`pool`).
 - *reserved*: the framework's own figure in MiB, without kedge and in `pool`.
 - *CPU*: microseconds of CPU time that the least step takes in `track` (recording, with Python stacks) beyond `off`, for each
-  allocation of a step. One run each, on a machine shared with other work: too noisy to compare rows by, and some are negative.
+  allocation of a step; not where `track` is the run whose stacks are compared. One run each, on a machine shared with other work: too noisy to compare rows by, and some are negative.
   `tests/bench` measures. `pool` is left out: a step took less there than in `off`, and why was not looked into.
 - *late*: runs under late schedules, times that memory was handed out again, of these too early. Output is compared with the run without
   kedge, or where that differs, with a run without kedge under the same schedule.
@@ -31,6 +34,9 @@ def sentence(result):
     parts = [f"{result.get('requests', 0)} requests to the driver"]
     for mode, told in result["modes"].items():
         parts.append(f"{mode}: {told['seen']} seen, {told['named']} with the script's line, E {told['e']}")
+    if result.get("stacks"):
+        s = result["stacks"]
+        parts.append(f"{s['mode']}: {s['compared']} stacks compared, {s['native']} native and {s['python']} Python ones right, {s['own']} with Python frames")
     if result.get("witness"):
         w = result["witness"]
         parts.append(f"{w['runs']} late runs, {w['reuses']} reuses, {w['premature']} premature")
@@ -46,21 +52,30 @@ def mib(apart):
 def cpu(result):
     """Microseconds an allocation, or "-" where steps do not allocate or were not timed."""
     off, track, steps = result["step_ms"].get("off"), result["step_ms"].get("track"), result.get("steps")
-    if not off or not track or not steps:
+    if not off or not track or not steps or result.get("stacks", {}).get("mode") == "track": # the witness's time is in it
         return "-"
     each = result["requests"] / steps
     return f"{(track - off) * 1000 / each:.0f}" if each >= 20 else "-"
 
 
+def stacks(result):
+    """Shares of the allocations in the capture: native right, Python right, with Python frames of their own."""
+    told = result.get("stacks")
+    if not told:
+        return "-"
+    seen = result["modes"][told["mode"]]["seen"]
+    return f"{share(told['native'], seen)} / {share(told['python'], seen)}, {share(told['own'], seen)} own"
+
+
 def line(result):
     name = result["case"].replace("_", " ")
     if result.get("why"):
-        return f"| {name} | | cannot run here: {result['why']} | | | | | | | |"
+        return f"| {name} | | cannot run here: {result['why']} | | | | | | | | |"
     pool, late, apart = result["modes"].get("pool", {}), result.get("witness"), result.get("apart", {})
     same = "**no**" if result["wrong"] else "yes, but: " + result["less"] if result["less"] else "yes"
     e = f"{pool['e']:.3f}" if pool.get("e") else "-"
     return (f"| {name} | {result['api']} | {same} | {result.get('status')} | {share(pool.get('seen', 0), result.get('requests'))} of "
-            f"{result.get('requests')} | {share(pool.get('named', 0), pool.get('seen'))} | {e} | {mib(apart.get('bare'))} / {mib(apart.get('pool'))} | "
+            f"{result.get('requests')} | {stacks(result)} | {share(pool.get('named', 0), pool.get('seen'))} | {e} | {mib(apart.get('bare'))} / {mib(apart.get('pool'))} | "
             f"{cpu(result)} | {'%(runs)d / %(reuses)d / %(premature)d' % late if late else '-'} |")
 
 
@@ -81,8 +96,8 @@ def page(tables, done):
             ready = harness.is_ready(env)
             which = f"{harness.version_of(env, table.PACKAGE)}" + (f", CPython {harness.python_of(env)}" if ready else "")
             out.append(f"\n## {table.TITLE} {which}\n")
-            out.append("| case | allocator | as without kedge | exit | seen | line | E | reserved | CPU | late: runs / reuses / too early |")
-            out.append("|---|---|---|---|---|---|---|---|---|---|")
+            out.append("| case | allocator | as without kedge | exit | seen | stacks | line | E | reserved | CPU | late: runs / reuses / too early |")
+            out.append("|---|---|---|---|---|---|---|---|---|---|---|")
             out += [line(d) for d in rows]
             mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]
             if mutants:
@@ -106,7 +121,7 @@ BEGIN, END = "<!-- frameworks: made by tests/frameworks/run --readme -->", "<!--
 
 def short_form(text):
     """The lines of the top README's table, of a text of results.md: a line for each framework, version and allocator."""
-    out, title, rows = [], None, {}
+    out, title, rows, columns = [], None, {}, 0
 
     def flush():
         for api, (cases, same, seen, all_seen, premature, why, late) in rows.items():
@@ -122,7 +137,10 @@ def short_form(text):
             flush()
             title = l[3:]
         cells = [c.strip() for c in l.strip("|").split("|")] if l.startswith("| ") else []
-        if len(cells) != 10 or cells[0] == "case":
+        if cells and cells[0] == "case":
+            columns = len(cells)
+            continue
+        if len(cells) != columns or columns < 10: # of other tables
             continue
         row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, [], 0])
         if not cells[1]:
@@ -133,9 +151,9 @@ def short_form(text):
         row[1] += cells[2].startswith("yes")
         row[3] += int(requests)
         row[2] += int(requests) if percent == "100 %" else 0 if percent == "-" else round(float(percent.split()[0]) / 100 * int(requests))
-        if "/" in cells[9]:
-            row[4] += int(cells[9].split("/")[2])
-            row[6] += int(cells[9].split("/")[0])
+        if "/" in cells[-1]:
+            row[4] += int(cells[-1].split("/")[2])
+            row[6] += int(cells[-1].split("/")[0])
     flush()
     return ["| framework | allocator | cases as without kedge | allocations seen | reused too early |", "|---|---|---|---|---|", *out]
 
