@@ -6,7 +6,8 @@ PACKAGE, TITLE = "cupy-cuda12x", "CuPy"
 ENV = ("cupy",)
 
 CASES = [
-    Case("arrays_" + kind, ENV, "cupy_arrays.py", ("--allocator", kind), apis={kind: {}}, witness=kind != "managed")
+    Case("arrays_" + kind, ENV, "cupy_arrays.py", ("--allocator", kind), apis={kind: {}}, witness=kind != "managed",
+         mutant={"async": "wait"})
     for kind in ("pool", "none", "async", "managed")
 ] + [
     Case("sort", ENV, "cupy_arrays.py", ("--allocator", "none", "--sort"), apis={"none": {}}, witness=True),

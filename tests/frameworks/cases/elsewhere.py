@@ -10,6 +10,10 @@ CASES = [
          "(standins/relink.py); the runtime itself asks the driver for cuGetExportTable"),
     Case("arrays", ("pycuda",), "", why="PyCUDA is published as source alone, and is compiled with NVIDIA's headers"),
     Case("kernels", ("numba",), "", why="Numba compiles kernels with NVIDIA's NVVM or NVRTC"),
+    Case("mutant", ("jax",), "", why="no safety device that was switched off (`wait`, `point`, `fence`) shows in JAX: in `eager` (async), XLA gets and "
+         "gives back all memory on one stream, whose order keeps it right; its other allocators ask the driver one to four times"),
+    Case("mutant", ("tinygrad",), "", why="without fences (`fence`) the witness finds nothing in `train` without a cache, and another loss says nothing: its "
+         "kernels write nothing here"),
     Case("kernels", ("cupy",), "", why="CuPy compiles elementwise kernels with NVIDIA's NVRTC"),
 ]
 

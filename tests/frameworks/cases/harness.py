@@ -34,6 +34,7 @@ FOLDER = pathlib.Path(os.environ.get("KEDGE_FRAMEWORKS", SOURCE / "build" / "fra
 KEDGE = BUILD / "kedge"
 STACKS_OF = BUILD / "tests" / "frameworks" / "stacks_of"
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
+WITNESS = BUILD / "tests" / "frameworks" / "libwitness.so"
 MODES = ("off", "track", "pool")
 TIMEOUT = 300 # seconds; a run takes a few, this is for one that hangs
 ENDINGS = 4 # tries, where a script dies at its end
@@ -56,6 +57,7 @@ class Case:
     memory   of the simulated device
     modes    kedge's modes
     witness  run under late schedules as well
+    driver   it asks the driver itself for memory, so that the runtime's witness sees nothing: libwitness.so stands above kedge
     mutant   {label: a word of tests/mutation/mutant.def that must show in this case}
     unshown  {label: why none shows there}
     why      the case cannot run here, and this is the reason: it stands in the table
@@ -72,6 +74,7 @@ class Case:
     memory: str = "8G"
     modes: tuple = MODES
     witness: bool = False
+    driver: bool = False
     mutant: dict = dataclasses.field(default_factory=dict)
     unshown: dict = dataclasses.field(default_factory=dict)
     why: str | None = None
@@ -293,10 +296,12 @@ def read_stats(path):
 def witness(row, bare, work, schedules):
     """Under late schedules: what the script prints stays, and no memory is handed out too early."""
     told = {"runs": 0, "reuses": 0, "premature": 0, "wrong": []}
+    if row.case.driver and not WITNESS.exists():
+        return told | {"wrong": [f"no {WITNESS.name} in this build"]}
     for schedule, seed in schedules:
         stats = work / f"stats.{schedule}.{seed}"
         done = execute(row, under_kedge("pool", work / "late.kcap"), work, SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed,
-                       SIMCUDA_STATS=stats)
+                       SIMCUDA_STATS=stats, LD_PRELOAD=WITNESS if row.case.driver else None)
         told["runs"] += 1
         told["reuses"] += read_stats(stats).get("reuses", 0)
         told["premature"] += done.status == PREMATURE
@@ -313,8 +318,9 @@ def mutant(row, word, bare, work, wrong):
     if not MUTANT.exists():
         wrong.append(f"no {MUTANT.name} in this build")
         return None
-    for tried, (schedule, seed) in enumerate(MUTANT_SCHEDULES, 1):
-        done = execute(row, ["env", f"LD_PRELOAD={MUTANT}"], work, TEST_KEDGE_MUTATE=word, KEDGE_MODE="pool",
+    objects = f"{WITNESS}:{MUTANT}" if row.case.driver else MUTANT
+    for schedule, seed in MUTANT_SCHEDULES:
+        done = execute(row, ["env", f"LD_PRELOAD={objects}"], work, TEST_KEDGE_MUTATE=word, KEDGE_MODE="pool",
                        KEDGE_TRACE="off", SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed)
         if done.status == PREMATURE or (done.output != bare.output and done.output != execute(
                 row, [], work, SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed).output):

@@ -12,6 +12,6 @@ APIS = {
 }
 
 CASES = [
-    Case("train", ENV, "jax_train.py", apis=APIS, witness=True),
-    Case("eager", ENV, "jax_train.py", ("--eager",), apis={k: APIS[k] for k in ("grow", "platform", "async")}, witness=True),
+    Case("train", ENV, "jax_train.py", apis=APIS, witness=True, driver=True),
+    Case("eager", ENV, "jax_train.py", ("--eager",), apis={k: APIS[k] for k in ("grow", "platform", "async")}, witness=True, driver=True),
 ]

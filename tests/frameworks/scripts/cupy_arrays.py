@@ -18,7 +18,7 @@ POOL = {"pool": cupy.get_default_memory_pool, "none": lambda: None, "async": cup
 cupy.cuda.set_allocator(POOL.malloc if POOL else None)
 
 
-def step(i, numbers, kept, side):
+def step(i, numbers, kept, side, other):
     a = cupy.asarray(numbers.standard_normal((512 + 64 * (i % 3), 256), "f4"))
     b = cupy.asarray(numbers.standard_normal((256, 256), "f4"))
     c = a @ b
@@ -29,6 +29,11 @@ def step(i, numbers, kept, side):
         cupy.copyto(d, c)
         done.record(side)
     cupy.cuda.get_current_stream().wait_event(done)
+    # Given back while the side stream may still read it, and a third stream asks for as much at once.
+    shape = c.shape
+    del c
+    with other:
+        e = cupy.zeros(shape, "f4")
     order = cupy.asarray(numbers.integers(0, 1 << 30, 100000))
     if args.sort:
         order.sort()
@@ -37,17 +42,19 @@ def step(i, numbers, kept, side):
     if len(kept) > 3:
         del kept[0]
     back = cupy.asnumpy(d)
-    return hash(back.tobytes()), hash(cupy.asnumpy(order).tobytes()), float(cupy.asnumpy(zeros).sum())
+    other.synchronize()
+    return (hash(back.tobytes()), hash(cupy.asnumpy(order).tobytes()), float(cupy.asnumpy(zeros).sum()),
+            float(cupy.asnumpy(e).sum()))
 
 
 def main():
     print(cupy.__version__, cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
     numbers, kept, times = np.random.default_rng(7), [], []
-    side = cupy.cuda.Stream(non_blocking=True)
+    side, other = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
     pinned = cupy.cuda.alloc_pinned_memory(1 << 20)
     for i in range(args.steps):
         began = time.process_time()
-        print("step", i, *step(i, numbers, kept, side))
+        print("step", i, *step(i, numbers, kept, side, other))
         times.append(time.process_time() - began)
     cupy.cuda.Device().synchronize()
     exact, apart = {"pinned": pinned.mem.size}, {"free": cupy.cuda.runtime.memGetInfo()[0]}

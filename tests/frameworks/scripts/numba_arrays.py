@@ -12,7 +12,13 @@ def step(i, kept):
     stream = cuda.stream()
     there = cuda.to_device(host, stream=stream)
     twin = cuda.device_array_like(there)
-    twin.copy_to_device(there, stream=stream)
+    # Given back while the stream may still read it: the driver's free waits for that. Then the next one asks for as much.
+    for _ in range(6):
+        passing = cuda.to_device(host, stream=stream)
+        twin.copy_to_device(passing, stream=stream)
+        del passing
+        cuda.current_context().memory_manager.deallocations.clear()
+    fresh = cuda.to_device(np.zeros_like(host))
     done = cuda.event()
     done.record(stream)
     done.synchronize()
@@ -25,7 +31,7 @@ def step(i, kept):
     pinned[:] = i
     small = cuda.to_device(pinned)
     part = there[1000:2000].copy_to_host()
-    return (back == host).all(), part[0] == host[1000], float(small.copy_to_host().sum())
+    return (back == host).all(), part[0] == host[1000], float(small.copy_to_host().sum()), float(fresh.copy_to_host().sum())
 
 
 def main():
