@@ -30,6 +30,13 @@ atomic_uint context_epoch = 1;
 
 __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
 
+static void (*context_lost)(uint64_t generation); /* fixed when life starts */
+
+void context_on_lost(void (*on_lost)(uint64_t generation))
+{
+    context_lost = on_lost;
+}
+
 /* A stream that was seen. The table is open addressing by identity; entries of the dead are used again. */
 struct stream_entry {
     uint64_t identity; /* 0 = free */
@@ -55,10 +62,16 @@ static struct context *find_locked(CUcontext handle)
     return NULL;
 }
 
-static struct context *add_locked(const struct context *context)
+static void forget_streams_locked(uint64_t context);
+
+/* *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
+static struct context *add_locked(const struct context *context, uint64_t *ret_lost)
 {
     struct context *old = find_locked(context->handle);
 
+    *ret_lost = old && old->generation != context->generation ? old->generation : 0;
+    if (*ret_lost)
+        forget_streams_locked(*ret_lost);
     for (int i = 0; i < CONTEXTS_MAX && !old; i++) {
         if (contexts[i].generation || context_uses[i])
             continue;
@@ -67,7 +80,6 @@ static struct context *add_locked(const struct context *context)
     }
     if (!old)
         return NULL;
-    /* The same handle with another number: the old context died where we could not see it. */
     *old = *context;
     return old;
 }
@@ -144,12 +156,23 @@ static int generation_of(CUcontext handle, uint64_t *ret_generation)
     return 0;
 }
 
+/* Other threads remember the handle with the number of the dead one. */
+static void tell_lost(uint64_t generation)
+{
+    context_changed();
+    guard_push();
+    if (context_lost)
+        context_lost(generation);
+    guard_pop();
+}
+
 /* Asks the driver about a context that is current in this thread, and notes it. */
 static int ask_current(CUcontext handle, struct context *ret_context, unsigned *ret_slot)
 {
     struct context context = {.handle = handle};
     const struct context *stored;
     CUdevice device = 0;
+    uint64_t lost;
     int r = (int)REAL(cuCtxGetDevice)(&device);
 
     if (r == 0)
@@ -158,8 +181,10 @@ static int ask_current(CUcontext handle, struct context *ret_context, unsigned *
         return r;
     context.device = device;
     lock_take(&contexts_lock);
-    stored = add_locked(&context);
+    stored = add_locked(&context, &lost);
     lock_drop(&contexts_lock);
+    if (lost)
+        tell_lost(lost);
     if (!stored)
         return -ENOSPC;
     *ret_context = context;
@@ -223,8 +248,6 @@ void context_note(CUcontext handle)
     (void)ask_current(handle, &context, &slot);
     pop();
 }
-
-static void forget_streams_locked(uint64_t context);
 
 /* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
 static void wait_for_uses(const unsigned *uses)

@@ -56,6 +56,10 @@ void context_note(CUcontext handle);
 bool context_of_handle(CUcontext handle, struct context *ret_context);
 bool context_of_generation(uint64_t generation, struct context *ret_context);
 
+/* What is to be done when a handle turns out to be another context's, so that the one before has ended unseen: it is told the
+ * generation of that one, with no lock held. Driver calls may be made. Set once, when life starts. */
+void context_on_lost(void (*on_lost)(uint64_t generation));
+
 /* All that are alive, at most max; returns how many were written. */
 size_t context_list(struct context *ret_contexts, size_t max);
 

@@ -155,6 +155,14 @@ static void streams_meet(uint64_t identity)
         pool_stream_meet(conduct_pool(), identity);
 }
 
+static void context_lost(uint64_t generation)
+{
+    if (life_is_child())
+        return;
+    conduct_context_going(generation);
+    conduct_context_gone(generation);
+}
+
 /* Everything that can fail, once, in the thread that came first. */
 static int start(void)
 {
@@ -165,6 +173,7 @@ static int start(void)
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
     stream_on_meeting(streams_meet);
+    context_on_lost(context_lost);
     r = conduct_start();
     launches_start();
     coverage_look();

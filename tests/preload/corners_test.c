@@ -275,3 +275,39 @@ TEST(a_context_does_not_end_in_the_middle_of_our_fence)
     CHECK(atomic_load(&context_ended) == 1);
     CHECK(atomic_load(&context_early) == 0);
 }
+
+/* ---- a context that ends unseen ---------------------------------------------------------------- */
+
+static CUdeviceptr after_reset;
+
+/* A thread that remembers nothing of the old context. */
+static void *alloc_in_new_context(void *unused)
+{
+    (void)unused;
+    CHECK_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAlloc_v2(&after_reset, 4096), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* The driver gives the handle to another context. What kedge held in the old one is nobody's. */
+TEST(r26_a_context_that_ended_unseen_takes_its_memory_along)
+{
+    CUresult (*reset)(CUdevice);
+    size_t available, before, total;
+    CUdeviceptr small, large;
+    pthread_t thread;
+
+    client_init();
+    reset = (__typeof__(reset))client_driver("cuDevicePrimaryCtxReset_v2");
+    REQUIRE(reset);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&before, &total), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&small, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&large, 256 << 20), CUDA_SUCCESS);
+    REQUIRE_EQ(reset(0), CUDA_SUCCESS);
+    REQUIRE(pthread_create(&thread, NULL, alloc_in_new_context, NULL) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(cu->cuMemFree_v2(large), CUDA_ERROR_INVALID_VALUE);
+    REQUIRE_EQ(cu->cuMemFree_v2(after_reset), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    CHECK_EQ(available, before);
+}
