@@ -2,6 +2,7 @@
 #include "preload/params.h"
 
 #include "preload/conduct.h"
+#include "preload/guard.h"
 #include "preload/resolve.h"
 
 #include "alloc/meta.h"
@@ -17,15 +18,63 @@ enum {
     PARAMS_MAX = 4096,  /* 4 KiB of parameters, or 32 KiB: never more of them than this */
 };
 
+/* Where the parameters of a kernel lie. */
+struct params {
+    struct params *next; /* of those that were replaced */
+    uint64_t snapshot;   /* of the readers that may look at it still */
+    uint32_t count;
+    bool known; /* the driver said so; else it may have parameters that nobody tells us of */
+    struct {
+        uint32_t offset;
+        uint32_t size;
+    } param[];
+};
+
 /* One kernel. `generation` is stored last and read first, so that a slot is whole or not there. */
 struct params_slot {
     _Atomic(uint64_t) generation; /* 0 = free; of another generation = free too */
     _Atomic(uintptr_t) func;
-    _Atomic(const struct params *) layout;
+    _Atomic(struct params *) layout;
 };
 
 static struct params_slot slots[PARAMS_SLOTS];
 static _Atomic(uint64_t) generation = 1;
+
+/* ---- layouts that were replaced ------------------------------------------------------------- */
+
+static _Atomic(struct params *) replaced; /* not given back yet */
+
+static void give_back(struct params *layout)
+{
+    meta_put(layout, sizeof *layout + layout->count * sizeof layout->param[0]);
+}
+
+static void put_off(struct params *layout)
+{
+    layout->next = atomic_load(&replaced);
+    while (!atomic_compare_exchange_weak(&replaced, &layout->next, layout))
+        ;
+}
+
+/* No slot has it any more: it goes when whoever found it there before has looked (guard.h), with the next that is replaced. */
+static void retire(struct params *layout)
+{
+    struct params *list = atomic_exchange(&replaced, NULL);
+
+    layout->snapshot = guard_readers_snapshot();
+    put_off(layout);
+    while (list) {
+        struct params *next = list->next;
+
+        if (guard_readers_passed(list->snapshot) == 0)
+            give_back(list);
+        else
+            put_off(list);
+        list = next;
+    }
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
 
 void params_forget(void)
 {
@@ -113,8 +162,9 @@ static const struct params *find(uintptr_t func, uint64_t now)
 /* Marks a slot as being written, so that one writer has it. */
 #define PARAMS_BUSY UINT64_MAX
 
-static bool keep(uintptr_t func, const struct params *layout, uint64_t now)
+static bool keep(uintptr_t func, struct params *layout, uint64_t now)
 {
+    struct params *old;
     unsigned at = start_of(func);
 
     for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
@@ -124,8 +174,10 @@ static bool keep(uintptr_t func, const struct params *layout, uint64_t now)
                 || !atomic_compare_exchange_strong(&slots[at].generation, &was, PARAMS_BUSY))
             continue;
         atomic_store_explicit(&slots[at].func, func, memory_order_relaxed);
-        atomic_store_explicit(&slots[at].layout, layout, memory_order_relaxed);
+        old = atomic_exchange_explicit(&slots[at].layout, layout, memory_order_relaxed);
         atomic_store_explicit(&slots[at].generation, now, memory_order_release);
+        if (old)
+            retire(old);
         return true;
     }
     return false;
@@ -137,11 +189,12 @@ static __thread struct params *passing __attribute__((tls_model("initial-exec"))
 static void hold(struct params *layout)
 {
     if (passing)
-        meta_put(passing, sizeof *passing + passing->count * sizeof passing->param[0]);
+        give_back(passing);
     passing = layout;
 }
 
-const struct params *params_of(CUfunction func)
+/* NULL: the driver does not say, or there is no memory. Inside a reader section, until the end of which the layout stays. */
+static const struct params *params_of(CUfunction func)
 {
     uint64_t now = atomic_load(&generation);
     const struct params *known = find((uintptr_t)func, now);
@@ -221,7 +274,7 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
     return false;
 }
 
-bool params_touch(CUfunction func, void **params, void **extra, const char *what)
+static bool launch_touches(CUfunction func, void **params, void **extra, const char *what)
 {
     const struct params *layout = params || extra ? params_of(func) : NULL;
 
@@ -230,6 +283,16 @@ bool params_touch(CUfunction func, void **params, void **extra, const char *what
     if (params && layout && list_touches(layout, params, what))
         return true;
     return extra && extra_touches(layout, extra, what);
+}
+
+bool params_touch(CUfunction func, void **params, void **extra, const char *what)
+{
+    bool touches;
+
+    guard_read_begin();
+    touches = launch_touches(func, params, extra, what);
+    guard_read_end();
+    return touches;
 }
 
 bool params_given_before(const char *what)

@@ -4,7 +4,8 @@
  *
  * Keyed by the handle of the launch, which may be a CUfunction or a CUkernel. Looking one up takes no lock. When any module
  * or library is unloaded, by itself or with its context, all that is known goes, since handles come back as other kernels.
- * Threads: any. May call the driver. Memory: meta.h; what is forgotten is not given back (a reader may look at it).
+ * Threads: any. May call the driver. Memory: meta.h; a layout is given back when its slot is taken by another kernel and no
+ * reader section that began before is open any more (guard.h).
  */
 #ifndef KEDGE_PRELOAD_PARAMS_H
 #define KEDGE_PRELOAD_PARAMS_H
@@ -13,18 +14,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct params {
-    uint32_t count;
-    bool known; /* the driver said so; else it may have parameters that nobody tells us of */
-    struct {
-        uint32_t offset;
-        uint32_t size;
-    } param[];
-};
-
-/* NULL: the driver does not say, or there is no memory. */
-const struct params *params_of(CUfunction func);
 
 /*
  * Looks at the parameters of a launch as conduct_touch looks at a range: one of eight bytes is a pointer or looks like one,

@@ -7,6 +7,7 @@ kedge_unit_test(guard SOURCES guard_test.c ../../preload/guard.c ../../preload/g
 kedge_unit_test(addrmap SOURCES addrmap_test.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(resolve SOURCES resolve_test.c)
 kedge_unit_test(quick SOURCES quick_test.c)
+kedge_unit_test(params SOURCES params_test.c ../../preload/params.c ../../preload/guard.c LIBS kedge_alloc)
 kedge_unit_test(mempools SOURCES mempools_test.c ../../preload/mempools.c LIBS kedge_alloc)
 kedge_unit_test(vmm_books SOURCES vmm_books_test.c ../../preload/hooks_vmm.c ../../preload/addrmap.c LIBS kedge_alloc)
 kedge_unit_test(elfsym SOURCES elfsym_test.c ../../preload/elfsym.c)
