@@ -130,8 +130,9 @@ struct segment {
 #define RECENT_MAX   (UINT64_C(1) << 20) /* larger ones are where best fit sees them, but for one: */
 
 /*
- * Of the larger blocks of a mapped heap the one that was freed last may be `held`: it is recent as well, in no slot, until
- * the next request that it is not for has to be fitted. (To keep more of them was measured to cost up to 0.1 of efficiency.)
+ * Of the larger blocks of a mapped heap the one that was freed last may be `held`: it is recent as well, in no slot, until a
+ * request of 64 KiB or more that it is not for has to be fitted, or a smaller one that would have another fit if it were joined.
+ * (To keep more of them was measured to cost up to 0.1 of efficiency.)
  */
 
 /* Free blocks of one stream in one heap. */

@@ -175,7 +175,7 @@ TEST(what_is_special_goes_the_long_way)
     bench_end(b);
 }
 
-/* The large block that was freed last is kept for its size, and joined with its neighbours before anything else is fitted. */
+/* The large block that was freed last is kept for its size, and joined with its neighbours before anything larger is fitted. */
 TEST(a_large_block_that_is_held_is_found_by_whoever_needs_it)
 {
     struct bench *b = primed();
@@ -195,6 +195,52 @@ TEST(a_large_block_that_is_held_is_found_by_whoever_needs_it)
     CHECK(pool_free_on_quickly(b->pool, first, STREAM));
     CHECK_EQ(bench_alloc_on(b, 6 * MiB, STREAM), first);
     CHECK_EQ(bench_free_on(b, first, STREAM), 0);
+    bench_end(b);
+}
+
+/* Blocks of these sizes in MiB, side by side, and one more above them. */
+static void take_row(struct bench *b, const unsigned sizes[], devptr_t row[], unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        row[i] = bench_alloc_on(b, sizes[i] * MiB, STREAM);
+        REQUIRE(row[i] && (i == 0 || row[i] == row[i - 1] + sizes[i - 1] * MiB));
+    }
+    REQUIRE(bench_alloc_on(b, 2 * MiB, STREAM));
+}
+
+TEST(a_small_request_that_fits_elsewhere_leaves_the_large_block_held)
+{
+    struct bench *b = primed();
+    devptr_t row[5];
+
+    take_row(b, (const unsigned[]){4, 2, 4, 2, 2}, row, 5);
+    CHECK(pool_free_on_quickly(b->pool, row[4], STREAM));
+    CHECK(pool_free_on_quickly(b->pool, row[0], STREAM));
+    CHECK(pool_free_on_quickly(b->pool, row[2], STREAM));
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4096).ptr, row[4]);
+    BENCH_CHECK(b);
+    CHECK_EQ(pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 4 * MiB).ptr, row[2]);
+    bench_end(b);
+}
+
+/* The fit is the one that it would be if the block were joined: no smaller hole beside it, no larger one elsewhere. */
+TEST(a_large_block_that_is_held_changes_no_fit)
+{
+    struct bench *b = primed();
+    devptr_t row[6];
+    devptr_t small;
+
+    take_row(b, (const unsigned[]){4, 2, 6, 2, 2, 2}, row, 6);
+    CHECK(pool_free_on_quickly(b->pool, row[0], STREAM));
+    CHECK(pool_free_on_quickly(b->pool, row[3], STREAM));
+    CHECK(pool_free_on_quickly(b->pool, row[2], STREAM));
+    small = pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 8192).ptr;
+    CHECK(small >= row[0] && small < row[1]); /* row[3] is the smaller hole, but not with row[2] */
+    BENCH_CHECK(b);
+    CHECK(pool_free_on_quickly(b->pool, row[5], STREAM));
+    small = pool_alloc_on_quickly(b->pool, BENCH_POOL, STREAM, 16384).ptr;
+    CHECK(small >= row[5] && small < row[5] + 2 * MiB);
+    BENCH_CHECK(b);
     bench_end(b);
 }
 
