@@ -87,8 +87,8 @@ CUresult quick_tell_alloc(
     guard_push();
     resolve_note(call.slot, ROUTE_CALLED);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    where_go(size, &walk);
-    if (where_end(&walk, caller, size, device, &tag) > 0)
+    where_go(size, caller, &walk);
+    if (where_end(&walk, size, device, &tag) > 0)
         conduct_tell_python();
     (void)pthread_setcancelstate(cancel, &unused);
     r = capture_alloc(&info);

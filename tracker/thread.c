@@ -52,9 +52,12 @@ static struct thread *new_record(void)
     number = ++last_number;
     lock_drop(&lock);
 
-    if (thread)
-        memset(thread, 0, sizeof *thread);
-    else
+    if (thread) {
+        struct walkmemo *walkmemo = thread->walkmemo;
+
+        walkmemo_forget(walkmemo);
+        *thread = (struct thread){.walkmemo = walkmemo};
+    } else
         thread = meta_get(sizeof *thread);
     if (!thread)
         return NULL;

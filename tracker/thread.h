@@ -12,6 +12,7 @@
 #define KEDGE_TRACKER_THREAD_H
 
 #include "tracker/anchor.h"
+#include "tracker/walkmemo.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,6 +61,7 @@ struct thread {
     uint32_t walk_epoch;             /* unwind.c: when its first walk was, 0 = none yet */
     uint8_t reach;                   /* where.c: frames that reach the interpreter, 0 = not known */
     uint8_t reached, reaches;        /* the most that were needed lately, and of how many walks */
+    struct walkmemo *walkmemo;       /* NULL = none yet; a record that is used again keeps it */
 
     struct thread_memo memo[THREAD_MEMO];
 

@@ -109,6 +109,16 @@ static void find_stack(struct thread *thread)
     (void)pthread_attr_destroy(&attr);
 }
 
+bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
+{
+    if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
+        return false;
+    if (thread->stack_high == 0)
+        find_stack(thread);
+    *ret_high = thread->stack_high;
+    return sp >= thread->stack_low && sp < thread->stack_high;
+}
+
 /* A frame is {caller's frame, return address}; anything else ends the walk, and nothing outside the stack is read. */
 __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers(
         void **ret_ips, int max)

@@ -20,6 +20,7 @@
 #ifndef KEDGE_TRACKER_UNWIND_H
 #define KEDGE_TRACKER_UNWIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -79,6 +80,12 @@ int unwind_warm(void);
  * a frame of ours between the walker and its caller would be one more to walk.
  */
 unwind_fn unwind_walker(struct thread *thread);
+
+/*
+ * Where the thread's own stack ends (the first address behind it), if `sp` lies in it and walks are libunwind's; else false. The
+ * first call of a thread asks the system.
+ */
+bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high);
 
 /* Something was unloaded: what libunwind remembers for all threads together is forgotten. Any thread, no lock held. */
 void unwind_code_unloaded(void);

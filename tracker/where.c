@@ -13,6 +13,7 @@
 #include "tracker/pystack.h"
 #include "tracker/site.h"
 #include "tracker/thread.h"
+#include "tracker/walkmemo.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -42,7 +43,7 @@ static char program[96];
 static bool has_stacks, has_python;
 
 /* any thread, relaxed: */
-static _Atomic uint64_t asked, memo_hits, stacks_lost, stacks_cut;
+static _Atomic uint64_t asked, memo_hits, known_walks, stacks_lost, stacks_cut;
 static _Atomic uint32_t python_told;    /* the state that where_python_news spoke of last */
 static _Atomic uint32_t replaced_known; /* as far as the unwinder was told; release, acquire */
 
@@ -89,6 +90,8 @@ int where_init(const struct where_opts *opts)
     min_size = opts->min_size;
     has_stacks = unwind_engine() != UNWIND_ENGINE_NONE;
     has_python = opts->python;
+    if (thread_current)
+        walkmemo_forget(thread_current->walkmemo);
     if (has_python)
         pystack_init(&opts->unwind.ops);
     (void)unwind_warm(); /* without a walk there are no stacks, and where_am_i counts that */
@@ -189,8 +192,11 @@ static inline uint64_t walk_hash(void *const *ips, unsigned count)
     return hash;
 }
 
-/* Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. */
-static void look_up(
+/*
+ * Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. True: the thread's memo, so that the stack
+ * has been here before.
+ */
+static bool look_up(
         struct thread *thread, void *const *ips, unsigned count, struct known *ret_known)
 {
     uint64_t hash = walk_hash(ips, count);
@@ -205,7 +211,8 @@ static void look_up(
         count_one(&memo_hits);
         ret_known->leaf = memo->leaf;
         ret_known->site = memo->site;
-        return;
+        ret_known->generation = memo->generation;
+        return true;
     }
     number = catalog_find(&walks, key.hash, &key);
     if (number != 0) {
@@ -218,6 +225,7 @@ static void look_up(
     }
     *other = *home;
     *home = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
+    return false;
 }
 
 /*
@@ -244,6 +252,7 @@ static unwind_fn begin(struct where_walk *ret_walk, uint64_t size, bool takes_py
     ret_walk->depth = 0;
     ret_walk->pystack = 0;
     ret_walk->is_cut = false;
+    ret_walk->known = NULL;
     if (!thread || thread->in_where)
         return NULL;
     thread->in_where = true;
@@ -259,9 +268,17 @@ static unwind_fn begin(struct where_walk *ret_walk, uint64_t size, bool takes_py
     return unwind_walker(thread);
 }
 
-unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk)
+unwind_fn where_begin(uint64_t size, struct where_walk *walk)
 {
-    return begin(ret_walk, size, true);
+    unwind_fn unwind = begin(walk, size, true);
+
+    if (!unwind)
+        return NULL;
+    walk->from.ip = (uintptr_t)__builtin_return_address(0);
+    walk->from.generation = modules_generation();
+    walk->from.is_own = is_own(walk->pystack);
+    walk->known = walkmemo_find(walk->thread, &walk->from);
+    return walk->known ? NULL : unwind;
 }
 
 /* So many frames were needed: the next walks take as many, and a few more. */
@@ -301,26 +318,47 @@ bool where_goes_on(struct where_walk *walk)
     return true;
 }
 
+/* A second sight is worth to be noted: the third one may come again. */
+static void note(const struct where_walk *walk, bool ends_at_depth, const struct known *known)
+{
+    struct walkmemo_known noted = {
+            .site = known->site, .leaf = known->leaf, .is_cut = ends_at_depth};
+
+    if (known->generation == walk->from.generation)
+        walkmemo_note(walk->thread, &walk->from, walk->ips, (unsigned)walk->found,
+                !ends_at_depth && !walk->is_cut, &noted);
+}
+
 /* The walk from `caller` outwards: what lies below it is ours. */
-static void look_up_walk(const struct where_walk *walk, const void *caller, struct known *ret_known)
+static void look_up_walk(const struct where_walk *walk, struct known *ret_known)
 {
     unsigned count = walk->found > 0 ? (unsigned)walk->found : 0;
+    bool ends_at_depth = count == walk->depth && !walk->is_cut;
     unsigned first = 0;
 
-    while (first < count && walk->ips[first] != caller)
+    while (first < count && (uintptr_t)walk->ips[first] != walk->from.caller)
         first++;
     if (first == count)
         first = 0;
-    if (count == walk->depth && !walk->is_cut)
+    if (ends_at_depth)
         count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);
-    else
-        look_up(walk->thread, walk->ips + first, count - first, ret_known);
+    else if (look_up(walk->thread, walk->ips + first, count - first, ret_known)
+            && walk->from.sp != 0)
+        note(walk, ends_at_depth, ret_known);
 }
 
-int where_end(const struct where_walk *walk, const void *caller, uint64_t size, int device,
-        struct tag *ret_tag)
+static void take_known(const struct walkmemo_known *known, struct known *ret_known)
+{
+    count_one(&known_walks);
+    if (known->is_cut)
+        count_one(&stacks_cut);
+    ret_known->leaf = known->leaf;
+    ret_known->site = known->site;
+}
+
+int where_end(const struct where_walk *walk, uint64_t size, int device, struct tag *ret_tag)
 {
     struct known known = {0};
     struct anchor_place place;
@@ -330,8 +368,10 @@ int where_end(const struct where_walk *walk, const void *caller, uint64_t size, 
         return -EAGAIN;
     }
     count_one(&asked);
-    if (walk->depth != 0)
-        look_up_walk(walk, caller, &known);
+    if (walk->known)
+        take_known(walk->known, &known);
+    else if (walk->depth != 0)
+        look_up_walk(walk, &known);
     anchor_here(&place);
     *ret_tag = (struct tag){
             .site = known.site,
@@ -353,8 +393,8 @@ __attribute__((noinline)) int where_am_i(
 {
     struct where_walk walk;
 
-    where_go(size, &walk);
-    return where_end(&walk, caller ? caller : __builtin_return_address(0), size, device, ret_tag);
+    where_go(size, caller ? caller : __builtin_return_address(0), &walk);
+    return where_end(&walk, size, device, ret_tag);
 }
 
 __attribute__((noinline)) uint32_t where_stack(void)
@@ -363,11 +403,13 @@ __attribute__((noinline)) uint32_t where_stack(void)
     struct where_walk walk;
     unwind_fn unwind = begin(&walk, UINT64_MAX, false);
 
+    walk.from = (struct walkmemo_from){
+            .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be noted */
     walk.found = unwind ? unwind(walk.ips, (int)walk.depth) : 0;
     if (!walk.thread)
         return 0;
     if (walk.depth != 0)
-        look_up_walk(&walk, __builtin_return_address(0), &known);
+        look_up_walk(&walk, &known);
     walk.thread->in_where = false;
     return known.leaf;
 }
@@ -430,7 +472,9 @@ void where_stats(struct where_stats *ret_stats)
 {
     *ret_stats = (struct where_stats){
             .asked = atomic_load_explicit(&asked, memory_order_relaxed),
-            .memo_hits = atomic_load_explicit(&memo_hits, memory_order_relaxed),
+            .memo_hits = atomic_load_explicit(&memo_hits, memory_order_relaxed)
+                    + atomic_load_explicit(&known_walks, memory_order_relaxed),
+            .known_walks = atomic_load_explicit(&known_walks, memory_order_relaxed),
             .stacks_lost = atomic_load_explicit(&stacks_lost, memory_order_relaxed),
             .stacks_cut = atomic_load_explicit(&stacks_cut, memory_order_relaxed),
             .long_walks = unwind_long_walks(),

@@ -29,6 +29,7 @@
 
 #include "alloc/types.h"
 #include "tracker/unwind.h"
+#include "tracker/walkmemo.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,7 +44,8 @@ struct where_opts {
 
 struct where_stats {
     uint64_t asked;       /* where_am_i calls */
-    uint64_t memo_hits;   /* stacks that the thread's memo knew */
+    uint64_t memo_hits;   /* stacks that the thread's memos knew */
+    uint64_t known_walks; /* of them, those that were not walked again */
     uint64_t stacks_lost; /* requests without a stack although one was wanted */
     uint64_t stacks_cut;  /* walks that ended at the depth */
     uint64_t long_walks;  /* that could not be libunwind's, see unwind.h */
@@ -64,29 +66,38 @@ int where_am_i(const void *caller, uint64_t size, int device, struct tag *ret_ta
 
 /*
  * The same in two steps, for who wants the walk to begin in its own frame: each frame of ours is one more to walk. where_end
- * follows where_go at once, by the same thread; `caller` is not NULL.
+ * follows where_go at once, by the same thread; `caller` is not NULL. A stack that was walked from the same place before is not
+ * walked again where nothing of it has changed (walkmemo.h).
  */
 struct where_walk {
-    struct thread *thread;       /* NULL: it was called from inside itself */
-    unsigned depth;              /* 0: no stack is wanted */
-    int found;                   /* addresses */
-    uint32_t pystack;            /* the Python stack, taken first */
-    bool is_cut;                 /* the walk ends at the interpreter's loop */
-    void *ips[UNWIND_DEPTH_MAX]; /* innermost first */
+    struct walkmemo_from from;
+    const struct walkmemo_known *known; /* not NULL: there is no need to walk */
+    struct thread *thread;              /* NULL: it was called from inside itself */
+    unsigned depth;                     /* 0: no stack is wanted */
+    int found;                          /* addresses */
+    uint32_t pystack;                   /* the Python stack, taken first */
+    bool is_cut;                        /* the walk ends at the interpreter's loop */
+    void *ips[UNWIND_DEPTH_MAX];        /* innermost first */
 };
-unwind_fn where_begin(uint64_t size, struct where_walk *ret_walk); /* for where_go */
-bool where_goes_on(struct where_walk *walk);                       /* likewise */
+unwind_fn where_begin(
+        uint64_t size, struct where_walk *walk); /* for where_go; `from` has sp, bp and caller */
+bool where_goes_on(struct where_walk *walk);     /* likewise */
 static inline __attribute__((always_inline)) void where_go(
-        uint64_t size, struct where_walk *ret_walk)
+        uint64_t size, const void *caller, struct where_walk *ret_walk)
 {
-    unwind_fn walk = where_begin(size, ret_walk);
+    unwind_fn walk;
 
+    ret_walk->from = (struct walkmemo_from){.caller = (uintptr_t)caller};
+#if defined(__x86_64__)
+    __asm__ volatile("mov %%rsp, %0\n\tmov %%rbp, %1"
+                     : "=r"(ret_walk->from.sp), "=r"(ret_walk->from.bp));
+#endif
+    walk = where_begin(size, ret_walk);
     do {
         ret_walk->found = walk ? walk(ret_walk->ips, (int)ret_walk->depth) : 0;
     } while (where_goes_on(ret_walk));
 }
-int where_end(const struct where_walk *walk, const void *caller, uint64_t size, int device,
-        struct tag *ret_tag);
+int where_end(const struct where_walk *walk, uint64_t size, int device, struct tag *ret_tag);
 
 /*
  * The stack of this point as a leaf, 0 if there is none: for the toucher of a released range, which no rule counts.

@@ -3,10 +3,10 @@
 """What a pair of allocation and free costs when everything is written down: native stack, live table, places, all events.
 
 In instructions, and as a multiple of one bare unw_backtrace of the same stack of 46 frames, both warm, counted in the same run:
-the whole pair, hooks and pool included, is at most 2.2 of them. `record` is what of it kedge takes to know and to write down
-(where_am_i or its halves, capture_alloc, capture_free). `python` and `pyc` are the same below 33 Python frames, whose stack is
-taken too, of code that was compiled in the process or read from a .pyc. The driver's own instructions are left out. Unoptimised
-builds have no limit for the numbers.
+the whole pair, hooks and pool included, is at most 1.5 of them, since a stack that was walked before is not walked again. `record`
+is what of it kedge takes to know and to write down (where_am_i or its halves, capture_alloc, capture_free). `python` and `pyc` are
+the same below 33 Python frames, whose stack is taken too, of code that was compiled in the process or read from a .pyc. The driver's
+own instructions are left out. Unoptimised builds have no limit for the numbers.
 
 Exit 0, 1, or 77 with the reason."""
 import os
@@ -24,7 +24,8 @@ from regresskit import BUILD, LIBRARY, SIM, check, environment, failures, skip #
 
 PROGRAM = BUILD / "tests" / "bench" / "record_pair"
 DEEP = BUILD / "tests" / "bench" / "librecord_deep.so"
-LIMIT = 2.2
+LIMIT = 1.5
+WALKED = 0.2 # of many stacks from one stack pointer
 USES_LIMIT = 150 # what recorded uses cost a pair
 RECORD = ("where_am_i", "where_begin", "where_end", "capture_alloc", "capture_free")
 FRAMES = 46
@@ -73,7 +74,7 @@ def cost(entrance, stacks, trace):
     record += sum(n for (ob, fn, to, _), n in calls.items() if "libkedge.so" in ob and "libunwind" in to and fn not in RECORD)
     walked = sum(n for (_, _, _, to), n in calls.items() if to == "pystack_here")
     check((walked > 100 * PAIRS) == (entrance in SCRIPTS), f"{entrance}: {walked / PAIRS:.0f} instructions for Python's frames")
-    begun = {fn: n for (ob, fn, to, _), n in calls.items() if "libkedge.so" in ob and "libunwind" in to}
+    begun = {fn: n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to == "where_begin"}
     check(begun.get("quick_tell_alloc", 0) > 0.95 * sum(begun.values()), f"{entrance}: not on the short way: {begun}")
     check(capture.exists() and capture.stat().st_size > 0, "nothing was recorded")
     return bare / PAIRS, record / PAIRS, unwound / PAIRS, whole / PAIRS
@@ -91,8 +92,9 @@ def main():
         bare, record, unwound, whole = cost(entrance, stacks, trace)
         what = f"{entrance} {stacks} {trace}"
         records[what] = record
-        if not check(bare > 0 and unwound > 0 and record > unwound, f"{what}: nothing was unwound or written"):
+        if not check(bare > 0 and record > unwound, f"{what}: nothing was unwound or written"):
             continue
+        check(unwound < (WALKED if stacks > 1 else 0.001) * bare, f"{what}: {unwound / bare:.3f} of the stacks were walked again")
         print(f"{entrance:10}{stacks:8}{trace:>15}{bare:12.0f}{record:10.0f}{record / bare:8.2f}{whole:10.0f}{whole / bare:8.2f}")
         check(not is_optimised() or whole <= LIMIT * bare, f"{what}: {whole / bare:.3f} bare unwindings, at most {LIMIT}")
     for entrance in ("stream", "python", "pyc"):

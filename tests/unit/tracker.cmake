@@ -16,6 +16,7 @@ kedge_unit_test(catalog SOURCES catalog_test.c LIBS ${track_libs})
 kedge_unit_test(loglines SOURCES loglines_test.c LIBS ${track_libs})
 kedge_unit_test(intern SOURCES intern_test.c LIBS ${track_libs})
 kedge_unit_test(unwind SOURCES unwind_test.c LIBS ${track_libs})
+kedge_unit_test(walkmemo SOURCES walkmemo_test.c LIBS ${track_libs})
 kedge_unit_test(where SOURCES where_test.c LIBS ${track_libs}
     DEFINES "BINARY_DIRECTORY=\"${CMAKE_BINARY_DIR}\"")
 
