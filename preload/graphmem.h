@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* graphmem.h - memory nodes in the generic form of a node (hooks_graphmem.c), for the hooks of that form (hooks_graph.c). */
+/*
+ * graphmem.h - memory of graphs: what each launch allocates (graphmem.c), and memory nodes in the generic form of a node
+ * (hooks_graphmem.c).
+ *
+ *     node added ─► record ──► first launch ─► freed by the program ─► launch: a record anew
+ *                                     └──────► launched again (an instance that frees at launch): an end, and a record anew
+ *
+ * What a node of the same graph frees begins and ends with each launch, and is recorded once, when the nodes are added. Threads:
+ * any, inside life_enter but for graphmem_launched. A lock inside, none across other calls. Memory: meta.h.
+ */
 #ifndef KEDGE_PRELOAD_GRAPHMEM_H
 #define KEDGE_PRELOAD_GRAPHMEM_H
 
@@ -8,8 +17,25 @@
 
 #include <stdbool.h>
 
+/* A node of a graph, or a captured call, allocates this at each launch, or frees it. Graph 0: not known. */
+void graphmem_allocates(uint64_t graph, devptr_t ptr, uint64_t size, int device);
+void graphmem_frees(uint64_t graph, devptr_t ptr);
+
+/* An instance of a graph was made; a graph or an instance is gone. */
+void graphmem_instantiated(uint64_t graph, uint64_t exec);
+void graphmem_gone(uint64_t owner);
+
+/* The program freed an address that the driver served, outside of graphs. */
+void graphmem_freed(devptr_t ptr);
+
+/* An instance was launched: writes down what that allocated. */
+void graphmem_launched(uint64_t exec);
+
+/* In the child of a fork. */
+void graphmem_fork_child(void);
+
 /* A node was added: records what it allocates or frees, if it is about memory. */
-void graphmem_added(const CUgraphNodeParams *params);
+void graphmem_added(CUgraph graph, const CUgraphNodeParams *params);
 
 /* It was refused for lack of memory, and there is room now: once more. */
 bool graphmem_wants_room(

@@ -7,6 +7,7 @@
 #include "preload/backend.h"
 #include "preload/conduct.h"
 #include "preload/gate.h"
+#include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
@@ -61,6 +62,32 @@ static bool is_capturing(const struct stream *stream)
         return false;
     return REAL(cuStreamIsCapturing)(stream->handle, &status) != CUDA_SUCCESS
             || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* The graph that the stream is captured into, 0 = none, or not known. */
+static uint64_t captured_graph(CUstream handle, bool per_thread)
+{
+    CUstream named = handle ? handle : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    CUstreamCaptureStatus status;
+    CUgraph graph = NULL;
+    cuuint64_t id;
+
+    if (gate_captures() == 0 || !REAL_HAS(cuStreamGetCaptureInfo_v2)
+            || REAL(cuStreamGetCaptureInfo_v2)(named, &status, &id, &graph, NULL, NULL)
+                    != CUDA_SUCCESS)
+        return 0;
+    return (uintptr_t)graph;
+}
+
+/* The driver has freed it, or will at each launch of a graph. */
+static void driver_freed(CUdeviceptr ptr, CUstream handle, bool per_thread)
+{
+    uint64_t graph = captured_graph(handle, per_thread);
+
+    if (graph)
+        graphmem_frees(graph, ptr);
+    else
+        graphmem_freed(ptr);
 }
 
 /* false: the driver is to answer, nothing is recorded. */
@@ -190,6 +217,9 @@ __attribute__((always_inline)) static inline CUresult alloc(
     conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     if (result == CUDA_SUCCESS)
         note_native(request.mempool);
+    if (result == CUDA_SUCCESS && request.capturing)
+        graphmem_allocates(captured_graph(call->stream, call->real.per_thread), *ret_ptr, size,
+                request.stream.device);
     return result;
 }
 
@@ -425,6 +455,8 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream s
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync)(ptr, stream) : (CUresult)r;
     conduct_ended(&end, (int)result);
+    if (end.key && result == CUDA_SUCCESS)
+        driver_freed(ptr, stream, false);
     async_native_freed(native);
     life_leave();
     return result;
@@ -456,6 +488,8 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : (CUresult)r;
     conduct_ended(&end, (int)result);
+    if (end.key && result == CUDA_SUCCESS)
+        driver_freed(ptr, stream, true);
     async_native_freed(native);
     life_leave();
     return result;

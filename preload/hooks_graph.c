@@ -221,7 +221,7 @@ CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode 
         result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
     graphmem_refused(params, result, &ladder);
     if (result == CUDA_SUCCESS && params)
-        graphmem_added(params);
+        graphmem_added(graph, params);
     return added(&pins, result, graph, ret_node);
 }
 
@@ -242,7 +242,7 @@ CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNo
         result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
     graphmem_refused(params, result, &ladder);
     if (result == CUDA_SUCCESS && params)
-        graphmem_added(params);
+        graphmem_added(graph, params);
     return added(&pins, result, graph, ret_node);
 }
 
@@ -424,6 +424,8 @@ static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
             result = REAL(symbol) args;                                         \
         if (result == CUDA_ERROR_OUT_OF_MEMORY)                                 \
             conduct_refused((int)result, 0, conduct_device(), &ladder);         \
+        if (result == CUDA_SUCCESS)                                             \
+            graphmem_instantiated(key(graph), key(*ret_exec));                  \
         return copied(&pins, result, PINS_OF_EXEC, result == CUDA_SUCCESS ? key(*ret_exec) : 0); \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -487,6 +489,8 @@ CUresult cuGraphDestroy(CUgraph graph)
     pins_take(&pins, PINS_OF_GRAPH, key(graph));
     result = REAL(cuGraphDestroy)(graph);
     pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, key(graph));
+    if (result == CUDA_SUCCESS)
+        graphmem_gone(key(graph));
     life_leave();
     return result;
 }
@@ -502,8 +506,10 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     pins_take(&pins, PINS_OF_EXEC, key(exec));
     result = REAL(cuGraphExecDestroy)(exec);
     pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_EXEC, key(exec));
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         launches_gone(key(exec));
+        graphmem_gone(key(exec));
+    }
     life_leave();
     return result;
 }
@@ -536,8 +542,10 @@ static bool launched(CUgraphExec exec)
             (void)launched(exec);                                               \
             result = submit_end(&submit, REAL(symbol)(exec, stream));           \
         }                                                                       \
-        if (result == CUDA_SUCCESS)                                             \
+        if (result == CUDA_SUCCESS) {                                           \
             launches_graph(exec);                                               \
+            graphmem_launched(key(exec));                                       \
+        }                                                                       \
         return result;                                                          \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */

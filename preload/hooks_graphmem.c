@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of graphs. A node that allocates gives its address when it is added, long before a launch backs it; it is recorded
- * there, and ends with the node that frees it, or with the program's free. What the driver holds for graphs is another
+ * there, and ends with the node that frees it, or with the program's free; later launches are recorded anew (graphmem.h). What the driver holds for graphs is another
  * figure: its pool keeps memory between launches. That one is asked for when a device is looked at (conduct_look).
  */
 #include "preload/graphmem.h"
@@ -10,12 +10,20 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 
-static void added(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+static void added(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
     bool on_device = params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 
     conduct_made(on_device ? MEMCLASS_GRAPH : MEMCLASS_HOST, params->dptr, params->bytesize,
             on_device ? params->poolProps.location.id : -1);
+    graphmem_allocates((uintptr_t)graph, params->dptr, params->bytesize,
+            on_device ? params->poolProps.location.id : -1);
+}
+
+static void freed(CUgraph graph, CUdeviceptr ptr)
+{
+    conduct_gone(ptr);
+    graphmem_frees((uintptr_t)graph, ptr);
 }
 
 static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
@@ -37,7 +45,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *ret_node, CUgraph graph,
     if (entered && params)
         conduct_refused((int)result, params->bytesize, device_of(params), &ladder);
     if (entered && result == CUDA_SUCCESS && params)
-        added(params);
+        added(graph, params);
     if (entered)
         life_leave();
     return result;
@@ -50,18 +58,18 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *ret_node, CUgraph graph,
     CUresult result = REAL(cuGraphAddMemFreeNode)(ret_node, graph, dependencies, count, ptr);
 
     if (entered && result == CUDA_SUCCESS)
-        conduct_gone(ptr);
+        freed(graph, ptr);
     if (entered)
         life_leave();
     return result;
 }
 
-void graphmem_added(const CUgraphNodeParams *params)
+void graphmem_added(CUgraph graph, const CUgraphNodeParams *params)
 {
     if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-        added(&params->alloc);
+        added(graph, &params->alloc);
     else if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-        conduct_gone(params->free.dptr);
+        freed(graph, params->free.dptr);
 }
 
 bool graphmem_wants_room(

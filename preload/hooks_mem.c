@@ -2,6 +2,7 @@
 /* Memory without a stream: cuMemAlloc and cuMemFree are served, pitched and managed memory is forwarded and recorded (R18). */
 #include "preload/async.h"
 #include "preload/conduct.h"
+#include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/quick.h"
@@ -156,6 +157,8 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
     conduct_ended(&end, (int)result);
+    if (end.key && result == CUDA_SUCCESS)
+        graphmem_freed(ptr);
     async_native_freed(native);
     life_leave();
     return result;

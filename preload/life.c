@@ -7,6 +7,7 @@
 #include "preload/coverage.h"
 #include "preload/doors.h"
 #include "preload/gate.h"
+#include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/imports.h"
 #include "preload/launches.h"
@@ -316,6 +317,7 @@ static void fork_child(void)
     backend_fork_child();
     conduct_fork_child();
     launches_fork_child();
+    graphmem_fork_child();
     nvtx_chain_fork_child();
     vmm_fork_child();
     imports_ipc_fork_child();

@@ -419,6 +419,76 @@ TEST(memory_nodes_of_graphs_are_graph_memory)
     (void)unlink(capture_file);
 }
 
+/* Launched five times and freed four times on the stream: the memory of one launch is there. */
+static void launch_and_free(
+        CUgraph graph, CUdeviceptr ptr, CUstream stream, unsigned long long flags)
+{
+    struct read_capture *capture;
+    CUgraphExec exec;
+
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, flags), CUDA_SUCCESS);
+    for (int i = 0; i < 5; i++) {
+        REQUIRE_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+        CHECK_LIVE(MEMCLASS_GRAPH, 64 * MB, 1);
+        if (i < 4 && flags == 0) {
+            REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+            CHECK_LIVE(MEMCLASS_GRAPH, 0, 0);
+        }
+    }
+    capture = read_now();
+    CHECK_EQ(capture->class_total[MEMCLASS_GRAPH].allocated_count, 5);
+    read_close(capture);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_LIVE(MEMCLASS_GRAPH, 0, 0);
+    (void)unlink(capture_file);
+}
+
+TEST(each_launch_of_a_memory_node_is_an_allocation)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(64 * MB);
+    CUgraphNode node;
+    CUstream stream;
+    CUgraph graph;
+
+    capture_to("launched");
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), CUDA_SUCCESS);
+    launch_and_free(graph, params.dptr, stream, 0);
+}
+
+TEST(each_launch_of_a_captured_allocation_is_one)
+{
+    CUdeviceptr ptr = 0;
+    CUstream stream;
+    CUgraph graph;
+
+    capture_to("launched");
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 64 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    launch_and_free(graph, ptr, stream, 0);
+}
+
+TEST(an_instance_that_frees_at_its_launch_ends_what_it_had)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = alloc_params(64 * MB);
+    CUgraphNode node;
+    CUstream stream;
+    CUgraph graph;
+
+    capture_to("auto");
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params), CUDA_SUCCESS);
+    launch_and_free(
+            graph, params.dptr, stream, 1); /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
+}
+
 TEST(a_captured_allocation_is_graph_memory)
 {
     CUdeviceptr ptr = 0;
