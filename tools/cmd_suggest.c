@@ -451,8 +451,12 @@ static int compare_and_mine(struct suggestion *s)
 {
     struct compare_side good = {.trace = s->good.trace, .ended = load_has_ended(&s->good)};
     struct compare_side bad = {.trace = s->bad.trace, .ended = load_has_ended(&s->bad)};
-    int r = figures_window(&s->good, s->fields->from, s->fields->to, &good.window);
+    bool is_refused = load_refuses("kedge suggest", &s->good);
+    int r = CMD_BAD;
 
+    is_refused |= load_refuses("kedge suggest", &s->bad);
+    if (!is_refused)
+        r = figures_window(&s->good, s->fields->from, s->fields->to, &good.window);
     if (r == 0)
         r = figures_window(&s->bad, s->fields->from, s->fields->to, &bad.window);
     if (r)
@@ -476,7 +480,9 @@ static int compare_and_mine(struct suggestion *s)
 /* What one run holds beyond its own last use of it (lastuse.h). */
 static int mine_one(struct suggestion *s)
 {
-    int r = figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+    int r = load_refuses("kedge suggest", &s->bad)
+            ? CMD_BAD
+            : figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
 
     if (r)
         return r;

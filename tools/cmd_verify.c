@@ -53,6 +53,7 @@ struct verify {
     char *failure; /* what is wrong, NULL = nothing yet */
     const char *failed_hint;
     size_t capture_count; /* of the current step */
+    bool is_damaged;      /* one of them: nothing is decided */
 };
 
 struct step {
@@ -158,6 +159,11 @@ static void judge_capture(struct verify *verify, const struct step *step, const 
         return;
     }
     verify->capture_count++;
+    if (load_refuses("kedge verify", &load)) {
+        verify->is_damaged = true;
+        load_close(&load);
+        return;
+    }
     check_program(verify, &load);
     if (check_force(verify, &load, step)) {
         for (size_t i = 0; i < load.hint_count; i++) {
@@ -219,6 +225,8 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     if (r)
         return r;
     judge_captures(verify, step);
+    if (verify->is_damaged)
+        return CMD_BAD;
     if (status != 0) {
         char *text = status_text(status);
         fail(verify, NULL, vec_format("%s: the program %s", step->name, text));

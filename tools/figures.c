@@ -86,7 +86,7 @@ void figures_of(const struct load *load, struct model_window window,
         take_totals(load->capture, ret_figures);
         lost = false;
     }
-    *ret_partial = lost;
+    *ret_partial = lost || load_is_damaged(load);
 }
 
 static void print_bytes(

@@ -2,6 +2,7 @@
 #include "tools/load.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,7 +512,8 @@ static void translate(struct translation *tr)
             progress_step(&progress, i, capture->event_count);
     }
     progress_end(&progress);
-    if (capture->lost.events_dropped) /* nobody knows where they are missing */
+    if (capture->lost.events_dropped
+            || read_is_damaged(capture)) /* nobody knows where they are missing */
         tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
 }
@@ -610,6 +612,25 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     *ret_load = load;
 }
 
+/* One line, whatever view was asked for: no figure of a damaged capture is to be taken for right. */
+static void tell_damage(const struct load *load)
+{
+    struct render_ink ink = render_ink(stderr);
+    const char *separator = "";
+
+    if (!load_is_damaged(load))
+        return;
+    (void)fprintf(stderr, "%skedge: %s is damaged (", ink.red, load->path);
+    for (unsigned area = 0; area < READ_AREA_COUNT; area++) {
+        if (load->capture->damaged[area] == 0)
+            continue;
+        (void)fprintf(stderr, "%s%s: %" PRIu64, separator, read_area_name(area),
+                load->capture->damaged[area]);
+        separator = ", ";
+    }
+    (void)fprintf(stderr, "): figures are wrong or incomplete%s\n", ink.off);
+}
+
 static int open_bundle(const char *path, struct load *ret_load)
 {
     struct read_capture *capture;
@@ -628,6 +649,7 @@ static int open_bundle(const char *path, struct load *ret_load)
     ret_load->names = names;
     ret_load->trace->names = names;
     ret_load->modules = ret_load->trace->modules_packed = bundle_modules_new(path);
+    tell_damage(ret_load);
     return 0;
 }
 
@@ -647,6 +669,7 @@ int load_open(const char *path, struct load *ret_load)
         return 2;
     }
     load_capture(path, capture, ret_load);
+    tell_damage(ret_load);
     return 0;
 }
 
@@ -664,7 +687,19 @@ void load_close(struct load *load)
     *load = (struct load){0};
 }
 
+bool load_is_damaged(const struct load *load)
+{
+    return read_is_damaged(load->capture);
+}
+
+bool load_refuses(const char *who, const struct load *load)
+{
+    if (load_is_damaged(load))
+        (void)fprintf(stderr, "%s: %s is damaged: nothing can be decided by it\n", who, load->path);
+    return load_is_damaged(load);
+}
+
 bool load_has_ended(const struct load *load)
 {
-    return load->capture->state == FORMAT_STATE_CLEAN;
+    return load->capture->state == FORMAT_STATE_CLEAN && !load_is_damaged(load);
 }

@@ -104,6 +104,12 @@ bool load_is_csv(const char *path);
 /* The same from a capture that is open already; takes it over. `path` is only a name. */
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load);
 
+/* Is it not what was written (tracker/read.h)? load_open has said so on stderr. */
+bool load_is_damaged(const struct load *load);
+
+/* The same for whoever would decide by the capture: after one line more on stderr. */
+bool load_refuses(const char *who, const struct load *load);
+
 /* Did the program end by itself, so that what is live was never freed? */
 bool load_has_ended(const struct load *load);
 

@@ -106,7 +106,9 @@ static int read_capture(
 
     if (r)
         return r;
-    r = figures_window(&load, request->from, request->to, &window);
+    r = load_refuses("kedge plan", &load)
+            ? CMD_BAD
+            : figures_window(&load, request->from, request->to, &window);
     if (r == 0 && request->passage)
         r = find_passage(&load, request, &window);
     if (r == 0 && load.complete_from > window.first) {

@@ -15,6 +15,8 @@ const char *report_mode_name(enum hint_mode mode)
 
 char *report_end_text(const struct read_capture *capture)
 {
+    if (read_is_damaged(capture))
+        return vec_text("not known: the capture is damaged");
     switch (capture->state) {
     case FORMAT_STATE_CLEAN:
         return vec_text(

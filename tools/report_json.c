@@ -20,7 +20,7 @@ static void json_program(struct json *json, const struct read_capture *capture)
     json_text(json, "host", capture->host);
     json_text(json, "rank", capture->rank);
     json_text(json, "ended", end);
-    json_bool(json, "clean", capture->state == FORMAT_STATE_CLEAN);
+    json_bool(json, "clean", capture->state == FORMAT_STATE_CLEAN && !read_is_damaged(capture));
     json_end(json, '}');
     free(end);
     json_begin(json, "settings", '{');
@@ -57,6 +57,16 @@ static void json_quality(struct json *json, const struct report *report)
     json_uint(json, "implied_frees", capture->lost.implied_frees);
     json_uint(json, "bad_records", capture->bad_records);
     json_end(json, '}');
+    json_begin(json, "damaged", '[');
+    for (unsigned area = 0; area < READ_AREA_COUNT; area++) {
+        if (capture->damaged[area] == 0)
+            continue;
+        json_begin(json, NULL, '{');
+        json_text(json, "area", read_area_name(area));
+        json_uint(json, "count", capture->damaged[area]);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
     json_bool(json, "complete", !report_lacks_events(report));
     json_begin(json, "window", '{');
     json_text(json, "from", report->from);

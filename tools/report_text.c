@@ -109,6 +109,10 @@ static void print_losses(const struct report *report)
                     "calls whose arguments are not known: who was used is not known"},
     };
 
+    for (unsigned area = 0; area < READ_AREA_COUNT; area++)
+        if (capture->damaged[area])
+            printf("%sdamaged%s   %" PRIu64 " in %s\n", report->ink.red, report->ink.off,
+                    capture->damaged[area], read_area_name(area));
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
         if (rows[i].count)
             printf("%slost%s      %" PRIu64 " %s\n", report->ink.yellow, report->ink.off,

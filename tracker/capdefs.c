@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/capdefs.h"
 
+#include "tracker/formatsum.h"
 #include "tracker/intern.h"
 #include "tracker/pycode.h"
 
@@ -94,7 +95,7 @@ static bool append_locked(struct format_def *def, size_t bytes, const char *text
     if (length > 0)
         memcpy((char *)at + bytes, text, length);
     /* release: a record whose kind is there is complete */
-    __atomic_store_n(&at->kind, def->kind, __ATOMIC_RELEASE);
+    __atomic_store_n(&at->kind, formatsum_def(def->kind, at), __ATOMIC_RELEASE);
     block_used += total;
     return true;
 }

@@ -8,6 +8,7 @@
 #include "tracker/capoom.h"
 #include "tracker/capplace.h"
 #include "tracker/counter.h"
+#include "tracker/formatsum.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
 
@@ -173,6 +174,7 @@ int capture_alloc(const struct capture_alloc_info *info)
             .rule = info->rule,
             .pystack = tag->pystack,
     };
+    slot.sum = formatsum_live(&slot);
 
     event.head = make_head(
             info->memclass < MEMCLASS_DEVICE_END ? FORMAT_EVENT_ALLOC : FORMAT_EVENT_OTHER_ALLOC,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/capfile.h"
 
+#include "tracker/formatsum.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -158,6 +160,7 @@ static int make_header(struct capfile *file, int fd, void (*fill)(struct format_
     file->header->state = FORMAT_STATE_OPEN;
     if (fill)
         fill(file->header);
+    file->header->sum = formatsum_header(file->header);
     memcpy(file->header->magic, FORMAT_MAGIC, sizeof file->header->magic);
     return 0;
 }
@@ -254,6 +257,19 @@ static int extend(
     return r;
 }
 
+typedef uint64_t __attribute__((may_alias)) two_words;
+
+/* The kind and the sum as one: who sees the kind sees where the extent lies. */
+static void publish(struct format_extent *entry, enum format_extent_kind kind)
+{
+    struct format_extent whole = {entry->offset, entry->length, (uint32_t)kind, 0};
+    uint64_t words;
+
+    whole.sum = formatsum_extent(&whole);
+    memcpy(&words, &whole.kind, sizeof words);
+    __atomic_store_n((two_words *)(void *)&entry->kind, words, __ATOMIC_RELEASE);
+}
+
 int capfile_grow(
         struct capfile *file, enum format_extent_kind kind, uint64_t bytes, void **ret_base)
 {
@@ -285,8 +301,7 @@ int capfile_grow(
     entry = &file->directory[number];
     entry->offset = offset;
     entry->length = bytes;
-    /* release: a reader that sees the kind sees where it lies */
-    __atomic_store_n(&entry->kind, (uint32_t)kind, __ATOMIC_RELEASE);
+    publish(entry, kind);
     return 0;
 }
 

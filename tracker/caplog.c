@@ -3,6 +3,7 @@
 
 #include "alloc/meta.h"
 #include "tracker/counter.h"
+#include "tracker/formatsum.h"
 #include "tracker/thread.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 struct chunk {
     struct format_chunk *base;
     struct eventcode code; /* with the rest, written by its owner */
+    uint64_t sum;          /* of its records */
     uint64_t newest_seq;   /* of its events */
     uint32_t events;
     uint32_t used; /* bytes of them */
@@ -91,15 +93,18 @@ static uint32_t take_half_full_locked(void)
     return number;
 }
 
-/* Empties a chunk for its next use. Number 0 meanwhile: a reader leaves it alone. */
+/*
+ * Empties a chunk for its next use. Number 0 meanwhile: a reader leaves it alone. The length goes first, so that no kill leaves a
+ * length without a number.
+ */
 static void recycle(struct chunk *chunk, uint64_t number)
 {
     counter_raise(&header->lost.recycled_seq, chunk->newest_seq);
     counter_add(&header->lost.events_recycled, chunk->events);
+    __atomic_store_n(&chunk->base->used, 0, __ATOMIC_RELAXED);
     /* an exchange, since its acquire half keeps the stores below it */
     (void)__atomic_exchange_n(&chunk->base->number, 0, __ATOMIC_ACQ_REL);
-    __atomic_store_n(&chunk->base->used, 0, __ATOMIC_RELAXED);
-    *chunk = (struct chunk){.base = chunk->base};
+    *chunk = (struct chunk){.base = chunk->base, .sum = formatsum_chunk(number)};
     __atomic_store_n(&chunk->base->number, number, __ATOMIC_RELEASE);
 }
 
@@ -121,8 +126,8 @@ static uint32_t fresh_chunk(int *ret_error)
     base = cappool_take(&pool, 1, &got, ret_error);
     lock_take(&lock);
     if (base) {
-        *chunk_at(number) = (struct chunk){.base = base};
-        __atomic_store_n(&base->number, ++last_number, __ATOMIC_RELEASE);
+        *chunk_at(number) = (struct chunk){.base = base, .sum = formatsum_chunk(++last_number)};
+        __atomic_store_n(&base->number, last_number, __ATOMIC_RELEASE);
     } else {
         slab_put(&chunks, number);
         number = 0;
@@ -188,6 +193,8 @@ int caplog_append(struct format_event *event)
 {
     struct thread *thread = thread_self();
     struct chunk *chunk = NULL;
+    unsigned char *record;
+    size_t length;
     int r = -ENOMEM;
 
     if (thread)
@@ -197,10 +204,12 @@ int caplog_append(struct format_event *event)
         return r;
     }
     event->thread = thread->number;
-    chunk->used += (uint32_t)eventcode_put(
-            &chunk->code, event, (unsigned char *)(chunk->base + 1) + chunk->used);
-    /* release: a reader that sees the length sees the event */
-    __atomic_store_n(&chunk->base->used, chunk->used, __ATOMIC_RELEASE);
+    record = (unsigned char *)(chunk->base + 1) + chunk->used;
+    length = eventcode_put(&chunk->code, event, record);
+    chunk->sum = formatsum_bytes(chunk->sum, record, length);
+    chunk->used += (uint32_t)length;
+    /* release: a reader that sees the length sees the event, and a kill leaves no length without its sum */
+    __atomic_store_n(&chunk->base->used, formatsum_used(chunk->used, chunk->sum), __ATOMIC_RELEASE);
     chunk->events++;
     if (event->seq > chunk->newest_seq)
         chunk->newest_seq = event->seq;

@@ -3,6 +3,7 @@
 
 #include "alloc/meta.h"
 #include "tracker/caplive.h"
+#include "tracker/formatsum.h"
 #include "tracker/intern.h"
 #include "tracker/pycode.h"
 
@@ -118,6 +119,7 @@ static void write_record(struct format_oom *to, const struct format_oom *from)
     (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
     memcpy((char *)to + sizeof to->state, (const char *)from + sizeof from->state,
             sizeof *to - sizeof to->state);
+    to->sum = formatsum_oom(from);
     __atomic_store_n(&to->state, from->state, __ATOMIC_RELEASE);
 }
 

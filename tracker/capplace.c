@@ -3,6 +3,7 @@
 
 #include "alloc/meta.h"
 #include "tracker/counter.h"
+#include "tracker/formatsum.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -21,6 +22,7 @@ _Static_assert(INDEX_SIZE >= 2 * CAPPLACE_MAX, "a probe ends");
 struct place {
     struct capplace_key key;
     struct format_place *record;
+    uint64_t sum; /* of what never changes in the record */
 };
 
 static struct cappool pool;
@@ -149,6 +151,11 @@ static uint32_t enter_locked(
     record->path = key->path;
     record->device = (int16_t)key->device;
     record->flags = key->stack == OTHER ? FORMAT_PLACE_OTHER : 0;
+    struct format_place whole = *record;
+
+    whole.state = (uint64_t)number << 1 | 1;
+    places[number].sum = formatsum_whose(&whole);
+    record->sum = formatsum_place(&whole);
     __atomic_store_n(&record->state, (uint64_t)number << 1 | 1, __ATOMIC_RELEASE);
     __atomic_store_n(&table[at], number, __ATOMIC_RELEASE);
     return number;
@@ -226,6 +233,19 @@ static void settle_locked(struct format_place *record, uint64_t number)
     __atomic_store_n(&record->peak, number, __ATOMIC_RELEASE);
 }
 
+/* Who is killed in between leaves the mark, and figures that are right but for this operation. */
+static void begin_change_locked(struct format_place *record)
+{
+    __atomic_store_n(&record->changing, FORMAT_PLACE_CHANGING, __ATOMIC_RELAXED);
+    atomic_thread_fence(memory_order_release);
+}
+
+static void end_change_locked(struct format_place *record, uint32_t place)
+{
+    record->sum = formatsum_figures(places[place].sum, record);
+    __atomic_store_n(&record->changing, 0, __ATOMIC_RELEASE);
+}
+
 static void record_born_locked(struct format_place *record, uint64_t size)
 {
     record->allocated_bytes += size;
@@ -244,6 +264,8 @@ void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint
     struct format_place *record = place ? places[place].record : NULL;
 
     lock_take_leaf(&devices[index].lock);
+    if (record)
+        begin_change_locked(record);
     if (index < FORMAT_DEVICES_MAX) {
         struct format_high *high = &header->high[index];
 
@@ -255,8 +277,10 @@ void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint
             high->time_ns = time_ns;
         }
     }
-    if (record)
+    if (record) {
         record_born_locked(record, size);
+        end_change_locked(record, place);
+    }
     lock_drop_leaf(&devices[index].lock);
 }
 
@@ -266,6 +290,8 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
     struct format_place *record = place ? places[place].record : NULL;
 
     lock_take_leaf(&devices[index].lock);
+    if (record)
+        begin_change_locked(record);
     if (index < FORMAT_DEVICES_MAX) {
         struct format_high *high = &header->high[index];
 
@@ -283,6 +309,7 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
         record->live_bytes -= size;
         record->temporary_count += is_temporary;
         record->temporary_bytes += is_temporary ? size : 0;
+        end_change_locked(record, place);
     }
     lock_drop_leaf(&devices[index].lock);
 }
@@ -295,7 +322,9 @@ void capplace_was_temporary(uint32_t place, int device, uint64_t size)
     if (!record)
         return;
     lock_take_leaf(&devices[index].lock);
+    begin_change_locked(record);
     record->temporary_count++;
     record->temporary_bytes += size;
+    end_change_locked(record, place);
     lock_drop_leaf(&devices[index].lock);
 }

@@ -20,8 +20,9 @@
 #include <stdint.h>
 
 #define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
-#define FORMAT_VERSION          2u
+#define FORMAT_VERSION          3u
 #define FORMAT_VERSION_OLDEST   1u /* that is still read */
+#define FORMAT_VERSION_SUMS     3u /* from here on there are sums (formatsum.h) */
 #define FORMAT_PAGE             4096u
 #define FORMAT_EXTENTS_MAX      1024u
 #define FORMAT_DIRECTORY_OFFSET 8192u  /* as this version writes it; readers look into the header */
@@ -68,7 +69,7 @@ struct format_extent {
     uint64_t offset; /* in the file, multiple of FORMAT_PAGE */
     uint64_t length; /* multiple of FORMAT_PAGE */
     uint32_t kind;
-    uint32_t spare;
+    uint32_t sum; /* stored as one with `kind` */
 };
 
 /* Running figures of a device or of all. Bytes are what the program requested. */
@@ -168,6 +169,7 @@ struct format_header {
     struct format_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost;        /* allocations that were added to an "other" place, or to none */
     struct format_unseen unseen; /* 0 in captures from before uses */
+    uint64_t sum;                /* of what never changes in the header */
 };
 
 /* Flags of allocations (live slot, alloc and free events). */
@@ -217,11 +219,13 @@ struct format_live {
     /* the longest gap's other end: this and gap_end change as one, and are what longest_gap should be */
     uint64_t gap_begin;
     uint64_t use_count;
-    uint64_t spare_word;
+    uint64_t sum; /* of what does not change while the block lives */
 };
 
 /* Area C: one place. state: 0 = empty, else number << 1 | 1, stored last and never changed; 128 bytes. */
 #define FORMAT_PLACE_OTHER 0x01u /* all that found no place of its own */
+#define FORMAT_PLACE_CHANGING \
+    UINT64_C(0x474e49474e414843) /* no value that damage is likely to leave */
 
 struct format_place {
     uint64_t state;
@@ -235,7 +239,9 @@ struct format_place {
     uint64_t temporary_bytes, temporary_count;
     uint64_t at_peak_bytes, at_peak_count; /* live here at the device's peak `peak` */
     uint64_t peak;                         /* stored after the two */
-    uint64_t spare[2];
+    uint64_t sum;
+    /* FORMAT_PLACE_CHANGING while the figures are changed: the sum is an earlier one's */
+    uint64_t changing;
 };
 
 /* Area B: records back to back, 8-byte aligned, `kind` 0 = nothing more in this extent. `bytes` counts the whole record. */
@@ -256,8 +262,10 @@ enum format_def_kind {
     FORMAT_DEF_KIND_COUNT,
 };
 
+#define FORMAT_DEF_KIND_BITS 8u
+
 struct format_def {
-    uint32_t kind; /* stored last */
+    uint32_t kind; /* stored last; in the file the sum stands in its upper 24 bits */
     uint32_t bytes;
     uint32_t id;
     uint32_t length; /* of the text behind it, where there is one */
@@ -357,8 +365,8 @@ struct format_def_pynode {
 /* Area D. The first 64 bytes of each chunk. `number` 0 = never used. */
 struct format_chunk {
     uint64_t number; /* rises with each use of a chunk */
-    uint32_t used;   /* bytes of whole records behind these 64 bytes; stored after each record */
-    uint32_t spare;
+    /* lower half: bytes of whole records behind these 64 bytes, upper half: their sum; stored after each record */
+    uint64_t used;
     uint64_t spare_words[6];
 };
 
@@ -445,7 +453,8 @@ struct format_oom {
     struct format_oom_holder holder[FORMAT_OOM_HOLDERS];
     uint32_t pystack; /* of the request; 0 in captures from before Python stacks */
     uint32_t spare32;
-    uint64_t spare[48];
+    uint64_t spare[47];
+    uint64_t sum;
 };
 
 _Static_assert(sizeof(struct format_oom) == 1024, "four OOM slots are a page");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/readpart.h"
 
+#include "tracker/formatsum.h"
 #include "tracker/site.h"
 
 #include <errno.h>
@@ -75,6 +76,11 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
     return true;
 }
 
+bool read_has_sums(const struct reader *reader)
+{
+    return reader->header.version >= FORMAT_VERSION_SUMS;
+}
+
 bool read_is_moving(const struct reader *reader)
 {
     return reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN;
@@ -127,6 +133,8 @@ static int read_header(struct reader *reader)
         return read_fail(reader, -EPROTONOSUPPORT, 8,
                 "written in version %u of the format, this kedge reads versions %u to %u",
                 header->version, FORMAT_VERSION_OLDEST, FORMAT_VERSION);
+    if (read_has_sums(reader) && header->sum != formatsum_header(header))
+        capture->damaged[READ_AREA_HEADER]++;
     copy_text(private->exe, header->exe, sizeof header->exe);
     copy_text(private->host, header->host, sizeof header->host);
     copy_text(private->rank, header->rank, sizeof header->rank);
@@ -216,7 +224,8 @@ static int read_directory(struct reader *reader)
             continue; /* claimed, not published */
         if (extent.offset < end || extent.length > EXTENT_MAX || extent.length == 0
                 || extent.offset % FORMAT_PAGE != 0 || extent.offset > reader->source.length
-                || extent.length > reader->source.length - extent.offset) {
+                || extent.length > reader->source.length - extent.offset
+                || (read_has_sums(reader) && extent.sum != formatsum_extent(&extent))) {
             reader->bad_extents++;
             continue;
         }
@@ -280,7 +289,7 @@ static int read_areas(struct reader *reader)
         r = read_definitions(reader);
     if (r == 0)
         give_words(reader->capture);
-    reader->capture->bad_records += reader->bad_extents;
+    reader->capture->damaged[READ_AREA_HEADER] += reader->bad_extents;
     return r;
 }
 
@@ -337,6 +346,28 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
     }
     (void)close(source.fd);
     return r;
+}
+
+bool read_is_damaged(const struct read_capture *capture)
+{
+    for (unsigned area = 0; area < READ_AREA_COUNT; area++)
+        if (capture->damaged[area] > 0)
+            return true;
+    return false;
+}
+
+const char *read_area_name(enum read_area area)
+{
+    static const char *const names[READ_AREA_COUNT] = {
+            [READ_AREA_HEADER] = "header",
+            [READ_AREA_LIVE] = "live allocations",
+            [READ_AREA_DEFS] = "names and stacks",
+            [READ_AREA_EVENTS] = "events",
+            [READ_AREA_FAILURES] = "failed allocations",
+            [READ_AREA_PLACES] = "places",
+    };
+
+    return area < READ_AREA_COUNT ? names[area] : "";
 }
 
 static void free_private(struct read_private *private)

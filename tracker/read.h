@@ -172,6 +172,17 @@ struct read_thread {
     const char *name;
 };
 
+/* Where a capture may be damaged; from version 3 of the format on it has sums for all of them. */
+enum read_area {
+    READ_AREA_HEADER, /* and directory: extents that are not in the file (of any version) */
+    READ_AREA_LIVE,
+    READ_AREA_DEFS,   /* blocks of definitions, of which the rest was left out */
+    READ_AREA_EVENTS, /* chunks */
+    READ_AREA_FAILURES,
+    READ_AREA_PLACES,
+    READ_AREA_COUNT,
+};
+
 /* All of it; arrays belong to the capture. */
 struct read_capture {
     uint32_t version;
@@ -190,7 +201,8 @@ struct read_capture {
 
     /* Events with a seq above this one are all there; 0 = all events of the run are there. */
     uint64_t complete_after_seq;
-    bool has_all_events; /* nothing recycled, nothing dropped, and the trace was full or ring */
+    /* nothing recycled, nothing dropped, nothing damaged, and the trace was full or ring */
+    bool has_all_events;
 
     uint32_t class_count; /* 0 = written before classes came */
     struct format_class class_total[FORMAT_CLASSES_MAX];
@@ -231,6 +243,8 @@ struct read_capture {
     enum hint_mode hints_mode;
 
     uint64_t bad_records; /* records that made no sense and were left out */
+    uint64_t damaged
+            [READ_AREA_COUNT]; /* by area: what changed since it was written, and was left out */
     struct read_private *private;
 };
 
@@ -243,6 +257,12 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
 /* The same for bytes in memory, which need not live longer than the call. */
 int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,
         struct read_error *ret_error);
+
+/* Does any part of it not say what was written? Then no figure is to be relied on. */
+bool read_is_damaged(const struct read_capture *capture);
+
+/* What an area is called: "live allocations". */
+const char *read_area_name(enum read_area area);
 
 /* Gives all of it back. NULL is fine. */
 void read_close(struct read_capture *capture);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/readpart.h"
 
+#include "tracker/formatsum.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +52,18 @@ static bool is_record(const struct format_def *def, size_t left)
     return def->bytes % 8 == 0 && def->bytes >= sizeof *def && def->bytes <= left;
 }
 
+/* Is the record what was written? Its kind is without the sum then. */
+static bool has_its_sum(const unsigned char *at, struct format_def *io_def, size_t left)
+{
+    uint32_t kind = io_def->kind & ((1u << FORMAT_DEF_KIND_BITS) - 1);
+
+    if (!is_record(io_def, left)
+            || io_def->kind != formatsum_def(kind, (const struct format_def *)(const void *)at))
+        return false;
+    io_def->kind = kind;
+    return true;
+}
+
 /* One block: records until kind 0 or the end. A record without a length that makes sense ends it. */
 static int read_block(struct reader *reader, const unsigned char *block, size_t length)
 {
@@ -62,6 +76,10 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         memcpy(&def, block + at, sizeof def);
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
+        if (read_has_sums(reader) && !has_its_sum(block + at, &def, length - at)) {
+            reader->capture->damaged[READ_AREA_DEFS]++;
+            return 0; /* where the next one begins is not known */
+        }
         if (!is_record(&def, length - at)) {
             reader->capture->bad_records++;
             return 0;

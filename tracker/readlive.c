@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/readpart.h"
 
+#include "tracker/formatsum.h"
+
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +15,19 @@
  * What may change while its bytes are copied, if the process runs. A record's first 8 bytes never come back to an earlier
  * value other than 0, so a slot whose first 8 bytes are the same in a second copy was whole in the first one. What is behind
  * a chunk's head only grows while they stay, so what the first copy's head speaks of is whole in the second copy. Others are
- * emptied.
+ * emptied. A place changes behind its first 8 bytes: it is marked as one that was being changed.
  */
 static void drop_torn(unsigned char *bytes, const unsigned char *again, size_t length, size_t unit,
-        size_t log_head)
+        size_t log_head, enum format_extent_kind kind)
 {
+    static const uint64_t changing = FORMAT_PLACE_CHANGING;
+
     for (size_t at = 0; at < length; at += unit) {
+        if (kind == FORMAT_EXTENT_PLACES && memcmp(bytes + at, again + at, unit) != 0)
+            memcpy(bytes + at + offsetof(struct format_place, changing), &changing,
+                    sizeof changing);
         if (memcmp(bytes + at, again + at, sizeof(uint64_t)) != 0)
-            memset(bytes + at, 0, sizeof(uint64_t));
+            memset(bytes + at, 0, log_head > 0 ? log_head : sizeof(uint64_t));
         else if (log_head > 0)
             memcpy(bytes + at + log_head, again + at + log_head, unit - log_head);
     }
@@ -27,14 +35,14 @@ static void drop_torn(unsigned char *bytes, const unsigned char *again, size_t l
 
 /* `bytes` has room for two copies of `length`. */
 static bool fetch_records(struct reader *reader, uint64_t offset, unsigned char *bytes,
-        size_t length, size_t unit, size_t log_head)
+        size_t length, size_t unit, size_t log_head, enum format_extent_kind kind)
 {
     if (!read_fetch(&reader->source, offset, bytes, length))
         return false;
     if (read_is_moving(reader)) {
         if (!read_fetch(&reader->source, offset, bytes + length, length))
             return false;
-        drop_torn(bytes, bytes + length, length, unit, log_head);
+        drop_torn(bytes, bytes + length, length, unit, log_head, kind);
     }
     return true;
 }
@@ -72,7 +80,8 @@ int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, 
             size_t length = left < part ? (size_t)left / unit * unit : part;
 
             if (length == 0
-                    || !fetch_records(reader, extent->offset + at, bytes, length, unit, log_head))
+                    || !fetch_records(
+                            reader, extent->offset + at, bytes, length, unit, log_head, kind))
                 break;
             for (size_t j = 0; r == 0 && j < length; j += unit)
                 r = take(reader, bytes + j);
@@ -177,6 +186,11 @@ static int take_live_bytes(struct reader *reader, const unsigned char *at)
     struct format_live slot = {0};
 
     memcpy(&slot, at, live_bytes(reader));
+    if (read_has_sums(reader) && slot.state != 0
+            && ((slot.state & 1) == 0 || slot.sum != formatsum_live(&slot))) {
+        reader->capture->damaged[READ_AREA_LIVE]++;
+        return 0;
+    }
     return take_live(reader, &slot);
 }
 
@@ -235,6 +249,12 @@ static int take_oom(struct reader *reader, const unsigned char *at)
     struct read_oom oom = {0};
 
     memcpy(&oom.what, at, sizeof oom.what);
+    if (oom.what.state == 0)
+        return 0;
+    if (read_has_sums(reader) && oom.what.sum != formatsum_oom(&oom.what)) {
+        capture->damaged[READ_AREA_FAILURES]++;
+        return 0;
+    }
     if ((oom.what.state & 1) == 0)
         return 0;
     if (read_make_room((void **)&capture->oom, &reader->oom_size, capture->oom_record_count,

@@ -2,6 +2,7 @@
 #include "tracker/readpart.h"
 
 #include "tracker/eventcode.h"
+#include "tracker/formatsum.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -149,26 +150,60 @@ static int take_chunk_v1(struct reader *reader, const unsigned char *at)
     return r;
 }
 
+/* The length of the record at `from`, of which `left` bytes are there; 0 = it is none. */
+static size_t record_length(const unsigned char *from, uint32_t left)
+{
+    return from[0] <= left ? from[0] : 0;
+}
+
+/* Are the records of a chunk those that were written? */
+static bool is_whole(const unsigned char *records, uint64_t number, uint64_t published)
+{
+    uint64_t sum = formatsum_chunk(number);
+    uint32_t end = (uint32_t)published;
+    uint32_t at = 0;
+
+    if (end > FORMAT_CHUNK_ROOM)
+        return false;
+    while (at < end) {
+        size_t length = record_length(records + at, end - at);
+
+        if (length == 0)
+            return false;
+        sum = formatsum_bytes(sum, records + at, length);
+        at += (uint32_t)length;
+    }
+    return published == 0 || formatsum_used(end, sum) == published;
+}
+
 /* The whole records of a chunk. Behind one that makes no sense nothing can be found. */
 static int take_chunk(struct reader *reader, const unsigned char *at)
 {
     struct eventcode code = {{0}};
     struct format_chunk chunk;
     uint32_t used = 0;
+    uint32_t end;
     int r = 0;
 
     memcpy(&chunk, at, sizeof chunk);
-    if (chunk.number == 0)
+    end = (uint32_t)chunk.used;
+    if (chunk.number == 0) {
+        reader->capture->damaged[READ_AREA_EVENTS] += read_has_sums(reader) && chunk.used != 0;
         return 0;
+    }
     if (reader->header.version == 1)
         return take_chunk_v1(reader, at);
-    if (chunk.used > FORMAT_CHUNK_ROOM) {
+    if (read_has_sums(reader) && !is_whole(at + sizeof chunk, chunk.number, chunk.used)) {
+        reader->capture->damaged[READ_AREA_EVENTS]++;
+        return 0;
+    }
+    if (end > FORMAT_CHUNK_ROOM) {
         reader->capture->bad_records++;
         return 0;
     }
-    while (r == 0 && used < chunk.used) {
+    while (r == 0 && used < end) {
         struct format_event event;
-        size_t length = eventcode_get(&code, at + sizeof chunk + used, chunk.used - used, &event);
+        size_t length = eventcode_get(&code, at + sizeof chunk + used, end - used, &event);
 
         if (length == 0) {
             reader->capture->bad_records++;
@@ -207,9 +242,11 @@ int read_events(struct reader *reader)
         capture->event[i].order = i;
     if (capture->event_count > 0)
         qsort(capture->event, capture->event_count, sizeof *capture->event, event_by_seq);
-    capture->complete_after_seq = capture->lost.recycled_seq;
+    /* of a chunk that is damaged nobody knows which events were in it */
+    capture->complete_after_seq =
+            capture->damaged[READ_AREA_EVENTS] ? UINT64_MAX : capture->lost.recycled_seq;
     capture->has_all_events = capture->lost.recycled_seq == 0 && capture->lost.events_recycled == 0
-            && capture->lost.events_dropped == 0
+            && capture->lost.events_dropped == 0 && capture->damaged[READ_AREA_EVENTS] == 0
             && (capture->trace == FORMAT_TRACE_RING || capture->trace == FORMAT_TRACE_FULL);
     return r;
 }

@@ -97,6 +97,9 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
 int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, size_t log_head,
         int (*take)(struct reader *reader, const unsigned char *at));
 
+/* Are there sums to be checked? */
+bool read_has_sums(const struct reader *reader);
+
 /* Whether the bytes may change while they are read. */
 bool read_is_moving(const struct reader *reader);
 

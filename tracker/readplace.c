@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/readpart.h"
 
+#include "tracker/formatsum.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,13 @@ static int take_place(struct reader *reader, const unsigned char *at)
     struct read_place *to;
 
     memcpy(&from, at, sizeof from);
+    if (from.state == 0)
+        return 0;
+    if (read_has_sums(reader) && from.changing != FORMAT_PLACE_CHANGING
+            && (from.changing != 0 || from.sum != formatsum_place(&from))) {
+        capture->damaged[READ_AREA_PLACES]++;
+        return 0;
+    }
     if ((from.state & 1) == 0)
         return 0;
     if (read_make_room((void **)&capture->place, &reader->place_size, capture->place_count,

@@ -59,9 +59,10 @@ static inline unsigned char *image_new(void)
             {IMAGE_EVENTS_AT, FORMAT_CHUNK_BYTES, FORMAT_EXTENT_EVENTS, 0},
             {IMAGE_PLACES_AT, FORMAT_PAGE, FORMAT_EXTENT_PLACES, 0},
     };
+    /* before there were sums, which would keep patches from what lies behind them */
     struct format_header header = {
             .magic = {'K', 'E', 'D', 'G', 'E', 'C', 'A', 'P'},
-            .version = FORMAT_VERSION,
+            .version = FORMAT_VERSION_SUMS - 1,
             .header_bytes = FORMAT_HEADER_BYTES,
             .state = FORMAT_STATE_OPEN,
             .trace = FORMAT_TRACE_FULL,
@@ -90,7 +91,7 @@ static inline void image_events(
     unsigned char *at = image + IMAGE_EVENTS_AT + sizeof chunk;
 
     for (size_t i = 0; i < count && chunk.used <= FORMAT_CHUNK_ROOM - EVENTCODE_ROOM; i++)
-        chunk.used += (uint32_t)eventcode_put(&code, &events[i], at + chunk.used);
+        chunk.used += eventcode_put(&code, &events[i], at + chunk.used);
     image_put(image, IMAGE_EVENTS, 0, &chunk, sizeof chunk);
 }
 

@@ -94,16 +94,26 @@ class Record:
 
 
 def events_of(chunk):
-    number, used = struct.unpack_from("<QI", chunk)
-    at, slots, end = 64, {}, 64 + used
+    number, used, its = struct.unpack_from("<QII", chunk)
+    at, slots, end, total = 64, {}, 64 + used, add(0, number.to_bytes(8, "little"))
     while number and at < end:
         record = Record(chunk[at : at + chunk[at]])
+        total = add(total, record.data)
         event = {}
         for name, coding, slot in EVERY + KINDS[record.kind]:
             event[name] = record.field(coding, slot, slots, event.get("time"))
         event["kind"] = record.kind
         yield event
         at += chunk[at]
+    assert used == 0 or its == total >> 32
+
+
+def add(total, data):
+    """The sums of FORMAT.md, word by word."""
+    for at in range(0, len(data), 8):
+        total = (total ^ int.from_bytes(data[at : at + 8], "little")) * 0x9E3779B97F4A7C15 & ALL_BITS
+        total ^= total >> 32
+    return total
 
 
 def class_of(flags):
@@ -117,15 +127,20 @@ class Capture:
         with open(path, "rb") as file:
             self.bytes = file.read()
         self.lines = []
-        assert self.bytes[:8] == b"KEDGECAP" and self.get("I", 8) == (2,)
+        assert self.bytes[:8] == b"KEDGECAP" and self.get("I", 8) == (3,)
         self.extents = []
         directory = self.get("I", 4844)[0]
         for i in range(min(self.get("I", 36)[0], 1024)):
-            offset, length, kind, _ = self.get("QQII", directory + 24 * i)
+            offset, length, kind, its = self.get("QQII", directory + 24 * i)
             if kind:
+                assert its == add(0, struct.pack("<QQQ", offset, length, kind)) >> 32
                 self.extents.append((offset, length, kind))
         self.extents.sort()
         self.unseen = self.get("3Q", 7440)
+        total = 0
+        for at, size in ((8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4)):
+            total = add(total, self.bytes[at : at + size])
+        assert self.get("Q", 7464)[0] == total
 
     def get(self, form, at):
         return struct.unpack_from("<" + form, self.bytes, at)
@@ -144,7 +159,7 @@ class Capture:
     def header(self):
         state, signal, trace, pid, ppid = self.get("5I", 16)
         start, _, _, seq, failures = self.get("5Q", 40)
-        self.say("version 2 state", state, signal, "trace", trace, "pid", pid, "ppid", ppid, "start", start)
+        self.say("version 3 state", state, signal, "trace", trace, "pid", pid, "ppid", ppid, "start", start)
         self.say("last", seq, "failures", failures, "file", len(self.bytes))
         for name, at, size in ("exe", 1768, 1024), ("host", 4848, 64), ("rank", 4912, 32), ("program", 4944, 96):
             self.say(name, self.text(at, size))
@@ -172,7 +187,9 @@ class Capture:
         for block in self.records(DEFS, 65536):
             at = block
             while at + 16 <= block + 65536 and self.get("I", at)[0]:
-                kind, size, number, length = self.get("4I", at)
+                word, size, number, length = self.get("4I", at)
+                kind = word & 255
+                assert word >> 8 == add(kind, self.bytes[at + 4 : at + size]) >> 40
                 self.defs[kind].append((number, at + 16, length))
                 at += size
         self.strings = {number: self.bytes[at : at + length].decode("latin-1") for number, at, length in self.defs[1]}
@@ -227,7 +244,8 @@ class Capture:
             if not state:
                 continue
             stack, path, instance, nth, device, flags, hint, rule = self.get("4IhBBi", at + 40)
-            pystack, worth, first, last, gap, end, begin, count = self.get("2I6Q", at + 64)
+            pystack, worth, first, last, gap, end, begin, count, its = self.get("2I7Q", at + 64)
+            assert its == add(add(0, self.bytes[at : at + 56]), struct.pack("<hBBI", device, flags, 0, pystack))
             if begin and begin < end:
                 gap = end - begin
             if worth and self.unseen[1] and self.unseen[2] >= time:
@@ -262,6 +280,7 @@ class Capture:
         found = []
         for at in self.records(FAILURES, 1024):
             if self.get("Q", at)[0]:
+                assert self.get("Q", at + 1016)[0] == add(0, self.bytes[at : at + 1016])
                 found.append((self.get("Q", at)[0] >> 1, at))
         for number, at in sorted(found):
             seq, time, requested, stream, stack, path, instance, call, device, result, flags, holders = self.get("4Q4IiIII", at + 8)
@@ -278,6 +297,8 @@ class Capture:
             if not self.get("Q", at)[0]:
                 continue
             stack, pystack, path, device, flags = self.get("3IhH", at + 8)
+            its, changing = self.get("2Q", at + 112)
+            assert changing == 0x474E49474E414843 or (changing == 0 and its == add(0, self.bytes[at : at + 112]))
             figures = self.get("8Q", at + 24)
             share, peak = self.get("2Q", at + 88), self.get("Q", at + 104)[0]
             if not 0 <= device < 16:

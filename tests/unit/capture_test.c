@@ -975,7 +975,7 @@ static uint32_t newest_used(int fd)
                 newest = chunk;
         }
     }
-    return newest.used;
+    return (uint32_t)newest.used;
 }
 
 static char full_chunk_file[TRACK_PATH_MAX];

@@ -27,7 +27,7 @@ static struct read_capture *wrapped(struct fake *fake)
         char rest[FORMAT_HEADER_BYTES - sizeof(struct format_header)];
     } file;
     memcpy(file.header.magic, FORMAT_MAGIC, 8);
-    file.header.version = FORMAT_VERSION;
+    file.header.version = FORMAT_VERSION_SUMS - 1;
     file.header.header_bytes = FORMAT_HEADER_BYTES;
     file.header.directory_offset = FORMAT_DIRECTORY_OFFSET;
     file.header.state = FORMAT_STATE_OPEN;

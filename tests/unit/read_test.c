@@ -124,10 +124,10 @@ TEST(what_is_no_capture_is_refused_in_words)
     CHECK_EQ(read_open_bytes("", 0, &capture, &error), -EBADMSG);
     CHECK_STR_EQ(error.text, "not a kedge capture");
     CHECK_EQ(read_open_bytes(image, 100, &capture, &error), -EBADMSG);
-    image[8] = 3;
+    image[8] = 4;
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
     CHECK_STR_EQ(
-            error.text, "written in version 3 of the format, this kedge reads versions 1 to 2");
+            error.text, "written in version 4 of the format, this kedge reads versions 1 to 3");
     CHECK_EQ(error.offset, 8);
     image[8] = 0;
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
@@ -187,7 +187,9 @@ TEST(extents_on_each_other_count_once)
     capture = read_bytes(image, IMAGE_BYTES, &error);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->live_count, 1);
-    CHECK_EQ(capture->bad_records, 15);
+    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(capture->damaged[READ_AREA_HEADER], 15);
+    CHECK(read_is_damaged(capture));
     read_close(capture);
     free(image);
 }
@@ -619,20 +621,21 @@ static void check_v2_blocks(const struct read_capture *capture)
 }
 
 /* What the text of FORMAT.md leads to, in other hands than those that wrote our code. */
-TEST(a_capture_of_version_2_is_read)
+static void check_sample(const char *path, uint32_t version)
 {
     struct read_error error;
     struct read_capture *capture;
     const struct read_event *event;
     size_t length = 0;
-    unsigned char *bytes = read_hex(SOURCE_DIRECTORY "/tests/replay/capture_v2.hex", &length);
+    unsigned char *bytes = read_hex(path, &length);
 
     REQUIRE(bytes != NULL);
     capture = read_bytes(bytes, length, &error);
     free(bytes);
     REQUIRE(capture != NULL);
-    CHECK_EQ(capture->version, 2);
+    CHECK_EQ(capture->version, version);
     CHECK_EQ(capture->bad_records, 0);
+    CHECK(!read_is_damaged(capture));
     REQUIRE_EQ(capture->live_count, 2);
     CHECK_EQ(capture->live[0].pystack, 9);
     CHECK_EQ(capture->live[0].uses.first_use, 4000);
@@ -660,6 +663,16 @@ TEST(a_capture_of_version_2_is_read)
     CHECK_EQ(event[9].pystack, 9);
     check_v2_blocks(capture);
     read_close(capture);
+}
+
+TEST(a_capture_of_version_2_is_read)
+{
+    check_sample(SOURCE_DIRECTORY "/tests/replay/capture_v2.hex", 2);
+}
+
+TEST(a_capture_of_version_3_is_read)
+{
+    check_sample(SOURCE_DIRECTORY "/tests/replay/capture_v3.hex", 3);
 }
 
 TEST(a_capture_with_reasons_of_failures_is_still_read)

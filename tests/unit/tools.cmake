@@ -88,6 +88,7 @@ foreach(case
         "diff:diff_names_the_late_frees_by_site"
         "unknown:nothing_is_called_in_order_that_was_not_looked_at"
         "suggest:suggest_writes_hints_that_lint_accepts"
+        "damage:damaged_captures_are_told_and_nothing_is_decided_by_them"
         "outputs:outputs_replace_regular_files_whole_and_nothing_else"
         "lint:hints_lint_names_line_and_column"
         "words:words_and_exit_codes_are_those_of_the_contract"

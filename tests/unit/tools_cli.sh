@@ -272,6 +272,54 @@ suggest)
     expect 2 "$kedge" suggest --good good.kcap --bad bad.kcap -o /nowhere/h.yaml
     has err "/nowhere/h.yaml"
     ;;
+damage)
+    form good; form bad
+    # 3 KB of any bytes in the events, in the live table, in names and in places; and a file that ends too early.
+    python3 - <<'PY'
+import pathlib, random, struct
+random.seed(5)
+good = pathlib.Path("bad.kcap").read_bytes()
+directory, = struct.unpack_from("<I", good, 4844)
+names = {1: "live", 2: "names", 3: "events", 5: "places"}
+for i in range(20):
+    offset, length, kind, _ = struct.unpack_from("<QQII", good, directory + 24 * i)
+    if kind in names:
+        bad = bytearray(good)
+        bad[offset + 300 : offset + 3300] = random.randbytes(3000)
+        pathlib.Path(names.pop(kind) + ".kcap").write_bytes(bad)
+assert not names, names
+pathlib.Path("cut.kcap").write_bytes(good[: len(good) * 2 // 3])
+PY
+    for name in live names events places cut; do
+        expect 0 "$kedge" report $name.kcap
+        [ "$(grep -c "^kedge: $name.kcap is damaged (.*): figures are wrong or incomplete" err)" = 1 ] || fail "$name: $(cat err)"
+        has out "damaged"
+        hasnt out "by itself"
+        expect 0 "$kedge" report $name.kcap --json
+        json "j['complete'] is False and len(j['damaged']) > 0 and j['program']['clean'] is False"
+        for view in live hwm leaks steps; do
+            expect 0 "$kedge" report $name.kcap --view $view
+            has err "$name.kcap is damaged"
+        done
+        expect 0 "$kedge" diff good.kcap $name.kcap --json
+        json "j['complete'] is False"
+        has err "$name.kcap is damaged"
+        expect 2 "$kedge" diff good.kcap $name.kcap --fail-on 'late>100000'
+        expect 2 "$kedge" suggest --good good.kcap --bad $name.kcap -o h.yaml
+        has err "kedge suggest: $name.kcap is damaged: nothing can be decided by it"
+        expect 2 "$kedge" suggest --good $name.kcap --bad bad.kcap -o h.yaml
+        expect 2 "$kedge" suggest $name.kcap -o h.yaml
+        [ ! -e h.yaml ] || fail "hints were written"
+        expect 2 "$kedge" plan $name.kcap
+        expect 0 "$kedge" bundle $name.kcap
+        has err "$name.kcap is damaged"
+        expect 0 "$kedge" report $name.kcap.tar.zst --json
+        json "j['complete'] is False"
+    done
+    expect 0 "$kedge" report bad.kcap --json
+    json "j['complete'] is True and j['damaged'] == []"
+    [ ! -s err ] || fail "$(cat err)"
+    ;;
 outputs)
     form good; form bad
     pair="--good good.kcap --bad bad.kcap"

@@ -152,6 +152,16 @@ verify)
     # The program fails by itself.
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
     has out "exit code 2"
+    # A capture that was damaged before it was read decides nothing.
+    cat >spoil <<'END'
+#!/bin/bash
+"$@" && printf 'no bytes of a capture' | dd of="$KEDGE_CAPTURE" bs=1 seek=2000 conv=notrunc 2>/dev/null
+END
+    chmod +x spoil
+    expect 2 "$kedge" verify --sim --hints h.yaml -- ./spoil "$sot" --form pir --graph small
+    has err "kedge verify: "
+    has err "shadow.kcap is damaged: nothing can be decided by it"
+    [ ! -e h.yaml.receipt ] || fail "a receipt was written for a damaged capture"
     # Hints for another program are not in force.
     sed 's/argv: .*/argv: "*other*"/' h.yaml >other.yaml
     expect 1 "$kedge" verify --sim --hints other.yaml -- "$sot" --form pir --graph small

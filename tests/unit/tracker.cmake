@@ -60,6 +60,7 @@ kedge_script_test(unit.unwind.cancelled_threads_run_destructors SCRIPT cancel_de
     NOT_UNDER address thread undefined)
 kedge_unit_test(read SOURCES read_test.c LIBS ${track_libs}
     DEFINES "SOURCE_DIRECTORY=\"${CMAKE_SOURCE_DIR}\"")
+kedge_unit_test(damage SOURCES damage_test.c LIBS ${track_libs})
 kedge_unit_test(pyframe SOURCES pyframe_test.c LIBS ${track_libs})
 kedge_unit_test(options SOURCES options_test.c)
 kedge_unit_test(captrouble SOURCES captrouble_test.c LIBS ${track_libs})

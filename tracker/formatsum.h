@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * formatsum.h - the sums by which a reader of a capture notices damage; FORMAT.md has them in words.
+ *
+ * A sum is stored with the value that publishes what it covers, or before it: a process that is killed leaves either an
+ * unpublished record or one whose sum fits. So a sum that does not fit is damage, never a kill. They find accidents (bytes
+ * that were overwritten, blocks that a disk has lost), not forgery.
+ *
+ * Inline, since the writer makes two of them for each allocation. Threads: pure functions.
+ */
+#ifndef KEDGE_TRACKER_FORMATSUM_H
+#define KEDGE_TRACKER_FORMATSUM_H
+
+#include "tracker/format.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* One word more. Any change of one word changes the sum: both steps can be undone. */
+static inline uint64_t formatsum_word(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 32;
+}
+
+/* Words of 8 bytes; the last one is filled up with zeroes. */
+static inline uint64_t formatsum_bytes(uint64_t sum, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+    uint64_t word;
+
+    for (; length >= sizeof word; length -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        sum = formatsum_word(sum, word);
+    }
+    if (length > 0) {
+        word = 0;
+        memcpy(&word, at, length);
+        sum = formatsum_word(sum, word);
+    }
+    return sum;
+}
+
+/* What never changes in the header. */
+static inline uint64_t formatsum_header(const struct format_header *header)
+{
+    uint64_t sum = formatsum_bytes(0, &header->version, 2 * sizeof(uint32_t));
+
+    sum = formatsum_bytes(sum, &header->trace, 3 * sizeof(uint32_t));
+    sum = formatsum_bytes(sum, &header->start_real_ns, 2 * sizeof(uint64_t));
+    sum = formatsum_bytes(sum, header->exe, sizeof header->exe);
+    sum = formatsum_bytes(sum, header->cmdline, sizeof header->cmdline);
+    sum = formatsum_bytes(sum, &header->cmdline_bytes, 2 * sizeof(uint32_t));
+    sum = formatsum_bytes(sum, header->host, sizeof header->host);
+    sum = formatsum_bytes(sum, header->rank, sizeof header->rank);
+    sum = formatsum_bytes(sum, header->program, sizeof header->program);
+    return formatsum_bytes(sum, &header->class_count, sizeof header->class_count);
+}
+
+static inline uint32_t formatsum_extent(const struct format_extent *extent)
+{
+    uint64_t sum = formatsum_word(formatsum_word(0, extent->offset), extent->length);
+
+    return (uint32_t)(formatsum_word(sum, extent->kind) >> 32);
+}
+
+/* What does not change while the block lives: all but `hint`, `rule` and the uses. */
+static inline uint64_t formatsum_live(const struct format_live *slot)
+{
+    uint64_t sum = formatsum_word(0, slot->state);
+
+    sum = formatsum_word(sum, slot->addr);
+    sum = formatsum_word(sum, slot->size);
+    sum = formatsum_word(sum, slot->stream);
+    sum = formatsum_word(sum, slot->time_ns);
+    sum = formatsum_word(sum, (uint64_t)slot->path << 32 | slot->stack);
+    sum = formatsum_word(sum, (uint64_t)slot->nth << 32 | slot->instance);
+    return formatsum_word(sum,
+            (uint64_t)slot->pystack << 32 | (uint32_t)slot->flags << 16 | (uint16_t)slot->device);
+}
+
+/* All but itself and `changing`. */
+static inline uint64_t formatsum_figures(uint64_t sum, const struct format_place *place)
+{
+    return formatsum_bytes(sum, &place->allocated_bytes,
+            offsetof(struct format_place, sum) - offsetof(struct format_place, allocated_bytes));
+}
+
+/* The first words, which stay as they are: the writer keeps their part of the sum. */
+static inline uint64_t formatsum_whose(const struct format_place *place)
+{
+    return formatsum_bytes(0, place, offsetof(struct format_place, allocated_bytes));
+}
+
+static inline uint64_t formatsum_place(const struct format_place *place)
+{
+    return formatsum_figures(formatsum_whose(place), place);
+}
+
+static inline uint64_t formatsum_oom(const struct format_oom *oom)
+{
+    return formatsum_bytes(0, oom, offsetof(struct format_oom, sum));
+}
+
+/* The first word of a definition: its kind, and above it the sum of kind and what stands behind the word. */
+static inline uint32_t formatsum_def(uint32_t kind, const struct format_def *def)
+{
+    uint64_t sum = formatsum_bytes(kind, &def->bytes, def->bytes - sizeof def->kind);
+
+    return (uint32_t)(sum >> 40) << FORMAT_DEF_KIND_BITS | kind;
+}
+
+/* Of an empty chunk; each record is added by formatsum_bytes. The upper half is kept with the length. */
+static inline uint64_t formatsum_chunk(uint64_t number)
+{
+    return formatsum_word(0, number);
+}
+
+static inline uint64_t formatsum_used(uint32_t used, uint64_t sum)
+{
+    return (sum & ~UINT64_C(0xffffffff)) | used;
+}
+
+#endif
