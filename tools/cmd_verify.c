@@ -13,6 +13,7 @@
 
 #include "tools/figures.h"
 #include "tools/spawn.h"
+#include "tools/tree.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 #include "tracker/receipt.h"
@@ -225,6 +226,8 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     if (r)
         return r;
     judge_captures(verify, step);
+    if (tree_signal()) /* it came meanwhile */
+        return 128 + tree_signal();
     if (verify->is_damaged)
         return CMD_BAD;
     if (status != 0) {
@@ -422,6 +425,7 @@ static int run(const void *parsed, char **words, int count)
     (void)count;
     if (r != CMD_DONE)
         return r;
+    tree_watch(); /* so that the folder goes whatever ends us */
     verify.directory = make_directory(verify.fields->keep);
     if (!verify.directory) {
         hintfile_free(verify.file);

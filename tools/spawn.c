@@ -6,16 +6,15 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/cmd.h"
 #include "tools/symbols.h"
+#include "tools/tree.h"
 #include "tools/vec.h"
 #include "tracker/format.h"
 
@@ -301,8 +300,10 @@ int spawn_become(const char *who, const struct launch *launch)
 }
 
 /* In the child: only what may be called between fork and exec. The reason of a failure goes through the pipe. */
-static _Noreturn void run_child(const struct launch *launch, bool stdout_to_stderr, int report)
+static _Noreturn void run_child(
+        const struct launch *launch, bool stdout_to_stderr, int report, pid_t parent)
 {
+    tree_child(parent);
     if (stdout_to_stderr)
         (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     (void)execvpe(launch->argv[0], launch->argv, launch->env);
@@ -429,40 +430,28 @@ int spawn_remove_old(const char *who, const char *capture)
     return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
-static int wait_for(pid_t child)
-{
-    int status = 0;
-
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
-}
-
 int spawn_wait(const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sigaction old_int;
-    struct sigaction old_quit;
+    pid_t own = getpid();
     int report[2];
     int error = 0;
 
     (void)fflush(NULL);
+    tree_watch();
     if (pipe2(report, O_CLOEXEC) != 0)
         return complain(who, launch->argv[0], errno);
     pid_t child = fork();
     if (child == 0)
-        run_child(launch, stdout_to_stderr, report[1]);
+        run_child(launch, stdout_to_stderr, report[1], own);
     (void)close(report[1]);
     if (child < 0) {
         (void)close(report[0]);
         return complain(who, launch->argv[0], errno);
     }
-    (void)sigaction(SIGINT, &ignore, &old_int);
-    (void)sigaction(SIGQUIT, &ignore, &old_quit);
     ssize_t told = read(report[0], &error, sizeof(error));
     (void)close(report[0]);
-    *ret_status = wait_for(child);
-    (void)sigaction(SIGINT, &old_int, NULL);
-    (void)sigaction(SIGQUIT, &old_quit, NULL);
-    return told == (ssize_t)sizeof(error) ? complain(who, launch->argv[0], error) : 0;
+    *ret_status = tree_wait(child);
+    if (told == (ssize_t)sizeof(error))
+        return complain(who, launch->argv[0], error);
+    return tree_signal() ? 128 + tree_signal() : 0;
 }

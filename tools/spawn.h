@@ -40,7 +40,8 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
 int spawn_become(const char *who, const struct launch *launch);
 
 /*
- * Starts the program and waits for it. Keyboard signals go to the program alone. With stdout_to_stderr its standard output goes
+ * Starts the program and waits for it. Signals that would end kedge end the program and all that it
+ * started (tree.h), and the exit code is then 128 and the signal's number. With stdout_to_stderr its standard output goes
  * to ours for errors. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr.
  */
 int spawn_wait(

@@ -152,6 +152,35 @@ verify)
     # The program fails by itself.
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
     has out "exit code 2"
+    # Whatever ends kedge ends the program and what the program started, and the folder goes.
+    cat >stubborn <<'END'
+#!/bin/bash
+trap '' TERM HUP INT
+setsid sleep 1000 & echo $! >>processes
+(setsid sleep 1001 & echo $! >>processes)
+echo $$ >>processes
+while :; do sleep 1; done
+END
+    chmod +x stubborn
+    mkdir tmp
+    for signal in TERM HUP INT; do
+        rm -f processes
+        # A shell's background processes ignore SIGINT; what a supervisor starts does not.
+        TMPDIR=$PWD/tmp timeout 60 python3 - $signal "$kedge" verify --sim --hints h.yaml -- ./stubborn <<'PY' || fail "$signal"
+import pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+number = getattr(signal, "SIG" + sys.argv[1])
+run = subprocess.Popen(sys.argv[2:], stderr=subprocess.DEVNULL)
+processes = pathlib.Path("processes")
+while not processes.exists() or len(processes.read_text().split()) < 3:
+    time.sleep(0.05)
+run.send_signal(number)
+assert run.wait() == 128 + number, run.returncode
+left = [p for p in processes.read_text().split() if pathlib.Path("/proc", p).exists()]
+assert not left, left
+PY
+        [ -z "$(ls tmp)" ] || fail "$signal: the folder is still there: $(ls tmp)"
+    done
     # A capture that was damaged before it was read decides nothing.
     cat >spoil <<'END'
 #!/bin/bash
