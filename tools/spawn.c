@@ -211,18 +211,33 @@ static int prepare(const char *who, struct launch_request *request, struct launc
     return 0;
 }
 
+/* Is it one of the words, which end with NULL? What is not given, and what has keys alone (mb=512), is for the library. */
+static bool is_word_of(const char *who, const char *option, const char *text,
+        const char *const *words, const char *form)
+{
+    size_t length = text ? strcspn(text, ",") : 0;
+
+    if (!text || memchr(text, '=', length))
+        return true;
+    for (; *words; words++)
+        if (strlen(*words) == length && strncmp(*words, text, length) == 0)
+            return true;
+    (void)fprintf(stderr, "%s: --%s %s: %s\n", who, option, text, form);
+    return false;
+}
+
 static int check_options(
         const char *who, const struct spawn_options *options, enum launch_entrance *ret_entrance)
 {
-    static const char *const modes[] = {"pool", "track", "off"};
-    bool known = !options->mode;
+    static const char *const modes[] = {"pool", "track", "off", NULL};
+    static const char *const hints_modes[] = {"off", "shadow", "trap", "live", NULL};
+    static const char *const traces[] = {"ring", "full", "agg", "off", NULL};
 
-    for (size_t i = 0; i < CMD_COUNT(modes); i++)
-        known = known || strcmp(options->mode, modes[i]) == 0;
-    if (!known) {
-        (void)fprintf(stderr, "%s: --mode %s: pool, track or off\n", who, options->mode);
+    if (!is_word_of(who, "mode", options->mode, modes, "pool, track or off")
+            || !is_word_of(who, "hints-mode", options->hints_mode, hints_modes,
+                    "off, shadow, trap or live")
+            || !is_word_of(who, "trace", options->trace, traces, "ring, full, agg or off"))
         return CMD_BAD;
-    }
     if (!launch_parse_entrance(options->entrance, ret_entrance)) {
         (void)fprintf(
                 stderr, "%s: --entrance %s: stream, sync or framework\n", who, options->entrance);

@@ -61,6 +61,11 @@ run)
     KEDGE_SIM=/nowhere expect 77 "$kedge" run --sim -- true
     has err "no simulated device in /nowhere"
     expect 2 "$kedge" run --mode fast -- true
+    expect 2 "$kedge" run --hints-mode foo -- true
+    has err "--hints-mode foo: off, shadow, trap or live"
+    expect 2 "$kedge" run --trace foo -- true
+    has err "--trace foo: ring, full, agg or off"
+    expect 0 "$kedge" run --trace full,uses=off --hints-mode shadow -- true
     expect 2 "$kedge" run --entrance async -- true
     expect 2 "$kedge" run --hints nowhere.yaml -- true
     # The words behind the program are the program's.
