@@ -50,7 +50,7 @@ def hint_as_suggested(entrance, mode):
     sot = ("--graph", "small", "--entrance", entrance)
     for form in ("pt", "pir"):
         kedge_run(SOT, "--form", form, *sot, capture=f"{form}.kcap")
-    tool("suggest", "--good", "pt.kcap", "--bad", "pir.kcap", "-o", "hints.yaml")
+    tool("suggest", "--good", "pt.kcap", "--bad", "pir.kcap", "-o", "hints.yaml", "--force")
     if mode == "live":
         run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", SOT, "--form", "pir", *sot)
     return {"KEDGE_HINTS": "hints.yaml", "KEDGE_HINTS_MODE": mode}
