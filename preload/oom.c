@@ -63,16 +63,18 @@ static void look_at_device(int device, struct capture_oom_info *info)
 /* As the report prints bytes, without stdio. */
 static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
 {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     uint64_t divisor = 1;
-    uint64_t hundredths;
+    uint64_t hundredths, rest;
     unsigned unit = 0;
 
     while (bytes / divisor >= 1024 && unit < 4) {
         divisor *= 1024;
         unit++;
     }
-    hundredths = bytes / divisor * 100 + (bytes % divisor * 100 + divisor / 2) / divisor;
+    hundredths = bytes / divisor * 100 + bytes % divisor * 100 / divisor;
+    rest = bytes % divisor * 100 % divisor * 2; /* half goes to the even one, as in %.2f */
+    hundredths += rest > divisor || (rest == divisor && hundredths % 2);
     (void)msg_format(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
             (unsigned)(hundredths / 10 % 10), (unsigned)(hundredths % 10), units[unit]);
     return text;

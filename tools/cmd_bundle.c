@@ -183,9 +183,9 @@ static void say_text(const struct job *job)
     render_text(stdout, job->output);
     printf(": %s, names for %" PRIu64 " of %zu frames in %" PRIu64 " module%s",
             render_bytes(text, job->bytes), job->named, job->place_count, job->modules,
-            job->modules == 1 ? "" : "s");
+            render_s(job->modules));
     if (job->file_count)
-        printf(", %zu files", job->file_count);
+        printf(", %zu file%s", job->file_count, render_s(job->file_count));
     putchar('\n');
     figures_print_trouble(stdout, job->symbols);
 }

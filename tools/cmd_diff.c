@@ -103,7 +103,8 @@ static void print_stacks(const struct diff *diff, const struct group *group)
         figures_print_stack(stdout, diff->symbols, stack->stack, "      ", STACK_LINES);
     }
     if (group->stack_count > STACKS_SHOWN)
-        printf("    ... %zu more Python stacks (--by python)\n", group->stack_count - STACKS_SHOWN);
+        printf("    ... %zu more Python stack%s (--by python)\n", group->stack_count - STACKS_SHOWN,
+                render_s(group->stack_count - STACKS_SHOWN));
 }
 
 static void print_groups(const struct diff *diff, const struct groups *groups)
@@ -112,7 +113,7 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
 
     for (size_t i = 0; i < groups->count && i < diff->top; i++) {
         const struct group *group = &groups->rows[i];
-        printf("  %6" PRIu64 "  %10s  %s", group->count, render_bytes(text, group->bytes),
+        printf("  %6" PRIu64 "  %11s  %s", group->count, render_bytes(text, group->bytes),
                 diff->ink.bold);
         render_text(stdout, group->title);
         printf("%s\n", diff->ink.off);
@@ -124,7 +125,8 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
             print_stacks(diff, group);
     }
     if (groups->count > diff->top)
-        printf("  ... %zu more groups (--top)\n", groups->count - (size_t)diff->top);
+        printf("  ... %zu more group%s (--top)\n", groups->count - (size_t)diff->top,
+                render_s(groups->count - (size_t)diff->top));
 }
 
 static const char *more_perhaps(const struct diff *diff)
@@ -162,15 +164,16 @@ static void print_text(const struct diff *diff)
                 render_bytes(text[0], c->extra_bytes));
         print_groups(diff, &diff->extra);
     }
-    printf("\nHarmless: %" PRIu64 " allocations only in bad (%s) and %" PRIu64
+    printf("\nHarmless: %" PRIu64 " allocation%s only in bad (%s) and %" PRIu64
            " only in good (%s), each freed in its anchor again\n",
-            c->harmless_bad.count, render_bytes(text[0], c->harmless_bad.bytes),
-            c->harmless_good.count, render_bytes(text[1], c->harmless_good.bytes));
+            c->harmless_bad.count, render_s(c->harmless_bad.count),
+            render_bytes(text[0], c->harmless_bad.bytes), c->harmless_good.count,
+            render_bytes(text[1], c->harmless_good.bytes));
     if (c->missing.count)
         printf("Only good allocates and keeps: %" PRIu64 ", %s\n", c->missing.count,
                 render_bytes(text[0], c->missing.bytes));
-    printf("Paired: %" PRIu64 " allocations in %" PRIu64 " anchors", c->paired.count,
-            c->anchors_paired - 1);
+    printf("Paired: %" PRIu64 " allocation%s in %" PRIu64 " anchor%s", c->paired.count,
+            render_s(c->paired.count), c->anchors_paired - 1, render_s(c->anchors_paired - 1));
     if (c->anchors_lone_good || c->anchors_lone_bad)
         printf("; anchors only in good: %" PRIu64 ", only in bad: %" PRIu64, c->anchors_lone_good,
                 c->anchors_lone_bad);

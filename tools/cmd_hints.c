@@ -55,7 +55,7 @@ static void print_json(const char *path, const struct hintfile *file, const char
 
 static void print_text(const char *path, const struct hintfile *file)
 {
-    printf("%s: %zu hints\n", path, file->rule_count);
+    printf("%s: %zu hint%s\n", path, file->rule_count, render_s(file->rule_count));
     for (size_t i = 0; i < file->rule_count; i++) {
         const char *text = doubt(&file->rule[i]);
         if (text)

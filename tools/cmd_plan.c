@@ -224,9 +224,9 @@ static void print_text(const struct planning *planning)
     char bytes[RENDER_BYTES_MAX];
     char capacity[RENDER_BYTES_MAX];
 
-    printf("Blocks:        %" PRIu32 " in %" PRIu32 " independent parts, %" PRIu32
+    printf("Blocks:        %" PRIu32 " in %" PRIu32 " independent part%s, %" PRIu32
            " all through one\n",
-            recorded->count, result->parts, result->whole);
+            recorded->count, result->parts, render_s(result->parts), result->whole);
     print_left(recorded);
     printf("Max live:      %s (%" PRIu64 " bytes)\n", render_bytes(bytes, result->max_live),
             result->max_live);
@@ -236,8 +236,9 @@ static void print_text(const struct planning *planning)
                 result->least ? ", the least there is" : "");
         printf("Found by:      %s\n", result->how);
     }
-    printf("Search:        %" PRIu64 " nodes of at most %" PRIu64 "%s\n", result->nodes,
-            result->node_limit, planning->out_of_time ? ", ended by --seconds" : "");
+    printf("Search:        %" PRIu64 " node%s of at most %" PRIu64 "%s\n", result->nodes,
+            render_s(result->nodes), result->node_limit,
+            planning->out_of_time ? ", ended by --seconds" : "");
     if (result->status == PLACE_IMPOSSIBLE)
         printf("No placement within %s (%" PRIu64 " bytes) exists.\n",
                 render_bytes(capacity, planning->fields->capacity), planning->fields->capacity);

@@ -97,8 +97,9 @@ static char *make_comment(struct suggestion *s, size_t number)
     char *effect = hint->gain
             ? vec_format("without it the peak is %s higher", render_bytes(gain, hint->gain))
             : vec_text(effect_text(hint->effect));
-    char *comment = vec_format("%s: %" PRIu64 " late frees, %s; %s\nthe first of them: %s",
-            s->titles[number], hint->count, render_bytes(bytes, hint->bytes), effect, way);
+    char *comment = vec_format("%s: %" PRIu64 " late free%s, %s; %s\nthe first of them: %s",
+            s->titles[number], hint->count, render_s(hint->count), render_bytes(bytes, hint->bytes),
+            effect, way);
 
     free(way);
     free(effect);
@@ -180,8 +181,8 @@ static char *make_head(const struct suggestion *s)
     if (used->count == 0)
         return NULL;
     return vec_format("left out: %" PRIu64
-                      " late frees (%s) that the run still used after the anchor's exit",
-            used->count, render_bytes(bytes, used->bytes));
+                      " late free%s (%s) that the run still used after the anchor's exit",
+            used->count, render_s(used->count), render_bytes(bytes, used->bytes));
 }
 
 static struct hintfile *make_file(struct suggestion *s)
@@ -229,13 +230,14 @@ static int save(struct suggestion *s)
     return r;
 }
 
-static void print_sum(const char *what, const struct compare_sum *sum)
+/* What gets no hint, and why. */
+static void print_sum(const char *why, const struct compare_sum *sum)
 {
     char text[RENDER_BYTES_MAX];
 
     if (sum->count)
-        printf("  %" PRIu64 " late frees (%s) %s\n", sum->count, render_bytes(text, sum->bytes),
-                what);
+        printf("  no hint for %" PRIu64 " late free%s (%s): %s\n", sum->count, render_s(sum->count),
+                render_bytes(text, sum->bytes), why);
 }
 
 static void print_text(struct suggestion *s)
@@ -245,25 +247,26 @@ static void print_text(struct suggestion *s)
 
     for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
         const struct mine_hint *hint = &mine->hints[i];
-        printf("%-28s %6" PRIu64 "  %10s  %s  ", hint->rule.id, hint->count,
+        printf("%-28s %6" PRIu64 "  %11s  %s  ", hint->rule.id, hint->count,
                 render_bytes(text[0], hint->bytes), effect_text(hint->effect));
         render_text(stdout, s->titles[i]);
         putchar('\n');
     }
     if (mine->hint_count > HINTS_SHOWN)
         printf("... %zu more\n", mine->hint_count - HINTS_SHOWN);
-    printf("%zu hints for %" PRIu64 " of %zu late frees (%s of %s)\n", mine->hint_count,
-            mine->covered.count, s->compare.late_count, render_bytes(text[0], mine->covered.bytes),
+    printf("%zu hint%s for %" PRIu64 " of %zu late free%s (%s of %s)\n", mine->hint_count,
+            render_s(mine->hint_count), mine->covered.count, s->compare.late_count,
+            render_s(s->compare.late_count), render_bytes(text[0], mine->covered.bytes),
             render_bytes(text[1], s->compare.late_bytes));
-    print_sum("are smaller than a physical handle (--min-size) and left alone", &mine->small);
-    print_sum("cannot be told apart from blocks that must stay: no hint", &mine->mixed);
-    print_sum("have no stack or are not the pool's: no hint", &mine->unplaced);
-    print_sum("are of sites that share their blocks (exports, registrations, descriptors): no hint",
-            &mine->shared);
-    print_sum("are still used after the anchor's exit: no hint", &mine->used);
+    print_sum("smaller than a physical handle (--min-size)", &mine->small);
+    print_sum("not to be told apart from blocks that must stay", &mine->mixed);
+    print_sum("no stack, or not the pool's", &mine->unplaced);
+    print_sum("shared by their site (exports, registrations, descriptors)", &mine->shared);
+    print_sum("still used after the anchor's exit", &mine->used);
     if (s->compare.never_count)
-        printf("  %zu blocks (%s) are never freed, but not because of an anchor: no hint\n",
-                s->compare.never_count, render_bytes(text[0], s->compare.never_bytes));
+        printf("  no hint for %zu block%s (%s): never freed, but not because of an anchor\n",
+                s->compare.never_count, render_s(s->compare.never_count),
+                render_bytes(text[0], s->compare.never_bytes));
     looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
     printf("Max memory: %s, predicted with the hints %s\n", render_bytes(text[0], mine->max_before),
             render_bytes(text[1], mine->max_after));

@@ -249,8 +249,8 @@ static void check_expectations(struct verify *verify)
         const struct verdict *v = &verify->verdicts[i];
         if (v->expect_count && v->expect_count != v->matched)
             fail(verify, v->id,
-                    vec_format("matched %" PRIu64 " allocations, %" PRIu64 " expected", v->matched,
-                            v->expect_count));
+                    vec_format("matched %" PRIu64 " allocation%s, %" PRIu64 " expected", v->matched,
+                            render_s(v->matched), v->expect_count));
         else if (v->expect_bytes && v->expect_bytes != v->matched_bytes)
             fail(verify, v->id,
                     vec_format("matched %" PRIu64 " bytes, %" PRIu64 " expected", v->matched_bytes,
@@ -325,9 +325,10 @@ static void print_text(const struct verify *verify, bool verified)
     }
     (void)fflush(stderr);
     if (verified)
-        printf("kedge verify: %zu hints verified, %" PRIu64 " releases, %s; receipt: %s.receipt\n",
-                verify->file->rule_count, count, render_bytes(text, bytes),
-                verify->fields->spawn.hints);
+        printf("kedge verify: %zu hint%s verified, %" PRIu64
+               " release%s, %s; receipt: %s.receipt\n",
+                verify->file->rule_count, render_s(verify->file->rule_count), count,
+                render_s(count), render_bytes(text, bytes), verify->fields->spawn.hints);
     else
         printf("kedge verify: not verified: %s%s%s%s\n", verify->failed_hint ? "hint " : "",
                 verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "",

@@ -321,10 +321,10 @@ static void print_input(const struct query *query)
     const struct workload *workload = &query->workload;
     char text[RENDER_BYTES_MAX];
 
-    printf("%zu allocations, %zu freed, on %" PRIu32 " %s; at most %s live", workload->block_count,
+    printf("%zu allocation%s, %zu freed, on %" PRIu32 " stream%s; at most %s live",
+            workload->block_count, render_s(workload->block_count),
             workload->block_count - workload->left_count, workload->stream_count,
-            workload->stream_count == 1 ? "stream" : "streams",
-            render_bytes(text, workload->peak_live));
+            render_s(workload->stream_count), render_bytes(text, workload->peak_live));
     printf(" (%s in blocks of 512 B)\n", render_bytes(text, workload->peak_live_512));
     if (workload->skipped_count)
         printf("%zu left out: no allocator could have served them\n", workload->skipped_count);

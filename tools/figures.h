@@ -28,7 +28,7 @@ int figures_window(
 void figures_of(const struct load *load, struct model_window window,
         struct model_figures *ret_figures, bool *ret_partial);
 
-/* "Remaining memory: 6.75 MB" and the other five, with a second value where hints change one. */
+/* "Remaining memory: 6.75 MiB" and the other five, with a second value where hints change one. */
 void figures_print(FILE *out, const struct model_figures *figures);
 
 /* The keys of contracts.md into an object that is open. */

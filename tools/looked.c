@@ -85,9 +85,9 @@ void looked_print(
                 render_bytes(bytes[0], compare->looked.bytes));
     else
         (void)fputs("none", out);
-    (void)fprintf(out, " of %" PRIu64 " allocations%s (%s) %s looked at: %s\n", compare->all.count,
-            good ? " of the bad run" : "", render_bytes(bytes[1], compare->all.bytes),
-            compare->looked.count == 1 ? "was" : "were",
+    (void)fprintf(out, " of %" PRIu64 " allocation%s%s (%s) %s looked at: %s\n", compare->all.count,
+            render_s(compare->all.count), good ? " of the bad run" : "",
+            render_bytes(bytes[1], compare->all.bytes), compare->looked.count == 1 ? "was" : "were",
             good ? "the others have no partner in an anchor that both runs have"
                  : "the others lie in no anchor, or their uses are not known");
     char *advice = make_advice(compare, good, bad);

@@ -555,7 +555,8 @@ void period_find(const struct period_alloc *allocs, uint32_t count, struct progr
     free(sequence.symbols);
     say_why(ret, kinds);
     if (count < ALLOCS_MIN)
-        (void)snprintf(ret->reason, sizeof(ret->reason), "only %" PRIu32 " allocations", count);
+        (void)snprintf(ret->reason, sizeof(ret->reason), "only %" PRIu32 " allocation%s", count,
+                render_s(count));
 }
 
 void period_done(struct period *period)

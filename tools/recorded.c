@@ -92,8 +92,8 @@ static int find_passage(const struct load *load, const struct recorded_request *
                 anchor->exit == TRACE_NEVER ? (uint32_t)trace->event_count : anchor->exit + 1;
         return 0;
     }
-    (void)fprintf(stderr, "kedge plan: %s: '%s' was entered %" PRIu64 " times\n", load->path,
-            request->from, seen);
+    (void)fprintf(stderr, "kedge plan: %s: '%s' was entered %" PRIu64 " time%s\n", load->path,
+            request->from, seen, render_s(seen));
     return CMD_BAD;
 }
 

@@ -12,7 +12,7 @@
 
 const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes)
 {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
 
@@ -22,6 +22,11 @@ const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes)
     }
     (void)snprintf(text, RENDER_BYTES_MAX, "%.2f %s", value, units[unit]);
     return text;
+}
+
+const char *render_s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
 }
 
 struct render_ink render_ink(FILE *out)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * render.h - how the tools print: bytes as the seed prints them, JSON, colour, progress.
+ * render.h - how the tools print: bytes, JSON, colour, progress.
  *
  * One place, so that a figure looks the same in every command. Bytes are divided as a double by 1024 as often as needed
- * and printed with %.2f (3,538,944 is 3.38 MB, three of them 10.12 MB). Colour is used only where the stream is a terminal
+ * and printed with %.2f (3,538,944 is 3.38 MiB, three of them 10.12 MiB). Colour is used only where the stream is a terminal
  * and NO_COLOR is unset or empty. JSON goes through a small writer that knows commas, indentation and escapes; bytes that
  * are not UTF-8 are written as U+FFFD, so that the output always parses.
  *
@@ -19,8 +19,11 @@
 
 #define RENDER_BYTES_MAX 32
 
-/* "3.38 MB" into `text`; returns `text`. */
+/* "3.38 MiB" into `text`; returns `text`. */
 const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes);
+
+/* What follows a noun behind this number: "" for one, else "s". */
+const char *render_s(uint64_t count);
 
 /* Escape sequences, or "" where the stream shows none. */
 struct render_ink {

@@ -48,9 +48,9 @@ static void print_hooks(const struct read_capture *capture)
             look_ups++;
         }
     }
-    printf("%-9s %zu hooks called, %" PRIu64 " calls; %" PRIu64
+    printf("%-9s %zu hook%s called, %" PRIu64 " call%s; %" PRIu64
            " found by look-up, %zu linked (--json lists them)\n",
-            "coverage", called, calls, look_ups, by_symbol);
+            "coverage", called, render_s(called), calls, render_s(calls), look_ups, by_symbol);
 }
 
 static void print_unhooked(const struct read_capture *capture, const struct render_ink *ink)
@@ -83,8 +83,9 @@ void report_coverage_print(const struct report *report)
     print_unhooked(capture, &report->ink);
     if (capture->unseen.count)
         printf("%sunseen%s    %" PRIu64
-               " calls with arguments that nobody tells: what lived then is not judged\n",
-                report->ink.yellow, report->ink.off, capture->unseen.count);
+               " call%s with arguments that nobody tells: what lived then is not judged\n",
+                report->ink.yellow, report->ink.off, capture->unseen.count,
+                render_s(capture->unseen.count));
     for (size_t i = 0; i < capture->setting_count; i++) {
         const char *framework = pool_of(capture, i);
         if (!framework)

@@ -133,10 +133,11 @@ static void print_row(
     char text[RENDER_BYTES_MAX];
 
     if (of == temporary_count)
-        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %10s  ", row->count, row->allocated_count,
+        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %11s  ", row->count, row->allocated_count,
                 render_bytes(text, row->bytes));
     else
-        printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, row->measured), row->count);
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(text, row->measured), row->count,
+                render_s(row->count));
     print_where(report, row, title);
 }
 
@@ -164,7 +165,8 @@ static void print_rows(const struct report *report, int device, measure of)
         print_row(report, &rows[i], of, titles[i]);
     title_done(titles, shown);
     if (count > report->top)
-        printf("  ... %zu more places (--top)\n", count - (size_t)report->top);
+        printf("  ... %zu more place%s (--top)\n", count - (size_t)report->top,
+                render_s(count - report->top));
     free(rows);
 }
 

@@ -57,7 +57,7 @@ static void print_sites(
     }
     title_done(titles, sources->site_count);
     if (all > shown)
-        printf("%62s    ... %" PRIu64 " more places\n", "", all - shown);
+        printf("%62s    ... %" PRIu64 " more place%s\n", "", all - shown, render_s(all - shown));
 }
 
 static void print_library(const struct report *report, const struct sources *sources, uint32_t at)

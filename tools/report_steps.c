@@ -75,9 +75,10 @@ static void print_growers(
             title_rows(report->symbols, &view->growers->stack, sizeof(*view->growers), shown);
     for (size_t i = 0; i < shown; i++) {
         const struct stepview_grower *grower = &view->growers[i];
-        printf("  %s more in %zu steps, rising in %" PRIu64 " of them, now %s",
+        printf("  %s more in %zu step%s, rising in %" PRIu64 " of them, now %s",
                 render_bytes(text[0], grower->last - grower->first), view->grower_rows - 1,
-                grower->rises, render_bytes(text[1], grower->last));
+                render_s(view->grower_rows - 1), grower->rises,
+                render_bytes(text[1], grower->last));
         if (grower->size)
             printf(", in blocks of %" PRIu64 " bytes", grower->size);
         if (grower->stack) {

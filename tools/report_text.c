@@ -176,8 +176,9 @@ static void print_peaks(const struct report *report)
         printf("   E %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
     putchar('\n');
     if (f->outside_freed_count)
-        printf("Freed from before the window: %" PRIu64 " blocks, %s (not counted above)\n",
-                f->outside_freed_count, render_bytes(live, f->outside_freed));
+        printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",
+                f->outside_freed_count, render_s(f->outside_freed_count),
+                render_bytes(live, f->outside_freed));
 }
 
 static void print_hint_touch(const struct report *report, const struct load_hint *hint)
@@ -209,8 +210,8 @@ static void print_hint_row(const struct load_hint *hint, const char *id, const c
     render_text(stdout, id);
     printf("%*s %-7s %8" PRIu64, strlen(id) < ID_WIDTH ? ID_WIDTH - (int)strlen(id) : 0, "", mode,
             hint->planned);
-    printf(" %10s", render_bytes(text, live ? hint->released_bytes : 0));
-    printf(" %10s", render_bytes(text, hint->would_bytes + (live ? 0 : hint->released_bytes)));
+    printf(" %11s", render_bytes(text, live ? hint->released_bytes : 0));
+    printf(" %11s", render_bytes(text, hint->would_bytes + (live ? 0 : hint->released_bytes)));
     printf(" %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", hint->skipped, hint->refused,
             hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
 }
@@ -249,7 +250,8 @@ static void print_hints(const struct report *report)
             print_hint_row(hint, hint->id, report_mode_name(hint->mode));
     }
     if (load->hint_count > report->top)
-        printf("  ... %zu more hints (--top)\n", load->hint_count - (size_t)report->top);
+        printf("  ... %zu more hint%s (--top)\n", load->hint_count - (size_t)report->top,
+                render_s(load->hint_count - report->top));
     if (load->hint_count > 1)
         print_hint_row(&sum, "all", "");
     for (size_t i = 0; i < load->hint_count; i++) {
@@ -270,13 +272,15 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
     size_t shown = count < report->top ? count : (size_t)report->top;
     char **titles = count ? title_rows(report->symbols, &rows->stack, sizeof(*rows), shown) : NULL;
     for (size_t i = 0; i < shown; i++) {
-        printf("  %10s  %6" PRIu64 " blocks  ", render_bytes(text, rows[i].bytes), rows[i].count);
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(text, rows[i].bytes), rows[i].count,
+                render_s(rows[i].count));
         render_text(stdout, titles[i]);
         putchar('\n');
         figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
     }
     if (count > report->top)
-        printf("  ... %zu more stacks (--top)\n", count - (size_t)report->top);
+        printf("  ... %zu more stack%s (--top)\n", count - (size_t)report->top,
+                render_s(count - report->top));
     title_done(titles, shown);
     free(rows);
 }
@@ -290,7 +294,7 @@ static void print_libraries(const struct report *report)
 
     printf("\n%sBy library%s\n", report->ink.bold, report->ink.off);
     for (size_t i = 0; i < count; i++) {
-        printf("  %10s live in %6" PRIu64 " blocks, %10s in %6" PRIu64 " allocated  ",
+        printf("  %11s live in %6" PRIu64 " blocks, %11s in %6" PRIu64 " allocated  ",
                 render_bytes(live, owners[i].live), owners[i].live_count,
                 render_bytes(all, owners[i].allocated), owners[i].allocated_count);
         render_text(stdout, owners[i].name);

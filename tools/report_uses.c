@@ -34,7 +34,8 @@ static void print_doubts(const struct uses_figures *figures)
 
     for (unsigned i = 0; i < USES_DOUBTS; i++)
         if (figures->doubts[i])
-            printf("  not judged: %" PRIu64 " blocks, since %s\n", figures->doubts[i], why[i]);
+            printf("  not judged: %" PRIu64 " block%s, since %s\n", figures->doubts[i],
+                    render_s(figures->doubts[i]), why[i]);
     if (figures->doubtful_bytes)
         printf("  not judged: %s in all\n", render_bytes(text, figures->doubtful_bytes));
 }
@@ -78,7 +79,8 @@ static void print_pattern(
     }
     title_done(rows, shown);
     if (found->count > report->top)
-        printf("  ... %zu more stacks (--top)\n", found->count - (size_t)report->top);
+        printf("  ... %zu more stack%s (--top)\n", found->count - (size_t)report->top,
+                render_s(found->count - report->top));
 }
 
 void report_uses_print(const struct report *report)
@@ -88,10 +90,11 @@ void report_uses_print(const struct report *report)
     char text[2][RENDER_BYTES_MAX];
 
     figure(report, &figures);
-    printf("\n%sUses%s of %" PRIu64 " blocks, %s\n", report->ink.bold, report->ink.off,
-            figures.judged, render_bytes(text[0], figures.judged_bytes));
+    printf("\n%sUses%s of %" PRIu64 " block%s, %s\n", report->ink.bold, report->ink.off,
+            figures.judged, render_s(figures.judged), render_bytes(text[0], figures.judged_bytes));
     if (unseen->count)
-        printf("  %" PRIu64 " calls whose arguments are not known\n", unseen->count);
+        printf("  %" PRIu64 " call%s whose arguments are not known\n", unseen->count,
+                render_s(unseen->count));
     print_doubts(&figures);
     if (figures.judged) {
         printf("  Max %s, with each of them freed after its last use %s\n",

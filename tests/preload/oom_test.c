@@ -264,16 +264,16 @@ TEST(the_first_failure_gets_one_line_that_says_why)
     fd = open(said_path, O_RDONLY | O_CLOEXEC);
     REQUIRE(fd >= 0 && read(fd, text, sizeof text - 1) > 0);
     CHECK_EQ(close(fd), 0);
-    first = strstr(text, "out of memory: 2.00 GB requested by cuMemAlloc_v2, ");
+    first = strstr(text, "out of memory: 2.00 GiB requested by cuMemAlloc_v2, ");
     CHECK(first != NULL);
     second = first ? strstr(first + 1, "out of memory") : NULL;
     CHECK(second == NULL);
     CHECK(strstr(text,
-                  " free on device 0; kedge holds 768.00 MB for 768.00 MB live (E 1.00), largest "
+                  " free on device 0; kedge holds 768.00 MiB for 768.00 MiB live (E 1.00), largest "
                   "free block 0.00 B; "
                   "most is held by oom_")
             != NULL);
-    CHECK(strstr(text, ": 768.00 MB; see kedge report ") != NULL);
+    CHECK(strstr(text, ": 768.00 MiB; see kedge report ") != NULL);
     CHECK(strlen(text) < 500);
     if (check_state.failures)
         printf("%s", text);

@@ -296,8 +296,8 @@ def diffs_tell_python_lines():
     same("groups by Python", told(j["groups"]), want)
     same("the site is native", "frameworklike.py" in j["groups"][0]["site"], False)
     text = tool("diff", "good.kcap", "bad.kcap", "--by", "site")
-    check(re.search(rf"6 of them, 48\.00 MB:\n(?: .*\n)*? +norm \S*frameworklike\.py:{at['empty(8 <<']}\n", text), f"norm is not told apart:\n{text}")
-    check(re.search(rf"6 of them, 24\.00 MB:\n(?: .*\n)*? +linear \S*frameworklike\.py:{at['empty(4 <<']}\n", text), f"nor is linear:\n{text}")
+    check(re.search(rf"6 of them, 48\.00 MiB:\n(?: .*\n)*? +norm \S*frameworklike\.py:{at['empty(8 <<']}\n", text), f"norm is not told apart:\n{text}")
+    check(re.search(rf"6 of them, 24\.00 MiB:\n(?: .*\n)*? +linear \S*frameworklike\.py:{at['empty(4 <<']}\n", text), f"nor is linear:\n{text}")
     text = tool("diff", "good.kcap", "bad.kcap", "--by", "python")
     for function, word, size in (("norm", "empty(8 <<", "48.00"), ("linear", "empty(4 <<", "24.00")):
         title = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < {function} frameworklike.py:{at[word]}"

@@ -290,7 +290,7 @@ def words_and_faults():
     _, rows = read_plan("t.plan")
     same("rows", [(r[0], r[2]) for r in rows], [(512, 2), (1024, 3), (512, 3)])
     same("whole", tool_json("plan", "t.csv", "--whole")["max_live_bytes"], 1024 + 1024 + 512)
-    refuse(1, "No placement within 1.00 KB (1024 bytes) exists.", "t.csv", "--capacity", "1K")
+    refuse(1, "No placement within 1.00 KiB (1024 bytes) exists.", "t.csv", "--capacity", "1K")
     refuse(0, "the least there is", "t.csv", "--capacity", "1536")
     refuse(2, "--from, --to and --passage are for captures", "t.csv", "--from", "step")
     refuse(2, "No such file", "nowhere.csv")

@@ -59,7 +59,7 @@ def diff_finds_the_751_late_frees():
               f"{group['site']}: {group['bytes']} bytes in {group['count']} blocks of {group['sizes']}")
         check(min(group["sizes"]) > 4096, f"{group['site']}: an extra pair is taken for a late free")
     text = tool("diff", "pt.kcap", "pir.kcap")
-    for word in ("751", "3.71 GB", "259", "1.20 GB", "492", "2.51 GB"):
+    for word in ("751", "3.71 GiB", "259", "1.20 GiB", "492", "2.51 GiB"):
         check(word in text, f"the text does not say {word}")
     # The same capture against itself misses nothing.
     same("no difference, no late free", tool_json("diff", "pt.kcap", "pt.kcap")["late_frees"], 0)
@@ -73,11 +73,11 @@ def hints_bring_the_peak_down():
     done = capture("pir", "hinted", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live")
     same("checksum with hints", checksum(done.stdout), plain)
     bad, good, hinted = (tool_json("report", f"{n}.kcap", *FULL_WINDOW) for n in ("pir", "pt", "hinted"))
-    same("peak without hints", human(bad["max_bytes"]), "13.11 GB")
-    same("peak with hints", human(hinted["max_with_hints_bytes"]), "9.41 GB")
+    same("peak without hints", human(bad["max_bytes"]), "13.11 GiB")
+    same("peak with hints", human(hinted["max_with_hints_bytes"]), "9.41 GiB")
     same("remaining with hints", human(hinted["remaining_with_hints_bytes"]), human(good["remaining_bytes"]))
     same("releases", hinted["hinted_freed_count"], 751)
-    same("released bytes", human(hinted["hinted_freed_bytes"]), "3.71 GB")
+    same("released bytes", human(hinted["hinted_freed_bytes"]), "3.71 GiB")
     check(hinted["peak_reserved_bytes"] < bad["max_bytes"], "the device held no less with hints")
     whole = tool_json("report", "hinted.kcap")
     same("predicted and measured peak", predicted["predicted_max_bytes"], whole["max_with_hints_bytes"])

@@ -61,7 +61,7 @@ def mining_leaves_out_what_does_not_lower_the_peak():
     same("Max", j["predicted_max_bytes"], j["max_bytes"])
     check(not pathlib.Path("none.yaml").exists(), "a file without hints was written")
     text = tool("suggest", "bad.kcap", "-o", "none.yaml", rc=1)
-    check("0 hints for 0 of 1 late frees" in text, f"in words: {text}")
+    check("0 hints for 0 of 1 late free (" in text, f"in words: {text}")
     kedge_run(SOT, "--form", "pir", "--graph", "small", capture="blind.kcap", KEDGE_TRACE="full,uses=off")
     done = run(KEDGE, "suggest", "blind.kcap", "-o", "none.yaml", rc=2)
     check("uses=on" in done.stdout, f"nothing says what is missing: {done.stdout}")
@@ -89,7 +89,7 @@ def diff_names_the_missing_free():
         check(function in text, f"there is no {function} in {file}")
         check(text.splitlines()[int(line) - 1].strip() not in ("", "{", "}"), f"{file}:{line} is no statement")
     text = tool("diff", "good.kcap", "bad.kcap")
-    check("3.38 MB" in text and function in text, "the text names size and function")
+    check("3.38 MiB" in text and function in text, "the text names size and function")
 
 
 def hints():
@@ -179,7 +179,7 @@ def what_is_used_after_the_exit_gets_no_hint():
         same(f"{how}, late and still used", (j["late_frees"], j["used_after"], j["hints"]),
              (1, {"count": 1, "bytes": BLOCK}, []))
         text = tool("suggest", "--good", "good.kcap", "--bad", f"{how}.kcap", "-o", "none.yaml", rc=1)
-        check("1 late frees (3.38 MB) are still used after the anchor's exit: no hint" in text, f"{how}, in words: {text}")
+        check("no hint for 1 late free (3.38 MiB): still used after the anchor's exit" in text, f"{how}, in words: {text}")
         check("all that was freed late is still used" in text, f"{how}, why there is none: {text}")
         check(not pathlib.Path("none.yaml").exists(), "a file without hints was written")
 

@@ -250,7 +250,7 @@ def words_and_faults():
     huge = pathlib.Path("huge.csv")
     huge.write_text("op,id,size,stream,time_us\na,1,9223372036854775807,0,5\n", encoding="utf-8")
     for arguments, message in (
-            ((huge,), "huge.csv: 8388608.00 TB live at once: no device has that"),
+            ((huge,), "huge.csv: 8388608.00 TiB live at once: no device has that"),
             ((bad,), "bad.csv:2:5: size 0"),
             (("nowhere.csv",), "nowhere.csv: No such file or directory"),
             ((SOURCE,), "a folder without a capture.kcap in it"),

@@ -44,7 +44,7 @@ words)
     hasnt out "detected"
     steps bad.kcap
     json "j['origin'] == 'stated' and j['anchor'] == 'SOT_CALL_#' and [x['name'] for x in r] == [f'SOT_CALL_{i}' for i in range(20)]"
-    # as report counts them: inputs of 2, 3, 4 MB in turn, 16 + 8 + 1 MB each and a pair of 4 KB
+    # as report counts them: inputs of 2, 3, 4 MiB in turn, 16 + 8 + 1 MiB each and a pair of 4 KiB
     json "[x['allocated_bytes'] for x in r[:3]] == [((2 + i + 25) << 20) + 4096 for i in range(3)] and r[0]['allocated_count'] == 5"
     json "all(x['live_end_bytes'] - x['live_begin_bytes'] == x['allocated_bytes'] - x['freed_bytes'] == x['delta_live_bytes'] for x in r)"
     json "all(a['live_end_bytes'] == b['live_begin_bytes'] and a['last_seq'] < b['first_seq'] for a, b in zip(r, r[1:]))"
@@ -65,7 +65,7 @@ words)
     has err "wrong.csv:2:"
     printf 'op,id,size,stream,time_us\na,1,512,0,1\n' >one.csv
     expect 0 "$kedge" report one.csv --view steps
-    has out "Steps: none: only 1 allocations"
+    has out "Steps: none: only 1 allocation"
     steps one.csv --steps stated
     json "j['kind'] == 'none' and r == [] and 'no anchors' in j['reason']"
     ;;

@@ -22,11 +22,11 @@ case "$1" in
 report)
     form good; form bad
     expect 0 "$kedge" report bad.kcap --from SOT_CALL_0 --to SOT_CALL_18
-    # 19 anchors: inputs 2,3,4 MB in turn (56), 16 + 8 + 1 MB each, and 4 KB pairs.
-    has out "Remaining memory: 227.00 MB"
-    has out "Allocated memory: 531.07 MB"
+    # 19 anchors: inputs 2, 3, 4 MiB in turn (56), 16 + 8 + 1 MiB each, and 4 KiB pairs.
+    has out "Remaining memory: 227.00 MiB"
+    has out "Allocated memory: 531.07 MiB"
     has out "Allocated count: 95"
-    has out "Freed memory: 304.07 MB"
+    has out "Freed memory: 304.07 MiB"
     has out "Freed count: 38"
     has out "allocate capture_maker.c:"
     has out "unused_input /"
@@ -87,14 +87,14 @@ endings)
     form oom || true; form killed || true
     expect 0 "$kedge" report oom.kcap
     has out "Out of memory"
-    has out "requested                64.00 MB by cuMemAllocAsync on device 0"
-    has out "free on the device       3.00 MB of 80.00 GB"
-    has out "held by kedge            400.00 MB, of which live 150.00 MB (E 0.40)"
-    has out "free in the pool       240.00 MB, largest block 48.00 MB"
-    has out "whole free handles     96.00 MB, and 32.00 MB whose work has not passed"
-    has out "240.00 MB were free in the pool, but in pieces: fragmentation"
-    has out "tried                    waits 3, trims 1 (2.00 MB), moved 0.00 B, attempts to grow 2"
-    has out "128.00 MB       16  allocate capture_maker.c:"
+    has out "requested                64.00 MiB by cuMemAllocAsync on device 0"
+    has out "free on the device       3.00 MiB of 80.00 GiB"
+    has out "held by kedge            400.00 MiB, of which live 150.00 MiB (E 0.40)"
+    has out "free in the pool       240.00 MiB, largest block 48.00 MiB"
+    has out "whole free handles     96.00 MiB, and 32.00 MiB whose work has not passed"
+    has out "240.00 MiB were free in the pool, but in pieces: fragmentation"
+    has out "tried                    waits 3, trims 1 (2.00 MiB), moved 0.00 B, attempts to grow 2"
+    has out "128.00 MiB       16  allocate capture_maker.c:"
     has out " < unused_output capture_maker.c:"
     has out "SOT_CALL_15"
     has out "run_out_of_memory"
@@ -149,7 +149,7 @@ places)
     expect 0 "$kedge" report agg.kcap --view hwm --top 99
     has out "Live at the maximum of device 0,"
     # one row is a stack there, and here a stack and the anchors that are alike but for digits
-    sums() { awk '/ blocks  / { sum[$5] += $1 * ($2 == "GB" ? 1024 : $2 == "KB" ? 1 / 1024 : 1); count[$5] += $3 }
+    sums() { awk '/ blocks  / { sum[$5] += $1 * ($2 == "GiB" ? 1024 : $2 == "KiB" ? 1 / 1024 : 1); count[$5] += $3 }
         END { for (i in sum) printf "%s %.2f %d\n", i, sum[i], count[i] }' "$1" | sort; }
     [ "$(sums events)" = "$(sums out)" ] || { sums events; sums out; fail "the places' high-water mark is another"; }
     [ "$(sums out | wc -l)" -ge 1 ] || fail "nothing at the maximum"
@@ -157,9 +157,9 @@ places)
     for file in bad agg; do
         expect 0 "$kedge" report $file.kcap --view leaks
         has out "Live at the end, by place"
-        has out "160.00 MB      20 blocks  allocate"
+        has out "160.00 MiB      20 blocks  allocate"
         expect 0 "$kedge" report $file.kcap --view temporary
-        has out "      20 of       20 blocks,   80.00 KB  allocate"
+        has out "      20 of       20 blocks,   80.00 KiB  allocate"
         [ "$(grep -c ' of .* blocks, ' out)" = 1 ] || fail "one loop is several rows"
         expect 0 "$kedge" report $file.kcap --json --top 999
         json "sum(p['high_bytes'] for p in j['places']) == j['high_water'][0]['bytes'] == j['max_bytes']"
@@ -197,10 +197,10 @@ places)
 diff)
     form good; form bad; form oom || true
     expect 0 "$kedge" diff good.kcap bad.kcap
-    has out "Late frees: 30, 139.00 MB"
+    has out "Late frees: 30, 139.00 MiB"
     has out "unused_input /"
     has out "unused_output /"
-    has out "Harmless: 20 allocations only in bad (80.00 KB)"
+    has out "Harmless: 20 allocations only in bad (80.00 KiB)"
     expect 0 "$kedge" diff good.kcap bad.kcap --json
     json "j['late_frees'] == 30 and j['late_bytes'] == 139<<20 and j['harmless_pairs'] == 20"
     json "[(g['count'], g['bytes']>>20) for g in j['groups']] == [(10, 80), (20, 59)]"
@@ -226,7 +226,7 @@ unknown)
     form good; form bad; form unsaid; form unsaid-bad; form numbered
     expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap
     has out "Late frees: not known"
-    has out "note: none of 101 allocations of the bad run (591.08 MB) were looked at"
+    has out "note: none of 101 allocations of the bad run (591.08 MiB) were looked at"
     has out "note: 101 of them lie in no anchor: state where a step begins and ends: 'kedge run' does it for PyTorch"
     expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap --json
     json "j['late_frees'] == 0 and j['looked_at'] == {'count': 0, 'bytes': 0} and j['passed_over']['outside']['count'] == 101"

@@ -115,11 +115,11 @@ small)
     small good pt
     small bad pir
     expect 0 "$kedge" report bad.kcap $window
-    for line in "Remaining memory: 6.75 MB" "Max memory: 10.12 MB" "Allocated memory: 10.12 MB" "Allocated count: 3" \
-        "Freed memory: 3.38 MB" "Freed count: 1"; do has out "$line"; done
+    for line in "Remaining memory: 6.75 MiB" "Max memory: 10.12 MiB" "Allocated memory: 10.12 MiB" "Allocated count: 3" \
+        "Freed memory: 3.38 MiB" "Freed count: 1"; do has out "$line"; done
     expect 0 "$kedge" report good.kcap $window
-    for line in "Remaining memory: 3.38 MB" "Max memory: 10.12 MB" "Allocated memory: 10.12 MB" "Allocated count: 3" \
-        "Freed memory: 6.75 MB" "Freed count: 2"; do has out "$line"; done
+    for line in "Remaining memory: 3.38 MiB" "Max memory: 10.12 MiB" "Allocated memory: 10.12 MiB" "Allocated count: 3" \
+        "Freed memory: 6.75 MiB" "Freed count: 2"; do has out "$line"; done
     expect 0 "$kedge" report good.kcap $window --json
     cp out good.json
     expect 0 "$kedge" diff good.kcap bad.kcap --json
@@ -153,7 +153,7 @@ verify)
     # Another form of the program: the hint matches nothing that it expects.
     sed 's/per-step: 1/per-step: 2/' h.yaml >two.yaml
     expect 1 "$kedge" verify --sim --hints two.yaml -- "$sot" --form pir --graph small
-    has out "matched 1 allocations, 2 expected"
+    has out "matched 1 allocation, 2 expected"
     # The program fails by itself.
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
     has out "exit code 2"
@@ -203,7 +203,7 @@ END
     expect 2 "$kedge" verify --sim -- "$sot"
     expect 2 "$kedge" verify --sim --hints nowhere.yaml -- "$sot"
     expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small
-    has out "1 hints verified"
+    has out "1 hint verified, 1 release, 3.38 MiB;"
     [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
     expect 77 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot"
     ;;

@@ -137,11 +137,11 @@ class Row:
         same("live peak with hints", after["max_with_hints_bytes"], suggested["predicted_max_bytes"])
         same("released", after["hinted_freed_bytes"], hinted)
         self.between(result, full, live, bad, before, after)
-        result["sentence"] = (f"live {before['max_bytes'] / MB:.2f} MB -> {after['max_with_hints_bytes'] / MB:.2f} MB, as predicted; "
-                              f"reserved {before['peak_reserved_bytes'] / MB:.0f} -> {after['peak_reserved_bytes'] / MB:.0f} MB "
+        result["sentence"] = (f"live {before['max_bytes'] / MB:.2f} MiB -> {after['max_with_hints_bytes'] / MB:.2f} MiB, as predicted; "
+                              f"reserved {before['peak_reserved_bytes'] / MB:.0f} -> {after['peak_reserved_bytes'] / MB:.0f} MiB "
                               f"(predicted {suggested['predicted_peak_reserved_bytes'] / MB:.0f}); "
                               f"{len(suggested['hints'])} hints, {after['hinted_freed_count']} releases; "
-                              f"on {result['between'] / MB:.0f} MB out of memory without, finished with")
+                              f"on {result['between'] / MB:.0f} MiB out of memory without, finished with")
 
     def between(self, result, full, live, bad, before, after):
         """The device proves it: on one between the two peaks only the form with hints, and the good one, finish."""
