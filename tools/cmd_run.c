@@ -2,11 +2,19 @@
 #include "tools/cmd.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "tools/captures.h"
+#include "tools/relay.h"
+#include "tools/render.h"
 #include "tools/spawn.h"
 
 struct fields {
     struct spawn_options spawn;
+    bool quiet;
 };
 
 static const struct args_option options[] = {
@@ -24,7 +32,92 @@ static const struct args_option options[] = {
                 offsetof(struct fields, spawn.trace)},
         {"entrance", "WHICH", "stream, sync or framework: how frameworks allocate", ARGS_TEXT,
                 offsetof(struct fields, spawn.entrance)},
+        {"quiet|q", NULL, "say nothing at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
 };
+
+static const char *default_name(void)
+{
+    static const struct {
+        const char *variable, *initial;
+    } rows[] = {
+#define OPTION(id_, name_, kind_, def_, form_, help_) {name_, def_},
+#include "tracker/options.def"
+    };
+
+    for (size_t i = 0; i < CMD_COUNT(rows); i++)
+        if (strcmp(rows[i].variable, "KEDGE_CAPTURE") == 0)
+            return rows[i].initial;
+    return "";
+}
+
+/* A path as the user would type it here. */
+static const char *from_here(const char *path, const char *directory)
+{
+    size_t length = directory ? strlen(directory) : 0;
+
+    return length && strncmp(path, directory, length) == 0 && path[length] == '/'
+            ? path + length + 1
+            : path;
+}
+
+/* The first word of a setting: "off" of "off,mb=16". */
+static bool is_off(const char *value)
+{
+    return value && strncmp(value, "off", 3) == 0 && (value[3] == '\0' || value[3] == ',');
+}
+
+static void say_none(const struct launch *launch, const char *name)
+{
+    const char *off = is_off(launch_value(launch, "KEDGE_MODE")) ? "KEDGE_MODE=off"
+            : is_off(launch_value(launch, "KEDGE_TRACE"))        ? "KEDGE_TRACE=off"
+                                                                 : NULL;
+
+    if (off)
+        (void)fprintf(stderr, "kedge run: no capture: %s\n", off);
+    else
+        (void)fprintf(stderr,
+                "kedge run: no capture: no process used CUDA, or none could write %s\n", name);
+}
+
+/* Three lines: what was held at most, where the capture is and what to do with it. */
+static void say_end(const struct launch *launch, uint64_t since, pid_t child)
+{
+    const char *value = launch_value(launch, "KEDGE_CAPTURE");
+    const char *name = value && *value ? value : default_name();
+    char *directory = getcwd(NULL, 0);
+    char text[RENDER_BYTES_MAX];
+    struct captures captures;
+
+    captures_find(name, spawn_rank(), since, &captures);
+    const struct captures_file *file = captures_main(&captures, (uint32_t)child);
+    if (file) {
+        const char *path = from_here(file->path, directory);
+        (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(text, file->peak_live));
+        (void)fprintf(
+                stderr, "kedge run: peak reserved %s\n", render_bytes(text, file->peak_reserved));
+        (void)fprintf(stderr, "kedge run: capture %s", path);
+        if (captures.count > 1)
+            (void)fprintf(stderr, ", one of %zu", captures.count);
+        (void)fprintf(stderr, "; next: kedge report %s\n", path);
+    } else {
+        say_none(launch, from_here(name, directory));
+    }
+    captures_done(&captures);
+    free(directory);
+}
+
+static int follow(const struct launch *launch)
+{
+    struct timespec now;
+    pid_t child;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    int status = relay_run("kedge run", launch, &child);
+    if (status < 0)
+        return CMD_BAD;
+    say_end(launch, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, child);
+    return relay_end(status);
+}
 
 static int run(const void *parsed, char **words, int count)
 {
@@ -39,7 +132,7 @@ static int run(const void *parsed, char **words, int count)
         return r;
     r = spawn_remove_old("kedge run", fields->spawn.capture);
     if (r == CMD_DONE)
-        r = spawn_become("kedge run", &launch);
+        r = fields->quiet ? spawn_become("kedge run", &launch) : follow(&launch);
     launch_done(&launch);
     return r;
 }

@@ -344,8 +344,7 @@ int spawn_check(const char *who, const char *program)
     return start_status(error);
 }
 
-/* The rank that a launcher gave to us, as the library will find it (preload/config.c). NULL = none. */
-static const char *own_rank(void)
+const char *spawn_rank(void)
 {
     static const char *const names[] = {
 #define RANK(name) name,
@@ -423,7 +422,7 @@ static void remove_kin(const char *file, const char *rank)
 
 int spawn_remove_old(const char *who, const char *capture)
 {
-    const char *rank = own_rank();
+    const char *rank = spawn_rank();
     bool is_first = !rank || rank[strspn(rank, "0")] == '\0';
     int r;
 

@@ -127,6 +127,7 @@ endforeach()
 foreach(case
         "run:run_passes_on_words_exit_codes_and_signals"
         "ranks:run_works_under_launchers_and_above_them"
+        "ending:run_ends_with_what_was_held_and_what_to_do_next"
         "rpath:run_finds_the_simulated_runtime_past_a_dt_rpath"
         "small:hints_make_the_bad_subgraph_equal_the_good_one"
         "verify:verify_names_the_hint_that_fails"

@@ -85,6 +85,7 @@ END
         rm -f ./*.kcap*
         echo KEDGECAP, an old run >x.kcap.7
         expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
+        has err ", one of 3; next: kedge report x.kcap"
         [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "above $variable: $(echo *.kcap*)"
         # Each rank starts kedge for itself: none may take away what another one has just begun, and all take away what other
         # processes of their rank wrote in an earlier run.
@@ -92,6 +93,7 @@ END
         cp second.kcap x.kcap.4711
         cp x.kcap.1 x.kcap.1.4711
         expect 0 ./launcher $variable "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
+        for name in x.kcap x.kcap.1 x.kcap.2; do has err "kedge run: capture $name; next: kedge report $name"; done
         [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "below $variable: $(echo *.kcap*)"
         expect 0 "$kedge" report x.kcap.2 --json
         json "j['allocated_count'] > 0"
@@ -103,6 +105,91 @@ END
     rm -f ./*.kcap*
     RANK=gold expect 0 "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
     [ "$(echo *.kcap*)" = x.kcap ] || fail "$(echo *.kcap*)"
+    ;;
+ending)
+    # What a run held, where the capture is and what to do next: three lines, and the program's own end.
+    program=$build/trainers/loop
+    ended() { grep '^kedge run: \(peak\|capture\|no capture\)' err >lines || :; }
+    expect 0 "$kedge" run --sim --capture a.kcap -- "$program" --steps 2
+    ended
+    expect 0 "$kedge" report a.kcap --json
+    python3 - <<'PY' || fail "$(cat lines)"
+import json, sys
+j, lines = json.load(open("out")), open("lines").read().splitlines()
+def size(n):
+    units = iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    n, unit = float(n), next(units)
+    while n >= 1024:
+        n, unit = n / 1024, next(units)
+    return f"{n:.2f} {unit}"
+sys.exit(lines != [f"kedge run: peak live {size(j['peak_live_bytes'])}", f"kedge run: peak reserved {size(j['peak_reserved_bytes'])}",
+                   "kedge run: capture a.kcap; next: kedge report a.kcap"])
+PY
+    expect 0 "$kedge" run -q --sim --capture a.kcap -- "$program" --steps 2
+    ! grep '^kedge run: ' err && [ -e a.kcap ] || fail "-q says: $(cat err)"
+    # The name that is given without one, and the capture of a program that a script starts.
+    expect 3 "$kedge" run --sim -- sh -c "'$program' --steps 2; exit 3"
+    ended
+    grep -qx "kedge run: capture $(ls kedge-*.kcap); next: kedge report $(ls kedge-*.kcap)" lines || fail "$(cat err)"
+    # Several: how many, and the one that held most.
+    expect 0 "$kedge" run --sim --capture s.kcap -- sh -c "'$program' --steps 2 & '$sot' --form pt --graph small; wait"
+    ended
+    grep -qE '^kedge run: capture s\.kcap(\.[0-9]+)?, one of 2; next: kedge report ' lines || fail "$(cat err)"
+    # Of other runs in the same place nothing is said.
+    expect 0 "$kedge" run --sim --capture s.kcap -- "$program" --steps 2
+    ended
+    has lines "kedge run: capture s.kcap; next"
+    # None, and why.
+    expect 4 "$kedge" run --capture none.kcap -- sh -c 'exit 4'
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: no process used CUDA, or none could write none.kcap" ] || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --mode off -- "$program" --steps 2
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: KEDGE_MODE=off" ] || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --trace off -- "$program" --steps 2
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: KEDGE_TRACE=off" ] || fail "$(cat err)"
+    # Killed: the capture is there, and so is the end of the program, as a signal too.
+    expect 137 "$kedge" run --sim --capture k.kcap -- sh -c "'$program' --steps 2; kill -9 \$\$"
+    ended
+    has lines "kedge run: capture k.kcap; next: kedge report k.kcap"
+    python3 - "$kedge" <<'PY' || fail "signals"
+import os, signal, subprocess, sys, time
+def start(script, *options, **more):
+    p = subprocess.Popen([sys.argv[1], "run", *options, "--", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         text=True, **more)
+    assert p.stdout.readline() == "ready\n"
+    return p
+for options in (), ("-q",):
+    # A signal for kedge is one for the program: its own answer, or its end by it.
+    for number in signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT:
+        p = start("trap 'exit 9' TERM USR1 HUP INT; echo ready; while :; do sleep 0.05; done", *options)
+        p.send_signal(number)
+        assert p.wait(20) == 9, (number, p.returncode)
+    p = start("echo ready; exec sleep 60", *options)
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(20) == -signal.SIGTERM, p.returncode
+    # What is ignored stays ignored (nohup), and what is blocked is not blocked in the program.
+    p = start("echo ready; sleep 0.3; exit 5", *options, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.send_signal(signal.SIGHUP)
+    assert p.wait(20) == 5, p.returncode
+    p = start("grep SigBlk /proc/self/status >blocked; echo ready; sleep 0.1", *options)
+    assert p.wait(20) == 0 and int(open("blocked").read().split()[1], 16) == 0
+    # Nobody outlives kedge that is killed.
+    p = start("echo $$ >pid; echo ready; exec sleep 60", *options)
+    p.kill()
+    p.wait(20)
+    number = int(open("pid").read())
+    for _ in range(200):
+        try:
+            if open(f"/proc/{number}/stat").read().rsplit(")", 1)[1].split()[0] == "Z":
+                break
+        except OSError:
+            break
+        time.sleep(0.05)
+    else:
+        sys.exit("the program outlived kedge")
+PY
     ;;
 rpath)
     # The program's exit code is the number of devices: its own runtime has none, the simulated one has one.

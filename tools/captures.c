@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/captures.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/vec.h"
+#include "tracker/format.h"
+
+/* Is it what the library makes of this name: any host and rank, any process, and ".N" behind names that were taken? */
+static bool is_made_of(const char *name, const char *entry)
+{
+    if (*name == '\0')
+        return *entry == '\0'
+                || (*entry == '.' && entry[1 + strspn(entry + 1, "0123456789.")] == '\0');
+    if (*name != '%' || name[1] == '\0' || name[1] == '%')
+        return *name == *entry && is_made_of(name + (*name == '%' && name[1] ? 2 : 1), entry + 1);
+    for (size_t used = 1; entry[used - 1]; used++) {
+        if (name[1] == 'p' && !isdigit((unsigned char)entry[used - 1]))
+            return false;
+        if (is_made_of(name + 2, entry + used))
+            return true;
+    }
+    return false;
+}
+
+static bool read_header(const char *path, struct format_header *ret_header)
+{
+    FILE *file = fopen(path, "re");
+    bool is_read = file && fread(ret_header, sizeof(*ret_header), 1, file) == 1
+            && memcmp(ret_header->magic, FORMAT_MAGIC, sizeof(ret_header->magic)) == 0
+            && ret_header->version == FORMAT_VERSION;
+
+    if (file)
+        (void)fclose(file);
+    return is_read;
+}
+
+static int by_path(const void *left, const void *right)
+{
+    const struct captures_file *a = left;
+    const struct captures_file *b = right;
+
+    return strcmp(a->path, b->path);
+}
+
+void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret)
+{
+    const char *slash = strrchr(name, '/');
+    char *folder = slash ? vec_format("%.*s", (int)(slash - name + 1), name) : vec_text("");
+    DIR *entries = opendir(*folder ? folder : ".");
+    const struct dirent *entry;
+
+    *ret = (struct captures){0};
+    while (entries && (entry = readdir(entries)) != NULL) {
+        struct format_header header;
+
+        if (!is_made_of(slash ? slash + 1 : name, entry->d_name))
+            continue;
+        char *path = vec_format("%s%s", folder, entry->d_name);
+        if (read_header(path, &header) && header.start_real_ns >= since
+                && (!rank || strncmp(header.rank, rank, sizeof(header.rank)) == 0))
+            VEC_PUSH(ret->file, ret->count, ret->room) = (struct captures_file){
+                    path, header.pid, header.total.peak_bytes, header.total.peak_reserved_bytes};
+        else
+            free(path);
+    }
+    if (entries)
+        (void)closedir(entries);
+    free(folder);
+    if (ret->count)
+        qsort(ret->file, ret->count, sizeof(*ret->file), by_path);
+}
+
+void captures_done(struct captures *captures)
+{
+    for (size_t i = 0; i < captures->count; i++)
+        free(captures->file[i].path);
+    free(captures->file);
+}
+
+const struct captures_file *captures_main(const struct captures *captures, uint32_t pid)
+{
+    const struct captures_file *most = NULL;
+
+    for (size_t i = 0; i < captures->count; i++) {
+        const struct captures_file *file = &captures->file[i];
+        if (file->pid == pid)
+            return file;
+        if (!most || file->peak_live > most->peak_live)
+            most = file;
+    }
+    return most;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * captures.h - the captures that a run has written, found by name and time.
+ *
+ * Of each only the header is read: the writer keeps its totals there.
+ *
+ * Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_CAPTURES_H
+#define KEDGE_TOOLS_CAPTURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct captures_file {
+    char *path;
+    uint32_t pid;
+    uint64_t peak_live, peak_reserved;
+};
+
+struct captures {
+    struct captures_file *file; /* by path */
+    size_t count, room;
+};
+
+/*
+ * `name` is a value of KEDGE_CAPTURE: a pattern with %h, %r and %p in its last part, or a name, which other ranks and processes
+ * make FILE.N and FILE.N.M of. Only captures that were begun at `since` (CLOCK_REALTIME, ns) or later; of this rank alone where
+ * `rank` is not NULL.
+ */
+void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret);
+void captures_done(struct captures *captures);
+
+/* The one of process `pid`; where it has none, the one that held most. NULL = there is none at all. */
+const struct captures_file *captures_main(const struct captures *captures, uint32_t pid);
+
+#endif
