@@ -25,8 +25,6 @@ static const struct args_option options[] = {
                 offsetof(struct fields, spawn.hints)},
         {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT,
                 offsetof(struct fields, spawn.hints_mode)},
-        {"plan", "FILE", "a plan of a step (kedge plan): blocks stand where it says", ARGS_TEXT,
-                offsetof(struct fields, spawn.plan)},
         {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct fields, spawn.mode)},
         {"trace", "KIND", "ring, full, agg or off: which events are kept", ARGS_TEXT,
                 offsetof(struct fields, spawn.trace)},

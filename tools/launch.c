@@ -235,27 +235,6 @@ static void put_python(struct launch *launch, const struct launch_request *reque
     free(list);
 }
 
-/* The plan is a key among others; of two, the last one holds. */
-static int put_plan(struct launch *launch, const struct launch_request *request)
-{
-    const char *old = stated(launch, "KEDGE_POOL");
-    char *path, *value;
-
-    if (!request->plan)
-        return 0;
-    path = absolute(request->directory, request->plan);
-    if (strchr(path, ',')) {
-        say(launch, vec_format("%s: KEDGE_POOL cannot hold a plan whose path has a comma", path));
-        free(path);
-        return -EINVAL;
-    }
-    value = vec_format("%s%splan=%s", old ? old : "", old ? "," : "", path);
-    put(launch, "KEDGE_POOL", value);
-    free(value);
-    free(path);
-    return 0;
-}
-
 /* Adds a variable unless the user stated it; a line if what the user stated is another backend. */
 static void offer(struct launch *launch, const char *name, const char *value, bool speak)
 {
@@ -438,8 +417,6 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
 
     copy_words(&launch, request);
     int r = preload(&launch, request);
-    if (r == 0)
-        r = put_plan(&launch, request);
     if (r == 0) {
         put_own(&launch, request);
         put_lines(&launch);

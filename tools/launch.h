@@ -61,8 +61,8 @@ struct launch_request {
     const char *python;      /* the folder of our Python module, absolute; NULL = there is none */
     const char *sim;         /* directory of the simulated device, absolute; NULL = the real one */
     const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
-    const char *capture, *hints, *hints_mode, *mode, *trace,
-            *plan; /* NULL = as the environment has them */
+    const char *capture, *hints, *hints_mode, *mode,
+            *trace; /* NULL = as the environment has them */
     enum launch_entrance entrance;
     struct framework_found frameworks; /* known to be used: it is said what the switch costs */
 };

@@ -247,10 +247,6 @@ static int check_options(
         (void)fprintf(stderr, "%s: %s: %s\n", who, options->hints, strerror(errno));
         return CMD_BAD;
     }
-    if (options->plan && access(options->plan, R_OK) != 0) {
-        (void)fprintf(stderr, "%s: %s: %s\n", who, options->plan, strerror(errno));
-        return CMD_BAD;
-    }
     return 0;
 }
 
@@ -265,7 +261,6 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
             .hints_mode = options->hints_mode,
             .mode = options->mode,
             .trace = options->trace,
-            .plan = options->plan,
     };
     int r = check_options(who, options, &request.entrance);
 

@@ -182,16 +182,6 @@ def trouble_with_the_file_is_one_line():
         same(f"{name}: followed", j["plan"], None)
 
 
-def kedge_run_takes_a_plan():
-    r, *_ = plan_of_run("run.plan")
-    tool("run", "--sim", "--plan", "run.plan", "--capture", "cli.kcap", "--", LOOP, "--steps", STEPS, "--entrance", "stream",
-         **SETTINGS)
-    same("blocks at their place", tool_json("report", "cli.kcap")["plan"]["placed"], len(r.size))
-    check("no.plan: No such file" in tool("run", "--sim", "--plan", "no.plan", "--", LOOP, rc=2), "a missing plan is not told")
-    plan_of_run("a,b.plan")
-    check("comma" in tool("run", "--sim", "--plan", "a,b.plan", "--", LOOP, rc=77), "a comma is not told")
-
-
 def a_recorded_step_is_planned_and_run():
     """The whole way of a user: record, plan, run; the device holds what the planner said, and the next step finds its places."""
     command = (LOOP, "--steps", STEPS, "--entrance", "stream")
@@ -229,4 +219,4 @@ def many_streams_run_by_a_plan_of_one_of_them():
 if __name__ == "__main__":
     main(a_recorded_step_is_planned_and_run, many_streams_run_by_a_plan_of_one_of_them,
          a_run_that_is_planned_holds_what_the_plan_says, a_step_that_is_planned_is_found_and_followed,
-         a_plan_of_another_program_is_harmless, trouble_with_the_file_is_one_line, kedge_run_takes_a_plan)
+         a_plan_of_another_program_is_harmless, trouble_with_the_file_is_one_line)

@@ -124,27 +124,6 @@ TEST(file_names_become_absolute)
     launch_done(&l);
 }
 
-/* A key of KEDGE_POOL beside the user's own; of two plans the last one holds. */
-TEST(a_plan_is_added_to_the_settings_of_the_pool)
-{
-    char *env[] = {(char[]){"KEDGE_POOL=budget=1G,plan=/old"}, NULL};
-    struct launch l = prepared((struct launch_request){.plan = "a.plan"}, no_env);
-    struct launch_request comma = {.library = "/k.so",
-            .command = command,
-            .env = no_env,
-            .directory = "/x/a,b",
-            .plan = "a.plan"};
-
-    CHECK_STR_EQ(value(&l, "KEDGE_POOL"), "plan=/home/me/a.plan");
-    launch_done(&l);
-    l = prepared((struct launch_request){.plan = "/x/a.plan"}, env);
-    CHECK_STR_EQ(value(&l, "KEDGE_POOL"), "budget=1G,plan=/old,plan=/x/a.plan");
-    launch_done(&l);
-    CHECK_EQ(launch_prepare(&comma, &l), -EINVAL);
-    CHECK(has_line(&l, "/x/a,b/a.plan: KEDGE_POOL cannot hold a plan whose path has a comma"));
-    launch_done(&l);
-}
-
 TEST(a_percent_in_the_directory_is_no_pattern)
 {
     struct launch_request request = {.command = command,
