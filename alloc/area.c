@@ -151,7 +151,7 @@ static bool is_usable(
 {
     uint32_t class = heap_class_of(pool, block->stream, block->seq);
 
-    return !class || class == serve->stream || pool->opts.mutate & POOL_MUTATE_PLAN_POINT;
+    return !class || class == serve->stream;
 }
 
 static enum ground survey(

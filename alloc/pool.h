@@ -45,8 +45,6 @@ enum pool_mutation {
     /* storage moves although the device may not be past it (R73) */
     POOL_MUTATE_MOVE_EARLY = 1u << 5,
     POOL_MUTATE_NO_PIN = 1u << 6, /* a freed block is free whatever relies on it (R80) */
-    /* a planned place is taken whatever stream it waits for (R70) */
-    POOL_MUTATE_PLAN_POINT = 1u << 7,
 };
 
 /* When free segments and handles go back to the driver by themselves; on a full device they always do. */

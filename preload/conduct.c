@@ -13,7 +13,6 @@
 #include "preload/msg.h"
 #include "preload/oom.h"
 #include "preload/pins.h"
-#include "preload/planned.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
@@ -40,8 +39,7 @@ enum {
 static struct pool *pool;
 static struct sidecar sidecar;
 static bool meminfo_raw;
-static uint64_t texture_quantum; /* of the pool */
-static bool capped;              /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 unsigned conduct_sync_free;
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
@@ -110,7 +108,7 @@ static int start_pool(const struct config *config)
     struct pool_opts opts;
 
     pool_opts_init(&opts);
-    opts.quantum = texture_quantum = texture_alignment();
+    opts.quantum = texture_alignment();
     set_size(config, "chunk", &opts.chunk);
     set_size(config, "small-chunk", &opts.small_chunk);
     set_size(config, "cap", &opts.cap);
@@ -196,7 +194,6 @@ int conduct_start(void)
     conduct_sync_free = config_word(config, CONFIG_SYNC_FREE);
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
-    planned_start(config, pool, texture_quantum);
     sidecar_load(config, serves, &sidecar);
     if (!sidecar.hints)
         return 0;
@@ -403,7 +400,6 @@ static int ask_pool(struct conduct_request *request, struct outcome *ret_outcome
             .owner = sync ? request->context.generation : request->mempool,
             .context = request->context.generation,
             .stream = sync ? 0 : request->stream.identity,
-            .site = request->tag.site,
             .plan = request->plan.rule >= 0 ? &request->plan : NULL,
             .entrance = request->entrance,
             .device = request->tag.device,
@@ -431,7 +427,6 @@ static void record_alloc(const struct conduct_request *request, const struct out
     tell_device(request->tag.device);
     conduct_told(capture_alloc(&info));
     tell_reserved(outcome);
-    conduct_told(planned_tell(pool));
     if (request->plan.rule >= 0)
         tell_hint(
                 outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
@@ -1044,7 +1039,7 @@ void conduct_context_gone(uint64_t generation)
 
 bool conduct_decides(void)
 {
-    return sidecar.hints || (pool && pool_has_plan(pool));
+    return sidecar.hints != NULL;
 }
 
 bool conduct_records(void)

@@ -194,7 +194,7 @@ void conduct_context_gone(uint64_t generation);
 /* Bytes held from the driver on a device, after something else than a request changed them. */
 void conduct_note_reserved(int device);
 
-/* Whether hints or a plan have a say in requests, and whether requests are recorded. Fixed by conduct_start. */
+/* Whether hints have a say in requests, and whether requests are recorded. Fixed by conduct_start. */
 bool conduct_decides(void);
 bool conduct_records(void);
 

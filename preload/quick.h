@@ -10,7 +10,7 @@
  *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► where_am_i, capture_... if a capture is written
  *                                                         └─ 0, false: nothing has happened ─► life_enter ─► conduct_...
  *
- * It is open while kedge serves, no hint and no plan is there (quick_closed), no stream is being captured (guard_word), and the
+ * It is open while kedge serves, no hint is there (quick_closed), no stream is being captured (guard_word), and the
  * thread is neither inside kedge nor in a host function; while something is recorded, as long as there is also nothing new to
  * be looked at or told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the
  * runtime's door), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have come, and once in QUICK_ROUNDS calls
@@ -47,7 +47,7 @@ enum {
 /* Why nobody may go the short way. */
 enum quick_reason {
     QUICK_ASLEEP = 1,  /* not started, or not serving */
-    QUICK_DECIDED = 2, /* hints or a plan were read, which have a say in each request */
+    QUICK_DECIDED = 2, /* hints were read, which have a say in each request */
     QUICK_ENDED = 4,   /* degraded, a forked child, a device that failed */
     QUICK_TOLD = 8,    /* a capture is written: only those forms are open that tell it */
 };
@@ -66,7 +66,7 @@ static inline bool quick_is_open(unsigned why)
             == 0;
 }
 
-/* kedge serves from here on; `decides`: there are hints, or a plan; `records`: a capture is written. And: it serves no more. */
+/* kedge serves from here on; `decides`: there are hints; `records`: a capture is written. And: it serves no more. */
 struct pool;
 void quick_start(struct pool *pool, bool decides, bool records);
 void quick_end(void);

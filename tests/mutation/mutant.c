@@ -90,14 +90,12 @@ static void write_pool_figures(int fd)
     (void)dprintf(fd,
             "hits %lu\nepochs %lu\npoints %lu\npool_cross_reuses %lu\nmerges %lu\ninserted_waits "
             "%lu\n"
-            "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\n"
-            "plan_placed %lu\nplan_fell_back %lu\nplan_resyncs %lu\n",
+            "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\n",
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
             (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high,
-            (unsigned long)stats.granules_moved, (unsigned long)stats.plan.placed,
-            (unsigned long)stats.plan.fell_back, (unsigned long)stats.plan.resyncs);
+            (unsigned long)stats.granules_moved);
 }
 
 static void write_device_figures(int fd)
@@ -218,7 +216,6 @@ int __wrap_pool_new(
     changed.mutate |= is_off[MUTANT_DROP] ? POOL_MUTATE_DROP_POINT : 0;
     changed.mutate |= is_off[MUTANT_LEAST] ? POOL_MUTATE_LEAST_POINT : 0;
     changed.mutate |= is_off[MUTANT_CUT] ? POOL_MUTATE_CUT_POINT : 0;
-    changed.mutate |= is_off[MUTANT_PLAN_POINT] ? POOL_MUTATE_PLAN_POINT : 0;
     changed.mutate |= is_off[MUTANT_MOVE] ? POOL_MUTATE_MOVE_EARLY : 0;
     changed.mutate |= is_off[MUTANT_PIN] ? POOL_MUTATE_NO_PIN : 0;
     r = __real_pool_new(&table, &changed, ret_pool);

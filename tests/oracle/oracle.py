@@ -39,26 +39,9 @@ def hinted():
     return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
 
 
-# (size, offset): neighbours, and what needs the room of several, as the clusters of seedacts.c.
-PLAN = [(2 << 20, 0), (2 << 20, 4 << 20), (6 << 20, (1 << 20) + 512)]
-
-
-def planned():
-    """A plan that a random program meets whenever it makes a cluster. Each block lives for a moment, so that all may share the same
-    places; what the program holds longer, or has not ordered, is in the way of the next wish."""
-    path = pathlib.Path("seeds.plan").absolute()
-    if not path.exists():
-        lines = ["kedge-plan 1", "device 0", "entrance stream", "streams all", "quantum 512", f"area {8 << 20}", "live 0",
-                 f"blocks {len(PLAN)}"]
-        lines += [f"{size} {offset} {i + 1} 0" for i, (size, offset) in enumerate(PLAN)]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        path.chmod(0o644)
-    return {"KEDGE_POOL": f"plan={path}"}
-
-
 def beside(arrangement):
     """Settings that name a file."""
-    return {"hints": hinted, "plan": planned}.get(arrangement, dict)()
+    return {"hints": hinted}.get(arrangement, dict)()
 
 
 # name -> (arguments, environment, whether CUDA alone allows it)
@@ -68,7 +51,6 @@ ARRANGEMENTS = {
     "moves": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,trim=never"}, True),
     "eager": ((), NO_BARRIER | {"KEDGE_POOL": "remap=eager,trim=never"}, True),
     "hints": (("--anchors",), NO_BARRIER, True),
-    "plan": ((), NO_BARRIER, True),
     "threads": (("--free-running",), NO_BARRIER, True),
     "late": (("--late",), NO_BARRIER, False),
     "barrier": ((), {}, True),
@@ -144,7 +126,7 @@ def floors(total, names):
 
 
 def natively(number):
-    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "plan", "barrier", "old")]
+    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "barrier", "old")]
     floors(seeds([(name, 1 + i * number, number // len(legal) + 1, None) for i, name in enumerate(legal)]), FLOORS)
 
 
@@ -189,12 +171,6 @@ def r03_r68_below_driver_12_5_an_epoch_is_a_drain():
 
 def r56_hints_keep_tenants_apart():
     floors(seeds([("hints", 500, 40, MUTANT)]), ["anchors", "mapped_allocs", "pool.released", "pool.hits", "unmaps"])
-
-
-def r70_a_plan_keeps_tenants_apart():
-    total = seeds([("plan", 900, 100, MUTANT)])
-    floors(total, ["pool.plan_placed", "pool.plan_fell_back", "pool.plan_resyncs", "cross_stream_reuses", "remaps", "unmaps"])
-    check(total["pool.plan_placed"] >= 50, f"only {total['pool.plan_placed']} blocks were placed as planned")
 
 
 def r09_r64_what_cuda_leaves_open_is_fenced():
@@ -248,5 +224,5 @@ if __name__ == "__main__":
         sys.exit(os.EX_OK)
     main(r91_seeds_are_legal_natively, r91_ten_thousand_seeds_are_legal_natively, r01_r92_two_hundred_seeds,
          r01_r92_ten_thousand_seeds, r01_r92_a_run_that_is_recorded_is_the_same, r03_r68_below_driver_12_5_an_epoch_is_a_drain,
-         r56_hints_keep_tenants_apart, r70_a_plan_keeps_tenants_apart, r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
+         r56_hints_keep_tenants_apart, r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
          r93_results_are_equal_under_fifty_orders_of_late_streams)

@@ -215,20 +215,6 @@ def a_capture_is_planned_between_anchors():
     refuse(2, "--passage goes with --from", "loop.kcap", "--from", "step", "--to", "step", "--passage", "1")
 
 
-def a_program_runs_by_the_plan_of_one_of_its_steps():
-    """Record, plan, run: the third step's plan is followed in each, and what the program computes stays the same."""
-    steps = 12
-    wanted = record_loop("stream", steps)
-    tool("plan", "loop.kcap", "--from", "step", "--passage", "3", "-o", "step.plan")
-    head, rows = read_plan("step.plan")
-    done = kedge_run(BUILD / "trainers" / "loop", "--entrance", "stream", "--steps", steps, capture="planned.kcap",
-                     KEDGE_POOL="plan=" + str(pathlib.Path("step.plan").absolute()))
-    same("checksum", checksum(done.stdout), wanted)
-    answer = tool_json("report", "planned.kcap")["plan"]
-    print(head, answer)
-    check(answer["placed"] >= (steps - 1) * len(rows), f"{answer['placed']} of {steps} x {len(rows)} blocks were placed")
-
-
 def write_hard(name, count):
     """Full at every moment: two die and two are born in their place, in other sizes. No placement is easy to find."""
     live, blocks = [], []
@@ -318,4 +304,4 @@ def words_and_faults():
 if __name__ == "__main__":
     main(recorded_steps_are_placed_at_max_live, plans_of_recorded_steps_are_sound_and_at_max_live,
          our_own_traces_are_placed_at_max_live, below_max_live_there_is_nothing, a_capture_is_planned_between_anchors,
-         a_program_runs_by_the_plan_of_one_of_its_steps, limits_end_the_search, words_and_faults, **{f"minimalloc_{n}_fits_its_capacity": (lambda n=n: minimalloc(n)) for n in "ABCDEF"})
+         limits_end_the_search, words_and_faults, **{f"minimalloc_{n}_fits_its_capacity": (lambda n=n: minimalloc(n)) for n in "ABCDEF"})

@@ -104,8 +104,3 @@ TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_CUT_POINT);
 }
-
-TEST(r70_a_planned_place_taken_before_its_point_is_memory_reused_too_early)
-{
-    check_mutation(POOL_MUTATE_PLAN_POINT);
-}
