@@ -6,9 +6,9 @@ import harness
 
 HEAD = """# Frameworks on the simulated device: results
 
-Made by `tests/frameworks/run` on {day}, from the last result of each row; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
+Made by `tests/frameworks/run` on {day}; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
 free memory apart, which are kedge's to change; so are counts of segments (`num_device_*`, `num_sync_all_streams`), which are left out.
-Rows run at different times may come from different states of the sources.
+`tests/frameworks/run --write` takes the last result of each row, which may come from different states of the sources.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
 - *stacks*: of these, the ones whose native stack / whose Python stack is what a witness says, who does not know kedge
@@ -20,7 +20,7 @@ Rows run at different times may come from different states of the sources.
 - *CPU*: microseconds of CPU time that the least step takes in `track` (recording, with Python stacks) beyond `off`, for each
   allocation of a step; not where `track` is the run whose stacks are compared. One run each, on a machine shared with other work: too noisy to compare rows by, and some are negative.
   `tests/bench` measures. `pool` is left out: a step took less there than in `off`, and why was not looked into.
-- *late*: runs under late schedules, times that memory was handed out again, of these too early. Output is compared with the run without
+- *late*: runs under late schedules, times that memory was handed out again, of these too early (of no reuse none can be). Output is compared with the run without
   kedge, or where that differs, with a run without kedge under the same schedule.
 """
 
@@ -124,12 +124,13 @@ def short_form(text):
     out, title, rows, columns = [], None, {}, 0
 
     def flush():
-        for api, (cases, same, seen, all_seen, premature, why, late) in rows.items():
+        for api, (cases, same, seen, all_seen, premature, why, reuses, right) in rows.items():
             if api:
-                early = f"{premature} in {late} late runs" if late else "-"
-                out.append(f"| {title} | {api} | {same} of {cases} | {share(seen, all_seen)} | {early} |")
+                early = f"{premature} of {reuses} reuses" if reuses else "-"
+                least = f"{min(right):g} %" if right else "-"
+                out.append(f"| {title} | {api} | {same} of {cases} | {share(seen, all_seen)} | {least} | {early} |")
             else:
-                out.extend(f"| {title} | | cannot run here: {w} | | |" for w in why)
+                out.extend(f"| {title} | | cannot run here: {w} | | | |" for w in why)
         rows.clear()
 
     for l in text.splitlines():
@@ -142,7 +143,7 @@ def short_form(text):
             continue
         if len(cells) != columns or columns < 10: # of other tables
             continue
-        row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, [], 0])
+        row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, [], 0, []])
         if not cells[1]:
             row[5].append(f"{cells[0]}: {cells[2].removeprefix('cannot run here: ')}")
             continue
@@ -153,9 +154,12 @@ def short_form(text):
         row[2] += int(requests) if percent == "100 %" else 0 if percent == "-" else round(float(percent.split()[0]) / 100 * int(requests))
         if "/" in cells[-1]:
             row[4] += int(cells[-1].split("/")[2])
-            row[6] += int(cells[-1].split("/")[0])
+            row[6] += int(cells[-1].split("/")[1])
+        if columns > 10 and cells[5] != "-":
+            row[7] += [float(part.split()[0]) for part in cells[5].partition(",")[0].split("/")]
     flush()
-    return ["| framework | allocator | cases as without kedge | allocations seen | reused too early |", "|---|---|---|---|---|", *out]
+    return ["| framework | allocator | cases as without kedge | allocations seen | stacks right | reused too early |",
+            "|---|---|---|---|---|---|", *out]
 
 
 def in_readme(readme, text):
