@@ -97,7 +97,7 @@ class Row:
 
     def loop(self, result, full):
         case, wrong = self.case, result["wrong"]
-        hinted, used = case.unlike.get(self.env, (case.hinted, case.used))
+        to_hint, in_use = case.unlike.get(self.env, (case.hinted, case.used))
         bad = self.script(*case.bad)
 
         def same(what, found, expected):
@@ -124,8 +124,8 @@ class Row:
         wrong += [f"diff: a title of the framework's own: {t}" for t in titles if f"{case.script}:" not in t]
 
         suggested = self.told("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
-        same("suggest: bytes with a hint", suggested["covered"]["bytes"], hinted)
-        same("suggest: bytes still in use", suggested["used_after"]["bytes"], used)
+        same("suggest: bytes with a hint", suggested["covered"]["bytes"], to_hint)
+        same("suggest: bytes still in use", suggested["used_after"]["bytes"], in_use)
         wrong += [f"suggest: a title of the framework's own: {h['title']}" for h in suggested["hints"] if f"{case.script}:" not in h["title"]]
 
         self.command("kedge", "verify", "--sim", "--hints", "hints.yaml", "--", *bad)
@@ -135,7 +135,7 @@ class Row:
         after = self.told("report", "live.kcap")
         before = self.told("report", "bad.kcap")
         same("live peak with hints", after["max_with_hints_bytes"], suggested["predicted_max_bytes"])
-        same("released", after["hinted_freed_bytes"], hinted)
+        same("released", after["hinted_freed_bytes"], to_hint)
         self.between(result, full, live, bad, before, after)
         result["sentence"] = (f"live {before['max_bytes'] / MB:.2f} MiB -> {after['max_with_hints_bytes'] / MB:.2f} MiB, as predicted; "
                               f"reserved {before['peak_reserved_bytes'] / MB:.0f} -> {after['peak_reserved_bytes'] / MB:.0f} MiB "
