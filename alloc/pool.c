@@ -362,6 +362,18 @@ void pool_room(struct pool *pool, int device, struct pool_room *ret)
     lock_drop(&pool->lock);
 }
 
+uint64_t pool_available(struct pool *pool, int device, const struct pool_memory *memory)
+{
+    uint64_t bytes;
+
+    if (device < 0 || device >= POOL_DEVICES_MAX)
+        return memory->driver_free;
+    lock_take(&pool->lock);
+    bytes = room_available(pool, device, memory);
+    lock_drop(&pool->lock);
+    return bytes;
+}
+
 int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret)
 {
     const struct heap *heap;

@@ -519,6 +519,21 @@ struct pool_room {
 /* Walks all blocks of the device's mapped heaps, with the lock held: for the moment when nothing else helps. */
 void pool_room(struct pool *pool, int device, struct pool_room *ret);
 
+/* What the driver says of a device, and what may be done about a request there now. */
+struct pool_memory {
+    uint64_t driver_free, total; /* bytes, of the device */
+    bool may_wait; /* as in pool_request, with may_call and may_fence; false: nothing goes back to the driver */
+};
+
+/*
+ * How many bytes the device has for the program: one request of so many, through either allocation API, finds its place as
+ * long as no other thread asks meanwhile. What the driver has free, and what goes back to it before a request is refused:
+ * segments and slots without a live byte (freed blocks count although a fence is awaited), idle and cached handles. Free
+ * pieces beside live blocks are not in it. Storage that a hint has taken from a live block is not free (R84). Rounded
+ * down to whole slots. Walks blocks with the lock held. No driver call. Rules: R22 R84.
+ */
+uint64_t pool_available(struct pool *pool, int device, const struct pool_memory *memory);
+
 /* High marks fall to the current values: those of one heap. 0 or -ENOENT. */
 int pool_reset_high(
         struct pool *pool, enum heap_kind kind, uint64_t owner, bool used, bool reserved);

@@ -134,11 +134,13 @@ uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
     if (device < 0 || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return 0;
     (void)reclaim_poll(pool, true);
-    while (may_wait && reclaim_wait(pool) == 0)
-        ;
     if (may_wait)
         reclaim_wait_device_points(pool, device);
     (void)reclaim_device_points(pool, device);
+    /* and then for epochs, since what was freed on a stream that has gone waits for one from here on */
+    while (may_wait && reclaim_wait(pool) == 0)
+        ;
+    reclaim_leaving(pool);
     return trim_device(pool, device, UINT64_MAX);
 }
 

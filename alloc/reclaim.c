@@ -685,7 +685,7 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
 
-/* Up to HEAPS_LOOK heaps of a device that have blocks of streams, busy for the caller. */
+/* Up to HEAPS_LOOK heaps of a device that have blocks of streams, those that leave included, busy for the caller. */
 static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAPS_LOOK])
 {
     uint32_t count = 0;
@@ -693,6 +693,13 @@ static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAP
     lock_take(&pool->lock);
     for (struct heap *heap = pool->heaps; heap && count < HEAPS_LOOK; heap = heap->next) {
         if (heap->device->number != device || !heap->streams)
+            continue;
+        heap->busy++;
+        list[count++] = heap;
+    }
+    for (struct heap *heap = pool->leaving; heap && count < HEAPS_LOOK; heap = heap->next_leaving) {
+        if (heap->device->number != device || !heap->streams || heap->dropped
+                || heap->tally.live_count)
             continue;
         heap->busy++;
         list[count++] = heap;

@@ -107,3 +107,140 @@ void room_measure(struct pool *pool, int device, struct pool_room *ret)
             measure_heap(pool, heap, ret);
     }
 }
+
+/* ── what a single request can get ── */
+
+/* A block that is free, or will be once the device has done what it is waiting for. Its storage stands. */
+static bool is_coming(const struct block *block)
+{
+    return block->state == BLOCK_FREE
+            || (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE));
+}
+
+/* Whole slots inside runs of such neighbours. */
+static uint64_t whole_slots(struct pool *pool, const struct segment *segment) POOL_LOCKED
+{
+    devptr_t lo = 0; /* of the run, 0 = none */
+    devptr_t hi = 0;
+    uint64_t bytes = 0;
+
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        const struct block *block = heap_block(pool, at);
+
+        if (is_coming(block)) {
+            lo = lo ? lo : block->node.base;
+            hi = block->node.base + block->node.size;
+        }
+        if (lo && (!is_coming(block) || !block->next)) {
+            lo = heap_round(lo, segment->slot);
+            hi &= ~(segment->slot - 1);
+            bytes += hi > lo ? hi - lo : 0;
+            lo = 0;
+        }
+    }
+    return bytes;
+}
+
+/* The whole segment or nothing. */
+static uint64_t whole_plain(struct pool *pool, const struct segment *segment) POOL_LOCKED
+{
+    if (segment->tenants)
+        return 0;
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        if (!is_coming(heap_block(pool, at)))
+            return 0;
+    }
+    return segment->raw_size;
+}
+
+/* What a walk over the heaps of a device adds up, in bytes. */
+struct sums {
+    uint64_t back; /* goes back to the driver before a request is refused */
+    uint64_t owed; /* the program holds it, and a hint has taken its storage */
+    uint64_t live; /* the program holds it */
+};
+
+/* Blocks on handles of their own. */
+static void add_hinted(
+        struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
+{
+    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
+        const struct block *block = heap_block(pool, at);
+        bool is_stored = segment->handles[(block->node.base - segment->base) / segment->slot] != 0;
+
+        if (block->state == BLOCK_LIVE && !is_stored)
+            sums->owed += block->node.size;
+        else if (is_stored && (block->state == BLOCK_IDLE || is_coming(block)))
+            sums->back += block->node.size;
+    }
+}
+
+static void add_segment(
+        struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
+{
+    if (segment->dead)
+        return;
+    if (segment->kind == SEGMENT_PLAIN) {
+        sums->back += whole_plain(pool, segment);
+    } else if (segment->kind == SEGMENT_HINT) {
+        add_hinted(pool, segment, sums);
+    } else {
+        sums->back += whole_slots(pool, segment);
+    }
+}
+
+static void add_heap(struct pool *pool, const struct heap *heap, struct sums *sums) POOL_LOCKED
+{
+    sums->live += heap->tally.live_rounded;
+    sums->back += heap->tally.cached;
+    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next)
+        add_segment(pool, heap_segment(pool, number), sums);
+}
+
+/* All of it goes back with its last block, and nothing before. */
+static void add_leaving(struct pool *pool, const struct heap *heap, struct sums *sums) POOL_LOCKED
+{
+    uint64_t back = sums->back;
+
+    add_heap(pool, heap, sums);
+    sums->back = back;
+    if (!heap->dropped && heap->tally.live_count == 0 && heap->tally.kept == 0)
+        sums->back += heap->tally.reserved;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t room_available(struct pool *pool, int device, const struct pool_memory *memory)
+{
+    struct sums sums = {.back = 0};
+    uint64_t unit = GRANULE_SIZE; /* the largest that storage is asked for in: no answer is finer */
+    uint64_t bytes, back;
+
+    heap_raise(&unit, pool->opts.handle);
+    heap_raise(&unit, pool->devices[device].granularity);
+
+    for (const struct heap *heap = pool->heaps; heap; heap = heap->next) {
+        if (heap->device->number == device)
+            add_heap(pool, heap, &sums);
+    }
+    for (const struct heap *heap = pool->leaving; heap; heap = heap->next_leaving) {
+        if (heap->device->number == device)
+            add_leaving(pool, heap, &sums);
+    }
+    back = memory->may_wait ? sums.back : 0;
+    bytes = memory->driver_free + back;
+    if (pool->opts.cap)
+        bytes = least(bytes, less(pool->opts.cap, less(pool->devices[device].reserved, back)));
+    bytes = less(bytes, sums.owed);
+    /* The driver was asked a moment ago: what the program has got since is not free (R84). */
+    bytes = least(bytes, less(memory->total, sums.live));
+    return bytes & ~(unit - 1);
+}

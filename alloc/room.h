@@ -6,15 +6,20 @@
  *     remappable            1         1                  whole handles that could be mapped elsewhere now
  *     waiting                              1    1        could be, once their work has passed
  *
- * Walks every block: only an OOM is worth it. Changes nothing but where recent blocks stand. Threads: the caller holds
- * the pool lock. Rules: R31.
+ * The walks are linear in blocks: an OOM is worth one, and so is the program's own question for free memory. room_measure
+ * changes nothing but where recent blocks stand. Threads: the caller holds the pool lock. Rules: R22 R31 R84.
  */
 #ifndef KEDGE_ALLOC_ROOM_H
 #define KEDGE_ALLOC_ROOM_H
 
 #include "alloc/heap.h"
 
-/* All but ret->stats. */
+/* All but ret->stats. Walks every block. */
 void room_measure(struct pool *pool, int device, struct pool_room *ret) POOL_LOCKED;
+
+/* What pool_available says. Walks the blocks of arenas and of hinted blocks, and those of plain segments with no live one;
+ * changes nothing. `device`: 0 .. POOL_DEVICES_MAX - 1. */
+uint64_t room_available(
+        struct pool *pool, int device, const struct pool_memory *memory) POOL_LOCKED;
 
 #endif

@@ -303,6 +303,11 @@ static int clean_device(struct pool *pool, struct serve *serve)
     r = reclaim_device_points(pool, serve->request->device);
     if (r != 0)
         return r;
+    /* What was freed on a stream that has gone since waits for an epoch from here on. */
+    r = wait_and_hit(pool, serve);
+    reclaim_leaving(pool);
+    if (r != NEXT)
+        return r;
     return serve->stream && !serve->hinted ? hit_run(pool, serve) : NEXT;
 }
 

@@ -12,21 +12,16 @@
 
 /* ---- how much is there ---------------------------------------------------------------------- */
 
-/*
- * As if each block were an allocation of its own: what we hold counts as free, what the program holds does not, whatever
- * hints did to its storage (R22, R84).
- */
+/* What one request of the program can get, whatever hints did to the storage of its blocks (R22, R84). */
 static size_t free_for_program(size_t native_free, size_t total, int device)
 {
-    struct pool_stats stats;
-    uint64_t available;
+    const struct pool_memory memory = {
+            .driver_free = native_free,
+            .total = total,
+            .may_wait = conduct_may_fence() && !pool_is_frozen(conduct_pool()),
+    };
 
-    pool_stats(conduct_pool(), device, &stats);
-    available = native_free + stats.reserved;
-    available = available > stats.live_rounded ? available - stats.live_rounded : 0;
-    if (stats.live_rounded <= total && available > total - stats.live_rounded)
-        available = total - stats.live_rounded;
-    return (size_t)available;
+    return (size_t)pool_available(conduct_pool(), device, &memory);
 }
 
 CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)

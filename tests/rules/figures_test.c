@@ -68,8 +68,7 @@ static void many_programs(void)
     CHECK_EQ(wrong, 0);
     for (int i = 0; i < FLOOR_COUNT && !only; i++) {
         bool left_out = (i == FLOOR_FAILED && !form.fails) || (i == FLOOR_HINTED && !form.hinted)
-                || (i == FLOOR_EXACT_FREE && (form.native || form.fails))
-                || (i == FLOOR_EXACT_USED && form.native)
+                || (i == FLOOR_TOLD_HAD && form.native) || (i == FLOOR_EXACT_USED && form.native)
                 || (i == FLOOR_WAITED && (form.native || form.fails || form.keeps))
                 || (i == FLOOR_TRIMMED && (form.native || form.fails));
 

@@ -5,8 +5,9 @@
  * It keeps its own books, above kedge: which blocks it holds, of which pool, on which device, with which context they die.
  * From these alone it predicts what cuMemGetInfo and the attributes of every pool may say, and compares:
  *
- *     free of a device           <= total - what the program holds there, in every form (R84); with a pool of kedge's behind it
- *                                exactly that, as long as the device was never half full (R22)
+ *     free of a device           <= total - what the program holds there, in every form (R84); with kedge also >= what the
+ *                                driver has free, as long as the device was never half full, and one request of so many
+ *                                bytes is served, by either API and in any state (R22)
  *     USED of a pool              == live blocks, each rounded to 512; its mark is the highest since it was reset (R78)
  *     RESERVED of a pool          >= USED (less what hints released), <= what the device has given; its mark is no lower than seen
  *     after waiting for a device  RESERVED <= max(threshold, granules with a live byte); TrimTo(n): the same with n, never below n
@@ -51,7 +52,7 @@ enum world_floor {
     FLOOR_CONTEXTS_ENDED,
     FLOOR_POOLS_ENDED, /* with blocks in them */
     FLOOR_HINTED,      /* live blocks at the end of their phase */
-    FLOOR_EXACT_FREE,  /* the free bytes of a device, compared with the books to the byte */
+    FLOOR_TOLD_HAD,    /* requests of all that a device was told to have free */
     FLOOR_EXACT_USED,
     FLOOR_WAITED, /* RESERVED, bounded after a wait */
     FLOOR_TRIMMED,
