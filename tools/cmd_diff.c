@@ -7,6 +7,7 @@
 
 #include "tools/builds.h"
 #include "tools/compare.h"
+#include "tools/failon.h"
 #include "tools/figures.h"
 #include "tools/groups.h"
 #include "tools/looked.h"
@@ -17,6 +18,8 @@ struct fields {
     bool json;
 };
 
+#define FAILON_FORM "default, or late>N, extra>N, remaining>SIZE, pairs<PERCENT"
+
 static const struct args_option options[] = {
         {"from", "ANCHOR", "compare from the first enter of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, from)},
@@ -24,7 +27,7 @@ static const struct args_option options[] = {
                 offsetof(struct fields, to)},
         {"by", "WHO", "group by site or by python stack (default python where there is one)",
                 ARGS_TEXT, offsetof(struct fields, by)},
-        {"fail-on", "late>N", "exit 1 if there are more than N late frees", ARGS_TEXT,
+        {"fail-on", "CONDITIONS", "exit 1 where bad is worse (" FAILON_FORM ")", ARGS_TEXT,
                 offsetof(struct fields, fail_on)},
         {"top", "N", "how many groups to list (default 20)", ARGS_UINT,
                 offsetof(struct fields, top)},
@@ -41,6 +44,8 @@ struct diff {
     struct load good, bad;
     struct compare_side good_side, bad_side;
     struct compare compare;
+    struct failon failon; /* where fields->fail_on */
+    struct failon_result result;
     struct symbols *symbols; /* of the bad run */
     struct groups late, never, extra;
     uint64_t top;
@@ -160,8 +165,9 @@ static void print_text(const struct diff *diff)
         print_groups(diff, &diff->never);
     }
     if (c->extra_count) {
-        printf("\nOnly bad allocates and keeps: %zu, %s\n", c->extra_count,
-                render_bytes(text[0], c->extra_bytes));
+        printf("\nOnly bad allocates and keeps: %zu, %s (live at the end: %" PRIu64 ", %s)\n",
+                c->extra_count, render_bytes(text[0], c->extra_bytes), c->extra_remaining.count,
+                render_bytes(text[1], c->extra_remaining.bytes));
         print_groups(diff, &diff->extra);
     }
     printf("\nHarmless: %" PRIu64 " allocation%s only in bad (%s) and %" PRIu64
@@ -172,6 +178,9 @@ static void print_text(const struct diff *diff)
     if (c->missing.count)
         printf("Only good allocates and keeps: %" PRIu64 ", %s\n", c->missing.count,
                 render_bytes(text[0], c->missing.bytes));
+    printf("Remaining at the end: %s in bad, %s in good\n",
+            render_bytes(text[0], c->remaining.bytes),
+            render_bytes(text[1], c->remaining_good.bytes));
     printf("Paired: %" PRIu64 " allocation%s in %" PRIu64 " anchor%s", c->paired.count,
             render_s(c->paired.count), c->anchors_paired - 1, render_s(c->anchors_paired - 1));
     if (c->anchors_lone_good || c->anchors_lone_bad)
@@ -251,7 +260,10 @@ static void print_json(const struct diff *diff)
     json_groups(&json, diff, "never_groups", &diff->never);
     json_uint(&json, "extra_kept", c->extra_count);
     json_uint(&json, "extra_kept_bytes", c->extra_bytes);
+    json_sum(&json, "extra_remaining", "extra_remaining_bytes", &c->extra_remaining);
     json_groups(&json, diff, "extra_groups", &diff->extra);
+    json_sum(&json, "remaining", "remaining_bytes", &c->remaining);
+    json_sum(&json, "remaining_good", "remaining_good_bytes", &c->remaining_good);
     json_sum(&json, "harmless_pairs", "harmless_bytes", &c->harmless_bad);
     json_sum(&json, "harmless_pairs_good", "harmless_bytes_good", &c->harmless_good);
     json_sum(&json, "missing", "missing_bytes", &c->missing);
@@ -260,6 +272,7 @@ static void print_json(const struct diff *diff)
     json_uint(&json, "anchors_paired", c->anchors_paired - 1);
     json_uint(&json, "anchors_only_good", c->anchors_lone_good);
     json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
+    failon_json(&json, diff->fields->fail_on ? &diff->failon : NULL, &diff->result);
     builds_json(&json, diff->good.trace, diff->bad.trace);
     figures_json_trouble(&json, diff->symbols);
     json_end(&json, '}');
@@ -275,15 +288,12 @@ static int parse_by(const char *word, enum groups_by *ret_by)
     return CMD_BAD;
 }
 
-/* "late>N"; 0, or an exit code. */
-static int parse_limit(const char *expression, uint64_t *ret_limit)
+/* 0, or an exit code. */
+static int parse_fail_on(const char *text, struct failon *ret_failon)
 {
-    *ret_limit = UINT64_MAX;
-    if (!expression)
+    if (!text || failon_parse(text, ret_failon))
         return CMD_DONE;
-    if (strncmp(expression, "late>", 5) == 0 && args_size(expression + 5, ret_limit))
-        return CMD_DONE;
-    (void)fprintf(stderr, "kedge diff: --fail-on %s: this version knows late>N\n", expression);
+    (void)fprintf(stderr, "kedge diff: --fail-on %s: %s\n", text, FAILON_FORM);
     return CMD_BAD;
 }
 
@@ -309,6 +319,18 @@ static bool lacks_events(const struct load *load, struct model_window window)
     return true;
 }
 
+/* Is the end of what is compared not where the run was cut off? */
+static bool has_end(const struct compare_side *side)
+{
+    return side->ended || side->window.last < side->trace->event_count;
+}
+
+static struct failon_runs runs_of(const struct diff *diff)
+{
+    return (struct failon_runs){
+            &diff->compare, diff->is_partial, has_end(&diff->good_side), has_end(&diff->bad_side)};
+}
+
 static void compare_and_print(struct diff *diff)
 {
     diff->good_side.trace = diff->good.trace;
@@ -319,6 +341,8 @@ static void compare_and_print(struct diff *diff)
     diff->is_partial |= lacks_events(&diff->bad, diff->bad_side.window);
     progress_wait("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
+    struct failon_runs runs = runs_of(diff);
+    failon_judge(&diff->failon, &runs, &diff->result);
     diff->symbols = symbols_new(diff->bad.trace);
     diff->late = diff->never = diff->extra =
             (struct groups){.trace = diff->bad.trace, .symbols = diff->symbols, .by = diff->by};
@@ -336,15 +360,26 @@ static void compare_and_print(struct diff *diff)
     symbols_free(diff->symbols);
 }
 
+static int exit_code(const struct diff *diff)
+{
+    static const int codes[] = {
+            [FAILON_YES] = CMD_DONE, [FAILON_NO] = CMD_NO, [FAILON_UNKNOWN] = CMD_BAD};
+    struct failon_runs runs = runs_of(diff);
+
+    if (!diff->fields->fail_on)
+        return CMD_DONE;
+    failon_print(stderr, &diff->failon, &runs, &diff->result);
+    return codes[failon_answer(&diff->result)];
+}
+
 static int run(const void *parsed, char **words, int count)
 {
     struct diff diff = {.fields = parsed};
-    uint64_t limit;
     int r = parse_by(diff.fields->by, &diff.by);
 
     (void)count;
     if (r == CMD_DONE)
-        r = parse_limit(diff.fields->fail_on, &limit);
+        r = parse_fail_on(diff.fields->fail_on, &diff.failon);
     if (r != CMD_DONE)
         return r;
     r = load_open(words[0], &diff.good);
@@ -360,13 +395,7 @@ static int run(const void *parsed, char **words, int count)
     r = find_windows(&diff);
     if (r == 0) {
         compare_and_print(&diff);
-        r = diff.compare.late_count > limit ? CMD_NO : CMD_DONE;
-        if (r == CMD_DONE && diff.fields->fail_on
-                && (diff.is_partial || looked_is_little(&diff.compare))) {
-            (void)fprintf(stderr, "kedge diff: --fail-on %s: not known %s\n", diff.fields->fail_on,
-                    diff.is_partial ? "without all events" : "where so little could be looked at");
-            r = CMD_BAD;
-        }
+        r = exit_code(&diff);
         compare_done(&diff.compare);
     }
     load_close(&diff.good);

@@ -221,6 +221,27 @@ static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
     out->late_bytes += b->size;
 }
 
+/* Live at the end of what is compared. */
+static bool remains(const struct compare_side *side, const struct trace_block *block)
+{
+    return block->died == TRACE_NEVER || block->died >= side->window.last;
+}
+
+static void judge_extra(struct work *work, uint32_t id)
+{
+    const struct trace_block *block = &work->bad->trace->blocks[id];
+    struct compare *out = work->out;
+
+    if (dies_inside(work->bad->trace, block)) {
+        add(&out->harmless_bad, block->size);
+        return;
+    }
+    VEC_PUSH(out->extra, out->extra_count, out->extra_room) = id;
+    out->extra_bytes += block->size;
+    if (remains(work->bad, block))
+        add(&out->extra_remaining, block->size);
+}
+
 static void judge_lone(struct work *work, const struct table *table)
 {
     struct compare *out = work->out;
@@ -239,12 +260,7 @@ static void judge_lone(struct work *work, const struct table *table)
             continue;
         if (block->anchor != 0)
             add(&out->unpaired, block->size);
-        if (dies_inside(work->bad->trace, block)) {
-            add(&out->harmless_bad, block->size);
-            continue;
-        }
-        VEC_PUSH(out->extra, out->extra_count, out->extra_room) = id;
-        out->extra_bytes += block->size;
+        judge_extra(work, id);
     }
 }
 
@@ -313,14 +329,33 @@ static void compare_anchors(struct work *work)
         }
         struct table table = table_of(work, 0, (uint32_t)i);
         count_lone(&work->out->anchors_lone_bad, &work->out->lone_bad_anchor, (uint32_t)i);
-        for (uint32_t k = 0; k < table.bad_count; k++)
+        for (uint32_t k = 0; k < table.bad_count; k++) {
             add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
+            judge_extra(work, table.bad[k]);
+        }
     }
-    for (size_t i = 0; i < good->anchor_count; i++)
-        if (!met[i])
-            count_lone(&work->out->anchors_lone_good, &work->out->lone_good_anchor, (uint32_t)i);
+    for (size_t i = 0; i < good->anchor_count; i++) {
+        if (met[i])
+            continue;
+        struct table table = table_of(work, (uint32_t)i, 0);
+        count_lone(&work->out->anchors_lone_good, &work->out->lone_good_anchor, (uint32_t)i);
+        table.bad_count = 0;
+        judge_lone(work, &table);
+    }
     free(met);
     keytable_done(&by_name);
+}
+
+static void count_good(struct work *work)
+{
+    const struct trace *good = work->good->trace;
+
+    for (uint32_t i = 0; i < work->good_lists.first[good->anchor_count]; i++) {
+        const struct trace_block *block = &good->blocks[work->good_lists.blocks[i]];
+        add(&work->out->all_good, block->size);
+        if (remains(work->good, block))
+            add(&work->out->remaining_good, block->size);
+    }
 }
 
 static void count_bad(struct work *work)
@@ -333,6 +368,8 @@ static void count_bad(struct work *work)
         add(&out->all, block->size);
         if (block->anchor == 0)
             add(&out->outside, block->size);
+        if (remains(work->bad, block))
+            add(&out->remaining, block->size);
     }
 }
 
@@ -352,6 +389,7 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
         work.good_python = list_python(good->trace);
         work.bad_python = list_python(bad->trace);
     }
+    count_good(&work);
     count_bad(&work);
     compare_anchors(&work);
     free(work.good_python);

@@ -14,7 +14,7 @@
  *        bad    SOT_CALL_3 [ alloc x ───────────] ─── … ─── free x        late by SOT_CALL_3's exit
  *
  * An allocation of one run only that is freed in the same anchor instance again is harmless and counted as such (the 852
- * extra pairs of Paddle #66278). One that is kept is listed as extra. An anchor that the bad run did not leave (it ran out of
+ * extra pairs of Paddle #66278). One that is kept is listed as extra, also in an anchor that the good run never entered. An anchor that the bad run did not leave (it ran out of
  * memory inside) proves nothing about its blocks. Frees that never come, where the good run frees outside of all anchors,
  * are listed apart and only if the bad run ended by itself.
  *
@@ -52,11 +52,17 @@ struct compare {
     size_t extra_count, extra_room;
     uint64_t extra_bytes;
 
+    struct compare_sum extra_remaining; /* those of `extra` that are live at the window's end */
+
     struct compare_sum harmless_good,
             harmless_bad;       /* one run only, freed in the same anchor instance */
     struct compare_sum missing; /* blocks that only the good run allocates, and keeps */
     struct compare_sum paired;  /* blocks that have a partner */
     uint64_t anchors_paired, anchors_lone_good, anchors_lone_bad;
+
+    /* What is live at the window's end of what it allocated (model.h: Remaining). */
+    struct compare_sum remaining_good, remaining;
+    struct compare_sum all_good; /* every block of the good run */
 
     /* Every block of the bad run is in one of these, all of them are `all`. */
     struct compare_sum all, looked;

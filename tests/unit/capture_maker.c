@@ -14,6 +14,9 @@
  *     agg              bad, without events
  *     unsaid unsaid-bad    the two runs of a program that states no anchor
  *     numbered             bad, with a running number in the names of its anchors
+ *     leak                 good, and every other anchor keeps a tensor of 6 MiB that good never asks for
+ *     short                good, which ends after 3 anchors
+ *     empty                no anchor and no allocation
  *     killed           bad, and the process is killed in the middle
  */
 #include "tracker/anchor.h"
@@ -34,7 +37,8 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, killed, agg, unsaid, numbered;
+static bool bad, touched, oom, killed, agg, unsaid, numbered, leak;
+static int anchors = ANCHORS;
 
 struct tensor {
     devptr_t ptr;
@@ -174,6 +178,8 @@ static void one_anchor(int number)
     struct tensor in_time = other_tensor(16 * MB);
     struct tensor output = unused_output(8 * MB);
     (void)other_tensor(MB);
+    if (leak && number % 2 == 0)
+        (void)other_tensor(6 * MB);
     release(&in_time);
     if (!bad)
         release(&input);
@@ -198,7 +204,12 @@ static void one_anchor(int number)
 
 static void set_form(const char *form)
 {
-    bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0;
+    leak = strcmp(form, "leak") == 0;
+    if (strcmp(form, "short") == 0)
+        anchors = 3;
+    if (strcmp(form, "empty") == 0)
+        anchors = 0;
+    bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && anchors == ANCHORS;
     unsaid = strncmp(form, "unsaid", 6) == 0;
     numbered = strcmp(form, "numbered") == 0;
     if (strcmp(form, "shadow") == 0)
@@ -258,8 +269,9 @@ int main(int argc, char **argv)
     if (capture_init(&opts) != 0 || capture_open() != 0)
         return 1;
     describe();
-    (void)other_tensor(32 * MB); /* the strided input, outside of every anchor */
-    for (int i = 0; i < ANCHORS; i++)
+    if (anchors)
+        (void)other_tensor(32 * MB); /* the strided input, outside of every anchor */
+    for (int i = 0; i < anchors; i++)
         one_anchor(i);
     capture_state(FORMAT_STATE_CLEAN, 0);
     return 0;

@@ -136,6 +136,16 @@ TEST(what_only_bad_allocates_and_keeps_is_listed_apart)
     REQUIRE_EQ(c.extra_count, 1);
     CHECK_EQ(c.extra[0], kept);
     CHECK_EQ(c.extra_bytes, 3 * MB);
+    CHECK_EQ(c.extra_remaining.count, 1);
+    CHECK_EQ(c.remaining.bytes, 4 * MB);
+    CHECK_EQ(c.remaining_good.bytes, MB);
+    CHECK_EQ(c.all_good.count, 1);
+    compare_done(&c);
+    story_free(&bad, kept); /* outside of its anchor, but freed */
+    c = compared(&good, &bad);
+    CHECK_EQ(c.extra_count, 1);
+    CHECK_EQ(c.extra_remaining.count, 0);
+    CHECK_EQ(c.remaining.bytes, MB);
     compare_done(&c);
     c = compared(&bad, &good);
     CHECK_EQ(c.missing.count, 1);
@@ -335,7 +345,9 @@ TEST(anchors_of_one_run_only_are_counted)
     CHECK_EQ(c.anchors_lone_good, 1);
     CHECK_EQ(c.anchors_lone_bad, 1);
     CHECK_EQ(c.lone_bad.bytes, 2 * MB);
-    CHECK_EQ(c.extra_count, 0);
+    REQUIRE_EQ(c.extra_count, 1); /* nobody but the bad run has it */
+    CHECK_EQ(c.extra_remaining.bytes, 2 * MB);
+    CHECK_EQ(c.missing.count, 1);
     compare_done(&c);
     story_end(&good);
     story_end(&bad);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(part align sources compare framework groups keytable launch load model title patterns period plan pylines pymerge recorded render stated steps stepview
+foreach(part align sources compare failon framework groups keytable launch load model title patterns period plan pylines pymerge recorded render stated steps stepview
         args)
     kedge_unit_test(${part} SOURCES ${part}_test.c LIBS kedge_tools)
 endforeach()
@@ -86,6 +86,7 @@ foreach(case
         "escapes:names_of_the_program_are_no_commands_to_a_terminal"
         "places:report_says_who_held_the_memory_without_events"
         "diff:diff_names_the_late_frees_by_site"
+        "fail_on:new_leaks_and_runs_with_little_in_common_do_not_pass"
         "unknown:nothing_is_called_in_order_that_was_not_looked_at"
         "suggest:suggest_writes_hints_that_lint_accepts"
         "damage:damaged_captures_are_told_and_nothing_is_decided_by_them"

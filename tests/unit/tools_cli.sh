@@ -211,8 +211,8 @@ diff)
     expect 0 "$kedge" diff good.kcap bad.kcap --from SOT_CALL_2 --to SOT_CALL_3 --json
     json "j['late_frees'] == 3"
     expect 1 "$kedge" diff good.kcap bad.kcap --fail-on 'late>29'
-    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30'
-    expect 2 "$kedge" diff good.kcap bad.kcap --fail-on 'peak>1'
+    has err "--fail-on late>29: 30 frees come late or never (139.00 MiB)"
+    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30,remaining>139M'
     expect 0 "$kedge" diff bad.kcap good.kcap --json
     json "j['late_frees'] == 0"
     # The run that ended inside SOT_CALL_15 proves nothing about that anchor.
@@ -220,6 +220,50 @@ diff)
     json "j['late_frees'] == 15 + 8 and j['never_freed'] == 0"
     json "j['allocated']['count'] == 1 + 16 * 5 and j['looked_at']['count'] == 15 * 4 and j['advice'] is None"
     json "j['passed_over']['outside']['count'] == 1 and j['passed_over']['unfinished']['count'] == 4 and j['passed_over']['unpaired']['count'] == 16"
+    ;;
+fail_on)
+    form good; form bad; form leak; form short; form empty; form oom || true
+    expect 0 "$kedge" diff good.kcap good.kcap --fail-on default
+    [ ! -s err ] || fail "$(cat err)"
+    # A new leak frees nothing late.
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'late>0'
+    has err "--fail-on extra>0: 10 allocations that only bad makes (60.00 MiB) are live at the end"
+    has err "--fail-on remaining>0: 60.00 MiB more remain at the end than in good"
+    hasnt err "late>0"
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>10' # what is not named keeps its default
+    hasnt err "extra>"
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>9,remaining>any'
+    hasnt err "remaining>"
+    expect 0 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>10,remaining>60MiB'
+    expect 0 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>any,remaining>any'
+    expect 1 "$kedge" diff good.kcap leak.kcap --to SOT_CALL_0 --fail-on 'extra>any,remaining>6143K'
+    has err "6.00 MiB more remain"
+    expect 0 "$kedge" diff leak.kcap good.kcap --fail-on default
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on default --json
+    json "j['extra_remaining'] == 10 and j['extra_remaining_bytes'] == 60<<20"
+    json "j['remaining_bytes'] - j['remaining_good_bytes'] == 60<<20 and j['remaining'] - j['remaining_good'] == 10"
+    json "[(f['condition'], f['limit'], f['value'], f['answer']) for f in j['fail_on']] == [('late', 0, 0, 'yes'),
+        ('extra', 0, 10, 'no'), ('remaining', 0, 60<<20, 'no'), ('pairs', 50, 89, 'yes')]"
+    expect 0 "$kedge" diff good.kcap leak.kcap --json
+    json "j['fail_on'] is None"
+    # Runs with little or nothing in common are not equal.
+    for pair in "good short" "short good" "good empty" "empty good" "empty empty"; do
+        set -- $pair
+        expect 2 "$kedge" diff $1.kcap $2.kcap --fail-on 'late>0'
+        has err "--fail-on pairs<50: not known: "
+    done
+    expect 0 "$kedge" diff good.kcap short.kcap --fail-on 'pairs<10'
+    expect 2 "$kedge" diff good.kcap short.kcap --fail-on 'pairs<20'
+    # What is live where a run was cut off is no answer, but a late free that was seen is.
+    expect 2 "$kedge" diff good.kcap oom.kcap --fail-on 'late>any'
+    has err "--fail-on remaining>0: not known: the bad run did not end by itself"
+    expect 1 "$kedge" diff good.kcap oom.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: 23 frees come late or never"
+    expect 0 "$kedge" diff good.kcap oom.kcap --to SOT_CALL_3 --fail-on 'late>any,remaining>any'
+    for bad in 'late' 'late>' 'late<3' 'late>-1' 'late>x' 'pairs<101' 'pairs>3' 'pairs<any' 'peak>1' 'late>0,' ',' ''; do
+        expect 2 "$kedge" diff good.kcap bad.kcap --fail-on "$bad"
+        has err "default, or late>N, extra>N, remaining>SIZE, pairs<PERCENT"
+    done
     ;;
 unknown)
     # Programs that state nothing, or something else in each run: "nothing was freed late" would not be true.
@@ -231,8 +275,12 @@ unknown)
     expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap --json
     json "j['late_frees'] == 0 and j['looked_at'] == {'count': 0, 'bytes': 0} and j['passed_over']['outside']['count'] == 101"
     json "j['allocated']['count'] == 101 and j['paired'] == 81 and 'kedge run' in j['advice']"
-    expect 2 "$kedge" diff unsaid.kcap unsaid-bad.kcap --fail-on 'late>0'
+    # What good frees at some time and bad never does is known all the same.
+    expect 1 "$kedge" diff unsaid.kcap unsaid-bad.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: 30 frees come late or never (139.00 MiB)"
+    expect 2 "$kedge" diff unsaid.kcap unsaid.kcap --fail-on 'late>0'
     has err "--fail-on late>0: not known where so little could be looked at"
+    expect 0 "$kedge" diff unsaid.kcap unsaid.kcap --fail-on 'late>any'
     expect 2 "$kedge" suggest --good unsaid.kcap --bad unsaid-bad.kcap -o h.yaml
     has err "no hint to write: too little could be looked at to know what was freed late"
     has out "note: 101 of them lie in no anchor"
@@ -245,7 +293,7 @@ unknown)
     has out "100 of them lie in anchors that the good run never entered (the bad run's first: SOT_CALL at 0; the good run's: SOT_CALL_0)"
     expect 0 "$kedge" diff good.kcap bad.kcap
     hasnt out "note: only"
-    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30'
+    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30,remaining>139M'
     ;;
 suggest)
     form good; form bad
@@ -458,7 +506,7 @@ sys.exit(bool(missing) or not found)
 PY
     }
     for name in good bad touched oom live; do keys report $name.kcap --view steps --from SOT_CALL_2; done
-    keys diff good.kcap bad.kcap
+    keys diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
     keys suggest --good good.kcap --bad bad.kcap -o h.yaml
     keys hints lint h.yaml
     keys bundle bad.kcap --modules

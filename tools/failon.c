@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/failon.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/args.h"
+
+static const struct {
+    const char *name;
+    char sign;
+    uint64_t limit;
+} conditions[FAILON_COUNT] = {
+        [FAILON_LATE] = {"late", '>', 0},
+        [FAILON_EXTRA] = {"extra", '>', 0},
+        [FAILON_REMAINING] = {"remaining", '>', 0},
+        [FAILON_PAIRS] = {"pairs", '<', 50},
+};
+
+/* ---- what is asked for ---------------------------------------------------------------------- */
+
+static bool parse_limit(enum failon_condition which, const char *text, uint64_t *ret_limit)
+{
+    if (which != FAILON_PAIRS && strcmp(text, "any") == 0) {
+        *ret_limit = FAILON_ANY;
+        return true;
+    }
+    if (which != FAILON_REMAINING && text[strspn(text, "0123456789")] != '\0')
+        return false;
+    return args_size(text, ret_limit) && (which != FAILON_PAIRS || *ret_limit <= 100);
+}
+
+/* One condition, of `length` bytes. */
+static bool parse_condition(const char *text, size_t length, struct failon *failon)
+{
+    char limit[32];
+
+    for (unsigned i = 0; i < FAILON_COUNT; i++) {
+        size_t name = strlen(conditions[i].name);
+
+        if (length <= name + 1 || length - name - 1 >= sizeof(limit)
+                || memcmp(text, conditions[i].name, name) != 0 || text[name] != conditions[i].sign)
+            continue;
+        memcpy(limit, text + name + 1, length - name - 1);
+        limit[length - name - 1] = '\0';
+        return parse_limit((enum failon_condition)i, limit, &failon->limit[i]);
+    }
+    return false;
+}
+
+bool failon_parse(const char *text, struct failon *ret_failon)
+{
+    for (unsigned i = 0; i < FAILON_COUNT; i++)
+        ret_failon->limit[i] = conditions[i].limit;
+    if (strcmp(text, "default") == 0)
+        return true;
+    for (;;) {
+        size_t length = strcspn(text, ",");
+
+        if (!parse_condition(text, length, ret_failon))
+            return false;
+        if (text[length] == '\0')
+            return true;
+        text += length + 1;
+    }
+}
+
+/* ---- the answers ---------------------------------------------------------------------------- */
+
+static uint64_t percent(uint64_t part, uint64_t all)
+{
+    return all ? part * 100 / all : 0;
+}
+
+/* Of the run that has more of them. */
+static uint64_t paired_percent(const struct compare *compare)
+{
+    uint64_t most = compare->all.count > compare->all_good.count ? compare->all.count
+                                                                 : compare->all_good.count;
+
+    return percent(compare->paired.count, most);
+}
+
+/* Frees that come late were looked for in too few allocations. */
+static bool is_little(const struct failon *failon, const struct compare *compare)
+{
+    return percent(compare->looked.count, compare->all.count) < failon->limit[FAILON_PAIRS];
+}
+
+void failon_judge(const struct failon *failon, const struct failon_runs *runs,
+        struct failon_result *ret_result)
+{
+    const struct compare *c = runs->compare;
+    struct failon_result result = {0};
+    uint64_t *value = result.value;
+
+    value[FAILON_LATE] = c->late_count + c->never_count;
+    value[FAILON_EXTRA] = c->extra_remaining.count;
+    if (c->remaining.bytes > c->remaining_good.bytes)
+        value[FAILON_REMAINING] = c->remaining.bytes - c->remaining_good.bytes;
+    value[FAILON_PAIRS] = paired_percent(c);
+
+    bool has_pairs = value[FAILON_PAIRS] >= failon->limit[FAILON_PAIRS];
+    bool can_tell[FAILON_COUNT] = {
+            [FAILON_LATE] = !runs->is_partial && !is_little(failon, c),
+            [FAILON_EXTRA] = !runs->is_partial && has_pairs && runs->bad_ended,
+            [FAILON_REMAINING] =
+                    !runs->is_partial && has_pairs && runs->good_ended && runs->bad_ended,
+    };
+    for (unsigned i = 0; i < FAILON_PAIRS; i++) {
+        bool is_beyond = value[i] > failon->limit[i];
+
+        if (failon->limit[i] == FAILON_ANY)
+            result.answer[i] = FAILON_YES;
+        else if (!can_tell[i] && (i != FAILON_LATE || !is_beyond))
+            result.answer[i] = FAILON_UNKNOWN;
+        else
+            result.answer[i] = is_beyond ? FAILON_NO : FAILON_YES;
+    }
+    result.answer[FAILON_PAIRS] = has_pairs ? FAILON_YES : FAILON_UNKNOWN;
+    *ret_result = result;
+}
+
+enum failon_answer failon_answer(const struct failon_result *result)
+{
+    enum failon_answer answer = FAILON_YES;
+
+    for (unsigned i = 0; i < FAILON_COUNT; i++) {
+        if (result->answer[i] == FAILON_NO)
+            return FAILON_NO;
+        if (result->answer[i] == FAILON_UNKNOWN)
+            answer = FAILON_UNKNOWN;
+    }
+    return answer;
+}
+
+/* ---- how they are said ---------------------------------------------------------------------- */
+
+static void print_unknown(FILE *out, enum failon_condition which, const struct failon *failon,
+        const struct failon_runs *runs, uint64_t pairs)
+{
+    if (which == FAILON_PAIRS)
+        (void)fprintf(out,
+                "not known: %" PRIu64 " %% of the allocations have a partner in the other run",
+                pairs);
+    else if (runs->is_partial)
+        (void)fputs("not known without all events", out);
+    else if (which == FAILON_LATE)
+        (void)fputs("not known where so little could be looked at", out);
+    else if (pairs < failon->limit[FAILON_PAIRS])
+        (void)fputs("not known where so few allocations have a partner", out);
+    else
+        (void)fprintf(out, "not known: the %s run did not end by itself",
+                runs->bad_ended ? "good" : "bad");
+}
+
+static void print_no(
+        FILE *out, enum failon_condition which, const struct compare *compare, uint64_t value)
+{
+    char text[RENDER_BYTES_MAX];
+
+    if (which == FAILON_LATE)
+        (void)fprintf(out, "%" PRIu64 " free%s late or never (%s)", value,
+                value == 1 ? " comes" : "s come",
+                render_bytes(text, compare->late_bytes + compare->never_bytes));
+    else if (which == FAILON_EXTRA)
+        (void)fprintf(out, "%" PRIu64 " allocation%s that only bad makes (%s) %s live at the end",
+                value, render_s(value), render_bytes(text, compare->extra_remaining.bytes),
+                value == 1 ? "is" : "are");
+    else
+        (void)fprintf(out, "%s more remain at the end than in good", render_bytes(text, value));
+}
+
+void failon_print(FILE *out, const struct failon *failon, const struct failon_runs *runs,
+        const struct failon_result *result)
+{
+    for (unsigned i = 0; i < FAILON_COUNT; i++) {
+        if (result->answer[i] == FAILON_YES)
+            continue;
+        (void)fprintf(out, "kedge diff: --fail-on %s%c%" PRIu64 ": ", conditions[i].name,
+                conditions[i].sign, failon->limit[i]);
+        if (result->answer[i] == FAILON_NO)
+            print_no(out, (enum failon_condition)i, runs->compare, result->value[i]);
+        else
+            print_unknown(out, (enum failon_condition)i, failon, runs, result->value[FAILON_PAIRS]);
+        (void)fputc('\n', out);
+    }
+}
+
+void failon_json(struct json *json, const struct failon *failon, const struct failon_result *result)
+{
+    static const char *const answers[] = {"yes", "no", "unknown"};
+
+    if (!failon) {
+        json_text(json, "fail_on", NULL);
+        return;
+    }
+    json_begin(json, "fail_on", '[');
+    for (unsigned i = 0; i < FAILON_COUNT; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "condition", conditions[i].name);
+        if (failon->limit[i] == FAILON_ANY)
+            json_text(json, "limit", NULL);
+        else
+            json_uint(json, "limit", failon->limit[i]);
+        json_uint(json, "value", result->value[i]);
+        json_text(json, "answer", answers[result->answer[i]]);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}

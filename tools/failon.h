@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * failon.h - `kedge diff --fail-on`: is the bad run as good as the other one, for a script?
+ *
+ *     late>N          frees that come late or never, of blocks that both runs allocate
+ *     extra>N         allocations that only the bad run makes and that are live at the end
+ *     remaining>SIZE  bytes that the bad run has more at the end than the good one
+ *     pairs<PERCENT   of the allocations of either run have a partner in the other, or were looked at for late frees
+ *
+ * "The end" is the end of what is compared: of the run, or of its window. A condition that nobody names holds with its default
+ * (late>0, extra>0, remaining>0, pairs<50), since whoever asks for one way of losing memory does not want the others to pass;
+ * `any` for a limit turns one off. Each has an answer of its own: it holds, it does not, or nobody can tell.
+ *
+ *   late        what was found is proven by its partner. None found proves nothing where events are missing or too little was
+ *               looked at (looked.h).
+ *   extra       nobody can tell where events are missing, where too few allocations have a partner (then each is one that only
+ *   remaining   one run makes), or where a run was cut off, since it would have freed more.
+ *   pairs       too few: nobody can tell. Two runs with nothing in common are not alike.
+ *
+ * Threads: none. Memory: none.
+ */
+#ifndef KEDGE_TOOLS_FAILON_H
+#define KEDGE_TOOLS_FAILON_H
+
+#include "tools/compare.h"
+#include "tools/render.h"
+
+enum failon_condition {
+    FAILON_LATE,
+    FAILON_EXTRA,
+    FAILON_REMAINING,
+    FAILON_PAIRS,
+    FAILON_COUNT,
+};
+
+enum failon_answer {
+    FAILON_YES,     /* within the limit */
+    FAILON_NO,      /* beyond it */
+    FAILON_UNKNOWN, /* nobody can tell */
+};
+
+#define FAILON_ANY UINT64_MAX /* a limit that nothing is beyond */
+
+struct failon {
+    uint64_t limit[FAILON_COUNT]; /* frees, allocations, bytes, percent */
+};
+
+/* What is known of the two runs besides the comparison. */
+struct failon_runs {
+    const struct compare *compare;
+    bool is_partial;            /* events are missing in what is compared, or are damaged */
+    bool good_ended, bad_ended; /* the end of what is compared is not where the run was cut off */
+};
+
+struct failon_result {
+    uint64_t value[FAILON_COUNT];
+    enum failon_answer answer[FAILON_COUNT];
+};
+
+/* "default", or conditions with commas between them. False: the text is no such thing. */
+bool failon_parse(const char *text, struct failon *ret_failon);
+
+void failon_judge(const struct failon *failon, const struct failon_runs *runs,
+        struct failon_result *ret_result);
+
+/* NO if one condition says so, else UNKNOWN if one does, else YES. */
+enum failon_answer failon_answer(const struct failon_result *result);
+
+/* One line for each condition whose answer is not YES. */
+void failon_print(FILE *out, const struct failon *failon, const struct failon_runs *runs,
+        const struct failon_result *result);
+
+/* The key fail_on: condition, limit (null: any), value and answer (yes, no, unknown) of each; null where `failon` is NULL. */
+void failon_json(
+        struct json *json, const struct failon *failon, const struct failon_result *result);
+
+#endif
