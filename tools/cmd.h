@@ -25,6 +25,7 @@ struct cmd {
     const char *name;
     const char *usage;   /* "report F [options]" */
     const char *summary; /* one line */
+    void (*explain)(void); /* prints what --help says behind the options; NULL = nothing */
     const struct args_option *options;
     size_t option_count;
     size_t fields_size; /* of the struct that `options` fills, zeroed before */

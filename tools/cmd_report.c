@@ -20,19 +20,13 @@ static const struct args_option options[] = {
                 offsetof(struct fields, to)},
         {"by", "anchor", "the figures of each anchor, in a table", ARGS_TEXT,
                 offsetof(struct fields, by)},
-        {"view", "NAME",
-                "only this: live, hwm, leaks, temporary, libraries, hints, oom, anchors, classes, "
-                "sources, uses or steps",
-                ARGS_TEXT, offsetof(struct fields, view)},
+        {"view", "NAME", "only this view (below)", ARGS_TEXT, offsetof(struct fields, view)},
         {"steps", "WHICH", "of --view steps: stated or detected (default: stated, else detected)",
                 ARGS_TEXT, offsetof(struct fields, steps)},
         {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
                 offsetof(struct fields, top)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
-
-static const char *const view_names[VIEW_COUNT] = {"all", "live", "hwm", "libraries", "hints",
-        "oom", "anchors", "classes", "sources", "steps", "leaks", "temporary", "uses"};
 
 static int find_view(const struct fields *fields, enum view *ret_view)
 {
@@ -43,15 +37,11 @@ static int find_view(const struct fields *fields, enum view *ret_view)
     *ret_view = VIEW_ALL;
     if (!fields->view)
         return CMD_DONE;
-    for (unsigned i = 0; i < VIEW_COUNT; i++) {
-        if (strcmp(fields->view, view_names[i]) == 0) {
-            *ret_view = (enum view)i;
-            return CMD_DONE;
-        }
-    }
+    *ret_view = report_view_named(fields->view);
+    if (*ret_view != VIEW_COUNT)
+        return CMD_DONE;
     (void)fprintf(stderr,
-            "kedge report: --view %s is not in this version (live, hwm, leaks, temporary, "
-            "libraries, hints, oom, anchors, classes, sources, uses, steps are)\n",
+            "kedge report: --view %s is not in this version; kedge report --help lists the views\n",
             fields->view);
     return CMD_BAD;
 }
@@ -115,6 +105,7 @@ static int run(const void *parsed, char **words, int count)
     const struct fields *fields = parsed;
     struct report report = {.from = fields->from,
             .to = fields->to,
+            .path = words[0],
             .by_anchor = fields->by != NULL,
             .top = fields->top ? fields->top : 10};
     int r = find_view(fields, &report.view);
@@ -154,6 +145,7 @@ const struct cmd cmd_report = {
         .name = "report",
         .usage = "report CAPTURE [options]",
         .summary = "What a run allocated, freed and kept, whole or between two anchors.",
+        .explain = report_views_explain,
         .options = options,
         .option_count = CMD_COUNT(options),
         .fields_size = sizeof(struct fields),

@@ -37,6 +37,8 @@ static void print_help(const struct cmd *cmd)
 {
     printf("usage: kedge %s\n\n%s\n\n", cmd->usage, cmd->summary);
     args_print_options(stdout, cmd->options, cmd->option_count);
+    if (cmd->explain)
+        cmd->explain();
 }
 
 static int run_command(const struct cmd *cmd, int argc, char **argv)

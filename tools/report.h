@@ -42,6 +42,7 @@ struct report {
     struct model_window window;
     struct model_figures figures;
     struct render_ink ink;
+    const char *path; /* of the capture, as it was given */
     bool partial; /* the figures of the window miss lost events */
 };
 
@@ -85,6 +86,18 @@ bool report_lacks_events(const struct report *report);
 
 /* Event index: what lives there is what lives at the window's maximum, by the events that there are. */
 uint32_t report_peak(const struct report *report);
+
+/* The view of this name; VIEW_COUNT = there is none. */
+enum view report_view_named(const char *name);
+
+/* What each view answers, a line each. */
+void report_views_explain(void);
+
+/* The views that are not in the whole report and have something to tell, with their commands. */
+void report_views_print(const struct report *report);
+
+/* How many steps the program states. */
+size_t report_stated_steps(const struct report *report);
 
 /* Sums per library or program that asked. */
 struct report_owner {

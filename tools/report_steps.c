@@ -137,6 +137,16 @@ void report_growth_print(const struct report *report)
     stepview_done(&view);
 }
 
+size_t report_stated_steps(const struct report *report)
+{
+    struct stepview view;
+
+    stepview_find(&report->load, report->window, STEPVIEW_ONLY_STATED, &view);
+    size_t count = view.origin == STEPVIEW_STATED ? view.row_count : 0;
+    stepview_done(&view);
+    return count;
+}
+
 /* ── JSON ── */
 
 static void json_row(struct json *json, const struct report *report, const struct stepview_row *row)

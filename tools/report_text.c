@@ -414,12 +414,12 @@ void report_text_print(const struct report *report)
         report_oom_print(report);
     if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))
         print_anchors(report);
+    if ((view == VIEW_ALL || view == VIEW_HWM) && report_has_high(report))
+        report_high_print(report);
+    else if (view == VIEW_ALL || view == VIEW_HWM)
+        print_live(report, report_peak(report), "Live at the maximum, by stack");
     if (view == VIEW_ALL || view == VIEW_LIVE)
         print_live(report, report->window.last, "Live at the end, by stack");
-    if (view == VIEW_HWM && report_has_high(report))
-        report_high_print(report);
-    else if (view == VIEW_HWM)
-        print_live(report, report_peak(report), "Live at the maximum, by stack");
     if (view == VIEW_LEAKS)
         report_leaks_print(report);
     if (view == VIEW_TEMPORARY)
@@ -436,6 +436,8 @@ void report_text_print(const struct report *report)
         report_uses_print(report);
     if (view == VIEW_STEPS)
         report_steps_print(report);
+    if (view == VIEW_ALL)
+        report_views_print(report);
     print_record_note(report);
     figures_print_trouble(stdout, report->symbols);
 }

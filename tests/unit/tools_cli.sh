@@ -61,6 +61,33 @@ report)
     expect 2 timeout 20 "$kedge" report pipe # nobody writes
     has err "pipe: not a regular file"
     ;;
+first)
+    # What a whole run is asked first: who made the peak, what is left, and which view says more.
+    form bad; form oom || true
+    expect 0 "$kedge" report bad.kcap
+    order() { # the lines that begin so come in this order
+        local at=0 found
+        for words in "$@"; do
+            found=$(grep -nF -- "$words" out | head -1 | cut -d: -f1)
+            [ -n "$found" ] && [ "$found" -gt "$at" ] || { cat out >&2; fail "not in its place: $words"; }
+            at=$found
+        done
+    }
+    order "Peak live:" "Live at the maximum, by stack" "Live at the end, by stack" "More:"
+    sed -n '/^More:/,$p' out >more
+    for view in anchors leaks sources steps temporary; do
+        grep -qE "^  kedge report bad.kcap --view $view +[a-z0-9]" more || fail "no line about $view: $(cat more)"
+        expect 0 "$kedge" report bad.kcap --view $view
+    done
+    # What has nothing to tell is not named.
+    for view in uses hints oom; do ! grep -q -- "--view $view" more || fail "named: $view"; done
+    expect 0 "$kedge" report oom.kcap
+    order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
+    expect 0 "$kedge" report --help
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+        grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
+    done
+    ;;
 hints)
     form shadow; form live; form touched; form good
     expect 0 "$kedge" report shadow.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    const char *question;
+} views[VIEW_COUNT] = {
+        [VIEW_ALL] = {"all", "the whole report: how much, who made the peak, what is left?"},
+        [VIEW_HWM] = {"hwm", "who held the memory when most was live, by stack?"},
+        [VIEW_LIVE] = {"live", "what is live at the end, by stack?"},
+        [VIEW_LEAKS] = {"leaks", "what is live at the end, by stack and anchor, of all devices?"},
+        [VIEW_TEMPORARY] = {"temporary", "where is memory asked for that is freed at once?"},
+        [VIEW_OOM] = {"oom", "why did allocations fail, and who held the memory then?"},
+        [VIEW_HINTS] = {"hints", "what did each hint match, release and refuse?"},
+        [VIEW_LIBRARIES] = {"libraries", "which libraries asked, for how much?"},
+        [VIEW_CLASSES] = {"classes", "how much is pooled, managed, for graphs, on the host ...?"},
+        [VIEW_SOURCES] = {"sources",
+                "who asked, by library, kind and place; what is on the device?"},
+        [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?"},
+        [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
+        [VIEW_USES] = {"uses", "what is never used, freed late, allocated early or idle?"},
+};
+
+enum view report_view_named(const char *name)
+{
+    unsigned i = 0;
+
+    while (i < VIEW_COUNT && strcmp(views[i].name, name) != 0)
+        i++;
+    return (enum view)i;
+}
+
+void report_views_explain(void)
+{
+    puts("\nviews:");
+    for (unsigned i = 0; i < VIEW_COUNT; i++)
+        printf("  %-10s %s\n", views[i].name, views[i].question);
+}
+
+static uint64_t count_anchors(const struct report *report)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 1; i < report->load.trace->anchor_count; i++)
+        count += report_has_anchor(report, i);
+    return count;
+}
+
+static uint64_t count_places(const struct report *report, bool is_live)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < report->load.place_count && !report->from && !report->to; i++) {
+        const struct read_place *place = report->load.places[i].what;
+        count += is_live ? place->live_count != 0 : place->temporary_count != 0;
+    }
+    return count;
+}
+
+static void print_command(const struct report *report, enum view view)
+{
+    printf("  kedge report ");
+    render_text(stdout, report->path);
+    if (report->from) {
+        printf(" --from ");
+        render_text(stdout, report->from);
+    }
+    if (report->to) {
+        printf(" --to ");
+        render_text(stdout, report->to);
+    }
+    printf(" --view %-10s ", views[view].name);
+}
+
+/* "429 anchors", "1 place with memory left"; nothing where there is none. */
+static void print_view(const struct report *report, enum view view, uint64_t count,
+        const char *noun, const char *more)
+{
+    if (count == 0)
+        return;
+    print_command(report, view);
+    printf("%" PRIu64 " %s%s%s\n", count, noun, render_s(count), more);
+}
+
+void report_views_print(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    uint64_t allocated = report->figures.allocated_count;
+    size_t steps;
+
+    if (allocated == 0)
+        return;
+    printf("\n%sMore:%s\n", report->ink.bold, report->ink.off);
+    if (capture->oom_count > 1)
+        print_view(report, VIEW_OOM, capture->oom_count, "failed request", "");
+    print_view(report, VIEW_ANCHORS, count_anchors(report), "anchor", "");
+    steps = report_stated_steps(report);
+    if (steps) {
+        print_view(report, VIEW_STEPS, steps, "step", "");
+    } else if (!report_lacks_events(report)) {
+        print_command(report, VIEW_STEPS);
+        puts("looks for steps");
+    }
+    print_view(report, VIEW_LEAKS, count_places(report, true), "place", " with memory left");
+    print_view(report, VIEW_SOURCES, allocated, "request", " by library and kind");
+    print_view(report, VIEW_TEMPORARY, count_places(report, false), "place", " of brief blocks");
+    if (capture->unseen.is_on)
+        print_view(report, VIEW_USES, allocated, "block", " with uses");
+}
