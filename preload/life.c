@@ -355,6 +355,17 @@ static void fork_child_early(void)
     nvtx_chain_fork_child();
 }
 
+/* Runs behind all destructors, ours included, since it is asked for before the program's start. */
+static void note_exit_status(int status, void *unused)
+{
+    (void)unused;
+    if (atomic_load(&life_state) != LIFE_ON || life_is_child())
+        return;
+    guard_push();
+    capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN | ((unsigned)status & 0xffu));
+    guard_pop();
+}
+
 /*
  * The one constructor. Makes NVTX find us, since a library reads the variable at its first range; and warms the unwinder
  * while there is one thread, in programs that are linked with CUDA (others do it when they come to it). No file, no
@@ -378,6 +389,7 @@ __attribute__((constructor)) static void loaded(void)
     }
     if (is_off)
         return;
+    (void)on_exit(note_exit_status, NULL);
     uses_cuda = dl_iterate_phdr(is_cuda_object, NULL) != 0;
     output_start(&early, uses_cuda);
     thread_prepare();

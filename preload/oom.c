@@ -103,7 +103,8 @@ static void tell_heaps(char *text, size_t size, const struct format_oom_heaps *h
     char held[BYTES_MAX], live[BYTES_MAX], largest[BYTES_MAX];
     unsigned e = heaps->held ? (unsigned)(heaps->used * 100 / heaps->held) : 100;
 
-    (void)msg_format(text, size, "; kedge holds %s for %s live (E %u.%u%u), largest free block %s",
+    (void)msg_format(text, size,
+            "; kedge holds %s for %s live (utilisation %u.%u%u), largest free block %s",
             bytes_text(held, heaps->held), bytes_text(live, heaps->live), e / 100, e / 10 % 10,
             e % 10, bytes_text(largest, heaps->largest_free));
 }

@@ -23,8 +23,8 @@ enum cmd_exit {
 
 struct cmd {
     const char *name;
-    const char *usage;   /* "report F [options]" */
-    const char *summary; /* one line */
+    const char *usage;     /* "report F [options]" */
+    const char *summary;   /* one line */
     void (*explain)(void); /* prints what --help says behind the options; NULL = nothing */
     const struct args_option *options;
     size_t option_count;

@@ -206,7 +206,7 @@ static void print_left(const struct recorded *recorded)
 {
     static const char *const words[RECORDED_WHY_COUNT] = {"live before the step",
             "outlive the step", "served by the driver", "exported or registered",
-            "released by a hint", "on another device", "by the other entrance",
+            "released by a hint", "on another device", "by the other allocation API",
             "on another stream"};
     char bytes[RENDER_BYTES_MAX];
 

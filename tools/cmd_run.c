@@ -28,7 +28,9 @@ static const struct args_option options[] = {
         {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct fields, spawn.mode)},
         {"trace", "KIND", "ring, full, agg or off: which events are kept", ARGS_TEXT,
                 offsetof(struct fields, spawn.trace)},
-        {"entrance", "WHICH", "stream, sync or framework: how frameworks allocate", ARGS_TEXT,
+        {"api", "WHICH", "allocation API of frameworks: stream, sync or framework", ARGS_TEXT,
+                offsetof(struct fields, spawn.entrance)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT,
                 offsetof(struct fields, spawn.entrance)},
         {"quiet|q", NULL, "say nothing at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
 };

@@ -43,8 +43,9 @@ static const struct args_option options[] = {
                 "how many steps of the program a pass is (default 1), or auto: those that are "
                 "stated or detected",
                 ARGS_TEXT, offsetof(struct fields, steps)},
-        {"entrance", "WHICH", "of a csv: stream (default) or sync", ARGS_TEXT,
+        {"api", "WHICH", "allocation API of a csv: stream (default) or sync", ARGS_TEXT,
                 offsetof(struct fields, entrance)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, entrance)},
         {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "of a capture: end after the last exit of ANCHOR", ARGS_TEXT,
@@ -197,7 +198,7 @@ static int check_words(const struct fields *fields, bool is_capture, bool is_csv
         return CMD_BAD;
     }
     if (!is_csv && fields->entrance) {
-        (void)fputs("kedge whatif: --entrance is for a csv: others say it themselves\n", stderr);
+        (void)fputs("kedge whatif: --api is for a csv: others say it themselves\n", stderr);
         return CMD_BAD;
     }
     return CMD_DONE;
@@ -231,7 +232,7 @@ static int read_csv(struct query *query, FILE *in, const char *path)
     struct steps steps;
 
     if (entrance && !sync && strcmp(entrance, "stream") != 0)
-        return bad_value("entrance", entrance, "stream or sync");
+        return bad_value("api", entrance, "stream or sync");
     if (check_words(query->fields, false, true) != CMD_DONE)
         return CMD_BAD;
     int r = steps_read_stream(in, path, &steps);
@@ -343,7 +344,7 @@ static void print_text(const struct query *query)
     double best = 0;
 
     print_input(query);
-    printf("\n%s%-17s %10s %7s %10s %9s", ink.bold, "policy", "held", "E", "lost",
+    printf("\n%s%-17s %10s %7s %10s %9s", ink.bold, "policy", "held", "util.", "lost",
             is_repeated ? "in first" : "calls");
     if (is_repeated)
         printf(" %9s", "in last");
@@ -354,7 +355,8 @@ static void print_text(const struct query *query)
         const struct whatif *answer = &query->answers[i];
         print_answer(query, answer, query->answer_count > 1 && answer->e >= best);
     }
-    printf("\nE: most bytes live over most bytes held. %s: calls of the driver%s.\nmoved: granules "
+    printf("\nutil.: utilisation, peak live / peak reserved. %s: calls of the driver%s.\nmoved: "
+           "granules "
            "that were mapped anew, waits: of the host%s.\n",
             is_repeated ? "first, last" : "calls", is_repeated ? " in that pass" : "",
             is_repeated ? ", both in the last pass" : "");

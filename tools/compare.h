@@ -16,7 +16,7 @@
  * An allocation of one run only that is freed in the same anchor instance again is harmless and counted as such (the 852
  * extra pairs of Paddle #66278). One that is kept is listed as extra, also in an anchor that the good run never entered. An anchor that the bad run did not leave (it ran out of
  * memory inside) proves nothing about its blocks. Frees that never come, where the good run frees outside of all anchors,
- * are listed apart and only if the bad run ended by itself.
+ * are listed apart and only if the bad run exited.
  *
  * A late free can be found only among the blocks of the bad run that were looked at: those with a partner, inside an anchor that
  * both runs have and that the bad run left. Each other block is counted by what was missing (looked.h says what to do about it).
@@ -78,7 +78,7 @@ struct compare {
 struct compare_side {
     const struct trace *trace;
     struct model_window window; /* only blocks born in it take part */
-    bool ended; /* the program ended by itself: what is live at the end was never freed */
+    bool ended;                 /* the program exited: what is live at the end was never freed */
 };
 
 /* Fills *ret_compare; compare_done gives its memory back. */

@@ -311,11 +311,11 @@ static bool is_uncached(struct launch *launch)
     if (!value || strcmp(value, "0") == 0)
         return false;
     if (strcmp(value, "1") == 0)
-        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch uses the sync entrance"));
+        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch allocates by cudaMalloc"));
     else
         say(launch,
-                vec_format("%s=%s is kept as you set it; PyTorch 2.5 takes it for 1 and uses the "
-                           "sync entrance, 2.15 for 0",
+                vec_format("%s=%s is kept as you set it; PyTorch 2.5 takes it for 1 and allocates "
+                           "by cudaMalloc, 2.15 for 0",
                         PYTORCH_UNCACHED, value));
     return true;
 }
@@ -336,7 +336,7 @@ static void pytorch_stream(struct launch *launch, bool speak)
         say(launch,
                 vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
                          "history, snapshots and pool checkpoints (cudagraph trees); "
-                         "--entrance framework leaves it alone"));
+                         "--api framework leaves it alone"));
 }
 
 static void pytorch_sync(struct launch *launch, bool speak)
@@ -349,7 +349,7 @@ static void pytorch_sync(struct launch *launch, bool speak)
     if (speak && !old)
         say(launch,
                 vec_text("PyTorch runs without its cache (" PYTORCH_UNCACHED "), without CUDA "
-                         "graphs; --entrance framework leaves it alone"));
+                         "graphs; --api framework leaves it alone"));
 }
 
 /* What JAX, TensorFlow and PaddlePaddle are switched by: one variable each. */
@@ -367,7 +367,7 @@ static void turn(struct launch *launch, const struct switch_row *row, const char
     offer(launch, row->name, row->value, framework != NULL);
     if (framework && !old)
         say(launch,
-                vec_format("%s gets %s=%s, %s; --entrance framework leaves it alone", framework,
+                vec_format("%s gets %s=%s, %s; --api framework leaves it alone", framework,
                         row->name, row->value, row->lost));
 }
 
@@ -384,7 +384,7 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                                      "without its BFC allocator"},
                     [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
                             "without its BFC allocator; 0.10 makes a pool of segments of it, and "
-                            "only --entrance stream shows its buffers"},
+                            "only --api stream shows its buffers"},
                     [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
                             "FLAGS_use_cuda_malloc_async_allocator",
                             "without its auto-growth allocator"}},
@@ -400,7 +400,7 @@ static void framework_switches(struct launch *launch, const struct launch_reques
             if (name)
                 say(launch,
                         vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
-                                   "(--entrance stream shows tensors)",
+                                   "(--api stream shows tensors)",
                                 name));
         } else if (f != FRAMEWORK_PYTORCH)
             turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : entrance][f], name);

@@ -110,7 +110,7 @@ bool load_is_damaged(const struct load *load);
 /* The same for whoever would decide by the capture: after one line more on stderr. */
 bool load_refuses(const char *who, const struct load *load);
 
-/* Did the program end by itself, so that what is live was never freed? */
+/* Did the program exit, so that what is live was never freed? */
 bool load_has_ended(const struct load *load);
 
 #endif

@@ -33,8 +33,9 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"entrance", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)",
-                ARGS_TEXT, offsetof(struct fields, entrance)},
+        {"api", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)", ARGS_TEXT,
+                offsetof(struct fields, entrance)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, entrance)},
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},
@@ -341,7 +342,7 @@ static int run(const struct fields *fields, const char *path)
     int r;
 
     if (fields->entrance && !replay.sync && strcmp(fields->entrance, "stream") != 0) {
-        (void)fprintf(stderr, "kedge-replay: --entrance %s: stream or sync\n", fields->entrance);
+        (void)fprintf(stderr, "kedge-replay: --api %s: stream or sync\n", fields->entrance);
         return CMD_BAD;
     }
     if (steps_read(path, &replay.steps) < 0) {

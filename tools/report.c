@@ -13,22 +13,30 @@ const char *report_mode_name(enum hint_mode mode)
     return (unsigned)mode < HINT_MODE_COUNT ? names[mode] : "?";
 }
 
+static char *end_by_exit(const struct read_capture *capture)
+{
+    const char *more = capture->oom_count ? ", after running out of memory" : "";
+
+    if (capture->state_detail & FORMAT_EXIT_KNOWN)
+        return vec_format("exited with status %u%s", capture->state_detail & 0xffu, more);
+    return vec_format("exited%s", more);
+}
+
 char *report_end_text(const struct read_capture *capture)
 {
     if (read_is_damaged(capture))
         return vec_text("not known: the capture is damaged");
     switch (capture->state) {
     case FORMAT_STATE_CLEAN:
-        return vec_text(
-                capture->oom_count ? "by itself, after running out of memory" : "by itself");
+        return end_by_exit(capture);
     case FORMAT_STATE_OOM:
-        return vec_text("out of memory (still running, or ended without a word)");
+        return vec_text("still running, or killed; out of memory");
     case FORMAT_STATE_SIGNAL:
         return vec_format("signal %u", capture->state_detail);
     case FORMAT_STATE_OPEN:
         break;
     }
-    return vec_text("not ended by itself: still running, or killed");
+    return vec_text("still running, or killed");
 }
 
 static int compare_owners(const void *a, const void *b)

@@ -43,7 +43,7 @@ struct report {
     struct model_figures figures;
     struct render_ink ink;
     const char *path; /* of the capture, as it was given */
-    bool partial; /* the figures of the window miss lost events */
+    bool partial;     /* the figures of the window miss lost events */
 };
 
 /* What kedge saw: hooks and their routes, what went past them, frameworks with a pool of their own (report_coverage.c). */

@@ -117,7 +117,7 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
     print_word("held by kedge");
     printf("%s, of which live %s", size_text(heaps->held), size_text(heaps->live));
     if (heaps->held)
-        printf(" (E %.2f)", (double)heaps->used / (double)heaps->held);
+        printf(" (utilisation %.2f)", (double)heaps->used / (double)heaps->held);
     putchar('\n');
     print_word("  free in the pool");
     printf("%s, largest block %s\n", size_text(heaps->free), size_text(heaps->largest_free));

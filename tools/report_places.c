@@ -192,7 +192,7 @@ void report_leaks_print(const struct report *report)
 {
     printf("\n%s%s, by place%s\n", report->ink.bold,
             load_has_ended(&report->load) ? "Live at the end"
-                                          : "Live now (the program has not ended by itself)",
+                                          : "Live now (still running, or killed)",
             report->ink.off);
     print_rows(report, -1, live_bytes);
 }

@@ -173,7 +173,7 @@ static void print_peaks(const struct report *report)
     printf("\nPeak live: %s   Peak reserved: %s", render_bytes(live, f->peak_live),
             render_bytes(reserved, f->peak_reserved));
     if (f->peak_reserved && f->peak_stored_512)
-        printf("   E %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
+        printf("   Utilisation: %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
     putchar('\n');
     if (f->outside_freed_count)
         printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",
@@ -395,6 +395,23 @@ static void print_record_note(const struct report *report)
                 report->ink.yellow, report->ink.off);
 }
 
+/* Why it was too much, who made the peak, what is left. */
+static void print_held(const struct report *report, enum view view)
+{
+    if (view == VIEW_ALL || view == VIEW_HINTS)
+        print_hints(report);
+    if (view == VIEW_ALL || view == VIEW_OOM)
+        report_oom_print(report);
+    if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))
+        print_anchors(report);
+    if ((view == VIEW_ALL || view == VIEW_HWM) && report_has_high(report))
+        report_high_print(report);
+    else if (view == VIEW_ALL || view == VIEW_HWM)
+        print_live(report, report_peak(report), "Live at the maximum, by stack");
+    if (view == VIEW_ALL || view == VIEW_LIVE)
+        print_live(report, report->window.last, "Live at the end, by stack");
+}
+
 void report_text_print(const struct report *report)
 {
     struct report inked = *report;
@@ -408,18 +425,7 @@ void report_text_print(const struct report *report)
         print_peaks(report);
         print_plan(report);
     }
-    if (view == VIEW_ALL || view == VIEW_HINTS)
-        print_hints(report);
-    if (view == VIEW_ALL || view == VIEW_OOM)
-        report_oom_print(report);
-    if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))
-        print_anchors(report);
-    if ((view == VIEW_ALL || view == VIEW_HWM) && report_has_high(report))
-        report_high_print(report);
-    else if (view == VIEW_ALL || view == VIEW_HWM)
-        print_live(report, report_peak(report), "Live at the maximum, by stack");
-    if (view == VIEW_ALL || view == VIEW_LIVE)
-        print_live(report, report->window.last, "Live at the end, by stack");
+    print_held(report, view);
     if (view == VIEW_LEAKS)
         report_leaks_print(report);
     if (view == VIEW_TEMPORARY)

@@ -239,8 +239,7 @@ static int check_options(
             || !is_word_of(who, "trace", options->trace, traces, "ring, full, agg or off"))
         return CMD_BAD;
     if (!launch_parse_entrance(options->entrance, ret_entrance)) {
-        (void)fprintf(
-                stderr, "%s: --entrance %s: stream, sync or framework\n", who, options->entrance);
+        (void)fprintf(stderr, "%s: --api %s: stream, sync or framework\n", who, options->entrance);
         return CMD_BAD;
     }
     if (options->hints && strcmp(options->hints, "off") != 0 && access(options->hints, R_OK) != 0) {

@@ -41,7 +41,7 @@
 
 enum format_state {
     FORMAT_STATE_OPEN = 1,   /* running, or killed */
-    FORMAT_STATE_CLEAN = 2,  /* closed by the program's end */
+    FORMAT_STATE_CLEAN = 2,  /* closed by the program's end; state_detail: FORMAT_EXIT_KNOWN */
     FORMAT_STATE_OOM = 3,    /* the last thing that was said: an allocation failed */
     FORMAT_STATE_SIGNAL = 4, /* a fatal signal, number in state_detail */
 };
@@ -135,12 +135,15 @@ struct format_high {
     uint64_t seq, time_ns; /* of the allocation that reached the peak */
 };
 
+/* In state_detail of a clean end: the lower eight bits are the exit status. Without it the status is not known. */
+#define FORMAT_EXIT_KNOWN 0x100u
+
 struct format_header {
     char magic[8];
     uint32_t version;
     uint32_t header_bytes; /* offset of the first extent, multiple of FORMAT_PAGE */
     uint32_t state;        /* enum format_state */
-    uint32_t state_detail; /* signal number */
+    uint32_t state_detail; /* signal number, or exit status with FORMAT_EXIT_KNOWN */
     uint32_t trace;        /* enum format_trace */
     uint32_t pid;
     uint32_t ppid;

@@ -269,7 +269,8 @@ TEST(the_first_failure_gets_one_line_that_says_why)
     second = first ? strstr(first + 1, "out of memory") : NULL;
     CHECK(second == NULL);
     CHECK(strstr(text,
-                  " free on device 0; kedge holds 768.00 MiB for 768.00 MiB live (E 1.00), largest "
+                  " free on device 0; kedge holds 768.00 MiB for 768.00 MiB live (utilisation "
+                  "1.00), largest "
                   "free block 0.00 B; "
                   "most is held by oom_")
             != NULL);

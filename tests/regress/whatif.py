@@ -260,7 +260,7 @@ def words_and_faults():
             ((own("loop"), "--steps", "many"), "--steps many: a number, or auto"),
             ((own("loop"), "--steps", "0"), "--steps 0: a number, or auto"),
             ((own("loop"), "--from", "step"), "only a capture has anchors"),
-            ((own("loop"), "--entrance", "both"), "--entrance both: stream or sync")):
+            ((own("loop"), "--entrance", "both"), "--api both: stream or sync")):
         done = subprocess.run([str(KEDGE), "whatif", *map(str, arguments)], env=environment(), capture_output=True,
                               text=True, check=False)
         same(f"{arguments}: exit", done.returncode, 2)

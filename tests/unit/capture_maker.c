@@ -273,6 +273,6 @@ int main(int argc, char **argv)
         (void)other_tensor(32 * MB); /* the strided input, outside of every anchor */
     for (int i = 0; i < anchors; i++)
         one_anchor(i);
-    capture_state(FORMAT_STATE_CLEAN, 0);
+    capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
     return 0;
 }

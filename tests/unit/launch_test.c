@@ -246,7 +246,7 @@ TEST(the_sync_entrance_switches_all_frameworks)
     l = prepared(
             (struct launch_request){.entrance = LAUNCH_SYNC, .frameworks = {.which = JAX}}, no_env);
     CHECK_EQ(l.line_count, 1);
-    CHECK(has_line(&l, "only --entrance stream shows its buffers"));
+    CHECK(has_line(&l, "only --api stream shows its buffers"));
     launch_done(&l);
 }
 
@@ -367,7 +367,7 @@ TEST(r94_a_stated_backend_is_never_overridden)
     char *uncached[] = {(char[]){"PYTORCH_NO_CUDA_MEMORY_CACHING=1"}, NULL};
     l = prepared((struct launch_request){.entrance = LAUNCH_STREAM}, uncached);
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "(none)");
-    CHECK(has_line(&l, "is set and kept: PyTorch uses the sync entrance"));
+    CHECK(has_line(&l, "is set and kept: PyTorch allocates by cudaMalloc"));
     launch_done(&l);
 
     char *paddle[] = {(char[]){"FLAGS_use_system_allocator=1"}, NULL};

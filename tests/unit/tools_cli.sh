@@ -31,7 +31,7 @@ report)
     has out "allocate capture_maker.c:"
     has out "unused_input /"
     has out "Test device"
-    has out "ended     by itself"
+    has out "ended     exited with status 0"
     hasnt out $'\033'
     expect 0 "$kedge" report good.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
     json "j['remaining_bytes'] == (19 + 9*8)<<20 and j['freed_count'] == 19+19+10"
@@ -116,7 +116,7 @@ endings)
     has out "Out of memory"
     has out "requested                64.00 MiB by cuMemAllocAsync on device 0"
     has out "free on the device       3.00 MiB of 80.00 GiB"
-    has out "held by kedge            400.00 MiB, of which live 150.00 MiB (E 0.40)"
+    has out "held by kedge            400.00 MiB, of which live 150.00 MiB (utilisation 0.40)"
     has out "free in the pool       240.00 MiB, largest block 48.00 MiB"
     has out "whole free handles     96.00 MiB, and 32.00 MiB whose work has not passed"
     has out "240.00 MiB were free in the pool, but in pieces: fragmentation"

@@ -17,6 +17,7 @@ expect() {
     [ "$got" = "$want" ] || { cat out err >&2; fail "exit $got instead of $want: $*"; }
 }
 has() { grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 lacks: $2"; }; }
+hasnt() { ! grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 has: $2"; }; }
 json() { python3 -c 'import json, sys; j = json.load(open("out")); sys.exit(not eval(sys.argv[1]))' "$1" || { cat out >&2; fail "$1"; }; }
 small() { # name, form, more for kedge run...
     local name=$1 form=$2
@@ -125,6 +126,15 @@ def size(n):
 sys.exit(lines != [f"kedge run: peak live {size(j['peak_live_bytes'])}", f"kedge run: peak reserved {size(j['peak_reserved_bytes'])}",
                    "kedge run: capture a.kcap; next: kedge report a.kcap"])
 PY
+    expect 0 "$kedge" report a.kcap
+    has out "ended     exited with status 0"
+    grep -qE '^Peak live: [^ ]+ [KMG]iB   Peak reserved: [^ ]+ [KMG]iB   Utilisation: 0\.[0-9]+$' out || fail "$(cat out)"
+    SIMCUDA_MEMORY=8M expect 3 "$kedge" run --sim --api sync --capture oom.kcap -- "$sot" --form pt --graph small
+    has err "largest free block"
+    hasnt err "(E "
+    expect 0 "$kedge" report oom.kcap
+    has out "ended     exited with status 3, after running out of memory"
+    hasnt out "(E "
     expect 0 "$kedge" run -q --sim --capture a.kcap -- "$program" --steps 2
     ! grep '^kedge run: ' err && [ -e a.kcap ] || fail "-q says: $(cat err)"
     # The name that is given without one, and the capture of a program that a script starts.
@@ -153,6 +163,18 @@ PY
     expect 137 "$kedge" run --sim --capture k.kcap -- sh -c "'$program' --steps 2; kill -9 \$\$"
     ended
     has lines "kedge run: capture k.kcap; next: kedge report k.kcap"
+    expect 137 "$kedge" run --sim --capture k.kcap -- python3 - "$sot" <<'PY'
+import os, subprocess, sys
+# The program itself is killed in the middle.
+p = subprocess.Popen([sys.argv[1], "--form", "pir", "--graph", "full", "--pause-at", "SOT_CALL_0"], stdout=subprocess.PIPE, text=True)
+while not p.stdout.readline().startswith("PAUSED"):
+    pass
+p.kill()
+p.wait()
+os.kill(os.getpid(), 9)
+PY
+    expect 0 "$kedge" report k.kcap
+    has out "ended     still running, or killed"
     python3 - "$kedge" <<'PY' || fail "signals"
 import os, signal, subprocess, sys, time
 def start(script, *options, **more):
