@@ -4,10 +4,12 @@
 #include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_park.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct sim_config sim_config = {
         .memory = (uint64_t)80 << 30,
@@ -19,41 +21,30 @@ struct sim_config sim_config = {
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
 {
+    static const char units[] = "kmg";
     char *end;
-    uint64_t unit = 1;
+    unsigned shift = 0;
 
     errno = 0;
     unsigned long long value = strtoull(text, &end, 0);
-    if (errno || end == text || text[0] == '-')
+    if (errno || end == text || *text < '0' || *text > '9')
         return false;
-    switch (*end) {
-    case 'K':
-    case 'k':
-        unit = (uint64_t)1 << 10;
-        end++;
-        break;
-    case 'M':
-    case 'm':
-        unit = (uint64_t)1 << 20;
-        end++;
-        break;
-    case 'G':
-    case 'g':
-        unit = (uint64_t)1 << 30;
-        end++;
-        break;
-    default:
-        break;
+    if (*end) {
+        const char *unit = strchr(units, tolower((unsigned char)*end));
+        if (!unit || (end[1] && strcmp(end + 1, "iB") != 0))
+            return false;
+        shift = 10 * (unsigned)(unit - units + 1);
     }
-    if (*end != '\0' || value > UINT64_MAX / unit)
+    if (value > UINT64_MAX >> shift)
         return false;
-    *ret_value = value * unit;
+    *ret_value = (uint64_t)value << shift;
     return true;
 }
 
-static void complain(const char *name, const char *value, const char *accepted)
+void sim_config_refuse(const char *name, const char *value, const char *why)
 {
-    sim_say("%s=%s: %s expected, using the default", name, value, accepted);
+    sim_say("%s=%s: %s", name, value, why);
+    _exit(2);
 }
 
 static void read_number(
@@ -64,10 +55,9 @@ static void read_number(
 
     if (!text || !*text)
         return;
-    if (sim_config_size(text, &number) && number >= low && number <= high)
-        *value = number;
-    else
-        complain(name, text, accepted);
+    if (!sim_config_size(text, &number) || number < low || number > high)
+        sim_config_refuse(name, text, accepted);
+    *value = number;
 }
 
 /* Index of the variable's value among `words`, or `preset`. */
@@ -80,8 +70,31 @@ static int read_word(const char *name, const char *const *words, const char *acc
     for (int i = 0; words[i]; i++)
         if (strcmp(text, words[i]) == 0)
             return i;
-    complain(name, text, accepted);
-    return preset;
+    sim_config_refuse(name, text, accepted);
+}
+
+/* A name with a typing error would leave the default in force. */
+static void check_names(void)
+{
+    static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
+            "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
+            "ORACLE", "KERNELS", "FAULT"};
+
+    for (char **entry = environ; entry && *entry; entry++) {
+        const char *name = *entry + strlen("SIMCUDA_");
+        char shown[64];
+        bool known = false;
+
+        if (strncmp(*entry, "SIMCUDA_", strlen("SIMCUDA_")) != 0)
+            continue;
+        size_t length = strcspn(name, "=");
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !known; i++)
+            known = strlen(names[i]) == length && memcmp(names[i], name, length) == 0;
+        (void)snprintf(shown, sizeof(shown), "SIMCUDA_%.*s", (int)length, name);
+        if (!known)
+            sim_config_refuse(shown, name[length] ? name + length + 1 : "",
+                    "the device has no such variable (tests/sim/README.md)");
+    }
 }
 
 void sim_config_read(void)
@@ -93,25 +106,29 @@ void sim_config_read(void)
     uint64_t devices = 1;
     uint64_t version = SIM_DRIVER_VERSION;
 
+    check_names();
     read_number("SIMCUDA_MEMORY", SIM_GRANULE, (uint64_t)1 << 42,
-            "a size of 2M to 4096G with a suffix K, M or G", &sim_config.memory);
+            "a size of 2M to 4096G expected (K, M, G, KiB, MiB, GiB)", &sim_config.memory);
     sim_config.memory -= sim_config.memory % SIM_GRANULE;
-    read_number("SIMCUDA_DEVICES", 1, SIMCUDA_MAX_DEVICES, "a number from 1 to 16", &devices);
+    read_number(
+            "SIMCUDA_DEVICES", 1, SIMCUDA_MAX_DEVICES, "a number from 1 to 16 expected", &devices);
     sim_config.devices = (int)devices;
-    read_number("SIMCUDA_VERSION", 11080, SIM_DRIVER_VERSION, "a version as 12040", &version);
+    read_number(
+            "SIMCUDA_VERSION", 11080, SIM_DRIVER_VERSION, "a version as 12040 expected", &version);
     sim_config.version = (int)version;
-    read_number("SIMCUDA_SEED", 0, UINT64_MAX, "a number", &sim_config.seed);
-    read_number("SIMCUDA_BANDWIDTH", 1, (uint64_t)1 << 50, "bytes a second, as 25G",
+    read_number("SIMCUDA_SEED", 0, UINT64_MAX, "a number expected", &sim_config.seed);
+    read_number("SIMCUDA_BANDWIDTH", 1, (uint64_t)1 << 50, "bytes a second, as 25G expected",
             &sim_config.bandwidth);
-    read_number("SIMCUDA_COMPUTE", 1, (uint64_t)1 << 50, "bytes a second, as 1500G",
+    read_number("SIMCUDA_COMPUTE", 1, (uint64_t)1 << 50, "bytes a second, as 1500G expected",
             &sim_config.compute);
-    read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps", &sim_config.lag);
-    read_number("SIMCUDA_PATIENCE", 0, 600000, "a number of milliseconds", &sim_config.patience);
-    sim_config.schedule = (enum sim_schedule)read_word(
-            "SIMCUDA_SCHED", schedules, "eager, lazy, random or timed", SIM_SCHEDULE_EAGER);
-    sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off", 1) == 1;
-    sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed", 1) == 1;
-    sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv", 0) == 1;
+    read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps expected", &sim_config.lag);
+    read_number("SIMCUDA_PATIENCE", 0, 600000, "a number of milliseconds expected",
+            &sim_config.patience);
+    sim_config.schedule = (enum sim_schedule)read_word("SIMCUDA_SCHED", schedules,
+            "eager, lazy, random or timed expected", SIM_SCHEDULE_EAGER);
+    sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off expected", 1) == 1;
+    sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed expected", 1) == 1;
+    sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv expected", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));
     sim_faults_read_costs(getenv("SIMCUDA_COSTS"));
     sim_park_read(getenv("SIMCUDA_PARK"));

@@ -4,6 +4,7 @@
 #include "tests/sim/sim_config.h"
 #include "tests/sim/sim_time.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,8 +250,7 @@ static bool read_shortage(char *item, struct shortage *ret_shortage)
     return sim_config_size(item, &ret_shortage->above);
 }
 
-/* One item of the list; false if there is no more room for its kind. */
-static bool take_item(char *item)
+static void take_item(char *item)
 {
     char shown[128];
     bool known;
@@ -258,18 +258,17 @@ static bool take_item(char *item)
     snprintf(shown, sizeof(shown), "%s", item);
     if (strncmp(item, "oom:", 4) == 0) {
         if (shortages_count == sizeof(shortages) / sizeof(shortages[0]))
-            return false;
+            sim_config_refuse("SIMCUDA_FAIL", shown, "more than 8 shortages");
         known = read_shortage(item + 4, &shortages[shortages_count]);
         shortages_count += known;
     } else {
         if (faults_count == sizeof(faults) / sizeof(faults[0]))
-            return false;
+            sim_config_refuse("SIMCUDA_FAIL", shown, "more than 64 faults");
         known = read_fault(item, &faults[faults_count]);
         faults_count += known;
     }
     if (!known)
-        sim_say("SIMCUDA_FAIL=%s: call:n:code or oom:size:k expected, left out", shown);
-    return true;
+        sim_config_refuse("SIMCUDA_FAIL", shown, "call:n:code or oom:size:k expected");
 }
 
 void sim_faults_read(const char *list)
@@ -282,10 +281,7 @@ void sim_faults_read(const char *list)
     if (!copy)
         return;
     for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save))
-        if (!take_item(item)) {
-            sim_say("SIMCUDA_FAIL: more than 64 faults or 8 shortages, the rest is left out");
-            break;
-        }
+        take_item(item);
     free(copy);
 }
 
@@ -313,10 +309,8 @@ void sim_faults_read_costs(const char *path)
     if (!path || !*path)
         return;
     file = fopen(path, "re");
-    if (!file) {
-        sim_say("SIMCUDA_COSTS=%s: cannot be read, calls cost nothing", path);
-        return;
-    }
+    if (!file)
+        sim_config_refuse("SIMCUDA_COSTS", path, strerror(errno));
     while (fgets(line, sizeof(line), file)) {
         char *comma = strchr(line, ',');
         char *end;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_log.h"
 
+#include "tests/sim/sim_config.h"
+
 #include "tests/sim/sim_core.h"
 #include "tests/sim/sim_faults.h"
 
@@ -27,7 +29,7 @@ void sim_log_open(void)
     }
     log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (log_fd < 0)
-        sim_say("SIMCUDA_LOG=%s: %s, calls are not logged", path, strerror(errno));
+        sim_config_refuse("SIMCUDA_LOG", path, strerror(errno));
 }
 
 bool sim_log_is_open(void)

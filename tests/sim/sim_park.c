@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_park.h"
 
+#include "tests/sim/sim_config.h"
+
 #include "tests/sim/sim_faults.h"
 
 #include <stdatomic.h>
@@ -65,14 +67,11 @@ void sim_park_read(const char *list)
     if (!copy)
         return;
     for (char *item = strtok_r(copy, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-        if (rules_count == sizeof(rules) / sizeof(rules[0])) {
-            sim_say("SIMCUDA_PARK: more than 16 places, the rest is left out");
-            break;
-        }
-        if (read_rule(item, &rules[rules_count]))
-            rules_count++;
-        else
-            sim_say("SIMCUDA_PARK=%s: call:n:until expected, left out", item);
+        if (rules_count == sizeof(rules) / sizeof(rules[0]))
+            sim_config_refuse("SIMCUDA_PARK", item, "more than 16 places");
+        if (!read_rule(item, &rules[rules_count]))
+            sim_config_refuse("SIMCUDA_PARK", item, "call:n:until expected");
+        rules_count++;
     }
     free(copy);
 }

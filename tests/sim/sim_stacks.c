@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_stacks.h"
 
+#include "tests/sim/sim_config.h"
+
 #include "tests/sim/sim_core.h"
 #include "tests/sim/sim_python.h"
 
@@ -33,7 +35,7 @@ void sim_stacks_open(void)
     (void)snprintf(file, sizeof(file), "%s.%d", path, (int)getpid());
     stacks_fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (stacks_fd < 0)
-        sim_say("SIMCUDA_STACKS=%s: %s, stacks are not written", file, strerror(errno));
+        sim_config_refuse("SIMCUDA_STACKS", file, strerror(errno));
 }
 
 static void put_frame(FILE *line, void *address)

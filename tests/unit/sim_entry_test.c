@@ -159,47 +159,70 @@ TEST(r60_the_nth_call_fails_as_asked)
     CHECK_EQ(simcuda_calls("cuMemAllocAsync_ptsz"), 1);
 }
 
-static char messages[4096];
+static const char *env_name, *env_value; /* what the next child is given */
 static int message_pipe[2];
 
-static void bad_settings(void)
+static void start_wrong(void)
+{
+    (void)dup2(message_pipe[1], STDERR_FILENO);
+    sim_env(env_name, env_value);
+    (void)cuInit(0);
+}
+
+TEST(a_setting_that_makes_no_sense_stops_the_device_with_one_line)
+{
+    static const char *const wrong[][2] = {
+            {"SIMCUDA_MEMORY", "lots"}, {"SIMCUDA_MEMORY", "11GB"}, {"SIMCUDA_MEMORY", "11Gi"},
+            {"SIMCUDA_MEMORY", " 11G"}, {"SIMCUDA_MEMORY", "99999999999G"},
+            {"SIMCUDA_MEMORY", "1K"}, {"SIMCUDA_SCHED", "later"}, {"SIMCUDA_DEVICES", "99"},
+            {"SIMCUDA_VERSION", "9000"}, {"SIMCUDA_SEED", "x"}, {"SIMCUDA_LAG", "-1"},
+            {"SIMCUDA_PATIENCE", "1s"}, {"SIMCUDA_ORACLE", "maybe"}, {"SIMCUDA_KERNELS", "none"},
+            {"SIMCUDA_FAULT", "soft"}, {"SIMCUDA_FAIL", "cuMemFree:1:2,cuMemAlloc:0:2"},
+            {"SIMCUDA_FAIL", "x"}, {"SIMCUDA_FAIL", "cuMemFree:1:success"},
+            {"SIMCUDA_FAIL", "cuMemFree:1:0"}, {"SIMCUDA_FAIL", "oom:lots"},
+            {"SIMCUDA_FAIL", "oom:1M:0"}, {"SIMCUDA_PARK", "cuMemAlloc"},
+            {"SIMCUDA_PARK", "cuMemAlloc:0:step"}, {"SIMCUDA_PARK", "cuMemAlloc:1:"},
+            {"SIMCUDA_BANDWIDTH", "fast"}, {"SIMCUDA_COMPUTE", "0"},
+            {"SIMCUDA_COSTS", "/no/such/file"}, {"SIMCUDA_LOG", "/no/such/folder/log"},
+            {"SIMCUDA_STACKS", "/no/such/folder/log"},
+            {"SIMCUDA_MEMROY", "11G"}, /* no such variable */
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char message[600] = "";
+
+        env_name = wrong[i][0];
+        env_value = wrong[i][1];
+        REQUIRE(pipe(message_pipe) == 0);
+        CHECK_EQ(sim_in_child(start_wrong), 2);
+        (void)close(message_pipe[1]);
+        CHECK(read(message_pipe[0], message, sizeof(message) - 1) > 0);
+        (void)close(message_pipe[0]);
+        if (!strstr(message, env_name) || strchr(message, '\n') != strrchr(message, '\n'))
+            CHECK_STR_EQ(message, env_name);
+    }
+}
+
+static void have_memory(void)
 {
     size_t bytes;
 
-    dup2(message_pipe[1], STDERR_FILENO);
-    sim_env("SIMCUDA_MEMORY", "lots");
-    sim_env("SIMCUDA_SCHED", "later");
-    sim_env("SIMCUDA_DEVICES", "99");
-    sim_env("SIMCUDA_LAG", "-1");
-    sim_env("SIMCUDA_ORACLE", "maybe");
-    sim_env("SIMCUDA_FAIL", "cuMemAlloc:0:2,x,cuMemFree:1:success,cuMemFree:1:0,oom:lots,oom:1M:0");
-    sim_env("SIMCUDA_PARK", "cuMemAlloc,cuMemAlloc:0:step,cuMemAlloc:1:");
-    sim_env("SIMCUDA_BANDWIDTH", "fast");
-    sim_env("SIMCUDA_COMPUTE", "0");
-    sim_env("SIMCUDA_COSTS", "/no/such/file");
-    sim_env("SIMCUDA_LOG", "/no/such/folder/log");
+    sim_env(env_name, env_value);
     sim_start();
     CU(cuDeviceTotalMem_v2(&bytes, 0));
-    CHECK_EQ(bytes, (size_t)80 << 30);
-    CU(cuMemFree_v2(sim_alloc(100)));
+    CHECK_EQ(bytes, (size_t)11 << 30);
 }
 
-TEST(bad_settings_get_one_line_each_and_the_default)
+TEST(sizes_have_units_as_everywhere)
 {
-    static const char *const names[] = {"SIMCUDA_MEMORY", "SIMCUDA_SCHED", "SIMCUDA_DEVICES",
-            "SIMCUDA_LAG", "SIMCUDA_ORACLE", "SIMCUDA_FAIL", "SIMCUDA_COSTS", "SIMCUDA_LOG",
-            "SIMCUDA_PARK", "SIMCUDA_BANDWIDTH", "SIMCUDA_COMPUTE"};
-    int lines = 0;
+    static const char *const sizes[] = {
+            "11G", "11g", "11GiB", "11264M", "11264MiB", "11534336K", "11534336KiB", "11811160064"};
 
-    REQUIRE(pipe(message_pipe) == 0);
-    CHECK_EQ(sim_in_child(bad_settings), 0);
-    close(message_pipe[1]);
-    REQUIRE(read(message_pipe[0], messages, sizeof(messages) - 1) > 0);
-    for (const char *c = messages; *c; c++)
-        lines += *c == '\n';
-    CHECK_EQ(lines, 18); /* six of them for SIMCUDA_FAIL, three for SIMCUDA_PARK */
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        CHECK(strstr(messages, names[i]) != NULL);
+    env_name = "SIMCUDA_MEMORY";
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        env_value = sizes[i];
+        CHECK_EQ(sim_in_child(have_memory), 0);
+    }
 }
 
 static void use_all_memory(void)
