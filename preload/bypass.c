@@ -2,7 +2,7 @@
 #include "preload/bypass.h"
 
 #include "alloc/hint.h"
-#include "preload/config.h"
+#include "tracker/config.h"
 #include "tracker/intern.h"
 #include "tracker/modules.h"
 

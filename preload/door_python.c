@@ -3,11 +3,11 @@
  * The doors of kedge's Python module (tools/python), which finds them by ctypes in its own process: a name that we alone
  * export, so that the module does nothing where the library is not. Names are copied. Any thread; errno is kept.
  */
-#include "preload/config.h"
 #include "preload/doors.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/speech.h"
+#include "tracker/config.h"
 
 #pragma GCC visibility push(default)
 /* What is wanted: 0 nothing, 1 the phases of a training loop, 2 modules by name, too. Constant in a process. */

@@ -3,7 +3,6 @@
 
 #include "alloc/lock.h"
 #include "preload/addrmap.h"
-#include "preload/config.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
@@ -11,6 +10,7 @@
 #include "preload/speech.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/config.h"
 #include "tracker/intern.h"
 #include "tracker/loglines.h"
 #include "tracker/wildcard.h"

@@ -16,7 +16,7 @@
 #ifndef KEDGE_PRELOAD_LIFE_H
 #define KEDGE_PRELOAD_LIFE_H
 
-#include "preload/config.h"
+#include "tracker/config.h"
 
 #include <stdbool.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/nvtx.h"
 
-#include "preload/config.h"
 #include "preload/guard.h"
 #include "preload/kedge.h"
 #include "preload/nvtx_chain.h"
 #include "preload/resolve.h"
 #include "preload/speech.h"
 #include "tracker/anchor.h"
+#include "tracker/config.h"
 #include "tracker/intern.h"
 
 #include <stdatomic.h>

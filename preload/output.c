@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/output.h"
 
-#include "preload/config.h"
 #include "preload/elfsym.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/speech.h"
+#include "tracker/config.h"
 #include "tracker/loglines.h"
 
 #include <link.h>

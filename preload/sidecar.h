@@ -14,7 +14,7 @@
 #define KEDGE_PRELOAD_SIDECAR_H
 
 #include "alloc/hint.h"
-#include "preload/config.h"
+#include "tracker/config.h"
 
 #include <stdbool.h>
 

@@ -3,10 +3,10 @@
 
 #include "alloc/lock.h"
 #include "preload/conduct.h"
-#include "preload/config.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "tracker/anchor.h"
+#include "tracker/config.h"
 
 #include <errno.h>
 #include <pthread.h>

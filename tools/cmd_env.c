@@ -3,8 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tools/render.h"
+#include "tools/vec.h"
+#include "tracker/config.h"
 
 struct fields {
     bool json;
@@ -25,6 +28,19 @@ static const struct row rows[] = {
 #include "tracker/options.def"
 };
 
+/* What the library would warn of. */
+struct complaints {
+    char **lines;
+    size_t count, room;
+};
+
+static void take_line(void *data, const char *line)
+{
+    struct complaints *complaints = data;
+
+    VEC_PUSH(complaints->lines, complaints->count, complaints->room) = vec_text(line);
+}
+
 static void print_rows(void)
 {
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
@@ -41,7 +57,7 @@ static void print_rows(void)
     }
 }
 
-static void print_json(void)
+static void print_json(const struct complaints *complaints)
 {
     struct json json = {.out = stdout};
     bool open = false;
@@ -77,26 +93,43 @@ static void print_json(void)
         json_end(&json, '}');
     }
     json_end(&json, ']');
+    json_begin(&json, "complaints", '[');
+    for (size_t i = 0; i < complaints->count; i++)
+        json_text(&json, NULL, complaints->lines[i]);
+    json_end(&json, ']');
     json_end(&json, '}');
 }
 
 static int run(const void *parsed, char **words, int count)
 {
     const struct fields *fields = parsed;
+    struct complaints complaints = {0};
+    struct config config;
 
     (void)words;
     (void)count;
+    config_read(&config, environ, take_line, &complaints);
     if (fields->json)
-        print_json();
+        print_json(&complaints);
     else
         print_rows();
-    return CMD_DONE;
+    int r = complaints.count ? CMD_NO : CMD_DONE;
+    for (size_t i = 0; i < complaints.count; i++) {
+        (void)fputs("kedge env: ", stderr);
+        render_text(stderr, complaints.lines[i]);
+        (void)fputc('\n', stderr);
+        free(complaints.lines[i]);
+    }
+    free(complaints.lines);
+    return r;
 }
 
 const struct cmd cmd_env = {
         .name = "env",
         .usage = "env [options]",
-        .summary = "Every KEDGE_* variable with its value here, its default and what it does.",
+        .summary = "Every KEDGE_* variable with its value here, its default and what it does; "
+                   "checks the "
+                   "values.",
         .options = options,
         .option_count = CMD_COUNT(options),
         .fields_size = sizeof(struct fields),

@@ -15,7 +15,7 @@ MAY_USE = {
     "alloc": [r"alloc/.*"],
     "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table)\.h"],
     "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!(read|model)).*"],
-    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(format|read|hintfile|planfile|receipt)[a-z_]*\.h", r"tracker/(options|ranks)\.def"],
+    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(config|format|read|hintfile|planfile|receipt)[a-z_]*\.h", r"tracker/(options|ranks)\.def"],
     "tests": [r".*"],
 }
 # Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/, and in the one CUDA client of tools/.
@@ -84,7 +84,7 @@ lintkit.main(check, clean, [
     ("yaml in the reader", seed("tracker/read.c", "#include <yaml.h>")),
     ("preload includes the reader", seed("preload/life.c", '#include "tracker/read.h"')),
     ("preload includes cuda.h", seed("preload/life.c", "#include <cuda.h>")),
-    ("tools includes preload", seed("tools/main.c", '#include "preload/config.h"')),
+    ("tools includes preload", seed("tools/main.c", '#include "preload/life.h"')),
     ("tools includes CUDA", seed("tools/cmd_run.c", '#include "preload/cuda_abi.h"')),
     ("tools includes the recorder", seed("tools/main.c", '#include "tracker/unwind.h"')),
     ("product includes a test", seed("preload/life.c", '#include "tests/check.h"')),

@@ -18,13 +18,13 @@
 #include "alloc/pool.h"
 #include "preload/backend.h"
 #include "preload/conduct.h"
-#include "preload/config.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
 #include "preload/quick.h"
 #include "tests/sim/simcuda.h"
+#include "tracker/config.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
 
-#include "preload/config.h"
 #include "preload/msg.h"
+#include "tracker/config.h"
 
 #include <errno.h>
 #include <unistd.h>
 
 static struct config config;
-static char said[8][MSG_LINE];
+static char said[8][CONFIG_LINE];
 static int lines;
 
 static void listen(void *data, const char *line)
@@ -71,6 +71,33 @@ TEST(values_and_keys_are_read)
     CHECK_EQ(key(CONFIG_STACKS, "min"), 1u << 20);
     CHECK_STR_EQ(config_text(&config, CONFIG_BYPASS), "liba*,libb.so");
     CHECK_STR_EQ(config_text(&config, CONFIG_HINTS), "/tmp/a,b.yaml");
+}
+
+TEST(sizes_have_binary_units)
+{
+    static const char *const good[] = {
+            "3221225472", "3145728K", "3145728KiB", "3072M", "3072MiB", "3G", "3GiB"};
+    static const char *const bad[] = {"3GB", "3Gi", "3gib", "3iB", "GiB", "3 GiB", "3GiBB", "3.5G",
+            "17179869184GiB", "99999999999999999999999999999999999G"};
+
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char entry[64];
+        const char *env[] = {entry, NULL};
+
+        (void)snprintf(entry, sizeof entry, "KEDGE_POOL=cap=%s", good[i]);
+        read_env(env);
+        CHECK_EQ(lines, 0);
+        CHECK_EQ(key(CONFIG_POOL, "cap"), 3ull << 30);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char entry[64];
+        const char *env[] = {entry, NULL};
+
+        (void)snprintf(entry, sizeof entry, "KEDGE_POOL=cap=%s", bad[i]);
+        read_env(env);
+        CHECK_EQ(lines, 1);
+        CHECK(!config_key(&config, CONFIG_POOL, "cap")->set);
+    }
 }
 
 TEST(several_words_replace_the_default_set)

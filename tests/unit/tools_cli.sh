@@ -477,7 +477,18 @@ words)
     has err "did you mean --from?"
     expect 0 "$kedge" env
     has out "KEDGE_CAPTURE="
+    KEDGE_POOL=cap=11GiB expect 0 "$kedge" env
+    [ ! -s err ] || fail "$(cat err)"
+    # What the library would not take is told, with what it would.
+    KEDGE_MODE=fast KEDGE_POOL=cap=many KEDGE_MODUS=x expect 1 "$kedge" env
+    has out "KEDGE_MODE=fast"
+    has err "kedge env: KEDGE_MODE: bad value 'fast' for it: expected pool|track|off, using pool"
+    has err "kedge env: KEDGE_POOL: bad value 'many' for key cap: expected size, using the default"
+    has err "kedge env: unknown variable KEDGE_MODUS is ignored; did you mean KEDGE_MODE?"
+    KEDGE_TRACE=mb=0 expect 1 "$kedge" env --json
+    json "len(j['complaints']) == 1 and '1..1048576' in j['complaints'][0]"
     KEDGE_MODE=track expect 0 "$kedge" env --json
+    json "j['complaints'] == []"
     json "[v['value'] for v in j['variables'] if v['name'] == 'KEDGE_MODE'] == ['track']"
     json "any(k['key'] == 'mb' for v in j['variables'] for k in v['keys'])"
     # A full disk is no success.

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/config.h"
-
-#include "preload/msg.h"
+#include "tracker/config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,32 +105,22 @@ static bool is_in_bounds(const char *form, uint64_t number)
     return number >= strtoull(low, NULL, 10) && number <= strtoull(dots + 2, NULL, 10);
 }
 
+/* "64", "64M", "64MiB". */
 static int parse_size(const char *text, uint64_t *ret_size)
 {
+    static const char units[] = "KMG";
     char digits[32];
-    size_t length = strlen(text);
+    size_t length = strspn(text, "0123456789");
+    const char *unit = text[length] ? strchr(units, text[length]) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
     uint64_t value;
-    int shift = 0;
     int r;
 
-    if (length == 0 || length >= sizeof digits)
+    if (length >= sizeof digits || (text[length] && !unit)
+            || (unit && text[length + 1] && strcmp(text + length + 1, "iB") != 0))
         return -EINVAL;
-    memcpy(digits, text, length + 1);
-    switch (digits[length - 1]) {
-    case 'K':
-        shift = 10;
-        break;
-    case 'M':
-        shift = 20;
-        break;
-    case 'G':
-        shift = 30;
-        break;
-    default:
-        break;
-    }
-    if (shift)
-        digits[length - 1] = '\0';
+    memcpy(digits, text, length);
+    digits[length] = '\0';
     r = parse_number(digits, &value);
     if (r < 0 || value > UINT64_MAX >> shift)
         return r < 0 ? r : -ERANGE;
@@ -191,10 +180,10 @@ static void say_bad(const struct reader *reader, const struct config_row *row, c
 {
     const char *name = rows[row->id].name;
     bool is_key = row->name != name;
-    char line[MSG_LINE];
+    char line[CONFIG_LINE];
 
-    msg_format(line, sizeof line, "%s: bad value '%s' for %s%s: expected %s, using %s", name, text,
-            is_key ? "key " : "it", is_key ? row->name : "", row->form,
+    (void)snprintf(line, sizeof line, "%s: bad value '%s' for %s%s: expected %s, using %s", name,
+            text, is_key ? "key " : "it", is_key ? row->name : "", row->form,
             *row->def ? row->def : "the default");
     say(reader, line);
 }
@@ -233,7 +222,7 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t l
     const char *nearest = rows[0].name;
     unsigned best = UINT32_MAX;
     char name[64];
-    char line[MSG_LINE];
+    char line[CONFIG_LINE];
 
     length = length < sizeof name - 1 ? length : sizeof name - 1;
     memcpy(name, entry, length);
@@ -246,7 +235,7 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t l
             nearest = rows[i].name;
         }
     }
-    msg_format(
+    (void)snprintf(
             line, sizeof line, "unknown variable %s is ignored; did you mean %s?", name, nearest);
     say(reader, line);
 }

@@ -9,12 +9,14 @@
  * copied, since the program may change its environment later. Other people's variables (RANK, NVTX_...) are asked with
  * config_env.
  *
+ * `kedge env` reads its own environment by the same rules and says the same lines.
+ *
  * Does not print (the caller passes a function that does) and does not act. Under AT_SECURE the caller does not come here
  * at all (R51). config_read is pure but for its arguments; the process's own config is read by life.c under its once.
  * Memory: the struct. Rules: R43 R51 R53.
  */
-#ifndef KEDGE_PRELOAD_CONFIG_H
-#define KEDGE_PRELOAD_CONFIG_H
+#ifndef KEDGE_TRACKER_CONFIG_H
+#define KEDGE_TRACKER_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +29,7 @@ enum config_id {
 };
 
 enum {
+    CONFIG_LINE = 512,      /* of a warning; longer ones are cut */
     CONFIG_TEXT_MAX = 4096, /* longest value, the NUL included */
     CONFIG_KEYS_MAX = 32,   /* OPTION_KEY rows */
 };
