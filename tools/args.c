@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/render.h"
+
 bool args_size(const char *text, uint64_t *ret_bytes)
 {
     char *end;
@@ -229,7 +231,8 @@ static void print_option(FILE *out, const struct args_option *option)
         (void)snprintf(letter, sizeof(letter), "-%c, ", letter_of(option));
     (void)snprintf(left, sizeof(left), "%s--%.*s%s%s", letter, (int)name_length(option),
             option->name, option->value ? " " : "", option->value ? option->value : "");
-    (void)fprintf(out, "  %-26s %s\n", left, option->help);
+    (void)fprintf(out, "  %-26s ", left);
+    render_label(out, option->help, strlen(left) > 26 ? 3 + (unsigned)strlen(left) : 29, 29);
 }
 
 void args_print_options(FILE *out, const struct args_option *options, size_t count)

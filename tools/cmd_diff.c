@@ -120,8 +120,8 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
         const struct group *group = &groups->rows[i];
         printf("  %6" PRIu64 "  %11s  %s", group->count, render_bytes(text, group->bytes),
                 diff->ink.bold);
-        render_text(stdout, group->title);
-        printf("%s\n", diff->ink.off);
+        render_label(stdout, group->title, 23, 6);
+        printf("%s", diff->ink.off);
         print_sizes(group);
         print_anchor_range(diff, group);
         if (group->stack_count == 1)
@@ -171,7 +171,7 @@ static void print_text(const struct diff *diff)
         print_groups(diff, &diff->extra);
     }
     printf("\nHarmless: %" PRIu64 " allocation%s only in bad (%s) and %" PRIu64
-           " only in good (%s), each freed in its anchor again\n",
+           " only in good (%s),\n  each freed in its anchor again\n",
             c->harmless_bad.count, render_s(c->harmless_bad.count),
             render_bytes(text[0], c->harmless_bad.bytes), c->harmless_good.count,
             render_bytes(text[1], c->harmless_good.bytes));

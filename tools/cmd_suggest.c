@@ -247,10 +247,9 @@ static void print_text(struct suggestion *s)
 
     for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
         const struct mine_hint *hint = &mine->hints[i];
-        printf("%-28s %6" PRIu64 "  %11s  %s  ", hint->rule.id, hint->count,
+        printf("%-28s %6" PRIu64 "  %11s  %s\n    ", hint->rule.id, hint->count,
                 render_bytes(text[0], hint->bytes), effect_text(hint->effect));
-        render_text(stdout, s->titles[i]);
-        putchar('\n');
+        render_label(stdout, s->titles[i], 4, 4);
     }
     if (mine->hint_count > HINTS_SHOWN)
         printf("... %zu more\n", mine->hint_count - HINTS_SHOWN);

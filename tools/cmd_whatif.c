@@ -304,12 +304,12 @@ static void print_answer(const struct query *query, const struct whatif *answer,
     uint64_t lost = answer->peak_reserved > live ? answer->peak_reserved - live : 0;
     char text[2][RENDER_BYTES_MAX];
 
-    printf("%s%-17s %10s %7.4f %10s %9" PRIu64, is_best ? ink.green : "", answer->policy->name,
+    printf("%s%-16s %11s %6.4f %11s %8" PRIu64, is_best ? ink.green : "", answer->policy->name,
             render_bytes(text[0], answer->peak_reserved), answer->e, render_bytes(text[1], lost),
             answer->passes[0].driver_calls);
     if (answer->pass_count > 1)
-        printf(" %9" PRIu64, last->driver_calls);
-    printf(" %7" PRIu64 " %6" PRIu64 "%s", last->granules_moved, last->waits,
+        printf(" %8" PRIu64, last->driver_calls);
+    printf(" %7" PRIu64 " %5" PRIu64 "%s", last->granules_moved, last->waits,
             is_best ? ink.off : "");
     if (query->fields->budget && answer->peak_reserved > query->job.budget)
         printf("  %s%s over budget%s", ink.red,
@@ -322,7 +322,7 @@ static void print_input(const struct query *query)
     const struct workload *workload = &query->workload;
     char text[RENDER_BYTES_MAX];
 
-    printf("%zu allocation%s, %zu freed, on %" PRIu32 " stream%s; at most %s live",
+    printf("%zu allocation%s, %zu freed, on %" PRIu32 " stream%s;\nat most %s live",
             workload->block_count, render_s(workload->block_count),
             workload->block_count - workload->left_count, workload->stream_count,
             render_s(workload->stream_count), render_bytes(text, workload->peak_live));
@@ -344,22 +344,22 @@ static void print_text(const struct query *query)
     double best = 0;
 
     print_input(query);
-    printf("\n%s%-17s %10s %7s %10s %9s", ink.bold, "policy", "held", "util.", "lost",
+    printf("\n%s%-16s %11s %6s %11s %8s", ink.bold, "policy", "held", "util.", "lost",
             is_repeated ? "in first" : "calls");
     if (is_repeated)
-        printf(" %9s", "in last");
-    printf(" %7s %6s%s\n", "moved", "waits", ink.off);
+        printf(" %8s", "in last");
+    printf(" %7s %5s%s\n", "moved", "waits", ink.off);
     for (size_t i = 0; i < query->answer_count; i++)
         best = query->answers[i].e > best ? query->answers[i].e : best;
     for (size_t i = 0; i < query->answer_count; i++) {
         const struct whatif *answer = &query->answers[i];
         print_answer(query, answer, query->answer_count > 1 && answer->e >= best);
     }
-    printf("\nutil.: utilisation, peak live / peak reserved. %s: calls of the driver%s.\nmoved: "
+    printf("\nutil.: utilisation, peak live / peak reserved.\n%s: calls of the driver%s.\nmoved: "
            "granules "
            "that were mapped anew, waits: of the host%s.\n",
             is_repeated ? "first, last" : "calls", is_repeated ? " in that pass" : "",
-            is_repeated ? ", both in the last pass" : "");
+            is_repeated ? ", in the last pass" : "");
 }
 
 static void json_calls(struct json *json, const struct whatif_pass *pass)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/render.h"
 #include "tools/vec.h"
 
 static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
@@ -35,7 +36,9 @@ static void print_commands(FILE *out)
 
 static void print_help(const struct cmd *cmd)
 {
-    printf("usage: kedge %s\n\n%s\n\n", cmd->usage, cmd->summary);
+    printf("usage: kedge %s\n\n", cmd->usage);
+    render_label(stdout, cmd->summary, 0, 0);
+    putchar('\n');
     args_print_options(stdout, cmd->options, cmd->option_count);
     if (cmd->explain)
         cmd->explain();

@@ -7,8 +7,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#define COLUMNS_UNKNOWN 80
+#define LABEL_LEAST     30 /* columns that a label has at least */
 
 const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes)
 {
@@ -37,6 +41,57 @@ struct render_ink render_ink(FILE *out)
     if (!isatty(fileno(out)) || (no_colour && *no_colour) || (term && strcmp(term, "dumb") == 0))
         return (struct render_ink){"", "", "", "", ""};
     return (struct render_ink){"\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
+}
+
+unsigned render_columns(FILE *out)
+{
+    struct winsize size;
+    bool is_known = isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0;
+
+    return is_known && size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
+/* How much of the text goes into one line: whole words, before a "<" or behind a comma if possible. */
+static size_t line_length(const char *text, size_t room)
+{
+    size_t length = strlen(text);
+    size_t word = 0;
+    size_t part = 0;
+
+    if (length <= room)
+        return length;
+    for (size_t i = 1; i <= room; i++) {
+        if (text[i] != ' ')
+            continue;
+        word = i;
+        if (text[i + 1] == '<' || text[i - 1] == ',')
+            part = i;
+    }
+    return part ? part : word ? word : room;
+}
+
+void render_label(FILE *out, const char *text, unsigned used, unsigned indent)
+{
+    unsigned columns = render_columns(out);
+    unsigned at = used;
+
+    if (strlen(text) + used > columns && used + LABEL_LEAST > columns) {
+        (void)fprintf(out, "\n%*s", (int)indent, "");
+        at = indent;
+    }
+    size_t room = columns > at + LABEL_LEAST ? columns - at : LABEL_LEAST;
+    for (;;) {
+        size_t length = line_length(text, room);
+        char *line = strndup(text, length);
+        render_text(out, line ? line : "");
+        free(line);
+        text += length;
+        text += strspn(text, " ");
+        if (*text == '\0')
+            break;
+        (void)fprintf(out, "\n%*s", (int)at, "");
+    }
+    (void)fputc('\n', out);
 }
 
 static void json_indent(const struct json *json)

@@ -35,6 +35,15 @@ struct render_ink render_ink(FILE *out);
 /* A text with '?' for control characters and for what is not UTF-8, since names come from the program that was watched. */
 void render_text(FILE *out, const char *text);
 
+/* How wide the stream's terminal is; 80 where there is none. */
+unsigned render_columns(FILE *out);
+
+/*
+ * The text as the last cell of a row of which `used` columns are printed, and the end of the line. Where it does not fit it goes
+ * on below itself, between words; with next to no room it begins on the next line, `indent` columns in.
+ */
+void render_label(FILE *out, const char *text, unsigned used, unsigned indent);
+
 struct json {
     FILE *out;
     unsigned depth;

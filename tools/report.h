@@ -105,6 +105,9 @@ struct report_owner {
     uint64_t allocated, allocated_count, live, live_count;
 };
 
+/* "SOT_CALL_0 (2)" as the last cell of a row, as render_label has it. */
+void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
+
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);
 

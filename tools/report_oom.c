@@ -115,7 +115,7 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
     const struct format_oom_heaps *heaps = &what->heaps;
 
     print_word("held by kedge");
-    printf("%s, of which live %s", size_text(heaps->held), size_text(heaps->live));
+    printf("%s, live %s", size_text(heaps->held), size_text(heaps->live));
     if (heaps->held)
         printf(" (utilisation %.2f)", (double)heaps->used / (double)heaps->held);
     putchar('\n');
@@ -142,9 +142,10 @@ static void print_ladder(const struct format_oom *what)
     const struct format_oom_ladder *ladder = &what->ladder;
 
     print_word("tried");
-    printf("waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s, attempts to grow %" PRIu32 "\n",
-            ladder->waits, ladder->trims, size_text(ladder->trimmed_bytes),
-            size_text(ladder->moved_bytes), ladder->attempts);
+    printf("waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s\n", ladder->waits, ladder->trims,
+            size_text(ladder->trimmed_bytes), size_text(ladder->moved_bytes));
+    print_word("  attempts to grow");
+    printf("%" PRIu32 "\n", ladder->attempts);
 }
 
 static void print_holders(const struct report *report, const struct load_oom *oom)
@@ -156,8 +157,7 @@ static void print_holders(const struct report *report, const struct load_oom *oo
         puts("  held most then:");
     for (unsigned i = 0; i < count && i < report->top; i++) {
         printf("    %12s %8" PRIu64 "  ", size_text(owners[i].bytes), owners[i].count);
-        render_text(stdout, owners[i].way);
-        putchar('\n');
+        render_label(stdout, owners[i].way, 27, 8);
     }
     ungroup(owners, count);
     if (oom->why->what.other_bytes)

@@ -100,7 +100,8 @@ static struct row *rows_of(const struct load *load, int device, measure of, size
     return rows;
 }
 
-static void print_where(const struct report *report, const struct row *row, const char *title)
+static void print_where(
+        const struct report *report, const struct row *row, const char *title, unsigned used)
 {
     const struct load_place *place = row->place;
 
@@ -108,8 +109,7 @@ static void print_where(const struct report *report, const struct row *row, cons
         puts("(places beyond the bound of the table)");
         return;
     }
-    render_text(stdout, title);
-    putchar('\n');
+    render_label(stdout, title, used, 6);
     if (place->what->path[0]) {
         printf("              in ");
         if (row->places == 1) {
@@ -138,7 +138,7 @@ static void print_row(
     else
         printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(text, row->measured), row->count,
                 render_s(row->count));
-    print_where(report, row, title);
+    print_where(report, row, title, of == temporary_count ? 44 : 33);
 }
 
 static char **titles_of(const struct report *report, const struct row *rows, size_t count)
@@ -199,8 +199,7 @@ void report_leaks_print(const struct report *report)
 
 void report_temporary_print(const struct report *report)
 {
-    printf("\n%sTemporary blocks (freed by their thread before it allocated two others), by "
-           "place%s\n",
+    printf("\n%sTemporary blocks (freed by their thread before it allocated two others)%s\n",
             report->ink.bold, report->ink.off);
     print_rows(report, -1, temporary_count);
 }

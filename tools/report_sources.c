@@ -2,10 +2,12 @@
 #include "tools/report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/classes.h"
 #include "tools/sources.h"
+#include "tools/vec.h"
 
 #define SITES_SHOWN 3
 
@@ -25,10 +27,10 @@ static void print_figures(const struct sources_figures *figures)
 {
     char text[RENDER_BYTES_MAX];
 
-    printf(" %12s", render_bytes(text, figures->at_max));
-    printf(" %12s", figures->peak == UINT64_MAX ? "?" : render_bytes(text, figures->peak));
-    printf(" %12s", render_bytes(text, figures->live));
-    printf(" %12s %8" PRIu64 "  ", render_bytes(text, figures->allocated),
+    printf(" %11s", render_bytes(text, figures->at_max));
+    printf(" %11s", figures->peak == UINT64_MAX ? "?" : render_bytes(text, figures->peak));
+    printf(" %11s", render_bytes(text, figures->live));
+    printf(" %11s %8" PRIu64 "  ", render_bytes(text, figures->allocated),
             figures->allocated_count);
 }
 
@@ -51,30 +53,31 @@ static void print_sites(
             continue;
         shown++;
         print_figures(&site->figures);
-        fputs("    by ", stdout);
-        render_text(stdout, titles[i]);
-        putchar('\n');
+        char *label = vec_format("by %s", titles[i]);
+        render_label(stdout, label, 60, 8);
+        free(label);
     }
     title_done(titles, sources->site_count);
     if (all > shown)
-        printf("%62s    ... %" PRIu64 " more place%s\n", "", all - shown, render_s(all - shown));
+        printf("%60s... %" PRIu64 " more place%s\n", "", all - shown, render_s(all - shown));
 }
 
 static void print_library(const struct report *report, const struct sources *sources, uint32_t at)
 {
     const struct sources_library *library = &sources->libraries[at];
 
-    print_figures(&library->figures);
     printf("%s", report->ink.bold);
-    render_text(stdout, library->name);
-    printf("%s\n", report->ink.off);
+    render_label(stdout, library->name, 0, 0);
+    printf("%s", report->ink.off);
+    print_figures(&library->figures);
+    puts("all");
     for (size_t i = 0; i < sources->row_count; i++) {
         const struct sources_row *row = &sources->rows[i];
         if (row->library != at)
             continue;
         print_figures(&row->figures);
         printf("  %s%s\n", classes_name(row->memclass),
-                row->memclass >= MEMCLASS_DEVICE_END ? " (not device memory of this process)" : "");
+                row->memclass >= MEMCLASS_DEVICE_END ? "\n      (not device memory)" : "");
     }
     print_sites(report, sources, at);
 }
@@ -83,7 +86,7 @@ static void print_part(const char *what, uint64_t bytes)
 {
     char text[RENDER_BYTES_MAX];
 
-    printf("  %12s  %s\n", render_bytes(text, bytes), what);
+    printf("  %11s  %s\n", render_bytes(text, bytes), what);
 }
 
 /* From the whole device down to what is free: parts that add up. */
@@ -133,8 +136,8 @@ void report_sources_print(const struct report *report)
     if (sources.count == 0)
         puts("  nobody");
     else
-        printf(" %12s %12s %12s %12s %8s  %s\n", "at the max", "own peak", "live at end",
-                "allocated", "count", "library (first frame outside CUDA's), kinds, places");
+        printf(" %11s %11s %11s %11s %8s\n", "at the max", "own peak", "live at end", "allocated",
+                "count");
     for (uint32_t i = 0; i < sources.library_count; i++)
         print_library(report, &sources, i);
     print_stack_notes(report, &sources);

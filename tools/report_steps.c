@@ -5,7 +5,8 @@
 
 #include "tools/stepview.h"
 
-#define STACK_LINES 6
+#define STACK_LINES  6
+#define WIDE_COLUMNS 170
 
 /* ── text ── */
 
@@ -19,6 +20,12 @@ static double ms_since(const struct report *report, const struct stepview_moment
     return moment->time_ns > began ? (double)(moment->time_ns - began) / 1e6 : 0;
 }
 
+/* With room for all columns; else the ones that tell most, and --json has all. */
+static bool is_wide(void)
+{
+    return render_columns(stdout) >= WIDE_COLUMNS;
+}
+
 static void print_row(const struct report *report, const struct stepview *view, size_t number)
 {
     const struct stepview_row *row = &view->rows[number];
@@ -26,23 +33,27 @@ static void print_row(const struct report *report, const struct stepview *view, 
     uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
     char text[6][RENDER_BYTES_MAX];
 
-    printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s %11s %c%10s %11s %11s %7" PRIu64
-           " %11s %7" PRIu64,
-            number, row->begin.seq, row->end.seq, ms_since(report, &row->begin),
-            ms_since(report, &row->end), render_bytes(text[0], row->live_begin),
-            render_bytes(text[1], row->live_end), grew ? '+' : '-', render_bytes(text[2], change),
-            render_bytes(text[3], row->peak), render_bytes(text[4], row->allocated),
-            row->allocated_count, render_bytes(text[5], row->freed), row->freed_count);
-    if (row->anchor != TRACE_NONE) {
-        const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
-        printf("  ");
-        render_text(stdout, anchor->path);
-        if (anchor->instance)
-            printf(" (%" PRIu32 ")", anchor->instance + 1);
-    } else if (row->likeness < 0.7) {
-        printf("  unlike the others (%.0f %%)", 100 * row->likeness);
+    if (is_wide()) {
+        printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number, row->begin.seq,
+                row->end.seq, ms_since(report, &row->begin), ms_since(report, &row->end),
+                render_bytes(text[0], row->live_begin));
+        printf(" %11s %c%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
+                render_bytes(text[1], row->live_end), grew ? '+' : '-',
+                render_bytes(text[2], change), render_bytes(text[3], row->peak),
+                render_bytes(text[4], row->allocated), row->allocated_count,
+                render_bytes(text[5], row->freed), row->freed_count);
+    } else {
+        printf("%6zu %11s %c%11s %11s %11s %7" PRIu64 "  ", number,
+                render_bytes(text[1], row->live_end), grew ? '+' : '-',
+                render_bytes(text[2], change), render_bytes(text[3], row->peak),
+                render_bytes(text[4], row->allocated), row->allocated_count);
     }
-    putchar('\n');
+    if (row->anchor != TRACE_NONE)
+        report_anchor_print(&report->load.trace->anchors[row->anchor], is_wide() ? 149 : 65);
+    else if (row->likeness < 0.7)
+        printf("unlike (%.0f %%)\n", 100 * row->likeness);
+    else
+        putchar('\n');
 }
 
 /* As many at the beginning as at the end. */
@@ -50,9 +61,13 @@ static void print_rows(const struct report *report, const struct stepview *view)
 {
     size_t top = (size_t)report->top;
 
-    printf("%6s %10s %10s %10s %10s %11s %11s %11s %11s %11s %7s %11s %7s\n", "step", "first seq",
-            "last seq", "begin ms", "end ms", "live before", "after", "change", "peak", "allocated",
-            "count", "freed", "count");
+    if (is_wide())
+        printf("%6s %10s %10s %10s %10s %11s %11s %12s %11s %11s %7s %11s %7s\n", "step",
+                "first seq", "last seq", "begin ms", "end ms", "live before", "after", "change",
+                "peak", "allocated", "count", "freed", "count");
+    else
+        printf("%6s %11s %12s %11s %11s %7s\n", "step", "live after", "change", "peak", "allocated",
+                "count");
     for (size_t i = 0; i < view->row_count; i++) {
         if (i == top && view->row_count > 2 * top) {
             printf("   ... %zu more (--top, --json)\n", view->row_count - 2 * top);
@@ -81,13 +96,13 @@ static void print_growers(
                 render_bytes(text[1], grower->last));
         if (grower->size)
             printf(", in blocks of %" PRIu64 " bytes", grower->size);
-        if (grower->stack) {
-            fputs("  ", stdout);
-            render_text(stdout, titles[i]);
-        }
         putchar('\n');
+        if (grower->stack) {
+            fputs("    ", stdout);
+            render_label(stdout, titles[i], 4, 4);
+        }
         if (grower->stack && stack_lines)
-            figures_print_stack(stdout, report->symbols, grower->stack, "    ", stack_lines);
+            figures_print_stack(stdout, report->symbols, grower->stack, "      ", stack_lines);
     }
     title_done(titles, shown);
     if (view->grower_count > report->top)

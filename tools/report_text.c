@@ -7,8 +7,7 @@
 
 #include "tools/classes.h"
 #include "tools/cmd.h"
-
-#define ID_WIDTH 28 /* of a hint, in its table */
+#include "tools/vec.h"
 
 static const char *setting(const struct read_capture *capture, const char *name)
 {
@@ -204,16 +203,15 @@ static void print_hint_touch(const struct report *report, const struct load_hint
 static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
 {
     bool live = hint->mode == HINT_LIVE;
-    char text[RENDER_BYTES_MAX];
+    char text[2][RENDER_BYTES_MAX];
 
     printf("  ");
-    render_text(stdout, id);
-    printf("%*s %-7s %8" PRIu64, strlen(id) < ID_WIDTH ? ID_WIDTH - (int)strlen(id) : 0, "", mode,
-            hint->planned);
-    printf(" %11s", render_bytes(text, live ? hint->released_bytes : 0));
-    printf(" %11s", render_bytes(text, hint->would_bytes + (live ? 0 : hint->released_bytes)));
-    printf(" %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", hint->skipped, hint->refused,
-            hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
+    render_label(stdout, id, 2, 2);
+    printf("    %-7s %8" PRIu64 " %11s %11s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", mode,
+            hint->planned, render_bytes(text[0], live ? hint->released_bytes : 0),
+            render_bytes(text[1], hint->would_bytes + (live ? 0 : hint->released_bytes)),
+            hint->skipped, hint->refused, hint->late_touches + hint->violations,
+            (double)hint->limbo_max_ns / 1e6);
 }
 
 static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
@@ -241,8 +239,8 @@ static void print_hints(const struct report *report)
         return;
     }
     printf("\n%sHints%s\n", report->ink.bold, report->ink.off);
-    printf("  %-*s %-7s %8s %10s %10s %8s %8s %6s %10s\n", ID_WIDTH, "id", "mode", "matched",
-            "released", "would save", "skipped", "refused", "late", "limbo ms");
+    printf("    %-7s %8s %11s %11s %8s %8s %6s %10s\n", "mode", "matched", "released", "would save",
+            "skipped", "refused", "late", "limbo ms");
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct load_hint *hint = &load->hints[i];
         add_to_sum(&sum, hint);
@@ -274,8 +272,7 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
     for (size_t i = 0; i < shown; i++) {
         printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(text, rows[i].bytes), rows[i].count,
                 render_s(rows[i].count));
-        render_text(stdout, titles[i]);
-        putchar('\n');
+        render_label(stdout, titles[i], 33, 6);
         figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
     }
     if (count > report->top)
@@ -297,8 +294,7 @@ static void print_libraries(const struct report *report)
         printf("  %11s live in %6" PRIu64 " blocks, %11s in %6" PRIu64 " allocated  ",
                 render_bytes(live, owners[i].live), owners[i].live_count,
                 render_bytes(all, owners[i].allocated), owners[i].allocated_count);
-        render_text(stdout, owners[i].name);
-        putchar('\n');
+        render_label(stdout, owners[i].name, 70, 6);
     }
     if (count == 0)
         puts("  nothing");
@@ -311,22 +307,29 @@ static void print_anchors(const struct report *report)
     struct model_figures *figures = model_figure_anchors(trace, report->window);
     char text[4][RENDER_BYTES_MAX];
 
-    printf("\n%12s %12s %12s %8s %12s %8s  %s\n", "Remaining", "Max", "Allocated", "count", "Freed",
+    printf("\n%11s %11s %11s %7s %11s %7s  %s\n", "Remaining", "Max", "Allocated", "count", "Freed",
             "count", "anchor");
     for (size_t i = 1; i < trace->anchor_count; i++) {
         const struct model_figures *f = &figures[i];
         if (!report_has_anchor(report, i))
             continue;
-        printf("%12s %12s %12s %8" PRIu64 " %12s %8" PRIu64 "  ",
+        printf("%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
                 render_bytes(text[0], f->remaining), render_bytes(text[1], f->max),
                 render_bytes(text[2], f->allocated), f->allocated_count,
                 render_bytes(text[3], f->freed), f->freed_count);
-        render_text(stdout, trace->anchors[i].path);
-        if (trace->anchors[i].instance)
-            printf(" (%" PRIu32 ")", trace->anchors[i].instance + 1);
-        putchar('\n');
+        report_anchor_print(&trace->anchors[i], 65);
     }
     free(figures);
+}
+
+void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
+{
+    char *text = anchor->instance
+            ? vec_format("%s (%" PRIu32 ")", anchor->path, anchor->instance + 1)
+            : vec_text(anchor->path);
+
+    render_label(stdout, text, used, 6);
+    free(text);
 }
 
 /* What the device held that nobody asked for. */
@@ -346,12 +349,12 @@ static void print_overhead(const struct report *report, bool has_managed)
                     i, render_bytes(left, look->graph_reserved),
                     render_bytes(graphs, look->graph_high));
         if (overhead.is_short)
-            printf("  device %u: no context overhead to be seen (more was asked for than the "
-                   "device holds)\n",
+            printf("  device %u: no context overhead to be seen (more was asked for than the\n"
+                   "      device holds)\n",
                     i);
         else
-            printf("  device %u: context overhead %s (total - free - what stands above, when we "
-                   "looked last; other processes%s included)\n",
+            printf("  device %u: context overhead %s (total - free - what stands above, when\n"
+                   "      we looked last; other processes%s included)\n",
                     i, render_bytes(left, overhead.bytes),
                     has_managed ? " and managed memory" : "");
     }
@@ -373,8 +376,7 @@ static void print_classes(const struct report *report)
         any = true;
         printf("  %-16s %12s %12s %8" PRIu64 "%s\n", classes_name((enum memclass)i),
                 render_bytes(text[0], rows[i].live), render_bytes(text[1], rows[i].peak),
-                rows[i].allocated_count,
-                i >= MEMCLASS_DEVICE_END ? "  (not device memory of this process)" : "");
+                rows[i].allocated_count, i >= MEMCLASS_DEVICE_END ? "  (not device memory)" : "");
     }
     if (!any && report->view)
         puts("nothing was allocated");

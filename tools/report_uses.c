@@ -34,7 +34,7 @@ static void print_doubts(const struct uses_figures *figures)
 
     for (unsigned i = 0; i < USES_DOUBTS; i++)
         if (figures->doubts[i])
-            printf("  not judged: %" PRIu64 " block%s, since %s\n", figures->doubts[i],
+            printf("  not judged: %" PRIu64 " block%s: %s\n", figures->doubts[i],
                     render_s(figures->doubts[i]), why[i]);
     if (figures->doubtful_bytes)
         printf("  not judged: %s in all\n", render_bytes(text, figures->doubtful_bytes));
@@ -44,14 +44,12 @@ static void print_place(const struct report *report, const struct uses_row *row,
 {
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
 
-    render_text(stdout, title);
+    fputs("\n      ", stdout);
+    render_label(stdout, title, 6, 6);
     if (row->anchor != 0) {
-        printf("  in ");
-        render_text(stdout, anchor->path);
-        if (anchor->instance)
-            printf(" (%" PRIu32 ")", anchor->instance + 1);
+        fputs("      in ", stdout);
+        report_anchor_print(anchor, 9);
     }
-    putchar('\n');
 }
 
 static void print_pattern(
@@ -71,9 +69,8 @@ static void print_pattern(
     for (size_t i = 0; i < shown; i++) {
         const struct uses_row *row = &found->row[i];
 
-        printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f  ", row->cost,
-                render_bytes(bytes, row->bytes), row->count, render_bytes(peak, row->at_peak),
-                (double)row->longest_ns / 1e6);
+        printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f", row->cost, render_bytes(bytes, row->bytes),
+                row->count, render_bytes(peak, row->at_peak), (double)row->longest_ns / 1e6);
         print_place(report, row, rows[i]);
         figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
     }

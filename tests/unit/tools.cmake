@@ -82,6 +82,7 @@ kedge_script_test(unit.format.the_document_alone_reads_what_we_read SCRIPT forma
 foreach(case
         "report:report_prints_the_seeds_lines_and_names_the_stacks"
         "first:a_report_says_first_who_made_the_peak_and_last_what_more_there_is"
+        "width:no_table_is_wider_than_the_terminal"
         "hints:report_counts_releases_beside_frees"
         "endings:report_works_after_oom_and_kill"
         "escapes:names_of_the_program_are_no_commands_to_a_terminal"

@@ -88,6 +88,46 @@ first)
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
+width)
+    # Nothing but files and fields of the head is wider than the terminal, which has 80 columns where there is none.
+    form bad; form good; form shadow; form oom || true
+    python3 - "$kedge" <<'PY' || fail "lines are too wide"
+import fcntl, os, pty, re, struct, subprocess, sys, termios
+kedge = sys.argv[1]
+views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses steps".split()
+commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "oom") for view in views]
+commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
+             ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"]]
+commands += [[name, "--help"] for name in "run report diff suggest verify replay whatif plan bundle hints env".split()]
+# heads, notes and places in files: as long as what the program is called
+FREE = re.compile(r"^(capture|program|device|coverage|unwatched|warning|note|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
+def at(columns, command):
+    if columns == 0:
+        return subprocess.run([kedge, *command], capture_output=True, text=True).stdout
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    with subprocess.Popen([kedge, *command], stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"}) as p:
+        os.close(slave)
+        data = b""
+        try:
+            while part := os.read(master, 65536):
+                data += part
+        except OSError:
+            pass
+        os.close(master)
+    return data.decode().replace("\r", "")
+wide = 0
+for columns in 0, 80, 100:
+    for command in commands:
+        for line in at(columns, command).splitlines():
+            if len(line) > (columns or 80) and not FREE.search(line):
+                wide += 1
+                print(columns, " ".join(command), len(line), line)
+sys.exit(wide != 0)
+PY
+    # A wide one shows all columns of the steps.
+    hasnt <("$kedge" report bad.kcap --view steps) "first seq"
+    ;;
 hints)
     form shadow; form live; form touched; form good
     expect 0 "$kedge" report shadow.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
@@ -116,11 +156,11 @@ endings)
     has out "Out of memory"
     has out "requested                64.00 MiB by cuMemAllocAsync on device 0"
     has out "free on the device       3.00 MiB of 80.00 GiB"
-    has out "held by kedge            400.00 MiB, of which live 150.00 MiB (utilisation 0.40)"
+    has out "held by kedge            400.00 MiB, live 150.00 MiB (utilisation 0.40)"
     has out "free in the pool       240.00 MiB, largest block 48.00 MiB"
     has out "whole free handles     96.00 MiB, and 32.00 MiB whose work has not passed"
     has out "240.00 MiB were free in the pool, but in pieces: fragmentation"
-    has out "tried                    waits 3, trims 1 (2.00 MiB), moved 0.00 B, attempts to grow 2"
+    has out "tried                    waits 3, trims 1 (2.00 MiB), moved 0.00 B"
     has out "128.00 MiB       16  allocate capture_maker.c:"
     has out " < unused_output capture_maker.c:"
     has out "SOT_CALL_15"
