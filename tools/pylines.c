@@ -24,20 +24,6 @@ static int as_signed(unsigned char byte)
     return byte < 128 ? byte : byte - 256;
 }
 
-static unsigned in_lnotab(const struct pylines *lines, int32_t lasti)
-{
-    int64_t line = lines->first_line;
-    int64_t address = 0;
-
-    for (size_t i = 0; i + 1 < lines->length; i += 2) {
-        address += lines->bytes[i];
-        if (address > lasti)
-            break;
-        line += as_signed(lines->bytes[i + 1]);
-    }
-    return as_line(line);
-}
-
 static unsigned in_linetable(const struct pylines *lines, int32_t lasti)
 {
     int64_t line = lines->first_line;
@@ -97,8 +83,6 @@ unsigned pylines_find(const struct pylines *lines, int32_t lasti)
     if (lasti < 0)
         return as_line(lines->first_line);
     switch (lines->table) {
-    case FORMAT_PYTABLE_LNOTAB:
-        return in_lnotab(lines, lasti);
     case FORMAT_PYTABLE_LINETABLE:
         return in_linetable(lines, lasti);
     case FORMAT_PYTABLE_LOCATIONS:

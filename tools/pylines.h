@@ -2,11 +2,10 @@
 /*
  * pylines.h - the line of an instruction in a Python code object.
  *
- * A capture holds the bytes of a code object's line table as the interpreter had them; each of CPython's three formats is
+ * A capture holds the bytes of a code object's line table as the interpreter had them; each of CPython's two formats is
  * read here, and nowhere inside the watched program:
  *
- *     lnotab, up to 3.9       pairs of (bytes of code, lines)
- *     linetable, 3.10         the same with ranges that have no line
+ *     linetable, 3.10         pairs of (bytes of code, lines), ranges without a line among them
  *     locations, 3.11 on      entries of one head byte and a few more, numbers in groups of six bits
  *
  * Pure. Takes any bytes: a table that ends early has said all that it says.
