@@ -36,7 +36,7 @@ static struct {
             void); /* of whoever has the GIL; from 3.12 on of this thread, if it has it */
     int (*is_ending)(void);
     const char *code_type;
-    bool is_usual; /* 3.13: its table says what pyknown.h says */
+    bool is_usual; /* from 3.13 on: its table says what pyknown.h says */
 } python;
 
 _Atomic uint32_t pyframe_now = PYFRAME_NONE;
@@ -175,7 +175,8 @@ static void use(const struct unwind_ops *ops, void *handle)
         settle(PYFRAME_REFUSED, version, "its objects or its functions are not the usual ones");
         return;
     }
-    python.is_usual = memcmp(&python.layout, &pylayout_13, sizeof python.layout) == 0;
+    python.is_usual = memcmp(&python.layout, &pylayout_13, sizeof python.layout) == 0
+            || memcmp(&python.layout, &pylayout_14, sizeof python.layout) == 0;
     find_loop(ops, handle);
     settle(PYFRAME_READY, version, NULL);
 }
@@ -397,9 +398,15 @@ ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, 
 {
     if (at->ip == PYLAYOUT_IP_POINTER)
         return (int32_t)(pointer_at(frame, at->frame_ip) - (code + at->code_bytecode));
-    if (at->ip == PYLAYOUT_IP_UNITS)
-        return (int32_t)((uint32_t)int_at(frame, at->frame_ip) * 2);
-    return int_at(frame, at->frame_ip);
+    return (int32_t)((uint32_t)int_at(frame, at->frame_ip) * 2);
+}
+
+/* What a frame runs; NULL or no code object where the frame is none. */
+ALWAYS_INLINE const char *code_of(const struct pylayout *at, const char *frame)
+{
+    const char *code = pointer_at(frame, at->frame_code);
+
+    return code - ((uintptr_t)code & at->code_tags);
 }
 
 /* Own frames are whole, but for those of a thread whose interpreter is being taken apart by another one. */
@@ -457,7 +464,7 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
             hash += STEP << 1;
             continue;
         }
-        code = pointer_at(frame, at->frame_code);
+        code = code_of(at, frame);
         if (!code || pointer_at(code, OBJECT_TYPE) != code_type)
             break;
         hash = (turn(hash, 5) ^ glance_at(at, code, (uint32_t)instruction(at, frame, code), &seen))
@@ -475,9 +482,6 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
 unsigned pyframe_hash(uint64_t *ret_hash)
 {
     switch (python.layout.minor) {
-    case 8:
-    case 9:
-        return hash_as(&pylayout_9, ret_hash);
     case 10:
         return hash_as(&pylayout_10, ret_hash);
     case 11:
@@ -487,10 +491,12 @@ unsigned pyframe_hash(uint64_t *ret_hash)
     case 13:
         if (python.is_usual)
             return hash_as(&pylayout_13, ret_hash);
-        return hash_as(&python.layout, ret_hash);
+        break;
     default:
-        return hash_as(&python.layout, ret_hash);
+        if (python.is_usual)
+            return hash_as(&pylayout_14, ret_hash);
     }
+    return hash_as(&python.layout, ret_hash);
 }
 
 /* Frames that are none yet are left out and take nobody's place: where there is one, this goes further out than hash_as. */
@@ -512,7 +518,7 @@ unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
                 ret_frames[count - 1].is_entry = true;
             continue;
         }
-        code = pointer_at(frame, at->frame_code);
+        code = code_of(at, frame);
         if (!code || pointer_at(code, OBJECT_TYPE) != python.code_type)
             break;
         lasti = instruction(at, frame, code);
@@ -537,13 +543,23 @@ static bool has_flag(const char *object, uint64_t flag)
     return type && (word_at(type, TYPE_FLAGS) & flag) != 0;
 }
 
+/* The bits of a string's state are in no table; but characters have 1, 2 or 4 bytes. */
+static bool is_text(const char *object)
+{
+    uint32_t state, kind;
+
+    if (!has_flag(object, FLAG_TEXT))
+        return false;
+    state = (uint32_t)int_at(object, TEXT_STATE);
+    kind = state >> 2 & 7;
+    return kind == 1 || kind == 2 || kind == 4;
+}
+
 bool pyframe_is_code(const char *code)
 {
     const struct pylayout *at = &python.layout;
 
-    return has_flag(pointer_at(code, at->code_name), FLAG_TEXT)
-            && has_flag(pointer_at(code, at->code_filename), FLAG_TEXT)
+    return is_text(pointer_at(code, at->code_name)) && is_text(pointer_at(code, at->code_filename))
             && has_flag(pointer_at(code, at->code_lines), FLAG_BYTES)
-            && (at->code_qualname == PYLAYOUT_NONE
-                    || has_flag(pointer_at(code, at->code_qualname), FLAG_TEXT));
+            && (at->code_qualname == PYLAYOUT_NONE || is_text(pointer_at(code, at->code_qualname)));
 }

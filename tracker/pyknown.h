@@ -3,62 +3,14 @@
  * pyknown.h - the layouts of pylayout.h that are known beforehand, as constants.
  *
  * In a header so that pyframe.c can be compiled once for each of them: a field's place is then in the instruction and
- * not in memory. For pylayout.c and pyframe.c only. From the interpreters' own headers; all were compared with running
- * interpreters (tests/python).
+ * not in memory. For pylayout.c and pyframe.c only. From the interpreters' own headers; all but 3.14 were compared with
+ * running interpreters (tests/python).
  */
 #ifndef KEDGE_TRACKER_PYKNOWN_H
 #define KEDGE_TRACKER_PYKNOWN_H
 
 #include "tracker/format.h"
 #include "tracker/pylayout.h"
-
-static const struct pylayout pylayout_8 = {
-        .minor = 8,
-        .table = FORMAT_PYTABLE_LNOTAB,
-        .ip = PYLAYOUT_IP_BYTES,
-        .thread_frame = 24,
-        .cframe_frame = PYLAYOUT_NONE,
-        .frame_code = 32,
-        .frame_previous = 24,
-        .frame_ip = 104,
-        .frame_owner = PYLAYOUT_NONE,
-        .frame_entry = PYLAYOUT_NONE,
-        .code_filename = 104,
-        .code_name = 112,
-        .code_qualname = PYLAYOUT_NONE,
-        .code_first = 40,
-        .code_lines = 120,
-        .code_bytecode = PYLAYOUT_NONE,
-        .code_traceable = PYLAYOUT_NONE,
-        .code_version = PYLAYOUT_NONE,
-        .ascii_bytes = 48,
-        .compact_bytes = 72,
-        .text_data = 72,
-};
-
-static const struct pylayout pylayout_9 = {
-        .minor = 9,
-        .table = FORMAT_PYTABLE_LNOTAB,
-        .ip = PYLAYOUT_IP_BYTES,
-        .thread_frame = 24,
-        .cframe_frame = PYLAYOUT_NONE,
-        .frame_code = 32,
-        .frame_previous = 24,
-        .frame_ip = 104,
-        .frame_owner = PYLAYOUT_NONE,
-        .frame_entry = PYLAYOUT_NONE,
-        .code_filename = 104,
-        .code_name = 112,
-        .code_qualname = PYLAYOUT_NONE,
-        .code_first = 40,
-        .code_lines = 120,
-        .code_bytecode = PYLAYOUT_NONE,
-        .code_traceable = PYLAYOUT_NONE,
-        .code_version = PYLAYOUT_NONE,
-        .ascii_bytes = 48,
-        .compact_bytes = 72,
-        .text_data = 72,
-};
 
 static const struct pylayout pylayout_10 = {
         .minor = 10,
@@ -132,8 +84,11 @@ static const struct pylayout pylayout_12 = {
         .text_data = 56,
 };
 
-/* What every 3.13 published that was seen. The table counts; the two fields that it lacks are taken from here if all
- * others are as here. */
+/*
+ * What every 3.13 published that was seen, and what 3.14's headers make it publish. The table counts; what it lacks (the two
+ * last fields of code objects, the heads of strings behind their ASCII form, tags) is taken from here, those two fields only if
+ * the code objects are as here.
+ */
 static const struct pylayout pylayout_13 = {
         .minor = 13,
         .table = FORMAT_PYTABLE_LOCATIONS,
@@ -158,7 +113,31 @@ static const struct pylayout pylayout_13 = {
         .text_data = 56,
 };
 
-static const struct pylayout *const pylayout_known[] = {
-        &pylayout_8, &pylayout_9, &pylayout_10, &pylayout_11, &pylayout_12};
+static const struct pylayout pylayout_14 = {
+        .minor = 14,
+        .table = FORMAT_PYTABLE_LOCATIONS,
+        .ip = PYLAYOUT_IP_POINTER,
+        .thread_frame = 72,
+        .cframe_frame = PYLAYOUT_NONE,
+        .frame_code = 0,
+        .code_tags = 3, /* of a _PyStackRef */
+        .frame_previous = 8,
+        .frame_ip = 56,
+        .frame_owner = 74,
+        .frame_entry = PYLAYOUT_NONE,
+        .code_filename = 112,
+        .code_name = 120,
+        .code_qualname = 128,
+        .code_first = 68,
+        .code_lines = 136,
+        .code_bytecode = 208,
+        .code_traceable = 192,
+        .code_version = 92,
+        .ascii_bytes = 40,
+        .compact_bytes = 56,
+        .text_data = 56,
+};
+
+static const struct pylayout *const pylayout_known[] = {&pylayout_10, &pylayout_11, &pylayout_12};
 
 #endif

@@ -7,43 +7,50 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The head of _PyRuntime in 3.13 ("xdebugpy"): a few words, then groups of offsets, each begun by a size. */
-enum word {
-    WORD_COOKIE,
-    WORD_VERSION, /* PY_VERSION_HEX */
-    WORD_FREE_THREADED,
-    WORD_THREAD = 3 + 3 + 13, /* behind the groups of the runtime and of an interpreter */
-    WORD_THREAD_FRAME = WORD_THREAD + 4,
-    WORD_FRAME = WORD_THREAD + 9,
-    WORD_FRAME_PREVIOUS = WORD_FRAME + 1,
-    WORD_FRAME_CODE,
-    WORD_FRAME_IP,
-    WORD_FRAME_LOCALS,
-    WORD_FRAME_OWNER,
-    WORD_CODE = WORD_FRAME + 6,
-    WORD_CODE_FILENAME = WORD_CODE + 1,
-    WORD_CODE_NAME,
-    WORD_CODE_QUALNAME,
-    WORD_CODE_LINES,
-    WORD_CODE_FIRST,
-    WORD_CODE_BYTECODE = WORD_CODE + 9,
-    WORD_OBJECT = WORD_CODE + 10,
-    WORD_BYTES = WORD_OBJECT + 2 + 4 + 3 + 3 + 3 + 2 + 3,
-    WORD_TEXT = WORD_BYTES + 3,
-    WORD_TEXT_STATE = WORD_TEXT + 1,
-    WORD_TEXT_LENGTH,
-    WORD_TEXT_ASCII,
-    WORD_COUNT,
+/*
+ * From 3.13 on _PyRuntime begins with struct _Py_DebugOffsets (CPython's pycore_runtime.h in 3.13, pycore_debug_offsets.h later):
+ * a cookie, a version, a flag, then groups of words, one for each struct, each begun by that struct's size. Words are added to
+ * groups from version to version, so what moves is where a group begins; the words that are used here keep their place in it.
+ */
+enum head {
+    HEAD_COOKIE,
+    HEAD_VERSION, /* PY_VERSION_HEX */
+    HEAD_FREE_THREADED,
 };
 
-#define OFFSET_MAX 65536u /* no field of ours lies further in */
+/* Words of a group, where all versions have them. */
+enum {
+    THREAD_FRAME = 4, /* current_frame */
+    FRAME_PREVIOUS = 1,
+    FRAME_CODE, /* executable */
+    FRAME_IP,
+    FRAME_OWNER = 5,
+    CODE_FILENAME = 1,
+    CODE_NAME,
+    CODE_QUALNAME,
+    CODE_LINES,
+    CODE_FIRST,
+    CODE_BYTECODE = 9,
+    TYPE_FLAGS = 3,
+};
 
-/* The heads of objects that pyframe.c and pycode.c count on in every version. */
-#define TYPE_AT        8u
-#define BYTES_AT       32u
-#define BYTES_SIZE_AT  16u
-#define TEXT_LENGTH_AT 16u
-#define TEXT_STATE_AT  32u
+struct groups {
+    unsigned char thread, frame, code, object, type, bytes, text;
+};
+
+static const struct groups groups_13 = {19, 28, 34, 44, 46, 64, 67};
+/* more words on the interpreter (3), its frames (2), code objects (1), and a group on sets (4) */
+static const struct groups groups_14 = {22, 31, 39, 50, 52, 74, 77};
+
+#define OFFSET_WORDS 81u    /* of the longer one */
+#define STRUCT_MAX   65535u /* bytes; none of these structs is larger */
+
+/* What pyframe.c and pycode.c count on in every version: these groups as they are in all of them, and where a type has its flags. */
+static const uint64_t object_group[] = {16, 8};     /* size, ob_type */
+static const uint64_t bytes_group[] = {40, 16, 32}; /* size, ob_size, ob_sval */
+static const uint64_t text_group[] = {
+        64, 32, 16, 40}; /* size, state, length, size of an ASCII head */
+#define TYPE_FLAGS_AT 168
 
 static const char *behind_digits(const char *at)
 {
@@ -72,21 +79,33 @@ static unsigned minor_of(const char *version)
     return *at == ' ' || *at == '\0' ? minor : 0;
 }
 
-/* An offset that may be used; *ret_ok turns false for one that may not. */
-static int32_t offset_at(const uint64_t *words, enum word word, bool *ret_ok)
+/* The offset of a field of `bytes` bytes, in the struct whose group begins at `group`; *ret_ok turns false where it is none. */
+static int32_t offset_at(const uint64_t *group, unsigned word, unsigned bytes, bool *ret_ok)
 {
-    if (words[word] >= OFFSET_MAX) {
+    uint64_t size = group[0];
+
+    if (size > STRUCT_MAX || group[word] >= size || size - group[word] < bytes
+            || group[word] % bytes != 0) {
         *ret_ok = false;
         return 0;
     }
-    return (int32_t)words[word];
+    return (int32_t)group[word];
+}
+
+/* Are objects, types, bytes and strings as pyframe.c reads them? */
+static bool objects_are_plain(const uint64_t *words, const struct groups *at)
+{
+    bool ok = true;
+
+    return memcmp(words + at->object, object_group, sizeof object_group) == 0
+            && memcmp(words + at->bytes, bytes_group, sizeof bytes_group) == 0
+            && memcmp(words + at->text, text_group, sizeof text_group) == 0
+            && offset_at(words + at->type, TYPE_FLAGS, 8, &ok) == TYPE_FLAGS_AT && ok;
 }
 
 /* What the table does not have, if the code object is the one that has it there. */
-static void add_unpublished(struct pylayout *layout)
+static void add_unpublished(struct pylayout *layout, const struct pylayout *known)
 {
-    const struct pylayout *known = &pylayout_13;
-
     if (layout->code_first != known->code_first || layout->code_filename != known->code_filename
             || layout->code_lines != known->code_lines
             || layout->code_bytecode != known->code_bytecode)
@@ -95,46 +114,57 @@ static void add_unpublished(struct pylayout *layout)
     layout->code_version = known->code_version;
 }
 
-static int from_table(const uint64_t *words, struct pylayout *ret_layout, const char **ret_why)
+static int from_table(
+        const uint64_t *words, unsigned minor, struct pylayout *ret_layout, const char **ret_why)
 {
+    const struct groups *at = minor == 13 ? &groups_13 : &groups_14;
+    const struct pylayout *known = minor == 13 ? &pylayout_13 : &pylayout_14;
+    const uint64_t *thread = words + at->thread;
+    const uint64_t *frame = words + at->frame;
+    const uint64_t *code = words + at->code;
     bool ok = true;
 
-    *ret_why = "its table of offsets is not the one of 3.13";
-    if (memcmp(words, "xdebugpy", 8) != 0 || words[WORD_VERSION] >> 16 != 0x030d)
+    if (memcmp(words, "xdebugpy", 8) != 0) {
+        *ret_why = "it publishes no table of offsets";
         return -ENOTSUP;
-    if (words[WORD_FREE_THREADED] != 0) {
+    }
+    if (words[HEAD_VERSION] >> 16 != 0x0300 + minor) {
+        *ret_why = "its table of offsets is that of another version";
+        return -ENOTSUP;
+    }
+    if (words[HEAD_FREE_THREADED] != 0) {
         *ret_why = "it is a free-threaded build";
         return -ENOTSUP;
     }
     *ret_layout = (struct pylayout){
-            .minor = 13,
-            .table = FORMAT_PYTABLE_LOCATIONS,
-            .ip = PYLAYOUT_IP_POINTER,
-            .thread_frame = offset_at(words, WORD_THREAD_FRAME, &ok),
+            .minor = known->minor,
+            .table = known->table,
+            .ip = known->ip,
+            .thread_frame = offset_at(thread, THREAD_FRAME, 8, &ok),
             .cframe_frame = PYLAYOUT_NONE,
-            .frame_code = offset_at(words, WORD_FRAME_CODE, &ok),
-            .frame_previous = offset_at(words, WORD_FRAME_PREVIOUS, &ok),
-            .frame_ip = offset_at(words, WORD_FRAME_IP, &ok),
-            .frame_owner = offset_at(words, WORD_FRAME_OWNER, &ok),
+            .frame_code = offset_at(frame, FRAME_CODE, 8, &ok),
+            .code_tags = known->code_tags,
+            .frame_previous = offset_at(frame, FRAME_PREVIOUS, 8, &ok),
+            .frame_ip = offset_at(frame, FRAME_IP, 8, &ok),
+            .frame_owner = offset_at(frame, FRAME_OWNER, 1, &ok),
             .frame_entry = PYLAYOUT_NONE,
-            .code_filename = offset_at(words, WORD_CODE_FILENAME, &ok),
-            .code_name = offset_at(words, WORD_CODE_NAME, &ok),
-            .code_qualname = offset_at(words, WORD_CODE_QUALNAME, &ok),
-            .code_first = offset_at(words, WORD_CODE_FIRST, &ok),
-            .code_lines = offset_at(words, WORD_CODE_LINES, &ok),
-            .code_bytecode = offset_at(words, WORD_CODE_BYTECODE, &ok),
+            .code_filename = offset_at(code, CODE_FILENAME, 8, &ok),
+            .code_name = offset_at(code, CODE_NAME, 8, &ok),
+            .code_qualname = offset_at(code, CODE_QUALNAME, 8, &ok),
+            .code_first = offset_at(code, CODE_FIRST, 4, &ok),
+            .code_lines = offset_at(code, CODE_LINES, 8, &ok),
+            .code_bytecode = offset_at(code, CODE_BYTECODE, 2, &ok),
             .code_traceable = PYLAYOUT_NONE,
             .code_version = PYLAYOUT_NONE,
-            .ascii_bytes = offset_at(words, WORD_TEXT_ASCII, &ok),
+            .ascii_bytes = known->ascii_bytes,
+            .compact_bytes = known->compact_bytes,
+            .text_data = known->text_data,
     };
-    /* a string that is not ASCII has its UTF-8 form's length and place behind that, then, in two pieces, the rest */
-    ret_layout->compact_bytes = ret_layout->ascii_bytes + 16;
-    ret_layout->text_data = ret_layout->compact_bytes;
-    if (!ok || words[WORD_OBJECT + 1] != TYPE_AT || words[WORD_BYTES + 1] != BYTES_SIZE_AT
-            || words[WORD_BYTES + 2] != BYTES_AT || words[WORD_TEXT_STATE] != TEXT_STATE_AT
-            || words[WORD_TEXT_LENGTH] != TEXT_LENGTH_AT)
+    if (!ok || !objects_are_plain(words, at)) {
+        *ret_why = "its table of offsets makes no sense";
         return -ENOTSUP;
-    add_unpublished(ret_layout);
+    }
+    add_unpublished(ret_layout, known);
     return 0;
 }
 
@@ -142,21 +172,21 @@ int pylayout_choose(const char *version, const void *runtime, size_t runtime_byt
         struct pylayout *ret_layout, const char **ret_why)
 {
     unsigned minor = minor_of(version);
-    uint64_t words[WORD_COUNT];
+    uint64_t words[OFFSET_WORDS];
 
-    *ret_why = "its version is not one of CPython 3.8 to 3.13";
+    *ret_why = "its version is not one of CPython 3.10 to 3.14";
     if (strstr(version, "free-threading")) {
         *ret_why = "it is a free-threaded build";
         return -ENOTSUP;
     }
     if (strstr(version, "PyPy") || strstr(version, "GraalVM") || strstr(version, "Pyston"))
         return -ENOTSUP;
-    if (minor == 13) {
+    if (minor >= 13) {
         *ret_why = "it publishes no table of offsets";
         if (!runtime || runtime_bytes < sizeof words)
             return -ENOTSUP;
         memcpy(words, runtime, sizeof words);
-        return from_table(words, ret_layout, ret_why);
+        return from_table(words, minor, ret_layout, ret_why);
     }
     for (size_t i = 0; i < sizeof pylayout_known / sizeof pylayout_known[0]; i++)
         if (pylayout_known[i]->minor == minor) {

@@ -4,7 +4,7 @@
 
     pystacks.py CASE
 
-Each case runs under every CPython 3.8 to 3.13 that is found in PATH and beside it, the system's first.
+Each case runs under every CPython 3.10 to 3.14 that is found in PATH and beside it, the system's first.
 """
 import glob
 import json
@@ -20,14 +20,15 @@ from regresskit import BUILD, LIBRARY, SIM, SOURCE, check, environment, fail, fa
 HERE = SOURCE / "tests" / "python"
 PARTS = BUILD / "tests" / "python"
 DEPTH = 128  # PYFRAME_DEPTH_MAX
-MINORS = range(8, 14)
+MINORS = range(10, 15)
+REFUSED = "its version is not one of CPython 3.10 to 3.14"
 WHO = "import sys; print(sys.version_info[1], getattr(sys, '_is_gil_enabled', lambda: True)(), sys.executable, sep='\\n')"
 
 
-def interpreters():
-    """(minor, path) of each interpreter that can be run, the system's first."""
+def interpreters(minors=MINORS):
+    """(minor, path) of each interpreter of these versions that can be run, the system's first."""
     names = ["/usr/bin/python3"]
-    for minor in MINORS:
+    for minor in minors:
         for folder in os.environ.get("PATH", "").split(":"):
             names.append(f"{folder}/python3.{minor}")
         names += sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/3.{minor}.*/bin/python3.{minor}")))
@@ -37,11 +38,11 @@ def interpreters():
             continue
         done = subprocess.run([name, "-c", WHO], capture_output=True, text=True, check=False)
         lines = done.stdout.split("\n")
-        if done.returncode or int(lines[0]) not in MINORS or lines[1] != "True":
+        if done.returncode or int(lines[0]) not in minors or lines[1] != "True":
             continue
         found.setdefault(os.path.realpath(lines[2]), int(lines[0]))
     if not found:
-        skip("no CPython 3.8 to 3.13 in PATH")
+        skip(f"no CPython 3.{minors[0]} to 3.{minors[-1]} in PATH")
     return [(minor, path) for path, minor in found.items()]
 
 
@@ -369,21 +370,38 @@ def native_stacks_end_where_python_goes_on():
                 check(native < whole - 5, f"{python}: {native} native frames of {whole} behind {levels}: not ended at the loop")
 
 
+def refused_in_words(who, words, output):
+    """One line says why, and the capture says it; native stacks are there, Python stacks are not."""
+    said = [line for line in output.split("\n") if "no Python stacks" in line]
+    same(f"{who}: lines", len(said), 1)
+    check(said and said[0].endswith(f"no Python stacks: {words}"), f"{who}: {said}, wanted {words}")
+    report = tool_json("report", "run.kcap")
+    check(f"no Python stacks: {words}" in json.dumps(report), f"{who}: the capture does not say why")
+    blocks = dump("run.kcap").values()
+    check(blocks, f"{who}: nothing is in the capture")
+    check(all(native > 0 and not frames for _, native, frames in blocks), f"{who}: not native stacks alone")
+
+
 def unknown_versions_are_refused_in_words():
-    for library, words in (("fake_future", "CPython 3.14.0: its version is not one of CPython 3.8 to 3.13"),
-                           ("fake_alpha", "CPython 3.12.0a1: its version is not one of CPython 3.8 to 3.13"),
+    for library, words in (("fake_future", "CPython 3.15.0: it publishes no table of offsets"),
+                           ("fake_past", f"CPython 3.9.18: {REFUSED}"),
+                           ("fake_alpha", f"CPython 3.12.0a1: {REFUSED}"),
                            ("fake_free", "CPython 3.13.0: it is a free-threaded build"),
-                           ("fake_tableless", "CPython 3.13.0: its table of offsets is not the one of 3.13"),
+                           ("fake_tableless", "CPython 3.13.0: it publishes no table of offsets"),
                            ("fake_heads", "CPython 3.11.2: its objects or its functions are not the usual ones")):
         fresh("run.kcap")
         fake = PARTS / f"lib{library}.so"
         env = settings(pathlib.Path("run.kcap").resolve(), LD_PRELOAD=f"{LIBRARY}:{fake}", SIMCUDA_MEMORY="4G")
         done = run(BUILD / "trainers" / "loop", "--steps", 1, **env)
-        said = [line for line in done.stdout.split("\n") if "no Python stacks" in line]
-        same(f"{library}: lines", len(said), 1)
-        check(said and said[0].endswith(f"no Python stacks: {words}"), f"{library}: {said}, wanted {words}")
-        report = tool_json("report", "run.kcap")
-        check(f"no Python stacks: {words}" in json.dumps(report), f"{library}: the capture does not say why")
+        refused_in_words(library, words, done.stdout)
+
+
+def interpreters_before_3_10_keep_their_native_stacks():
+    for _, python in interpreters(range(8, 10)):
+        version = run(python, "-c", "import platform; print(platform.python_version())").stdout.strip()
+        told, output = program(python, "steps")
+        same(f"{python}: allocations", sorted(dump("run.kcap")), sorted(told))
+        refused_in_words(python, f"CPython {version}: {REFUSED}", output)
 
 
 CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_length,
@@ -392,7 +410,8 @@ CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_
          threads_without_frames_carry_the_ambient_stack, forks_do_no_harm, sub_interpreters_do_no_harm,
          an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
          diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks,
-         native_stacks_end_where_python_goes_on, unknown_versions_are_refused_in_words)
+         native_stacks_end_where_python_goes_on, unknown_versions_are_refused_in_words,
+         interpreters_before_3_10_keep_their_native_stacks)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -11,7 +11,7 @@ import os
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
-if sys.version_info >= (3, 8):
+if sys.version_info >= (3, 10):
     try:
         import _kedge_import
 
