@@ -302,20 +302,21 @@ def diffs_tell_python_lines():
     text = tool("diff", "good.kcap", "bad.kcap", "--by", "python")
     for function, word, size in (("norm", "empty(8 <<", "48.00"), ("linear", "empty(4 <<", "24.00")):
         title = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < {function} frameworklike.py:{at[word]}"
-        check(f" {size} MB  {title}\n" in text, f"no title {title}:\n{text}")
+        check(f" {size} MiB  {title}\n" in text, f"no title {title}:\n{text}")
         check(title in [g["title"] for g in j["groups"]], f"nor in JSON: {[g['title'] for g in j['groups']]}")
 
 
 def hints_and_failures_tell_python_lines():
     python = interpreters()[0][1]
     at = layers(python)
+    fresh("hints.yaml")
     tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
     way = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < linear frameworklike.py:{at['empty(4 <<']} < <module> frameworklike.py:"
     check(f"the first of them: {way}" in pathlib.Path("hints.yaml").read_text(), f"no {way}:\n{pathlib.Path('hints.yaml').read_text()}")
     fresh("oom.kcap")
     run(python, HERE / "frameworklike.py", "bad", rc=1, **settings(pathlib.Path("oom.kcap").resolve(), SIMCUDA_MEMORY="60M"))
     text = tool("report", "oom.kcap", "--view", "oom")
-    check(re.search(rf"held most then:\n +\S+ MB +\d+  empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
+    check(re.search(rf"held most then:\n +\S+ MiB +\d+  empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
     holders = tool_json("report", "oom.kcap")["ooms"][0]["holders"]
     same("holders", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
     same("their lines", {h["python_site"] for h in holders}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
