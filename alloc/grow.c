@@ -527,14 +527,16 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     heap->busy--;
-    if (r == 0 && (segment->dead || heap->leaving))
+    /* Mapped, and given back with the heap. `r` alone cannot say so: a driver table may fail with any number. */
+    if (r == 0 && (segment->dead || heap->leaving)) {
         r = -EAGAIN;
-    if (r == 0) {
+        if (!segment->dead) {
+            heap_block(pool, index)->state = BLOCK_IDLE;
+            bestfit_insert(&heap->idle, index);
+        }
+    } else if (r == 0) {
         serve_hand_out(pool, serve, index);
-    } else if (r == -EAGAIN && !segment->dead) {
-        heap_block(pool, index)->state = BLOCK_IDLE;
-        bestfit_insert(&heap->idle, index);
-    } else if (r != -EAGAIN) {
+    } else {
         give_up(pool, heap, index, is_stuck);
     }
     lock_drop(&pool->lock);

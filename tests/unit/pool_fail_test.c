@@ -228,6 +228,12 @@ TEST(no_trouble_of_ours_is_lost_or_leaks_in_live)
     fail_each(HINT_LIVE, -EBUSY, false);
 }
 
+/* The pool says -EAGAIN itself, and means something else. */
+TEST(no_number_that_the_pool_uses_itself_is_lost_or_leaks_in_live)
+{
+    fail_each(HINT_LIVE, -EAGAIN, false);
+}
+
 TEST(no_error_of_the_driver_is_lost_or_leaks_in_trap)
 {
     fail_each(HINT_TRAP, FAKE_FAILURE, false);

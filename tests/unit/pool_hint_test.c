@@ -544,6 +544,30 @@ TEST(what_cannot_be_placed_as_hinted_is_served_ordinarily)
     bench_end(b);
 }
 
+/* Whatever number a driver table fails with: what could not be mapped is no idle block. */
+TEST(a_hinted_block_whose_mapping_fails_is_not_kept_for_later)
+{
+    static const char *const calls[] = {"handle_create", "map", "set_access"};
+    static const int codes[] = {-EAGAIN, -EBUSY, -ECANCELED, -ENOSPC, DRIVER_OUT_OF_MEMORY};
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(*calls) * (sizeof(codes) / sizeof(*codes)); i++) {
+        struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+        devptr_t a;
+
+        CHECK_NE(hinted(b, 2 * MiB), 0); /* the ranges are there */
+        b->fake->fail_name = calls[i % 3];
+        b->fake->fail_code = codes[i / 3];
+        b->fake->fail_at = 1;
+        (void)hinted(b, 4 * MiB);
+        CHECK(b->fake->fired);
+        BENCH_CHECK(b);
+        a = hinted(b, 4 * MiB);
+        CHECK_EQ(b->last.mode, HINT_LIVE);
+        CHECK(fake_is_accessible(b->fake, a, 4 * MiB));
+        bench_end(b);
+    }
+}
+
 TEST(a_removal_that_the_driver_refuses_harms_nothing)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
