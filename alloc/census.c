@@ -67,6 +67,7 @@ static void add_counters(const struct pool *pool, struct pool_stats *to) POOL_LO
     to->small_count = from->small_count;
     to->small_bytes = from->small_bytes;
     to->fence_errors = from->fence_errors;
+    to->range_errors = from->range_errors;
     area_count(pool, &to->plan);
 }
 

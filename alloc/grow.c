@@ -62,6 +62,29 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
     return r;
 }
 
+/* Requests between two tries to get a heap's first range: this many after the first failure, twice as many after each
+ * further one, so that a device that has no addresses left costs a call or more for few requests. */
+#define RANGE_WAIT_FIRST 16
+#define RANGE_WAIT_MOST  (1u << 16)
+
+static void note_no_range(struct pool *pool, struct heap *heap, int r) POOL_LOCKED
+{
+    uint64_t wait = (uint64_t)RANGE_WAIT_FIRST
+            << (heap->range_errors < 16 ? heap->range_errors : 16);
+
+    heap->no_vmm = true;
+    heap->range_errors++;
+    heap->range_wait = r == DRIVER_NOT_SUPPORTED ? 0 : (uint32_t)least(wait, RANGE_WAIT_MOST);
+    pool->counters.range_errors++;
+}
+
+/* One request more without a range: is it time to ask again? Segments that are plain by now stay the heap's only kind. */
+static void count_to_try(const struct pool *pool, struct heap *heap) POOL_LOCKED
+{
+    if (heap->no_vmm && pool->opts.mapped_only && heap->range_wait && --heap->range_wait == 0)
+        heap->no_vmm = false;
+}
+
 /* The first range of a heap, or another one instead of segment `full`. */
 static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t full)
 {
@@ -95,8 +118,8 @@ static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t f
         *slot = r == 0 ? number : full;
     }
     /* Without address ranges there is no mapped memory: the arena's part is taken by plain segments. */
-    if (r != 0 && r != -ECANCELED && !hinted && heap->arena == 0)
-        heap->no_vmm = true;
+    if (r != 0 && r != -ECANCELED && !heap->dropped && !hinted && heap->arena == 0)
+        note_no_range(pool, heap, r);
     if (r > 0 && hinted)
         heap->no_hints = true;
     lock_drop(&pool->lock);
@@ -668,6 +691,8 @@ int grow_serve(struct pool *pool, struct serve *serve)
     int r;
 
     lock_take(&pool->lock);
+    if (!serve->hinted)
+        count_to_try(pool, heap);
     ready = serve->hinted ? heap->hint != 0 || heap->no_hints : is_plain(serve) || heap->arena != 0;
     lock_drop(&pool->lock);
     if (!ready) {

@@ -22,7 +22,8 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
 int grow_serve(struct pool *pool, struct serve *serve);
 
 /* Asks what a heap needs to know of its device before it can serve: granularity, address ranges. 0, the driver's code or
- * -errno. A mapped heap of a device without VMM becomes one of plain segments. */
+ * -errno. A mapped heap that gets no range becomes one of plain segments, or (opts.mapped_only) serves nothing and asks
+ * again later, unless the device has no VMM. */
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
 
 /* [driver] Storage for a BUSY block of whole slots in the area of a plan, from under free blocks outside where growth would

@@ -199,12 +199,16 @@ struct heap {
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
     uint32_t busy;        /* driver calls under way that will come back to this heap */
     uint32_t stream_count;
-    bool strict;   /* plain: cut segments have led above the budget, so none is cut any more */
-    bool no_vmm;   /* the driver has none: plain segments */
-    bool no_hints; /* the driver has none: hinted blocks cannot be placed */
-    bool leaving;  /* its owner is gone: serves nobody, goes when the last block goes */
-    bool dropped;  /* its owner is gone at once: goes when nobody is busy with it */
-    bool held;     /* counted in busy: its context dies, but work of it still runs */
+    bool strict; /* plain: cut segments have led above the budget, so none is cut any more */
+    /* The driver gave no address range: plain segments, or nothing (opts.mapped_only). In the latter case it is asked again
+     * after `range_wait` requests more, 0 = never: the device has no VMM. */
+    bool no_vmm;
+    uint32_t range_wait;
+    uint32_t range_errors; /* so often it gave none */
+    bool no_hints;         /* the driver has none: hinted blocks cannot be placed */
+    bool leaving;          /* its owner is gone: serves nobody, goes when the last block goes */
+    bool dropped;          /* its owner is gone at once: goes when nobody is busy with it */
+    bool held;             /* counted in busy: its context dies, but work of it still runs */
     struct bestfit small, clean, crumbs, gaps, hint_gaps, idle;
     struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
     struct bestfit planned, planned_gaps; /* clean ones and gaps in the area of a plan */
@@ -251,7 +255,7 @@ struct counters {
     uint64_t trims, trimmed_bytes, ooms, remaps, granules_moved;
     uint64_t steps[POOL_STEP_COUNT];
     uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
-    uint64_t fence_errors;
+    uint64_t fence_errors, range_errors;
 };
 
 struct pool {

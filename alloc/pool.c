@@ -362,6 +362,16 @@ void pool_room(struct pool *pool, int device, struct pool_room *ret)
     lock_drop(&pool->lock);
 }
 
+uint64_t pool_range_errors(struct pool *pool)
+{
+    uint64_t errors;
+
+    lock_take(&pool->lock);
+    errors = pool->counters.range_errors;
+    lock_drop(&pool->lock);
+    return errors;
+}
+
 uint64_t pool_available(struct pool *pool, int device, const struct pool_memory *memory)
 {
     uint64_t bytes;

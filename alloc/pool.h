@@ -499,11 +499,15 @@ struct pool_stats {
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */
     uint64_t fence_errors;                   /* fence calls that failed or were refused */
+    /* times that a mapped heap got no addresses: it serves nothing then until its next try */
+    uint64_t range_errors;
     struct pool_plan_stats plan;
 };
 
 /* All heaps (device -1) or those of one device. */
 void pool_stats(struct pool *pool, int device, struct pool_stats *ret);
+/* Its range_errors alone, at the cost of one lock. */
+uint64_t pool_range_errors(struct pool *pool);
 /* One heap; 0 or -ENOENT. */
 int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret);
 

@@ -457,6 +457,25 @@ void conduct_tell_python(void)
     conduct_told(capture_note(0, line));
 }
 
+/* A heap of stream-ordered memory has no addresses: the first time is a line, each is a note in the report. */
+static void tell_no_range(void)
+{
+    static _Atomic(uint64_t) told;
+    uint64_t errors = pool_range_errors(pool);
+    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
+    char text[160];
+
+    if (errors <= before || !atomic_compare_exchange_strong(&told, &before, errors))
+        return;
+    (void)msg_format(text, sizeof text,
+            "the driver gave no addresses for stream-ordered memory (%lu so far): it serves such "
+            "requests itself meanwhile",
+            (unsigned long)errors);
+    if (before == 0)
+        msg_warn("%s", text);
+    conduct_told(capture_note(1, text));
+}
+
 int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
 {
     struct outcome outcome;
@@ -473,6 +492,8 @@ int conduct_alloc(struct conduct_request *request, devptr_t *ret_ptr)
                     && bypass_wants(&request->tag, request->caller, door_asker)))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
+    if (r == -ENOTSUP)
+        tell_no_range();
     if (r < 0)
         return r;
     if (r > 0) {

@@ -612,6 +612,33 @@ TEST(r88_a_live_hint_makes_a_program_fit)
     clean_up();
 }
 
+/* The driver serves stream-ordered requests while the heap has no addresses; the report says so, and the heap asks again. */
+TEST(addresses_that_are_refused_are_on_record_and_asked_for_again)
+{
+    struct read_capture *capture;
+    CUdeviceptr ptr;
+    CUstream stream;
+    size_t notes = 0;
+
+    capture_to("addresses");
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ((__typeof__(&simcuda_fail_next))client_sim("simcuda_fail_next"))(
+            "cuMemAddressReserve", 100, CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, MB, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 1);
+    CHECK_GT(((__typeof__(&simcuda_fail_clear))client_sim("simcuda_fail_clear"))(), 0);
+    for (int i = 0; i < 100; i++)
+        REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, MB, stream), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), 16);
+    capture = read_now();
+    for (size_t i = 0; i < capture->note_count; i++)
+        notes += strstr(capture->note[i].text, "no addresses") != NULL;
+    CHECK_EQ(notes, 1);
+    read_close(capture);
+    (void)unlink(capture_file);
+}
+
 TEST(a_bad_hint_file_is_one_line_and_no_hints)
 {
     struct read_capture *capture;

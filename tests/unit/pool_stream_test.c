@@ -698,6 +698,72 @@ TEST(without_vmm_plain_segments_serve_the_streams)
     bench_end(b);
 }
 
+static struct bench *mapped_only(void)
+{
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.mapped_only = true;
+    return bench_new_with(1 * GiB, &opts);
+}
+
+/* Requests until one is served, each refused as none of ours; 0 = none of 100. */
+static int requests_until_served(struct bench *b)
+{
+    for (int i = 1; i <= 100; i++) {
+        devptr_t ptr = bench_alloc_on(b, 6 * MiB, 1);
+
+        if (ptr) {
+            CHECK_EQ(bench_free_on(b, ptr, 1), 0);
+            return i;
+        }
+        CHECK_EQ(b->r, -ENOTSUP);
+    }
+    return 0;
+}
+
+TEST(a_heap_that_got_no_range_asks_again_later)
+{
+    struct bench *b = mapped_only();
+
+    b->fake->range_max = 1; /* smaller ones are not to be had either */
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), 0);
+    CHECK_EQ(bench_stats(b).range_errors, 1);
+    b->fake->range_max = 0;
+    CHECK_EQ(requests_until_served(b), 16);
+    CHECK_EQ(bench_stats(b).range_errors, 1);
+    bench_end(b);
+}
+
+TEST(a_heap_that_gets_no_range_asks_ever_less_often)
+{
+    struct bench *b = mapped_only();
+    uint64_t calls;
+
+    b->fake->range_max = 1;
+    for (int i = 0; i < 1 + 16 + 32 + 64; i++)
+        CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), 0);
+    CHECK_EQ(bench_stats(b).range_errors, 4);
+    calls = b->fake->calls;
+    CHECK_EQ(requests_until_served(b), 0);
+    CHECK_EQ(b->fake->calls, calls); /* the next try is 128 requests away */
+    bench_end(b);
+}
+
+TEST(a_device_without_vmm_is_not_asked_again)
+{
+    struct bench *b = mapped_only();
+    uint64_t calls;
+
+    b->fake->no_vmm = true;
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), 0);
+    calls = b->fake->calls;
+    CHECK_EQ(requests_until_served(b), 0);
+    CHECK_EQ(b->fake->calls, calls);
+    CHECK_EQ(bench_stats(b).range_errors, 1);
+    bench_end(b);
+}
+
 TEST(a_range_that_is_refused_is_asked_for_smaller)
 {
     struct bench *b = bench_new(1 * GiB);
