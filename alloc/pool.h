@@ -102,7 +102,8 @@ struct pool_opts {
     uint64_t cap;
     /* bytes of the device that growth leaves free as long as trimming can (R46); 0 = none */
     uint64_t reserve;
-    /* physical handles of the mapped heap; growth of 16 times as much takes larger ones */
+    /* a physical handle of a mapped heap: every slot of its arenas has this size, or the device's granularity where that is
+     * more; a power of two */
     uint64_t handle;
     uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
     uint32_t epoch_count;      /* or so many blocks */

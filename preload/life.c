@@ -367,7 +367,7 @@ static void note_exit_status(int status, void *unused)
 }
 
 /*
- * The one constructor. Makes NVTX find us, since a library reads the variable at its first range; and warms the unwinder
+ * Makes NVTX find us, since a library reads the variable at its first range; and warms the unwinder
  * while there is one thread, in programs that are linked with CUDA (others do it when they come to it). No file, no
  * thread, no CUDA call.
  */
