@@ -25,7 +25,6 @@ static struct heap *new_heap(
     heap->kind = kind;
     heap->owner = owner;
     heap->device = &pool->devices[device];
-    heap->attrs.reuse_event_dependencies = true;
     heap->attrs.reuse_opportunistic = true;
     heap->attrs.reuse_internal_dependencies = true;
     bestfit_init(&heap->small, &pool->blocks);

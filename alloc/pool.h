@@ -431,10 +431,10 @@ bool pool_is_frozen(const struct pool *pool);
 
 /* ── figures ── */
 
-/* Attributes of a mapped heap as the program sees and sets them (R72, R78). Defaults: threshold 0, reuse all on. */
+/* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. Of the third way to
+ * use memory again, FOLLOW_EVENT_DEPENDENCIES, the pool knows nothing: it is not told which events streams wait for. */
 struct pool_heap_attrs {
     uint64_t release_threshold;
-    bool reuse_event_dependencies;    /* FOLLOW_EVENT_DEPENDENCIES */
     bool reuse_opportunistic;         /* ALLOW_OPPORTUNISTIC: blocks whose points have passed */
     bool reuse_internal_dependencies; /* ALLOW_INTERNAL_DEPENDENCIES: a wait may be inserted */
 };

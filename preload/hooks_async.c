@@ -587,9 +587,6 @@ static void mirror_setting(
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
         attrs.release_threshold = *(const cuuint64_t *)value;
         break;
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-        attrs.reuse_event_dependencies = *(const int *)value != 0;
-        break;
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
         attrs.reuse_opportunistic = *(const int *)value != 0;
         break;

@@ -170,8 +170,7 @@ TEST(r72_the_reuse_attributes_are_obeyed)
 
     REQUIRE_EQ(pool_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
     CHECK_EQ(attrs.release_threshold, 0);
-    CHECK(attrs.reuse_event_dependencies && attrs.reuse_opportunistic
-            && attrs.reuse_internal_dependencies);
+    CHECK(attrs.reuse_opportunistic && attrs.reuse_internal_dependencies);
     attrs.reuse_internal_dependencies = false;
     REQUIRE_EQ(pool_set_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
     fake_submit(b->fake, 1, a, 8 * MiB);
