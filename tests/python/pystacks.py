@@ -316,7 +316,7 @@ def hints_and_failures_tell_python_lines():
     fresh("oom.kcap")
     run(python, HERE / "frameworklike.py", "bad", rc=1, **settings(pathlib.Path("oom.kcap").resolve(), SIMCUDA_MEMORY="60M"))
     text = tool("report", "oom.kcap", "--view", "oom")
-    check(re.search(rf"held most then:\n +\S+ MiB +\d+  empty \S+ < norm frameworklike\.py:{at['empty(8 <<']} < ", text), f"norm is not named:\n{text}")
+    check(re.search(rf"held most then:\n +\S+ MiB +\d+  empty \S+\s+<\s+norm\s+frameworklike\.py:{at['empty(8 <<']}\s+<\s", text), f"norm is not named:\n{text}")
     holders = tool_json("report", "oom.kcap")["ooms"][0]["holders"]
     same("holders", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
     same("their lines", {h["python_site"] for h in holders}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
