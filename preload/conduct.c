@@ -66,8 +66,11 @@ uint64_t conduct_seq(void)
 void conduct_told(int r)
 {
     const char *path = capture_path();
+    const char *refused = capture_refused();
 
-    if (r < 0)
+    if (r < 0 && *refused)
+        msg_warn("no capture: %s: %s", refused, strerrordesc_np(-r));
+    else if (r < 0)
         msg_warn("capture %s: %s, going on with less", *path ? path : "file", strerrordesc_np(-r));
 }
 

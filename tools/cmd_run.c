@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/cmd.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "tools/relay.h"
 #include "tools/render.h"
 #include "tools/spawn.h"
+#include "tools/vec.h"
 
 struct fields {
     struct spawn_options spawn;
@@ -66,14 +69,34 @@ static bool is_off(const char *value)
     return value && strncmp(value, "off", 3) == 0 && (value[3] == '\0' || value[3] == ',');
 }
 
+/* Why no file can be made there, NULL if one can. What the library met was at the time; this is now. */
+static const char *why_not(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    char *probe = vec_format("%.*s.kedge-%d", slash ? (int)(slash - name + 1) : 0, name, getpid());
+    int fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int error = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
+
+    if (fd >= 0) {
+        (void)close(fd);
+        (void)unlink(probe);
+    }
+    free(probe);
+    return error ? strerror(error) : NULL;
+}
+
 static void say_none(const struct launch *launch, const char *name)
 {
     const char *off = is_off(launch_value(launch, "KEDGE_MODE")) ? "KEDGE_MODE=off"
             : is_off(launch_value(launch, "KEDGE_TRACE"))        ? "KEDGE_TRACE=off"
                                                                  : NULL;
 
+    const char *why = off ? NULL : why_not(name);
+
     if (off)
         (void)fprintf(stderr, "kedge run: no capture: %s\n", off);
+    else if (why)
+        (void)fprintf(stderr, "kedge run: no capture: %s: %s\n", name, why);
     else
         (void)fprintf(stderr,
                 "kedge run: no capture: no process used CUDA, or none could write %s\n", name);

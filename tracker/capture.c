@@ -317,6 +317,8 @@ static void write_pending(void)
     }
 }
 
+static bool was_refused; /* fixed when phase is PHASE_NEVER */
+
 static int open_file(void)
 {
     uint64_t chunks = opts.ring_bytes / FORMAT_CHUNK_BYTES;
@@ -325,7 +327,7 @@ static int open_file(void)
     start_ns = now_ns(CLOCK_MONOTONIC);
     r = create_file();
     if (r < 0) {
-        file.path[0] = '\0';
+        was_refused = true;
         atomic_store_explicit(&phase, PHASE_NEVER, memory_order_release);
         return r;
     }
@@ -384,6 +386,13 @@ struct format_header *capture_begin(bool opens, int *ret_error)
 const char *capture_path(void)
 {
     return atomic_load_explicit(&phase, memory_order_acquire) == PHASE_OPEN ? file.path : "";
+}
+
+const char *capture_refused(void)
+{
+    bool is_never = atomic_load_explicit(&phase, memory_order_acquire) == PHASE_NEVER;
+
+    return is_never && was_refused ? file.path : "";
 }
 
 /* ---- identity ---- */

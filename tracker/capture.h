@@ -134,6 +134,9 @@ int capture_open(void);
 /* The file's name, "" while there is none. Valid for the process's life. */
 const char *capture_path(void);
 
+/* The name under which no file could be made, "" where one was or nobody has tried. Valid for the process's life. */
+const char *capture_refused(void);
+
 /* Each returns 0, or -errno of trouble that no call has told yet: the same errno is told once (see above). */
 int capture_alloc(const struct capture_alloc_info *info);
 int capture_free(const struct capture_free_info *info);

@@ -9,8 +9,7 @@
  *
  * What must hold: the section is fat binaries from its beginning to its end, each of them is read, the parameters of each
  * kernel are known, and every name in C++ agrees. Exit 0: it does. 1: it does not, one line each. 77: no environment.
- * Names in C say nothing of parameters. A binary without kernels is one whose code other parts of the library call, or
- * one that has been linked into another.
+ * Names in C say nothing of parameters. Fat binaries without kernels are counted; why they have none was not looked into.
  */
 #include "tests/sim/sim_guess.h"
 #include "tests/sim/sim_image.h"

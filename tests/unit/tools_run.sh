@@ -153,6 +153,10 @@ PY
     expect 4 "$kedge" run --capture none.kcap -- sh -c 'exit 4'
     ended
     [ "$(cat lines)" = "kedge run: no capture: no process used CUDA, or none could write none.kcap" ] || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --capture nowhere/x.kcap -- "$program" --steps 2
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: nowhere/x.kcap: No such file or directory" ] || fail "$(cat err)"
+    grep -qE "^kedge\[[0-9]+\]: no capture: $PWD/nowhere/x.kcap: No such file or directory$" err || fail "$(cat err)"
     expect 0 "$kedge" run --sim --mode off -- "$program" --steps 2
     ended
     [ "$(cat lines)" = "kedge run: no capture: KEDGE_MODE=off" ] || fail "$(cat err)"
