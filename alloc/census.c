@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/census.h"
 
-#include "alloc/area.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -30,10 +28,10 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
 static uint64_t free_bytes(const struct heap *heap)
 {
     uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->crumbs.bytes + heap->idle.bytes
-            + heap->recent_bytes + heap->planned.bytes;
+            + heap->recent_bytes;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
-        bytes += at->fit.bytes + at->crumbs.bytes + at->planned.bytes;
+        bytes += at->fit.bytes + at->crumbs.bytes;
     return bytes;
 }
 
@@ -68,7 +66,6 @@ static void add_counters(const struct pool *pool, struct pool_stats *to) POOL_LO
     to->small_bytes = from->small_bytes;
     to->fence_errors = from->fence_errors;
     to->range_errors = from->range_errors;
-    area_count(pool, &to->plan);
 }
 
 void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *ret)
@@ -345,19 +342,16 @@ static int check_recent(
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
     uint32_t blocks = heap->small.count + heap->clean.count + heap->crumbs.count + heap->gaps.count
-            + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count
-            + heap->planned.count + heap->planned_gaps.count;
+            + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count;
 
     if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
                         || bestfit_check(&heap->crumbs) != 0 || bestfit_check(&heap->gaps) != 0
                         || bestfit_check(&heap->hint_gaps) != 0 || bestfit_check(&heap->idle) != 0
-                        || bestfit_check(&heap->sealed) != 0 || bestfit_check(&heap->planned) != 0
-                        || bestfit_check(&heap->planned_gaps) != 0,
+                        || bestfit_check(&heap->sealed) != 0,
                 "an index of free blocks is broken", ret_what))
         return -EINVAL;
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->crumbs) != 0
-                            || bestfit_check(&at->planned) != 0,
+        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->crumbs) != 0,
                     "an index of a stream is broken", ret_what))
             return -EINVAL;
         blocks += heap_class_count(at);

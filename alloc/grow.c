@@ -638,51 +638,6 @@ static int may_grow(struct pool *pool, struct serve *serve, const struct ask *as
     return serve->last ? DRIVER_OUT_OF_MEMORY : -ENOSPC;
 }
 
-int grow_back(struct pool *pool, struct serve *serve, uint32_t index)
-{
-    struct heap *heap = serve->heap;
-    struct source source = {.lack = 0};
-    struct bestfit_node node;
-    uint64_t *handles;
-    uint64_t slot, need;
-    struct ask ask;
-    bool is_stuck = false;
-    int r;
-
-    lock_take(&pool->lock);
-    node = heap_block(pool, index)->node;
-    handles = spot_handles(pool, heap_block(pool, index));
-    slot = heap_segment_of(pool, heap_block(pool, index))->slot;
-    need = node.size - least(node.size, heap_shelved(heap, slot) * slot);
-    ask = ask_for(pool, serve, need);
-    lock_drop(&pool->lock);
-    r = may_grow(pool, serve, &ask);
-    if (r == 0) {
-        lock_take(&pool->lock);
-        pool->counters.grows++;
-        heap->grows++;
-        source.lack = node.size;
-        source.remap.heap = heap;
-        source.remap.left = moves_for(pool, serve, need, slot);
-        lock_drop(&pool->lock);
-        r = map_slots(pool, heap, handles, &node, slot, &source, &is_stuck);
-        remap_end(pool, &source.remap);
-    }
-    lock_take(&pool->lock);
-    pool->counters.granules_moved += source.moved;
-    pool->counters.remaps += source.moved;
-    if (r != 0)
-        give_up(pool, heap, index, is_stuck);
-    else if (heap_segment_of(pool, heap_block(pool, index))->dead)
-        heap_block(pool, index)->state = BLOCK_KEPT; /* mapped, and given back with the heap */
-    else
-        (void)heap_put(pool, index, 0, 0);
-    if (source.made)
-        serve->how |= OUTCOME_GROWN;
-    lock_drop(&pool->lock);
-    return r;
-}
-
 int grow_serve(struct pool *pool, struct serve *serve)
 {
     struct heap *heap = serve->heap;

@@ -26,11 +26,6 @@ int grow_serve(struct pool *pool, struct serve *serve);
  * again later, unless the device has no VMM. */
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
 
-/* [driver] Storage for a BUSY block of whole slots in the area of a plan, from under free blocks outside where growth would
- * pass the budget: it is free and clean then, or a gap again (or kept, if it is stuck). Whoever calls holds the heap.
- * 0, the driver's code, or -errno. */
-int grow_back(struct pool *pool, struct serve *serve, uint32_t index);
-
 /* The size of a physical handle: of the arena's slots; and what sizes of hinted blocks are multiples of. */
 uint64_t grow_slot(const struct pool *pool, const struct heap *heap);
 uint64_t grow_unit(const struct heap *heap);

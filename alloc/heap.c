@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/heap.h"
 
-#include "alloc/area.h"
 #include "alloc/choice.h"
 #include "alloc/pin.h"
 
@@ -34,8 +33,6 @@ static struct heap *new_heap(
     bestfit_init(&heap->hint_gaps, &pool->blocks);
     bestfit_init(&heap->idle, &pool->blocks);
     bestfit_init(&heap->sealed, &pool->blocks);
-    bestfit_init(&heap->planned, &pool->blocks);
-    bestfit_init(&heap->planned_gaps, &pool->blocks);
     if (lookup_add(&pool->heap_of[kind], owner, heap) != 0) {
         meta_put(heap, sizeof(*heap));
         return NULL;
@@ -71,7 +68,6 @@ void heap_retire(struct pool *pool, struct heap *heap)
         pool->last[heap->kind] = NULL;
     pool->last_class = NULL;
     heap->leaving = true;
-    area_leave(pool, heap);
     heap->next_leaving = pool->leaving;
     pool->leaving = heap;
 }
@@ -366,7 +362,6 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     at->heap = heap;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
-    bestfit_init(&at->planned, &pool->blocks);
     bestfit_init(&at->crumbs, &pool->blocks);
     heap->streams = at;
     heap->stream_count++;
@@ -381,14 +376,10 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
 
     if (block->state == BLOCK_IDLE)
         return &heap->idle;
-    if (block->state == BLOCK_GAP && segment->planned)
-        return &heap->planned_gaps;
     if (block->state == BLOCK_GAP)
         return segment->kind == SEGMENT_HINT ? &heap->hint_gaps : &heap->gaps;
     if (segment->sealed)
         return &heap->sealed;
-    if (segment->planned)
-        return block->stream ? &heap_class(heap, block->stream)->planned : &heap->planned;
     if (block->stream) {
         struct heap_stream *class = heap_class(heap, block->stream);
 
@@ -596,15 +587,6 @@ uint32_t heap_carve(struct pool *pool, uint32_t index, const struct heap_want *w
     return index;
 }
 
-/* A free block in the area of a plan. */
-static uint32_t find_hole(const struct heap *heap, const struct heap_want *want)
-{
-    const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
-    uint32_t index = bestfit_find(&heap->planned, want->size, want->align);
-
-    return index || !class ? index : bestfit_find(&class->planned, want->size, want->align);
-}
-
 /*
  * May a request take this block without the recent ones being joined first? Unjoined neighbours drive it to larger blocks, which
  * an arena pays for in whole slots. A block of the very size costs none, nor does an end that cuts none; but if many blocks stay
@@ -666,8 +648,6 @@ uint32_t heap_take(struct pool *pool, struct heap *heap, const struct heap_want 
         heap_settle(pool, heap);
         index = choice_find(pool, heap, want);
     }
-    if (!index && want->holes)
-        index = find_hole(heap, want);
     if (!index)
         return 0;
     heap_pull(pool, index);
@@ -728,12 +708,12 @@ static void best_run_in(const struct pool *pool, const struct segment *segment,
 /* Can there be a run at all? Most misses end here, without a look at each block. */
 static bool may_have_run(const struct heap *heap, const struct heap_want *want, bool any)
 {
-    uint64_t clean = heap->clean.bytes + heap->crumbs.bytes + heap->planned.bytes;
+    uint64_t clean = heap->clean.bytes + heap->crumbs.bytes;
     uint64_t of_streams = 0;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         if (any || at->stream == want->stream)
-            of_streams += at->fit.bytes + at->crumbs.bytes + at->planned.bytes;
+            of_streams += at->fit.bytes + at->crumbs.bytes;
     }
     /* Clean neighbours are one block already, and heap_take has looked at that. */
     if (!of_streams && want->align <= BESTFIT_QUANTUM)
@@ -754,8 +734,7 @@ int heap_run(struct pool *pool, struct heap *heap, const struct heap_want *want,
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
 
-        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead
-                && (!segment->planned || want->holes))
+        if (segment->kind != SEGMENT_HINT && !segment->small && !segment->sealed && !segment->dead)
             best_run_in(pool, segment, want, any, &best);
     }
     if (best.bytes == UINT64_MAX)
@@ -824,7 +803,6 @@ uint32_t heap_sweep(struct pool *pool, struct heap *heap)
         at->swept = passed;
         swept += sweep(pool, at, &at->fit);
         swept += sweep(pool, at, &at->crumbs);
-        swept += sweep(pool, at, &at->planned);
     }
     return swept;
 }

@@ -116,8 +116,7 @@ struct segment {
     struct starts starts;
     enum segment_kind kind;
     bool small;
-    bool sealed;  /* shown to another process: nobody gets a block of it any more (R24) */
-    bool planned; /* the area of a plan: its free blocks are kept apart (area.h) */
+    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
 
@@ -146,7 +145,6 @@ struct heap_stream {
     uint32_t recent[RECENT_SLOTS];
     struct bestfit fit;
     struct bestfit crumbs;
-    struct bestfit planned; /* those in the area of a plan */
 };
 
 /* Physical handles without a mapping, by size. */
@@ -211,7 +209,6 @@ struct heap {
     bool held;             /* counted in busy: its context dies, but work of it still runs */
     struct bestfit small, clean, crumbs, gaps, hint_gaps, idle;
     struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
-    struct bestfit planned, planned_gaps; /* clean ones and gaps in the area of a plan */
     uint32_t recent_small[RECENT_SLOTS], recent_clean[RECENT_SLOTS];
     uint32_t recent_count; /* in all of them, those of streams included */
     uint64_t recent_bytes;
@@ -263,7 +260,6 @@ struct pool {
     /* fixed at creation */
     struct driver driver;
     struct pool_opts opts;
-    struct area *area; /* fixed before the first request; NULL = there is no plan */
     /* any thread */
     _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
     _Atomic uint64_t seq;
@@ -345,10 +341,10 @@ static inline bool heap_is_crumb(const struct segment *segment, const struct blo
             && (end & ~(segment->slot - 1)) <= heap_round(block->node.base, segment->slot);
 }
 
-/* Free blocks of a stream, in the area of a plan too. */
+/* Free blocks of a stream. */
 static inline uint32_t heap_class_count(const struct heap_stream *class)
 {
-    return class->fit.count + class->crumbs.count + class->planned.count;
+    return class->fit.count + class->crumbs.count;
 }
 
 static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
@@ -559,7 +555,7 @@ static inline void heap_put_recent(
     const struct segment *segment = heap_segment_of(pool, block);
     struct heap *heap = segment->heap;
 
-    if (block->node.size > RECENT_MAX || segment->sealed || segment->planned) {
+    if (block->node.size > RECENT_MAX || segment->sealed) {
         (void)heap_put(pool, index, stream, point);
         return;
     }
@@ -598,7 +594,6 @@ struct heap_want {
     uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
     bool whole;      /* a segment of its own, all of it (R16) */
-    bool holes;      /* the area of a plan too, where nothing else fits */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/area.h"
 #include "alloc/census.h"
 #include "alloc/drive.h"
 #include "alloc/heap.h"
@@ -132,10 +131,6 @@ static void free_lists(struct pool *pool)
         lookup_done(&pool->heap_of[i]);
     if (pool->due)
         meta_put(pool->due, (hint_count(pool->hints) + 1) * sizeof(*pool->due));
-    if (pool->area) {
-        follow_done(&pool->area->follow);
-        meta_put(pool->area, sizeof(*pool->area));
-    }
 }
 
 /* Alone inside, so what is shared is read without the lock. */

@@ -126,20 +126,6 @@ void pool_free_all(struct pool *pool);
  * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
 int pool_set_hints(struct pool *pool, const struct hints *hints);
 
-/* A plan to be followed (tracker/planfile.h has its meaning and the file). */
-struct pool_plan {
-    int device;
-    enum entrance entrance;
-    bool all_streams;
-    uint64_t quantum, area;
-    const struct planned *block; /* stays the caller's and outlives the pool */
-    uint32_t count;
-};
-
-/* Before the first request, once. 0, -EEXIST, -ENOMEM, -EINVAL: blocks outside of the area, or the quantum is not the
- * pool's; -EOPNOTSUPP: a plan of the sync entrance, which is of no use (area.h). */
-int pool_set_plan(struct pool *pool, const struct pool_plan *plan);
-
 /* ── allocation and free ── */
 
 /* What was done for a request that found nothing free: for the record of one that failed (R31). */
@@ -158,7 +144,6 @@ struct pool_request {
      * 0 = as owner */
     uint64_t context;
     uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
-    uint64_t site;           /* as tag.site: for the plan that is followed */
     const struct plan *plan; /* what hint_plan said, NULL = nothing */
     enum entrance entrance;
     int device;
@@ -200,7 +185,7 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
  * The short forms of pool_alloc and pool_free, for callers that have no plan and need to be told little: a block of
  * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two entrances;
  * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
- * driver call, ever. No address, or false: nothing has happened, use the long form. Not in a pool that is frozen or has a plan.
+ * driver call, ever. No address, or false: nothing has happened, use the long form. Not in a pool that is frozen.
  */
 struct pool_given { /* in two registers */
     devptr_t ptr;   /* 0 = none */
@@ -219,9 +204,6 @@ bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream);
 bool pool_free_told(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken);
 bool pool_free_on_told(
         struct pool *pool, devptr_t ptr, uint64_t stream, struct pool_taken *ret_taken);
-
-/* Whether requests follow a plan (area.h). Does not change after the first request. */
-bool pool_has_plan(const struct pool *pool);
 
 /*
  * The block at ptr is about to be shown to another process, which will see all of its segment: from here on no other block
@@ -444,20 +426,6 @@ int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_h
 int pool_set_heap_attrs(
         struct pool *pool, uint64_t owner, int device, const struct pool_heap_attrs *attrs);
 
-/* How a plan is followed (follow.h, area.h). */
-struct pool_plan_stats {
-    uint64_t steps;     /* of the plan: begun anew, or passed */
-    uint64_t matched;   /* requests that are a planned block: */
-    uint64_t placed;    /* - served at their place */
-    uint64_t fell_back; /* - their place was not free for them */
-    uint64_t unmatched; /* requests that the plan does not have */
-    uint64_t skipped;   /* planned blocks that were not asked for */
-    uint64_t resyncs;   /* a row of requests said anew where in the plan the program is */
-};
-
-/* All 0 without a plan. */
-void pool_plan_stats(struct pool *pool, struct pool_plan_stats *ret);
-
 /* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
 struct pool_stats {
     uint64_t live_count;
@@ -502,7 +470,6 @@ struct pool_stats {
     uint64_t fence_errors;                   /* fence calls that failed or were refused */
     /* times that a mapped heap got no addresses: it serves nothing then until its next try */
     uint64_t range_errors;
-    struct pool_plan_stats plan;
 };
 
 /* All heaps (device -1) or those of one device. */

@@ -308,8 +308,3 @@ bool pool_free_on_told(
 {
     return free_on(pool, ptr, stream, ret_taken);
 }
-
-bool pool_has_plan(const struct pool *pool)
-{
-    return pool->area != NULL;
-}

@@ -75,7 +75,7 @@ static inline void retire_quickly(
     struct heap *heap = segment->heap;
 
     heap->tally.pending -= block->node.size;
-    if (block->node.size > RECENT_MAX || segment->sealed || segment->planned) {
+    if (block->node.size > RECENT_MAX || segment->sealed) {
         (void)heap_put(pool, index, 0, 0);
         return;
     }
@@ -576,7 +576,6 @@ static void lose_in_heap(
             continue;
         lose_in_fit(pool, &at->fit, stream);
         lose_in_fit(pool, &at->crumbs, stream);
-        lose_in_fit(pool, &at->planned, stream);
     }
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/remap.h"
 
-#include "alloc/area.h"
 #include "alloc/drive.h"
 
 #include <errno.h>
@@ -66,9 +65,6 @@ uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
 
     heap_settle(pool, heap);
     bytes = bytes_in(pool, &heap->clean, most);
-    /* what a plan keeps stays where it is as long as it is followed */
-    if (area_is_idle(pool))
-        bytes += bytes_in(pool, &heap->planned, most);
     return least(bytes, most);
 }
 
@@ -140,8 +136,6 @@ static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
         return 0;
     heap_settle(pool, remap->heap);
     best_victim(pool, &remap->heap->clean, &victim);
-    if (area_is_idle(pool))
-        best_victim(pool, &remap->heap->planned, &victim);
     for (const struct heap_stream *at = remap->heap->streams;
             at && pool->opts.mutate & POOL_MUTATE_MOVE_EARLY; at = at->next)
         best_victim(pool, &at->fit, &victim);

@@ -81,12 +81,10 @@ static void measure_heap(struct pool *pool, struct heap *heap, struct pool_room 
     raise_to_largest(pool, &heap->small, ret);
     raise_to_largest(pool, &heap->clean, ret);
     raise_to_largest(pool, &heap->crumbs, ret);
-    raise_to_largest(pool, &heap->planned, ret);
     raise_to_largest(pool, &heap->idle, ret);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         raise_to_largest(pool, &at->fit, ret);
         raise_to_largest(pool, &at->crumbs, ret);
-        raise_to_largest(pool, &at->planned, ret);
     }
     ret->remappable += heap->idle.bytes;
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {

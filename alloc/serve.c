@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/serve.h"
 
-#include "alloc/area.h"
 #include "alloc/drive.h"
 #include "alloc/grow.h"
 #include "alloc/pin.h"
@@ -219,30 +218,12 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
     return r;
 }
 
-/* What a plan keeps free, where the alternative is to pass the budget or where it keeps it for nobody. */
-static int hit_hole(struct pool *pool, struct serve *serve, bool over)
-{
-    int r;
-
-    if (!pool->area || serve->hinted || serve->request->entrance != ENTRANCE_STREAM)
-        return NEXT;
-    lock_take(&pool->lock);
-    serve->want.holes = over || area_is_idle(pool);
-    lock_drop(&pool->lock);
-    if (!serve->want.holes)
-        return NEXT;
-    r = hit(pool, serve);
-    if (r == NEXT)
-        r = hit_run(pool, serve);
-    return r;
-}
-
 /* ── the budget ── */
 
 uint64_t serve_budget(const struct pool *pool, const struct serve *serve)
 {
     const struct device *device = serve->heap->device;
-    uint64_t high = device->stored + serve->want.size + area_spare(pool, device);
+    uint64_t high = device->stored + serve->want.size;
 
     if (pool->opts.budget)
         return pool->opts.budget;
@@ -339,10 +320,7 @@ static int serve_full(struct pool *pool, struct serve *serve)
     int r;
 
     serve->full = true;
-    r = hit_hole(pool, serve, true);
-
-    if (r == NEXT)
-        r = wait_and_hit(pool, serve);
+    r = wait_and_hit(pool, serve);
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
         let_graphs_go(pool, serve);
         r = wait_and_hit(pool, serve);
@@ -655,10 +633,8 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
     int r;
 
     over = excess(pool, serve, false);
-    serve->step = POOL_STEP_OWN;
-    r = hit_hole(pool, serve, over > 0);
-    if (r != NEXT || over == 0)
-        return r;
+    if (over == 0)
+        return NEXT;
     serve->step = POOL_STEP_OTHER;
     r = hit_ordered(pool, serve);
     if (r != NEXT)
@@ -767,11 +743,6 @@ struct pool_given serve_fit(struct pool *pool, struct heap *heap, uint32_t strea
     give_birth(pool, heap, &request, block, stream);
     heap_count_birth(pool, heap, block);
     return (struct pool_given){block->node.base, block->seq};
-}
-
-int serve_begin(struct pool *pool, struct serve *serve)
-{
-    return begin(pool, serve, HEAP_MAPPED);
 }
 
 /* On a full device it is what hints have let go that made the room, if any did since the request began. */
@@ -911,8 +882,6 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
 {
     bool served, due;
 
-    if (pool->area && area_serve(pool, request, ret))
-        return 0;
     lock_take(&pool->lock);
     served = serve_quickly(pool, request, ret);
     due = reclaim_is_due(pool);

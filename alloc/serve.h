@@ -38,9 +38,6 @@ struct serve {
 /* The whole ladder; see pool_alloc for the results. */
 int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret);
 
-/* Fills in what a request to a mapped heap wants. 0, or why it cannot be served. */
-int serve_begin(struct pool *pool, struct serve *serve) POOL_LOCKED;
-
 /* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget). */
 uint64_t serve_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
 

@@ -151,7 +151,7 @@ int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want
     for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
         const struct segment *segment = heap_segment(pool, number);
 
-        if (segment->kind == SEGMENT_ARENA && !segment->dead && !segment->planned)
+        if (segment->kind == SEGMENT_ARENA && !segment->dead)
             try_top(&look, number);
     }
     if (best.missing == UINT64_MAX)

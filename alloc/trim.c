@@ -178,15 +178,13 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     return 0;
 }
 
-/* The next arena of a heap's segments, or the area of a plan, `after` (0 = the first); 0 = none. They stay as long as the heap. */
+/* The next arena of a heap's segments, `after` (0 = the first); 0 = none. They stay as long as the heap. */
 static uint32_t next_arena(
-        const struct pool *pool, const struct heap *heap, uint32_t after, bool planned) POOL_LOCKED
+        const struct pool *pool, const struct heap *heap, uint32_t after) POOL_LOCKED
 {
     uint32_t number = after ? heap_segment(pool, after)->next : heap->segments;
 
-    while (number
-            && (heap_segment(pool, number)->kind != SEGMENT_ARENA
-                    || heap_segment(pool, number)->planned != planned))
+    while (number && heap_segment(pool, number)->kind != SEGMENT_ARENA)
         number = heap_segment(pool, number)->next;
     return number;
 }
@@ -222,18 +220,18 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
     return moved;
 }
 
-static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes, bool planned)
+static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes)
 {
     uint64_t moved = 0;
     uint32_t number;
 
     lock_take(&pool->lock);
-    number = next_arena(pool, heap, 0, planned);
+    number = next_arena(pool, heap, 0);
     lock_drop(&pool->lock);
     while (number && moved < bytes) {
         moved += harvest(pool, heap, number, bytes - moved);
         lock_take(&pool->lock);
-        number = next_arena(pool, heap, number, planned);
+        number = next_arena(pool, heap, number);
         lock_drop(&pool->lock);
     }
     return moved;
@@ -304,12 +302,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && !goal.spare
-            && arena_one(pool, heap, slots_of(pool, heap, &goal), false) != 0)
-        empty_shelves(pool, heap, &goal);
-    /* what a plan keeps comes last: its next step would ask for it again */
-    while (left(&goal) && !goal.spare
-            && arena_one(pool, heap, slots_of(pool, heap, &goal), true) != 0)
+    while (left(&goal) && !goal.spare && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
         empty_shelves(pool, heap, &goal);
     lock_take(&pool->lock);
     heap->busy--;

@@ -41,37 +41,6 @@ struct parked {
     uint64_t stream;
 };
 
-/* A plan in which nearly every place overlaps with others, so that most wishes meet somebody. */
-#define PLAN_BLOCKS 24u
-#define PLAN_AREA   (8 * MiB)
-
-static const struct planned plan_blocks[PLAN_BLOCKS] = {
-        {2 * MiB, 0, 101, 5},
-        {512, 2 * MiB, 102, 3},
-        {3 * MiB, 2 * MiB + 512, 103, 6},
-        {256 * KiB, 2 * MiB, 104, 6},
-        {768 * KiB, 5 * MiB + 512, 105, 9},
-        {1 * MiB, 0, 106, 8},
-        {4 * MiB, 1 * MiB, 107, 8},
-        {512, 0, 108, 9},
-        {5 * MiB, 0, 109, 12},
-        {2560, 5 * MiB, 110, 11},
-        {2560, 5 * MiB + 4096, 111, 13},
-        {3 * MiB, 5 * MiB, 112, 14},
-        {64 * KiB, 512, 113, 13},
-        {1 * MiB, 64 * KiB, 114, 15},
-        {2 * MiB, 3 * MiB, 115, 17},
-        {6 * MiB, 2 * MiB, 116, 18},
-        {512, 0, 117, 20},
-        {1536, 512, 118, 20},
-        {2 * MiB, 512 * KiB, 119, 21},
-        {3 * MiB, 2 * MiB + 512 * KiB, 120, 21},
-        {2 * MiB + 512, 5 * MiB + 512 * KiB, 121, 23},
-        {1 * MiB, 1 * MiB, 122, 24},
-        {4 * MiB, 2 * MiB, 123, 24},
-        {8 * MiB, 0, 124, 25},
-};
-
 struct model {
     struct bench *b;
     const uint8_t *bytes;
@@ -88,8 +57,6 @@ struct model {
     uint64_t next_key;
     uint64_t requested; /* of live tenants */
     uint32_t mutate;
-    uint32_t plan_at; /* the planned block that the program asks for next */
-    bool planned;
     struct model_floors floors;
 };
 
@@ -246,13 +213,6 @@ static void step_alloc(struct model *m, bool on_stream, bool hinted)
 
     if (m->live_count == LIVE_MAX)
         return;
-    /* Mostly the plan's next block, now and then another one. */
-    if (on_stream && m->planned && request.size % 5 != 0) {
-        choice = choice % 4; /* a few streams, the first pool */
-        request.site = plan_blocks[m->plan_at % PLAN_BLOCKS].site;
-        request.size = tag.size = plan_blocks[m->plan_at++ % PLAN_BLOCKS].size;
-        request.stream = stream = STREAM_LO + choice % 3;
-    }
     request.owner = on_stream ? m->pool[choice / 16 % POOLS] : m->context[choice / 16 % CONTEXTS];
     request.context = m->context[choice / 64 % CONTEXTS];
     request.may_wait = choice % 7 != 0;
@@ -603,9 +563,6 @@ static void finish(struct model *m)
     m->floors.remaps = stats.remaps;
     m->floors.moved = stats.granules_moved;
     m->floors.trims = stats.trims;
-    m->floors.planned = stats.plan.placed;
-    m->floors.fell_back = stats.plan.fell_back;
-    CHECK_EQ(stats.plan.matched, stats.plan.placed + stats.plan.fell_back);
     fake_drain(m->b->fake);
     faults = m->b->fake->faults;
     if (m->mutate)
@@ -616,12 +573,6 @@ static void finish(struct model *m)
 
 void model_run(const uint8_t *bytes, size_t count, uint32_t mutate, struct model_floors *add)
 {
-    struct pool_plan plan = {.entrance = ENTRANCE_STREAM,
-            .all_streams = true,
-            .quantum = 512,
-            .area = PLAN_AREA,
-            .block = plan_blocks,
-            .count = PLAN_BLOCKS};
     struct model *m = calloc(1, sizeof(*m));
     struct pool_opts opts;
     uint8_t choice;
@@ -645,9 +596,6 @@ void model_run(const uint8_t *bytes, size_t count, uint32_t mutate, struct model
     m->b = bench_new_with((1 + (uint64_t)byte_of(m) % 8) * 24 * MiB, &opts);
     choice = byte_of(m);
     m->b->fake->no_vmm = choice % 8 == 0;
-    m->planned = choice / 8 % 2;
-    if (m->planned)
-        CHECK_EQ(pool_set_plan(m->b->pool, &plan), 0);
     make_rules(m);
     while (m->left) {
         step(m);

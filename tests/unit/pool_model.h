@@ -23,7 +23,6 @@ struct model_floors {
     uint64_t allocs, frees, refusals;
     uint64_t epochs, points, cross_reuses, inserted_waits, host_waits;
     uint64_t releases, husks, shadows, remaps, moved, trims;
-    uint64_t planned, fell_back;
     uint64_t failures;   /* injected ones that fired */
     uint64_t violations; /* of R1 or of the device; 0 unless a mutation was asked for */
 };
