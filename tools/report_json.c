@@ -195,26 +195,6 @@ static void json_looks(struct json *json, const struct read_capture *capture)
     json_end(json, ']');
 }
 
-static void json_plan(struct json *json, const struct format_plan *plan)
-{
-    if (!plan->blocks) {
-        json_text(json, "plan", NULL);
-        return;
-    }
-    json_begin(json, "plan", '{');
-    json_uint(json, "blocks", plan->blocks);
-    json_uint(json, "area_bytes", plan->area_bytes);
-    json_uint(json, "live_bytes", plan->live_bytes);
-    json_uint(json, "steps", plan->steps);
-    json_uint(json, "matched", plan->matched);
-    json_uint(json, "placed", plan->placed);
-    json_uint(json, "fell_back", plan->fell_back);
-    json_uint(json, "unmatched", plan->unmatched);
-    json_uint(json, "skipped", plan->skipped);
-    json_uint(json, "resyncs", plan->resyncs);
-    json_end(json, '}');
-}
-
 static void json_anchors(struct json *json, const struct report *report)
 {
     const struct trace *trace = report->load.trace;
@@ -248,7 +228,6 @@ void report_json_print(const struct report *report)
         json_real(&json, "e",
                 (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
     json_hints(&json, report);
-    json_plan(&json, &report->load.capture->plan);
     report_oom_json(&json, report);
     json_live(&json, report, report->window.last, "live");
     json_live(&json, report, report_peak(report), "live_at_max");

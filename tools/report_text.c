@@ -146,23 +146,6 @@ static void print_header(const struct report *report)
     putchar('\n');
 }
 
-/* How a plan was followed: what stood at its place, and why the rest did not. */
-static void print_plan(const struct report *report)
-{
-    const struct format_plan *plan = &report->load.capture->plan;
-    char area[RENDER_BYTES_MAX];
-
-    if (!plan->blocks)
-        return;
-    printf("\nPlan: %" PRIu64 " blocks in %s, %" PRIu64 " steps, %" PRIu64 " of %" PRIu64
-           " planned requests at their place\n",
-            plan->blocks, render_bytes(area, plan->area_bytes), plan->steps, plan->placed,
-            plan->matched);
-    printf("  %" PRIu64 " fell back (the place was not free), %" PRIu64 " not in the plan, %" PRIu64
-           " planned blocks skipped, %" PRIu64 " resyncs\n",
-            plan->fell_back, plan->unmatched, plan->skipped, plan->resyncs);
-}
-
 static void print_peaks(const struct report *report)
 {
     char live[RENDER_BYTES_MAX];
@@ -425,7 +408,6 @@ void report_text_print(const struct report *report)
         print_header(report);
         figures_print(stdout, &report->figures);
         print_peaks(report);
-        print_plan(report);
     }
     print_held(report, view);
     if (view == VIEW_LEAKS)

@@ -117,20 +117,3 @@ int capture_look(const struct capture_look_info *info)
     counter_add(&look->looks, 1);
     return r;
 }
-
-int capture_plan(const struct format_plan *plan)
-{
-    struct format_header *header;
-    const uint64_t *from = &plan->blocks;
-    uint64_t *to;
-    int r;
-
-    header = capture_begin(true, &r);
-    if (!header)
-        return r;
-    to = &header->plan.blocks;
-    /* Of two threads the later one is right in the end; the figures rise, and are read one by one. */
-    for (size_t i = 0; i < sizeof *plan / sizeof *from; i++)
-        counter_raise(&to[i], from[i]);
-    return r;
-}

@@ -159,9 +159,6 @@ int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);
 /* The driver was asked about a device. The newest answer is kept, the others count. */
 int capture_look(const struct capture_look_info *info);
 
-/* How the plan is followed now: replaces what was said before. */
-int capture_plan(const struct format_plan *plan);
-
 /* Identity records. Kept in memory when the file is not open yet (at most 64 KiB of them), written when it opens. */
 int capture_setting(
         const char *name, const char *value); /* "KEDGE_MODE" "pool"; also what was really chosen */

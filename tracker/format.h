@@ -112,13 +112,6 @@ struct format_look {
     uint64_t native_live;    /* running figure behind native_bytes */
 };
 
-/* The plan that the pool follows, and how (alloc/pool.h, struct pool_plan_stats). */
-struct format_plan {
-    uint64_t blocks; /* 0 = there is none */
-    uint64_t area_bytes, live_bytes;
-    uint64_t steps, matched, placed, fell_back, unmatched, skipped, resyncs;
-};
-
 /* Calls whose arguments could not be told: what lived then may have been used by them. */
 struct format_unseen {
     uint64_t is_on; /* uses are recorded in this run */
@@ -168,7 +161,7 @@ struct format_header {
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
-    struct format_plan plan; /* 0 in captures from before plans */
+    uint64_t spare_figures[10]; /* 0; early captures have how a plan was followed here */
     struct format_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost;        /* allocations that were added to an "other" place, or to none */
     struct format_unseen unseen; /* 0 in captures from before uses */

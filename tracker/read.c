@@ -161,7 +161,6 @@ static int read_header(struct reader *reader)
         capture->class_count = header->class_count;
         memcpy(capture->class_total, header->memclass, sizeof header->memclass);
         memcpy(capture->look, header->look, sizeof header->look);
-        capture->plan = header->plan;
         capture->unseen = header->unseen;
     }
     capture->lost = header->lost;

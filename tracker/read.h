@@ -207,7 +207,6 @@ struct read_capture {
     uint32_t class_count; /* 0 = written before classes came */
     struct format_class class_total[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
-    struct format_plan plan; /* blocks 0 = none was followed */
     struct format_unseen unseen;
 
     struct read_live *live;

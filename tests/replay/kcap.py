@@ -175,7 +175,6 @@ class Capture:
             self.say("class", *self.get("5Q", 5048 + 40 * i))
         for i in range(16):
             self.say("look", *self.get("8Q", 5688 + 64 * i))
-        self.say("plan", *self.get("10Q", 6712))
         self.highs = [self.get("5Q", 6792 + 40 * i) for i in range(16)]
         for live, peak, _, seq, time in self.highs:
             self.say("high", max(live, peak), seq, time)

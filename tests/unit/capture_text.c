@@ -52,7 +52,6 @@ static void show_header(const struct read_capture *c)
         show_words("class", &c->class_total[i], sizeof c->class_total[i] / 8);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         show_words("look", &c->look[i], sizeof c->look[i] / 8);
-    show_words("plan", &c->plan, sizeof c->plan / 8);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         printf("high %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c->high[i].bytes, c->high[i].seq,
                 c->high[i].time_ns);
@@ -352,7 +351,6 @@ static int odd(const char *file)
     odd_stacks();
     odd_identity();
     for (uint64_t seq = 1; seq <= ODD_ROUNDS; seq++) {
-        struct format_plan plan = {number(20), number(40), number(40), seq, seq, seq, 0, 0, 0, 0};
         struct capture_look_info look = {
                 (int)below(16), number(40), number(40), number(40), number(40), number(40)};
         struct edge edge;
@@ -374,7 +372,6 @@ static int odd(const char *file)
             (void)capture_reserved((int)below(18), below(5), number(60), seq);
         if (below(300) == 0) {
             (void)capture_look(&look);
-            (void)capture_plan(&plan);
             uses_unseen(&moment);
         }
         (void)anchor_pop(NULL, &edge);
