@@ -91,17 +91,6 @@ struct plan {
     bool small; /* matched, but below the rule's min_size: left alone and counted */
 };
 
-/* One allocation of a recorded step, and where it is to stand (tracker/planfile.h, alloc/plan.h). */
-struct planned {
-    uint64_t size;   /* bytes that the block takes */
-    uint64_t offset; /* in the planned area */
-    uint64_t site;   /* as tag.site, 0 = unknown */
-    /* the allocation before which it is freed: above its own number, below it + the count means the next step;
-     * PLANNED_STAYS = it is not freed */
-    uint32_t until;
-};
-#define PLANNED_STAYS UINT32_MAX
-
 /* State of the storage behind an address that the program holds (alloc/holder.h). */
 enum holder_state {
     HOLDER_LIVE, /* storage there */

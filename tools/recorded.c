@@ -15,13 +15,11 @@
 #include "tools/steps.h"
 #include "tools/vec.h"
 
-/* A block of any form, in the order of the file, which is that of the births; before it is known whether the plan has it. Times count from 1; 0 and `behind` lie outside the window. */
+/* A block of any form, in the order of the file, which is that of the births. Times count from 1; 0 and the last lie outside the window. */
 struct item {
-    uint64_t begin, end, size, site, stream;
-    char *name;
+    struct span span;
     int device;
-    enum entrance entrance;
-    bool native, shared, hinted, before, outlives;
+    bool native; /* served by the driver itself */
 };
 
 struct items {
@@ -49,19 +47,12 @@ static void add_block(struct items *items, const struct trace *trace, struct mod
     if (block->born >= window.last || block->died < window.first || block->size == 0)
         return;
     struct item *item = add_item(items);
-    item->before = block->born < window.first;
-    item->outlives = block->died >= window.last; /* TRACE_NEVER too */
-    item->begin = item->before ? 0 : (uint64_t)block->born - window.first + 1;
-    item->end = (uint64_t)(item->outlives ? window.last : block->died) - window.first + 1;
-    item->size = block->size;
-    item->site = block->site;
-    item->stream = trace->events[block->born].stream;
-    item->name = vec_format("%" PRIu32, number);
+    uint32_t end = block->died < window.last ? block->died : window.last; /* TRACE_NEVER is later */
+    item->span.begin = block->born < window.first ? 0 : (uint64_t)block->born - window.first + 1;
+    item->span.end = (uint64_t)end - window.first + 1;
+    item->span.size = block->size;
     item->device = block->device;
-    item->entrance = block->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC;
     item->native = !is_served(block, pooled);
-    item->shared = block->shared;
-    item->hinted = block->released != TRACE_NEVER && block->mode == HINT_LIVE;
 }
 
 static void add_blocks(struct items *items, const struct trace *trace, struct model_window window)
@@ -97,8 +88,8 @@ static int find_passage(const struct load *load, const struct recorded_request *
     return CMD_BAD;
 }
 
-static int read_capture(
-        const char *path, const struct recorded_request *request, struct items *items)
+static int read_capture(const char *path, const struct recorded_request *request,
+        struct items *items, uint64_t *ret_held)
 {
     struct load load;
     struct model_window window;
@@ -118,8 +109,14 @@ static int read_capture(
                 path);
         r = CMD_BAD;
     }
-    if (r == 0)
+    if (r == 0) {
+        struct model_figures figures;
+        bool partial;
+
         add_blocks(items, load.trace, window);
+        figures_of(&load, window, &figures, &partial);
+        *ret_held = figures.peak_reserved;
+    }
     load_close(&load);
     return r;
 }
@@ -140,22 +137,14 @@ static int read_trace(const char *path, struct items *items)
     for (size_t i = 0; i < steps.row_count; i++) {
         const struct steps_row *row = &steps.rows[i];
         if (row->is_free) {
-            struct item *item = &items->items[item_of[row->block]];
-            item->end = i + 1;
-            item->outlives = false;
+            items->items[item_of[row->block]].span.end = i + 1;
             continue;
         }
-        const struct steps_block *block = &steps.blocks[row->block];
         item_of[row->block] = (uint32_t)items->count;
-        struct item *item = add_item(items);
-        item->before = i < steps.before_count; /* they come first */
-        item->outlives = true;
-        item->begin = item->before ? 0 : i + 1;
-        item->end = steps.row_count + 1;
-        item->size = block->size;
-        item->stream = steps.streams[block->stream];
-        item->name = vec_format("%" PRIu64, block->id);
-        item->entrance = ENTRANCE_STREAM;
+        /* what lives before the first row comes first */
+        add_item(items)->span = (struct span){.size = steps.blocks[row->block].size,
+                .begin = i < steps.before_count ? 0 : i + 1,
+                .end = steps.row_count + 1};
     }
     free(item_of);
     steps_done(&steps);
@@ -177,11 +166,6 @@ static int abstract_row(void *context, struct rowread *reader)
         return 0;
     if (!rowread_text(reader, &name, &length) || length == 0)
         return rowread_fault(reader, "an id is missing");
-    /* It is printed again, and rows know no quoting. */
-    for (size_t i = 0; i < length; i++) {
-        if ((unsigned char)name[i] < 0x20)
-            return rowread_fault(reader, "a control character in an id");
-    }
     if (!rowread_uint(reader, 10, &lower) || !rowread_uint(reader, 10, &upper))
         return rowread_fault(reader, "lower and upper must be numbers");
     if (lower >= upper)
@@ -190,11 +174,7 @@ static int abstract_row(void *context, struct rowread *reader)
         return rowread_fault(reader, "size must be a number, not 0");
     if (!rowread_is_end(reader))
         return rowread_fault(reader, "more than four columns");
-    struct item *item = add_item(items);
-    item->begin = lower;
-    item->end = upper;
-    item->size = size;
-    item->name = vec_format("%.*s", (int)length, name);
+    add_item(items)->span = (struct span){.size = size, .begin = lower, .end = upper};
     return 0;
 }
 
@@ -217,123 +197,86 @@ static int read_abstract(const char *path, struct items *items)
     return 0;
 }
 
-/* ── what belongs to the plan ── */
+/* ── which blocks are placed ── */
 
-struct choice {
-    int device;
-    enum entrance entrance;
-    uint64_t stream;
-};
-
-static enum recorded_why why_not(const struct item *item, const struct choice *choice, bool whole)
-{
-    if (item->before && !whole)
-        return RECORDED_BEFORE;
-    if (item->outlives && !whole)
-        return RECORDED_OUTLIVES;
-    if (item->native)
-        return RECORDED_NATIVE;
-    if (item->shared && !whole)
-        return RECORDED_SHARED;
-    if (item->hinted && !whole)
-        return RECORDED_HINTED;
-    if (choice && item->device != choice->device)
-        return RECORDED_DEVICE;
-    if (choice && item->entrance != choice->entrance && !whole)
-        return RECORDED_ENTRANCE;
-    if (choice && item->stream != choice->stream && !whole)
-        return RECORDED_STREAM;
-    return RECORDED_WHY_COUNT;
-}
-
-/* The pool that most bytes of the plan's blocks are in. */
-static struct choice choose(const struct items *items, bool whole)
+/* The device that most bytes of the pool's blocks are on. */
+static int choose(const struct items *items)
 {
     struct keytable numbers = {0};
-    uint64_t *bytes = NULL;
+    struct on_device {
+        int device;
+        uint64_t bytes;
+    } *devices = NULL;
     size_t count = 0;
     size_t room = 0;
-    uint32_t best = UINT32_MAX;
-    struct choice choice = {0};
+    struct on_device best = {0};
 
     for (size_t i = 0; i < items->count; i++) {
         const struct item *item = &items->items[i];
-        if (why_not(item, NULL, whole) != RECORDED_WHY_COUNT)
+        struct key key = {(uint64_t)(uint32_t)item->device, 0, 0};
+        if (item->native)
             continue;
-        struct key key = {(uint64_t)(uint32_t)item->device, whole ? 0 : item->entrance,
-                whole ? 0 : item->stream};
         uint32_t number = *keytable_at(&numbers, key, (uint32_t)count);
         if (number == count)
-            VEC_PUSH(bytes, count, room) = 0;
-        bytes[number] += item->size;
+            VEC_PUSH(devices, count, room) = (struct on_device){item->device, 0};
+        devices[number].bytes += item->span.size;
     }
     for (size_t i = 0; i < count; i++) {
-        if (best == UINT32_MAX || bytes[i] > bytes[best])
-            best = (uint32_t)i;
-    }
-    for (size_t i = 0; i < items->count && best != UINT32_MAX; i++) {
-        const struct item *item = &items->items[i];
-        struct key key = {(uint64_t)(uint32_t)item->device, whole ? 0 : item->entrance,
-                whole ? 0 : item->stream};
-        const uint32_t *number = keytable_find(&numbers, key);
-        if (number && *number == best) {
-            choice = (struct choice){item->device, item->entrance, item->stream};
-            break;
-        }
+        if (devices[i].bytes > best.bytes)
+            best = devices[i];
     }
     keytable_done(&numbers);
-    free(bytes);
-    return choice;
+    free(devices);
+    return best.device;
 }
 
-static void keep(struct items *items, bool whole, struct recorded *recorded)
+static void leave_out(struct recorded_left *left, const struct item *item)
 {
-    bool abstract = recorded->form == RECORDED_ABSTRACT;
-    struct choice choice = choose(items, whole);
+    left->count++;
+    left->bytes += item->span.size;
+}
 
-    recorded->device = choice.device;
-    recorded->entrance = choice.entrance;
+/* Sizes become multiples of `quantum`. */
+static void keep(const struct items *items, uint64_t quantum, struct recorded *recorded)
+{
+    int device = choose(items);
+
     recorded->spans = vec_new(items->count, sizeof(*recorded->spans));
-    recorded->sites = vec_new(items->count, sizeof(*recorded->sites));
-    recorded->names = vec_new(items->count, sizeof(*recorded->names));
     for (size_t i = 0; i < items->count; i++) {
-        struct item *item = &items->items[i];
-        enum recorded_why why = why_not(item, &choice, whole);
-        if (why != RECORDED_WHY_COUNT) {
-            recorded->left[why].count++;
-            recorded->left[why].bytes += item->size;
-            continue;
+        const struct item *item = &items->items[i];
+        struct span *span = &recorded->spans[recorded->count];
+        if (item->native) {
+            leave_out(&recorded->native, item);
+        } else if (item->device != device) {
+            leave_out(&recorded->other_device, item);
+        } else {
+            *span = item->span;
+            span->size = (span->size + quantum - 1) & ~(quantum - 1);
+            recorded->count++;
         }
-        uint64_t round = abstract ? 0 : RECORDED_QUANTUM - 1;
-        recorded->spans[recorded->count] = (struct span){
-                .size = (item->size + round) & ~round, .begin = item->begin, .end = item->end};
-        recorded->sites[recorded->count] = item->site;
-        recorded->names[recorded->count++] = item->name;
-        item->name = NULL;
     }
-}
-
-static void items_done(struct items *items)
-{
-    for (size_t i = 0; i < items->count; i++)
-        free(items->items[i].name);
-    free(items->items);
 }
 
 void recorded_from_trace(
-        const struct trace *trace, struct model_window window, bool whole, struct recorded *ret)
+        const struct trace *trace, struct model_window window, struct recorded *ret)
 {
-    struct recorded recorded = {.form = RECORDED_CAPTURE};
+    struct recorded recorded = {0};
     struct items items = {0};
 
     add_blocks(&items, trace, window);
-    keep(&items, whole, &recorded);
-    items_done(&items);
+    keep(&items, RECORDED_QUANTUM, &recorded);
+    free(items.items);
     *ret = recorded;
 }
 
+enum form {
+    FORM_CAPTURE,
+    FORM_TRACE,   /* op,id,size,stream,time_us */
+    FORM_ABSTRACT /* id,lower,upper,size */
+};
+
 /* By its first bytes; what is neither csv is for load.h to judge. */
-static enum recorded_form form_of(const char *path)
+static enum form form_of(const char *path)
 {
     static const char trace[] = "op,id,";
     static const char abstract[] = "id,lower,upper,size";
@@ -341,22 +284,23 @@ static enum recorded_form form_of(const char *path)
     FILE *in = fopen(path, "re");
 
     if (!in)
-        return RECORDED_CAPTURE;
+        return FORM_CAPTURE;
     size_t n = fread(start, 1, sizeof(start) - 1, in);
     (void)fclose(in);
     start[n] = '\0';
     if (strncmp(start, trace, strlen(trace)) == 0)
-        return RECORDED_TRACE;
-    return strcmp(start, abstract) == 0 ? RECORDED_ABSTRACT : RECORDED_CAPTURE;
+        return FORM_TRACE;
+    return strcmp(start, abstract) == 0 ? FORM_ABSTRACT : FORM_CAPTURE;
 }
 
 int recorded_open(const char *path, const struct recorded_request *request, struct recorded *ret)
 {
-    struct recorded recorded = {.form = form_of(path)};
+    struct recorded recorded = {0};
+    enum form form = form_of(path);
     struct items items = {0};
     int r;
 
-    if (recorded.form != RECORDED_CAPTURE && (request->from || request->to || request->passage)) {
+    if (form != FORM_CAPTURE && (request->from || request->to || request->passage)) {
         (void)fprintf(
                 stderr, "kedge plan: %s: --from, --to and --passage are for captures\n", path);
         return CMD_BAD;
@@ -365,9 +309,9 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
         (void)fprintf(stderr, "kedge plan: --passage goes with --from, and without --to\n");
         return CMD_BAD;
     }
-    if (recorded.form == RECORDED_CAPTURE)
-        r = read_capture(path, request, &items);
-    else if (recorded.form == RECORDED_TRACE)
+    if (form == FORM_CAPTURE)
+        r = read_capture(path, request, &items, &recorded.held);
+    else if (form == FORM_TRACE)
         r = read_trace(path, &items);
     else
         r = read_abstract(path, &items);
@@ -376,27 +320,15 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
         r = CMD_BAD;
     }
     if (r == 0) {
-        keep(&items, request->whole || recorded.form == RECORDED_ABSTRACT, &recorded);
+        keep(&items, form == FORM_ABSTRACT ? 1 : RECORDED_QUANTUM, &recorded);
         *ret = recorded;
     }
-    items_done(&items);
+    free(items.items);
     return r;
 }
 
 void recorded_done(struct recorded *recorded)
 {
-    for (uint32_t i = 0; i < recorded->count; i++)
-        free(recorded->names[i]);
     free(recorded->spans);
-    free(recorded->sites);
-    free((void *)recorded->names);
     *recorded = (struct recorded){0};
-}
-
-const char *recorded_why_key(enum recorded_why why)
-{
-    static const char *const keys[RECORDED_WHY_COUNT] = {"live_before", "outlives", "native",
-            "shared", "hinted", "other_device", "other_entrance", "other_stream"};
-
-    return why < RECORDED_WHY_COUNT ? keys[why] : "?";
 }

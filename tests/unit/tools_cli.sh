@@ -460,8 +460,6 @@ outputs)
     expect 0 "$kedge" hints lint stdout.yaml
     "$kedge" bundle good.kcap -o - 2>/dev/null >stdout.tar.zst || fail "bundle -o -"
     expect 0 "$kedge" report stdout.tar.zst
-    expect 0 "$kedge" plan good.kcap --from SOT_CALL_3 --to SOT_CALL_3 -o -
-    has out "kedge-plan"
     # Links are followed, also where nothing is yet; the mode is kept; a file that cannot be replaced stays.
     mkdir real && : >real/h.yaml && chmod 600 real/h.yaml && ln -s real/h.yaml link.yaml && ln -s real/new.yaml fresh.yaml
     expect 0 "$kedge" suggest $pair -o link.yaml
