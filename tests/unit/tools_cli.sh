@@ -3,6 +3,7 @@
 # Drives `kedge` on captures that capture_maker wrote. $1 says which part.
 set -eu
 rm -rf work && mkdir work && cd work # nothing of an earlier run
+unset "${!KEDGE_@}" # kedge env judges what is set
 kedge=$TEST_BUILD/kedge
 make=$TEST_BUILD/tests/unit/capture_maker
 fail() { echo "FAILED: $*" >&2; exit 1; }
