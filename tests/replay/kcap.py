@@ -14,6 +14,8 @@ PAGE = 4096
 LIVE, DEFS, EVENTS, FAILURES, PLACES = range(1, 6)
 DEVICE_CLASSES = 8  # classes from 8 on are no device memory of the process
 CLASSES = 14
+# what never changes in the header: offsets and sizes
+HEADER_PARTS = ((8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4))
 
 BLOCK = [("addr", "NEAR", "address"), ("size", "SIZE", None), ("stream", "STEP", "stream")]
 WHERE = [("path", "STEP", "path"), ("instance", "STEP", "instance")]
@@ -116,6 +118,25 @@ def add(total, data):
     return total
 
 
+def mended(data):
+    """A capture whose texts were changed, with the sums that it would have had with them."""
+    data = bytearray(data)
+    directory, extents = struct.unpack_from("<I", data, 4844)[0], struct.unpack_from("<I", data, 36)[0]
+    for i in range(extents):
+        offset, length, kind, _ = struct.unpack_from("<QQII", data, directory + 24 * i)
+        for block in range(offset, offset + length, 65536) if kind == DEFS else ():
+            at = block
+            while at + 16 <= block + 65536 and data[at]:
+                size = struct.unpack_from("<I", data, at + 4)[0]
+                data[at : at + 4] = struct.pack("<I", add(data[at], data[at + 4 : at + size]) >> 40 << 8 | data[at])
+                at += size
+    total = 0
+    for at, size in HEADER_PARTS:
+        total = add(total, data[at : at + size])
+    struct.pack_into("<Q", data, 7464, total)
+    return bytes(data)
+
+
 def class_of(flags):
     memclass = flags >> 4 & 15
     return 1 if memclass >= CLASSES or (memclass == 0 and flags & 2) else memclass
@@ -138,7 +159,7 @@ class Capture:
         self.extents.sort()
         self.unseen = self.get("3Q", 7440)
         total = 0
-        for at, size in ((8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4)):
+        for at, size in HEADER_PARTS:
             total = add(total, self.bytes[at : at + size])
         assert self.get("Q", 7464)[0] == total
 

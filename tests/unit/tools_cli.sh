@@ -184,14 +184,17 @@ endings)
 escapes)
     # What the program called things reaches no terminal as commands.
     form touched; form oom || true; form good; form bad
-    python3 - <<'PY'
-import pathlib
+    python3 - "$TEST_SOURCE/tests/replay" <<'PY'
+import pathlib, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import kcap
 for name in ("touched", "oom", "good", "bad"):
     data = pathlib.Path(f"{name}.kcap").read_bytes()
     for word in (b"SOT_CALL_", b"cuMemAllocAsync", b"Test device", b"capture_maker", b"output", b"input"):
         evil = b"\x1b[31m\x07\x1b]0;title\x07"[:len(word)]
         data = data.replace(word, evil + word[len(evil):])
-    pathlib.Path(f"{name}.kcap").write_bytes(data)
+    pathlib.Path(f"{name}.kcap").write_bytes(kcap.mended(data))
 PY
     evil=$'\033[31m\007\033]0'
     for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
