@@ -4,8 +4,8 @@
  *
  * For programs that say nothing of their steps. Two things tell a step from a layer:
  *
- *   order    a step repeats as a whole. Short pieces of the sequence that occur equally often, in turn, say how often (grams.h);
- *            the pieces between must be alike, and much more so than those of the same sequence in a random order.
+ *   order    a step repeats as a whole. Words of 1 to 8 allocations that recur at even distances say how often (words.h); what lies
+ *            between must be alike, and much more so than pieces of the same sequence in a random order.
  *   memory   at the end of a step what it allocated is gone, or is kept for good. A layer hands its result to the next one: wherever
  *            it is cut, memory of a moment is live across the cut.
  *
@@ -21,12 +21,12 @@
  *   - a coarser one has more of what is not made of the same allocations: a layer that happens to rest, and the step's own.
  *
  * An evaluation between steps is made of a step's allocations and is no more than half of one. A first step that does more than the
- * others is one if it has what they have. Where several threads or streams allocate, the order within each is looked at first.
+ * others is one if it has what they have. Where several threads or streams allocate, only the order within each counts.
  *
- * Three repetitions are needed, or two that are the same in longer pieces, rest, and are not all of one texture.
+ * Three repetitions are needed, or two that are nearly the same, rest, and are not all of one texture.
  *
- * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, 30 to 90 bytes per allocation at a time beside
- * what is passed in. Time: near n log n; at most 72 guesses, of which each takes about n.
+ * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, about 100 bytes per allocation beside
+ * what is passed in. Time: near n log n; at most 288 repetitions are judged, each takes about n.
  */
 #ifndef KEDGE_TOOLS_PERIOD_H
 #define KEDGE_TOOLS_PERIOD_H
@@ -54,21 +54,15 @@ enum period_kind {
 /* One repetition: allocations first .. behind - 1, with all frees before the allocation `behind`. */
 struct period_span {
     uint32_t first, behind;
-    double likeness; /* to the one that stands for all, alike.h: 0 .. 1 */
-    bool is_guessed; /* it lacks what the others were found by */
+    double likeness; /* to the one that stands for all: the share of the larger one's words that both have, 0 .. 1 */
 };
 
 struct period {
     enum period_kind kind;
-    bool repeats;           /* somewhere, if not from end to end */
-    bool rests;             /* next to nothing lives across the cuts */
-    bool is_uniform;        /* one half of it is like the other */
-    bool holds, holds_much; /* things live through whole repetitions, and then die */
+    bool rests; /* next to nothing lives across the cuts */
     uint32_t span_count;
     uint32_t length; /* allocations in most of them */
     struct period_span *spans;
-    double share;       /* of the sequence that is in them, or made of the same: 0 .. 1 */
-    double fit;         /* what is in them, and alike: 0 .. 1 */
     double likeness;    /* of them on average */
     double chance;      /* the same of the allocations in random order */
     uint64_t handed_on; /* bytes that live across most cuts, though they are freed before the end */

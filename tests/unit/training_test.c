@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Steps of runs that never were (training.h). Each kind has a floor and a ceiling in its row: what the rules reach on these seeds.
- * The rules were made with other seeds in view.
+ * The rules were made with other seeds in view. With SEEDS 60 and FIRST_SEED 170000 it prints the figures of tools/README.md.
  */
 #include "tests/check.h"
 #include "tests/unit/training.h"
@@ -18,6 +18,8 @@ enum {
 struct count {
     uint32_t runs, wrong; /* wrong: steps that are none, of another length or at another place */
     uint32_t found, steps;
+    uint32_t listed; /* runs that have any, and the sum of the shares of them that are steps */
+    double right;
 };
 
 static bool is_near(uint32_t a, uint32_t b, uint32_t near)
@@ -76,7 +78,10 @@ static void look(enum training_kind kind, uint64_t seed, struct count *count)
     count->steps += (uint32_t)training.step_count;
     if (period.kind == PERIOD_STEPS) {
         count->found += count_found(&training, &period);
-        count->wrong += count_wrong(&training, &period) > 0;
+        uint32_t wrong = count_wrong(&training, &period);
+        count->wrong += wrong > 0;
+        count->listed++;
+        count->right += 1 - (double)wrong / period.span_count;
     }
     period_done(&period);
     training_done(&training);
@@ -89,8 +94,9 @@ static void check_kind(enum training_kind kind, uint32_t least, uint32_t most)
 
     for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed++)
         look(kind, seed, &count);
-    printf("%-12s %4u of %4u steps found, wrong ones in %u of %u runs\n", training_names[kind],
-            count.found, count.steps, count.wrong, count.runs);
+    printf("%-12s %4u of %4u steps found, wrong ones in %u of %u runs, right %.1f %%\n",
+            training_names[kind], count.found, count.steps, count.wrong, count.runs,
+            100 * count.right / count.listed);
     CHECK(100 * count.found >= least * count.steps);
     CHECK(count.wrong <= most);
 }
@@ -104,7 +110,7 @@ TEST(r90_steps_of_plain_runs_are_all_found)
 
 TEST(r90_steps_of_other_sizes_and_a_few_other_allocations_are_found)
 {
-    check_kind(TRAINING_JITTER, 99, 1);
+    check_kind(TRAINING_JITTER, 100, 0);
     check_kind(TRAINING_DYNAMIC, 100, 0);
 }
 
@@ -116,19 +122,19 @@ TEST(r90_a_first_step_that_does_more_is_found)
 TEST(r90_micro_batches_and_evaluations_are_no_steps)
 {
     check_kind(TRAINING_ACCUMULATE, 100, 0);
-    check_kind(TRAINING_EVALUATE, 92, 2);
+    check_kind(TRAINING_EVALUATE, 100, 0);
 }
 
 TEST(r90_what_lives_into_the_next_step_hides_few_steps)
 {
-    check_kind(TRAINING_KEEPS, 78, 1);
+    check_kind(TRAINING_KEEPS, 72, 0);
     check_kind(TRAINING_LATE_FREES, 95, 0);
 }
 
 TEST(r90_threads_that_allocate_side_by_side_hide_few_steps)
 {
     check_kind(TRAINING_SIDE_STREAM, 93, 0);
-    check_kind(TRAINING_REPLICAS, 98, 1);
+    check_kind(TRAINING_REPLICAS, 97, 2);
 }
 
 TEST(r90_a_recording_of_a_part_of_the_run_has_its_steps)
@@ -138,12 +144,12 @@ TEST(r90_a_recording_of_a_part_of_the_run_has_its_steps)
 
 TEST(r90_several_of_these_at_once_hide_some_steps)
 {
-    check_kind(TRAINING_MIXED, 87, 1);
+    check_kind(TRAINING_MIXED, 89, 1);
 }
 
 TEST(r90_two_steps_are_found_where_they_are_the_same)
 {
-    check_kind(TRAINING_TWO, 91, 1);
+    check_kind(TRAINING_TWO, 100, 0);
 }
 
 static bool has_steps(enum training_kind kind, uint64_t seed, bool shuffled)
