@@ -140,10 +140,9 @@ static void print_text(const struct planning *planning)
     printf("Max live:      %s (%" PRIu64 " bytes)\n", render_bytes(bytes, result->max_live),
             result->max_live);
     if (result->status == PLACE_FOUND) {
-        printf("Planned peak:  %s (%" PRIu64 " bytes), %.4f x max live%s\n",
-                render_bytes(bytes, result->peak), result->peak, ratio_of(result),
-                result->least ? ", the least there is" : "");
-        printf("Found by:      %s\n", result->how);
+        printf("Planned peak:  %s (%" PRIu64 " bytes), %.4f x max live\n",
+                render_bytes(bytes, result->peak), result->peak, ratio_of(result));
+        printf("Found by:      %s%s\n", result->how, result->least ? ", the least there is" : "");
     }
     if (held_by(recorded))
         printf("Held:          %s (%" PRIu64 " bytes), %.4f x max live\n",

@@ -27,7 +27,7 @@ def record(mode, asks=None):
         left.unlink(missing_ok=True)
     done = kedge_run("/usr/bin/python3", HERE / "witness_program.py", capture=CAPTURE, KEDGE_MODE=mode, KEDGE_STACKS=asks,
                      KEDGE_TRACE="full", LD_LIBRARY_PATH=SIM, SIMCUDA_STACKS=LOG.resolve())
-    return int(done.stdout.split("\n")[-2])
+    return int([line for line in done.stdout.splitlines() if not line.startswith("kedge run: ")][-1])
 
 
 def result(mode, asks=None):

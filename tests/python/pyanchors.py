@@ -30,7 +30,7 @@ def kedged(*command, **options):
 def train(python, kind, script="looplike.py", **changes):
     """The program's output, and {(path, instance): (count, bytes)} of what was allocated directly there."""
     fresh("run.kcap")
-    done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, HERE / script, kind,
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "run.kcap", "--", python, HERE / script, kind,
                **{"PYTHONPATH": LIKE, **changes})
     anchors = tool_json("report", "run.kcap")["anchors"]
     return done.stdout, {(a["name"], a["instance"]): (a["allocated_count"], a["allocated_bytes"]) for a in anchors}
@@ -270,12 +270,12 @@ def archives_and_environments_work(python):
     with zipfile.ZipFile("app.pyz", "w") as archive:
         archive.write(HERE / "looplike.py", "__main__.py")
     fresh("run.kcap")
-    run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, "app.pyz", PYTHONPATH=LIKE)
+    run(KEDGE, "run", "-q", "--sim", "--capture", "run.kcap", "--", python, "app.pyz", PYTHONPATH=LIKE)
     anchors = {(a["name"], a["instance"]) for a in tool_json("report", "run.kcap")["anchors"]}
     check(("step/forward", 2) in anchors, f"archive: {anchors}")
     run(python, "-m", "venv", "--without-pip", "--clear", "env")
     fresh("run.kcap")
-    run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", "env/bin/python", HERE / "looplike.py", PYTHONPATH=LIKE)
+    run(KEDGE, "run", "-q", "--sim", "--capture", "run.kcap", "--", "env/bin/python", HERE / "looplike.py", PYTHONPATH=LIKE)
     anchors = {(a["name"], a["instance"]) for a in tool_json("report", "run.kcap")["anchors"]}
     check(("step/forward", 2) in anchors, f"environment: {anchors}")
 
