@@ -5,7 +5,8 @@
  *     whose tid address size native frame... python [function file line]...      (separated by tabs)
  *
  * as tests/sim/sim_stacks.h writes it, so that the two can be compared. whose: "own" or "ambient", of the Python frames.
- * A physical handle stands for its address. Names of native functions are not looked up.
+ * A physical handle stands for its address. Names of native functions are not looked up. whose is "graph" for memory of a graph,
+ * of which each launch is an allocation that nobody asks for.
  */
 #include "tools/pylines.h"
 #include "tracker/read.h"
@@ -54,7 +55,10 @@ static void print_event(const struct read_capture *capture, const struct read_ev
     bool is_ambient = false;
     unsigned count = read_pystack(capture, event->pystack, frames, READ_FRAMES_MAX, &is_ambient);
 
-    printf("%s\t%" PRIu32 "\t0x%" PRIx64 "\t%" PRIu64, is_ambient ? "ambient" : "own",
+    printf("%s\t%" PRIu32 "\t0x%" PRIx64 "\t%" PRIu64,
+            event->memclass == MEMCLASS_GRAPH ? "graph"
+                    : is_ambient              ? "ambient"
+                                              : "own",
             tid_of(capture, event->thread), event->addr & HANDLE_MASK, event->size);
     print_native(capture, event->stack);
     print_python(frames, count);

@@ -11,7 +11,7 @@ free memory apart, which are kedge's to change; so are counts of segments (`num_
 `tests/frameworks/run --write` takes the last result of each row, which may come from different states of the sources.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
-- *stacks*: of these, the ones whose native stack / whose Python stack is what a witness says, who does not know kedge
+- *stacks*: of these, memory of graphs apart, the ones whose native stack / whose Python stack is what a witness says, who does not know kedge
   (`cases/stacks.py`). Behind them the share of allocations by threads that have Python frames; for the others kedge shows
   the stack of a thread that has, and says so.
 - *line*: the ones whose stack, an own one or such a one, reaches a line of the script; why not all of them: README.md.
@@ -63,8 +63,7 @@ def stacks(result):
     told = result.get("stacks")
     if not told:
         return "-"
-    seen = result["modes"][told["mode"]]["seen"]
-    return f"{share(told['native'], seen)} / {share(told['python'], seen)}, {share(told['own'], seen)} own"
+    return " / ".join(share(told[key], told["compared"]) for key in ("native", "python")) + f", {share(told['own'], told['compared'])} own"
 
 
 def line(result):
@@ -75,7 +74,7 @@ def line(result):
     same = "**no**" if result["wrong"] else "yes, but: " + result["less"] if result["less"] else "yes"
     e = f"{pool['e']:.3f}" if pool.get("e") else "-"
     return (f"| {name} | {result['api']} | {same} | {result.get('status')} | {share(pool.get('seen', 0), result.get('requests'))} of "
-            f"{result.get('requests')} | {stacks(result)} | {share(pool.get('named', 0), pool.get('seen'))} | {e} | {mib(apart.get('bare'))} / {mib(apart.get('pool'))} | "
+            f"{result.get('requests')} | {stacks(result)} | {share(pool.get('named', 0), pool.get('recorded'))} | {e} | {mib(apart.get('bare'))} / {mib(apart.get('pool'))} | "
             f"{cpu(result)} | {'%(runs)d / %(reuses)d / %(premature)d' % late if late else '-'} |")
 
 
