@@ -158,14 +158,17 @@ struct sums {
     uint64_t live; /* the program holds it */
 };
 
-/* Blocks on handles of their own. */
+/* Blocks on handles of their own. The slot of one that is BUSY belongs to whoever makes it so, outside of the lock. */
 static void add_hinted(
         struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
 {
     for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
         const struct block *block = heap_block(pool, at);
-        bool is_stored = segment->handles[(block->node.base - segment->base) / segment->slot] != 0;
+        bool is_stored;
 
+        if (block->state == BLOCK_BUSY)
+            continue;
+        is_stored = segment->handles[(block->node.base - segment->base) / segment->slot] != 0;
         if (block->state == BLOCK_LIVE && !is_stored)
             sums->owed += block->node.size;
         else if (is_stored && (block->state == BLOCK_IDLE || is_coming(block)))
