@@ -68,7 +68,7 @@ def main():
     # a framework's library: its places are called by the program's lines that asked there
     assert places[0]["stack"][1]["function"] == "main", places
     text = " ".join(report(capture, "--view", "sources").split()) # wherever the lines end
-    for word in ("libc10_cuda.so", "managed", "by main sources_program.c:", "by ask asking_lib.c:", "host (not device memory of this process)",
+    for word in ("libc10_cuda.so", "managed", "by main sources_program.c:", "by ask asking_lib.c:", "host (not device memory)",
                  "held by kedge's pool", "free"):
         assert word in text, (word, text)
     # the parts of the device add up
