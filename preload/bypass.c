@@ -11,6 +11,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     WALK_FRAMES = 16,
@@ -277,7 +278,7 @@ static enum uncached how_uncached(const struct framework *framework)
     enum uncached answer = framework->depends ? UNCACHED_PERHAPS : UNCACHED_NO;
 
     for (size_t i = 0; i < most && framework->uncached[i].variable; i++) {
-        const char *value = config_env(framework->uncached[i].variable);
+        const char *value = config_env(environ, framework->uncached[i].variable);
 
         if (!value
                 || (framework->uncached[i].value && !strstr(value, framework->uncached[i].value)))

@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     OUTCOMES = 32, /* told at a time */
@@ -158,7 +159,7 @@ static void start_capture(const struct config *config)
     const struct config_value *mb = config_key(config, CONFIG_TRACE, "mb");
     struct capture_opts opts = {
             .file = config_text(config, CONFIG_CAPTURE),
-            .rank = config_rank(),
+            .rank = config_rank(environ),
             .program = where_program(),
             .trace = traces[config_word(config, CONFIG_TRACE) % 4],
             .ring_bytes = (mb && mb->number ? mb->number : 256) << 20,

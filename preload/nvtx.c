@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <wchar.h>
 
 __thread uint64_t nvtx_calls __attribute__((tls_model("initial-exec")));
@@ -359,8 +360,8 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_tab
 
 void nvtx_offer(const char *path)
 {
-    const char *there = config_env("NVTX_INJECTION64_PATH");
-    const char *behind = config_env(TOOL_VARIABLE);
+    const char *there = config_env(environ, "NVTX_INJECTION64_PATH");
+    const char *behind = config_env(environ, TOOL_VARIABLE);
 
     if (there && *there && strcmp(there, path) != 0)
         behind = there;
@@ -376,8 +377,8 @@ void nvtx_offer(const char *path)
 
 void nvtx_withdraw(const char *path)
 {
-    const char *there = config_env("NVTX_INJECTION64_PATH");
-    const char *behind = config_env(TOOL_VARIABLE);
+    const char *there = config_env(environ, "NVTX_INJECTION64_PATH");
+    const char *behind = config_env(environ, TOOL_VARIABLE);
 
     if (!there || strcmp(there, path) != 0)
         return;

@@ -131,7 +131,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
     char arguments[4096];
 
     read_arguments(arguments, sizeof arguments);
-    if (!hintfile_fits(file, arguments, config_rank() ? config_rank() : ""))
+    if (!hintfile_fits(file, arguments, config_rank(environ) ? config_rank(environ) : ""))
         return false;
     if (other && file->on_mismatch == HINTFILE_MISMATCH_REFUSE) {
         msg_warn("%s: %s is of another build, hints are not used", path, other->soname);

@@ -14,6 +14,7 @@
 #include "tools/render.h"
 #include "tools/spawn.h"
 #include "tools/vec.h"
+#include "tracker/config.h"
 
 struct fields {
     struct spawn_options spawn;
@@ -111,7 +112,7 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
     char text[RENDER_BYTES_MAX];
     struct captures captures;
 
-    captures_find(name, spawn_rank(), since, &captures);
+    captures_find(name, config_rank(environ), since, &captures);
     const struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
         const char *path = from_here(file->path, directory);

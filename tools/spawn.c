@@ -16,6 +16,7 @@
 #include "tools/symbols.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
+#include "tracker/config.h"
 #include "tracker/format.h"
 
 static char *own_directory(void)
@@ -338,21 +339,6 @@ int spawn_check(const char *who, const char *program)
     return start_status(error);
 }
 
-const char *spawn_rank(void)
-{
-    static const char *const names[] = {
-#define RANK(name) name,
-#include "tracker/ranks.def"
-    };
-
-    for (size_t i = 0; i < CMD_COUNT(names); i++) {
-        const char *rank = getenv(names[i]);
-        if (rank && *rank && rank[strspn(rank, "0123456789")] == '\0')
-            return rank;
-    }
-    return NULL;
-}
-
 /* Empty or a capture: nobody else's. 0 or -errno; -ENOENT: there is no such file. */
 static int is_capture(const char *path)
 {
@@ -416,7 +402,7 @@ static void remove_kin(const char *file, const char *rank)
 
 int spawn_remove_old(const char *who, const char *capture)
 {
-    const char *rank = spawn_rank();
+    const char *rank = config_rank(environ);
     bool is_first = !rank || rank[strspn(rank, "0")] == '\0';
     int r;
 

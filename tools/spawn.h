@@ -54,9 +54,6 @@ int spawn_wait(
  */
 int spawn_remove_old(const char *who, const char *capture);
 
-/* The rank that a launcher gave to us, as the library will find it (preload/config.c). NULL = none. */
-const char *spawn_rank(void);
-
 /* 0 if the program is there and may be run; else 127 or 126, as shells have them, after one line on stderr. */
 int spawn_check(const char *who, const char *program);
 

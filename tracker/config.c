@@ -411,12 +411,17 @@ const char *config_name(enum config_id id)
     return rows[id].name;
 }
 
-const char *config_env(const char *name)
+const char *config_env(char *const *env, const char *name)
 {
-    return secure_getenv(name);
+    size_t length = strlen(name);
+
+    for (; env && *env; env++)
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return *env + length + 1;
+    return NULL;
 }
 
-const char *config_rank(void)
+const char *config_rank(char *const *env)
 {
     static const char *const names[] = {
 #define RANK(name) name,
@@ -424,7 +429,7 @@ const char *config_rank(void)
     };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *rank = config_env(names[i]);
+        const char *rank = config_env(env, names[i]);
 
         if (rank && *rank && rank[strspn(rank, "0123456789")] == '\0')
             return rank;

@@ -5,9 +5,9 @@
  *     environment ─► config_read ─► struct config ─► config_word / config_number / config_text
  *                        └─► one line per bad value (names the accepted form) and per unknown KEDGE_* (names the nearest)
  *
- * The only place that reads the environment. A bad value never stops the program: its default is used. Values are
- * copied, since the program may change its environment later. Other people's variables (RANK, NVTX_...) are asked with
- * config_env.
+ * Environments are passed in; nothing here asks for the process's own. A bad value never stops the program: its default is used.
+ * Values are copied, since the program may change its environment later. Other people's variables (RANK, NVTX_...) are looked up
+ * with config_env.
  *
  * `kedge env` reads its own environment by the same rules and says the same lines.
  *
@@ -67,10 +67,10 @@ const struct config_value *config_key(
 /* The name of a variable, "KEDGE_MODE". */
 const char *config_name(enum config_id id);
 
-/* The rank that a launcher gave to this process, decimal digits (tracker/ranks.def); NULL = none. */
-const char *config_rank(void);
+/* The rank that a launcher gave, decimal digits (tracker/ranks.def); NULL = none. Points into `env`. */
+const char *config_rank(char *const *env);
 
-/* Another variable of the process's environment; NULL if unset or under AT_SECURE. */
-const char *config_env(const char *name);
+/* The value of another variable, NULL = unset. Points into `env`. */
+const char *config_env(char *const *env, const char *name);
 
 #endif

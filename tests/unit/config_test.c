@@ -358,18 +358,18 @@ TEST(a_rank_is_a_number_of_whichever_launcher)
 
     for (size_t i = 0; i < count; i++)
         (void)unsetenv(names[i]);
-    CHECK(config_rank() == NULL);
+    CHECK(config_rank(environ) == NULL);
     for (size_t i = count; i-- > 0;) { /* the most telling one comes first */
         char rank[24];
 
         snprintf(rank, sizeof rank, "%zu", i);
         REQUIRE_EQ(setenv(names[i], rank, 1), 0);
-        CHECK_STR_EQ(config_rank(), rank);
+        CHECK_STR_EQ(config_rank(environ), rank);
     }
     REQUIRE_EQ(setenv(names[0], "gold", 1), 0);
-    CHECK_STR_EQ(config_rank(), "1");
+    CHECK_STR_EQ(config_rank(environ), "1");
     REQUIRE_EQ(setenv(names[0], "", 1), 0);
-    CHECK_STR_EQ(config_rank(), "1");
+    CHECK_STR_EQ(config_rank(environ), "1");
     REQUIRE_EQ(setenv(names[0], "-1", 1), 0);
-    CHECK_STR_EQ(config_rank(), "1");
+    CHECK_STR_EQ(config_rank(environ), "1");
 }
