@@ -17,6 +17,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,7 @@ static int check_file(const char *path, const struct stat *st, int kind, struct 
 int main(int argc, char **argv)
 {
     const char *folder = getenv("KEDGE_FRAMEWORKS");
+    static char path[PATH_MAX];
 
     if (argc != 2) {
         (void)fputs("images FOLDER\n", stderr);
@@ -225,6 +227,9 @@ int main(int argc, char **argv)
     if (!folder || !*folder)
         folder = argv[1];
     sim_guess_prepare();
+    /* the folder may be a link; what is in it is not followed */
+    if (realpath(folder, path))
+        folder = path;
     (void)nftw(folder, check_file, 32, FTW_PHYS);
     if (total.binaries == 0) {
         printf("SKIP: no library with device code in %s: tests/frameworks/setup makes "

@@ -407,12 +407,14 @@ static int alloc_from(
 SIM_STREAM_CALL(cuMemAllocAsync, SIM_NEED_CONTEXT,
         (CUdeviceptr * ret_ptr, size_t size, CUstream handle),
         (r = alloc_current(stream, size, ret_ptr),
-                sim_note(&call, " size=%zu ptr=0x%llx", size, r ? 0 : *ret_ptr),
+                sim_note(&call, " size=%zu ptr=0x%llx%s", size, r ? 0 : *ret_ptr,
+                        stream->capture ? " captured" : ""),
                 sim_gives(&call, r ? 0 : *ret_ptr, size), r))
 SIM_STREAM_CALL(cuMemAllocFromPoolAsync, SIM_NEED_CONTEXT,
         (CUdeviceptr * ret_ptr, size_t size, CUmemoryPool pool, CUstream handle),
         (r = alloc_from(pool, stream, size, ret_ptr),
-                sim_note(&call, " size=%zu ptr=0x%llx", size, r ? 0 : *ret_ptr),
+                sim_note(&call, " size=%zu ptr=0x%llx%s", size, r ? 0 : *ret_ptr,
+                        stream->capture ? " captured" : ""),
                 sim_gives(&call, r ? 0 : *ret_ptr, size), r))
 
 /* ---- free ---- */

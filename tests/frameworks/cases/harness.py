@@ -246,7 +246,8 @@ def run_row(row, full=True):
     try:
         log = work / "driver.log"
         bare = execute(row, [], work, SIMCUDA_LOG=log, SIMCUDA_STATS=work / "stats")
-        requests = len(REQUESTS.findall(log.read_text(encoding="utf-8", errors="replace"))) if log.exists() else 0
+        asked = [m[0] for m in REQUESTS.finditer(log.read_text(encoding="utf-8", errors="replace"))] if log.exists() else []
+        requests, captured = len(asked), sum(" captured " in line for line in asked)
         result |= {"status": bare.status, "requests": requests, "step_ms": {"bare": bare.figures.get("step_ms")},
                    "apart": {"bare": bare.figures.get("apart")}, "exact": bare.figures.get("exact"), "steps": bare.figures.get("steps")}
         if bare.status != 0:
@@ -265,8 +266,8 @@ def run_row(row, full=True):
             if mode != "off" and done.status == bare.status:
                 told = reports(work, mode)
                 seen, graphs, named = (sum(x) for x in zip(*map(seen_in, told))) if told else (0, 0, 0)
-                # Of a graph's memory one call is asked for and each launch is an allocation.
-                recorded, seen = seen + graphs, seen + min(graphs, max(0, requests - seen))
+                # A captured request is an allocation at each launch of its graph: at least one for each of them.
+                recorded, seen = seen + graphs, seen + min(graphs, captured)
                 result["modes"][mode] = {"seen": seen, "recorded": recorded, "named": named, "e": told[0].get("e") if told else None,
                                          "complete": all(r["complete"] for r in told)}
                 if seen != requests and "seen" not in row.lifted:
