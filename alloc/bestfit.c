@@ -147,6 +147,24 @@ void bestfit_remove(struct bestfit *fit, uint32_t index)
     fit->bytes -= node->size;
 }
 
+bool bestfit_shrink(struct bestfit *fit, uint32_t index, const struct bestfit_node *rest)
+{
+    struct bestfit_node *node = node_at(fit, index);
+    uint32_t class = bestfit_class(node->size);
+    uint32_t at = fit->root[class];
+
+    if (node->left || bestfit_class(rest->size) != class)
+        return false;
+    while (at && at != index)
+        at = node_at(fit, at)->left;
+    if (!at)
+        return false;
+    fit->bytes -= node->size - rest->size;
+    node->base = rest->base;
+    node->size = rest->size;
+    return true;
+}
+
 static uint32_t first_of(const struct bestfit *fit, uint32_t class)
 {
     uint32_t at = fit->root[class];

@@ -5,13 +5,13 @@
  * Two levels: size classes with a bitmap (exact multiples of the 512-byte quantum up to 32 KiB, then 32 classes per power
  * of two), and in each class a treap by (size, address) whose priorities are hashed from the block's number. The bitmap
  * makes the cost independent of how many blocks live and nearly independent of how many are free; the treap makes the
- * fit exact, where a two-level scheme with lists takes the next class and loses up to 17 % (allocator.md 4.2).
+ * fit exact, where a two-level scheme with lists takes the next class and loses up to 17 %.
  *
  *     size ─► class ─► treap: lower bound ─┬─ found
  *                                          └─ none: next class in the bitmap ─► its first
  *
- * Links live in the block records (struct block, heap.h), by index: nothing is allocated here, nothing can fail.
- * Does not merge, split or know about streams: heap.h does, which keeps one of these per kind of free block.
+ * Links live in the block records (struct block, records.h), by index: nothing is allocated here, nothing can fail.
+ * Does not merge, split or know about streams: freelist.h does, which keeps one of these per class.
  * Threads: none of it is safe alone; the caller holds the pool lock.
  */
 #ifndef KEDGE_ALLOC_BESTFIT_H
@@ -47,6 +47,10 @@ uint32_t bestfit_class(uint64_t size);
 void bestfit_insert(struct bestfit *fit, uint32_t index);
 /* The block must be in it, with the size and address it had when it was inserted. */
 void bestfit_remove(struct bestfit *fit, uint32_t index);
+
+/* A block in it becomes the smaller `rest`, an end of it, if it can keep its place: it is the first of its class before and after.
+ * False: nothing has happened. */
+bool bestfit_shrink(struct bestfit *fit, uint32_t index, const struct bestfit_node *rest);
 
 /* The first block in (size, address) order that is >= (size, base); 0 = none. */
 uint32_t bestfit_lower_bound(const struct bestfit *fit, uint64_t size, devptr_t base);

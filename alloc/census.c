@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/census.h"
 
+#include "alloc/block.h"
+#include "alloc/heap.h"
+#include "alloc/holder.h"
+#include "alloc/pin.h"
+#include "alloc/segment.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -27,11 +33,11 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
 
 static uint64_t free_bytes(const struct heap *heap)
 {
-    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->crumbs.bytes + heap->idle.bytes
-            + heap->recent_bytes;
+    uint64_t bytes = heap->small.bytes + heap->clean.bytes + heap->fragments.bytes
+            + heap->idle.bytes + heap->recent_bytes;
 
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
-        bytes += at->fit.bytes + at->crumbs.bytes;
+        bytes += at->fit.bytes + at->fragments.bytes;
     return bytes;
 }
 
@@ -122,7 +128,7 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
 /* What the walk has counted of one heap, to be compared with the books. */
 struct count {
     struct tally tally;
-    uint32_t free_blocks; /* FREE, GAP and IDLE */
+    uint32_t free_blocks; /* FREE, DECOMMITTED and IDLE */
     uint32_t holders;
     uint32_t released;
     uint32_t pinned;
@@ -141,8 +147,8 @@ static bool broken(bool is_broken, const char *text, const char **ret_what)
 static int check_holder(
         struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
-    const struct holder *holder = heap_holder(pool, block->holder);
+    const struct block *block = block_at(pool, index);
+    const struct holder *holder = holder_at(pool, block->holder);
     bool on_way = holder->state == HOLDER_DEAD || holder->state == HOLDER_LIMBO;
 
     count->holders++;
@@ -168,14 +174,14 @@ static int check_holder(
 
 static int check_live(struct pool *pool, uint32_t index, struct count *count) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
-    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    const struct block *block = block_at(pool, index);
+    const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
     uint64_t requested = block->node.size - block->slack;
 
     count->tally.live_count++;
     count->tally.live_requested += requested;
     count->tally.live_rounded += block->node.size;
-    count->tally.used += heap_round(requested, 512);
+    count->tally.used += round_up(requested, 512);
     if (!holder || holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE)
         count->tally.stored += block->node.size;
     return 0;
@@ -183,7 +189,7 @@ static int check_live(struct pool *pool, uint32_t index, struct count *count) PO
 
 static bool is_alike(const struct heap *heap, const struct block *a, const struct block *b)
 {
-    if (a->state == BLOCK_GAP && b->state == BLOCK_GAP)
+    if (a->state == BLOCK_DECOMMITTED && b->state == BLOCK_DECOMMITTED)
         return true;
     return a->state == BLOCK_FREE && b->state == BLOCK_FREE
             && !((a->flags | b->flags) & BLOCK_RECENT)
@@ -193,9 +199,9 @@ static bool is_alike(const struct heap *heap, const struct block *a, const struc
 static int check_place(struct pool *pool, uint32_t number, uint32_t index, devptr_t at,
         const char **ret_what) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment(pool, number);
-    const struct block *block = heap_block(pool, index);
-    const struct block *next = heap_block(pool, block->next);
+    const struct segment *segment = segment_at(pool, number);
+    const struct block *block = block_at(pool, index);
+    const struct block *next = block_at(pool, block->next);
 
     if (broken(block->segment != number, "a block names another segment", ret_what))
         return -EINVAL;
@@ -207,7 +213,7 @@ static int check_place(struct pool *pool, uint32_t number, uint32_t index, devpt
     if (broken(starts_at(&segment->starts, at - segment->base) != index,
                 "a block cannot be looked up", ret_what))
         return -EINVAL;
-    if (broken(heap_find(pool, at + block->node.size - 1) != index, "an interior look-up fails",
+    if (broken(block_find(pool, at + block->node.size - 1) != index, "an interior look-up fails",
                 ret_what))
         return -EINVAL;
     if (!block->next) {
@@ -224,7 +230,7 @@ static int check_place(struct pool *pool, uint32_t number, uint32_t index, devpt
 static int check_block(
         struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
+    const struct block *block = block_at(pool, index);
 
     count->pinned += block->flags & BLOCK_PINNED ? 1 : 0;
     if (block->holder && (block->state == BLOCK_LIVE || block->state == BLOCK_PENDING)) {
@@ -235,7 +241,7 @@ static int check_block(
     case BLOCK_LIVE:
         return check_live(pool, index, count);
     case BLOCK_FREE:
-    case BLOCK_GAP:
+    case BLOCK_DECOMMITTED:
     case BLOCK_IDLE:
         count->free_blocks++;
         return 0;
@@ -265,8 +271,8 @@ static void count_storage(
             count->tally.reserved += segment->handles[at] ? segment->slot : 0;
     }
     if (segment->kind == SEGMENT_HINT) {
-        for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-            const struct bestfit_node *node = &heap_block(pool, at)->node;
+        for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+            const struct bestfit_node *node = &block_at(pool, at)->node;
 
             if (segment->handles[(node->base - segment->base) / segment->slot])
                 count->tally.reserved += node->size;
@@ -277,18 +283,18 @@ static void count_storage(
 static int check_segment(
         struct pool *pool, uint32_t number, struct count *count, const char **ret_what) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment(pool, number);
+    const struct segment *segment = segment_at(pool, number);
     devptr_t at = segment->base;
     uint64_t live = count->tally.live_count;
 
     if (broken(segment->base % GRANULE_SIZE || segment->top % GRANULE_SIZE,
                 "a segment does not lie on granules", ret_what))
         return -EINVAL;
-    for (uint32_t index = segment->first; index; index = heap_block(pool, index)->next) {
+    for (uint32_t index = segment->first; index; index = block_at(pool, index)->next) {
         if (check_place(pool, number, index, at, ret_what) != 0
                 || check_block(pool, index, count, ret_what) != 0)
             return -EINVAL;
-        at += heap_block(pool, index)->node.size;
+        at += block_at(pool, index)->node.size;
     }
     if (broken(at != segment->base + segment->top, "blocks do not fill their segment", ret_what))
         return -EINVAL;
@@ -307,13 +313,13 @@ static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t 
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < RECENT_SLOTS; i++) {
-        for (uint32_t at = slots[i]; at; at = heap_block(pool, at)->node.left) {
-            const struct block *block = heap_block(pool, at);
+    for (uint32_t i = 0; i < FREECACHE_SLOTS; i++) {
+        for (uint32_t at = slots[i]; at; at = block_at(pool, at)->node.left) {
+            const struct block *block = block_at(pool, at);
 
             if (block->state != BLOCK_FREE || !(block->flags & BLOCK_RECENT)
                     || block->stream != stream
-                    || block->node.size != heap_block(pool, slots[i])->node.size)
+                    || block->node.size != block_at(pool, slots[i])->node.size)
                 return UINT32_MAX;
             count++;
         }
@@ -328,7 +334,7 @@ static int check_recent(
 
     count += count_recent(pool, heap->recent_clean, 0);
     if (heap->large) {
-        const struct block *held = heap_block(pool, heap->large);
+        const struct block *held = block_at(pool, heap->large);
 
         count += held->state == BLOCK_FREE && held->flags & BLOCK_RECENT ? 1 : UINT32_MAX;
     }
@@ -341,17 +347,19 @@ static int check_recent(
 
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
-    uint32_t blocks = heap->small.count + heap->clean.count + heap->crumbs.count + heap->gaps.count
-            + heap->hint_gaps.count + heap->idle.count + heap->sealed.count + heap->recent_count;
+    uint32_t blocks = heap->small.count + heap->clean.count + heap->fragments.count
+            + heap->decommitted.count + heap->hint_decommitted.count + heap->idle.count
+            + heap->sealed.count + heap->recent_count;
 
     if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
-                        || bestfit_check(&heap->crumbs) != 0 || bestfit_check(&heap->gaps) != 0
-                        || bestfit_check(&heap->hint_gaps) != 0 || bestfit_check(&heap->idle) != 0
-                        || bestfit_check(&heap->sealed) != 0,
+                        || bestfit_check(&heap->fragments) != 0
+                        || bestfit_check(&heap->decommitted) != 0
+                        || bestfit_check(&heap->hint_decommitted) != 0
+                        || bestfit_check(&heap->idle) != 0 || bestfit_check(&heap->sealed) != 0,
                 "an index of free blocks is broken", ret_what))
         return -EINVAL;
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->crumbs) != 0,
+        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->fragments) != 0,
                     "an index of a stream is broken", ret_what))
             return -EINVAL;
         blocks += heap_class_count(at);
@@ -394,8 +402,8 @@ static int check_heap(
     struct count count = {.busy = heap->busy > 0};
     uint64_t cached = 0;
 
-    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
-        if (!heap_segment(pool, number)->dead && check_segment(pool, number, &count, ret_what) != 0)
+    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
+        if (!segment_at(pool, number)->dead && check_segment(pool, number, &count, ret_what) != 0)
             return -EINVAL;
     }
     for (const struct shelf *shelf = heap->shelves; shelf; shelf = shelf->next)
@@ -419,8 +427,8 @@ static int check_chain(
     uint32_t last = 0;
     uint64_t bytes = 0;
 
-    for (uint32_t at = chain->head; at; at = heap_block(pool, at)->chain) {
-        const struct block *block = heap_block(pool, at);
+    for (uint32_t at = chain->head; at; at = block_at(pool, at)->chain) {
+        const struct block *block = block_at(pool, at);
 
         if (broken(count++ > chain->count, "a chain has a ring", ret_what))
             return -EINVAL;
@@ -436,7 +444,7 @@ static int check_chain(
     return 0;
 }
 
-static int check_lines(struct pool *pool, const char **ret_what) POOL_LOCKED
+static int check_timelines(struct pool *pool, const char **ret_what) POOL_LOCKED
 {
     uint64_t number = pool->epochs.passed;
     uint64_t bytes = 0;
@@ -463,13 +471,13 @@ static int check_lines(struct pool *pool, const char **ret_what) POOL_LOCKED
 /* Every record is of a block that says so, and that the program holds or that is kept. */
 static int check_pins(struct pool *pool, const struct count *sum, const char **ret_what) POOL_LOCKED
 {
-    for (uint32_t at = 0; at < pool->pins.room; at++) {
-        const struct block *block = heap_block(pool, (uint32_t)pool->pins.slots[at].key);
+    for (const struct pin *pin = table_next(&pool->pins, NULL); pin;
+            pin = table_next(&pool->pins, pin)) {
+        const struct block *block = block_at(pool, (uint32_t)pin->block);
 
-        if (pool->pins.slots[at].value
-                && broken(!(block->flags & BLOCK_PINNED)
-                                || (block->state != BLOCK_LIVE && block->state != BLOCK_KEPT),
-                        "a pin is on a block that is free", ret_what))
+        if (broken(!(block->flags & BLOCK_PINNED)
+                            || (block->state != BLOCK_LIVE && block->state != BLOCK_KEPT),
+                    "a pin is on a block that is free", ret_what))
             return -EINVAL;
     }
     if (broken(!sum->busy && sum->pinned != pool->pins.count, "a pinned block has no record",
@@ -485,8 +493,8 @@ static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
     for (size_t rule = 0; rule < rules; rule++) {
         uint32_t before = 0;
 
-        for (uint32_t at = pool->due[rule]; at; at = heap_holder(pool, at)->next) {
-            const struct holder *holder = heap_holder(pool, at);
+        for (uint32_t at = pool->due[rule]; at; at = holder_at(pool, at)->next) {
+            const struct holder *holder = holder_at(pool, at);
 
             if (broken(holder->rule != (int)rule || holder->prev != before
                                 || holder->state != HOLDER_LIVE,
@@ -505,11 +513,10 @@ static int check_graces(struct pool *pool, const char **ret_what) POOL_LOCKED
         uint32_t next;
 
         for (uint32_t at = grace->holders; at; at = next) {
-            const struct holder *holder = heap_holder(pool, at);
+            const struct holder *holder = holder_at(pool, at);
 
             next = holder->next;
-            if (broken(holder->state != HOLDER_DEAD
-                                || heap_block(pool, holder->block)->holder != at,
+            if (broken(holder->state != HOLDER_DEAD || block_at(pool, holder->block)->holder != at,
                         "a grace names a holder that is not dead", ret_what))
                 return -EINVAL;
         }
@@ -545,7 +552,7 @@ int census_check(struct pool *pool, const char **ret_what)
     if (broken(sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
                 "released ranges are miscounted", ret_what))
         return -EINVAL;
-    if (check_pins(pool, &sum, ret_what) != 0 || check_lines(pool, ret_what) != 0)
+    if (check_pins(pool, &sum, ret_what) != 0 || check_timelines(pool, ret_what) != 0)
         return -EINVAL;
     if (check_graces(pool, ret_what) != 0)
         return -EINVAL;

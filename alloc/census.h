@@ -8,7 +8,7 @@
 #ifndef KEDGE_ALLOC_CENSUS_H
 #define KEDGE_ALLOC_CENSUS_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
 
 /* One heap's part, or that of all heaps of a device (-1: of all). */
 void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *ret) POOL_LOCKED;

@@ -2,9 +2,9 @@
 /*
  * choice.h - which free block a request is cut from, and from which end of it.
  *
- * Nothing here moves anything. The rules, in the order in which they decide:
+ * The rules, in the order in which they decide:
  *
- *     which block   a crumb before others; the smallest that fits; the free block at the top of the arena after all others,
+ *     which block   a fragment before others; the smallest that fits; the free block at the top of the arena after all others,
  *                   since what is cut from it is in the way of the next large request
  *     which end     beside a block of the request's own size; else where fewer whole slots are cut; else beside the older one
  *
@@ -28,23 +28,35 @@
  * 0.971; the neighbour that dies next to the request, if one knew it, 0.971. Only a range of its own for blocks of up to 256 KiB
  * gave more, 0.973, for twice the ranges to grow and to trim.
  *
- * Threads, memory: as heap.h.
+ * Threads, memory: as records.h.
  */
 #ifndef KEDGE_ALLOC_CHOICE_H
 #define KEDGE_ALLOC_CHOICE_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
+
+/* What choice_take may use. */
+struct want {
+    uint64_t size; /* rounded */
+    uint64_t align;
+    uint32_t stream; /* whose free blocks are allowed beside clean ones; 0 = none */
+    bool small;      /* from the small segments of a plain heap */
+    bool whole;      /* a segment of its own, all of it (R16) */
+    uint64_t most;   /* no larger block is cut for it, 0 = any */
+};
 
 /* A free block in an index that the request fits in, of its stream or clean; 0 = none. Recent ones are not seen. */
 uint32_t choice_find(
-        const struct pool *pool, const struct heap *heap, const struct heap_want *want) POOL_LOCKED;
+        const struct pool *pool, const struct heap *heap, const struct want *want) POOL_LOCKED;
 
-/* Is the request to be cut from the high end of a block that it fits in? */
-bool choice_is_high(const struct pool *pool, const struct block *block,
-        const struct heap_want *want) POOL_LOCKED;
+/* Where in a block that it fits in the request is cut out: bytes from the block's beginning. */
+uint64_t choice_skip(
+        const struct pool *pool, const struct block *block, const struct want *want) POOL_LOCKED;
 
-/* Does that cost no whole slot? */
-bool choice_is_free(const struct pool *pool, const struct block *block,
-        const struct heap_want *want) POOL_LOCKED;
+/* A best-fit block of exactly want->size, BUSY, cut free of what is around it; 0 = none. Needs two records. */
+uint32_t choice_take(struct pool *pool, struct heap *heap, const struct want *want) POOL_LOCKED;
+
+/* The same without a look into the free cache: for who has looked there. */
+uint32_t choice_fit(struct pool *pool, struct heap *heap, const struct want *want) POOL_LOCKED;
 
 #endif

@@ -10,7 +10,7 @@
 #ifndef KEDGE_ALLOC_DRIVE_H
 #define KEDGE_ALLOC_DRIVE_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
 
 #include <errno.h>
 

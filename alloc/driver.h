@@ -25,7 +25,7 @@
 enum driver_code {
     DRIVER_OK = 0,
     DRIVER_OUT_OF_MEMORY = 2, /* CUDA_ERROR_OUT_OF_MEMORY */
-    /* CUDA_ERROR_NOT_SUPPORTED; from address_reserve: no VMM here, use plain segments */
+    /* CUDA_ERROR_NOT_SUPPORTED; from address_reserve: no VMM here, so no mapped heap */
     DRIVER_NOT_SUPPORTED = 801,
 };
 

@@ -3,40 +3,40 @@
 
 #include <errno.h>
 
-struct fence_mark *fence_begin(struct fence_line *line, struct fence_chain *chain)
+struct fence_mark *fence_begin(struct fence_timeline *timeline, struct fence_chain *chain)
 {
     struct fence_mark *mark = meta_get(sizeof(*mark));
 
     if (!mark)
         return NULL;
-    mark->number = ++line->begun;
-    mark->users = 2; /* the line and the caller */
+    mark->number = ++timeline->begun;
+    mark->users = 2; /* the timeline and the caller */
     if (chain) {
         mark->chain = *chain;
         *chain = (struct fence_chain){0};
     }
-    if (line->last)
-        line->last->next = mark;
+    if (timeline->last)
+        timeline->last->next = mark;
     else
-        line->first = mark;
-    line->last = mark;
-    line->marks++;
+        timeline->first = mark;
+    timeline->last = mark;
+    timeline->marks++;
     return mark;
 }
 
-void fence_recorded(struct fence_line *line, struct fence_mark *mark, uint64_t fence)
+void fence_recorded(struct fence_timeline *timeline, struct fence_mark *mark, uint64_t fence)
 {
     mark->fence = fence;
     mark->recorded = true;
-    if (mark->number > line->recorded)
-        line->recorded = mark->number;
+    if (mark->number > timeline->recorded)
+        timeline->recorded = mark->number;
 }
 
 /* Unlinks a mark that may stand anywhere; false if it is not there any more (a later one has passed). */
-static bool unlink_mark(struct fence_line *line, struct fence_mark *mark)
+static bool unlink_mark(struct fence_timeline *timeline, struct fence_mark *mark)
 {
     struct fence_mark *before = NULL;
-    struct fence_mark *at = line->first;
+    struct fence_mark *at = timeline->first;
 
     while (at && at != mark) {
         before = at;
@@ -47,47 +47,48 @@ static bool unlink_mark(struct fence_line *line, struct fence_mark *mark)
     if (before)
         before->next = at->next;
     else
-        line->first = at->next;
-    if (line->last == at)
-        line->last = before;
+        timeline->first = at->next;
+    if (timeline->last == at)
+        timeline->last = before;
     at->next = NULL;
-    line->marks--;
+    timeline->marks--;
     return true;
 }
 
-void fence_failed(struct fence_line *line, struct fence_mark *mark, struct fence_chain *ret_chain)
+void fence_failed(
+        struct fence_timeline *timeline, struct fence_mark *mark, struct fence_chain *ret_chain)
 {
     *ret_chain = (struct fence_chain){0};
-    if (!unlink_mark(line, mark))
+    if (!unlink_mark(timeline, mark))
         return; /* covered by a later mark that has passed: nothing waits for it */
     *ret_chain = mark->chain;
     mark->chain = (struct fence_chain){0};
-    mark->users--; /* the line's; the caller still has its own */
+    mark->users--; /* the timeline's; the caller still has its own */
 }
 
-struct fence_mark *fence_oldest(const struct fence_line *line)
+struct fence_mark *fence_oldest(const struct fence_timeline *timeline)
 {
-    return fence_at_least(line, 0);
+    return fence_at_least(timeline, 0);
 }
 
-struct fence_mark *fence_at_least(const struct fence_line *line, uint64_t number)
+struct fence_mark *fence_at_least(const struct fence_timeline *timeline, uint64_t number)
 {
-    struct fence_mark *mark = line->first;
+    struct fence_mark *mark = timeline->first;
 
     while (mark && (!mark->recorded || mark->number < number))
         mark = mark->next;
     return mark;
 }
 
-struct fence_mark *fence_pass(struct fence_line *line, uint64_t number)
+struct fence_mark *fence_pass(struct fence_timeline *timeline, uint64_t number)
 {
-    struct fence_mark *mark = line->first;
+    struct fence_mark *mark = timeline->first;
 
-    if (number > line->passed)
-        line->passed = number;
-    if (!mark || mark->number > line->passed)
+    if (number > timeline->passed)
+        timeline->passed = number;
+    if (!mark || mark->number > timeline->passed)
         return NULL;
-    (void)unlink_mark(line, mark);
+    (void)unlink_mark(timeline, mark);
     return mark;
 }
 

@@ -8,7 +8,7 @@
  *     epochs (the streams are unknown: one fence for all streams of all contexts)
  *     freed ─push─► open ─close─► epoch 1 … epoch n ─passed─► clean (bestfit.h)
  *
- *     points (the stream is known: numbers on that stream's own line)
+ *     points (the stream is known: numbers on that stream's own timeline)
  *     freed on S ─► "needs point k of S" ─begin, record─► fence of point k ─passed─► S has passed k
  *
  * A point is a number per stream that rises by one with each record: the number is taken *before* the driver is asked
@@ -40,22 +40,22 @@ struct fence_chain {
 /* One recorded fence of the driver: an epoch's or a point's. It may be asked by several threads at once with the lock let
  * go, so it is put only when the last of them is back. */
 struct fence_mark {
-    struct fence_mark *next; /* later ones of the same line */
+    struct fence_mark *next; /* later ones of the same timeline */
     uint64_t number;
     uint64_t fence; /* of the driver; valid if `recorded` */
-    uint32_t users; /* threads that ask or wait for it now, and the line itself */
+    uint32_t users; /* threads that ask or wait for it now, and the timeline itself */
     bool recorded;
     struct fence_chain chain; /* what waits; empty for points */
 };
 
 /* The epochs of a pool, or the points of a stream: marks in rising order of number. */
-struct fence_line {
+struct fence_timeline {
     struct fence_mark *first, *last;
     uint64_t begun;    /* number of the newest mark that was begun */
     uint64_t recorded; /* the greatest number that has a fence */
     uint64_t passed;   /* all numbers up to here have passed */
     uint32_t marks;    /* how many wait */
-    bool stalled;      /* a wait ran out of time, and nothing of the line has passed since */
+    bool stalled;      /* a wait ran out of time, and nothing of the timeline has passed since */
 };
 
 /* {stream -> point}; `stream` are indices of the pool's stream table. 0 entries = clean. */
@@ -82,26 +82,27 @@ static inline void fence_chain_push(struct fence_chain *chain, uint32_t index, u
     chain->bytes += bytes;
 }
 
-/* ── lines ── */
+/* ── timelines ── */
 
-/* Opens a new mark at the end of the line, not recorded yet, with the chain (moved; may be NULL) waiting for it. NULL if
+/* Opens a new mark at the end of the timeline, not recorded yet, with the chain (moved; may be NULL) waiting for it. NULL if
  * there is no memory; the chain is untouched then. The caller is one of its users. */
-struct fence_mark *fence_begin(struct fence_line *line, struct fence_chain *chain);
+struct fence_mark *fence_begin(struct fence_timeline *timeline, struct fence_chain *chain);
 
 /* The driver has recorded a fence for this mark. */
-void fence_recorded(struct fence_line *line, struct fence_mark *mark, uint64_t fence);
+void fence_recorded(struct fence_timeline *timeline, struct fence_mark *mark, uint64_t fence);
 
-/* The driver could not: the mark leaves the line, what waited is handed back in *ret_chain (to be pushed again, or put
+/* The driver could not: the mark leaves the timeline, what waited is handed back in *ret_chain (to be pushed again, or put
  * before what is open). The number stays used: a later mark covers it. */
-void fence_failed(struct fence_line *line, struct fence_mark *mark, struct fence_chain *ret_chain);
+void fence_failed(
+        struct fence_timeline *timeline, struct fence_mark *mark, struct fence_chain *ret_chain);
 
 /* The oldest recorded mark, NULL if none; and the oldest with at least this number. */
-struct fence_mark *fence_oldest(const struct fence_line *line);
-struct fence_mark *fence_at_least(const struct fence_line *line, uint64_t number);
+struct fence_mark *fence_oldest(const struct fence_timeline *timeline);
+struct fence_mark *fence_at_least(const struct fence_timeline *timeline, uint64_t number);
 
-/* A mark has passed, and so have all before it. Call until it returns NULL: each call takes one such mark off the line;
- * its chain is the caller's, and so is the line's use of it (fence_drop). */
-struct fence_mark *fence_pass(struct fence_line *line, uint64_t number);
+/* A mark has passed, and so have all before it. Call until it returns NULL: each call takes one such mark off the timeline;
+ * its chain is the caller's, and so is the timeline's use of it (fence_drop). */
+struct fence_mark *fence_pass(struct fence_timeline *timeline, uint64_t number);
 
 /* Uses are counted so that the fence is put exactly once: fence_drop returns true when the last use is gone; the mark is
  * then freed, and if *ret_put the fence in *ret_fence is the caller's to put. */
@@ -109,9 +110,9 @@ void fence_use(struct fence_mark *mark);
 bool fence_drop(struct fence_mark *mark, uint64_t *ret_fence, bool *ret_put);
 
 /* The number that something freed now needs. */
-static inline uint64_t fence_next(const struct fence_line *line)
+static inline uint64_t fence_next(const struct fence_timeline *timeline)
 {
-    return line->begun + 1;
+    return timeline->begun + 1;
 }
 
 /* ── sets ── */

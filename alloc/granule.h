@@ -3,7 +3,7 @@
  * granule.h - from any address to the segment that holds it: a table over 2 MiB granules of the whole address space.
  *
  * Two levels: 2^22 words that point to leaves of 2^14 granules (32 GiB each). What is not ours costs one or two loads.
- * A granule belongs to at most one segment: segments begin and end on granules (heap.h sees to it).
+ * A granule belongs to at most one segment: segments begin and end on granules (grow.c sees to it).
  *
  *     address >> 21 ─► top[ >> 14 ] ─► leaf[ & 0x3fff ] = { segment, released }
  *

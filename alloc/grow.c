@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/grow.h"
 
+#include "alloc/block.h"
 #include "alloc/drive.h"
+#include "alloc/freelist.h"
+#include "alloc/handles.h"
+#include "alloc/handout.h"
 #include "alloc/remap.h"
+#include "alloc/runs.h"
+#include "alloc/segment.h"
 #include "alloc/spot.h"
+#include "alloc/tally.h"
 #include "alloc/trim.h"
 
 /* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
@@ -12,36 +19,26 @@
 /* From here on it is cheaper to ask how much memory there is than to find out by creating a handle for each granule. */
 #define GUESS_LEAST (UINT64_C(128) << 20)
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t grow_unit(const struct heap *heap)
 {
-    return most(heap->device->granularity, GRANULE_SIZE);
+    return max_of(heap->device->granularity, GRANULE_SIZE);
 }
 
 uint64_t grow_slot(const struct pool *pool, const struct heap *heap)
 {
-    return heap_round(most(pool->opts.handle, grow_unit(heap)), grow_unit(heap));
+    return round_up(max_of(pool->opts.handle, grow_unit(heap)), grow_unit(heap));
 }
 
 static bool is_plain(const struct serve *serve)
 {
-    return serve->heap->kind == HEAP_PLAIN || serve->heap->no_vmm;
+    return serve->heap->kind == HEAP_PLAIN;
 }
 
 /* ── ranges ── */
 
 static int reserve_range(struct pool *pool, struct heap *heap, struct segment *ret_like)
 {
-    uint64_t align = most(pool->opts.align_large, most(GRANULE_SIZE, ret_like->slot));
+    uint64_t align = max_of(pool->opts.align_large, max_of(GRANULE_SIZE, ret_like->slot));
     int device = heap->device->number;
     uint64_t total = RANGE_UNKNOWN / 2;
     uint64_t size, unused;
@@ -49,12 +46,12 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
 
     (void)drive_memory(pool, device, &total, &unused);
     /* Twice the memory, so that holes in the addresses do not matter; less if the driver has not got it. */
-    size = heap_round(2 * total, most(align, ret_like->slot));
+    size = round_up(2 * total, max_of(align, ret_like->slot));
     do {
         r = drive_address_reserve(pool, device, size, align, &ret_like->base);
         if (r == 0 || r == DRIVER_NOT_SUPPORTED || r < 0)
             break;
-        size = heap_round(size / 2, most(align, ret_like->slot));
+        size = round_up(size / 2, max_of(align, ret_like->slot));
     } while (size > total / 4 && size > ret_like->slot);
     ret_like->size = size;
     ret_like->raw_base = ret_like->base;
@@ -72,17 +69,17 @@ static void note_no_range(struct pool *pool, struct heap *heap, int r) POOL_LOCK
     uint64_t wait = (uint64_t)RANGE_WAIT_FIRST
             << (heap->range_errors < 16 ? heap->range_errors : 16);
 
-    heap->no_vmm = true;
+    heap->no_range = true;
     heap->range_errors++;
-    heap->range_wait = r == DRIVER_NOT_SUPPORTED ? 0 : (uint32_t)least(wait, RANGE_WAIT_MOST);
+    heap->range_wait = r == DRIVER_NOT_SUPPORTED ? 0 : (uint32_t)min_of(wait, RANGE_WAIT_MOST);
     pool->counters.range_errors++;
 }
 
-/* One request more without a range: is it time to ask again? Segments that are plain by now stay the heap's only kind. */
-static void count_to_try(const struct pool *pool, struct heap *heap) POOL_LOCKED
+/* One request more without a range: is it time to ask again? */
+static void count_to_try(struct heap *heap)
 {
-    if (heap->no_vmm && pool->opts.mapped_only && heap->range_wait && --heap->range_wait == 0)
-        heap->no_vmm = false;
+    if (heap->no_range && heap->range_wait && --heap->range_wait == 0)
+        heap->no_range = false;
 }
 
 /* The first range of a heap, or another one instead of segment `full`. */
@@ -114,10 +111,9 @@ static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t f
     if (r == 0 && heap->dropped)
         r = -EAGAIN;
     if (r == 0 && *slot == full) {
-        r = heap_add_segment(pool, heap, &like, &number);
+        r = segment_add(pool, heap, &like, &number);
         *slot = r == 0 ? number : full;
     }
-    /* Without address ranges there is no mapped memory: the arena's part is taken by plain segments. */
     if (r != 0 && r != -ECANCELED && !heap->dropped && !hinted && heap->arena == 0)
         note_no_range(pool, heap, r);
     if (r > 0 && hinted)
@@ -143,7 +139,7 @@ static int add_range(struct pool *pool, const struct serve *serve)
 
     lock_take(&pool->lock);
     full = serve->heap->arena;
-    segment = heap_segment(pool, full);
+    segment = segment_at(pool, full);
     helps = full && serve->want.size + serve->want.align <= segment->size - segment->slot;
     lock_drop(&pool->lock);
     return helps ? prepare(pool, serve->heap, false, full) : -ENOSPC;
@@ -154,10 +150,10 @@ static int add_range(struct pool *pool, const struct serve *serve)
 static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
     const struct device *device = serve->heap->device;
-    uint64_t exact = heap_round(serve->want.size, GRANULE_SIZE);
-    uint64_t high = most(device->stored_high, device->stored + serve->want.size);
+    uint64_t exact = round_up(serve->want.size, GRANULE_SIZE);
+    uint64_t high = max_of(device->stored_high, device->stored + serve->want.size);
     uint64_t chunk =
-            heap_round(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
+            round_up(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
     if (serve->want.whole)
         return exact;
@@ -182,7 +178,7 @@ static int get_plain(struct pool *pool, struct segment *like, int device)
     if (r != 0)
         return r;
     like->raw_size = size;
-    like->base = heap_round(like->raw_base, GRANULE_SIZE);
+    like->base = round_up(like->raw_base, GRANULE_SIZE);
     if (like->base + like->size > like->raw_base + size) {
         (void)drive_mem_free(pool, like->context, like->raw_base);
         return -EINVAL;
@@ -200,7 +196,7 @@ static int grow_plain(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     like.size = plain_size(pool, serve);
-    like.context = heap->kind != HEAP_PLAIN && request->context ? request->context : request->owner;
+    like.context = request->owner;
     lock_drop(&pool->lock);
 
     trim_sealed(pool, heap);
@@ -214,11 +210,10 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     else if (slab_prepare(&pool->blocks, 3) != 0)
         r = -ENOMEM;
     else
-        r = heap_add_segment(pool, heap, &like, &number);
+        r = segment_add(pool, heap, &like, &number);
     if (r == 0) {
-        heap_count_reserved(heap, (int64_t)like.raw_size);
-        serve_hand_out(
-                pool, serve, heap_carve(pool, heap_segment(pool, number)->first, &serve->want));
+        tally_reserved(heap, (int64_t)like.raw_size);
+        handout_piece(pool, serve, segment_at(pool, number)->first);
     }
     lock_drop(&pool->lock);
     if (r != 0)
@@ -241,7 +236,7 @@ static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint
 
     if (r == 0) {
         lock_take(&pool->lock);
-        heap_count_reserved(heap, (int64_t)size);
+        tally_reserved(heap, (int64_t)size);
         lock_drop(&pool->lock);
     }
     return r;
@@ -256,7 +251,7 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
     int r;
 
     lock_take(&pool->lock);
-    handle = heap_unshelve(heap, size);
+    handle = handles_take(heap, size);
     if (handle)
         pool->counters.remaps++;
     lock_drop(&pool->lock);
@@ -286,9 +281,9 @@ static void put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint
     int r;
 
     lock_take(&pool->lock);
-    r = heap_shelve(heap, size, handle);
+    r = handles_put(heap, size, handle);
     if (r != 0)
-        heap_count_reserved(heap, -(int64_t)size);
+        tally_reserved(heap, -(int64_t)size);
     lock_drop(&pool->lock);
     if (r != 0)
         (void)drive_handle_release(pool, handle);
@@ -334,15 +329,15 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
 /* The storage of a BUSY block did not come. */
 static void give_up(struct pool *pool, struct heap *heap, uint32_t index, bool is_stuck) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, index);
+    struct block *block = block_at(pool, index);
 
-    if (heap_segment_of(pool, block)->dead) {
+    if (block_segment(pool, block)->dead) {
         block->state = BLOCK_KEPT;
     } else if (is_stuck) {
         block->state = BLOCK_KEPT;
-        heap_count_kept(heap, (int64_t)block->node.size);
+        tally_kept(heap, (int64_t)block->node.size);
     } else {
-        heap_put_gap(pool, index);
+        freelist_put_decommitted(pool, index);
     }
 }
 
@@ -351,7 +346,7 @@ static void give_up(struct pool *pool, struct heap *heap, uint32_t index, bool i
 /* Bytes of storage that a spot needs from elsewhere than the shelf. */
 static uint64_t spot_need(const struct serve *serve, const struct spot *spot, uint64_t slot)
 {
-    return spot->missing - least(spot->missing, heap_shelved(serve->heap, slot) * slot);
+    return spot->missing - min_of(spot->missing, handles_count(serve->heap, slot) * slot);
 }
 
 static uint64_t above(uint64_t bytes, uint64_t limit)
@@ -370,10 +365,10 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
         return 0;
     if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
         return need;
-    bytes = above(after, serve_budget(pool, serve));
+    bytes = above(after, handout_budget(pool, serve));
     if (pool->opts.cap)
-        bytes = most(bytes, above(after, pool->opts.cap));
-    return least(need, heap_round(bytes, slot));
+        bytes = max_of(bytes, above(after, pool->opts.cap));
+    return min_of(need, round_up(bytes, slot));
 }
 
 /* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
@@ -384,7 +379,7 @@ static void give_up_spot(struct pool *pool, struct heap *heap, uint32_t first, u
     uint32_t at = first;
 
     for (;;) {
-        const struct block *block = heap_block(pool, at);
+        const struct block *block = block_at(pool, at);
         uint32_t next = block->next;
         bool is_last = at == last;
 
@@ -414,10 +409,10 @@ static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint3
         uint32_t next;
 
         lock_take(&pool->lock);
-        node = heap_block(pool, at)->node;
-        next = heap_block(pool, at)->next;
-        handles = spot_handles(pool, heap_block(pool, at));
-        slot = heap_segment_of(pool, heap_block(pool, at))->slot;
+        node = block_at(pool, at)->node;
+        next = block_at(pool, at)->next;
+        handles = spot_handles(pool, block_at(pool, at));
+        slot = block_segment(pool, block_at(pool, at))->slot;
         lock_drop(&pool->lock);
         if (!*handles)
             r = map_slots(pool, heap, handles, &node, slot, source, ret_stuck);
@@ -433,7 +428,7 @@ static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint3
 static enum pool_step step_of(
         const struct pool *pool, const struct serve *serve, const struct source *source) POOL_LOCKED
 {
-    if (source->made && serve->heap->device->reserved > serve_budget(pool, serve))
+    if (source->made && serve->heap->device->reserved > handout_budget(pool, serve))
         return POOL_STEP_BEYOND;
     return source->moved ? POOL_STEP_REMAP : POOL_STEP_GROW;
 }
@@ -444,13 +439,12 @@ static int settle_spot(
 {
     struct heap *heap = serve->heap;
 
-    if (r == 0 && (heap_segment_of(pool, heap_block(pool, first))->dead || heap->leaving))
+    if (r == 0 && (block_segment(pool, block_at(pool, first))->dead || heap->leaving))
         r = -EAGAIN; /* mapped, and given back with the heap */
     else if (r == 0 && slab_prepare(&pool->blocks, 2) != 0)
         r = -ENOMEM;
     if (r == 0)
-        serve_hand_out(
-                pool, serve, heap_carve(pool, heap_join_run(pool, first, last), &serve->want));
+        handout_piece(pool, serve, runs_join(pool, first, last));
     return r;
 }
 
@@ -467,7 +461,7 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
     *ret_first = spot_take(pool, &spot, ret_last);
     if (!*ret_first)
         return -ENOMEM;
-    slot = heap_segment(pool, spot.segment)->slot;
+    slot = segment_at(pool, spot.segment)->slot;
     source->lack = spot.missing;
     source->remap.heap = serve->heap;
     source->remap.left = moves_for(pool, serve, spot_need(serve, &spot, slot), slot);
@@ -485,7 +479,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     int r;
 
     lock_take(&pool->lock);
-    slot = heap_segment(pool, heap->arena)->slot;
+    slot = segment_at(pool, heap->arena)->slot;
     r = take_spot(pool, serve, &source, &first, &last);
     if (r == 0)
         heap->busy++;
@@ -526,22 +520,22 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     int r;
 
     lock_take(&pool->lock);
-    segment = heap_segment(pool, heap->hint);
+    segment = segment_at(pool, heap->hint);
     index = slab_prepare(&pool->blocks, 2) == 0
-            ? bestfit_lower_bound(&heap->hint_gaps, serve->want.size, 0)
+            ? bestfit_lower_bound(&heap->hint_decommitted, serve->want.size, 0)
             : 0;
     if (index) {
-        heap_pull(pool, index);
-        if (heap_block(pool, index)->node.size > serve->want.size)
-            heap_put_gap(pool, heap_cut(pool, index, serve->want.size));
+        freelist_pull(pool, index);
+        if (block_at(pool, index)->node.size > serve->want.size)
+            freelist_put_decommitted(pool, block_cut(pool, index, serve->want.size));
     } else {
-        index = heap_extend(pool, heap->hint, serve->want.size);
+        index = segment_extend(pool, heap->hint, serve->want.size);
     }
     if (!index) {
         lock_drop(&pool->lock);
         return -ENOSPC;
     }
-    node = heap_block(pool, index)->node;
+    node = block_at(pool, index)->node;
     handle = &segment->handles[(node.base - segment->base) / segment->slot];
     heap->busy++;
     lock_drop(&pool->lock);
@@ -554,11 +548,11 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     if (r == 0 && (segment->dead || heap->leaving)) {
         r = -EAGAIN;
         if (!segment->dead) {
-            heap_block(pool, index)->state = BLOCK_IDLE;
+            block_at(pool, index)->state = BLOCK_IDLE;
             bestfit_insert(&heap->idle, index);
         }
     } else if (r == 0) {
-        serve_hand_out(pool, serve, index);
+        handout_block(pool, serve, index);
     } else {
         give_up(pool, heap, index, is_stuck);
     }
@@ -577,10 +571,10 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     if (!serve->hinted && is_plain(serve))
         return plain_size(pool, serve);
     if (serve->hinted || !heap->arena)
-        return need - least(need, heap_shelved(heap, need) * need);
+        return need - min_of(need, handles_count(heap, need) * need);
     if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
         return need;
-    return spot_need(serve, &spot, heap_segment(pool, spot.segment)->slot);
+    return spot_need(serve, &spot, segment_at(pool, spot.segment)->slot);
 }
 
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
@@ -589,7 +583,7 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
 
     if (serve->hinted || is_plain(serve) || !heap->arena)
         return 0;
-    need = moves_for(pool, serve, need, heap_segment(pool, heap->arena)->slot);
+    need = moves_for(pool, serve, need, segment_at(pool, heap->arena)->slot);
     return need ? remap_available(pool, serve->heap, need) : 0;
 }
 
@@ -641,14 +635,15 @@ static int may_grow(struct pool *pool, struct serve *serve, const struct ask *as
 int grow_serve(struct pool *pool, struct serve *serve)
 {
     struct heap *heap = serve->heap;
-    struct ask ask;
-    bool ready, plain;
+    struct ask ask = {.need = 0};
+    bool ready;
     int r;
 
     lock_take(&pool->lock);
     if (!serve->hinted)
-        count_to_try(pool, heap);
-    ready = serve->hinted ? heap->hint != 0 || heap->no_hints : is_plain(serve) || heap->arena != 0;
+        count_to_try(heap);
+    ready = serve->hinted ? heap->hint || heap->no_hints
+                          : is_plain(serve) || heap->arena || heap->no_range;
     lock_drop(&pool->lock);
     if (!ready) {
         r = grow_prepare(pool, heap, serve->hinted);
@@ -656,27 +651,23 @@ int grow_serve(struct pool *pool, struct serve *serve)
             return r;
     }
     lock_take(&pool->lock);
-    ask = ask_for(pool, serve, grow_need(pool, serve));
+    ready = serve->hinted ? heap->hint != 0 : is_plain(serve) || heap->arena != 0;
+    if (ready)
+        ask = ask_for(pool, serve, grow_need(pool, serve));
     lock_drop(&pool->lock);
+    if (!ready)
+        return -ENOTSUP;
     r = may_grow(pool, serve, &ask);
     if (r != 0)
         return r;
     lock_take(&pool->lock);
-    ready = !serve->hinted || heap->hint != 0;
-    plain = is_plain(serve);
-    if (plain && heap->kind != HEAP_PLAIN && pool->opts.mapped_only)
-        ready = false;
-    if (ready) {
-        pool->counters.grows++;
-        heap->grows++;
-    }
+    pool->counters.grows++;
+    heap->grows++;
     lock_drop(&pool->lock);
-    if (!ready)
-        return -ENOTSUP;
     serve->how |= OUTCOME_GROWN;
     if (serve->hinted)
         return grow_hinted(pool, serve);
-    if (plain)
+    if (is_plain(serve))
         return grow_plain(pool, serve);
     r = grow_arena(pool, serve);
     /* Holes in the addresses, none of them long enough: another range, beside the old one. */

@@ -9,7 +9,7 @@
 #ifndef KEDGE_ALLOC_GROW_H
 #define KEDGE_ALLOC_GROW_H
 
-#include "alloc/serve.h"
+#include "alloc/handout.h"
 
 /* How many bytes more would be held from the driver if the request were served by growth now. */
 uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
@@ -17,13 +17,12 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
 /* How many of `need` bytes would come from under free blocks instead of from the driver (remap.h). */
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
 
-/* Grows the heap of the request and hands out the piece: 0, the driver's code, or -errno (-ENOTSUP: hinted, and there is
- * no VMM). */
+/* Grows the heap of the request and hands out the piece: 0, the driver's code, or -errno (-ENOTSUP: there is no
+ * address range, or no VMM at all). */
 int grow_serve(struct pool *pool, struct serve *serve);
 
 /* Asks what a heap needs to know of its device before it can serve: granularity, address ranges. 0, the driver's code or
- * -errno. A mapped heap that gets no range becomes one of plain segments, or (opts.mapped_only) serves nothing and asks
- * again later, unless the device has no VMM. */
+ * -errno. A mapped heap that gets no range serves nothing and asks again later, unless the device has no VMM. */
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
 
 /* The size of a physical handle: of the arena's slots; and what sizes of hinted blocks are multiples of. */

@@ -40,3 +40,52 @@ bool holder_is_released(const struct holder *holder)
             && (holder->state == HOLDER_DEAD || holder->state == HOLDER_LIMBO
                     || holder->state == HOLDER_HUSK);
 }
+
+/* ── the records of a pool ── */
+
+void holder_expect(struct pool *pool, uint32_t index)
+{
+    struct holder *holder = holder_at(pool, index);
+    uint32_t *head = &pool->due[holder->rule];
+
+    holder->prev = 0;
+    holder->next = *head;
+    if (*head)
+        holder_at(pool, *head)->prev = index;
+    *head = index;
+}
+
+void holder_unexpect(struct pool *pool, uint32_t index)
+{
+    struct holder *holder = holder_at(pool, index);
+
+    if (holder->prev)
+        holder_at(pool, holder->prev)->next = holder->next;
+    else
+        pool->due[holder->rule] = holder->next;
+    if (holder->next)
+        holder_at(pool, holder->next)->prev = holder->prev;
+    holder->prev = 0;
+    holder->next = 0;
+}
+
+void holder_mark_released(struct pool *pool, const struct block *block, int by)
+{
+    granule_release(&pool->granules, block->node.base, block->node.size - block->slack, by);
+    /* The count comes after the marks, and pairs with the acquire in pool_touch: who sees it sees them. */
+    atomic_fetch_add_explicit(&pool->gate.released, (uint32_t)by, memory_order_seq_cst);
+}
+
+void holder_drop(struct pool *pool, struct block *block)
+{
+    struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
+
+    if (!holder)
+        return;
+    if (holder->state == HOLDER_LIVE)
+        holder_unexpect(pool, block->holder);
+    if (holder_is_released(holder))
+        holder_mark_released(pool, block, -1);
+    slab_put(&pool->holders, block->holder);
+    block->holder = 0;
+}

@@ -15,13 +15,13 @@
  * way, and GONE comes with the removal. The address is handed out again only after GONE and a fence that was recorded
  * after the free.
  *
- * Pure: no driver, no lock, no memory of its own; reclaim.c makes the calls that a step needs.
- * Threads: the caller holds the pool lock. Rules: R57 R58 R66.
+ * Does not call the driver: reclaim.c makes the calls that a step needs. Threads: the caller holds the pool lock.
+ * Rules: R57 R58 R66.
  */
 #ifndef KEDGE_ALLOC_HOLDER_H
 #define KEDGE_ALLOC_HOLDER_H
 
-#include "alloc/types.h"
+#include "alloc/records.h"
 
 /* What happens to a holder. */
 enum holder_event {
@@ -49,5 +49,20 @@ int holder_step(struct holder *holder, enum holder_event event);
 
 /* True if the program holds the address and new work must not touch it: DEAD, LIMBO or HUSK, not freed. */
 bool holder_is_released(const struct holder *holder);
+
+/* ── the records of a pool ── */
+
+static inline struct holder *holder_at(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->holders, index);
+}
+
+/* Holders: the list of those that wait for an edge. */
+void holder_expect(struct pool *pool, uint32_t index) POOL_LOCKED;
+void holder_unexpect(struct pool *pool, uint32_t index) POOL_LOCKED;
+/* The address is quiet, or the block unknown: the holder goes. */
+void holder_drop(struct pool *pool, struct block *block) POOL_LOCKED;
+/* Marks the range of a holder's block as released for pool_touch, or not any more. */
+void holder_mark_released(struct pool *pool, const struct block *block, int by) POOL_LOCKED;
 
 #endif

@@ -2,6 +2,7 @@
 #include "alloc/meta.h"
 
 #include "alloc/lock.h"
+#include "alloc/types.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -22,11 +23,6 @@ static char *piece;                         /* the piece that is cut up now, alw
 static size_t piece_left;
 /* any thread, relaxed */
 static _Atomic uint64_t held_bytes;
-
-static size_t round_up(size_t size, size_t unit)
-{
-    return (size + unit - 1) & ~(unit - 1);
-}
 
 static void *map(size_t size, int protection)
 {
@@ -154,7 +150,7 @@ int span_commit(struct span *span, size_t size)
 
     if (size <= span->committed)
         return 0;
-    if (size > span->reserved)
+    if (size > span->reserved || (!span->base && span_init(span, span->reserved) < 0))
         return -ENOMEM;
     to = round_up(size, SPAN_STEP);
     if (to > span->reserved)

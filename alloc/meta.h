@@ -13,6 +13,7 @@
  * readers without a lock may look at a record and check afterwards whether it still was the one they meant.
  * All memory starts as zero; meta_get and slab_take hand out zeroed memory.
  * Threads: meta_get/meta_put any; slab and span belong to the caller's lock. Failure is NULL, 0 or -ENOMEM, never fatal.
+ * Prefixes: slab_, span_.
  */
 #ifndef KEDGE_ALLOC_META_H
 #define KEDGE_ALLOC_META_H
@@ -40,6 +41,12 @@ struct span {
     size_t reserved;
     size_t committed;
 };
+
+/* One that reserves its addresses when it is first committed. */
+#define SPAN_OF(size)       \
+    {                       \
+        .reserved = (size), \
+    }
 
 /* Reserves `size` bytes of address space. 0 or -ENOMEM. */
 int span_init(struct span *span, size_t size);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pin.h"
 
-#include "alloc/meta.h"
+#include "alloc/block.h"
+#include "alloc/mutation.h"
+#include "alloc/tally.h"
 
 #include <errno.h>
 
-struct pin {
-    uint32_t count[POOL_PIN_COUNT];
-    bool kept; /* freed, and kept for the pins alone */
-};
-
 static struct pin *pin_of(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
-    return heap_block(pool, index)->flags & BLOCK_PINNED ? lookup_find(&pool->pins, index) : NULL;
+    return block_at(pool, index)->flags & BLOCK_PINNED ? table_find(&pool->pins, index) : NULL;
 }
 
 uint32_t pin_count(const struct pool *pool, uint32_t index, enum pool_pin kind)
@@ -27,38 +24,40 @@ int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind)
     struct pin *pin = pin_of(pool, index);
 
     if (!pin) {
-        pin = meta_get(sizeof(*pin));
+        pin = table_add(&pool->pins, index);
         if (!pin)
             return -ENOMEM;
-        if (lookup_add(&pool->pins, index, pin) != 0) {
-            meta_put(pin, sizeof(*pin));
-            return -ENOMEM;
-        }
-        heap_block(pool, index)->flags |= BLOCK_PINNED;
+        block_at(pool, index)->flags |= BLOCK_PINNED;
     }
     pin->count[kind]++;
     return 0;
+}
+
+/* Returns what table_remove does. */
+static struct pin *forget(struct pool *pool, struct pin *pin) POOL_LOCKED
+{
+    block_at(pool, (uint32_t)pin->block)->flags &= (uint8_t)~BLOCK_PINNED;
+    return table_remove(&pool->pins, pin);
 }
 
 void pin_forget(struct pool *pool, uint32_t index)
 {
     struct pin *pin = pin_of(pool, index);
 
-    if (!pin)
-        return;
-    lookup_remove(&pool->pins, index);
-    meta_put(pin, sizeof(*pin));
-    heap_block(pool, index)->flags &= (uint8_t)~BLOCK_PINNED;
+    if (pin)
+        (void)forget(pool, pin);
 }
 
 /* A block that nothing keeps any more waits for the work that was submitted so far, like any freed one. */
-static void let_go(struct pool *pool, uint32_t index) POOL_LOCKED
+static struct pin *let_go(struct pool *pool, struct pin *pin) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, index);
+    uint32_t index = (uint32_t)pin->block;
+    struct block *block = block_at(pool, index);
+    struct pin *next = forget(pool, pin);
 
-    pin_forget(pool, index);
-    heap_count_kept(heap_segment_of(pool, block)->heap, -(int64_t)block->node.size);
-    heap_push_open(pool, index);
+    tally_kept(block_segment(pool, block)->heap, -(int64_t)block->node.size);
+    block_push_open(pool, index);
+    return next;
 }
 
 void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
@@ -73,9 +72,9 @@ void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
     if (keeps)
         return;
     if (pin->kept)
-        let_go(pool, index);
+        (void)let_go(pool, pin);
     else if (pin->count[POOL_PIN_LIVE] == 0)
-        pin_forget(pool, index);
+        (void)forget(pool, pin);
 }
 
 bool pin_keep(struct pool *pool, uint32_t index)
@@ -84,47 +83,32 @@ bool pin_keep(struct pool *pool, uint32_t index)
 
     if (!pin)
         return false;
-    if ((!pin->count[POOL_PIN_GRAPH] && !pin->count[POOL_PIN_SHOWN])
-            || pool->opts.mutate & POOL_MUTATE_NO_PIN) {
-        pin_forget(pool, index);
+    if ((!pin->count[POOL_PIN_GRAPH] && !pin->count[POOL_PIN_SHOWN]) || POOL_IS_WITHOUT(PIN)) {
+        (void)forget(pool, pin);
         return false;
     }
     pin->kept = true;
-    heap_count_kept(heap_segment_of(pool, heap_block(pool, index))->heap,
-            (int64_t)heap_block(pool, index)->node.size);
-    heap_block(pool, index)->state = BLOCK_KEPT;
+    tally_kept(block_segment(pool, block_at(pool, index))->heap,
+            (int64_t)block_at(pool, index)->node.size);
+    block_at(pool, index)->state = BLOCK_KEPT;
     return true;
 }
 
 uint32_t pin_let_graphs_go(struct pool *pool, int device)
 {
+    struct pin *pin = table_next(&pool->pins, NULL);
     uint32_t gone = 0;
-    uint32_t at = 0;
 
-    /* A removal moves what follows it, so the walk begins anew; there are few such blocks and it is the last resort. */
-    while (at < pool->pins.room) {
-        const struct pin *pin = pool->pins.slots[at].value;
-        uint32_t index = (uint32_t)pool->pins.slots[at].key;
-        const struct segment *segment;
+    while (pin) {
+        const struct segment *segment = block_segment(pool, block_at(pool, (uint32_t)pin->block));
 
-        at++;
-        if (!pin || !pin->kept || pin->count[POOL_PIN_SHOWN])
-            continue;
-        segment = heap_segment_of(pool, heap_block(pool, index));
-        if (segment->dead || segment->heap->device->number != device)
-            continue;
-        let_go(pool, index);
-        gone++;
-        at = 0;
+        if (pin->kept && !pin->count[POOL_PIN_SHOWN] && !segment->dead
+                && segment->heap->device->number == device) {
+            pin = let_go(pool, pin);
+            gone++;
+        } else {
+            pin = table_next(&pool->pins, pin);
+        }
     }
     return gone;
-}
-
-/* Alone inside. */
-void pin_done(struct pool *pool)
-{
-    for (uint32_t at = 0; at < pool->pins.room; at++)
-        if (pool->pins.slots[at].value)
-            meta_put(pool->pins.slots[at].value, sizeof(struct pin));
-    lookup_done(&pool->pins);
 }

@@ -16,7 +16,14 @@
 #ifndef KEDGE_ALLOC_PIN_H
 #define KEDGE_ALLOC_PIN_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
+
+/* The record of a block; of the pool's table, so good until the next pin of another block comes or goes. */
+struct pin {
+    uint64_t block; /* its index */
+    uint32_t count[POOL_PIN_COUNT];
+    bool kept; /* freed, and kept for the pins alone */
+};
 
 /* One pin more on a block. 0 or -ENOMEM. */
 int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
@@ -35,7 +42,5 @@ uint32_t pin_let_graphs_go(struct pool *pool, int device) POOL_LOCKED;
 
 /* The block's record goes, whatever relied on it. */
 void pin_forget(struct pool *pool, uint32_t index) POOL_LOCKED;
-
-void pin_done(struct pool *pool);
 
 #endif

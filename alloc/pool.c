@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
+#include "alloc/block.h"
 #include "alloc/census.h"
 #include "alloc/drive.h"
+#include "alloc/freecache.h"
+#include "alloc/freelist.h"
 #include "alloc/heap.h"
+#include "alloc/holder.h"
+#include "alloc/meta.h"
 #include "alloc/pin.h"
+#include "alloc/records.h"
 #include "alloc/room.h"
 #include "alloc/serve.h"
+#include "alloc/streams.h"
+#include "alloc/tally.h"
 #include "alloc/trim.h"
 
 #include <string.h>
@@ -20,8 +28,6 @@ void pool_opts_init(struct pool_opts *opts)
                     512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
             .large = GRANULE_SIZE,
             .align_large = GRANULE_SIZE,
-            /* On real training steps 2 MiB would cost the stream entrance 5 to 14 % of what it holds. */
-            .align_stream = 512,
             /* On real training steps 1.05 x is held of what native allocations would hold, for a tenth of their driver calls. */
             .cut = 2,
             /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
@@ -51,8 +57,7 @@ static bool is_power(uint64_t n)
 static int check_opts(const struct pool_opts *opts)
 {
     if (!is_power(opts->quantum) || opts->quantum < BESTFIT_QUANTUM || opts->quantum > GRANULE_SIZE
-            || !is_power(opts->align_large) || opts->align_large > GRANULE_SIZE
-            || !is_power(opts->align_stream) || opts->align_stream > GRANULE_SIZE || opts->cut == 0
+            || !is_power(opts->align_large) || opts->align_large > GRANULE_SIZE || opts->cut == 0
             || opts->small > opts->large || opts->epoch_count == 0 || !is_power(opts->handle))
         return -EINVAL;
     return 0;
@@ -71,6 +76,7 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->driver = *driver;
     pool->opts = *opts;
     lock_init(&pool->lock, LOCK_RANK_POOL);
+    pool->pins = (struct table)TABLE_OF(struct pin);
     for (int i = 0; i < POOL_DEVICES_MAX; i++)
         pool->devices[i].number = i;
     r = slab_init(&pool->blocks, sizeof(struct block), BLOCKS_MAX);
@@ -96,13 +102,13 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     return 0;
 }
 
-static void free_line(struct pool *pool, struct fence_line *line)
+static void free_timeline(struct pool *pool, struct fence_timeline *timeline)
 {
     struct fence_mark *mark;
     uint64_t fence;
     bool put;
 
-    while ((mark = fence_pass(line, UINT64_MAX)) != NULL) {
+    while ((mark = fence_pass(timeline, UINT64_MAX)) != NULL) {
         if (fence_drop(mark, &fence, &put) && put)
             drive_fence_put(pool, fence);
     }
@@ -111,8 +117,8 @@ static void free_line(struct pool *pool, struct fence_line *line)
 static void free_lists(struct pool *pool)
 {
     for (uint32_t i = 1; i < pool->streams.top; i++)
-        free_line(pool, &((struct stream *)heap_stream_at(pool, i))->line);
-    free_line(pool, &pool->epochs);
+        free_timeline(pool, &((struct stream *)streams_at(pool, i))->timeline);
+    free_timeline(pool, &pool->epochs);
     while (pool->grace_first) {
         struct grace *grace = pool->grace_first;
 
@@ -125,10 +131,10 @@ static void free_lists(struct pool *pool)
         pool->news_first = news->next;
         meta_put(news, sizeof(*news));
     }
-    lookup_done(&pool->stream_of);
-    pin_done(pool);
+    table_clear(&pool->stream_of);
+    table_clear(&pool->pins);
     for (int i = 0; i < HEAP_KIND_COUNT; i++)
-        lookup_done(&pool->heap_of[i]);
+        table_clear(&pool->heap_of[i]);
     if (pool->due)
         meta_put(pool->due, (hint_count(pool->hints) + 1) * sizeof(*pool->due));
 }
@@ -194,7 +200,7 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct out
 static void fill_segment(struct pool *pool, const struct block *block, devptr_t ptr,
         struct block_info *ret) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment_of(pool, block);
+    const struct segment *segment = block_segment(pool, block);
 
     ret->segment_tenants = segment->tenants;
     ret->context = segment->context;
@@ -218,8 +224,8 @@ static void fill_segment(struct pool *pool, const struct block *block, devptr_t 
 static void fill_info(struct pool *pool, const struct block *block, devptr_t ptr,
         struct block_info *ret) POOL_LOCKED
 {
-    const struct heap *heap = heap_segment_of(pool, block)->heap;
-    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    const struct heap *heap = block_segment(pool, block)->heap;
+    const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
     *ret = (struct block_info){
             .heap = heap->kind,
@@ -237,7 +243,7 @@ static void fill_info(struct pool *pool, const struct block *block, devptr_t ptr
     ret->state = holder ? holder->state : HOLDER_LIVE;
     ret->mode = holder ? holder->mode : HINT_OFF;
     ret->rule = holder ? holder->rule : -1;
-    ret->stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0;
+    ret->stream = block->stream ? streams_at(pool, block->stream)->key : 0;
     ret->alloc_seq = block->seq;
 }
 
@@ -250,50 +256,50 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
     if (!granule_segment(&pool->granules, ptr))
         return -ENOENT; /* most addresses that are asked for are not ours: no lock for them */
     lock_take(&pool->lock);
-    index = heap_find(pool, ptr);
+    index = block_find(pool, ptr);
     if (index)
-        fill_info(pool, heap_block(pool, index), ptr, ret);
+        fill_info(pool, block_at(pool, index), ptr, ret);
     lock_drop(&pool->lock);
     return index ? 0 : -ENOENT;
 }
 
 /* Free blocks of a segment leave the index that requests look into for the one that they do not. Those that are freed
- * later go there by themselves (heap_put). */
+ * later go there by themselves (freelist_put). */
 static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
 {
     uint32_t pulled = 0;
 
-    heap_settle(pool, segment->heap);
-    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-        struct block *block = heap_block(pool, at);
+    freecache_settle(pool, segment->heap);
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        struct block *block = block_at(pool, at);
 
         if (block->state != BLOCK_FREE)
             continue;
-        heap_pull(pool, at);
+        freelist_pull(pool, at);
         block->chain = pulled;
         pulled = at;
     }
     segment->sealed = true;
     while (pulled) {
-        struct block *block = heap_block(pool, pulled);
+        struct block *block = block_at(pool, pulled);
         uint32_t next = block->chain;
 
         block->chain = 0;
-        (void)heap_put(pool, pulled, block->stream, block->seq);
+        (void)freelist_put(pool, pulled, block->stream, block->seq);
         pulled = next;
     }
 }
 
 static int export_locked(struct pool *pool, devptr_t ptr) POOL_LOCKED
 {
-    uint32_t index = heap_find(pool, ptr);
+    uint32_t index = block_find(pool, ptr);
     struct segment *segment;
     struct block *block;
 
     if (!index)
         return -ENOENT;
-    block = heap_block(pool, index);
-    segment = heap_segment_of(pool, block);
+    block = block_at(pool, index);
+    segment = block_segment(pool, block);
     if (segment->kind != SEGMENT_PLAIN || block->state != BLOCK_LIVE || block->node.base != ptr)
         return -EINVAL;
     if (segment->raw_base != ptr || segment->tenants != 1)
@@ -417,15 +423,15 @@ void pool_note_native(
     if (heap) {
         heap->tally.native_used = used;
         heap->tally.native_reserved = reserved;
-        heap_raise(&heap->tally.used_high, heap->tally.used + used);
-        heap_raise(&heap->tally.reserved_high, heap->tally.reserved + reserved);
+        tally_raise(&heap->tally.used_high, heap->tally.used + used);
+        tally_raise(&heap->tally.reserved_high, heap->tally.reserved + reserved);
     }
     lock_drop(&pool->lock);
 }
 
 uint64_t pool_seq_next(struct pool *pool)
 {
-    return heap_seq(pool);
+    return records_next_seq(pool);
 }
 
 int pool_check(struct pool *pool, const char **ret_what)

@@ -2,7 +2,7 @@
 /*
  * pool.h - the door of alloc/: device memory for requests, from heaps that are grown from the driver.
  *
- * One pool per process. It holds the heaps of hard-parts.md R76, finds them by (kind, owner key), and makes every driver
+ * One pool per process. It holds the heaps (R76), finds them by (kind, owner key), and makes every driver
  * call through driver.h in the shape "ask - drop the lock - call - take it - put".
  *
  *     pool_alloc ─► hint acts? ─ yes ─► hint range: a physical handle of its own ───────────────────────┐
@@ -24,93 +24,11 @@
 #ifndef KEDGE_ALLOC_POOL_H
 #define KEDGE_ALLOC_POOL_H
 
-#include "alloc/driver.h"
-#include "alloc/hint.h"
-
-#include <stdatomic.h>
+#include "alloc/pool_types.h"
 
 struct pool;
 
 /* ── making one ── */
-
-/* Things that tests switch off to prove that they matter. All 0 in every program: preload never sets them. */
-enum pool_mutation {
-    POOL_MUTATE_NO_FENCE = 1u << 0, /* freed blocks count as passed without asking a fence */
-    POOL_MUTATE_NO_GRACE = 1u << 1, /* a dead range does not wait for submissions under way (R66) */
-    /* merges and waits forget the last entry of a point set (R70) */
-    POOL_MUTATE_DROP_POINT = 1u << 2,
-    /* two blocks of a stream, joined, keep the lesser point (R70) */
-    POOL_MUTATE_LEAST_POINT = 1u << 3,
-    POOL_MUTATE_CUT_POINT = 1u << 4, /* what is cut off a block needs no point any more (R70) */
-    /* storage moves although the device may not be past it (R73) */
-    POOL_MUTATE_MOVE_EARLY = 1u << 5,
-    POOL_MUTATE_NO_PIN = 1u << 6, /* a freed block is free whatever relies on it (R80) */
-};
-
-/* When free segments and handles go back to the driver by themselves; on a full device they always do. */
-enum pool_trim {
-    /* growth would pass the budget; mapped heaps also at the program's waits (R78); after idleness */
-    POOL_TRIM_AUTO,
-    POOL_TRIM_NEVER,
-    POOL_TRIM_EAGER, /* as AUTO, and all of them, whenever the program has waited for the device */
-};
-
-/* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
-enum pool_remap {
-    POOL_REMAP_LAZY,  /* growth would pass the budget */
-    POOL_REMAP_EAGER, /* growth would ask the driver for memory */
-    POOL_REMAP_NEVER, /* only what is held beside the arena is used again */
-    POOL_REMAP_COUNT,
-};
-
-/* The steps of the ladder that a request climbs when nothing fits at once, by what served it (serve.h). */
-enum pool_step {
-    POOL_STEP_POLL,   /* fences were asked, and then a block was there */
-    POOL_STEP_OWN,    /* free neighbours of the stream and clean ones, joined */
-    POOL_STEP_OTHER,  /* other streams' blocks, behind an inserted wait */
-    POOL_STEP_GROW,   /* growth within the budget */
-    POOL_STEP_REMAP,  /* storage of free slots was moved */
-    POOL_STEP_WAIT,   /* the host waited for the device */
-    POOL_STEP_BEYOND, /* growth beyond the budget, or after a trim */
-    POOL_STEP_HINTS,  /* on a full device, after storage that hints released had gone */
-    POOL_STEP_OOM,    /* nothing served it */
-    POOL_STEP_COUNT,
-};
-
-struct pool_opts {
-    /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
-    uint64_t quantum;
-    uint64_t large;
-    /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); */
-    uint64_t align_large;
-    /* stream requests on this: cuMemAllocAsync promises no more than the quantum */
-    uint64_t align_stream;
-    /* a large sync request takes no block that is more than so many times its size, unless the device is full:
-     * cutting large segments for it would keep them from being given back whole */
-    uint64_t cut;
-    enum pool_trim trim;
-    uint64_t idle_ns; /* a program that made no call for so long is idle (pool_idle); 0 = never */
-    enum pool_remap remap;
-    bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
-    uint64_t small;       /* requests up to this go to small segments of a plain heap */
-    uint64_t small_chunk; /* smallest segment there */
-    uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
-    /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that was live with
-     * storage at once */
-    uint64_t budget;
-    /* bytes held that growth never goes beyond: a request above it ends as if the device were full; 0 = none */
-    uint64_t cap;
-    /* bytes of the device that growth leaves free as long as trimming can (R46); 0 = none */
-    uint64_t reserve;
-    /* a physical handle of a mapped heap: every slot of its arenas has this size, or the device's granularity where that is
-     * more; a power of two */
-    uint64_t handle;
-    uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
-    uint32_t epoch_count;      /* or so many blocks */
-    uint32_t fence_timeout_ms; /* the longest wait for one fence */
-    bool mapped_only; /* stream requests are served from mapped memory or not at all: plain segments die with a context */
-    uint32_t mutate; /* enum pool_mutation; tests only */
-};
 
 /* Fills in the defaults; pool.c says why each is what it is. */
 void pool_opts_init(struct pool_opts *opts);
@@ -128,32 +46,6 @@ int pool_set_hints(struct pool *pool, const struct hints *hints);
 
 /* ── allocation and free ── */
 
-/* What was done for a request that found nothing free: for the record of one that failed (R31). */
-struct pool_ladder {
-    uint32_t waits;         /* host waits after which something was free */
-    uint32_t trims;         /* rounds that gave something back to the driver, */
-    uint64_t trimmed_bytes; /* and how much */
-    uint64_t moved_bytes;   /* free storage that was made ready to be mapped elsewhere */
-    uint32_t attempts;      /* to grow */
-};
-
-struct pool_request {
-    uint64_t size;  /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
-    uint64_t owner; /* sync: context generation; stream: memory pool id; not 0 */
-    /* generation of the calling thread's context; where a stream heap has no VMM, its segments come from here;
-     * 0 = as owner */
-    uint64_t context;
-    uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
-    const struct plan *plan; /* what hint_plan said, NULL = nothing */
-    enum entrance entrance;
-    int device;
-    bool may_call; /* driver calls are allowed. false (a capture is active somewhere: R82): serve from what is there or
-                       say -EAGAIN */
-    bool may_fence;             /* fence and event calls are allowed (R10) */
-    bool may_wait;              /* the host may wait for the device */
-    struct pool_ladder *ladder; /* added to on a miss; NULL = nobody asks */
-};
-
 /*
  * [driver] A block for a request; ret->kind is OUTCOME_ALLOC.
  * 0: ret->ptr is the program's, aligned to the quantum, and by default to 2 MiB if it is a sync request that large.
@@ -165,8 +57,8 @@ struct pool_request {
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct outcome *ret);
 
 struct pool_free_request {
-    enum entrance entrance;
-    uint64_t stream; /* of a free on the stream entrance; 0 = unknown: as a sync free */
+    enum api api;
+    uint64_t stream; /* of a free on the stream-ordered API; 0 = unknown: as a sync free */
     bool record_now; /* a default stream: only its thread can record on it later, or it is what blocking streams meet at (R69) */
     bool may_fence;  /* event calls are allowed; a sync free never makes one */
     bool quarantine; /* a capture is active in the block's context: never hand it out again (R12) */
@@ -174,8 +66,8 @@ struct pool_free_request {
 
 /*
  * The program frees a pointer. ret->kind is OUTCOME_FREE.
- * Sync entrance, or stream 0: no driver call, ever (R2); safe in captures, host callbacks, after the driver is gone.
- * Stream entrance: [driver] one event record if the stream is not the allocating one or record_now is set (R71).
+ * Sync API, or stream 0: no driver call, ever (R2); safe in captures, host callbacks, after the driver is gone.
+ * Stream-ordered API: [driver] one event record if the stream is not the allocating one or record_now is set (R71).
  * 0 · -ENOENT: not ours, make the real call · -EINVAL: ours, but interior or already free (R35).
  */
 int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
@@ -183,14 +75,10 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
 
 /*
  * The short forms of pool_alloc and pool_free, for callers that have no plan and need to be told little: a block of
- * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two entrances;
+ * the very size that was freed a moment ago; an ordinary block that goes where most go. One of each for the two APIs;
  * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
  * driver call, ever. No address, or false: nothing has happened, use the long form. Not in a pool that is frozen.
  */
-struct pool_given { /* in two registers */
-    devptr_t ptr;   /* 0 = none */
-    uint64_t seq;   /* as in struct outcome */
-};
 struct pool_taken {
     uint64_t seq, size; /* as in struct outcome */
     int device;
@@ -261,14 +149,6 @@ struct pool_hit {
 
 /* ── pins (R80) ── */
 
-/* How long somebody's reliance on a block lasts (pin.h). */
-enum pool_pin {
-    POOL_PIN_LIVE,  /* as long as the program holds the block */
-    POOL_PIN_GRAPH, /* a freed block is kept too, unless the device is full */
-    POOL_PIN_SHOWN, /* a freed block is kept too */
-    POOL_PIN_COUNT,
-};
-
 struct pool_pinned {
     devptr_t base; /* of the block; with alloc_seq it names it for pool_unpin */
     uint64_t alloc_seq;
@@ -292,13 +172,6 @@ int pool_repin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_p
 
 /* One such pin less. Nothing happens if the block is not there any more. Makes no driver call. */
 void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind);
-
-/* What the inline checks below read; the first member of struct pool. */
-struct pool_gate {
-    _Atomic uint32_t armed;    /* a hinted block exists or has existed */
-    _Atomic uint32_t released; /* ranges that are released now, on paper (shadow) ones too */
-    _Atomic uint32_t news;     /* outcomes that pool_poll has to tell */
-};
 
 /*
  * True once a hinted block was handed out; never goes back. A hooked submission must run inside a reader section (R66)
@@ -334,7 +207,7 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
 /*
  * [driver] Moves everything that can move without waiting: closes an epoch if due, asks fences, removes storage whose
  * limbo is over. Tells (at most `max`) OUTCOME_HUSKs: storage that has really gone since the last call, wherever that
- * happened. may_fence as in pool_request. Cheap when pool_has_news and the lines are empty.
+ * happened. may_fence as in pool_request. Cheap when pool_has_news and the timelines are empty.
  */
 int pool_poll(
         struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count);
@@ -368,7 +241,7 @@ void pool_synchronised(struct pool *pool);
  */
 uint64_t pool_idle(struct pool *pool, uint64_t now_ns);
 
-/* Before a stream is destroyed, [driver] so that its line is recorded in time (R5); its number may come back as another
+/* Before a stream is destroyed, [driver] so that its timeline is recorded in time (R5); its number may come back as another
  * stream's only after this call. */
 void pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
@@ -413,64 +286,10 @@ bool pool_is_frozen(const struct pool *pool);
 
 /* ── figures ── */
 
-/* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. Of the third way to
- * use memory again, FOLLOW_EVENT_DEPENDENCIES, the pool knows nothing: it is not told which events streams wait for. */
-struct pool_heap_attrs {
-    uint64_t release_threshold;
-    bool reuse_opportunistic;         /* ALLOW_OPPORTUNISTIC: blocks whose points have passed */
-    bool reuse_internal_dependencies; /* ALLOW_INTERNAL_DEPENDENCIES: a wait may be inserted */
-};
-
 /* Both create the heap if it is new. 0 or -ENOMEM. */
 int pool_heap_attrs(struct pool *pool, uint64_t owner, int device, struct pool_heap_attrs *ret);
 int pool_set_heap_attrs(
         struct pool *pool, uint64_t owner, int device, const struct pool_heap_attrs *attrs);
-
-/* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
-struct pool_stats {
-    uint64_t live_count;
-    uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
-    uint64_t live_rounded;
-    uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    /* the storage that live blocks need: nothing for what hints marked dead. The budget is measured by it, and not by the
-     * whole granules that the driver would give each of them: that would allow a fifth more where sizes are odd. */
-    uint64_t stored;
-    uint64_t reserved;    /* held from the driver, cached handles and limbo included */
-    uint64_t pending;     /* freed, waiting for an epoch or a point */
-    uint64_t quarantined; /* freed while pinned or during a capture: kept (R12, R24, R80) */
-    uint64_t limbo;       /* marked dead by a hint, storage not gone yet */
-    uint64_t husk;        /* address held, storage gone */
-    uint64_t free;        /* ready to be handed out */
-    uint64_t cached;      /* handles without a mapping */
-    /* marks; reset by pool_reset_high */
-    uint64_t live_requested_high; /* of devices; not known of one heap */
-    uint64_t used_high;
-    uint64_t stored_high;
-    uint64_t reserved_high;
-    uint64_t quarantined_high; /* of all heaps: the sum of theirs */
-    /* counters over the pool's life; for one heap, those of that heap where it makes sense, else 0 */
-    uint64_t allocs, frees, hits, misses, grows;
-    uint64_t bad_frees;    /* interior or double */
-    uint64_t driver_calls; /* all calls through the table, fence calls included */
-    uint64_t epochs;       /* closed */
-    uint64_t points;       /* recorded */
-    uint64_t cross_reuses; /* a block went from one stream to another */
-    uint64_t point_merges; /* two sets of different streams became one */
-    uint64_t inserted_waits;
-    uint64_t host_waits;
-    uint64_t timeouts;
-    uint64_t trims, trimmed_bytes;
-    uint64_t ooms;           /* given to the application */
-    uint64_t remaps;         /* cached handles that were mapped again */
-    uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them */
-    uint64_t steps[POOL_STEP_COUNT]; /* requests that missed, by the step that served them */
-    uint64_t released_count, released_bytes; /* storage that hints released, trap included */
-    uint64_t shadow_count, shadow_bytes;     /* on paper */
-    uint64_t small_count, small_bytes;       /* matched below min_size */
-    uint64_t fence_errors;                   /* fence calls that failed or were refused */
-    /* times that a mapped heap got no addresses: it serves nothing then until its next try */
-    uint64_t range_errors;
-};
 
 /* All heaps (device -1) or those of one device. */
 void pool_stats(struct pool *pool, int device, struct pool_stats *ret);
@@ -479,23 +298,8 @@ uint64_t pool_range_errors(struct pool *pool);
 /* One heap; 0 or -ENOENT. */
 int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, struct pool_stats *ret);
 
-/* Why a request found no place on a device: what there is, and in which pieces. */
-struct pool_room {
-    struct pool_stats stats; /* of the device */
-    uint64_t largest_free;   /* block that some request could get, of any heap and stream */
-    /* whole handles inside free memory, idle ones of hinted blocks included: of blocks whose work has passed, */
-    uint64_t remappable;
-    uint64_t remappable_waiting; /* and of those where some is still awaited */
-};
-
 /* Walks all blocks of the device's mapped heaps, with the lock held: for the moment when nothing else helps. */
 void pool_room(struct pool *pool, int device, struct pool_room *ret);
-
-/* What the driver says of a device, and what may be done about a request there now. */
-struct pool_memory {
-    uint64_t driver_free, total; /* bytes, of the device */
-    bool may_wait; /* as in pool_request, with may_call and may_fence; false: nothing goes back to the driver */
-};
 
 /*
  * How many bytes the device has for the program: one request of so many, through either allocation API, finds its place as

@@ -2,7 +2,10 @@
 #include "alloc/pool.h"
 
 #include "alloc/heap.h"
+#include "alloc/meta.h"
 #include "alloc/reclaim.h"
+#include "alloc/records.h"
+#include "alloc/segment.h"
 
 #include <errno.h>
 
@@ -15,10 +18,10 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
     int r = 0;
 
     lock_take(&pool->lock);
-    stream = lookup_find(&pool->stream_of, stream_key);
+    stream = table_get(&pool->stream_of, stream_key);
     if (stream) {
         index = stream->index;
-        needed = stream->newest > stream->line.begun;
+        needed = stream->newest > stream->timeline.begun;
     }
     lock_drop(&pool->lock);
     if (!stream)
@@ -26,10 +29,10 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
     if (needed)
         r = may_record ? reclaim_record(pool, index, &number) : -ENOENT;
     lock_take(&pool->lock);
-    if (lookup_find(&pool->stream_of, stream_key) == stream) {
+    if (table_get(&pool->stream_of, stream_key) == stream) {
         if (r != 0)
             reclaim_lose_stream(pool, index);
-        lookup_remove(&pool->stream_of, stream_key);
+        (void)table_remove(&pool->stream_of, table_find(&pool->stream_of, stream_key));
         pool->last_stream = NULL;
         pool->last_class = NULL;
         stream->gone = true;
@@ -56,41 +59,23 @@ void pool_stream_meet(struct pool *pool, uint64_t stream_key)
     uint64_t number;
 
     lock_take(&pool->lock);
-    stream = lookup_find(&pool->stream_of, stream_key);
+    stream = table_get(&pool->stream_of, stream_key);
     if (stream)
         index = stream->index;
     lock_drop(&pool->lock);
     if (!index || reclaim_record(pool, index, &number) == 0)
         return;
     lock_take(&pool->lock);
-    if (lookup_find(&pool->stream_of, stream_key) == stream)
+    if (table_get(&pool->stream_of, stream_key) == stream)
         reclaim_lose_stream(pool, index);
     lock_drop(&pool->lock);
-}
-
-/* A mapped heap without VMM has plain segments of several contexts: those of the dead one go. */
-static void kill_segments_of(struct pool *pool, struct heap *heap, uint64_t context) POOL_LOCKED
-{
-    uint32_t next;
-
-    for (uint32_t number = heap->segments; number; number = next) {
-        const struct segment *segment = heap_segment(pool, number);
-
-        next = segment->next;
-        if (segment->kind != SEGMENT_PLAIN || segment->context != context || segment->dead)
-            continue;
-        heap_count_reserved(heap, -(int64_t)segment->raw_size);
-        heap_kill_segment(pool, number);
-        if (!heap->busy)
-            heap_remove_segment(pool, number); /* else the records stay until the heap goes */
-    }
 }
 
 /* Work of the context may use its mapped memory to the end, so that is not given back before. */
 static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
-    for (uint32_t at = heap->segments; at; at = heap_segment(pool, at)->next)
-        heap_kill_segment(pool, at);
+    for (uint32_t at = heap->segments; at; at = segment_at(pool, at)->next)
+        segment_kill(pool, at);
     heap->dropped = true;
     if (heap->kind == HEAP_PRIVATE) {
         heap->held = true;
@@ -99,13 +84,12 @@ static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
     heap_retire(pool, heap);
 }
 
-static void hide_segments(
-        struct pool *pool, struct heap *heap, uint64_t context, bool hidden) POOL_LOCKED
+static void hide_segments(struct pool *pool, const struct heap *heap, bool hidden) POOL_LOCKED
 {
-    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
-        struct segment *segment = heap_segment(pool, number);
+    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
+        const struct segment *segment = segment_at(pool, number);
 
-        if (segment->kind != SEGMENT_PLAIN || segment->context != context || segment->dead)
+        if (segment->kind != SEGMENT_PLAIN || segment->dead)
             continue;
         if (hidden)
             granule_clear(&pool->granules, segment->base, segment->top, number);
@@ -116,13 +100,14 @@ static void hide_segments(
 
 void pool_context_hide(struct pool *pool, uint64_t context, bool hidden)
 {
+    const struct heap *heap;
+
     lock_take(&pool->lock);
     if (hidden)
         pool->contexts_gone++; /* memory that is got meanwhile is not taken in */
-    for (struct heap *heap = pool->leaving; heap; heap = heap->next_leaving)
-        hide_segments(pool, heap, context, hidden);
-    for (struct heap *heap = pool->heaps; heap; heap = heap->next)
-        hide_segments(pool, heap, context, hidden);
+    heap = heap_get(pool, HEAP_PLAIN, context, -1);
+    if (heap)
+        hide_segments(pool, heap, hidden);
     lock_drop(&pool->lock);
 }
 
@@ -132,13 +117,9 @@ void pool_context_going(struct pool *pool, uint64_t context)
 
     lock_take(&pool->lock);
     pool->contexts_gone++;
-    for (heap = pool->leaving; heap; heap = heap->next_leaving)
-        kill_segments_of(pool, heap, context);
     for (heap = pool->heaps; heap; heap = next) {
         next = heap->next;
-        if (heap->kind == HEAP_MAPPED)
-            kill_segments_of(pool, heap, context);
-        else if (heap->owner == context)
+        if (heap->kind != HEAP_MAPPED && heap->owner == context)
             leave_with_context(pool, heap);
     }
     lock_drop(&pool->lock);
@@ -167,7 +148,7 @@ void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size)
             continue; /* nearly always: no lock for that */
         lock_take(&pool->lock);
         number = granule_segment(&pool->granules, at);
-        if (number && heap_segment(pool, number)->kind == SEGMENT_PLAIN)
+        if (number && segment_at(pool, number)->kind == SEGMENT_PLAIN)
             granule_clear(&pool->granules, at, 1, number); /* the rest goes with the context */
         lock_drop(&pool->lock);
     }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/heap.h"
+#include "alloc/block.h"
+#include "alloc/holder.h"
+#include "alloc/meta.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
+#include "alloc/records.h"
+#include "alloc/streams.h"
+#include "alloc/tally.h"
 
 #include <errno.h>
 
@@ -21,8 +26,8 @@ struct edge_walk {
 static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder,
         enum outcome_kind kind, uint32_t how) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, holder->block);
-    const struct heap *heap = heap_segment_of(pool, block)->heap;
+    const struct block *block = block_at(pool, holder->block);
+    const struct heap *heap = block_segment(pool, block)->heap;
     struct outcome *ret = &walk->ret[walk->count++];
 
     *ret = (struct outcome){
@@ -31,9 +36,9 @@ static void note_edge(struct pool *pool, struct edge_walk *walk, const struct ho
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
             .rounded = block->node.size,
-            .seq = heap_seq(pool),
+            .seq = records_next_seq(pool),
             .alloc_seq = block->seq,
-            .stream = block->stream ? heap_stream_at(pool, block->stream)->key : 0,
+            .stream = block->stream ? streams_at(pool, block->stream)->key : 0,
             .reserved = heap->device->reserved,
             .rule = holder->rule,
             .how = how | (block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0),
@@ -45,30 +50,30 @@ static void note_edge(struct pool *pool, struct edge_walk *walk, const struct ho
 /* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
 static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
-    const struct holder *holder = heap_holder(pool, index);
-    struct block *block = heap_block(pool, holder->block);
+    const struct holder *holder = holder_at(pool, index);
+    struct block *block = block_at(pool, holder->block);
     bool pinned = block->flags & BLOCK_PINNED;
 
     if (!pinned && hint_may(pool->hints, holder->rule, holder->mode))
         return false;
     note_edge(pool, walk, holder, OUTCOME_REFUSED, pinned ? OUTCOME_PINNED : 0);
-    heap_drop_holder(pool, block);
+    holder_drop(pool, block);
     return true;
 }
 
 /* One block is due: in shadow on paper, else its range is dead from here on. */
 static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
-    struct holder *holder = heap_holder(pool, index);
-    const struct block *block = heap_block(pool, holder->block);
-    struct heap *heap = heap_segment_of(pool, block)->heap;
+    struct holder *holder = holder_at(pool, index);
+    const struct block *block = block_at(pool, holder->block);
+    struct heap *heap = block_segment(pool, block)->heap;
     uint64_t requested = block->node.size - block->slack;
 
     if (is_refused(pool, walk, index))
         return;
-    heap_unexpect(pool, index);
+    holder_unexpect(pool, index);
     (void)holder_step(holder, HOLDER_EVENT_DUE);
-    heap_mark_released(pool, block, 1);
+    holder_mark_released(pool, block, 1);
     note_edge(
             pool, walk, holder, holder->mode == HINT_SHADOW ? OUTCOME_SHADOW : OUTCOME_RELEASE, 0);
     if (holder->mode == HINT_SHADOW) {
@@ -78,8 +83,8 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
         pool->counters.shadow_bytes += requested;
         return;
     }
-    heap_count_stored(heap, -(int64_t)block->node.size);
-    heap_count_limbo(heap, (int64_t)block->node.size);
+    tally_stored(heap, -(int64_t)block->node.size);
+    tally_limbo(heap, (int64_t)block->node.size);
     pool->counters.released_count++;
     pool->counters.released_bytes += requested;
     holder->next = walk->dead;
@@ -92,7 +97,7 @@ static void walk_rule(struct pool *pool, struct edge_walk *walk, size_t rule) PO
     uint32_t next;
 
     for (uint32_t at = pool->due[rule]; at && walk->count < walk->max; at = next) {
-        const struct holder *holder = heap_holder(pool, at);
+        const struct holder *holder = holder_at(pool, at);
 
         next = holder->next;
         if (holder->due_anchor ? holder->due_anchor == walk->edge->anchor : matches)
@@ -148,16 +153,16 @@ static int touch_locked(
     devptr_t at = lo;
 
     while (at - lo < len) {
-        uint32_t index = heap_find(pool, at);
-        const struct block *block = heap_block(pool, index);
+        uint32_t index = block_find(pool, at);
+        const struct block *block = block_at(pool, index);
         const struct holder *holder;
 
         if (!index) {
             at = (at | (GRANULE_SIZE - 1)) + 1; /* a segment fills its granules */
             continue;
         }
-        holder = block->holder && block->state == BLOCK_LIVE ? heap_holder(pool, block->holder)
-                                                             : NULL;
+        holder =
+                block->holder && block->state == BLOCK_LIVE ? holder_at(pool, block->holder) : NULL;
         if (holder && holder_is_released(holder)
                 && at - block->node.base < block->node.size - block->slack) {
             fill_hit(block, holder, ret);
@@ -190,8 +195,8 @@ static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LO
     devptr_t at = lo;
 
     while (at - lo < len) {
-        uint32_t index = heap_find(pool, at);
-        const struct block *block = heap_block(pool, index);
+        uint32_t index = block_find(pool, at);
+        const struct block *block = block_at(pool, index);
 
         if (!index)
             at = (at | (GRANULE_SIZE - 1)) + 1;
@@ -207,8 +212,8 @@ static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LO
 static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
         struct pool_pinned *ret, struct pool_hit *ret_hit) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
-    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    const struct block *block = block_at(pool, index);
+    const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
     if (holder && holder->mode != HINT_SHADOW && holder_is_released(holder)) {
         fill_hit(block, holder, ret_hit);
@@ -220,7 +225,7 @@ static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
             .end = block->node.base + block->node.size,
             .size = block->node.size - block->slack,
             .rule = holder ? holder->rule : -1,
-            .device = heap_segment_of(pool, block)->heap->device->number,
+            .device = block_segment(pool, block)->heap->device->number,
             .first = pin_count(pool, index, kind) == 0,
     };
     return pin_add(pool, index, kind);
@@ -254,8 +259,8 @@ int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
 /* The pinned block that was called so when it was pinned, 0 = it is gone. */
 static uint32_t find_pinned(struct pool *pool, devptr_t base, uint64_t alloc_seq) POOL_LOCKED
 {
-    uint32_t index = heap_find(pool, base);
-    const struct block *block = heap_block(pool, index);
+    uint32_t index = block_find(pool, base);
+    const struct block *block = block_at(pool, index);
 
     return index && block->node.base == base && block->seq == alloc_seq
                     && block->flags & BLOCK_PINNED

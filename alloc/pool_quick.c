@@ -2,53 +2,39 @@
 /*
  * pool_quick.c - the short forms of pool_alloc and pool_free, written for the number of their instructions.
  *
- * They do what serve_quickly and free_quickly do, with next to no outcome, and for each entrance on its own. A hit among the
- * recent blocks (heap.h) is one hash and at most two looks; a free is one load to the segment and one to the block. The
+ * They do what the long forms do, with next to no outcome, and for each API on its own. A hit among the
+ * free cache (freecache.h) is one hash and at most two looks; a free is one load to the segment and one to the block. The
  * figures are kept as ever, high marks included: they are a third of it. What has to be fitted is cut, joined and indexed
  * exactly, which is ten times as many instructions, and as independent of the number of blocks.
  */
+#include "alloc/pool.h"
+
+#include "alloc/block.h"
+#include "alloc/choice.h"
+#include "alloc/freecache.h"
 #include "alloc/heap.h"
 #include "alloc/reclaim.h"
+#include "alloc/records.h"
+#include "alloc/segment.h"
 #include "alloc/serve.h"
+#include "alloc/streams.h"
+#include "alloc/tally.h"
 
 #define QUICK         static inline __attribute__((always_inline))
 #define UNLIKELY(is_) __builtin_expect(!!(is_), 0)
 
 /* ── alloc ── */
 
-/* heap_count_birth with the size at hand. */
-QUICK void count_birth(
-        struct pool *pool, struct heap *heap, const struct block *block, uint64_t size) POOL_LOCKED
-{
-    uint64_t rounded = block->node.size;
-    struct tally *tally = &heap->tally;
-    struct device *device = heap->device;
-
-    heap_segment_of(pool, block)->tenants++;
-    heap->allocs++;
-    tally->live_count++;
-    tally->live_rounded += rounded;
-    tally->live_requested += size;
-    tally->used += heap_round(size, 512);
-    heap_raise(&tally->used_high, tally->used + tally->native_used);
-    tally->stored += rounded;
-    heap_raise(&tally->stored_high, tally->stored);
-    device->live_requested += size;
-    heap_raise(&device->live_requested_high, device->live_requested);
-    device->stored += rounded;
-    heap_raise(&device->stored_high, device->stored);
-}
-
-/* heap_recent_slot, with the block as well; record 0 is there and has no size, so it is never the answer. */
+/* freecache_slot, with the block as well; record 0 is there and has no size, so it is never the answer. */
 QUICK struct block *first_recent(
         const struct pool *pool, uint32_t *slots, uint64_t rounded, uint32_t **ret_slot) POOL_LOCKED
 {
-    struct block *blocks = heap_block(pool, 0);
-    uint32_t *slot = heap_recent_home(slots, rounded);
+    struct block *blocks = block_at(pool, 0);
+    uint32_t *slot = freecache_home(slots, rounded);
     struct block *block = blocks + *slot;
 
     if (UNLIKELY(block->node.size != rounded)) {
-        slot = heap_recent_other(slots, slot);
+        slot = freecache_other(slots, slot);
         block = blocks + *slot;
         if (block->node.size != rounded)
             return NULL;
@@ -65,9 +51,42 @@ QUICK struct pool_given give(struct pool *pool, struct heap *heap, struct block 
     block->flags = flags;
     block->last = 0;
     block->slack = (uint32_t)(block->node.size - size);
-    block->seq = heap_seq(pool);
-    count_birth(pool, heap, block, size);
+    block->seq = records_next_seq(pool);
+    heap->allocs++;
+    tally_birth(pool, heap, block, size);
     return (struct pool_given){block->node.base, block->seq};
+}
+
+/* The best fit for a stream, `rounded` bytes, does. */
+static __attribute__((noinline)) struct pool_given give_fit(struct pool *pool,
+        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+{
+    const struct want want = {
+            .size = rounded, .align = pool->opts.quantum, .stream = class->stream};
+    struct block *block;
+    uint32_t index, last;
+
+    if (rounded > UINT64_MAX / 4 || slab_prepare(&pool->blocks, 3) != 0)
+        return (struct pool_given){0, 0};
+    index = choice_fit(pool, class->heap, &want);
+    if (!index)
+        return (struct pool_given){0, 0};
+    block = block_at(pool, index);
+    last = block->stream ? block->stream : block->last;
+    pool->counters.cross_reuses += last && (uint16_t)last != (uint16_t) class->stream;
+    block_name_stream(pool, block, class->stream);
+    return give(pool, class->heap, block, size, BLOCK_STREAMED);
+}
+
+/* And for the sync API. */
+static __attribute__((noinline)) struct pool_given give_plain_fit(
+        struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
+{
+    uint32_t index = serve_fit(pool, heap, size);
+
+    if (!index)
+        return (struct pool_given){0, 0};
+    return give(pool, heap, block_at(pool, index), size, 0);
 }
 
 /* The first block of its slot does. */
@@ -82,7 +101,7 @@ QUICK struct pool_given give_first(struct pool *pool, struct heap *heap, uint32_
 
 struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size)
 {
-    uint64_t rounded = heap_round(size, pool->opts.quantum);
+    uint64_t rounded = round_up(size, pool->opts.quantum);
     struct block *block;
     struct heap *heap;
     struct pool_given given = {0, 0};
@@ -98,8 +117,8 @@ struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t
         goto drop; /* an epoch that is due is closed by the long form */
     block = first_recent(pool,
             rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
-    if (UNLIKELY(!block || rounded > RECENT_MAX))
-        given = serve_fit(pool, heap, 0, size);
+    if (UNLIKELY(!block || rounded > FREECACHE_MAX))
+        given = give_plain_fit(pool, heap, size);
     else
         given = give_first(pool, heap, slot, block, size, 0);
 drop:
@@ -112,7 +131,7 @@ static __attribute__((noinline)) struct heap_stream *find_class(
         struct pool *pool, uint64_t owner, uint64_t key) POOL_LOCKED
 {
     struct heap *heap = heap_get(pool, HEAP_MAPPED, owner, -1);
-    uint32_t number = heap_known_stream(pool, key);
+    uint32_t number = streams_find(pool, key);
     struct heap_stream *class = heap && number ? heap_class(heap, number) : NULL;
 
     if (class)
@@ -130,31 +149,30 @@ static __attribute__((noinline)) struct pool_given take_another(struct pool *poo
     struct pool_given given;
 
     if (!block)
-        return serve_fit(pool, heap, class->stream, size);
+        return give_fit(pool, class, rounded, size);
     pool->counters.cross_reuses += block->last && block->last != (uint16_t) class->stream;
     given = give_first(pool, heap, slot, block, size, BLOCK_STREAMED);
-    heap_name_stream(pool, block, class->stream);
+    block_name_stream(pool, block, class->stream);
     return given;
 }
 
-/* A large one: the block that is held, if it is of the size and lies as it should. */
+/* A large one: the block that is held, if it is of the size. */
 static __attribute__((noinline)) struct pool_given take_large(struct pool *pool,
         const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
-    struct block *block = heap_block(pool, heap->large);
+    struct block *block = block_at(pool, heap->large);
 
-    if (block->node.size != rounded || block->stream != class->stream
-            || block->node.base & (pool->opts.align_stream - 1))
-        return serve_fit(pool, heap, class->stream, size);
-    heap_unhold(pool, heap);
+    if (block->node.size != rounded || block->stream != class->stream)
+        return give_fit(pool, class, rounded, size);
+    freecache_unhold(pool, heap);
     return give(pool, heap, block, size, BLOCK_STREAMED);
 }
 
 struct pool_given pool_alloc_on_quickly(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
-    uint64_t rounded = heap_round(size, pool->opts.quantum);
+    uint64_t rounded = round_up(size, pool->opts.quantum);
     struct heap_stream *class;
     struct block *block;
     struct pool_given given = {0, 0};
@@ -169,7 +187,7 @@ struct pool_given pool_alloc_on_quickly(
         if (!class)
             goto drop;
     }
-    if (UNLIKELY(rounded > RECENT_MAX)) {
+    if (UNLIKELY(rounded > FREECACHE_MAX)) {
         given = take_large(pool, class, rounded, size);
         goto drop;
     }
@@ -189,9 +207,9 @@ drop:
 QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_index) POOL_LOCKED
 {
     /* Record 0 of each table is there: a segment without a beginning, a block that nobody has. */
-    const struct segment *segment = heap_segment(pool, granule_segment(&pool->granules, ptr));
+    const struct segment *segment = segment_at(pool, granule_segment(&pool->granules, ptr));
     uint32_t index = starts_at(&segment->starts, ptr - segment->base);
-    struct block *block = heap_block(pool, index);
+    struct block *block = block_at(pool, index);
 
     *ret_index = index;
     if (UNLIKELY(block->state != BLOCK_LIVE || block->flags & ~(unsigned)BLOCK_STREAMED
@@ -200,26 +218,15 @@ QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_in
     return block;
 }
 
-/* heap_count_death for a block without a holder, and what a caller wants to know of its end. */
-QUICK void count_death(struct pool *pool, struct heap *heap, struct segment *segment,
-        const struct block *block, struct pool_taken *ret_taken) POOL_LOCKED
+/* The program lets a block go, and a caller may want to know what of it. */
+QUICK void take(struct pool *pool, struct heap *heap, const struct block *block,
+        struct pool_taken *ret_taken) POOL_LOCKED
 {
-    uint64_t rounded = block->node.size;
-    uint64_t size = rounded - block->slack;
-    struct tally *tally = &heap->tally;
-    struct device *device = heap->device;
-
-    segment->tenants--;
     heap->frees++;
-    tally->live_count--;
-    tally->live_rounded -= rounded;
-    tally->live_requested -= size;
-    tally->used -= heap_round(size, 512);
-    tally->stored -= rounded;
-    device->live_requested -= size;
-    device->stored -= rounded;
+    tally_death(pool, heap, block, true);
     if (ret_taken)
-        *ret_taken = (struct pool_taken){heap_seq(pool), size, device->number};
+        *ret_taken = (struct pool_taken){
+                records_next_seq(pool), block->node.size - block->slack, heap->device->number};
 }
 
 QUICK bool free_plain(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
@@ -234,14 +241,14 @@ QUICK bool free_plain(struct pool *pool, devptr_t ptr, struct pool_taken *ret_ta
     block = find(pool, ptr, &index);
     if (UNLIKELY(!block))
         goto drop;
-    segment = heap_segment_of(pool, block);
+    segment = block_segment(pool, block);
     heap = segment->heap;
     if (UNLIKELY(heap->kind != HEAP_PLAIN))
         goto drop;
-    count_death(pool, heap, segment, block, ret_taken);
+    take(pool, heap, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
-    heap_chain(pool, &pool->open, index);
+    block_chain(pool, &pool->open, index);
     done = true;
 drop:
     lock_drop_leaf(&pool->lock);
@@ -262,7 +269,7 @@ QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_ta
     block = find(pool, ptr, &index);
     if (UNLIKELY(!block))
         goto drop;
-    segment = heap_segment_of(pool, block);
+    segment = block_segment(pool, block);
     class = pool->last_class;
     if (UNLIKELY(!class || class->key != key || class->heap != segment->heap)) {
         if (segment->heap->kind != HEAP_MAPPED)
@@ -273,15 +280,15 @@ QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_ta
     }
     if (UNLIKELY(block->stream != class->stream || segment->sealed))
         goto drop;
-    count_death(pool, segment->heap, segment, block, ret_taken);
-    stream = class->line_of;
-    point = fence_next(&stream->line);
+    take(pool, segment->heap, block, ret_taken);
+    stream = class->timeline_of;
+    point = fence_next(&stream->timeline);
     if (point > stream->newest)
         stream->newest = point;
-    if (UNLIKELY(block->node.size > RECENT_MAX))
-        heap_hold(pool, segment->heap, block, index, point);
+    if (UNLIKELY(block->node.size > FREECACHE_MAX))
+        freecache_hold(pool, segment->heap, block, index, point);
     else
-        heap_push_recent(pool, segment->heap, class->recent, block, index, point);
+        freecache_push(pool, segment->heap, class->recent, block, index, point);
     done = true;
 drop:
     lock_drop_leaf(&pool->lock);

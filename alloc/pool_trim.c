@@ -3,7 +3,9 @@
 
 #include "alloc/census.h"
 #include "alloc/heap.h"
+#include "alloc/meta.h"
 #include "alloc/reclaim.h"
+#include "alloc/records.h"
 #include "alloc/trim.h"
 
 #include <errno.h>

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/reclaim.h"
 
+#include "alloc/block.h"
 #include "alloc/drive.h"
+#include "alloc/freecache.h"
+#include "alloc/freelist.h"
+#include "alloc/handles.h"
+#include "alloc/heap.h"
+#include "alloc/holder.h"
+#include "alloc/meta.h"
+#include "alloc/mutation.h"
+#include "alloc/streams.h"
+#include "alloc/tally.h"
 #include "alloc/trim.h"
 
 #include <sched.h>
 
-#define PUTS_MAX       16   /* fences that one hold of the lock lets go */
-#define HEAPS_LOOK     64   /* heaps of a device that one call looks at */
-#define STREAMS_LOOK   64   /* streams of a heap that one call looks at */
+#define PUTS_MAX   16       /* fences that one hold of the lock lets go */
+#define HEAPS_LOOK 64       /* heaps of a device that one call looks at */
+#ifndef STREAMS_LOOK        /* less for a test */
+#    define STREAMS_LOOK 64 /* streams of a heap that one call looks at */
+#endif
 #define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
 
 /* Fences to be given back once the lock is dropped. */
@@ -38,68 +50,68 @@ static void put_all(struct pool *pool, struct puts *puts)
 /* One block whose epoch has passed. */
 static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, index);
-    struct heap *heap = heap_segment_of(pool, block)->heap;
-    const struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    struct block *block = block_at(pool, index);
+    struct heap *heap = block_segment(pool, block)->heap;
+    const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
     if (holder && holder->state == HOLDER_LIMBO) {
-        heap_chain(pool, &pool->removals, index);
+        block_chain(pool, &pool->removals, index);
         return;
     }
     if (block->flags & BLOCK_GONE) {
-        heap_drop_holder(pool, block);
-        heap_put_gap(pool, index);
+        holder_drop(pool, block);
+        freelist_put_decommitted(pool, index);
         return;
     }
     if (block->flags & BLOCK_TRAPPED) {
-        heap_chain(pool, &pool->removals, index);
+        block_chain(pool, &pool->removals, index);
         return;
     }
-    heap_count_pending(heap, -(int64_t)block->node.size);
-    heap_drop_holder(pool, block);
+    tally_pending(heap, -(int64_t)block->node.size);
+    holder_drop(pool, block);
     if (block->flags & BLOCK_HINTED) {
         block->state = BLOCK_IDLE;
         block->slack = 0;
-        heap_name_stream(pool, block, 0);
+        block_name_stream(pool, block, 0);
         bestfit_insert(&heap->idle, index);
         return;
     }
-    heap_put_recent(pool, index, 0, 0);
+    freecache_put(pool, index, 0, 0);
 }
 
 /* An ordinary one. */
 static inline void retire_quickly(
         struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment_of(pool, block);
+    const struct segment *segment = block_segment(pool, block);
     struct heap *heap = segment->heap;
 
     heap->tally.pending -= block->node.size;
-    if (block->node.size > RECENT_MAX || segment->sealed) {
-        (void)heap_put(pool, index, 0, 0);
+    if (block->node.size > FREECACHE_MAX || segment->sealed) {
+        (void)freelist_put(pool, index, 0, 0);
         return;
     }
-    heap_name_stream(pool, block, 0);
-    heap_push_recent(
+    block_name_stream(pool, block, 0);
+    freecache_push(
             pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
 }
 
-/* Takes the marks up to `number` off the line and retires what waited. Returns true when there may be more (the lock has
+/* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
  * to be let go to put the fences). */
-static bool pass(
-        struct pool *pool, struct fence_line *line, uint64_t number, struct puts *puts) POOL_LOCKED
+static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
+        struct puts *puts) POOL_LOCKED
 {
     struct fence_mark *mark;
 
-    while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(line, number)) != NULL) {
+    while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(timeline, number)) != NULL) {
         uint32_t index = mark->chain.head;
 
-        line->stalled = false;
+        timeline->stalled = false;
 
-        if (line == &pool->epochs)
+        if (timeline == &pool->epochs)
             pool->waiting_bytes -= mark->chain.bytes;
         while (index) {
-            struct block *block = heap_block(pool, index);
+            struct block *block = block_at(pool, index);
             uint32_t next = block->chain;
 
             if (block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
@@ -113,21 +125,21 @@ static bool pass(
     return puts->count >= PUTS_MAX - 1;
 }
 
-static void pass_all(struct pool *pool, struct fence_line *line, uint64_t number)
+static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_t number)
 {
     struct puts puts = {.count = 0};
     bool more;
 
     do {
         lock_take(&pool->lock);
-        more = pass(pool, line, number, &puts);
+        more = pass(pool, timeline, number, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
     } while (more);
 }
 
-/* Asks (or waits for) a mark of a line with at least this number. 0 = passed, -ENOENT = there is none. */
-static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool wait)
+/* Asks (or waits for) a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
+static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t number, bool wait)
 {
     struct puts puts = {.count = 0};
     struct fence_mark *mark;
@@ -135,7 +147,7 @@ static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool
     int r;
 
     lock_take(&pool->lock);
-    mark = fence_at_least(line, number);
+    mark = fence_at_least(timeline, number);
     if (mark) {
         fence_use(mark);
         fence = mark->fence;
@@ -147,20 +159,20 @@ static int ask(struct pool *pool, struct fence_line *line, uint64_t number, bool
     if (!mark)
         return -ENOENT;
 
-    if (pool->opts.mutate & POOL_MUTATE_NO_FENCE)
+    if (POOL_IS_WITHOUT(FENCE))
         r = 0;
     else
         r = wait ? drive_fence_wait(pool, fence) : drive_fence_query(pool, fence);
 
     if (r == 0)
-        pass_all(pool, line, number);
+        pass_all(pool, timeline, number);
     lock_take(&pool->lock);
     unuse(mark, &puts);
     if (r > 0 || r == -EBUSY)
         pool->counters.fence_errors++;
     if (r == -EAGAIN && wait) {
         pool->counters.timeouts++;
-        line->stalled = true;
+        timeline->stalled = true;
     }
     lock_drop(&pool->lock);
     put_all(pool, &puts);
@@ -174,7 +186,7 @@ static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
 {
     if (!chain.head)
         return;
-    heap_block(pool, chain.tail)->chain = pool->open.head;
+    block_at(pool, chain.tail)->chain = pool->open.head;
     if (!pool->open.head)
         pool->open.tail = chain.tail;
     pool->open.head = chain.head;
@@ -260,12 +272,12 @@ static void end_grace(struct pool *pool, const struct grace *which, uint64_t sna
         pool->grace_last = NULL;
     index = grace->holders;
     while (index) {
-        struct holder *holder = heap_holder(pool, index);
+        struct holder *holder = holder_at(pool, index);
         uint32_t next = holder->next;
 
         holder->next = 0;
         (void)holder_step(holder, HOLDER_EVENT_QUIET);
-        heap_chain(pool, &pool->open, holder->block);
+        block_chain(pool, &pool->open, holder->block);
         pool->eager = true; /* a release is wanted as soon as can be */
         index = next;
     }
@@ -291,7 +303,7 @@ static int poll_grace(struct pool *pool)
         return -ENOENT;
     if (!is_asked)
         return -EAGAIN;
-    if (!(pool->opts.mutate & POOL_MUTATE_NO_GRACE) && drive_readers_passed(pool, snapshot) != 0)
+    if (!POOL_IS_WITHOUT(GRACE) && drive_readers_passed(pool, snapshot) != 0)
         return -EAGAIN;
     end_grace(pool, grace, snapshot);
     return 0;
@@ -308,9 +320,9 @@ struct removal {
 
 static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
-    const struct heap *heap = heap_segment_of(pool, block)->heap;
-    const struct holder *holder = heap_holder(pool, block->holder);
+    const struct block *block = block_at(pool, index);
+    const struct heap *heap = block_segment(pool, block)->heap;
+    const struct holder *holder = holder_at(pool, block->holder);
     struct news *news = meta_get(sizeof(*news));
 
     if (!news)
@@ -321,7 +333,7 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
             .ptr = block->node.base,
             .size = block->node.size - block->slack,
             .rounded = block->node.size,
-            .seq = heap_seq(pool),
+            .seq = records_next_seq(pool),
             .alloc_seq = block->seq,
             .reserved = heap->device->reserved,
             .rule = holder->rule,
@@ -340,9 +352,9 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
 /* The driver has done it: the books and the states. Returns a handle that found no place on the shelf, 0 = none. */
 static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, removal->index);
-    struct segment *segment = heap_segment_of(pool, block);
-    struct holder *holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    struct block *block = block_at(pool, removal->index);
+    struct segment *segment = block_segment(pool, block);
+    struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
     bool was_trapped = block->flags & BLOCK_TRAPPED;
     uint64_t handle = 0;
 
@@ -351,50 +363,50 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
 
         handle = *at;
         *at = 0;
-        if (heap_shelve(removal->heap, removal->size, handle) == 0)
+        if (handles_put(removal->heap, removal->size, handle) == 0)
             handle = 0;
         else
-            heap_count_reserved(removal->heap, -(int64_t)removal->size);
+            tally_reserved(removal->heap, -(int64_t)removal->size);
     } else {
         block->flags |= BLOCK_TRAPPED;
     }
     if (segment->dead)
         return handle; /* its books are closed */
     if (was_trapped) {
-        heap_count_pending(removal->heap, -(int64_t)removal->size);
-        heap_drop_holder(pool, block);
-        heap_put_gap(pool, removal->index);
+        tally_pending(removal->heap, -(int64_t)removal->size);
+        holder_drop(pool, block);
+        freelist_put_decommitted(pool, removal->index);
         return handle;
     }
-    heap_count_limbo(removal->heap, -(int64_t)removal->size);
+    tally_limbo(removal->heap, -(int64_t)removal->size);
     if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
-        heap_count_husk(removal->heap, (int64_t)removal->size);
+        tally_husk(removal->heap, (int64_t)removal->size);
         tell_husk(pool, removal->index);
         return handle;
     }
     /* The program freed it meanwhile. Work that was submitted since the fence may still name the address, so that waits
      * for one more epoch. */
-    heap_drop_holder(pool, block);
+    holder_drop(pool, block);
     if (removal->unmap)
         block->flags |= BLOCK_GONE;
-    heap_push_open(pool, removal->index);
+    block_push_open(pool, removal->index);
     return handle;
 }
 
 /* The driver refused: the block stays as it is for good. */
 static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, removal->index);
+    struct block *block = block_at(pool, removal->index);
 
-    if (heap_segment_of(pool, block)->dead || block->state != BLOCK_PENDING)
+    if (block_segment(pool, block)->dead || block->state != BLOCK_PENDING)
         return;
     if (block->flags & BLOCK_TRAPPED)
-        heap_count_pending(removal->heap, -(int64_t)removal->size);
+        tally_pending(removal->heap, -(int64_t)removal->size);
     else
-        heap_count_limbo(removal->heap, -(int64_t)removal->size);
-    heap_drop_holder(pool, block);
+        tally_limbo(removal->heap, -(int64_t)removal->size);
+    holder_drop(pool, block);
     block->state = BLOCK_KEPT;
-    heap_count_kept(removal->heap, (int64_t)removal->size);
+    tally_kept(removal->heap, (int64_t)removal->size);
 }
 
 /* 0 = one was removed or given up, -ENOENT = there is none. */
@@ -412,14 +424,14 @@ static int remove_one(struct pool *pool)
         lock_drop(&pool->lock);
         return -ENOENT;
     }
-    block = heap_block(pool, removal.index);
-    holder = block->holder ? heap_holder(pool, block->holder) : NULL;
+    block = block_at(pool, removal.index);
+    holder = block->holder ? holder_at(pool, block->holder) : NULL;
     pool->removals.head = block->chain;
     if (!block->chain)
         pool->removals.tail = 0;
     pool->removals.count--;
     pool->removals.bytes -= block->node.size;
-    removal.heap = heap_segment_of(pool, block)->heap;
+    removal.heap = block_segment(pool, block)->heap;
     removal.base = block->node.base;
     removal.size = block->node.size;
     removal.unmap = !holder || holder->mode == HINT_LIVE || block->flags & BLOCK_TRAPPED;
@@ -517,10 +529,10 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     int r;
 
     lock_take(&pool->lock);
-    stream = heap_stream_at(pool, index);
+    stream = streams_at(pool, index);
     key = stream->key;
     stream->refs++; /* not to be forgotten meanwhile */
-    mark = fence_begin(&stream->line, NULL);
+    mark = fence_begin(&stream->timeline, NULL);
     lock_drop(&pool->lock);
 
     r = mark ? drive_stream_record(pool, key, &fence) : -ENOMEM;
@@ -532,12 +544,12 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
 
         *ret_number = mark->number;
         if (r == 0) {
-            fence_recorded(&stream->line, mark, fence);
+            fence_recorded(&stream->timeline, mark, fence);
             pool->counters.points++;
         } else {
-            fence_failed(&stream->line, mark, &none);
+            fence_failed(&stream->timeline, mark, &none);
             stream->newest =
-                    fence_next(&stream->line); /* what needed this number needs a later one */
+                    fence_next(&stream->timeline); /* what needed this number needs a later one */
             pool->counters.fence_errors++;
         }
         unuse(mark, &puts);
@@ -555,40 +567,49 @@ static void lose_in_fit(
     uint32_t index;
 
     while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
-        struct block *block = heap_block(pool, index);
+        struct block *block = block_at(pool, index);
 
         size = block->node.size;
         base = block->node.base + 1;
-        if (block->seq <= stream->line.recorded)
+        if (block->seq <= stream->timeline.recorded)
             continue;
-        heap_pull(pool, index);
-        heap_name_stream(pool, block, 0);
-        heap_push_open(pool, index);
+        freelist_pull(pool, index);
+        block_name_stream(pool, block, 0);
+        block_push_open(pool, index);
     }
 }
 
 static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
-    heap_settle(pool, heap);
+    freecache_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         if (at->stream != stream->index)
             continue;
         lose_in_fit(pool, &at->fit, stream);
-        lose_in_fit(pool, &at->crumbs, stream);
+        lose_in_fit(pool, &at->fragments, stream);
     }
 }
 
 void reclaim_lose_stream(struct pool *pool, uint32_t index)
 {
-    struct stream *stream = heap_stream_at(pool, index);
+    struct stream *stream = streams_at(pool, index);
     struct heap *heap;
 
     for (heap = pool->heaps; heap; heap = heap->next)
         lose_in_heap(pool, heap, stream);
     for (heap = pool->leaving; heap; heap = heap->next_leaving)
         lose_in_heap(pool, heap, stream);
-    stream->newest = stream->line.recorded;
+    stream->newest = stream->timeline.recorded;
+}
+
+/* Streams take turns: a look begins behind the one that was looked at last, so that each comes within as many looks as there
+ * are streams, whatever the others do. */
+static const struct heap_stream *next_turn(const struct heap *heap)
+{
+    const struct heap_stream *at = heap_class(heap, heap->looked_at);
+
+    return at && at->next ? at->next : heap->streams;
 }
 
 /* The streams other than `but` that have free blocks here; how many. Each is held (let_streams_go): while its fences are
@@ -596,34 +617,43 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index)
 static uint32_t list_streams(
         struct pool *pool, struct heap *heap, uint32_t but, uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
+    const struct heap_stream *at, *first;
     uint32_t count = 0;
 
-    heap_settle(pool, heap);
-    for (const struct heap_stream *at = heap->streams; at && count < STREAMS_LOOK; at = at->next) {
-        if (at->stream == but || heap_class_count(at) == 0)
-            continue;
-        heap_stream_at(pool, at->stream)->refs++;
-        list[count++] = at->stream;
+    freecache_settle(pool, heap);
+    at = first = next_turn(heap);
+    while (at && count < STREAMS_LOOK) {
+        if (at->stream != but && heap_class_count(at) > 0) {
+            streams_at(pool, at->stream)->refs++;
+            list[count++] = at->stream;
+        }
+        at = at->next ? at->next : heap->streams;
+        if (at == first)
+            break;
     }
     return count;
 }
 
-static void let_streams_go(struct pool *pool, const uint32_t *list, uint32_t count) POOL_LOCKED
+/* `looked`: the first so many were looked at. */
+static void let_streams_go(struct pool *pool, struct heap *heap, const uint32_t *list,
+        uint32_t count, uint32_t looked) POOL_LOCKED
 {
+    if (looked > 0)
+        heap->looked_at = list[looked - 1];
     for (uint32_t i = 0; i < count; i++)
-        heap_stream_at(pool, list[i])->refs--;
+        streams_at(pool, list[i])->refs--;
 }
 
 /* Makes sure that a fence covers all that was freed on this stream. */
 static void cover(struct pool *pool, uint32_t index)
 {
-    const struct stream *stream = heap_stream_at(pool, index);
+    const struct stream *stream = streams_at(pool, index);
     uint64_t number = 0;
     bool needed;
     int r;
 
     lock_take(&pool->lock);
-    needed = stream->index == index && stream->newest > stream->line.begun;
+    needed = stream->index == index && stream->newest > stream->timeline.begun;
     lock_drop(&pool->lock);
     if (!needed)
         return;
@@ -635,28 +665,64 @@ static void cover(struct pool *pool, uint32_t index)
     lock_drop(&pool->lock);
 }
 
+/* Free blocks of one index of a stream whose points have passed become clean. */
+static void sweep_fit(
+        struct pool *pool, const struct heap_stream *at, const struct bestfit *fit) POOL_LOCKED
+{
+    uint64_t passed = at->timeline_of->timeline.passed;
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        const struct block *block = block_at(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq > passed)
+            continue;
+        freelist_pull(pool, index);
+        block_at(pool, index)->last = (uint16_t)at->stream;
+        (void)freelist_put(pool, index, 0, 0);
+    }
+}
+
+static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
+{
+    freecache_settle(pool, heap);
+    for (struct heap_stream *at = heap->streams; at; at = at->next) {
+        uint64_t passed = at->timeline_of->timeline.passed;
+
+        if (at->swept == passed)
+            continue;
+        at->swept = passed;
+        sweep_fit(pool, at, &at->fit);
+        sweep_fit(pool, at, &at->fragments);
+    }
+}
+
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
 {
     uint32_t list[STREAMS_LOOK];
-    uint32_t count;
+    uint32_t count, i;
     int r = 0;
 
     lock_take(&pool->lock);
     heap->busy++;
     count = list_streams(pool, heap, but, list);
     lock_drop(&pool->lock);
-    for (uint32_t i = 0; i < count && r <= 0; i++) {
-        struct stream *stream = heap_stream_at(pool, list[i]);
+    for (i = 0; i < count && r <= 0; i++) {
+        struct stream *stream = streams_at(pool, list[i]);
 
         cover(pool, list[i]);
         do
-            r = ask(pool, &stream->line, 0, false);
+            r = ask(pool, &stream->timeline, 0, false);
         while (r == 0);
     }
     lock_take(&pool->lock);
     heap->busy--;
-    (void)heap_sweep(pool, heap);
-    let_streams_go(pool, list, count);
+    sweep(pool, heap);
+    let_streams_go(pool, heap, list, count, i);
     heap_forget_streams(pool);
     lock_drop(&pool->lock);
     return r > 0 ? r : 0;
@@ -665,21 +731,21 @@ int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
 int reclaim_wait_point(struct pool *pool, struct heap *heap)
 {
     uint32_t list[STREAMS_LOOK];
-    uint32_t count;
+    uint32_t count, i;
     int r = -ENOENT;
 
     lock_take(&pool->lock);
     heap->busy++;
     count = list_streams(pool, heap, 0, list);
     lock_drop(&pool->lock);
-    for (uint32_t i = 0; i < count && r == -ENOENT; i++) {
+    for (i = 0; i < count && r == -ENOENT; i++) {
         cover(pool, list[i]);
-        r = ask(pool, &heap_stream_at(pool, list[i])->line, 0, true);
+        r = ask(pool, &streams_at(pool, list[i])->timeline, 0, true);
     }
     lock_take(&pool->lock);
     heap->busy--;
-    (void)heap_sweep(pool, heap);
-    let_streams_go(pool, list, count);
+    sweep(pool, heap);
+    let_streams_go(pool, heap, list, count, i);
     lock_drop(&pool->lock);
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
@@ -751,7 +817,7 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         return false;
     if (heap->dropped)
         return true;
-    heap_settle(pool, heap);
+    freecache_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         if (heap_class_count(at))
             return false;

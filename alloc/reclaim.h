@@ -15,7 +15,7 @@
 #ifndef KEDGE_ALLOC_RECLAIM_H
 #define KEDGE_ALLOC_RECLAIM_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
 
 /* Everything that moves without waiting, except points. `close`: an epoch is closed even if it is not due. 0, or the
  * device's own error (> 0). */

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/remap.h"
 
+#include "alloc/block.h"
 #include "alloc/drive.h"
+#include "alloc/freecache.h"
+#include "alloc/freelist.h"
+#include "alloc/mutation.h"
+#include "alloc/tally.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -13,21 +18,16 @@ struct slots {
     devptr_t lo, hi;
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
-    const struct segment *segment = heap_segment_of(pool, block);
+    const struct block *block = block_at(pool, index);
+    const struct segment *segment = block_segment(pool, block);
     devptr_t end = block->node.base + block->node.size;
     struct slots slots = {.lo = 0, .hi = 0};
 
     if (segment->kind != SEGMENT_ARENA || segment->dead)
         return slots;
-    slots.lo = heap_round(block->node.base, segment->slot);
+    slots.lo = round_up(block->node.base, segment->slot);
     slots.hi = end & ~(segment->slot - 1);
     if (slots.hi < slots.lo)
         slots.hi = slots.lo;
@@ -38,7 +38,7 @@ static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKE
 static uint32_t next_free(
         const struct pool *pool, const struct bestfit *fit, uint32_t before) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, before);
+    const struct block *block = block_at(pool, before);
 
     return before ? bestfit_lower_bound(fit, block->node.size, block->node.base + 1)
                   : bestfit_lower_bound(fit, BESTFIT_QUANTUM, 0);
@@ -63,21 +63,21 @@ uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
 {
     uint64_t bytes;
 
-    heap_settle(pool, heap);
+    freecache_settle(pool, heap);
     bytes = bytes_in(pool, &heap->clean, most);
-    return least(bytes, most);
+    return min_of(bytes, most);
 }
 
 /* The end of a block that its slots are taken from: beside a gap, so that two gaps become one; else the low one. */
 static struct slots cut_slots(
         const struct pool *pool, uint32_t index, struct slots slots, uint64_t bytes) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, index);
-    const struct block *next = heap_block(pool, block->next);
+    const struct block *block = block_at(pool, index);
+    const struct block *next = block_at(pool, block->next);
 
     if (slots.hi - slots.lo <= bytes)
         return slots;
-    if (block->next && next->state == BLOCK_GAP)
+    if (block->next && next->state == BLOCK_DECOMMITTED)
         slots.lo = slots.hi - bytes;
     else
         slots.hi = slots.lo + bytes;
@@ -87,18 +87,19 @@ static struct slots cut_slots(
 /* Cuts [lo, hi) out of a block and takes it. */
 static uint32_t take_slots(struct pool *pool, uint32_t index, struct slots slots) POOL_LOCKED
 {
-    struct block *block = heap_block(pool, index);
+    struct block *block = block_at(pool, index);
 
-    heap_pull(pool, index);
+    freelist_pull(pool, index);
     if (slots.lo > block->node.base) {
-        uint32_t rest = heap_cut(pool, index, slots.lo - block->node.base);
+        uint32_t rest = block_cut(pool, index, slots.lo - block->node.base);
 
-        (void)heap_put(pool, index, block->stream, block->seq);
+        (void)freelist_put(pool, index, block->stream, block->seq);
         index = rest;
-        block = heap_block(pool, index);
+        block = block_at(pool, index);
     }
     if (block->node.size > slots.hi - slots.lo)
-        (void)heap_put(pool, heap_cut(pool, index, slots.hi - slots.lo), block->stream, block->seq);
+        (void)freelist_put(
+                pool, block_cut(pool, index, slots.hi - slots.lo), block->stream, block->seq);
     return index;
 }
 
@@ -120,7 +121,7 @@ static void best_victim(
             at = next_free(pool, fit, at)) {
         struct slots slots = slots_of(pool, at);
         uint64_t bytes = (slots.hi - slots.lo) / BESTFIT_QUANTUM;
-        uint64_t left_bytes = heap_block(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
+        uint64_t left_bytes = block_at(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
 
         if (bytes && (!best->index || left_bytes * best->bytes < best->left_bytes * bytes))
             *best = (struct victim){.index = at, .bytes = bytes, .left_bytes = left_bytes};
@@ -134,10 +135,10 @@ static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
 
     if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
-    heap_settle(pool, remap->heap);
+    freecache_settle(pool, remap->heap);
     best_victim(pool, &remap->heap->clean, &victim);
-    for (const struct heap_stream *at = remap->heap->streams;
-            at && pool->opts.mutate & POOL_MUTATE_MOVE_EARLY; at = at->next)
+    for (const struct heap_stream *at = remap->heap->streams; at && POOL_IS_WITHOUT(MOVE);
+            at = at->next)
         best_victim(pool, &at->fit, &victim);
     if (!victim.index)
         return 0;
@@ -151,7 +152,7 @@ static bool is_quiet(struct pool *pool)
 {
     uint64_t snapshot = drive_readers_snapshot(pool);
 
-    if (pool->opts.mutate & POOL_MUTATE_NO_GRACE)
+    if (POOL_IS_WITHOUT(GRACE))
         return true;
     for (int i = 0; i < READERS_PATIENCE; i++) {
         if (drive_readers_passed(pool, snapshot) == 0)
@@ -167,8 +168,8 @@ static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
 {
     struct heap *heap = remap->heap;
     uint32_t at = remap->block;
-    const struct segment *segment = heap_segment_of(pool, heap_block(pool, at));
-    uint64_t size = heap_block(pool, at)->node.size;
+    const struct segment *segment = block_segment(pool, block_at(pool, at));
+    uint64_t size = block_at(pool, at)->node.size;
     uint64_t kept = remap->stuck ? segment->slot : 0;
     bool cuts = (remap->done && remap->done < size) || (kept && remap->done + kept < size);
 
@@ -179,29 +180,29 @@ static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
     if (remap->done) {
         uint32_t gap = at;
 
-        at = remap->done < heap_block(pool, gap)->node.size ? heap_cut(pool, gap, remap->done) : 0;
-        heap_put_gap(pool, gap);
+        at = remap->done < block_at(pool, gap)->node.size ? block_cut(pool, gap, remap->done) : 0;
+        freelist_put_decommitted(pool, gap);
     }
     if (at && kept) {
         uint32_t stuck = at;
 
-        at = kept < heap_block(pool, stuck)->node.size ? heap_cut(pool, stuck, kept) : 0;
-        heap_block(pool, stuck)->state = BLOCK_KEPT;
-        heap_count_kept(heap, (int64_t)kept);
+        at = kept < block_at(pool, stuck)->node.size ? block_cut(pool, stuck, kept) : 0;
+        block_at(pool, stuck)->state = BLOCK_KEPT;
+        tally_kept(heap, (int64_t)kept);
     }
     if (at)
-        (void)heap_put(pool, at, heap_block(pool, at)->stream, heap_block(pool, at)->seq);
+        (void)freelist_put(pool, at, block_at(pool, at)->stream, block_at(pool, at)->seq);
 }
 
 void remap_end(struct pool *pool, struct remap *remap)
 {
-    struct block *block = heap_block(pool, remap->block);
+    struct block *block = block_at(pool, remap->block);
 
     if (!remap->block)
         return;
     lock_take(&pool->lock);
     remap->heap->busy--;
-    if (heap_segment_of(pool, block)->dead)
+    if (block_segment(pool, block)->dead)
         block->state = BLOCK_KEPT;
     else
         split(pool, remap);
@@ -233,20 +234,20 @@ int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
     devptr_t base;
 
     if (remap->stuck || !remap->left
-            || ((!remap->block || remap->done == heap_block(pool, remap->block)->node.size)
+            || ((!remap->block || remap->done == block_at(pool, remap->block)->node.size)
                     && !go_on(pool, remap))) {
         remap->left = 0;
         return -ENOENT;
     }
-    slot = heap_segment_of(pool, heap_block(pool, remap->block))->slot;
-    base = heap_block(pool, remap->block)->node.base + remap->done;
+    slot = block_segment(pool, block_at(pool, remap->block))->slot;
+    base = block_at(pool, remap->block)->node.base + remap->done;
     if (drive_unmap(pool, base, slot) != 0) {
         remap->stuck = true;
         return -ENOENT;
     }
     lock_take(&pool->lock);
-    at = &heap_segment_of(pool, heap_block(pool, remap->block))
-                  ->handles[(base - heap_segment_of(pool, heap_block(pool, remap->block))->base)
+    at = &block_segment(pool, block_at(pool, remap->block))
+                  ->handles[(base - block_segment(pool, block_at(pool, remap->block))->base)
                           / slot];
     *ret_handle = *at;
     *at = 0;

@@ -11,11 +11,11 @@
  *     never   nothing
  *
  * An unmap acts when the host makes it, not when a stream gets there. So only clean blocks give storage: those whose work the
- * host knows to be done (reclaim_points, heap_sweep), and no submission may be between its guard and the driver at that
+ * host knows to be done (reclaim_points), and no submission may be between its guard and the driver at that
  * moment (R66): one that names a freed block rightly has returned before the free, but the others are not told apart. A slot under a block that is pinned is never inside a free block: pinned ones are LIVE, or KEPT after their
  * free (pin.h, R80).
  *
- *     victim FREE ─pick─► BUSY ─unmap, slot by slot─► handles, mapped by the caller (grow.c) ─end─► GAP
+ *     victim FREE ─pick─► BUSY ─unmap, slot by slot─► handles, mapped by the caller (grow.c) ─end─► DECOMMITTED
  *                                └─ refused: that slot KEPT, the rest FREE again
  *
  * Threads: any, with no lock held, unless it says locked; each struct remap is its thread's own. Rules: R36 R66 R73 R80.
@@ -23,7 +23,7 @@
 #ifndef KEDGE_ALLOC_REMAP_H
 #define KEDGE_ALLOC_REMAP_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
 
 /* One request's moves. */
 struct remap {

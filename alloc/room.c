@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/room.h"
 
+#include "alloc/block.h"
+#include "alloc/freecache.h"
+#include "alloc/segment.h"
+#include "alloc/streams.h"
+#include "alloc/tally.h"
+
 /* Free neighbours, and the whole slots inside them that are not counted yet. */
 struct run {
     devptr_t lo, hi;  /* 0, 0 = none */
@@ -10,7 +16,7 @@ struct run {
 
 static void end_run(struct run *run, uint64_t slot, struct pool_room *ret)
 {
-    devptr_t lo = heap_round(run->lo, slot);
+    devptr_t lo = round_up(run->lo, slot);
     devptr_t hi = run->hi & ~(slot - 1);
     uint64_t waiting;
 
@@ -35,12 +41,12 @@ static void add_block(
     devptr_t hi = lo + block->node.size;
 
     if (run->hi != lo)
-        *run = (struct run){.lo = lo, .counted = heap_round(lo, slot)};
+        *run = (struct run){.lo = lo, .counted = round_up(lo, slot)};
     run->hi = hi;
-    if (heap_class_of(pool, block->stream, block->seq) == 0)
+    if (streams_class_of(pool, block->stream, block->seq) == 0)
         return;
     lo &= ~(slot - 1);
-    hi = heap_round(hi, slot);
+    hi = round_up(hi, slot);
     if (lo < run->counted)
         lo = run->counted;
     if (hi > lo) {
@@ -54,8 +60,8 @@ static void measure_arena(
 {
     struct run run = {.lo = 0};
 
-    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-        const struct block *block = heap_block(pool, at);
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
 
         if (block->state == BLOCK_FREE)
             add_block(pool, block, segment->slot, &run);
@@ -72,23 +78,23 @@ static void raise_to_largest(
     uint32_t index = bestfit_largest(fit);
 
     if (index)
-        heap_raise(&ret->largest_free, heap_block(pool, index)->node.size);
+        tally_raise(&ret->largest_free, block_at(pool, index)->node.size);
 }
 
 static void measure_heap(struct pool *pool, struct heap *heap, struct pool_room *ret) POOL_LOCKED
 {
-    heap_settle(pool, heap);
+    freecache_settle(pool, heap);
     raise_to_largest(pool, &heap->small, ret);
     raise_to_largest(pool, &heap->clean, ret);
-    raise_to_largest(pool, &heap->crumbs, ret);
+    raise_to_largest(pool, &heap->fragments, ret);
     raise_to_largest(pool, &heap->idle, ret);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         raise_to_largest(pool, &at->fit, ret);
-        raise_to_largest(pool, &at->crumbs, ret);
+        raise_to_largest(pool, &at->fragments, ret);
     }
     ret->remappable += heap->idle.bytes;
-    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
-        const struct segment *segment = heap_segment(pool, number);
+    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
+        const struct segment *segment = segment_at(pool, number);
 
         if (segment->kind == SEGMENT_ARENA && !segment->dead)
             measure_arena(pool, segment, ret);
@@ -122,15 +128,15 @@ static uint64_t whole_slots(struct pool *pool, const struct segment *segment) PO
     devptr_t hi = 0;
     uint64_t bytes = 0;
 
-    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-        const struct block *block = heap_block(pool, at);
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
 
         if (is_coming(block)) {
             lo = lo ? lo : block->node.base;
             hi = block->node.base + block->node.size;
         }
         if (lo && (!is_coming(block) || !block->next)) {
-            lo = heap_round(lo, segment->slot);
+            lo = round_up(lo, segment->slot);
             hi &= ~(segment->slot - 1);
             bytes += hi > lo ? hi - lo : 0;
             lo = 0;
@@ -144,8 +150,8 @@ static uint64_t whole_plain(struct pool *pool, const struct segment *segment) PO
 {
     if (segment->tenants)
         return 0;
-    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-        if (!is_coming(heap_block(pool, at)))
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        if (!is_coming(block_at(pool, at)))
             return 0;
     }
     return segment->raw_size;
@@ -162,8 +168,8 @@ struct sums {
 static void add_hinted(
         struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
 {
-    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-        const struct block *block = heap_block(pool, at);
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
         bool is_stored;
 
         if (block->state == BLOCK_BUSY)
@@ -194,8 +200,8 @@ static void add_heap(struct pool *pool, const struct heap *heap, struct sums *su
 {
     sums->live += heap->tally.live_rounded;
     sums->back += heap->tally.cached;
-    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next)
-        add_segment(pool, heap_segment(pool, number), sums);
+    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next)
+        add_segment(pool, segment_at(pool, number), sums);
 }
 
 /* All of it goes back with its last block, and nothing before. */
@@ -214,19 +220,14 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t room_available(struct pool *pool, int device, const struct pool_memory *memory)
 {
     struct sums sums = {.back = 0};
     uint64_t unit = GRANULE_SIZE; /* the largest that storage is asked for in: no answer is finer */
     uint64_t bytes, back;
 
-    heap_raise(&unit, pool->opts.handle);
-    heap_raise(&unit, pool->devices[device].granularity);
+    tally_raise(&unit, pool->opts.handle);
+    tally_raise(&unit, pool->devices[device].granularity);
 
     for (const struct heap *heap = pool->heaps; heap; heap = heap->next) {
         if (heap->device->number == device)
@@ -239,9 +240,9 @@ uint64_t room_available(struct pool *pool, int device, const struct pool_memory 
     back = memory->may_wait ? sums.back : 0;
     bytes = memory->driver_free + back;
     if (pool->opts.cap)
-        bytes = least(bytes, less(pool->opts.cap, less(pool->devices[device].reserved, back)));
+        bytes = min_of(bytes, less(pool->opts.cap, less(pool->devices[device].reserved, back)));
     bytes = less(bytes, sums.owed);
     /* The driver was asked a moment ago: what the program has got since is not free (R84). */
-    bytes = least(bytes, less(memory->total, sums.live));
+    bytes = min_of(bytes, less(memory->total, sums.live));
     return bytes & ~(unit - 1);
 }

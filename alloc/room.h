@@ -12,7 +12,7 @@
 #ifndef KEDGE_ALLOC_ROOM_H
 #define KEDGE_ALLOC_ROOM_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
 
 /* All but ret->stats. Walks every block. */
 void room_measure(struct pool *pool, int device, struct pool_room *ret) POOL_LOCKED;

@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/serve.h"
 
+#include "alloc/block.h"
+#include "alloc/choice.h"
 #include "alloc/drive.h"
+#include "alloc/freecache.h"
+#include "alloc/freelist.h"
 #include "alloc/grow.h"
+#include "alloc/handout.h"
+#include "alloc/heap.h"
+#include "alloc/mutation.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
+#include "alloc/runs.h"
+#include "alloc/streams.h"
+#include "alloc/tally.h"
 #include "alloc/trim.h"
 
 /* A result between a stage and the next: nothing found here, go on. */
@@ -37,111 +47,6 @@ static int grow(struct pool *pool, struct serve *serve)
     return grow_serve(pool, serve);
 }
 
-/* ── handing out ── */
-
-/* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */
-static enum hint_mode mode_of(const struct serve *serve)
-{
-    const struct plan *plan = serve->request->plan;
-
-    if (!plan || plan->rule < 0 || plan->action != ACTION_RELEASE || plan->small)
-        return HINT_OFF;
-    if (plan->mode == HINT_SHADOW || (hint_acts(plan) && !serve->hinted))
-        return HINT_SHADOW;
-    return plan->mode;
-}
-
-static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
-        enum hint_mode mode) POOL_LOCKED
-{
-    const struct plan *plan = serve->request->plan;
-    struct holder *holder;
-    uint32_t index;
-
-    if (!pool->due || (size_t)plan->rule >= hint_count(pool->hints))
-        return;
-    index = slab_take(&pool->holders);
-    if (!index)
-        return; /* the hint does not act on this block */
-    holder = heap_holder(pool, index);
-    holder->block = block;
-    holder->rule = plan->rule;
-    holder->due_anchor = plan->due_anchor;
-    holder->mode = mode;
-    holder->state = HOLDER_LIVE;
-    heap_block(pool, block)->holder = index;
-    heap_expect(pool, index);
-    /* Sticky, and before the program can have the address: see pool_is_armed. */
-    atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
-}
-
-/* The block is the program's from here on. */
-static inline void give_birth(struct pool *pool, struct heap *heap,
-        const struct pool_request *request, struct block *block, uint32_t stream) POOL_LOCKED
-{
-    uint16_t last = block->stream ? (uint16_t)block->stream : block->last;
-
-    block->state = BLOCK_LIVE;
-    block->flags = request->entrance == ENTRANCE_STREAM ? BLOCK_STREAMED : 0;
-    block->last = 0;
-    block->holder = 0;
-    block->slack = (uint32_t)(block->node.size - request->size);
-    block->seq = heap_seq(pool);
-    heap_name_stream(pool, block, stream);
-    heap->allocs++;
-    if (last && last != (uint16_t)stream)
-        pool->counters.cross_reuses++;
-}
-
-static inline void tell_birth(const struct heap *heap, const struct pool_request *request,
-        const struct block *block, struct outcome *ret)
-{
-    *ret = (struct outcome){
-            .kind = OUTCOME_ALLOC,
-            .heap = heap->kind,
-            .ptr = block->node.base,
-            .size = request->size,
-            .rounded = block->node.size,
-            .seq = block->seq,
-            .alloc_seq = block->seq,
-            .stream = request->stream,
-            .reserved = heap->device->reserved,
-            .rule = -1,
-            .how = OUTCOME_HIT,
-            .device = request->device,
-    };
-}
-
-void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index)
-{
-    const struct pool_request *request = serve->request;
-    const struct plan *plan = request->plan;
-    struct block *block = heap_block(pool, index);
-    struct heap *heap = serve->heap;
-    enum hint_mode mode = mode_of(serve);
-
-    give_birth(pool, heap, request, block, serve->stream);
-    if (serve->hinted) {
-        block->flags |= BLOCK_HINTED;
-        serve->how |= OUTCOME_HINTED;
-    }
-    if (mode != HINT_OFF)
-        expect(pool, serve, index, mode);
-    heap_count_birth(pool, heap, block);
-    if (!(serve->how & OUTCOME_HIT))
-        heap->misses++;
-    if (plan && plan->rule >= 0 && plan->small) {
-        serve->how |= OUTCOME_SMALL;
-        pool->counters.small_count++;
-        pool->counters.small_bytes += request->size;
-    }
-    tell_birth(heap, request, block, serve->ret);
-    serve->ret->reserved_delta = (int64_t)(heap->device->reserved - serve->reserved_before);
-    serve->ret->rule = plan ? plan->rule : -1;
-    serve->ret->how = serve->how;
-    serve->ret->mode = block->holder ? mode : HINT_OFF;
-}
-
 /* ── hits ── */
 
 static uint32_t take_idle(struct pool *pool, const struct serve *serve) POOL_LOCKED
@@ -149,9 +54,9 @@ static uint32_t take_idle(struct pool *pool, const struct serve *serve) POOL_LOC
     uint32_t index = bestfit_lower_bound(&serve->heap->idle, serve->want.size, 0);
 
     /* Only the very size: what a block is larger would be held for nothing. */
-    if (!index || heap_block(pool, index)->node.size != serve->want.size)
+    if (!index || block_at(pool, index)->node.size != serve->want.size)
         return 0;
-    heap_pull(pool, index);
+    freelist_pull(pool, index);
     return index;
 }
 
@@ -162,10 +67,10 @@ static int hit_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
 
     if (slab_prepare(&pool->blocks, 3) != 0)
         return -ENOMEM;
-    index = serve->hinted ? take_idle(pool, serve) : heap_take(pool, serve->heap, &serve->want);
+    index = serve->hinted ? take_idle(pool, serve) : choice_take(pool, serve->heap, &serve->want);
     if (!index)
         return NEXT;
-    serve_hand_out(pool, serve, index);
+    handout_block(pool, serve, index);
     return 0;
 }
 
@@ -188,9 +93,8 @@ static int hit_run(struct pool *pool, struct serve *serve)
     lock_take(&pool->lock);
     if (slab_prepare(&pool->blocks, 3) != 0) {
         r = -ENOMEM;
-    } else if (heap_run(pool, serve->heap, &serve->want, false, &first, &last) == 0) {
-        first = heap_join_run(pool, first, last);
-        serve_hand_out(pool, serve, heap_carve(pool, first, &serve->want));
+    } else if (runs_find(pool, serve->heap, &serve->want, false, &first, &last) == 0) {
+        handout_piece(pool, serve, runs_join(pool, first, last));
         r = 0;
     }
     lock_drop(&pool->lock);
@@ -209,7 +113,7 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
         return NEXT;
     lock_take(&pool->lock);
     index = bestfit_lower_bound(&serve->heap->clean, serve->want.size, 0);
-    if (index && (any || heap_block(pool, index)->node.size < pool->opts.large)) {
+    if (index && (any || block_at(pool, index)->node.size < pool->opts.large)) {
         serve->want.small = false;
         r = hit_locked(pool, serve);
         serve->want.small = true;
@@ -220,25 +124,13 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
 
 /* ── the budget ── */
 
-uint64_t serve_budget(const struct pool *pool, const struct serve *serve)
-{
-    const struct device *device = serve->heap->device;
-    uint64_t high = device->stored + serve->want.size;
-
-    if (pool->opts.budget)
-        return pool->opts.budget;
-    if (device->stored_high > high)
-        high = device->stored_high;
-    return high + high / 20 + GRANULE_SIZE;
-}
-
 /* By how much growth now would pass the budget; 0 = it would not. `spare`: what can move is taken off. */
 static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
 {
     uint64_t need, after, budget;
 
     lock_take(&pool->lock);
-    budget = serve_budget(pool, serve);
+    budget = handout_budget(pool, serve);
     need = grow_need(pool, serve);
     if (spare)
         need -= grow_moves(pool, serve, need);
@@ -251,7 +143,7 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
 
 static int wait_and_hit(struct pool *pool, struct serve *serve)
 {
-    bool streams = serve->request->entrance == ENTRANCE_STREAM && !serve->hinted;
+    bool streams = serve->request->api == API_STREAM && !serve->hinted;
     int r = 0;
 
     if (!serve->request->may_wait || !serve->request->may_fence)
@@ -431,39 +323,39 @@ struct borrowed {
 /* Takes the shortest run of any class that fits, cut to the request, every block BUSY and by itself. */
 static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) POOL_LOCKED
 {
-    const struct heap_want *want = &serve->want;
+    const struct want *want = &serve->want;
     uint64_t skip, bytes;
 
     *ret = (struct borrowed){.whole = false};
     if (slab_prepare(&pool->blocks, 3) != 0)
         return -ENOMEM;
-    if (heap_run(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
+    if (runs_find(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
         return NEXT;
-    for (uint32_t at = ret->first;; at = heap_block(pool, at)->next) {
-        heap_pull(pool, at);
+    for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
+        freelist_pull(pool, at);
         if (at == ret->last)
             break;
     }
-    skip = -heap_block(pool, ret->first)->node.base & (want->align - 1);
+    skip = -block_at(pool, ret->first)->node.base & (want->align - 1);
     if (skip) {
-        struct block *block = heap_block(pool, ret->first);
-        uint32_t rest = heap_cut(pool, ret->first, skip);
+        struct block *block = block_at(pool, ret->first);
+        uint32_t rest = block_cut(pool, ret->first, skip);
 
-        (void)heap_put(pool, ret->first, block->stream, block->seq);
+        (void)freelist_put(pool, ret->first, block->stream, block->seq);
         if (ret->last == ret->first)
             ret->last = rest;
         ret->first = rest;
     }
     bytes = 0;
-    for (uint32_t at = ret->first;; at = heap_block(pool, at)->next) {
-        struct block *block = heap_block(pool, at);
+    for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
+        struct block *block = block_at(pool, at);
 
         if (block->stream && fence_set_add(&ret->set, block->stream, block->seq) != 0)
             ret->whole = true;
         if (bytes + block->node.size > want->size) {
-            uint32_t rest = heap_cut(pool, at, want->size - bytes);
+            uint32_t rest = block_cut(pool, at, want->size - bytes);
 
-            (void)heap_put(pool, rest, block->stream, heap_block(pool, rest)->seq);
+            (void)freelist_put(pool, rest, block->stream, block_at(pool, rest)->seq);
             ret->last = at;
         }
         if (at == ret->last)
@@ -478,16 +370,16 @@ static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed)
     uint32_t last = borrowed->last;
 
     for (;;) {
-        struct block *block = heap_block(pool, at);
+        struct block *block = block_at(pool, at);
         uint32_t next = block->next;
         bool is_last = at == last;
 
-        if (block->stream && block->seq > heap_stream_at(pool, block->stream)->newest) {
-            heap_name_stream(
+        if (block->stream && block->seq > streams_at(pool, block->stream)->newest) {
+            block_name_stream(
                     pool, block, 0); /* the stream was lost meanwhile: its points never come */
-            heap_push_open(pool, at);
+            block_push_open(pool, at);
         } else {
-            (void)heap_put(pool, at, block->stream, block->seq);
+            (void)freelist_put(pool, at, block->stream, block->seq);
         }
         if (is_last)
             return;
@@ -499,12 +391,12 @@ static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed)
 static struct fence_mark *use_mark(
         struct pool *pool, uint32_t index, uint64_t point, bool *ret_passed)
 {
-    const struct fence_line *line = &heap_stream_at(pool, index)->line;
+    const struct fence_timeline *timeline = &streams_at(pool, index)->timeline;
     struct fence_mark *mark;
 
     lock_take(&pool->lock);
-    *ret_passed = line->passed >= point;
-    mark = *ret_passed ? NULL : fence_at_least(line, point);
+    *ret_passed = timeline->passed >= point;
+    mark = *ret_passed ? NULL : fence_at_least(timeline, point);
     if (mark)
         fence_use(mark);
     lock_drop(&pool->lock);
@@ -565,7 +457,7 @@ static int wait_for_set(
 
     if (borrowed->whole)
         return wait_for_all(pool, serve);
-    if (pool->opts.mutate & POOL_MUTATE_DROP_POINT && count > 0)
+    if (POOL_IS_WITHOUT(DROP) && count > 0)
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         if (borrowed->set.stream[i] != serve->stream)
@@ -595,11 +487,11 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     heap->busy--;
-    if (heap_segment_of(pool, heap_block(pool, borrowed.first))->dead) {
+    if (block_segment(pool, block_at(pool, borrowed.first))->dead) {
         r = NEXT;
     } else if (r == 0) {
         serve->how |= OUTCOME_ORDERED;
-        serve_hand_out(pool, serve, heap_join_run(pool, borrowed.first, borrowed.last));
+        handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
     } else {
         give_up_borrowed(pool, &borrowed);
         r = NEXT;
@@ -683,13 +575,12 @@ static int measure(const struct pool *pool, struct serve *serve)
 
     if (size > UINT64_MAX / 4)
         return -EOVERFLOW;
-    serve->want.size = heap_round(size, unit);
+    serve->want.size = round_up(size, unit);
     if (serve->want.size - size > UINT32_MAX)
         return -EOVERFLOW;
     serve->want.align = opts->quantum;
-    if (size >= opts->large)
-        serve->want.align =
-                serve->heap->kind == HEAP_MAPPED ? opts->align_stream : opts->align_large;
+    if (size >= opts->large && serve->heap->kind != HEAP_MAPPED)
+        serve->want.align = opts->align_large;
     serve->want.stream = serve->stream;
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
@@ -697,12 +588,12 @@ static int measure(const struct pool *pool, struct serve *serve)
     serve->want.whole = opts->export_safe && serve->heap->kind == HEAP_PLAIN && !serve->hinted
             && size >= opts->large;
     if (serve->want.whole) {
-        serve->want.size = heap_round(size, GRANULE_SIZE);
+        serve->want.size = round_up(size, GRANULE_SIZE);
         serve->want.align = GRANULE_SIZE;
         return 0;
     }
     if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
-        serve->want.most = serve->heap->strict ? heap_round(serve->want.size, GRANULE_SIZE)
+        serve->want.most = serve->heap->strict ? round_up(serve->want.size, GRANULE_SIZE)
                                                : serve->want.size * opts->cut;
     return 0;
 }
@@ -716,33 +607,21 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
         return -ENOMEM;
     if (serve->heap->device->number != request->device)
         return -EINVAL; /* a key means one device */
-    serve->stream = kind == HEAP_MAPPED ? heap_stream_index(pool, request->stream) : 0;
+    serve->stream = kind == HEAP_MAPPED ? streams_get(pool, request->stream) : 0;
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
     serve->released_before = pool->counters.released_count;
     return measure(pool, serve);
 }
 
-struct pool_given serve_fit(struct pool *pool, struct heap *heap, uint32_t stream, uint64_t size)
+uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
 {
-    const struct pool_request request = {
-            .size = size,
-            .entrance = heap->kind == HEAP_PLAIN ? ENTRANCE_SYNC : ENTRANCE_STREAM,
-            .may_call = true,
-    };
-    struct serve serve = {.request = &request, .heap = heap, .stream = stream};
-    struct block *block;
-    uint32_t index;
+    const struct pool_request request = {.size = size, .may_call = true};
+    struct serve serve = {.request = &request, .heap = heap};
 
     if (measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
-        return (struct pool_given){0, 0};
-    index = heap_take(pool, heap, &serve.want);
-    if (!index)
-        return (struct pool_given){0, 0};
-    block = heap_block(pool, index);
-    give_birth(pool, heap, &request, block, stream);
-    heap_count_birth(pool, heap, block);
-    return (struct pool_given){block->node.base, block->seq};
+        return 0;
+    return choice_fit(pool, heap, &serve.want);
 }
 
 /* On a full device it is what hints have let go that made the room, if any did since the request began. */
@@ -782,7 +661,7 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
 
 static int serve_hinted(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
-    enum heap_kind kind = request->entrance == ENTRANCE_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
+    enum heap_kind kind = request->api == API_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
     struct serve serve = {.request = request, .hinted = true, .ret = ret};
     bool prepared;
     int r;
@@ -815,42 +694,9 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     return r;
 }
 
-/* The shortest way: the heap and the stream that were asked for last, and a block of the very size that was freed a
- * moment ago. False: nothing has happened, go the long way. (pool_quick.c has the same for callers that want no outcome.) */
-static bool serve_quickly(
-        struct pool *pool, const struct pool_request *request, struct outcome *ret) POOL_LOCKED
+int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
-    bool streams = request->entrance == ENTRANCE_STREAM;
-    struct heap *heap = pool->last[streams ? HEAP_MAPPED : HEAP_PLAIN];
-    uint64_t size = heap_round(request->size, pool->opts.quantum);
-    const struct stream *stream = pool->last_stream;
-    uint32_t number = 0;
-    struct block *block;
-    uint32_t index;
-
-    if (!heap || !heap->recent_count || heap->owner != request->owner
-            || heap->device->number != request->device || size > RECENT_MAX
-            || (request->plan && request->plan->rule >= 0))
-        return false;
-    if (streams) {
-        if (!stream || stream->key != request->stream)
-            return false;
-        number = stream->index;
-    }
-    index = heap_take_recent(pool, heap, number, !streams && size <= pool->opts.small, size);
-    if (!index)
-        return false;
-    block = heap_block(pool, index);
-    give_birth(pool, heap, request, block, number);
-    heap_count_birth(pool, heap, block);
-    tell_birth(heap, request, block, ret);
-    return true;
-}
-
-static __attribute__((noinline)) int serve_fully(
-        struct pool *pool, const struct pool_request *request, struct outcome *ret)
-{
-    bool streams = request->entrance == ENTRANCE_STREAM;
+    bool streams = request->api == API_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
     bool due = false;
     int r;
@@ -876,19 +722,4 @@ static __attribute__((noinline)) int serve_fully(
         return r;
     serve.how = 0;
     return climb(pool, &serve, streams);
-}
-
-int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret)
-{
-    bool served, due;
-
-    lock_take(&pool->lock);
-    served = serve_quickly(pool, request, ret);
-    due = reclaim_is_due(pool);
-    lock_drop(&pool->lock);
-    if (!served)
-        return serve_fully(pool, request, ret);
-    if (due && request->may_call && request->may_fence)
-        (void)reclaim_poll(pool, true);
-    return 0;
 }

@@ -17,35 +17,13 @@
 #ifndef KEDGE_ALLOC_SERVE_H
 #define KEDGE_ALLOC_SERVE_H
 
-#include "alloc/heap.h"
-
-struct serve {
-    const struct pool_request *request;
-    struct heap *heap;
-    struct heap_want want;
-    uint32_t stream; /* index of the request's stream */
-    bool hinted;     /* a handle of its own */
-    bool full;       /* the device is: all that is free moves before more is asked for */
-    bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
-    uint32_t how;    /* enum outcome_how */
-    enum pool_step step; /* what has served it, if it is served now */
-    uint64_t reserved_before;
-    uint64_t released_before; /* counters.released_count as the request began */
-    uint32_t contexts_gone;   /* as the request began */
-    struct outcome *ret;
-};
+#include "alloc/records.h"
 
 /* The whole ladder; see pool_alloc for the results. */
 int serve_request(struct pool *pool, const struct pool_request *request, struct outcome *ret);
 
-/* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget). */
-uint64_t serve_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
-
-/* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
-void serve_hand_out(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
-
-/* A hit by best fit, for the short forms (pool_quick.c); ptr 0 = there is none. `stream` as in the table. */
-struct pool_given serve_fit(
-        struct pool *pool, struct heap *heap, uint32_t stream, uint64_t size) POOL_LOCKED;
+/* The block that an ordinary sync request of `size` bytes is served from by best fit, BUSY and cut to size, for the short forms
+ * (pool_quick.c), which have looked into the free cache; 0 = there is none. */
+uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED;
 
 #endif

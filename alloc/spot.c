@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/spot.h"
 
+#include "alloc/block.h"
+#include "alloc/choice.h"
+#include "alloc/freecache.h"
+#include "alloc/freelist.h"
+#include "alloc/segment.h"
+#include "alloc/streams.h"
+
 #include <errno.h>
 
 /* What one search knows. */
 struct look {
     struct pool *pool;
-    const struct heap_want *want;
+    const struct want *want;
     struct spot *best; /* missing = UINT64_MAX: none yet */
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool is_free(const struct look *look, uint32_t index)
 {
-    const struct block *block = heap_block(look->pool, index);
+    const struct block *block = block_at(look->pool, index);
 
     return index && block->state == BLOCK_FREE
             && (!block->stream || block->stream == look->want->stream);
@@ -25,7 +27,7 @@ static bool is_free(const struct look *look, uint32_t index)
 
 static bool is_gap(const struct look *look, uint32_t index)
 {
-    return index && heap_block(look->pool, index)->state == BLOCK_GAP;
+    return index && block_at(look->pool, index)->state == BLOCK_DECOMMITTED;
 }
 
 static devptr_t end_of(const struct block *block)
@@ -41,7 +43,7 @@ static uint64_t bytes_from(const struct look *look, devptr_t base)
 static void note(
         const struct look *look, uint32_t number, uint32_t first, devptr_t base, uint64_t missing)
 {
-    const struct block *block = heap_block(look->pool, first);
+    const struct block *block = block_at(look->pool, first);
 
     *look->best = (struct spot){
             .segment = number,
@@ -55,18 +57,18 @@ static void note(
 /* Is the run that begins at `base`, in block `first`, long enough, and does it lack less than the best so far? */
 static void try_from(const struct look *look, uint32_t number, uint32_t first, devptr_t base)
 {
-    const struct segment *segment = heap_segment(look->pool, number);
+    const struct segment *segment = segment_at(look->pool, number);
     uint64_t left = bytes_from(look, base);
     uint64_t missing = 0;
     devptr_t from = base;
     uint32_t at = first;
 
     while (at) {
-        const struct block *block = heap_block(look->pool, at);
-        uint64_t part = least(left, end_of(block) - from);
+        const struct block *block = block_at(look->pool, at);
+        uint64_t part = min_of(left, end_of(block) - from);
 
         if (is_gap(look, at))
-            missing += heap_round(part, segment->slot);
+            missing += round_up(part, segment->slot);
         else if (!is_free(look, at))
             return;
         if (missing >= look->best->missing)
@@ -78,7 +80,7 @@ static void try_from(const struct look *look, uint32_t number, uint32_t first, d
         at = block->next;
     }
     if (left) {
-        left = heap_round(left, segment->slot);
+        left = round_up(left, segment->slot);
         if (left > segment->size - segment->top)
             return;
         missing += left;
@@ -90,11 +92,11 @@ static void try_from(const struct look *look, uint32_t number, uint32_t first, d
 /* The first of the free blocks that end where `index` begins; `index` itself if there is none. */
 static uint32_t left_of(const struct look *look, uint32_t index)
 {
-    uint32_t before = heap_block(look->pool, index)->prev;
+    uint32_t before = block_at(look->pool, index)->prev;
 
     while (is_free(look, before)) {
         index = before;
-        before = heap_block(look->pool, index)->prev;
+        before = block_at(look->pool, index)->prev;
     }
     return index;
 }
@@ -102,15 +104,15 @@ static uint32_t left_of(const struct look *look, uint32_t index)
 /* From the free blocks before a gap on; and up to the end of the free blocks behind it. */
 static void try_gap(const struct look *look, uint32_t gap)
 {
-    const struct block *block = heap_block(look->pool, gap);
-    const struct segment *segment = heap_segment_of(look->pool, block);
+    const struct block *block = block_at(look->pool, gap);
+    const struct segment *segment = block_segment(look->pool, block);
     uint32_t first = left_of(look, gap);
     devptr_t end = end_of(block);
     devptr_t base;
 
-    try_from(look, block->segment, first, heap_block(look->pool, first)->node.base);
-    for (uint32_t at = block->next; is_free(look, at); at = heap_block(look->pool, at)->next)
-        end = end_of(heap_block(look->pool, at));
+    try_from(look, block->segment, first, block_at(look->pool, first)->node.base);
+    for (uint32_t at = block->next; is_free(look, at); at = block_at(look->pool, at)->next)
+        end = end_of(block_at(look->pool, at));
     if (end - block->node.base <= look->want->size)
         return;
     base = (end - look->want->size) & ~(segment->slot - 1);
@@ -121,7 +123,7 @@ static void try_gap(const struct look *look, uint32_t gap)
 /* Behind the last block, or from the free blocks there on. */
 static void try_top(const struct look *look, uint32_t number)
 {
-    const struct segment *segment = heap_segment(look->pool, number);
+    const struct segment *segment = segment_at(look->pool, number);
     uint32_t first = segment->last;
 
     if (is_free(look, first))
@@ -129,10 +131,10 @@ static void try_top(const struct look *look, uint32_t number)
     else
         first = 0;
     try_from(look, number, first,
-            first ? heap_block(look->pool, first)->node.base : segment->base + segment->top);
+            first ? block_at(look->pool, first)->node.base : segment->base + segment->top);
 }
 
-int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want, struct spot *ret)
+int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
 {
     struct spot best = {.missing = UINT64_MAX};
     struct look look = {.pool = pool, .want = want, .best = &best};
@@ -140,16 +142,16 @@ int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want
     devptr_t base = 0;
     uint32_t gap;
 
-    heap_settle(pool, heap);
-    while ((gap = bestfit_lower_bound(&heap->gaps, size, base)) != 0) {
+    freecache_settle(pool, heap);
+    while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
         try_gap(&look, gap);
         if (best.missing <= GRANULE_SIZE)
             break; /* a slot is the least that any can lack */
-        size = heap_block(pool, gap)->node.size;
-        base = heap_block(pool, gap)->node.base + 1;
+        size = block_at(pool, gap)->node.size;
+        base = block_at(pool, gap)->node.base + 1;
     }
-    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
-        const struct segment *segment = heap_segment(pool, number);
+    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
+        const struct segment *segment = segment_at(pool, number);
 
         if (segment->kind == SEGMENT_ARENA && !segment->dead)
             try_top(&look, number);
@@ -162,13 +164,13 @@ int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want
 
 void spot_put_back(struct pool *pool, uint32_t index)
 {
-    struct block *block = heap_block(pool, index);
+    struct block *block = block_at(pool, index);
 
-    if (block->stream && block->seq > heap_stream_at(pool, block->stream)->newest) {
-        heap_name_stream(pool, block, 0);
-        heap_push_open(pool, index);
+    if (block->stream && block->seq > streams_at(pool, block->stream)->newest) {
+        block_name_stream(pool, block, 0);
+        block_push_open(pool, index);
     } else {
-        (void)heap_put(pool, index, block->stream, block->seq);
+        (void)freelist_put(pool, index, block->stream, block->seq);
     }
 }
 
@@ -179,16 +181,16 @@ static uint32_t take_blocks(
     uint32_t at = first;
 
     for (;;) {
-        struct block *block = heap_block(pool, at);
-        const struct segment *segment = heap_segment_of(pool, block);
-        bool gap = block->state == BLOCK_GAP;
+        struct block *block = block_at(pool, at);
+        const struct segment *segment = block_segment(pool, block);
+        bool gap = block->state == BLOCK_DECOMMITTED;
         uint64_t part;
 
         if (at != first || !skip)
-            heap_pull(pool, at);
-        part = least(*left, block->node.size);
-        if (gap && heap_round(part, segment->slot) < block->node.size)
-            heap_put_gap(pool, heap_cut(pool, at, heap_round(part, segment->slot)));
+            freelist_pull(pool, at);
+        part = min_of(*left, block->node.size);
+        if (gap && round_up(part, segment->slot) < block->node.size)
+            freelist_put_decommitted(pool, block_cut(pool, at, round_up(part, segment->slot)));
         *left -= part;
         if (!*left || !block->next)
             return at;
@@ -198,7 +200,7 @@ static uint32_t take_blocks(
 
 uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_last)
 {
-    struct segment *segment = heap_segment(pool, spot->segment);
+    struct segment *segment = segment_at(pool, spot->segment);
     uint32_t first = spot->first;
     uint64_t left = spot->bytes;
     uint32_t top = 0;
@@ -208,25 +210,25 @@ uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_las
         return 0;
     if (!first
             || spot->bytes > segment->base + segment->top
-                            - (heap_block(pool, first)->node.base + spot->skip)) {
-        devptr_t base = first ? heap_block(pool, first)->node.base + spot->skip
+                            - (block_at(pool, first)->node.base + spot->skip)) {
+        devptr_t base = first ? block_at(pool, first)->node.base + spot->skip
                               : segment->base + segment->top;
 
-        top = heap_extend(pool, spot->segment,
-                heap_round(base + spot->bytes - (segment->base + segment->top), segment->slot));
+        top = segment_extend(pool, spot->segment,
+                round_up(base + spot->bytes - (segment->base + segment->top), segment->slot));
         if (!top)
             return 0;
         *ret_last = top;
         if (!first)
             return top;
-        left = heap_block(pool, top)->node.base - base;
+        left = block_at(pool, top)->node.base - base;
     }
     if (spot->skip) {
         uint32_t gap = first;
 
-        heap_pull(pool, gap);
-        first = heap_cut(pool, gap, spot->skip);
-        heap_put_gap(pool, gap);
+        freelist_pull(pool, gap);
+        first = block_cut(pool, gap, spot->skip);
+        freelist_put_decommitted(pool, gap);
     }
     *ret_last = take_blocks(pool, first, spot->skip, &left);
     if (top)

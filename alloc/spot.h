@@ -6,7 +6,7 @@
  * has to be brought there. Addresses cost nothing and storage does, so the run of free blocks and gaps with the fewest
  * slots without storage is chosen; of equal ones the smallest gap, and what lies above the top comes last:
  *
- *     LIVE │ FREE │ GAP │ FREE │ LIVE │ GAP │ LIVE │ FREE │ top ┄┄┄
+ *     LIVE │ FREE │ DECOMMITTED │ FREE │ LIVE │ DECOMMITTED │ LIVE │ FREE │ top ┄┄┄
  *          └──── a spot ───────┘      └─────┘      └────── spots ┄┄┄
  *
  * So gaps are used again before the range grows, and free blocks are widened where they stand. What is free but belongs to
@@ -16,7 +16,9 @@
 #ifndef KEDGE_ALLOC_SPOT_H
 #define KEDGE_ALLOC_SPOT_H
 
-#include "alloc/heap.h"
+#include "alloc/block.h"
+#include "alloc/choice.h"
+#include "alloc/records.h"
 
 struct spot {
     uint32_t segment;
@@ -27,7 +29,7 @@ struct spot {
 };
 
 /* The spot with the least missing. 0, or -ENOENT: no stretch of addresses is long enough. Looks at each gap. */
-int spot_find(struct pool *pool, struct heap *heap, const struct heap_want *want,
+int spot_find(struct pool *pool, struct heap *heap, const struct want *want,
         struct spot *ret) POOL_LOCKED;
 
 /* Takes the blocks of a spot that was found in this hold of the lock: BUSY each, in a row from the one returned to
@@ -37,7 +39,7 @@ uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_las
 /* Is this BUSY block of an arena a gap, or was it one until its storage came? */
 static inline uint64_t *spot_handles(const struct pool *pool, const struct block *block)
 {
-    const struct segment *segment = heap_segment_of(pool, block);
+    const struct segment *segment = block_segment(pool, block);
 
     return &segment->handles[(block->node.base - segment->base) / segment->slot];
 }

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/trim.h"
 
+#include "alloc/block.h"
 #include "alloc/drive.h"
+#include "alloc/freecache.h"
+#include "alloc/freelist.h"
+#include "alloc/handles.h"
+#include "alloc/heap.h"
+#include "alloc/segment.h"
+#include "alloc/tally.h"
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
 
@@ -15,11 +22,11 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
     for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
         if (shelf->count && shelf->size <= most && shelf->size != but) {
             size = shelf->size;
-            handle = heap_unshelve(heap, size);
+            handle = handles_take(heap, size);
         }
     }
     if (handle)
-        heap_count_reserved(heap, -(int64_t)size);
+        tally_reserved(heap, -(int64_t)size);
     lock_drop(&pool->lock);
     if (handle)
         (void)drive_handle_release(pool, handle);
@@ -32,7 +39,7 @@ static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, d
         uint64_t size, uint64_t each)
 {
     for (uint64_t done = 0; done < size; done += each) {
-        struct segment *segment = heap_segment(pool, number);
+        struct segment *segment = segment_at(pool, number);
         uint64_t handle = 0;
         uint64_t *at;
 
@@ -40,9 +47,9 @@ static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, d
             return false;
         lock_take(&pool->lock);
         at = &segment->handles[(base + done - segment->base) / segment->slot];
-        if (heap_shelve(heap, each, *at) != 0) {
+        if (handles_put(heap, each, *at) != 0) {
             handle = *at;
-            heap_count_reserved(heap, -(int64_t)each);
+            tally_reserved(heap, -(int64_t)each);
         }
         *at = 0;
         lock_drop(&pool->lock);
@@ -55,17 +62,17 @@ static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, d
 /* What a BUSY block becomes when its storage was taken away, or could not be. */
 static void settle(struct pool *pool, struct heap *heap, uint32_t index, bool unmapped)
 {
-    struct block *block = heap_block(pool, index);
+    struct block *block = block_at(pool, index);
 
     lock_take(&pool->lock);
     heap->busy--;
-    if (heap_segment_of(pool, block)->dead) {
+    if (block_segment(pool, block)->dead) {
         block->state = BLOCK_KEPT;
     } else if (unmapped) {
-        heap_put_gap(pool, index);
+        freelist_put_decommitted(pool, index);
     } else {
         block->state = BLOCK_KEPT;
-        heap_count_kept(heap, (int64_t)block->node.size);
+        tally_kept(heap, (int64_t)block->node.size);
     }
     lock_drop(&pool->lock);
 }
@@ -80,14 +87,14 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
 
     lock_take(&pool->lock);
     index = bestfit_largest(&heap->idle);
-    if (index && heap_block(pool, index)->node.size > most)
+    if (index && block_at(pool, index)->node.size > most)
         index = bestfit_lower_bound(&heap->idle, 0, 0); /* the smallest, if any fits */
-    if (index && heap_block(pool, index)->node.size > most)
+    if (index && block_at(pool, index)->node.size > most)
         index = 0;
     if (index) {
-        heap_pull(pool, index);
-        node = heap_block(pool, index)->node;
-        number = heap_block(pool, index)->segment;
+        freelist_pull(pool, index);
+        node = block_at(pool, index)->node;
+        number = block_at(pool, index)->segment;
         heap->busy++;
     }
     lock_drop(&pool->lock);
@@ -98,13 +105,12 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
     return unmapped ? node.size : 0;
 }
 
-/* All of a plain segment is free, and nothing of it is behind a point. */
+/* All of a plain segment is free. */
 static bool is_free(const struct pool *pool, const struct segment *segment) POOL_LOCKED
 {
-    const struct block *block = heap_block(pool, segment->first);
+    const struct block *block = block_at(pool, segment->first);
 
     return segment->kind == SEGMENT_PLAIN && !segment->dead && block->state == BLOCK_FREE
-            && heap_class_of(pool, block->stream, block->seq) == 0
             && block->node.size == segment->size;
 }
 
@@ -114,15 +120,15 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most,
     struct segment found = {.raw_size = 0};
 
     lock_take(&pool->lock);
-    heap_settle(pool, heap);
-    for (uint32_t number = heap->segments; number; number = heap_segment(pool, number)->next) {
-        const struct segment *segment = heap_segment(pool, number);
+    freecache_settle(pool, heap);
+    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
+        const struct segment *segment = segment_at(pool, number);
 
         if (!is_free(pool, segment) || segment->raw_size > most || (sealed && !segment->sealed))
             continue;
         found = *segment;
-        heap_remove_segment(pool, number);
-        heap_count_reserved(heap, -(int64_t)found.raw_size);
+        segment_remove(pool, number);
+        tally_reserved(heap, -(int64_t)found.raw_size);
         break;
     }
     lock_drop(&pool->lock);
@@ -146,33 +152,33 @@ void trim_sealed(struct pool *pool, struct heap *heap)
 static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t *from,
         uint64_t bytes) POOL_LOCKED
 {
-    const struct segment *segment = heap_segment(pool, number);
+    const struct segment *segment = segment_at(pool, number);
     uint32_t index;
 
     if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
-    heap_settle(pool, heap);
+    freecache_settle(pool, heap);
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
-    for (; index; index = heap_block(pool, index)->prev) {
-        const struct block *block = heap_block(pool, index);
-        devptr_t lo = heap_round(block->node.base, segment->slot);
+    for (; index; index = block_at(pool, index)->prev) {
+        const struct block *block = block_at(pool, index);
+        devptr_t lo = round_up(block->node.base, segment->slot);
         devptr_t hi = (block->node.base + block->node.size) & ~(segment->slot - 1);
 
         if (block->state != BLOCK_FREE || block->stream || hi <= lo)
             continue;
         if (bytes < hi - lo)
-            lo = hi - heap_round(bytes, segment->slot); /* the top may leave the range then */
-        heap_pull(pool, index);
+            lo = hi - round_up(bytes, segment->slot); /* the top may leave the range then */
+        freelist_pull(pool, index);
         *from = lo;
         if (lo > block->node.base) {
-            uint32_t rest = heap_cut(pool, index, lo - block->node.base);
+            uint32_t rest = block_cut(pool, index, lo - block->node.base);
 
-            (void)heap_put(pool, index, 0, 0);
+            (void)freelist_put(pool, index, 0, 0);
             index = rest;
-            block = heap_block(pool, index);
+            block = block_at(pool, index);
         }
         if (block->node.size > hi - lo)
-            (void)heap_put(pool, heap_cut(pool, index, hi - lo), 0, 0);
+            (void)freelist_put(pool, block_cut(pool, index, hi - lo), 0, 0);
         return index;
     }
     return 0;
@@ -182,10 +188,10 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
 static uint32_t next_arena(
         const struct pool *pool, const struct heap *heap, uint32_t after) POOL_LOCKED
 {
-    uint32_t number = after ? heap_segment(pool, after)->next : heap->segments;
+    uint32_t number = after ? segment_at(pool, after)->next : heap->segments;
 
-    while (number && heap_segment(pool, number)->kind != SEGMENT_ARENA)
-        number = heap_segment(pool, number)->next;
+    while (number && segment_at(pool, number)->kind != SEGMENT_ARENA)
+        number = segment_at(pool, number)->next;
     return number;
 }
 
@@ -202,10 +208,10 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
         bool unmapped;
 
         lock_take(&pool->lock);
-        slot = heap_segment(pool, number)->slot;
+        slot = segment_at(pool, number)->slot;
         index = pick_slots(pool, heap, number, &from, bytes - moved);
         if (index) {
-            node = heap_block(pool, index)->node;
+            node = block_at(pool, index)->node;
             heap->busy++;
         }
         lock_drop(&pool->lock);
@@ -283,7 +289,7 @@ static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struc
     uint64_t slot;
 
     lock_take(&pool->lock);
-    slot = heap->arena ? heap_segment(pool, heap->arena)->slot : 0;
+    slot = heap->arena ? segment_at(pool, heap->arena)->slot : 0;
     lock_drop(&pool->lock);
     return goal->strictly && slot ? left(goal) & ~(slot - 1) : left(goal);
 }
@@ -338,7 +344,7 @@ static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *use
     if (device < 0 || device >= POOL_DEVICES_MAX)
         return 0;
     lock_take(&pool->lock);
-    slot = user && user->arena ? heap_segment(pool, user->arena)->slot : 0;
+    slot = user && user->arena ? segment_at(pool, user->arena)->slot : 0;
     heap = next_heap(pool, device, NULL);
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
@@ -369,7 +375,7 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
 /* `was_dead`: its context took the memory with it. */
 static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number, bool was_dead)
 {
-    struct segment *segment = heap_segment(pool, number);
+    struct segment *segment = segment_at(pool, number);
     bool is_empty = true;
 
     if (segment->kind == SEGMENT_PLAIN) {
@@ -377,10 +383,10 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
             (void)drive_mem_free(pool, segment->context, segment->raw_base);
         return;
     }
-    for (uint32_t at = segment->first; at; at = heap_block(pool, at)->next) {
-        const struct block *block = heap_block(pool, at);
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
         uint64_t each = segment->kind == SEGMENT_HINT ? block->node.size : segment->slot;
-        devptr_t base = heap_round(block->node.base, segment->slot);
+        devptr_t base = round_up(block->node.base, segment->slot);
 
         for (; base < block->node.base + block->node.size; base += each) {
             uint64_t handle = segment->handles[(base - segment->base) / segment->slot];
@@ -409,17 +415,17 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
 
         /* Its addresses are forgotten before the driver has them back and gives them to somebody else. */
         lock_take(&pool->lock);
-        was_dead = heap_segment(pool, number)->dead;
-        heap_kill_segment(pool, number);
+        was_dead = segment_at(pool, number)->dead;
+        segment_kill(pool, number);
         lock_drop(&pool->lock);
         give_back_segment(pool, heap, number, was_dead);
         lock_take(&pool->lock);
-        heap_remove_segment(pool, number);
+        segment_remove(pool, number);
         lock_drop(&pool->lock);
     }
     empty_shelves(pool, heap, &all);
     lock_take(&pool->lock);
-    heap_count_reserved(heap, -(int64_t)heap->tally.reserved);
+    tally_reserved(heap, -(int64_t)heap->tally.reserved);
     heap_free(pool, heap);
     lock_drop(&pool->lock);
 }

@@ -11,7 +11,7 @@
 #ifndef KEDGE_ALLOC_TRIM_H
 #define KEDGE_ALLOC_TRIM_H
 
-#include "alloc/heap.h"
+#include "alloc/records.h"
 
 /* Gives back at least `bytes` of one heap if there is so much, or (strictly) at most `bytes`. Returns what was given
  * back. */

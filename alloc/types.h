@@ -10,6 +10,7 @@
  *
  * Units: bytes unless the name says otherwise. Errors everywhere: 0 fine, > 0 the driver's CUresult for the
  * application, < 0 -errno of ours, upon which the caller makes the real call.
+ * Prefixes: round_, min_, max_.
  */
 #ifndef KEDGE_ALLOC_TYPES_H
 #define KEDGE_ALLOC_TYPES_H
@@ -21,11 +22,27 @@
 /* An address on the device, as the driver hands it out (CUdeviceptr). */
 typedef uint64_t devptr_t;
 
-/* The two doors of architecture.md 2. */
-enum entrance {
-    ENTRANCE_SYNC,   /* cuMemAlloc: the streams that use the block are unknown */
-    ENTRANCE_STREAM, /* cuMemAllocAsync: the stream is known */
-    ENTRANCE_COUNT,
+/* To the next multiple of a power of two. */
+static inline uint64_t round_up(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+static inline uint64_t min_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t max_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The allocation API that a request came through. */
+enum api {
+    API_SYNC,   /* cuMemAlloc: the streams that use the block are unknown */
+    API_STREAM, /* cuMemAllocAsync: the stream is known */
+    API_COUNT,
 };
 
 /* Who asked for a block, and where in the program that was. Filled by tracker/where, read by hint and capture. */
@@ -59,7 +76,7 @@ struct edge {
     const char *path;  /* "outer/inner", valid for the process's life */
 };
 
-/* What can be asked for a matched block (liveness.md 6; only RELEASE acts today, the others are refused when read). */
+/* What a hint can ask for a matched block. Only RELEASE acts today; the others are refused when a file is read. */
 enum action {
     ACTION_NONE,
     ACTION_RELEASE,
@@ -72,7 +89,7 @@ enum action {
     ACTION_COUNT,
 };
 
-/* The ladder of liveness.md 3; a hint climbs only with a receipt (R87). */
+/* How far a hint may go. LIVE needs a receipt (R87). */
 enum hint_mode {
     HINT_OFF,
     HINT_SHADOW, /* does nothing, writes down what would have happened */
@@ -101,10 +118,10 @@ enum holder_state {
     HOLDER_STATE_COUNT,
 };
 
-/* The kinds of heap of hard-parts.md R76. */
+/* The kinds of heap (R76). */
 enum heap_kind {
-    HEAP_PLAIN, /* one per context: segments from cuMemAlloc, serves the sync entrance */
-    HEAP_MAPPED, /* one per memory pool: a reserved range with physical handles, serves the stream entrance */
+    HEAP_PLAIN, /* one per context: segments from cuMemAlloc, serves the sync API */
+    HEAP_MAPPED, /* one per memory pool: a reserved range with physical handles, serves the stream API */
     HEAP_PRIVATE, /* one per context: mapped, serves hint-matched sync requests */
     HEAP_KIND_COUNT,
 };

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bypass.h - libraries whose memory is left to the driver, and programs whose habits are known.
+ * bypass.h - libraries that get the driver's own memory, and frameworks that are known.
  *
- * NCCL, NVSHMEM, UCX and GDRCopy register or export what they allocate, by base address; a block inside a segment of ours
- * would be the wrong thing to export. Their requests are forwarded (R20, R83). Who asks is the innermost frame outside
- * CUDA's libraries; without stacks, the module that called the hook, or, where that is the runtime, the one that called its door.
- * Only what called the runtime past the doors is looked for on the stack, while a library of the list is loaded.
+ * NCCL, NVSHMEM, UCX and GDRCopy register or export what they allocate, by base address; a block inside one of our segments
+ * would export its neighbours. Their requests are forwarded (R20, R83). The caller is the innermost frame outside of CUDA's
+ * libraries; without stacks, the module that called the hook, or, if that is the runtime, the module that called its export.
+ * The stack is searched only for calls that reached the runtime without an export, while a library of the list is loaded.
  *
- * The second question is R75's: does the program use cudaFree as a barrier for the host? Frameworks that are known not to
- * are recognised by their libraries; any other program is served the way the driver does it.
- *
- * The third: does a framework cache by itself, so that a user looks at segments and takes them for tensors?
+ * Two more questions are answered here. Does the program use cudaFree as a barrier for the host (R75)? Frameworks that do not
+ * are recognised by their libraries; for any other program the answer is yes. And does a framework cache memory by itself, so that a
+ * user would take segments for tensors?
  *
  * Threads: any. Takes the loader's lock for an address not seen before, and after libraries came or went. Memory: static. Rules: R20 R75 R83.
  */
@@ -26,7 +25,7 @@ void bypass_init(const char *names);
 
 /*
  * Whether this request is to be forwarded; `caller` is an address inside the hook's caller, `asker` one inside whoever asked the
- * runtime, where that is known (door_asker), else NULL.
+ * runtime, where that is known (export_asker), else NULL.
  */
 bool bypass_wants(const struct tag *tag, const void *caller, const void *asker);
 

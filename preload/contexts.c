@@ -5,6 +5,7 @@
 #include "preload/resolve.h"
 
 #include "alloc/lock.h"
+#include "alloc/table.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,11 +17,26 @@ enum {
     POP_TRIES = 4,
 };
 
+/* By generation. */
+struct context_entry {
+    struct context context;
+    unsigned uses; /* calls of ours that name it now */
+    bool gone;     /* known no more; the entry goes with the last of its uses */
+};
+
+/* By identity. */
+struct stream_entry {
+    struct stream stream;
+    uint64_t owner; /* of a per-thread stream: the thread's number, else 0 */
+    unsigned uses;  /* calls of ours that name the handle now */
+    bool going;     /* about to be destroyed: no new ones */
+};
+
 static struct lock contexts_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 
 /* guarded by contexts_lock: */
-static struct context contexts[CONTEXTS_MAX];
-static unsigned context_uses[CONTEXTS_MAX]; /* calls of ours that name it now */
+static struct table contexts = TABLE_OF(struct context_entry);
+static struct table streams = TABLE_OF(struct stream_entry);
 static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 
@@ -37,75 +53,93 @@ void context_on_lost(void (*on_lost)(uint64_t generation))
     context_lost = on_lost;
 }
 
-/* A stream that was seen. The table is open addressing by identity; entries of the dead are used again. */
-struct stream_entry {
-    uint64_t identity; /* 0 = free */
-    CUstream handle;
-    uint64_t context;
-    uint64_t owner; /* of a per-thread stream: the thread's number, else 0 */
-    int device;
-    unsigned uses; /* calls of ours that name the handle now */
-    bool going;    /* about to be destroyed: no new ones */
-};
-
-/* guarded by contexts_lock: */
-static struct stream_entry streams[STREAMS_MAX];
-static unsigned stream_count;
-
 /* ---- contexts ------------------------------------------------------------------------------- */
 
-static struct context *find_locked(CUcontext handle)
+/* Those that are known, one after the other. */
+static struct context_entry *next_locked(const struct context_entry *after)
 {
-    for (int i = 0; i < CONTEXTS_MAX; i++)
-        if (contexts[i].generation && contexts[i].handle == handle)
-            return &contexts[i];
-    return NULL;
+    struct context_entry *at = table_next(&contexts, after);
+
+    while (at && at->gone)
+        at = table_next(&contexts, at);
+    return at;
 }
 
-static void forget_streams_locked(uint64_t context);
-
-/* *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
-static struct context *add_locked(const struct context *context, uint64_t *ret_lost)
+static struct context_entry *of_handle_locked(CUcontext handle)
 {
-    struct context *old = find_locked(context->handle);
+    struct context_entry *at = next_locked(NULL);
 
-    *ret_lost = old && old->generation != context->generation ? old->generation : 0;
-    if (*ret_lost)
-        forget_streams_locked(*ret_lost);
-    for (int i = 0; i < CONTEXTS_MAX && !old; i++) {
-        if (contexts[i].generation || context_uses[i])
-            continue;
-        old = &contexts[i];
-        atomic_fetch_add(&context_count, 1);
+    while (at && at->context.handle != handle)
+        at = next_locked(at);
+    return at;
+}
+
+static struct context_entry *of_generation_locked(uint64_t generation)
+{
+    struct context_entry *entry = table_find(&contexts, generation);
+
+    return entry && !entry->gone ? entry : NULL;
+}
+
+/* It is known no more, and its streams neither. */
+static void forget_locked(struct context_entry *entry)
+{
+    uint64_t generation = entry->context.generation;
+    struct stream_entry *at = table_next(&streams, NULL);
+
+    while (at)
+        at = at->stream.context == generation ? table_remove(&streams, at)
+                                              : table_next(&streams, at);
+    atomic_fetch_sub(&context_count, 1);
+    entry->gone = true;
+    if (entry->uses == 0)
+        (void)table_remove(&contexts, entry);
+}
+
+/* False: there are too many. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
+static bool add_locked(const struct context *context, uint64_t *ret_lost)
+{
+    struct context_entry *entry = of_handle_locked(context->handle);
+
+    *ret_lost = 0;
+    if (entry && entry->context.generation == context->generation)
+        return true;
+    if (entry) {
+        *ret_lost = entry->context.generation;
+        forget_locked(entry);
     }
-    if (!old)
-        return NULL;
-    *old = *context;
-    return old;
+    entry = contexts.count < CONTEXTS_MAX ? table_add(&contexts, context->generation) : NULL;
+    if (!entry)
+        return false;
+    entry->context = *context;
+    entry->gone = false; /* its end was refused, perhaps */
+    atomic_fetch_add(&context_count, 1);
+    return true;
+}
+
+static bool tell_locked(const struct context_entry *entry, struct context *ret_context)
+{
+    if (entry)
+        *ret_context = entry->context;
+    return entry != NULL;
 }
 
 bool context_of_handle(CUcontext handle, struct context *ret_context)
 {
-    const struct context *found;
+    bool found;
 
     lock_take(&contexts_lock);
-    found = find_locked(handle);
-    if (found)
-        *ret_context = *found;
+    found = tell_locked(of_handle_locked(handle), ret_context);
     lock_drop(&contexts_lock);
-    return found != NULL;
+    return found;
 }
 
 bool context_of_generation(uint64_t generation, struct context *ret_context)
 {
-    bool found = false;
+    bool found;
 
     lock_take(&contexts_lock);
-    for (int i = 0; i < CONTEXTS_MAX && !found; i++) {
-        found = contexts[i].generation == generation && generation != 0;
-        if (found)
-            *ret_context = contexts[i];
-    }
+    found = tell_locked(of_generation_locked(generation), ret_context);
     lock_drop(&contexts_lock);
     return found;
 }
@@ -115,9 +149,8 @@ size_t context_list(struct context *ret_contexts, size_t max)
     size_t n = 0;
 
     lock_take(&contexts_lock);
-    for (int i = 0; i < CONTEXTS_MAX && n < max && n < atomic_load(&context_count); i++)
-        if (contexts[i].generation)
-            ret_contexts[n++] = contexts[i];
+    for (const struct context_entry *at = next_locked(NULL); at && n < max; at = next_locked(at))
+        ret_contexts[n++] = at->context;
     lock_drop(&contexts_lock);
     return n;
 }
@@ -167,12 +200,12 @@ static void tell_lost(uint64_t generation)
 }
 
 /* Asks the driver about a context that is current in this thread, and notes it. */
-static int ask_current(CUcontext handle, struct context *ret_context, unsigned *ret_slot)
+static int ask_current(CUcontext handle, struct context *ret_context)
 {
     struct context context = {.handle = handle};
-    const struct context *stored;
     CUdevice device = 0;
     uint64_t lost;
+    bool is_known;
     int r = (int)REAL(cuCtxGetDevice)(&device);
 
     if (r == 0)
@@ -181,14 +214,13 @@ static int ask_current(CUcontext handle, struct context *ret_context, unsigned *
         return r;
     context.device = device;
     lock_take(&contexts_lock);
-    stored = add_locked(&context, &lost);
+    is_known = add_locked(&context, &lost);
     lock_drop(&contexts_lock);
     if (lost)
         tell_lost(lost);
-    if (!stored)
+    if (!is_known)
         return -ENOSPC;
     *ret_context = context;
-    *ret_slot = (unsigned)(stored - contexts);
     return 0;
 }
 
@@ -219,7 +251,7 @@ int context_here(struct context *ret_context)
         return -ENOENT;
     if (context_memo.epoch != epoch || context_memo.context.handle != handle) {
         forget_memo(epoch);
-        r = ask_current(handle, &context_memo.context, &context_memo.slot);
+        r = ask_current(handle, &context_memo.context);
         context_memo.epoch = r == 0 ? epoch : 0;
     }
     if (r == 0)
@@ -239,46 +271,37 @@ static void pop(void)
 void context_note(CUcontext handle)
 {
     struct context context;
-    unsigned slot;
 
     if (!handle || context_of_handle(handle, &context))
         return;
     if (REAL(cuCtxPushCurrent_v2)(handle) != CUDA_SUCCESS)
         return;
-    (void)ask_current(handle, &context, &slot);
+    (void)ask_current(handle, &context);
     pop();
-}
-
-/* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
-static void wait_for_uses(const unsigned *uses)
-{
-    bool used = true;
-
-    while (used) {
-        lock_take(&contexts_lock);
-        used = *uses > 0;
-        lock_drop(&contexts_lock);
-        if (used)
-            (void)sched_yield();
-    }
 }
 
 uint64_t context_forget(CUcontext handle)
 {
-    struct context *found;
+    struct context_entry *found;
     uint64_t generation = 0;
+    bool is_used = false;
 
     lock_take(&contexts_lock);
-    found = find_locked(handle);
+    found = of_handle_locked(handle);
     if (found) {
-        generation = found->generation;
-        found->generation = 0;
-        atomic_fetch_sub(&context_count, 1);
-        forget_streams_locked(generation);
+        generation = found->context.generation;
+        is_used = found->uses > 0;
+        forget_locked(found);
     }
     lock_drop(&contexts_lock);
-    if (found)
-        wait_for_uses(&context_uses[found - contexts]);
+    /* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
+    while (is_used) {
+        (void)sched_yield();
+        lock_take(&contexts_lock);
+        found = table_find(&contexts, generation);
+        is_used = found && found->uses > 0;
+        lock_drop(&contexts_lock);
+    }
     context_changed();
     return generation;
 }
@@ -321,21 +344,21 @@ CUcontext context_primary(CUdevice device)
 
 int context_enter(uint64_t generation, struct context_use *ret_use)
 {
+    struct context_entry *entry;
     CUcontext handle = NULL;
     CUcontext current = NULL;
     int r;
 
     *ret_use = (struct context_use){0};
     lock_take(&contexts_lock);
-    for (unsigned i = 0; i < CONTEXTS_MAX && generation != 0 && !ret_use->slot; i++) {
-        if (contexts[i].generation != generation)
-            continue;
-        handle = contexts[i].handle;
-        context_uses[i]++;
-        ret_use->slot = i + 1;
+    entry = of_generation_locked(generation);
+    if (entry) {
+        handle = entry->context.handle;
+        entry->uses++;
+        ret_use->generation = generation;
     }
     lock_drop(&contexts_lock);
-    if (!ret_use->slot)
+    if (!ret_use->generation)
         return -ENOENT;
     r = (int)REAL(cuCtxGetCurrent)(&current);
     if (r != 0 || current == handle)
@@ -347,70 +370,21 @@ int context_enter(uint64_t generation, struct context_use *ret_use)
 
 void context_leave(struct context_use *use)
 {
+    struct context_entry *entry;
+
+    if (!use->generation)
+        return;
     if (use->pushed)
         pop();
-    if (use->slot) {
-        lock_take(&contexts_lock);
-        context_uses[use->slot - 1]--;
-        lock_drop(&contexts_lock);
-    }
+    lock_take(&contexts_lock);
+    entry = table_find(&contexts, use->generation);
+    if (entry && --entry->uses == 0 && entry->gone)
+        (void)table_remove(&contexts, entry);
+    lock_drop(&contexts_lock);
     *use = (struct context_use){0};
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */
-
-static unsigned stream_start(uint64_t identity)
-{
-    return (unsigned)((identity * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % STREAMS_MAX;
-}
-
-/* The entry of an identity, or the free one where it belongs; NULL if the table is full. */
-static struct stream_entry *stream_locked(uint64_t identity)
-{
-    unsigned at = stream_start(identity);
-
-    for (unsigned i = 0; i < STREAMS_MAX; i++, at = (at + 1) % STREAMS_MAX)
-        if (!streams[at].identity || streams[at].identity == identity)
-            return &streams[at];
-    return NULL;
-}
-
-/* Closes the hole that an entry leaves, so that probing still finds what lies behind it. */
-static void stream_remove_locked(struct stream_entry *entry)
-{
-    unsigned hole = (unsigned)(entry - streams);
-    unsigned at = hole;
-
-    stream_count--;
-    for (;;) {
-        unsigned home;
-
-        streams[hole].identity = 0;
-        do {
-            at = (at + 1) % STREAMS_MAX;
-            if (!streams[at].identity)
-                return;
-            home = stream_start(streams[at].identity);
-            /* movable if its home does not lie between the hole and itself */
-        } while (hole <= at ? (hole < home && home <= at) : (hole < home || home <= at));
-        streams[hole] = streams[at];
-        hole = at;
-    }
-}
-
-static void forget_streams_locked(uint64_t context)
-{
-    bool again = stream_count > 0;
-
-    while (again) {
-        again = false;
-        for (unsigned i = 0; i < STREAMS_MAX && !again; i++) {
-            again = streams[i].identity && streams[i].context == context;
-            if (again)
-                stream_remove_locked(&streams[i]);
-        }
-    }
-}
 
 /* Of the calling thread; unlike an address of its own it never comes back as another thread's. */
 static uint64_t thread_number(void)
@@ -434,15 +408,15 @@ static __thread unsigned own_streams __attribute__((tls_model("initial-exec")));
 /* One stream of that thread, which leaves the table; 0 = there is none. */
 static uint64_t take_stream_of(uint64_t owner)
 {
-    uint64_t identity = 0;
+    struct stream_entry *at;
+    uint64_t identity;
 
     lock_take(&contexts_lock);
-    for (unsigned i = 0; i < STREAMS_MAX && !identity; i++) {
-        if (!streams[i].identity || streams[i].owner != owner)
-            continue;
-        identity = streams[i].identity;
-        stream_remove_locked(&streams[i]);
-    }
+    at = table_next(&streams, NULL);
+    while (at && at->owner != owner)
+        at = table_next(&streams, at);
+    identity = at ? at->stream.identity : 0;
+    (void)table_remove(&streams, at);
     lock_drop(&contexts_lock);
     return identity;
 }
@@ -494,10 +468,10 @@ static size_t list_defaults(int device, uint64_t *ret_identities, size_t max)
     size_t n = 0;
 
     lock_take(&contexts_lock);
-    for (unsigned i = 0; i < STREAMS_MAX && n < max && stream_count > 0; i++)
-        if (streams[i].identity && streams[i].handle == CU_STREAM_LEGACY
-                && (device < 0 || streams[i].device == device))
-            ret_identities[n++] = streams[i].identity;
+    for (const struct stream_entry *at = table_next(&streams, NULL); at && n < max;
+            at = table_next(&streams, at))
+        if (at->stream.handle == CU_STREAM_LEGACY && (device < 0 || at->stream.device == device))
+            ret_identities[n++] = at->stream.identity;
     lock_drop(&contexts_lock);
     return n;
 }
@@ -615,15 +589,6 @@ static int ask_context(CUstream handle, const struct context *here, struct conte
     return context_of_handle(owner, ret_context) ? 0 : -ENOENT;
 }
 
-static void fill(const struct stream_entry *entry, struct stream *ret_stream)
-{
-    ret_stream->identity = entry->identity;
-    ret_stream->handle = entry->handle;
-    ret_stream->context = entry->context;
-    ret_stream->device = entry->device;
-    ret_stream->per_thread = entry->owner != 0;
-}
-
 /* For quick_stream. A thread's own stream is left out: its frees record in any case. */
 static void remember(const struct stream *stream)
 {
@@ -652,30 +617,30 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     if (r != 0)
         return r;
     lock_take(&contexts_lock);
-    entry = stream_locked(identity);
-    if (entry && entry->identity) {
-        fill(entry, ret_stream);
-        lock_drop(&contexts_lock);
+    entry = table_find(&streams, identity);
+    if (entry)
+        *ret_stream = entry->stream;
+    lock_drop(&contexts_lock);
+    if (entry) {
         remember(ret_stream);
         return 0;
     }
-    lock_drop(&contexts_lock);
 
     r = ask_context(handle, &here, &owner);
     if (r != 0)
         return r;
     count_named(handle, owner.device);
     lock_take(&contexts_lock);
-    entry = stream_count < STREAMS_MAX / 2 ? stream_locked(identity) : NULL;
-    if (entry) {
-        stream_count += entry->identity ? 0 : 1;
-        *entry = (struct stream_entry){.identity = identity,
-                .handle = handle,
-                .context = owner.generation,
-                .owner = handle == CU_STREAM_PER_THREAD ? thread_number() : 0,
-                .device = owner.device};
-        fill(entry, ret_stream);
+    entry = streams.count < STREAMS_MAX ? table_add(&streams, identity) : NULL;
+    if (entry && !entry->stream.handle) { /* no other thread was here first */
+        entry->stream.handle = handle;
+        entry->stream.context = owner.generation;
+        entry->stream.device = owner.device;
+        entry->stream.per_thread = handle == CU_STREAM_PER_THREAD;
+        entry->owner = entry->stream.per_thread ? thread_number() : 0;
     }
+    if (entry)
+        *ret_stream = entry->stream;
     lock_drop(&contexts_lock);
     if (entry && handle == CU_STREAM_PER_THREAD)
         expect_end();
@@ -688,12 +653,11 @@ bool stream_enter(uint64_t identity, struct stream *ret_stream)
     bool usable;
 
     lock_take(&contexts_lock);
-    entry = stream_locked(identity);
-    usable = entry && entry->identity && identity && !entry->going
-            && (!entry->owner || entry->owner == thread_number());
+    entry = table_find(&streams, identity);
+    usable = entry && !entry->going && (!entry->owner || entry->owner == thread_number());
     if (usable) {
         entry->uses++;
-        fill(entry, ret_stream);
+        *ret_stream = entry->stream;
     }
     lock_drop(&contexts_lock);
     return usable;
@@ -704,15 +668,15 @@ void stream_leave(uint64_t identity)
     struct stream_entry *entry;
 
     lock_take(&contexts_lock);
-    entry = stream_locked(identity);
-    if (entry && entry->identity && entry->uses > 0) /* its context may have died meanwhile */
+    entry = table_find(&streams, identity);
+    if (entry && entry->uses > 0) /* its context may have died meanwhile */
         entry->uses--;
     lock_drop(&contexts_lock);
 }
 
 uint64_t stream_identity(CUstream handle)
 {
-    const struct stream_entry *entry = NULL;
+    const struct stream_entry *entry;
     uint64_t identity = 0;
 
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
@@ -721,12 +685,10 @@ uint64_t stream_identity(CUstream handle)
     if (REAL_HAS(cuStreamGetId) && ask_identity(handle, 0, &identity) != 0)
         identity = 0;
     lock_take(&contexts_lock);
-    if (identity)
-        entry = stream_locked(identity);
-    for (unsigned i = 0; i < STREAMS_MAX && stream_count > 0 && !identity && !entry; i++)
-        if (streams[i].identity && streams[i].handle == handle)
-            entry = &streams[i];
-    identity = entry ? entry->identity : 0;
+    entry = identity ? table_find(&streams, identity) : table_next(&streams, NULL);
+    while (!identity && entry && entry->stream.handle != handle)
+        entry = table_next(&streams, entry);
+    identity = entry ? entry->stream.identity : 0;
     lock_drop(&contexts_lock);
     return identity;
 }
@@ -750,12 +712,12 @@ void stream_forget(uint64_t identity)
 
     while (used) {
         lock_take(&contexts_lock);
-        entry = stream_locked(identity);
-        used = entry && entry->identity && entry->uses > 0;
+        entry = table_find(&streams, identity);
+        used = entry && entry->uses > 0;
         if (used)
             entry->going = true;
-        else if (entry && entry->identity)
-            stream_remove_locked(entry);
+        else
+            (void)table_remove(&streams, entry);
         lock_drop(&contexts_lock);
         if (used)
             (void)sched_yield(); /* one short call into the driver */
@@ -765,6 +727,7 @@ void stream_forget(uint64_t identity)
 void context_fork_child(void)
 {
     lock_init(&contexts_lock, LOCK_RANK_PRELOAD);
-    memset(context_uses, 0, sizeof context_uses);
+    for (struct context_entry *at = table_next(&contexts, NULL); at; at = table_next(&contexts, at))
+        at->uses = 0;
     atomic_store(&contexts_ending, 0);
 }

@@ -15,7 +15,8 @@
  *
  * Contexts are noted when they are created, retained or allocated from, so that a fence covers them all (R1). Does not
  * create contexts and does not change which one is current, apart from context_enter/leave, which undo each other (R27).
- * Threads: any. One lock, not held across driver calls. Memory: static, bounded. Rules: R26 R27 R28 R69 R76.
+ * Threads: any. One lock, not held across driver calls. Memory: meta.h, bounded. Rules: R26 R27 R28 R69 R76.
+ * Prefixes: context_, stream_.
  */
 #ifndef KEDGE_PRELOAD_CONTEXTS_H
 #define KEDGE_PRELOAD_CONTEXTS_H
@@ -28,21 +29,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Room for streams, of which half may be seen at one time; a test makes it small. */
-#ifndef STREAMS_ROOM
-#    define STREAMS_ROOM (1 << 14)
+#ifndef STREAMS_MAX /* seen at one time; less in a library for tests */
+#    define STREAMS_MAX (1u << 13)
 #endif
 
 enum {
     CONTEXTS_MAX = 256, /* alive at one time */
-    STREAMS_MAX = STREAMS_ROOM,
     DEVICES_MAX = 64,
 };
 
 /* A context that is alive. */
 struct context {
-    CUcontext handle;
     uint64_t generation;
+    CUcontext handle;
     int device;
 };
 
@@ -86,7 +85,7 @@ void context_changed(void);
 
 /* A call of ours that names a context. {0} = none. */
 struct context_use {
-    unsigned slot; /* of the table, from 1 */
+    uint64_t generation;
     bool pushed;
 };
 
@@ -174,7 +173,7 @@ struct stream_memo {
     int device;
 };
 
-/* Whoever calls from there, for whoever asks the runtime there (door_asker, NULL = nobody), is served. */
+/* Whoever calls from there, for whoever asks the runtime there (export_asker, NULL = nobody), is served. */
 struct caller_memo {
     const void *caller;
     const void *asker;
@@ -183,7 +182,6 @@ struct caller_memo {
 /* Good while context_epoch has the same value. The second half is quick.c's. */
 struct context_memo {
     unsigned epoch;
-    unsigned slot; /* of the context's record */
     struct context context;
     struct stream_memo legacy;
     /* others: by handle, with a check by number */

@@ -47,7 +47,7 @@ bool coverage_is_memory(const char *name)
 {
     static const char *const beginnings[] = {"cuMem", "cuArray", "cuMipmappedArray", "cuIpc",
             "cuMulticast", "cuImportExternalMemory", "cuExternalMemory", "cuGraphAddMem",
-            "cuGraphMem"};
+            "cuGraphMem", "cuLaunch", "cuTexRefSetAddress", "cuGraphicsResourceGetMappedPointer"};
 
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
@@ -178,8 +178,8 @@ static void tell_frameworks(void)
 __thread struct coverage_turn coverage_turn;
 
 /*
- * Is it this thread's turn to ask the loader? After a door of the loader's was used, for a while at each request: what is being
- * opened is there only when that call returns. And now and then in any case, for who does not come through our doors. Always, once
+ * Is it this thread's turn to ask the loader? After an export of the loader's was used, for a while at each request: what is being
+ * opened is there only when that call returns. And now and then in any case, for who does not come through our exports. Always, once
  * code has gone that walks went through.
  */
 static bool is_turn(void)
@@ -241,28 +241,32 @@ static void tell_hooks(void)
             [ROUTE_LINKED] = "symbol"};
     static _Atomic(uint64_t) told[SLOT_HOOKS][ROUTE_COUNT];
 
-    for (int slot = 0; slot < SLOT_HOOKS; slot++)
-        for (int route = 0; route < ROUTE_COUNT; route++) {
-            uint64_t count = resolve_count((enum resolve_slot)slot, (enum resolve_route)route);
+    uint64_t count[ROUTE_COUNT];
 
-            if (count > 0
-                    && atomic_exchange_explicit(&told[slot][route], count, memory_order_relaxed)
-                            != count)
+    for (int slot = 0; slot < SLOT_HOOKS; slot++) {
+        if (!resolve_counts((enum resolve_slot)slot, count))
+            continue;
+        for (int route = 0; route < ROUTE_COUNT; route++)
+            if (count[route] > 0
+                    && atomic_exchange_explicit(
+                               &told[slot][route], count[route], memory_order_relaxed)
+                            != count[route])
                 (void)capture_coverage(
-                        resolve_row((enum resolve_slot)slot)->symbol, routes[route], count);
-        }
+                        resolve_row((enum resolve_slot)slot)->symbol, routes[route], count[route]);
+    }
 }
 
-static void tell_doors(void)
+static void tell_exports(void)
 {
-    static _Atomic(uint64_t) told[DOOR_COUNT];
+    static _Atomic(uint64_t) told[EXPORT_COUNT];
 
-    for (int door = 0; door < DOOR_COUNT; door++) {
-        uint64_t count = resolve_door_count((enum resolve_door)door);
+    for (int export = 0; export < EXPORT_COUNT; export ++) {
+        uint64_t count = resolve_export_count((enum resolve_export) export);
 
         if (count > 0
-                && atomic_exchange_explicit(&told[door], count, memory_order_relaxed) != count)
-            (void)capture_coverage(resolve_door_name((enum resolve_door)door), "symbol", count);
+                && atomic_exchange_explicit(&told[export], count, memory_order_relaxed) != count)
+            (void)capture_coverage(
+                    resolve_export_name((enum resolve_export) export), "symbol", count);
     }
 }
 
@@ -303,16 +307,14 @@ static void tell_losses(bool ends)
 {
     static _Atomic(uint64_t) told[5];
     struct where_stats where;
-    struct anchor_stats anchors;
     struct intern_counts counts;
 
     where_stats(&where);
-    anchor_stats(&anchors);
     intern_counts(&counts);
     tell_loss("stacks_lost", where.stacks_lost, &told[0], ends);
     tell_loss("stacks_long", where.long_walks, &told[1], ends);
     tell_loss("nth_lost", where.nth_lost, &told[2], ends);
-    tell_loss("anchors_lost", anchors.too_deep + anchors.too_many, &told[3], ends);
+    tell_loss("anchors_lost", anchor_lost(), &told[3], ends);
     tell_loss("names_lost", counts.refused, &told[4], ends);
 }
 
@@ -326,7 +328,7 @@ void coverage_tell(bool ends)
     if (ends)
         tell_linked(); /* of what came later, too */
     tell_hooks();
-    tell_doors();
+    tell_exports();
     tell_names();
     tell_losses(ends);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * coverage.h - what kedge saw and what went past it, so that nobody takes half a picture for the whole one.
+ * coverage.h - which calls kedge saw and which it did not, so that a report can say what it is based on.
  *
  *     resolve.c   look-ups and calls per hook, by route ─┐
  *     look-ups    memory functions that are no hooks ────┼─► coverage records of the capture ─► kedge report
  *     the loader  frameworks with a pool of their own ───┘   and one line on stderr
  *
  * A hook is "called" as often as it acted; hooks that only look at arguments while hints act are counted where they were
- * handed out. Written when something new turns up, then ever more rarely, and at the end: after a kill the last counts may
- * be missing, no route and no name is.
+ * handed out. Written when something new appears, less and less often, and at the end: after a kill the last counts may be
+ * missing, but no route and no name.
  *
  * The loader is asked whether objects came or went (two numbers of it): an address may mean another function now, and a
- * framework may have come. Only where one of its doors was used (door_dlopen.c), and now and then: to ask is to take its lock.
+ * framework may have come. Only where one of its exports was used (export_dlopen.c), and now and then: to ask is to take its lock.
  *
  * Threads: any. Writes to the capture, so no lock of ours may be held. Memory: static, bounded.
  */
@@ -25,7 +25,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Whether a driver function of that name has to do with memory: allocates, frees, maps, shares, copies or sets it. */
+/* Whether a driver function of that name has to do with memory: allocates, frees, maps, shares, copies, sets or names it, or
+ * launches what uses it. */
 bool coverage_is_memory(const char *name);
 
 /* Such a function was handed out and is no hook of ours. Once per name. */

@@ -5,8 +5,8 @@
  * kedge is built where there is no CUDA toolkit, and it must call and answer functions by their
  * real symbols (`cuMemAlloc_v2`, `cuMemAllocAsync_ptsz`), which the toolkit's headers hide behind
  * macros. So the types, the values and one prototype per real symbol are declared here, under the
- * names that CUDA programs use. Nothing is a macro that renames a function: `cuMemAlloc` here is
- * the 32-bit symbol of that name and not the one that a program means.
+ * names that CUDA programs use. Nothing is a macro that renames a function: `cuMemAlloc`, where a
+ * test has it, is the 32-bit symbol of that name and not the one that a program means.
  *
  *     CUDA_ABI_PTSZ(CUresult, cuMemAllocAsync, (...))   declares cuMemAllocAsync and
  *                                                       cuMemAllocAsync_ptsz
@@ -14,9 +14,9 @@
  *                                                       cuMemcpyHtoD_v2_ptds
  *
  * Where versions of CUDA differ, each form is a symbol of its own in the driver and declared as
- * such. The runtime part is CUDA 13's; the calls that have another form under the same name in
- * CUDA 12 (cudaMemPrefetchAsync, cudaMemAdvise, cudaStreamGetCaptureInfo, cudaGraphAddDependencies,
- * cudaGetDeviceProperties) are left out, and cudaPointerGetAttributes has its older layout below.
+ * such. What kedge itself neither calls nor hooks is not here: tests/sim/program_abi.h has the rest
+ * of what the tests and the simulated device speak. Of enumerations only the values are here that
+ * somebody uses.
  *
  * With KEDGE_ABI_PROTOTYPES_ONLY the types are left out: a test includes the toolkit's own headers
  * (with __CUDA_API_VERSION_INTERNAL) and then this one, and a wrong prototype does not compile.
@@ -38,11 +38,9 @@ typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
-typedef unsigned int CUdeviceptr_v1; /* what the unversioned names of CUDA 2 take */
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef unsigned long long CUtexObject;
 typedef unsigned long long CUsurfObject;
-typedef cuuint64_t CUgraphConditionalHandle;
 
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -57,23 +55,12 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUextMemory_st *CUexternalMemory;
-typedef struct CUgraphicsResource_st *CUgraphicsResource;
-typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef struct CUgraphDeviceUpdatableNode_st *CUgraphDeviceNode;
-
-typedef struct CUuuid_st {
-    char bytes[16];
-} CUuuid;
 
 typedef struct CUipcMemHandle_st {
     char reserved[64];
 } CUipcMemHandle;
-
-typedef struct CUipcEventHandle_st {
-    char reserved[64];
-} CUipcEventHandle;
 
 typedef struct CUmemPoolPtrExportData_st {
     unsigned char reserved[64];
@@ -84,27 +71,16 @@ typedef void (*CUhostFn)(void *data);
 /* The two stream handles that are numbers. 0 is the legacy stream or, in a _ptsz call, the thread's. */
 #    define CU_STREAM_LEGACY     ((CUstream)0x1)
 #    define CU_STREAM_PER_THREAD ((CUstream)0x2)
-#    define CU_DEVICE_CPU        ((CUdevice)-1)
-#    define CU_DEVICE_INVALID    ((CUdevice)-2)
-#    define CU_IPC_HANDLE_SIZE   64
-
-#    define CU_MEMHOSTALLOC_PORTABLE      0x01
-#    define CU_MEMHOSTALLOC_DEVICEMAP     0x02
-#    define CU_MEMHOSTALLOC_WRITECOMBINED 0x04
-#    define CU_MEMHOSTREGISTER_PORTABLE   0x01
-#    define CU_MEMHOSTREGISTER_DEVICEMAP  0x02
-#    define CU_MEMHOSTREGISTER_IOMEMORY   0x04
-#    define CU_MEMHOSTREGISTER_READ_ONLY  0x08
 
 /* `extra` of a launch: a list of (key, value) pointers that ends with END. */
 #    define CU_LAUNCH_PARAM_END            ((void *)0x00)
 #    define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
 #    define CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *)0x02)
+/* clang-format off */
 
 /* ---- driver: results ------------------------------------------------------------------------ */
 
 /* X(name, value): one row per result, so that a table of names can be made from the same list. */
-/* clang-format off */
 #define CUDA_ABI_RESULTS(X)                                                                        \
     X(CUDA_SUCCESS, 0) X(CUDA_ERROR_INVALID_VALUE, 1) X(CUDA_ERROR_OUT_OF_MEMORY, 2)               \
     X(CUDA_ERROR_NOT_INITIALIZED, 3) X(CUDA_ERROR_DEINITIALIZED, 4)                                \
@@ -165,103 +141,25 @@ typedef enum cudaError_enum {
 } CUresult;
 
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
+/* clang-format off */
 
 /* ---- driver: enumerations ------------------------------------------------------------------- */
-
-/* clang-format off */
-typedef enum CUctx_flags_enum {
-    CU_CTX_SCHED_AUTO = 0x00, CU_CTX_SCHED_SPIN = 0x01, CU_CTX_SCHED_YIELD = 0x02,
-    CU_CTX_SCHED_BLOCKING_SYNC = 0x04, CU_CTX_SCHED_MASK = 0x07, CU_CTX_MAP_HOST = 0x08,
-    CU_CTX_COREDUMP_ENABLE = 0x20, CU_CTX_USER_COREDUMP_ENABLE = 0x40, CU_CTX_SYNC_MEMOPS = 0x80,
-    CU_CTX_FLAGS_MASK = 0xFF,
-} CUctx_flags;
 
 typedef enum CUstream_flags_enum {
     CU_STREAM_DEFAULT = 0x0, CU_STREAM_NON_BLOCKING = 0x1,
 } CUstream_flags;
 
 typedef enum CUevent_flags_enum {
-    CU_EVENT_DEFAULT = 0x0, CU_EVENT_BLOCKING_SYNC = 0x1, CU_EVENT_DISABLE_TIMING = 0x2,
-    CU_EVENT_INTERPROCESS = 0x4,
+    CU_EVENT_DISABLE_TIMING = 0x2, CU_EVENT_INTERPROCESS = 0x4,
 } CUevent_flags;
 
-typedef enum CUevent_record_flags_enum {
-    CU_EVENT_RECORD_DEFAULT = 0x0, CU_EVENT_RECORD_EXTERNAL = 0x1,
-} CUevent_record_flags;
-
-typedef enum CUevent_wait_flags_enum {
-    CU_EVENT_WAIT_DEFAULT = 0x0, CU_EVENT_WAIT_EXTERNAL = 0x1,
-} CUevent_wait_flags;
-
-typedef enum CUmemAttach_flags_enum {
-    CU_MEM_ATTACH_GLOBAL = 0x1, CU_MEM_ATTACH_HOST = 0x2, CU_MEM_ATTACH_SINGLE = 0x4,
-} CUmemAttach_flags;
-
-typedef enum CUipcMem_flags_enum {
-    CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 0x1,
-} CUipcMem_flags;
-
-typedef enum CUdevice_attribute_enum {
-    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
-    CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
-    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
-    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
-    CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY = 9, CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
-    CU_DEVICE_ATTRIBUTE_MAX_PITCH = 11, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK = 12,
-    CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT = 14,
-    CU_DEVICE_ATTRIBUTE_GPU_OVERLAP = 15, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT = 17, CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
-    CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY = 19, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20,
-    CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT = 30, CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS = 31,
-    CU_DEVICE_ATTRIBUTE_ECC_ENABLED = 32, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID = 33,
-    CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID = 34, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
-    CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
-    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
-    CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
-    CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID = 50, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT = 51,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-    CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED = 78,
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
-    CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
-    CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86,
-    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
-    CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
-    CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99,
-    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
-    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST = 101,
+/* An enumeration of CUDA's with many values. */
+typedef int CUdevice_attribute;
+enum {
+    CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT = 14,
     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
-    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
-    CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
-    CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED = 107,
     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110,
-    CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK = 111,
-    CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED = 113,
-    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
-    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED = 116,
-    CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES = 119,
-    CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH = 120,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR = 123,
-    CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED = 125,
-    CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED = 127,
-    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = 128,
-    CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS = 129,
-    CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132, CU_DEVICE_ATTRIBUTE_MPS_ENABLED = 133,
-    CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
-} CUdevice_attribute;
-
-typedef enum CUdevice_P2PAttribute_enum {
-    CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 0x01,
-    CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED = 0x02,
-    CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 0x03,
-    CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED = 0x04,
-    CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED = 0x05,
-} CUdevice_P2PAttribute;
+};
 
 typedef enum CUpointer_attribute_enum {
     CU_POINTER_ATTRIBUTE_CONTEXT = 1, CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
@@ -274,55 +172,12 @@ typedef enum CUpointer_attribute_enum {
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,
     CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17, CU_POINTER_ATTRIBUTE_MAPPING_SIZE = 18,
     CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20,
-    CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE = 21,
 } CUpointer_attribute;
-
-typedef enum CUfunction_attribute_enum {
-    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
-    CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
-    CU_FUNC_ATTRIBUTE_NUM_REGS = 4, CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
-    CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6, CU_FUNC_ATTRIBUTE_CACHE_MODE_CA = 7,
-    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
-    CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9,
-    CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET = 10, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH = 11,
-    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT = 12, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH = 13,
-    CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
-    CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 15,
-} CUfunction_attribute;
-
-typedef enum CUfunc_cache_enum {
-    CU_FUNC_CACHE_PREFER_NONE = 0x00, CU_FUNC_CACHE_PREFER_SHARED = 0x01,
-    CU_FUNC_CACHE_PREFER_L1 = 0x02, CU_FUNC_CACHE_PREFER_EQUAL = 0x03,
-} CUfunc_cache;
-
-typedef enum CUsharedconfig_enum {
-    CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE = 0x00, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE = 0x01,
-    CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE = 0x02,
-} CUsharedconfig;
-
-typedef enum CUlimit_enum {
-    CU_LIMIT_STACK_SIZE = 0x00, CU_LIMIT_PRINTF_FIFO_SIZE = 0x01, CU_LIMIT_MALLOC_HEAP_SIZE = 0x02,
-    CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH = 0x03, CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT = 0x04,
-    CU_LIMIT_MAX_L2_FETCH_GRANULARITY = 0x05, CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 0x06,
-    CU_LIMIT_SHMEM_SIZE = 0x07, CU_LIMIT_CIG_ENABLED = 0x08,
-    CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED = 0x09,
-} CUlimit;
 
 typedef enum CUmemorytype_enum {
     CU_MEMORYTYPE_HOST = 0x01, CU_MEMORYTYPE_DEVICE = 0x02, CU_MEMORYTYPE_ARRAY = 0x03,
     CU_MEMORYTYPE_UNIFIED = 0x04,
 } CUmemorytype;
-
-typedef enum CUcomputemode_enum {
-    CU_COMPUTEMODE_DEFAULT = 0, CU_COMPUTEMODE_PROHIBITED = 2,
-    CU_COMPUTEMODE_EXCLUSIVE_PROCESS = 3,
-} CUcomputemode;
-
-typedef enum CUmem_advise_enum {
-    CU_MEM_ADVISE_SET_READ_MOSTLY = 1, CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,
-    CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 4,
-    CU_MEM_ADVISE_SET_ACCESSED_BY = 5, CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
-} CUmem_advise;
 
 typedef enum CUarray_format_enum {
     CU_AD_FORMAT_UNSIGNED_INT8 = 0x01, CU_AD_FORMAT_UNSIGNED_INT16 = 0x02,
@@ -332,42 +187,11 @@ typedef enum CUarray_format_enum {
 } CUarray_format;
 
 typedef enum CUresourcetype_enum {
-    CU_RESOURCE_TYPE_ARRAY = 0x00, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY = 0x01,
-    CU_RESOURCE_TYPE_LINEAR = 0x02, CU_RESOURCE_TYPE_PITCH2D = 0x03,
+    CU_RESOURCE_TYPE_ARRAY = 0x00, CU_RESOURCE_TYPE_LINEAR = 0x02, CU_RESOURCE_TYPE_PITCH2D = 0x03,
 } CUresourcetype;
 
-typedef enum CUjit_option_enum {
-    CU_JIT_MAX_REGISTERS = 0, CU_JIT_THREADS_PER_BLOCK = 1, CU_JIT_WALL_TIME = 2,
-    CU_JIT_INFO_LOG_BUFFER = 3, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4, CU_JIT_ERROR_LOG_BUFFER = 5,
-    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6, CU_JIT_OPTIMIZATION_LEVEL = 7,
-    CU_JIT_TARGET_FROM_CUCONTEXT = 8, CU_JIT_TARGET = 9, CU_JIT_FALLBACK_STRATEGY = 10,
-    CU_JIT_GENERATE_DEBUG_INFO = 11, CU_JIT_LOG_VERBOSE = 12, CU_JIT_GENERATE_LINE_INFO = 13,
-    CU_JIT_CACHE_MODE = 14, CU_JIT_NEW_SM3X_OPT = 15, CU_JIT_FAST_COMPILE = 16,
-    CU_JIT_GLOBAL_SYMBOL_NAMES = 17, CU_JIT_GLOBAL_SYMBOL_ADDRESSES = 18,
-    CU_JIT_GLOBAL_SYMBOL_COUNT = 19, CU_JIT_LTO = 20, CU_JIT_FTZ = 21, CU_JIT_PREC_DIV = 22,
-    CU_JIT_PREC_SQRT = 23, CU_JIT_FMA = 24, CU_JIT_REFERENCED_KERNEL_NAMES = 25,
-    CU_JIT_REFERENCED_KERNEL_COUNT = 26, CU_JIT_REFERENCED_VARIABLE_NAMES = 27,
-    CU_JIT_REFERENCED_VARIABLE_COUNT = 28, CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES = 29,
-    CU_JIT_POSITION_INDEPENDENT_CODE = 30, CU_JIT_MIN_CTA_PER_SM = 31,
-    CU_JIT_MAX_THREADS_PER_BLOCK = 32, CU_JIT_OVERRIDE_DIRECTIVE_VALUES = 33,
-    CU_JIT_SPLIT_COMPILE = 34,
-} CUjit_option;
-
-typedef enum CUlibraryOption_enum {
-    CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0, CU_LIBRARY_BINARY_IS_PRESERVED = 1,
-} CUlibraryOption;
-
-typedef enum CUmoduleLoadingMode_enum {
-    CU_MODULE_EAGER_LOADING = 0x1, CU_MODULE_LAZY_LOADING = 0x2,
-} CUmoduleLoadingMode;
-
-typedef enum CUfunctionLoadingState_enum {
-    CU_FUNCTION_LOADING_STATE_UNLOADED = 0, CU_FUNCTION_LOADING_STATE_LOADED = 1,
-} CUfunctionLoadingState;
-
 typedef enum CUdriverProcAddress_flags_enum {
-    CU_GET_PROC_ADDRESS_DEFAULT = 0, CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1,
-    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
+    CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
 } CUdriverProcAddress_flags;
 
 typedef enum CUdriverProcAddressQueryResult_enum {
@@ -385,68 +209,36 @@ typedef enum CUstreamCaptureMode_enum {
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 } CUstreamCaptureMode;
 
-typedef enum CUstreamUpdateCaptureDependencies_flags_enum {
-    CU_STREAM_ADD_CAPTURE_DEPENDENCIES = 0x0, CU_STREAM_SET_CAPTURE_DEPENDENCIES = 0x1,
-} CUstreamUpdateCaptureDependencies_flags;
-
 typedef enum CUstreamBatchMemOpType_enum {
     CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1, CU_STREAM_MEM_OP_WRITE_VALUE_32 = 2,
     CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4, CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
     CU_STREAM_MEM_OP_BARRIER = 6, CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
 } CUstreamBatchMemOpType;
 
-typedef enum CUstreamWaitValue_flags_enum {
-    CU_STREAM_WAIT_VALUE_GEQ = 0x0, CU_STREAM_WAIT_VALUE_EQ = 0x1, CU_STREAM_WAIT_VALUE_AND = 0x2,
-    CU_STREAM_WAIT_VALUE_NOR = 0x3, CU_STREAM_WAIT_VALUE_FLUSH = 0x40000000,
-} CUstreamWaitValue_flags;
-
 typedef enum CUlaunchAttributeID_enum {
-    CU_LAUNCH_ATTRIBUTE_IGNORE = 0, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1,
-    CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY = 3,
-    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
-    CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 5,
-    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
-    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+    CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1, CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+    CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY = 3, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
     CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP = 9, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN = 10,
-    CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION = 11,
-    CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = 12,
-    CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE = 13,
-    CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 14,
-    CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING = 16,
 } CUlaunchAttributeID;
 
 typedef enum CUgraphNodeType_enum {
     CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_MEMCPY = 1, CU_GRAPH_NODE_TYPE_MEMSET = 2,
     CU_GRAPH_NODE_TYPE_HOST = 3, CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_EMPTY = 5,
     CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6, CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
-    CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL = 8, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT = 9,
     CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
     CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12, CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
 } CUgraphNodeType;
 
-typedef enum CUgraphInstantiate_flags_enum {
-    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,
-    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
-    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8,
-} CUgraphInstantiate_flags;
-
 typedef enum CUgraphInstantiateResult_enum {
     CUDA_GRAPH_INSTANTIATE_SUCCESS = 0, CUDA_GRAPH_INSTANTIATE_ERROR = 1,
     CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE = 2,
-    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED = 3,
-    CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED = 4,
-    CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED = 5,
 } CUgraphInstantiateResult;
 
 typedef enum CUgraphExecUpdateResult_enum {
     CU_GRAPH_EXEC_UPDATE_SUCCESS = 0x0, CU_GRAPH_EXEC_UPDATE_ERROR = 0x1,
     CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 0x2,
     CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED = 0x3,
-    CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED = 0x4,
     CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED = 0x5,
-    CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED = 0x6,
-    CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE = 0x7,
-    CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED = 0x8,
 } CUgraphExecUpdateResult;
 
 typedef enum CUgraphMem_attribute_enum {
@@ -462,12 +254,10 @@ typedef enum CUmemLocationType_enum {
 
 typedef enum CUmemAllocationType_enum {
     CU_MEM_ALLOCATION_TYPE_INVALID = 0x0, CU_MEM_ALLOCATION_TYPE_PINNED = 0x1,
-    CU_MEM_ALLOCATION_TYPE_MANAGED = 0x2,
 } CUmemAllocationType;
 
 typedef enum CUmemAllocationHandleType_enum {
     CU_MEM_HANDLE_TYPE_NONE = 0x0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 0x1,
-    CU_MEM_HANDLE_TYPE_WIN32 = 0x2, CU_MEM_HANDLE_TYPE_WIN32_KMT = 0x4,
     CU_MEM_HANDLE_TYPE_FABRIC = 0x8,
 } CUmemAllocationHandleType;
 
@@ -479,10 +269,6 @@ typedef enum CUmemAccess_flags_enum {
 typedef enum CUmemAllocationGranularity_flags_enum {
     CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0x0, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 0x1,
 } CUmemAllocationGranularity_flags;
-
-typedef enum CUmulticastGranularity_flags_enum {
-    CU_MULTICAST_GRANULARITY_MINIMUM = 0x0, CU_MULTICAST_GRANULARITY_RECOMMENDED = 0x1,
-} CUmulticastGranularity_flags;
 
 typedef enum CUmemRangeHandleType_enum {
     CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 0x1,
@@ -497,8 +283,7 @@ typedef enum CUmemPool_attribute_enum {
 } CUmemPool_attribute;
 
 typedef enum CUmemcpySrcAccessOrder_enum {
-    CU_MEMCPY_SRC_ACCESS_ORDER_INVALID = 0x0, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 0x1,
-    CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL = 0x2, CU_MEMCPY_SRC_ACCESS_ORDER_ANY = 0x3,
+    CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 0x1,
 } CUmemcpySrcAccessOrder;
 
 typedef enum CUmemcpy3DOperandType_enum {
@@ -506,43 +291,28 @@ typedef enum CUmemcpy3DOperandType_enum {
 } CUmemcpy3DOperandType;
 
 typedef enum CUtensorMapDataType_enum {
-    CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0, CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
-    CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2, CU_TENSOR_MAP_DATA_TYPE_INT32 = 3,
-    CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4, CU_TENSOR_MAP_DATA_TYPE_INT64 = 5,
-    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
-    CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
-    CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ = 10, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11,
-    CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ = 12, CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B = 13,
-    CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B = 14, CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B = 15,
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7, CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B = 15,
 } CUtensorMapDataType;
 
 typedef enum CUtensorMapInterleave_enum {
-    CU_TENSOR_MAP_INTERLEAVE_NONE = 0, CU_TENSOR_MAP_INTERLEAVE_16B = 1,
-    CU_TENSOR_MAP_INTERLEAVE_32B = 2,
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0, CU_TENSOR_MAP_INTERLEAVE_32B = 2,
 } CUtensorMapInterleave;
 
 typedef enum CUtensorMapSwizzle_enum {
-    CU_TENSOR_MAP_SWIZZLE_NONE = 0, CU_TENSOR_MAP_SWIZZLE_32B = 1, CU_TENSOR_MAP_SWIZZLE_64B = 2,
-    CU_TENSOR_MAP_SWIZZLE_128B = 3, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B = 4,
-    CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B_FLIP_8B = 5, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B = 6,
+    CU_TENSOR_MAP_SWIZZLE_NONE = 0,
 } CUtensorMapSwizzle;
 
 typedef enum CUtensorMapL2promotion_enum {
-    CU_TENSOR_MAP_L2_PROMOTION_NONE = 0, CU_TENSOR_MAP_L2_PROMOTION_L2_64B = 1,
-    CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2, CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
+    CU_TENSOR_MAP_L2_PROMOTION_NONE = 0,
 } CUtensorMapL2promotion;
 
 typedef enum CUtensorMapFloatOOBfill_enum {
-    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA = 1,
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
 } CUtensorMapFloatOOBfill;
 
 typedef enum CUtensorMapIm2ColWideMode_enum {
-    CU_TENSOR_MAP_IM2COL_WIDE_MODE_W = 0, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128 = 1,
+    CU_TENSOR_MAP_IM2COL_WIDE_MODE_W = 0,
 } CUtensorMapIm2ColWideMode;
-
-typedef enum CUoutput_mode_enum {
-    CU_OUT_KEY_VALUE_PAIR = 0x00, CU_OUT_CSV = 0x01,
-} CUoutput_mode;
 /* clang-format on */
 
 /* ---- driver: structures --------------------------------------------------------------------- */
@@ -652,22 +422,6 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
     unsigned int NumChannels;
     unsigned int Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
-
-typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {
-    unsigned int Width;
-    unsigned int Height;
-    CUarray_format Format;
-    unsigned int NumChannels;
-} CUDA_ARRAY_DESCRIPTOR_v1;
-
-typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st {
-    unsigned int Width;
-    unsigned int Height;
-    unsigned int Depth;
-    CUarray_format Format;
-    unsigned int NumChannels;
-    unsigned int Flags;
-} CUDA_ARRAY3D_DESCRIPTOR_v1;
 
 #    define CUDA_ARRAY3D_LAYERED          0x01
 #    define CUDA_ARRAY3D_CUBEMAP          0x04
@@ -1041,385 +795,9 @@ typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
     unsigned int numLevels;
     unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+#endif /* KEDGE_ABI_PROTOTYPES_ONLY */
 
 /* ---- runtime: handles, flags, structures ---------------------------------------------------- */
-
-typedef CUstream cudaStream_t;
-typedef CUevent cudaEvent_t;
-typedef CUgraph cudaGraph_t;
-typedef CUgraphNode cudaGraphNode_t;
-typedef CUgraphExec cudaGraphExec_t;
-typedef CUfunction cudaFunction_t;
-typedef CUkernel cudaKernel_t;
-typedef CUlibrary cudaLibrary_t;
-typedef CUmemoryPool cudaMemPool_t;
-typedef CUhostFn cudaHostFn_t;
-typedef CUgraphEdgeData cudaGraphEdgeData;
-typedef struct cudaArray *cudaArray_t;
-typedef struct CUuuid_st cudaUUID_t;
-
-#    define cudaStreamLegacy      ((cudaStream_t)0x1)
-#    define cudaStreamPerThread   ((cudaStream_t)0x2)
-#    define cudaStreamDefault     0x00
-#    define cudaStreamNonBlocking 0x01
-
-#    define cudaEventDefault        0x00
-#    define cudaEventBlockingSync   0x01
-#    define cudaEventDisableTiming  0x02
-#    define cudaEventInterprocess   0x04
-#    define cudaEventRecordDefault  0x00
-#    define cudaEventRecordExternal 0x01
-#    define cudaEventWaitDefault    0x00
-#    define cudaEventWaitExternal   0x01
-
-#    define cudaHostAllocDefault       0x00
-#    define cudaHostAllocPortable      0x01
-#    define cudaHostAllocMapped        0x02
-#    define cudaHostAllocWriteCombined 0x04
-#    define cudaHostRegisterDefault    0x00
-#    define cudaHostRegisterPortable   0x01
-#    define cudaHostRegisterMapped     0x02
-#    define cudaHostRegisterIoMemory   0x04
-#    define cudaHostRegisterReadOnly   0x08
-#    define cudaMemAttachGlobal        0x01
-#    define cudaMemAttachHost          0x02
-#    define cudaMemAttachSingle        0x04
-
-#    define cudaDeviceScheduleAuto         0x00
-#    define cudaDeviceScheduleSpin         0x01
-#    define cudaDeviceScheduleYield        0x02
-#    define cudaDeviceScheduleBlockingSync 0x04
-#    define cudaDeviceMapHost              0x08
-#    define cudaPeerAccessDefault          0x00
-#    define cudaIpcMemLazyEnablePeerAccess 0x01
-#    define cudaCpuDeviceId                ((int)-1)
-#    define cudaInvalidDeviceId            ((int)-2)
-
-/* X(name, value), as CUDA_ABI_RESULTS. */
-/* clang-format off */
-#define CUDA_ABI_ERRORS(X)                                                                         \
-    X(cudaSuccess, 0) X(cudaErrorInvalidValue, 1) X(cudaErrorMemoryAllocation, 2)                  \
-    X(cudaErrorInitializationError, 3) X(cudaErrorCudartUnloading, 4)                              \
-    X(cudaErrorProfilerDisabled, 5) X(cudaErrorProfilerNotInitialized, 6)                          \
-    X(cudaErrorProfilerAlreadyStarted, 7) X(cudaErrorProfilerAlreadyStopped, 8)                    \
-    X(cudaErrorInvalidConfiguration, 9) X(cudaErrorInvalidPitchValue, 12)                          \
-    X(cudaErrorInvalidSymbol, 13) X(cudaErrorInvalidHostPointer, 16)                               \
-    X(cudaErrorInvalidDevicePointer, 17) X(cudaErrorInvalidTexture, 18)                            \
-    X(cudaErrorInvalidTextureBinding, 19) X(cudaErrorInvalidChannelDescriptor, 20)                 \
-    X(cudaErrorInvalidMemcpyDirection, 21) X(cudaErrorAddressOfConstant, 22)                       \
-    X(cudaErrorTextureFetchFailed, 23) X(cudaErrorTextureNotBound, 24)                             \
-    X(cudaErrorSynchronizationError, 25) X(cudaErrorInvalidFilterSetting, 26)                      \
-    X(cudaErrorInvalidNormSetting, 27) X(cudaErrorMixedDeviceExecution, 28)                        \
-    X(cudaErrorNotYetImplemented, 31) X(cudaErrorMemoryValueTooLarge, 32)                          \
-    X(cudaErrorStubLibrary, 34) X(cudaErrorInsufficientDriver, 35)                                 \
-    X(cudaErrorCallRequiresNewerDriver, 36) X(cudaErrorInvalidSurface, 37)                         \
-    X(cudaErrorDuplicateVariableName, 43) X(cudaErrorDuplicateTextureName, 44)                     \
-    X(cudaErrorDuplicateSurfaceName, 45) X(cudaErrorDevicesUnavailable, 46)                        \
-    X(cudaErrorIncompatibleDriverContext, 49) X(cudaErrorMissingConfiguration, 52)                 \
-    X(cudaErrorPriorLaunchFailure, 53) X(cudaErrorLaunchMaxDepthExceeded, 65)                      \
-    X(cudaErrorLaunchFileScopedTex, 66) X(cudaErrorLaunchFileScopedSurf, 67)                       \
-    X(cudaErrorSyncDepthExceeded, 68) X(cudaErrorLaunchPendingCountExceeded, 69)                   \
-    X(cudaErrorInvalidDeviceFunction, 98) X(cudaErrorNoDevice, 100)                                \
-    X(cudaErrorInvalidDevice, 101) X(cudaErrorDeviceNotLicensed, 102)                              \
-    X(cudaErrorSoftwareValidityNotEstablished, 103) X(cudaErrorStartupFailure, 127)                \
-    X(cudaErrorInvalidKernelImage, 200) X(cudaErrorDeviceUninitialized, 201)                       \
-    X(cudaErrorMapBufferObjectFailed, 205) X(cudaErrorUnmapBufferObjectFailed, 206)                \
-    X(cudaErrorArrayIsMapped, 207) X(cudaErrorAlreadyMapped, 208)                                  \
-    X(cudaErrorNoKernelImageForDevice, 209) X(cudaErrorAlreadyAcquired, 210)                       \
-    X(cudaErrorNotMapped, 211) X(cudaErrorNotMappedAsArray, 212)                                   \
-    X(cudaErrorNotMappedAsPointer, 213) X(cudaErrorECCUncorrectable, 214)                          \
-    X(cudaErrorUnsupportedLimit, 215) X(cudaErrorDeviceAlreadyInUse, 216)                          \
-    X(cudaErrorPeerAccessUnsupported, 217) X(cudaErrorInvalidPtx, 218)                             \
-    X(cudaErrorInvalidGraphicsContext, 219) X(cudaErrorNvlinkUncorrectable, 220)                   \
-    X(cudaErrorJitCompilerNotFound, 221) X(cudaErrorUnsupportedPtxVersion, 222)                    \
-    X(cudaErrorJitCompilationDisabled, 223) X(cudaErrorUnsupportedExecAffinity, 224)               \
-    X(cudaErrorUnsupportedDevSideSync, 225) X(cudaErrorContained, 226)                             \
-    X(cudaErrorInvalidSource, 300) X(cudaErrorFileNotFound, 301)                                   \
-    X(cudaErrorSharedObjectSymbolNotFound, 302) X(cudaErrorSharedObjectInitFailed, 303)            \
-    X(cudaErrorOperatingSystem, 304) X(cudaErrorInvalidResourceHandle, 400)                        \
-    X(cudaErrorIllegalState, 401) X(cudaErrorLossyQuery, 402) X(cudaErrorSymbolNotFound, 500)      \
-    X(cudaErrorNotReady, 600) X(cudaErrorIllegalAddress, 700)                                      \
-    X(cudaErrorLaunchOutOfResources, 701) X(cudaErrorLaunchTimeout, 702)                           \
-    X(cudaErrorLaunchIncompatibleTexturing, 703) X(cudaErrorPeerAccessAlreadyEnabled, 704)         \
-    X(cudaErrorPeerAccessNotEnabled, 705) X(cudaErrorSetOnActiveProcess, 708)                      \
-    X(cudaErrorContextIsDestroyed, 709) X(cudaErrorAssert, 710) X(cudaErrorTooManyPeers, 711)      \
-    X(cudaErrorHostMemoryAlreadyRegistered, 712) X(cudaErrorHostMemoryNotRegistered, 713)          \
-    X(cudaErrorHardwareStackError, 714) X(cudaErrorIllegalInstruction, 715)                        \
-    X(cudaErrorMisalignedAddress, 716) X(cudaErrorInvalidAddressSpace, 717)                        \
-    X(cudaErrorInvalidPc, 718) X(cudaErrorLaunchFailure, 719)                                      \
-    X(cudaErrorCooperativeLaunchTooLarge, 720) X(cudaErrorTensorMemoryLeak, 721)                   \
-    X(cudaErrorNotPermitted, 800) X(cudaErrorNotSupported, 801) X(cudaErrorSystemNotReady, 802)    \
-    X(cudaErrorSystemDriverMismatch, 803) X(cudaErrorCompatNotSupportedOnDevice, 804)              \
-    X(cudaErrorMpsConnectionFailed, 805) X(cudaErrorMpsRpcFailure, 806)                            \
-    X(cudaErrorMpsServerNotReady, 807) X(cudaErrorMpsMaxClientsReached, 808)                       \
-    X(cudaErrorMpsMaxConnectionsReached, 809) X(cudaErrorMpsClientTerminated, 810)                 \
-    X(cudaErrorCdpNotSupported, 811) X(cudaErrorCdpVersionMismatch, 812)                           \
-    X(cudaErrorStreamCaptureUnsupported, 900) X(cudaErrorStreamCaptureInvalidated, 901)            \
-    X(cudaErrorStreamCaptureMerge, 902) X(cudaErrorStreamCaptureUnmatched, 903)                    \
-    X(cudaErrorStreamCaptureUnjoined, 904) X(cudaErrorStreamCaptureIsolation, 905)                 \
-    X(cudaErrorStreamCaptureImplicit, 906) X(cudaErrorCapturedEvent, 907)                          \
-    X(cudaErrorStreamCaptureWrongThread, 908) X(cudaErrorTimeout, 909)                             \
-    X(cudaErrorGraphExecUpdateFailure, 910) X(cudaErrorExternalDevice, 911)                        \
-    X(cudaErrorInvalidClusterSize, 912) X(cudaErrorFunctionNotLoaded, 913)                         \
-    X(cudaErrorInvalidResourceType, 914) X(cudaErrorInvalidResourceConfiguration, 915)             \
-    X(cudaErrorUnknown, 999) X(cudaErrorApiFailureBase, 10000)
-/* clang-format on */
-
-typedef enum cudaError {
-#    define CUDA_ABI_ROW(name, value) name = (value),
-    CUDA_ABI_ERRORS(CUDA_ABI_ROW)
-#    undef CUDA_ABI_ROW
-} cudaError_t;
-
-typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, void *data);
-
-/* clang-format off */
-enum cudaMemcpyKind {
-    cudaMemcpyHostToHost = 0, cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2,
-    cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4,
-};
-
-enum cudaMemoryType {
-    cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2,
-    cudaMemoryTypeManaged = 3,
-};
-
-enum cudaMemLocationType {
-    cudaMemLocationTypeInvalid = 0, cudaMemLocationTypeNone = 0, cudaMemLocationTypeDevice = 1,
-    cudaMemLocationTypeHost = 2, cudaMemLocationTypeHostNuma = 3,
-    cudaMemLocationTypeHostNumaCurrent = 4,
-};
-
-enum cudaMemAccessFlags {
-    cudaMemAccessFlagsProtNone = 0, cudaMemAccessFlagsProtRead = 1,
-    cudaMemAccessFlagsProtReadWrite = 3,
-};
-
-enum cudaMemAllocationType {
-    cudaMemAllocationTypeInvalid = 0x0, cudaMemAllocationTypePinned = 0x1,
-    cudaMemAllocationTypeManaged = 0x2,
-};
-
-enum cudaMemAllocationHandleType {
-    cudaMemHandleTypeNone = 0x0, cudaMemHandleTypePosixFileDescriptor = 0x1,
-    cudaMemHandleTypeWin32 = 0x2, cudaMemHandleTypeWin32Kmt = 0x4, cudaMemHandleTypeFabric = 0x8,
-};
-
-enum cudaMemPoolAttr {
-    cudaMemPoolReuseFollowEventDependencies = 0x1, cudaMemPoolReuseAllowOpportunistic = 0x2,
-    cudaMemPoolReuseAllowInternalDependencies = 0x3, cudaMemPoolAttrReleaseThreshold = 0x4,
-    cudaMemPoolAttrReservedMemCurrent = 0x5, cudaMemPoolAttrReservedMemHigh = 0x6,
-    cudaMemPoolAttrUsedMemCurrent = 0x7, cudaMemPoolAttrUsedMemHigh = 0x8,
-};
-
-enum cudaStreamCaptureMode {
-    cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureModeThreadLocal = 1,
-    cudaStreamCaptureModeRelaxed = 2,
-};
-
-enum cudaStreamCaptureStatus {
-    cudaStreamCaptureStatusNone = 0, cudaStreamCaptureStatusActive = 1,
-    cudaStreamCaptureStatusInvalidated = 2,
-};
-
-enum cudaGraphNodeType {
-    cudaGraphNodeTypeKernel = 0x00, cudaGraphNodeTypeMemcpy = 0x01, cudaGraphNodeTypeMemset = 0x02,
-    cudaGraphNodeTypeHost = 0x03, cudaGraphNodeTypeGraph = 0x04, cudaGraphNodeTypeEmpty = 0x05,
-    cudaGraphNodeTypeWaitEvent = 0x06, cudaGraphNodeTypeEventRecord = 0x07,
-    cudaGraphNodeTypeExtSemaphoreSignal = 0x08, cudaGraphNodeTypeExtSemaphoreWait = 0x09,
-    cudaGraphNodeTypeMemAlloc = 0x0a, cudaGraphNodeTypeMemFree = 0x0b,
-    cudaGraphNodeTypeConditional = 0x0d,
-};
-
-enum cudaDriverEntryPointQueryResult {
-    cudaDriverEntryPointSuccess = 0, cudaDriverEntryPointSymbolNotFound = 1,
-    cudaDriverEntryPointVersionNotSufficent = 2,
-};
-
-enum cudaLibraryOption {
-    cudaLibraryHostUniversalFunctionAndDataTable = 0, cudaLibraryBinaryIsPreserved = 1,
-};
-
-enum cudaJitOption {
-    cudaJitMaxRegisters = 0, cudaJitThreadsPerBlock = 1, cudaJitWallTime = 2,
-    cudaJitInfoLogBuffer = 3, cudaJitInfoLogBufferSizeBytes = 4, cudaJitErrorLogBuffer = 5,
-    cudaJitErrorLogBufferSizeBytes = 6, cudaJitOptimizationLevel = 7, cudaJitFallbackStrategy = 10,
-    cudaJitGenerateDebugInfo = 11, cudaJitLogVerbose = 12, cudaJitGenerateLineInfo = 13,
-    cudaJitCacheMode = 14, cudaJitPositionIndependentCode = 30, cudaJitMinCtaPerSm = 31,
-    cudaJitMaxThreadsPerBlock = 32, cudaJitOverrideDirectiveValues = 33,
-};
-
-enum cudaDeviceP2PAttr {
-    cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported = 2,
-    cudaDevP2PAttrNativeAtomicSupported = 3, cudaDevP2PAttrCudaArrayAccessSupported = 4,
-    cudaDevP2PAttrOnlyPartialNativeAtomicSupported = 5,
-};
-
-enum cudaLimit {
-    cudaLimitStackSize = 0x00, cudaLimitPrintfFifoSize = 0x01, cudaLimitMallocHeapSize = 0x02,
-    cudaLimitDevRuntimeSyncDepth = 0x03, cudaLimitDevRuntimePendingLaunchCount = 0x04,
-    cudaLimitMaxL2FetchGranularity = 0x05, cudaLimitPersistingL2CacheSize = 0x06,
-};
-
-enum cudaFuncCache {
-    cudaFuncCachePreferNone = 0, cudaFuncCachePreferShared = 1, cudaFuncCachePreferL1 = 2,
-    cudaFuncCachePreferEqual = 3,
-};
-
-enum cudaFuncAttribute {
-    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9, cudaFuncAttributeClusterDimMustBeSet = 10,
-    cudaFuncAttributeRequiredClusterWidth = 11, cudaFuncAttributeRequiredClusterHeight = 12,
-    cudaFuncAttributeRequiredClusterDepth = 13,
-    cudaFuncAttributeNonPortableClusterSizeAllowed = 14,
-    cudaFuncAttributeClusterSchedulingPolicyPreference = 15,
-};
-
-enum cudaGraphMemAttributeType {
-    cudaGraphMemAttrUsedMemCurrent = 0x0, cudaGraphMemAttrUsedMemHigh = 0x1,
-    cudaGraphMemAttrReservedMemCurrent = 0x2, cudaGraphMemAttrReservedMemHigh = 0x3,
-};
-
-enum cudaDeviceAttr {
-    cudaDevAttrMaxThreadsPerBlock = 1, cudaDevAttrMaxBlockDimX = 2, cudaDevAttrMaxBlockDimY = 3,
-    cudaDevAttrMaxBlockDimZ = 4, cudaDevAttrMaxGridDimX = 5, cudaDevAttrMaxGridDimY = 6,
-    cudaDevAttrMaxGridDimZ = 7, cudaDevAttrMaxSharedMemoryPerBlock = 8,
-    cudaDevAttrTotalConstantMemory = 9, cudaDevAttrWarpSize = 10, cudaDevAttrMaxPitch = 11,
-    cudaDevAttrMaxRegistersPerBlock = 12, cudaDevAttrClockRate = 13,
-    cudaDevAttrTextureAlignment = 14, cudaDevAttrGpuOverlap = 15,
-    cudaDevAttrMultiProcessorCount = 16, cudaDevAttrKernelExecTimeout = 17,
-    cudaDevAttrIntegrated = 18, cudaDevAttrCanMapHostMemory = 19, cudaDevAttrComputeMode = 20,
-    cudaDevAttrSurfaceAlignment = 30, cudaDevAttrConcurrentKernels = 31,
-    cudaDevAttrEccEnabled = 32, cudaDevAttrPciBusId = 33, cudaDevAttrPciDeviceId = 34,
-    cudaDevAttrMemoryClockRate = 36, cudaDevAttrGlobalMemoryBusWidth = 37,
-    cudaDevAttrL2CacheSize = 38, cudaDevAttrMaxThreadsPerMultiProcessor = 39,
-    cudaDevAttrAsyncEngineCount = 40, cudaDevAttrUnifiedAddressing = 41,
-    cudaDevAttrPciDomainId = 50, cudaDevAttrTexturePitchAlignment = 51,
-    cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76,
-    cudaDevAttrStreamPrioritiesSupported = 78, cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
-    cudaDevAttrMaxRegistersPerMultiprocessor = 82, cudaDevAttrManagedMemory = 83,
-    cudaDevAttrHostNativeAtomicSupported = 86, cudaDevAttrPageableMemoryAccess = 88,
-    cudaDevAttrConcurrentManagedAccess = 89, cudaDevAttrComputePreemptionSupported = 90,
-    cudaDevAttrCanUseHostPointerForRegisteredMem = 91, cudaDevAttrCooperativeLaunch = 95,
-    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97, cudaDevAttrHostRegisterSupported = 99,
-    cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100,
-    cudaDevAttrDirectManagedMemAccessFromHost = 101, cudaDevAttrMaxBlocksPerMultiprocessor = 106,
-    cudaDevAttrReservedSharedMemoryPerBlock = 111, cudaDevAttrHostRegisterReadOnlySupported = 113,
-    cudaDevAttrMemoryPoolsSupported = 115, cudaDevAttrGPUDirectRDMASupported = 116,
-    cudaDevAttrMemoryPoolSupportedHandleTypes = 119, cudaDevAttrClusterLaunch = 120,
-    cudaDevAttrIpcEventSupport = 125, cudaDevAttrMpsEnabled = 133, cudaDevAttrHostNumaId = 134,
-};
-/* clang-format on */
-
-typedef struct dim3 {
-    unsigned int x, y, z;
-} dim3;
-
-typedef struct cudaIpcMemHandle_st {
-    char reserved[64];
-} cudaIpcMemHandle_t;
-
-typedef struct cudaIpcEventHandle_st {
-    char reserved[64];
-} cudaIpcEventHandle_t;
-
-struct cudaMemPoolPtrExportData {
-    unsigned char reserved[64];
-};
-
-struct cudaPointerAttributes {
-    enum cudaMemoryType type;
-    int device;
-    void *devicePointer;
-    void *hostPointer;
-    long reserved[8];
-};
-
-/*
- * The form of CUDA 12: without the tail. A cudart of version 12 writes these bytes and no more.
- */
-struct cuda_abi_pointer_attributes_v12 {
-    enum cudaMemoryType type;
-    int device;
-    void *devicePointer;
-    void *hostPointer;
-};
-
-struct cudaPitchedPtr {
-    void *ptr;
-    size_t pitch;
-    size_t xsize, ysize;
-};
-
-struct cudaExtent {
-    size_t width, height, depth;
-};
-
-struct cudaPos {
-    size_t x, y, z;
-};
-
-struct cudaMemcpy3DParms {
-    cudaArray_t srcArray;
-    struct cudaPos srcPos;
-    struct cudaPitchedPtr srcPtr;
-    cudaArray_t dstArray;
-    struct cudaPos dstPos;
-    struct cudaPitchedPtr dstPtr;
-    struct cudaExtent extent;
-    enum cudaMemcpyKind kind;
-};
-
-struct cudaMemLocation {
-    enum cudaMemLocationType type;
-    int id;
-};
-
-struct cudaMemAccessDesc {
-    struct cudaMemLocation location;
-    enum cudaMemAccessFlags flags;
-};
-
-struct cudaMemPoolProps {
-    enum cudaMemAllocationType allocType;
-    enum cudaMemAllocationHandleType handleTypes;
-    struct cudaMemLocation location;
-    void *win32SecurityAttributes;
-    size_t maxSize;
-    unsigned short usage;
-    unsigned char reserved[54];
-};
-
-struct cudaFuncAttributes {
-    size_t sharedSizeBytes;
-    size_t constSizeBytes;
-    size_t localSizeBytes;
-    int maxThreadsPerBlock;
-    int numRegs;
-    int ptxVersion;
-    int binaryVersion;
-    int cacheModeCA;
-    int maxDynamicSharedSizeBytes;
-    int preferredShmemCarveout;
-    int clusterDimMustBeSet;
-    int requiredClusterWidth, requiredClusterHeight, requiredClusterDepth;
-    int clusterSchedulingPolicyPreference;
-    int nonPortableClusterSizeAllowed;
-    int reserved[16];
-};
-
-typedef CUlaunchAttribute cudaLaunchAttribute;
-
-typedef struct cudaLaunchConfig_st {
-    dim3 gridDim;
-    dim3 blockDim;
-    size_t dynamicSmemBytes;
-    cudaStream_t stream;
-    cudaLaunchAttribute *attrs;
-    unsigned int numAttrs;
-} cudaLaunchConfig_t;
-
-#endif /* KEDGE_ABI_PROTOTYPES_ONLY */
 
 #define CUDA_ABI_PTSZ(result, name, args) \
     result name args;                     \
@@ -1427,38 +805,22 @@ typedef struct cudaLaunchConfig_st {
 #define CUDA_ABI_PTDS(result, name, args) \
     result name args;                     \
     result name##_ptds args
-
 #pragma GCC visibility push(default)
 
 /* ==== driver prototypes ==== */
 
 /* start, version, errors, look-up */
-CUresult cuInit(unsigned int);
 CUresult cuDriverGetVersion(int *);
-CUresult cuGetErrorName(CUresult, const char **);
-CUresult cuGetErrorString(CUresult, const char **);
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cuda_version, cuuint64_t flags);
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cuda_version, cuuint64_t flags,
         CUdriverProcAddressQueryResult *symbol_status);
-CUresult cuGetExportTable(const void **, const CUuuid *);
-CUresult cuProfilerInitialize(const char *, const char *, CUoutput_mode);
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 
 /* devices */
-CUresult cuDeviceGet(CUdevice *, int);
-CUresult cuDeviceGetCount(int *);
 CUresult cuDeviceGetName(char *, int, CUdevice);
-CUresult cuDeviceGetUuid(CUuuid *, CUdevice);
-CUresult cuDeviceGetUuid_v2(CUuuid *, CUdevice);
-CUresult cuDeviceGetLuid(char *, unsigned int *, CUdevice);
 CUresult cuDeviceTotalMem_v2(size_t *, CUdevice);
 CUresult cuDeviceGetAttribute(int *, CUdevice_attribute, CUdevice);
-CUresult cuDeviceComputeCapability(int *, int *, CUdevice);
-CUresult cuDeviceGetPCIBusId(char *, int, CUdevice);
-CUresult cuDeviceGetByPCIBusId(CUdevice *, const char *);
-CUresult cuDeviceCanAccessPeer(int *, CUdevice, CUdevice);
-CUresult cuDeviceGetP2PAttribute(int *, CUdevice_P2PAttribute, CUdevice, CUdevice);
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *, CUdevice);
 CUresult cuDeviceGetMemPool(CUmemoryPool *, CUdevice);
 CUresult cuDeviceSetMemPool(CUdevice, CUmemoryPool);
@@ -1473,8 +835,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice);
 CUresult cuDevicePrimaryCtxReset(CUdevice);
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice);
 CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned int *, int *);
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice, unsigned int);
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice, unsigned int);
 
 /* contexts */
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
@@ -1484,38 +844,16 @@ CUresult cuCtxDestroy(CUcontext);
 CUresult cuCtxDestroy_v2(CUcontext);
 CUresult cuCtxPushCurrent_v2(CUcontext);
 CUresult cuCtxPopCurrent_v2(CUcontext *);
-CUresult cuCtxSetCurrent(CUcontext);
 CUresult cuCtxGetCurrent(CUcontext *);
 CUresult cuCtxGetDevice(CUdevice *);
-CUresult cuCtxGetDevice_v2(CUdevice *, CUcontext);
-CUresult cuCtxGetFlags(unsigned int *);
-CUresult cuCtxSetFlags(unsigned int);
 CUresult cuCtxGetId(CUcontext, unsigned long long *);
 CUresult cuCtxSynchronize(void);
 CUresult cuCtxSynchronize_v2(CUcontext);
-CUresult cuCtxSetLimit(CUlimit, size_t);
-CUresult cuCtxGetLimit(size_t *, CUlimit);
-CUresult cuCtxGetCacheConfig(CUfunc_cache *);
-CUresult cuCtxSetCacheConfig(CUfunc_cache);
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *);
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig);
 CUresult cuCtxGetApiVersion(CUcontext, unsigned int *);
-CUresult cuCtxGetStreamPriorityRange(int *least_priority, int *greatest_priority);
-CUresult cuCtxResetPersistingL2Cache(void);
-CUresult cuCtxAttach(CUcontext *, unsigned int);
 CUresult cuCtxDetach(CUcontext);
 CUresult cuCtxRecordEvent(CUcontext, CUevent);
-CUresult cuCtxWaitEvent(CUcontext, CUevent);
 CUresult cuCtxEnablePeerAccess(CUcontext, unsigned int);
 CUresult cuCtxDisablePeerAccess(CUcontext);
-
-/* memory: 32-bit forms of CUDA 2, which a driver may still export */
-CUresult cuMemGetInfo(unsigned int *, unsigned int *);
-CUresult cuMemAlloc(CUdeviceptr_v1 *, unsigned int);
-CUresult cuMemAllocPitch(CUdeviceptr_v1 *ptr, unsigned int *p_pitch, unsigned int width_in_bytes,
-        unsigned int height, unsigned int element_size_bytes);
-CUresult cuMemFree(CUdeviceptr_v1);
-CUresult cuMemGetAddressRange(CUdeviceptr_v1 *, unsigned int *, CUdeviceptr_v1);
 
 /* memory */
 CUresult cuMemGetInfo_v2(size_t *, size_t *);
@@ -1525,40 +863,26 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *ptr, size_t *p_pitch, size_t width_in_b
 CUresult cuMemAllocManaged(CUdeviceptr *, size_t, unsigned int);
 CUresult cuMemFree_v2(CUdeviceptr);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *, size_t *, CUdeviceptr);
-CUresult cuMemAllocHost(void **, unsigned int);
 CUresult cuMemAllocHost_v2(void **, size_t);
 CUresult cuMemHostAlloc(void **, size_t, unsigned int);
 CUresult cuMemFreeHost(void *);
 CUresult cuMemHostRegister(void *, size_t, unsigned int);
 CUresult cuMemHostRegister_v2(void *, size_t, unsigned int);
 CUresult cuMemHostUnregister(void *);
-CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *, void *, unsigned int);
-CUresult cuMemHostGetFlags(unsigned int *, void *);
 CUresult cuPointerGetAttribute(void *, CUpointer_attribute, CUdeviceptr);
 CUresult cuPointerGetAttributes(unsigned int, CUpointer_attribute *, void **, CUdeviceptr);
-CUresult cuPointerSetAttribute(const void *, CUpointer_attribute, CUdeviceptr);
-CUresult cuMemAdvise(CUdeviceptr, size_t, CUmem_advise, CUdevice);
-CUresult cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation);
-CUDA_ABI_PTSZ(CUresult, cuMemPrefetchAsync, (CUdeviceptr, size_t, CUdevice, CUstream));
-CUDA_ABI_PTSZ(CUresult, cuMemPrefetchAsync_v2,
-        (CUdeviceptr, size_t, CUmemLocation, unsigned int, CUstream));
-CUDA_ABI_PTSZ(CUresult, cuStreamAttachMemAsync, (CUstream, CUdeviceptr, size_t, unsigned int));
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType handle_type, unsigned long long flags);
 
 /* arrays */
-CUresult cuArrayCreate(CUarray *, const CUDA_ARRAY_DESCRIPTOR_v1 *);
-CUresult cuArray3DCreate(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR_v1 *);
 CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray, CUdevice);
 CUresult cuMipmappedArrayGetMemoryRequirements(
         CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUmipmappedArray, CUdevice);
 CUresult cuArrayCreate_v2(CUarray *, const CUDA_ARRAY_DESCRIPTOR *);
 CUresult cuArray3DCreate_v2(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *);
-CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *, CUarray);
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *, CUarray);
 CUresult cuArrayDestroy(CUarray);
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned int);
-CUresult cuMipmappedArrayGetLevel(CUarray *, CUmipmappedArray, unsigned int);
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray);
 
 /* stream-ordered memory and pools */
@@ -1572,13 +896,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void *);
 CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void *);
 CUresult cuMemPoolSetAccess(CUmemoryPool, const CUmemAccessDesc *, size_t);
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *, CUmemoryPool, CUmemLocation *);
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *, CUmemLocation *, CUmemAllocationType);
-CUresult cuMemGetMemPool(CUmemoryPool *, CUmemLocation *, CUmemAllocationType);
 CUresult cuMemSetMemPool(CUmemLocation *, CUmemAllocationType, CUmemoryPool);
-CUresult cuMemPoolExportToShareableHandle(
-        void *, CUmemoryPool, CUmemAllocationHandleType, unsigned long long);
-CUresult cuMemPoolImportFromShareableHandle(
-        CUmemoryPool *, void *, CUmemAllocationHandleType, unsigned long long);
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *, CUdeviceptr);
 CUresult cuMemPoolImportPointer(CUdeviceptr *, CUmemoryPool, CUmemPoolPtrExportData *);
 
@@ -1593,42 +911,30 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUDA_ABI_PTSZ(CUresult, cuMemMapArrayAsync, (CUarrayMapInfo *, unsigned int, CUstream));
 CUresult cuMemUnmap(CUdeviceptr, size_t);
 CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
-CUresult cuMemGetAccess(unsigned long long *, const CUmemLocation *, CUdeviceptr);
 CUresult cuMemGetAllocationGranularity(
         size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags);
-CUresult cuMemGetAllocationPropertiesFromHandle(
-        CUmemAllocationProp *, CUmemGenericAllocationHandle);
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *, void *);
-CUresult cuMemExportToShareableHandle(
-        void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long);
 CUresult cuMemImportFromShareableHandle(
         CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType);
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *, const CUmulticastObjectProp *);
-CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle, CUdevice);
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
         CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
         unsigned long long flags);
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
         CUdeviceptr memptr, size_t size, unsigned long long flags);
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, size_t, size_t);
-CUresult cuMulticastGetGranularity(
-        size_t *, const CUmulticastObjectProp *, CUmulticastGranularity_flags);
 
 /* other processes and other drivers */
 CUresult cuIpcGetMemHandle(CUipcMemHandle *, CUdeviceptr);
 CUresult cuIpcOpenMemHandle(CUdeviceptr *, CUipcMemHandle, unsigned int);
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *, CUipcMemHandle, unsigned int);
 CUresult cuIpcCloseMemHandle(CUdeviceptr);
-CUresult cuIpcGetEventHandle(CUipcEventHandle *, CUevent);
-CUresult cuIpcOpenEventHandle(CUevent *, CUipcEventHandle);
 CUresult cuImportExternalMemory(CUexternalMemory *, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *);
 CUresult cuExternalMemoryGetMappedBuffer(
         CUdeviceptr *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *);
 CUresult cuExternalMemoryGetMappedMipmappedArray(
         CUmipmappedArray *, CUexternalMemory, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *);
 CUresult cuDestroyExternalMemory(CUexternalMemory);
-CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *, size_t *, CUgraphicsResource);
-CUDA_ABI_PTSZ(CUresult, cuGraphicsUnmapResources, (unsigned int, CUgraphicsResource *, CUstream));
 
 /* copies that return when the call may */
 CUDA_ABI_PTDS(CUresult, cuMemcpy, (CUdeviceptr, CUdeviceptr, size_t));
@@ -1641,8 +947,6 @@ CUDA_ABI_PTDS(CUresult, cuMemcpyDtoA_v2, (CUarray, size_t, CUdeviceptr, size_t))
 CUDA_ABI_PTDS(CUresult, cuMemcpyAtoD_v2, (CUdeviceptr, CUarray, size_t, size_t));
 CUDA_ABI_PTDS(CUresult, cuMemcpyHtoA_v2, (CUarray, size_t, const void *, size_t));
 CUDA_ABI_PTDS(CUresult, cuMemcpyAtoH_v2, (void *, CUarray, size_t, size_t));
-CUDA_ABI_PTDS(CUresult, cuMemcpyAtoA_v2,
-        (CUarray dst_array, size_t dst_offset, CUarray src_array, size_t src_offset, size_t size));
 CUDA_ABI_PTDS(CUresult, cuMemcpy2D_v2, (const CUDA_MEMCPY2D *));
 CUDA_ABI_PTDS(CUresult, cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *));
 CUDA_ABI_PTDS(CUresult, cuMemcpy3D_v2, (const CUDA_MEMCPY3D *));
@@ -1705,17 +1009,12 @@ CUresult cuStreamCreate(CUstream *, unsigned int);
 CUresult cuStreamCreateWithPriority(CUstream *, unsigned int, int);
 CUresult cuStreamDestroy(CUstream);
 CUresult cuStreamDestroy_v2(CUstream);
-CUDA_ABI_PTSZ(CUresult, cuStreamGetPriority, (CUstream, int *));
 CUDA_ABI_PTSZ(CUresult, cuStreamGetFlags, (CUstream, unsigned int *));
 CUDA_ABI_PTSZ(CUresult, cuStreamGetId, (CUstream, unsigned long long *));
-CUDA_ABI_PTSZ(CUresult, cuStreamGetDevice, (CUstream, CUdevice *));
 CUDA_ABI_PTSZ(CUresult, cuStreamGetCtx, (CUstream, CUcontext *));
-CUDA_ABI_PTSZ(CUresult, cuStreamGetCtx_v2, (CUstream, CUcontext *, CUgreenCtx *));
-CUDA_ABI_PTSZ(CUresult, cuStreamQuery, (CUstream));
 CUDA_ABI_PTSZ(CUresult, cuStreamSynchronize, (CUstream));
 CUDA_ABI_PTSZ(CUresult, cuStreamWaitEvent, (CUstream, CUevent, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamAddCallback, (CUstream, CUstreamCallback, void *, unsigned int));
-CUDA_ABI_PTSZ(CUresult, cuStreamCopyAttributes, (CUstream, CUstream));
 CUDA_ABI_PTSZ(CUresult, cuStreamWaitValue32, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamWaitValue64, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
 CUDA_ABI_PTSZ(CUresult, cuStreamWriteValue32, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
@@ -1731,58 +1030,19 @@ CUDA_ABI_PTSZ(CUresult, cuStreamBatchMemOp_v2,
 
 /* events */
 CUresult cuEventCreate(CUevent *, unsigned int);
-CUresult cuEventDestroy(CUevent);
-CUresult cuEventDestroy_v2(CUevent);
 CUDA_ABI_PTSZ(CUresult, cuEventRecord, (CUevent, CUstream));
-CUDA_ABI_PTSZ(CUresult, cuEventRecordWithFlags, (CUevent, CUstream, unsigned int));
 CUresult cuEventQuery(CUevent);
 CUresult cuEventSynchronize(CUevent);
-CUresult cuEventElapsedTime(float *p_milliseconds, CUevent h_start, CUevent h_end);
-CUresult cuEventElapsedTime_v2(float *p_milliseconds, CUevent h_start, CUevent h_end);
 
 /* modules, libraries, kernels */
-CUresult cuModuleLoad(CUmodule *, const char *);
-CUresult cuModuleLoadData(CUmodule *, const void *);
-CUresult cuModuleLoadDataEx(CUmodule *, const void *, unsigned int, CUjit_option *, void **);
-CUresult cuModuleLoadFatBinary(CUmodule *, const void *);
 CUresult cuModuleUnload(CUmodule);
-CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *);
-CUresult cuModuleGetFunctionCount(unsigned int *, CUmodule);
-CUresult cuModuleEnumerateFunctions(CUfunction *, unsigned int, CUmodule);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *, size_t *, CUmodule, const char *);
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *);
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
-        void **jit_options_values, unsigned int num_jit_options, CUlibraryOption *library_options,
-        void **library_option_values, unsigned int num_library_options);
-CUresult cuLibraryLoadFromFile(CUlibrary *, const char *, CUjit_option *, void **, unsigned int,
-        CUlibraryOption *, void **, unsigned int);
 CUresult cuLibraryUnload(CUlibrary);
-CUresult cuLibraryGetKernel(CUkernel *, CUlibrary, const char *);
-CUresult cuLibraryGetKernelCount(unsigned int *, CUlibrary);
-CUresult cuLibraryEnumerateKernels(CUkernel *, unsigned int, CUlibrary);
-CUresult cuLibraryGetModule(CUmodule *, CUlibrary);
-CUresult cuLibraryGetGlobal(CUdeviceptr *, size_t *, CUlibrary, const char *);
-CUresult cuLibraryGetManaged(CUdeviceptr *, size_t *, CUlibrary, const char *);
-CUresult cuKernelGetFunction(CUfunction *, CUkernel);
-CUresult cuKernelGetLibrary(CUlibrary *, CUkernel);
 CUresult cuKernelGetName(const char **, CUkernel);
-CUresult cuKernelGetAttribute(int *, CUfunction_attribute, CUkernel, CUdevice);
-CUresult cuKernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice);
 CUresult cuKernelGetParamInfo(
         CUkernel kernel, size_t param_index, size_t *param_offset, size_t *param_size);
-CUresult cuFuncGetModule(CUmodule *, CUfunction);
 CUresult cuFuncGetName(const char **, CUfunction);
-CUresult cuFuncGetAttribute(int *, CUfunction_attribute, CUfunction);
-CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int);
-CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache);
-CUresult cuFuncSetSharedMemConfig(CUfunction, CUsharedconfig);
 CUresult cuFuncGetParamInfo(
         CUfunction func, size_t param_index, size_t *param_offset, size_t *param_size);
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *, CUfunction);
-CUresult cuFuncLoad(CUfunction);
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, CUfunction, int, size_t);
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        int *, CUfunction, int, size_t, unsigned int);
 
 /* launches */
 CUDA_ABI_PTSZ(CUresult, cuLaunchKernel,
@@ -1799,9 +1059,6 @@ CUDA_ABI_PTSZ(CUresult, cuLaunchCooperativeKernel,
 CUresult cuLaunchCooperativeKernelMultiDevice(
         CUDA_LAUNCH_PARAMS *launch_params_list, unsigned int num_devices, unsigned int flags);
 CUDA_ABI_PTSZ(CUresult, cuLaunchHostFunc, (CUstream, CUhostFn, void *));
-CUresult cuLaunch(CUfunction);
-CUresult cuLaunchGrid(CUfunction, int, int);
-CUresult cuLaunchGridAsync(CUfunction, int, int, CUstream);
 
 /* capture */
 CUDA_ABI_PTSZ(CUresult, cuStreamBeginCapture, (CUstream));
@@ -1811,24 +1068,12 @@ CUDA_ABI_PTSZ(CUresult, cuStreamBeginCaptureToGraph,
                 size_t deps_count, CUstreamCaptureMode mode));
 CUDA_ABI_PTSZ(CUresult, cuStreamEndCapture, (CUstream, CUgraph *));
 CUDA_ABI_PTSZ(CUresult, cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *));
-CUDA_ABI_PTSZ(CUresult, cuStreamGetCaptureInfo,
-        (CUstream stream, CUstreamCaptureStatus *capture_status, cuuint64_t *id));
 CUDA_ABI_PTSZ(CUresult, cuStreamGetCaptureInfo_v2,
         (CUstream stream, CUstreamCaptureStatus *capture_status, cuuint64_t *id, CUgraph *graph,
                 const CUgraphNode **dependencies, size_t *num_dependencies));
-CUDA_ABI_PTSZ(CUresult, cuStreamGetCaptureInfo_v3,
-        (CUstream stream, CUstreamCaptureStatus *capture_status, cuuint64_t *id, CUgraph *graph,
-                const CUgraphNode **dependencies, const CUgraphEdgeData **edge_data,
-                size_t *num_dependencies));
-CUDA_ABI_PTSZ(CUresult, cuStreamUpdateCaptureDependencies,
-        (CUstream stream, CUgraphNode *deps, size_t deps_count, unsigned int flags));
-CUDA_ABI_PTSZ(CUresult, cuStreamUpdateCaptureDependencies_v2,
-        (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t deps_count,
-                unsigned int flags));
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *);
 
 /* graphs */
-CUresult cuGraphCreate(CUgraph *, unsigned int);
 CUresult cuGraphDestroy(CUgraph);
 CUresult cuGraphClone(CUgraph *, CUgraph);
 CUresult cuGraphAddKernelNode(
@@ -1844,41 +1089,26 @@ CUresult cuGraphAddHostNode(
 CUresult cuGraphHostNodeGetParams(CUgraphNode, CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphHostNodeSetParams(CUgraphNode, const CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphAddChildGraphNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph);
-CUresult cuGraphAddEmptyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
-CUresult cuGraphAddEventRecordNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);
-CUresult cuGraphAddEventWaitNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);
 CUresult cuGraphAddMemAllocNode(
         CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUDA_MEM_ALLOC_NODE_PARAMS *);
-CUresult cuGraphMemAllocNodeGetParams(CUgraphNode, CUDA_MEM_ALLOC_NODE_PARAMS *);
 CUresult cuGraphAddMemFreeNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUdeviceptr);
-CUresult cuGraphMemFreeNodeGetParams(CUgraphNode, CUdeviceptr *);
 CUresult cuGraphAddBatchMemOpNode(
         CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
 CUresult cuGraphAddNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *);
 CUresult cuGraphAddNode_v2(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *,
         size_t, CUgraphNodeParams *);
-CUresult cuGraphAddDependencies(
-        CUgraph h_graph, const CUgraphNode *from, const CUgraphNode *to, size_t deps_count);
-CUresult cuGraphAddDependencies_v2(CUgraph h_graph, const CUgraphNode *from, const CUgraphNode *to,
-        const CUgraphEdgeData *edge_data, size_t deps_count);
-CUresult cuGraphKernelNodeGetParams(CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1 *);
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
 CUresult cuGraphKernelNodeSetParams(CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *);
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *);
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode, const CUDA_MEMCPY3D *);
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode, const CUDA_MEMSET_NODE_PARAMS *);
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *);
-CUresult cuGraphNodeGetType(CUgraphNode, CUgraphNodeType *);
 CUresult cuGraphNodeSetParams(CUgraphNode, CUgraphNodeParams *);
-CUresult cuGraphGetNodes(CUgraph, CUgraphNode *, size_t *);
-CUresult cuGraphGetRootNodes(CUgraph, CUgraphNode *, size_t *);
 CUresult cuGraphDestroyNode(CUgraphNode);
 CUresult cuGraphInstantiate(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
 CUresult cuGraphInstantiate_v2(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *, CUgraph, unsigned long long);
 CUDA_ABI_PTSZ(CUresult, cuGraphInstantiateWithParams,
         (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *));
-CUresult cuGraphExecGetFlags(CUgraphExec, cuuint64_t *);
 CUresult cuGraphExecDestroy(CUgraphExec);
 CUresult cuGraphExecUpdate(CUgraphExec, CUgraph, CUgraphNode *, CUgraphExecUpdateResult *);
 CUresult cuGraphExecUpdate_v2(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *);
@@ -1894,7 +1124,6 @@ CUresult cuGraphExecBatchMemOpNodeSetParams(
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec, CUgraphNode, const CUDA_HOST_NODE_PARAMS *);
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec, CUgraphNode, CUgraph);
 CUresult cuGraphExecNodeSetParams(CUgraphExec, CUgraphNode, CUgraphNodeParams *);
-CUDA_ABI_PTSZ(CUresult, cuGraphUpload, (CUgraphExec, CUstream));
 CUDA_ABI_PTSZ(CUresult, cuGraphLaunch, (CUgraphExec, CUstream));
 
 /* descriptors that carry addresses */
@@ -1925,201 +1154,5 @@ CUresult cuTexObjectCreate(CUtexObject *, const CUDA_RESOURCE_DESC *, const CUDA
 CUresult cuTexObjectDestroy(CUtexObject);
 CUresult cuSurfObjectCreate(CUsurfObject *, const CUDA_RESOURCE_DESC *);
 CUresult cuSurfObjectDestroy(CUsurfObject);
-
-/* ==== runtime prototypes ==== */
-
-/* errors, versions, look-up */
-cudaError_t cudaGetLastError(void);
-cudaError_t cudaPeekAtLastError(void);
-const char *cudaGetErrorName(cudaError_t);
-const char *cudaGetErrorString(cudaError_t);
-cudaError_t cudaRuntimeGetVersion(int *);
-cudaError_t cudaDriverGetVersion(int *);
-CUDA_ABI_PTSZ(cudaError_t, cudaGetDriverEntryPoint,
-        (const char *symbol, void **func_ptr, unsigned long long flags,
-                enum cudaDriverEntryPointQueryResult *driver_status));
-CUDA_ABI_PTSZ(cudaError_t, cudaGetDriverEntryPointByVersion,
-        (const char *symbol, void **func_ptr, unsigned int cuda_version, unsigned long long flags,
-                enum cudaDriverEntryPointQueryResult *driver_status));
-cudaError_t cudaGetExportTable(const void **, const cudaUUID_t *);
-cudaError_t cudaProfilerStart(void);
-cudaError_t cudaProfilerStop(void);
-
-/* devices */
-cudaError_t cudaGetDeviceCount(int *);
-cudaError_t cudaGetDevice(int *);
-cudaError_t cudaSetDevice(int);
-cudaError_t cudaInitDevice(int, unsigned int, unsigned int);
-cudaError_t cudaSetDeviceFlags(unsigned int);
-cudaError_t cudaGetDeviceFlags(unsigned int *);
-cudaError_t cudaDeviceGetAttribute(int *, enum cudaDeviceAttr, int);
-cudaError_t cudaDeviceGetPCIBusId(char *, int, int);
-cudaError_t cudaDeviceGetByPCIBusId(int *, const char *);
-cudaError_t cudaDeviceSynchronize(void);
-cudaError_t cudaDeviceReset(void);
-cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t);
-cudaError_t cudaDeviceGetLimit(size_t *, enum cudaLimit);
-cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache);
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least_priority, int *greatest_priority);
-cudaError_t cudaDeviceCanAccessPeer(int *, int, int);
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned int);
-cudaError_t cudaDeviceDisablePeerAccess(int);
-cudaError_t cudaDeviceGetP2PAttribute(int *, enum cudaDeviceP2PAttr, int, int);
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int);
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *, int);
-cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t);
-cudaError_t cudaDeviceGraphMemTrim(int);
-cudaError_t cudaDeviceGetGraphMemAttribute(int, enum cudaGraphMemAttributeType, void *);
-cudaError_t cudaDeviceSetGraphMemAttribute(int, enum cudaGraphMemAttributeType, void *);
-
-/* memory */
-cudaError_t cudaMalloc(void **, size_t);
-cudaError_t cudaMallocManaged(void **, size_t, unsigned int);
-cudaError_t cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height);
-cudaError_t cudaMalloc3D(struct cudaPitchedPtr *, struct cudaExtent);
-cudaError_t cudaFree(void *);
-cudaError_t cudaMemGetInfo(size_t *, size_t *);
-cudaError_t cudaMallocHost(void **, size_t);
-cudaError_t cudaHostAlloc(void **, size_t, unsigned int);
-cudaError_t cudaFreeHost(void *);
-cudaError_t cudaHostRegister(void *, size_t, unsigned int);
-cudaError_t cudaHostUnregister(void *);
-cudaError_t cudaHostGetDevicePointer(void **, void *, unsigned int);
-cudaError_t cudaHostGetFlags(unsigned int *, void *);
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *, const void *);
-
-/* stream-ordered memory and pools */
-CUDA_ABI_PTSZ(cudaError_t, cudaMallocAsync, (void **, size_t, cudaStream_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaMallocFromPoolAsync, (void **, size_t, cudaMemPool_t, cudaStream_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaFreeAsync, (void *, cudaStream_t));
-cudaError_t cudaMemPoolCreate(cudaMemPool_t *, const struct cudaMemPoolProps *);
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t);
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t);
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *);
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *);
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const struct cudaMemAccessDesc *, size_t);
-cudaError_t cudaMemPoolGetAccess(
-        enum cudaMemAccessFlags *, cudaMemPool_t, struct cudaMemLocation *);
-cudaError_t cudaMemPoolExportToShareableHandle(
-        void *, cudaMemPool_t, enum cudaMemAllocationHandleType, unsigned int);
-cudaError_t cudaMemPoolImportFromShareableHandle(
-        cudaMemPool_t *, void *, enum cudaMemAllocationHandleType, unsigned int);
-cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *, void *);
-cudaError_t cudaMemPoolImportPointer(void **, cudaMemPool_t, struct cudaMemPoolPtrExportData *);
-cudaError_t cudaMemGetDefaultMemPool(
-        cudaMemPool_t *, struct cudaMemLocation *, enum cudaMemAllocationType);
-cudaError_t cudaMemGetMemPool(
-        cudaMemPool_t *, struct cudaMemLocation *, enum cudaMemAllocationType);
-cudaError_t cudaMemSetMemPool(struct cudaMemLocation *, enum cudaMemAllocationType, cudaMemPool_t);
-
-/* other processes */
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *, void *);
-cudaError_t cudaIpcOpenMemHandle(void **, cudaIpcMemHandle_t, unsigned int);
-cudaError_t cudaIpcCloseMemHandle(void *);
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *, cudaEvent_t);
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *, cudaIpcEventHandle_t);
-
-/* copies and sets */
-CUDA_ABI_PTDS(cudaError_t, cudaMemcpy, (void *, const void *, size_t, enum cudaMemcpyKind));
-CUDA_ABI_PTSZ(cudaError_t, cudaMemcpyAsync,
-        (void *, const void *, size_t, enum cudaMemcpyKind, cudaStream_t));
-cudaError_t cudaMemcpyPeer(
-        void *dst, int dst_device, const void *src, int src_device, size_t count);
-cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
-        size_t count, cudaStream_t stream);
-CUDA_ABI_PTDS(cudaError_t, cudaMemcpy2D,
-        (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-                enum cudaMemcpyKind kind));
-CUDA_ABI_PTSZ(cudaError_t, cudaMemcpy2DAsync,
-        (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-                enum cudaMemcpyKind kind, cudaStream_t stream));
-CUDA_ABI_PTDS(cudaError_t, cudaMemcpy3D, (const struct cudaMemcpy3DParms *));
-CUDA_ABI_PTSZ(cudaError_t, cudaMemcpy3DAsync, (const struct cudaMemcpy3DParms *, cudaStream_t));
-CUDA_ABI_PTDS(cudaError_t, cudaMemset, (void *, int, size_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaMemsetAsync, (void *, int, size_t, cudaStream_t));
-CUDA_ABI_PTDS(cudaError_t, cudaMemset2D,
-        (void *ptr, size_t pitch, int value, size_t width, size_t height));
-CUDA_ABI_PTSZ(cudaError_t, cudaMemset2DAsync,
-        (void *ptr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream));
-CUDA_ABI_PTDS(cudaError_t, cudaMemset3D, (struct cudaPitchedPtr, int, struct cudaExtent));
-CUDA_ABI_PTSZ(cudaError_t, cudaMemset3DAsync,
-        (struct cudaPitchedPtr, int, struct cudaExtent, cudaStream_t));
-
-/* streams */
-cudaError_t cudaStreamCreate(cudaStream_t *);
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned int);
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *, unsigned int, int);
-cudaError_t cudaStreamDestroy(cudaStream_t);
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamQuery, (cudaStream_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamSynchronize, (cudaStream_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamWaitEvent, (cudaStream_t, cudaEvent_t, unsigned int));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamAddCallback,
-        (cudaStream_t, cudaStreamCallback_t, void *, unsigned int));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetFlags, (cudaStream_t, unsigned int *));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetPriority, (cudaStream_t, int *));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetId, (cudaStream_t, unsigned long long *));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetDevice, (cudaStream_t, int *));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamAttachMemAsync, (cudaStream_t, void *, size_t, unsigned int));
-
-/* events */
-cudaError_t cudaEventCreate(cudaEvent_t *);
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *, unsigned int);
-cudaError_t cudaEventDestroy(cudaEvent_t);
-CUDA_ABI_PTSZ(cudaError_t, cudaEventRecord, (cudaEvent_t, cudaStream_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaEventRecordWithFlags, (cudaEvent_t, cudaStream_t, unsigned int));
-cudaError_t cudaEventQuery(cudaEvent_t);
-cudaError_t cudaEventSynchronize(cudaEvent_t);
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
-
-/* libraries, kernels, launches */
-cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
-        enum cudaJitOption *jit_options, void **jit_options_values, unsigned int num_jit_options,
-        enum cudaLibraryOption *library_options, void **library_option_values,
-        unsigned int num_library_options);
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t *, const char *, enum cudaJitOption *, void **,
-        unsigned int, enum cudaLibraryOption *, void **, unsigned int);
-cudaError_t cudaLibraryUnload(cudaLibrary_t);
-cudaError_t cudaLibraryGetKernel(cudaKernel_t *, cudaLibrary_t, const char *);
-cudaError_t cudaLibraryGetGlobal(void **, size_t *, cudaLibrary_t, const char *);
-cudaError_t cudaLibraryGetKernelCount(unsigned int *, cudaLibrary_t);
-cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t *, unsigned int, cudaLibrary_t);
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *, const void *);
-cudaError_t cudaFuncSetAttribute(const void *, enum cudaFuncAttribute, int);
-cudaError_t cudaFuncSetCacheConfig(const void *, enum cudaFuncCache);
-cudaError_t cudaFuncGetName(const char **, const void *);
-cudaError_t cudaFuncGetParamInfo(
-        const void *func, size_t param_index, size_t *param_offset, size_t *param_size);
-cudaError_t cudaGetFuncBySymbol(cudaFunction_t *, const void *);
-CUDA_ABI_PTSZ(cudaError_t, cudaLaunchKernel,
-        (const void *func, dim3 grid_dim, dim3 block_dim, void **args, size_t shared_mem,
-                cudaStream_t stream));
-CUDA_ABI_PTSZ(cudaError_t, cudaLaunchKernelExC,
-        (const cudaLaunchConfig_t *config, const void *func, void **args));
-CUDA_ABI_PTSZ(cudaError_t, cudaLaunchCooperativeKernel,
-        (const void *func, dim3 grid_dim, dim3 block_dim, void **args, size_t shared_mem,
-                cudaStream_t stream));
-CUDA_ABI_PTSZ(cudaError_t, cudaLaunchHostFunc, (cudaStream_t, cudaHostFn_t, void *));
-
-/* capture and graphs */
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamBeginCapture, (cudaStream_t, enum cudaStreamCaptureMode));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamBeginCaptureToGraph,
-        (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *deps,
-                const cudaGraphEdgeData *edges, size_t deps_count,
-                enum cudaStreamCaptureMode mode));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamEndCapture, (cudaStream_t, cudaGraph_t *));
-CUDA_ABI_PTSZ(cudaError_t, cudaStreamIsCapturing, (cudaStream_t, enum cudaStreamCaptureStatus *));
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *);
-cudaError_t cudaGraphCreate(cudaGraph_t *, unsigned int);
-cudaError_t cudaGraphDestroy(cudaGraph_t);
-cudaError_t cudaGraphClone(cudaGraph_t *, cudaGraph_t);
-cudaError_t cudaGraphGetNodes(cudaGraph_t, cudaGraphNode_t *, size_t *);
-cudaError_t cudaGraphNodeGetType(cudaGraphNode_t, enum cudaGraphNodeType *);
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t, unsigned long long);
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *, cudaGraph_t, unsigned long long);
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
-CUDA_ABI_PTSZ(cudaError_t, cudaGraphUpload, (cudaGraphExec_t, cudaStream_t));
-CUDA_ABI_PTSZ(cudaError_t, cudaGraphLaunch, (cudaGraphExec_t, cudaStream_t));
-
 #pragma GCC visibility pop
-
 #endif

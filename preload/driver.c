@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/backend.h"
 
-#include "preload/addrmap.h"
 #include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
@@ -11,6 +10,7 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "alloc/table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -230,39 +230,36 @@ static int handle_release(void *self, uint64_t handle)
     return quiet_end(&quiet, (int)REAL(cuMemRelease)(handle));
 }
 
-/* What is mapped now, one mapping each, so that access that the program gives later reaches it. Values by address: */
-enum range_value {
-    RANGE_SIZE,
-    RANGE_MEMPOOL, /* 0 = of a private heap */
-    RANGE_DEVICE,
+/* What is mapped now, one mapping each, so that access that the program gives later reaches it. */
+struct range {
+    uint64_t ptr;
+    uint64_t size;
+    uint64_t mempool; /* 0 = of a private heap */
+    int device;
 };
 
-#define RANGE_NOBODY UINT64_MAX /* RANGE_MEMPOOL of what is not accessible */
+#define RANGE_NOBODY UINT64_MAX /* the memory pool of what is not accessible */
 
 static struct lock ranges_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct addrmap ranges; /* guarded by ranges_lock */
+static struct table ranges = TABLE_OF(struct range); /* guarded by ranges_lock */
 
 static void range_forget(devptr_t ptr)
 {
-    struct addrmap_entry *range;
-
     lock_take(&ranges_lock);
-    range = addrmap_find(&ranges, ptr);
-    if (range)
-        addrmap_remove(&ranges, range);
+    (void)table_remove(&ranges, table_find(&ranges, ptr));
     lock_drop(&ranges_lock);
 }
 
 /* Without memory for it, access that is given later does not reach this range, and the device says so. */
 static void range_note(devptr_t ptr, uint64_t size)
 {
-    struct addrmap_entry *range;
+    struct range *range;
 
     lock_take(&ranges_lock);
-    range = addrmap_add(&ranges, ptr);
+    range = table_add(&ranges, ptr);
     if (range) {
-        range->value[RANGE_SIZE] = size;
-        range->value[RANGE_MEMPOOL] = RANGE_NOBODY;
+        range->size = size;
+        range->mempool = RANGE_NOBODY;
     }
     lock_drop(&ranges_lock);
 }
@@ -274,13 +271,13 @@ static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
 
     lock_take(&ranges_lock);
     while (done < size) {
-        struct addrmap_entry *range = addrmap_find(&ranges, ptr + done);
+        struct range *range = table_find(&ranges, ptr + done);
 
         if (!range)
             break;
-        range->value[RANGE_MEMPOOL] = mempool;
-        range->value[RANGE_DEVICE] = (uint64_t)device;
-        done += range->value[RANGE_SIZE];
+        range->mempool = mempool;
+        range->device = device;
+        done += range->size;
     }
     lock_drop(&ranges_lock);
 }
@@ -325,29 +322,30 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
     return quiet_end(&quiet, r);
 }
 
-/* A copy of all ranges, to be unmapped; NULL if there are none, or no memory. */
-static struct addrmap_entry *ranges_copy(uint32_t *ret_capacity)
+/* A copy of all ranges, to be given back; NULL if there are none, or no memory. */
+static struct range *ranges_copy(uint32_t *ret_count)
 {
-    struct addrmap_entry *copy = NULL;
+    struct range *copy;
+    uint32_t count = 0;
 
     lock_take(&ranges_lock);
-    if (ranges.used > 0)
-        copy = meta_map(ranges.capacity * sizeof *copy);
-    if (copy)
-        memcpy(copy, ranges.slots, ranges.capacity * sizeof *copy);
-    *ret_capacity = ranges.capacity;
+    copy = meta_get(ranges.count * sizeof *copy);
+    for (const struct range *range = table_next(&ranges, NULL); copy && range;
+            range = table_next(&ranges, range))
+        copy[count++] = *range;
     lock_drop(&ranges_lock);
+    *ret_count = count;
     return copy;
 }
 
-static int apply_to(const struct addrmap_entry *range, const CUmemAccessDesc *descs, size_t count)
+static int apply_to(const struct range *range, const CUmemAccessDesc *descs, size_t count)
 {
     struct quiet quiet = quiet_begin();
-    int r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
+    int r = (int)REAL(cuMemSetAccess)(range->ptr, range->size, descs, count);
 
     /* Twice: where it does not reach, the program's peers fault. */
     if (r != 0 && r != CUDA_ERROR_INVALID_VALUE)
-        r = (int)REAL(cuMemSetAccess)(range->key, range->value[RANGE_SIZE], descs, count);
+        r = (int)REAL(cuMemSetAccess)(range->ptr, range->size, descs, count);
 
     r = quiet_end(&quiet, r);
     return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* unmapped meanwhile */
@@ -356,20 +354,18 @@ static int apply_to(const struct addrmap_entry *range, const CUmemAccessDesc *de
 /* device -1 = of any. */
 static int apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
 {
-    uint32_t capacity;
-    struct addrmap_entry *copy = ranges_copy(&capacity);
+    uint32_t count_all;
+    struct range *copy = ranges_copy(&count_all);
     int first = 0;
 
-    for (uint32_t i = 0; copy && i < capacity; i++) {
+    for (uint32_t i = 0; i < count_all; i++) {
         int r = 0;
 
-        if (copy[i].key && copy[i].value[RANGE_MEMPOOL] == mempool
-                && (device < 0 || copy[i].value[RANGE_DEVICE] == (uint64_t)device))
+        if (copy[i].mempool == mempool && (device < 0 || copy[i].device == device))
             r = apply_to(&copy[i], descs, count);
         first = first ? first : r;
     }
-    if (copy)
-        meta_unmap(copy, capacity * sizeof *copy);
+    meta_put(copy, count_all * sizeof *copy);
     return first;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gate.h - stream captures and our own calls that would spoil them, kept apart.
+ * gate.h - keeps stream captures apart from calls of kedge that would invalidate them.
  *
  * Recording an event in a context invalidates the captures in progress there, and no documented mode prevents it. So a
  * fence call and the begin of a capture pass one gate with two sides:
@@ -11,11 +11,12 @@
  * A begin waits for calls that take microseconds; a fence never waits, it is put off (R67). This is the one place where
  * something is held across a driver call. While a capture runs, kedge begins no event, wait or trim call at all (R10).
  *
- * What waits for the device is not a fence call: it may wait for work that the program only submits after the begin (R96). An
- * event is waited for outside of the gate, which a capture does not mind. A drain (a driver without cuCtxRecordEvent is asked to
- * wait for a whole context) would be refused beside a capture, and spoil it: it is said before it enters the driver, and a begin gives
- * it a moment to arrive there, but does not wait for it to come back. Once inside it has been let in, as one of the program's
- * own would be. (A thread that is held up for longer than that moment between the two would spoil the capture still.)
+ * A call that waits for the device is not a fence call: it may wait for work that the program submits only after the begin
+ * (R96). Waiting for an event happens outside of the gate; captures allow it. A drain (below driver 12.5, which has no
+ * cuCtxRecordEvent, the driver is asked to wait for a whole context) beside a capture would be refused and invalidate the
+ * capture. So a drain announces itself before it enters the driver; a begin gives it a moment to get there, and does not
+ * wait for its return. A drain that is already inside when the capture begins does no harm. (A thread that is delayed for
+ * longer than that moment between announcement and driver still invalidates the capture.)
  *
  * Captures are kept by the stream that they began on (stream_capture_key). A capture ends when the driver says so after
  * cuStreamEndCapture, or when its stream or context goes away. While there is one, GUARD_CAPTURING is set (guard.h).

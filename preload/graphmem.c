@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/graphmem.h"
 
-#include "preload/addrmap.h"
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "alloc/table.h"
 
 #include <stdatomic.h>
 
@@ -32,47 +32,44 @@ enum state {
     STATE_BEYOND, /* another graph frees it, at launches that nobody looks at */
 };
 
+struct place {
+    uint64_t ptr;
+    enum state state;
+};
+
 static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 /* guarded by lock: */
-static struct addrmap owners; /* graph or instance: its nodes */
-static struct addrmap states; /* address: state */
+static struct table owners; /* graph or instance: the first of its nodes */
+static struct table states = TABLE_OF(struct place);
 
 static atomic_bool is_used; /* there has been a node */
 
-static struct node *first_of(const struct addrmap_entry *owner)
-{
-    return owner ? (struct node *)(uintptr_t)owner->value[0] : NULL;
-}
-
 static void set_state(devptr_t ptr, enum state state, bool make)
 {
-    struct addrmap_entry *entry = make ? addrmap_add(&states, ptr) : addrmap_find(&states, ptr);
+    struct place *place = make ? table_add(&states, ptr) : table_find(&states, ptr);
 
-    if (entry)
-        entry->value[0] = state;
+    if (place)
+        place->state = state;
 }
 
 /* False: no memory; its launches are not recorded then. */
 static bool push(uint64_t owner, const struct node *like)
 {
     struct node *node = meta_get(sizeof *node);
-    struct addrmap_entry *entry = node ? addrmap_add(&owners, owner) : NULL;
 
-    if (!entry) {
-        if (node)
-            meta_put(node, sizeof *node);
+    if (!node)
         return false;
-    }
     *node = *like;
-    node->next = first_of(entry);
-    entry->value[0] = (uintptr_t)node;
-    return true;
+    node->next = table_get(&owners, owner);
+    if (table_put(&owners, owner, node) == 0)
+        return true;
+    meta_put(node, sizeof *node);
+    return false;
 }
 
 static bool drop(uint64_t owner, devptr_t ptr)
 {
-    struct addrmap_entry *entry = addrmap_find(&owners, owner);
-    struct node *node = first_of(entry);
+    struct node *node = table_get(&owners, owner);
     struct node *before = NULL;
 
     while (node && node->ptr != ptr) {
@@ -84,7 +81,7 @@ static bool drop(uint64_t owner, devptr_t ptr)
     if (before)
         before->next = node->next;
     else
-        entry->value[0] = (uintptr_t)node->next;
+        (void)table_put(&owners, owner, node->next);
     meta_put(node, sizeof *node);
     return true;
 }
@@ -115,7 +112,7 @@ void graphmem_instantiated(uint64_t graph, uint64_t exec)
     if (!atomic_load_explicit(&is_used, memory_order_relaxed))
         return;
     lock_take(&lock);
-    for (const struct node *node = first_of(addrmap_find(&owners, graph)); node; node = node->next)
+    for (const struct node *node = table_get(&owners, graph); node; node = node->next)
         any |= push(exec, node);
     lock_drop(&lock);
     if (any)
@@ -124,16 +121,13 @@ void graphmem_instantiated(uint64_t graph, uint64_t exec)
 
 void graphmem_gone(uint64_t owner)
 {
-    struct addrmap_entry *entry;
     struct node *node;
 
     if (!atomic_load_explicit(&is_used, memory_order_relaxed))
         return;
     lock_take(&lock);
-    entry = addrmap_find(&owners, owner);
-    node = first_of(entry);
-    if (entry)
-        addrmap_remove(&owners, entry);
+    node = table_get(&owners, owner);
+    (void)table_remove(&owners, table_find(&owners, owner));
     lock_drop(&lock);
     while (node) {
         struct node *next = node->next;
@@ -145,14 +139,14 @@ void graphmem_gone(uint64_t owner)
 
 void graphmem_freed(devptr_t ptr)
 {
-    const struct addrmap_entry *entry;
+    struct place *place;
 
     if (!atomic_load_explicit(&is_used, memory_order_relaxed))
         return;
     lock_take(&lock);
-    entry = addrmap_find(&states, ptr);
-    if (entry && entry->value[0] != STATE_BEYOND)
-        set_state(ptr, STATE_FREED, false);
+    place = table_find(&states, ptr);
+    if (place && place->state != STATE_BEYOND)
+        place->state = STATE_FREED;
     lock_drop(&lock);
 }
 
@@ -169,16 +163,16 @@ static size_t launch_some(uint64_t exec, size_t skip, struct birth list[BATCH])
     size_t count = 0;
 
     lock_take(&lock);
-    for (node = first_of(addrmap_find(&owners, exec)); node && count < BATCH; node = node->next) {
-        struct addrmap_entry *state = addrmap_find(&states, node->ptr);
+    for (node = table_get(&owners, exec); node && count < BATCH; node = node->next) {
+        struct place *place = table_find(&states, node->ptr);
 
         if (skip > 0) {
             skip--;
             continue;
         }
-        list[count++] = (struct birth){*node, state ? (enum state)state->value[0] : STATE_NONE};
-        if (state && state->value[0] != STATE_BEYOND)
-            state->value[0] = STATE_HELD;
+        list[count++] = (struct birth){*node, place ? place->state : STATE_NONE};
+        if (place && place->state != STATE_BEYOND)
+            place->state = STATE_HELD;
     }
     lock_drop(&lock);
     return count;
@@ -187,9 +181,9 @@ static size_t launch_some(uint64_t exec, size_t skip, struct birth list[BATCH])
 static void tell(const struct birth *birth)
 {
     if (birth->was == STATE_HELD) /* an instance that frees at its next launch */
-        conduct_gone(birth->node.ptr);
+        dispatch_gone(birth->node.ptr);
     if (birth->was == STATE_HELD || birth->was == STATE_FREED)
-        conduct_made(birth->node.device >= 0 ? MEMCLASS_GRAPH : MEMCLASS_HOST, birth->node.ptr,
+        dispatch_made(birth->node.device >= 0 ? MEMCLASS_GRAPH : MEMCLASS_HOST, birth->node.ptr,
                 birth->node.size, birth->node.device);
 }
 
@@ -214,4 +208,51 @@ void graphmem_launched(uint64_t exec)
 void graphmem_fork_child(void)
 {
     lock_init(&lock, LOCK_RANK_PRELOAD);
+}
+
+/* ---- nodes, as they are added --------------------------------------------------------------- */
+
+int graphmem_device(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    return params && params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE
+            ? params->poolProps.location.id
+            : -1;
+}
+
+void graphmem_alloc_added(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    int device = graphmem_device(params);
+
+    dispatch_made(
+            device >= 0 ? MEMCLASS_GRAPH : MEMCLASS_HOST, params->dptr, params->bytesize, device);
+    graphmem_allocates((uintptr_t)graph, params->dptr, params->bytesize, device);
+}
+
+void graphmem_free_added(CUgraph graph, CUdeviceptr ptr)
+{
+    dispatch_gone(ptr);
+    graphmem_frees((uintptr_t)graph, ptr);
+}
+
+void graphmem_added(CUgraph graph, const CUgraphNodeParams *params)
+{
+    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        graphmem_alloc_added(graph, &params->alloc);
+    else if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        graphmem_free_added(graph, params->free.dptr);
+}
+
+bool graphmem_wants_room(
+        const CUgraphNodeParams *params, CUresult result, struct pool_ladder *ladder)
+{
+    return params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
+            && dispatch_make_room((int)result, graphmem_device(&params->alloc), ladder);
+}
+
+void graphmem_refused(
+        const CUgraphNodeParams *params, CUresult result, const struct pool_ladder *ladder)
+{
+    if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        dispatch_refused(
+                (int)result, params->alloc.bytesize, graphmem_device(&params->alloc), ladder);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * graphmem.h - memory of graphs: what each launch allocates (graphmem.c), and memory nodes in the generic form of a node
- * (hooks_graphmem.c).
+ * graphmem.h - memory of graphs: nodes that allocate or free, and what each launch allocates.
+ *
+ * A node that allocates gives its address when it is added, long before a launch backs it; it is recorded there, and ends with
+ * the node that frees it, or with the program's free. What the driver holds for graphs is another figure: its pool keeps memory
+ * between launches. That one is asked for when a device is looked at (gauge_look).
  *
  *     node added ─► record ──► first launch ─► freed by the program ─► launch: a record anew
  *                                     └──────► launched again (an instance that frees at launch): an end, and a record anew
@@ -34,7 +37,12 @@ void graphmem_launched(uint64_t exec);
 /* In the child of a fork. */
 void graphmem_fork_child(void);
 
+/* Where a node allocates: a device, or -1 for the host. */
+int graphmem_device(const CUDA_MEM_ALLOC_NODE_PARAMS *params);
+
 /* A node was added: records what it allocates or frees, if it is about memory. */
+void graphmem_alloc_added(CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS *params);
+void graphmem_free_added(CUgraph graph, CUdeviceptr ptr);
 void graphmem_added(CUgraph graph, const CUgraphNodeParams *params);
 
 /* It was refused for lack of memory, and there is room now: once more. */

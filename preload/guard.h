@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.h - the thread's own notes: how deep it is inside kedge, and whether it is between guard and driver.
+ * guard.h - per thread: how deep it is inside kedge, and whether a call is between the guard's check and the driver.
  *
  * Two things that every hook needs at once, so they live in one small struct of thread-local memory (initial-exec: a TLS
  * access may not call malloc).

@@ -5,8 +5,9 @@
  */
 #include "preload/async.h"
 #include "preload/backend.h"
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/gate.h"
+#include "preload/gauge.h"
 #include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -92,13 +93,12 @@ static void driver_freed(CUdeviceptr ptr, CUstream handle, bool per_thread)
 
 /* false: the driver is to answer, nothing is recorded. */
 static bool prepare(
-        const struct call *call, struct conduct_request *request, size_t size, const void *caller)
+        const struct call *call, struct dispatch_request *request, size_t size, const void *caller)
 {
     struct mempool mempool;
     int r;
 
-    *request =
-            (struct conduct_request){.size = size, .entrance = ENTRANCE_STREAM, .caller = caller};
+    *request = (struct dispatch_request){.size = size, .api = API_STREAM, .caller = caller};
     if (size == 0 || guard_in_callback() || context_here(&request->context) != 0)
         return false;
     r = stream_here(call->stream, call->real.per_thread, &request->stream);
@@ -160,10 +160,10 @@ static void note_native(uint64_t id)
 {
     struct mempool mempool;
 
-    if (!id || !conduct_pool() || !mempool_of_id(id, &mempool))
+    if (!id || !dispatch_pool() || !mempool_of_id(id, &mempool))
         return;
     remember_spilled(id);
-    pool_note_native(conduct_pool(), id, mempool.device,
+    pool_note_native(dispatch_pool(), id, mempool.device,
             native_figure(mempool.handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
             native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 }
@@ -173,7 +173,7 @@ uint64_t async_native_pool(CUdeviceptr ptr)
     struct mempool mempool;
     CUmemoryPool handle = NULL;
 
-    if (!atomic_load_explicit(&spilled, memory_order_relaxed) || !ptr || !conduct_may_fence()
+    if (!atomic_load_explicit(&spilled, memory_order_relaxed) || !ptr || !dispatch_may_fence()
             || REAL(cuPointerGetAttribute)(&handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr)
                     != CUDA_SUCCESS
             || !handle || !mempool_find(handle, &mempool))
@@ -198,23 +198,23 @@ void async_look_again(void)
 __attribute__((always_inline)) static inline CUresult alloc(
         const struct call *call, CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
-    struct conduct_request request;
+    struct dispatch_request request;
     CUresult result;
     devptr_t ptr;
     int r;
 
     if (!ret_ptr || !prepare(call, &request, size, caller))
         return forward(call, ret_ptr, size);
-    r = conduct_alloc(&request, &ptr);
+    r = dispatch_alloc(&request, &ptr);
     if (r == 0)
         *ret_ptr = ptr;
     if (r >= 0)
         return (CUresult)r;
     result = forward(call, ret_ptr, size);
     if (!request.capturing
-            && conduct_make_room((int)result, request.stream.device, &request.ladder))
+            && dispatch_make_room((int)result, request.stream.device, &request.ladder))
         result = forward(call, ret_ptr, size);
-    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     if (result == CUDA_SUCCESS)
         note_native(request.mempool);
     if (result == CUDA_SUCCESS && request.capturing)
@@ -237,31 +237,45 @@ static __attribute__((noinline)) CUresult alloc_fully(
     return result;
 }
 
-/* While requests are recorded (quick.h). */
-static __attribute__((noinline)) CUresult alloc_told(
-        CUdeviceptr *ret_ptr, size_t size, CUstream stream, const void *caller)
+static __attribute__((noinline)) CUresult alloc_from_fully(CUdeviceptr *ret_ptr, size_t size,
+        CUmemoryPool mempool, CUstream stream, const void *caller)
 {
-    struct quick_call call = {stream, ENTRANCE_STREAM, SLOT_cuMemAllocAsync};
+    bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync);
+    struct call call = {flavour_of(false), mempool, stream, true};
+    CUresult result;
+
+    if (!entered)
+        return forward(&call, ret_ptr, size);
+    result = alloc(&call, ret_ptr, size, caller);
+    life_leave();
+    return result;
+}
+
+/* The short path while requests are recorded (quick.h), else the long one. `mempool` NULL: the current one. */
+static __attribute__((noinline)) CUresult alloc_recorded(CUdeviceptr *ret_ptr, size_t size,
+        CUmemoryPool mempool, CUstream stream, const void *caller)
+{
+    struct quick_call call = {
+            stream, API_STREAM, mempool ? SLOT_cuMemAllocFromPoolAsync : SLOT_cuMemAllocAsync};
     struct pool_given given = {0, 0};
 
-    if (ret_ptr && coverage_is_quiet())
-        given = quick_alloc_on(QUICK_TOLD, size, NULL, stream, caller);
+    if (ret_ptr && quick_records() && coverage_is_quiet())
+        given = quick_alloc_on(QUICK_RECORDS, size, mempool, stream, caller);
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, stream, caller);
+        return mempool ? alloc_from_fully(ret_ptr, size, mempool, stream, caller)
+                       : alloc_fully(ret_ptr, size, stream, caller);
     *ret_ptr = given.ptr;
-    return quick_tell_alloc(given, size, call, caller);
+    return quick_record_alloc(given, size, call, caller);
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 {
     struct pool_given given = {0, 0};
 
-    if (quick_tells())
-        return alloc_told(ret_ptr, size, stream, __builtin_return_address(0));
     if (ret_ptr)
         given = quick_alloc_on(0, size, NULL, stream, __builtin_return_address(0));
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, stream, __builtin_return_address(0));
+        return alloc_recorded(ret_ptr, size, NULL, stream, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
@@ -279,45 +293,17 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream
     return result;
 }
 
-static __attribute__((noinline)) CUresult alloc_from_fully(CUdeviceptr *ret_ptr, size_t size,
-        CUmemoryPool mempool, CUstream stream, const void *caller)
-{
-    bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync);
-    struct call call = {flavour_of(false), mempool, stream, true};
-    CUresult result;
-
-    if (!entered)
-        return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, caller);
-    life_leave();
-    return result;
-}
-
-static __attribute__((noinline)) CUresult alloc_from_told(CUdeviceptr *ret_ptr, size_t size,
-        CUmemoryPool mempool, CUstream stream, const void *caller)
-{
-    struct quick_call call = {stream, ENTRANCE_STREAM, SLOT_cuMemAllocFromPoolAsync};
-    struct pool_given given = {0, 0};
-
-    if (ret_ptr && mempool && coverage_is_quiet())
-        given = quick_alloc_on(QUICK_TOLD, size, mempool, stream, caller);
-    if (!given.ptr)
-        return alloc_from_fully(ret_ptr, size, mempool, stream, caller);
-    *ret_ptr = given.ptr;
-    return quick_tell_alloc(given, size, call, caller);
-}
-
 CUresult cuMemAllocFromPoolAsync(
         CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
 {
     struct pool_given given = {0, 0};
 
-    if (quick_tells())
-        return alloc_from_told(ret_ptr, size, mempool, stream, __builtin_return_address(0));
-    if (ret_ptr && mempool)
+    if (!mempool)
+        return alloc_from_fully(ret_ptr, size, mempool, stream, __builtin_return_address(0));
+    if (ret_ptr)
         given = quick_alloc_on(0, size, mempool, stream, __builtin_return_address(0));
     if (!given.ptr)
-        return alloc_from_fully(ret_ptr, size, mempool, stream, __builtin_return_address(0));
+        return alloc_recorded(ret_ptr, size, mempool, stream, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
@@ -340,8 +326,8 @@ CUresult cuMemAllocFromPoolAsync_ptsz(
 
 static bool is_live(CUdeviceptr ptr, struct block_info *ret_info)
 {
-    return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0 && ret_info->base == ptr
-            && ret_info->size > 0;
+    return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0
+            && ret_info->base == ptr && ret_info->size > 0;
 }
 
 static void free_quietly(CUdeviceptr ptr)
@@ -405,21 +391,21 @@ static int free_beside_capture(const struct block_info *block, CUstream handle, 
  * which: an address that it did not hand out it refuses last of all.
  */
 static int free_on_unknown(
-        CUdeviceptr ptr, CUstream handle, bool per_thread, struct conduct_end *ret_end)
+        CUdeviceptr ptr, CUstream handle, bool per_thread, struct dispatch_end *ret_end)
 {
     struct block_info block;
     int r = 0;
 
-    if (conduct_pool() && pool_find(conduct_pool(), ptr, &block) == 0)
+    if (dispatch_pool() && pool_find(dispatch_pool(), ptr, &block) == 0)
         r = block.mapped ? (int)flavour_of(per_thread).free(ptr, handle)
                          : ask_stream(handle, per_thread);
-    return r == 0 || r == CUDA_ERROR_INVALID_VALUE
-            ? conduct_free(ptr, ENTRANCE_STREAM, NULL, ret_end)
-            : r;
+    return r == 0 || r == CUDA_ERROR_INVALID_VALUE ? dispatch_free(ptr, API_STREAM, NULL, ret_end)
+                                                   : r;
 }
 
 /* 0 done, > 0 the program's code, < 0 make the real call, and tell *ret_end if it is written. */
-static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread, struct conduct_end *ret_end)
+static int free_here(
+        CUdeviceptr ptr, CUstream handle, bool per_thread, struct dispatch_end *ret_end)
 {
     struct block_info block;
     struct stream stream;
@@ -428,7 +414,7 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread, struct c
     if (ptr == 0)
         return -ENOENT;
     if (guard_in_callback())
-        return conduct_free(ptr, ENTRANCE_STREAM, NULL, ret_end);
+        return dispatch_free(ptr, API_STREAM, NULL, ret_end);
     r = stream_here(handle, per_thread, &stream);
     if (r > 0)
         r = stream_here(handle, per_thread, &stream);
@@ -439,22 +425,22 @@ static int free_here(CUdeviceptr ptr, CUstream handle, bool per_thread, struct c
         if (r != 0)
             return r;
     }
-    return conduct_free(ptr, ENTRANCE_STREAM, &stream, ret_end);
+    return dispatch_free(ptr, API_STREAM, &stream, ret_end);
 }
 
 static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream stream)
 {
-    struct conduct_end end = {.key = 0};
+    struct dispatch_end end = {.key = 0};
     CUresult result;
     uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFreeAsync))
-        return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync)(ptr, stream);
+        return dispatch_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync)(ptr, stream);
     r = free_here(ptr, stream, false, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync)(ptr, stream) : (CUresult)r;
-    conduct_ended(&end, (int)result);
+    dispatch_ended(&end, (int)result);
     if (end.key && result == CUDA_SUCCESS)
         driver_freed(ptr, stream, false);
     async_native_freed(native);
@@ -462,32 +448,34 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream s
     return result;
 }
 
-static __attribute__((noinline)) CUresult free_told(CUdeviceptr ptr, CUstream stream)
+static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr, CUstream stream)
 {
-    return quick_free_on_told(ptr, stream, SLOT_cuMemFreeAsync) ? CUDA_SUCCESS
-                                                                : free_fully(ptr, stream);
+    struct pool_taken taken;
+
+    if (!quick_records() || !quick_free_on(QUICK_RECORDS, ptr, stream, &taken))
+        return free_fully(ptr, stream);
+    quick_record_free(ptr, &taken, (struct quick_call){stream, API_STREAM, SLOT_cuMemFreeAsync});
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 {
-    if (quick_tells())
-        return free_told(ptr, stream);
-    return quick_free_on(ptr, stream) ? CUDA_SUCCESS : free_fully(ptr, stream);
+    return quick_free_on(0, ptr, stream, NULL) ? CUDA_SUCCESS : free_recorded(ptr, stream);
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 {
-    struct conduct_end end = {.key = 0};
+    struct dispatch_end end = {.key = 0};
     CUresult result;
     uint64_t native;
     int r;
 
     if (!life_enter(SLOT_cuMemFreeAsync_ptsz))
-        return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync_ptsz)(ptr, stream);
+        return dispatch_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync_ptsz)(ptr, stream);
     r = free_here(ptr, stream, true, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : (CUresult)r;
-    conduct_ended(&end, (int)result);
+    dispatch_ended(&end, (int)result);
     if (end.key && result == CUDA_SUCCESS)
         driver_freed(ptr, stream, true);
     async_native_freed(native);
@@ -500,7 +488,7 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 /* The pool behind a handle, if it is one that we serve from a heap. */
 static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
 {
-    if (!conduct_pool())
+    if (!dispatch_pool())
         return false;
     if (!guard_in_callback())
         mempool_learn_defaults();
@@ -512,7 +500,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *ret_mempool, const CUmemPoolProps *props)
     bool entered = life_enter(SLOT_cuMemPoolCreate);
     CUresult result = REAL(cuMemPoolCreate)(ret_mempool, props);
 
-    if (entered && result == CUDA_SUCCESS && conduct_pool() && ret_mempool && props)
+    if (entered && result == CUDA_SUCCESS && dispatch_pool() && ret_mempool && props)
         mempool_created(*ret_mempool, props);
     if (entered)
         life_leave();
@@ -526,7 +514,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool mempool)
     uint64_t id = 0;
     CUresult result;
 
-    if (entered && conduct_pool()) {
+    if (entered && dispatch_pool()) {
         if (!guard_in_callback())
             mempool_learn_defaults();
         id = mempool_destroy_begin(mempool);
@@ -535,8 +523,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool mempool)
     if (id)
         mempool_destroy_end(id, result == CUDA_SUCCESS, &known);
     if (known.served && result == CUDA_SUCCESS) {
-        (void)pool_heap_gone(conduct_pool(), known.id);
-        conduct_note_reserved(known.device);
+        (void)pool_heap_gone(dispatch_pool(), known.id);
+        gauge_reserved(known.device);
     }
     if (entered)
         life_leave();
@@ -547,7 +535,7 @@ static uint64_t reserved_of(const struct mempool *mempool)
 {
     struct pool_stats stats;
 
-    if (pool_heap_stats(conduct_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
+    if (pool_heap_stats(dispatch_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
         return 0;
     return stats.reserved;
 }
@@ -559,11 +547,11 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
     struct mempool known;
     CUresult result;
 
-    if (entered && is_served(mempool, &known) && conduct_may_fence()) {
+    if (entered && is_served(mempool, &known) && dispatch_may_fence()) {
         uint64_t left, bytes;
 
-        if (pool_trim(conduct_pool(), HEAP_MAPPED, known.id, keep, &bytes) == 0)
-            conduct_note_reserved(known.device);
+        if (pool_trim(dispatch_pool(), HEAP_MAPPED, known.id, keep, &bytes) == 0)
+            gauge_reserved(known.device);
         left = reserved_of(&known);
         native_keep = left < keep ? keep - left : 0; /* together never below what was asked for */
     }
@@ -579,7 +567,7 @@ static void mirror_setting(
         const struct mempool *mempool, CUmemPool_attribute attribute, const void *value)
 {
     struct pool_heap_attrs attrs;
-    struct pool *pool = conduct_pool();
+    struct pool *pool = dispatch_pool();
 
     if (pool_heap_attrs(pool, mempool->id, mempool->device, &attrs) != 0)
         return;
@@ -624,7 +612,7 @@ static uint64_t share_of(const struct mempool *mempool, CUmemPool_attribute attr
 {
     struct pool_stats stats;
 
-    if (pool_heap_stats(conduct_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
+    if (pool_heap_stats(dispatch_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
         return 0;
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -702,7 +690,7 @@ CUresult cuMemPoolImportPointer(
 
     if (entered && result == CUDA_SUCCESS && ret_ptr) {
         (void)REAL(cuMemGetAddressRange_v2)(&base, &size, *ret_ptr);
-        conduct_made(MEMCLASS_IMPORTED, *ret_ptr, size, conduct_device());
+        dispatch_made(MEMCLASS_IMPORTED, *ret_ptr, size, dispatch_device());
     }
     if (entered)
         life_leave();

@@ -4,71 +4,31 @@
  * our books before the call, so that nothing of ours names it any more (R26), and its number never comes back.
  */
 #include "preload/backend.h"
-#include "preload/conduct.h"
 #include "preload/gate.h"
-#include "preload/guard.h"
+#include "preload/hookrow.h"
 #include "preload/launches.h"
-#include "preload/life.h"
 #include "preload/params.h"
-#include "preload/resolve.h"
 
 /* ---- beginnings ----------------------------------------------------------------------------- */
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
+static void primary_made(CUdevice device, CUcontext context)
 {
-    CUresult result;
-
-    if (!life_enter(SLOT_cuDevicePrimaryCtxRetain))
-        return REAL(cuDevicePrimaryCtxRetain)(ret_context, device);
-    result = REAL(cuDevicePrimaryCtxRetain)(ret_context, device);
-    if (result == CUDA_SUCCESS && ret_context) {
-        context_note(*ret_context);
-        context_note_primary(device, *ret_context);
-    }
-    life_leave();
-    return result;
+    context_note(context);
+    context_note_primary(device, context);
 }
 
-CUresult cuCtxCreate_v2(CUcontext *ret_context, unsigned int flags, CUdevice device)
-{
-    CUresult result;
-
-    if (!life_enter(SLOT_cuCtxCreate_v2))
-        return REAL(cuCtxCreate_v2)(ret_context, flags, device);
-    result = REAL(cuCtxCreate_v2)(ret_context, flags, device);
-    if (result == CUDA_SUCCESS && ret_context)
-        context_note(*ret_context);
-    life_leave();
-    return result;
-}
-
-CUresult cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
-        unsigned int flags, CUdevice device)
-{
-    CUresult result;
-
-    if (!life_enter(SLOT_cuCtxCreate_v3))
-        return REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
-    result = REAL(cuCtxCreate_v3)(ret_context, affinities, count, flags, device);
-    if (result == CUDA_SUCCESS && ret_context)
-        context_note(*ret_context);
-    life_leave();
-    return result;
-}
-
-CUresult cuCtxCreate_v4(
-        CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
-{
-    CUresult result;
-
-    if (!life_enter(SLOT_cuCtxCreate_v4))
-        return REAL(cuCtxCreate_v4)(ret_context, params, flags, device);
-    result = REAL(cuCtxCreate_v4)(ret_context, params, flags, device);
-    if (result == CUDA_SUCCESS && ret_context)
-        context_note(*ret_context);
-    life_leave();
-    return result;
-}
+/* clang-format off */
+HOOKROW(cuDevicePrimaryCtxRetain, (CUcontext *made, CUdevice device), (made, device),
+        primary_made(device, *made))
+HOOKROW(cuCtxCreate_v2, (CUcontext *made, unsigned int flags, CUdevice device),
+        (made, flags, device), context_note(*made))
+HOOKROW(cuCtxCreate_v3,
+        (CUcontext *made, CUexecAffinityParam *affinities, int count, unsigned int flags, CUdevice device),
+        (made, affinities, count, flags, device), context_note(*made))
+HOOKROW(cuCtxCreate_v4,
+        (CUcontext *made, CUctxCreateParams *params, unsigned int flags, CUdevice device),
+        (made, params, flags, device), context_note(*made))
+/* clang-format on */
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
@@ -92,7 +52,7 @@ static struct ending going(CUcontext handle)
     if (handle)
         ending.generation = context_forget(handle);
     if (ending.generation)
-        conduct_context_hide(ending.generation, true);
+        dispatch_context_hide(ending.generation, true);
     gate_fences_end(); /* another thread's fence may be on its way into this context */
     return ending;
 }
@@ -113,11 +73,11 @@ static void gone(const struct ending *ending, CUresult result)
     if (!ending->generation)
         return;
     if (result != CUDA_SUCCESS && is_alive(ending)) {
-        conduct_context_hide(ending->generation, false);
+        dispatch_context_hide(ending->generation, false);
         return;
     }
-    conduct_context_going(ending->generation);
-    conduct_context_gone(ending->generation);
+    dispatch_context_going(ending->generation);
+    dispatch_context_gone(ending->generation);
 }
 
 static bool is_inactive(CUdevice device)
@@ -131,145 +91,76 @@ static bool is_inactive(CUdevice device)
 
 /* Whoever retained the context has it still, with the same handle and a new generation: fences cover that from now on,
  * and the next reset is noticed too. */
-static void reset(CUdevice device)
+static void reset(const struct ending *ending, CUresult result, CUdevice device)
 {
     CUcontext handle = context_primary(device);
 
+    gone(ending, result);
     if (handle && is_inactive(device))
         context_note_primary(device, NULL);
     else if (handle)
         context_note(handle);
 }
 
-CUresult cuCtxDestroy_v2(CUcontext handle)
-{
-    bool entered = life_enter(SLOT_cuCtxDestroy_v2);
-    struct ending ending = {NULL, 0};
-    CUresult result;
-
-    if (entered)
-        ending = going(handle);
-    result = REAL(cuCtxDestroy_v2)(handle);
-
-    context_changed();
-    if (entered) {
-        gone(&ending, result);
-        life_leave();
+/* `handle` ends with the call, behind which `after` is done. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define ENDS(symbol, params, args, handle, after)                                  \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        struct ending ending = {NULL, 0};                                          \
+        CUresult result;                                                           \
+        if (entered)                                                               \
+            ending = going(handle);                                                \
+        result = REAL(symbol) args;                                                \
+        context_changed();                                                         \
+        if (entered) {                                                             \
+            after;                                                                 \
+            life_leave();                                                          \
+        }                                                                          \
+        return result;                                                             \
     }
-    return result;
-}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
-CUresult cuCtxDestroy(CUcontext handle)
+ENDS(cuCtxDestroy, (CUcontext context), (context), context, gone(&ending, result))
+ENDS(cuCtxDestroy_v2, (CUcontext context), (context), context, gone(&ending, result))
+ENDS(cuDevicePrimaryCtxReset, (CUdevice device), (device), context_primary(device),
+        reset(&ending, result, device))
+ENDS(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), context_primary(device),
+        reset(&ending, result, device))
+/* clang-format on */
+
+static void ended_by_itself(CUcontext handle)
 {
-    bool entered = life_enter(SLOT_cuCtxDestroy);
-    struct ending ending = {NULL, 0};
-    CUresult result;
+    struct ending ending = going(handle);
 
-    if (entered)
-        ending = going(handle);
-    result = REAL(cuCtxDestroy)(handle);
-
-    context_changed();
-    if (entered) {
-        gone(&ending, result);
-        life_leave();
-    }
-    return result;
+    gone(&ending, CUDA_SUCCESS);
 }
 
 /* The last reference destroys; which one is the last, the driver knows. */
-CUresult cuCtxDetach(CUcontext handle)
+static void detached(CUcontext handle)
 {
-    bool entered = life_enter(SLOT_cuCtxDetach);
-    CUresult result = REAL(cuCtxDetach)(handle);
-    struct ending ending;
     unsigned version;
 
-    if (entered && result == CUDA_SUCCESS
-            && REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS) {
-        ending = going(handle);
-        gone(&ending, CUDA_SUCCESS);
-    }
+    if (REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
+        ended_by_itself(handle);
     context_changed();
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-    bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset_v2);
-    struct ending ending = {NULL, 0};
-    CUresult result;
-
-    if (entered)
-        ending = going(context_primary(device));
-    result = REAL(cuDevicePrimaryCtxReset_v2)(device);
-
-    context_changed();
-    if (entered) {
-        gone(&ending, result);
-        reset(device);
-        life_leave();
-    }
-    return result;
-}
-
-CUresult cuDevicePrimaryCtxReset(CUdevice device)
-{
-    bool entered = life_enter(SLOT_cuDevicePrimaryCtxReset);
-    struct ending ending = {NULL, 0};
-    CUresult result;
-
-    if (entered)
-        ending = going(context_primary(device));
-    result = REAL(cuDevicePrimaryCtxReset)(device);
-
-    context_changed();
-    if (entered) {
-        gone(&ending, result);
-        reset(device);
-        life_leave();
-    }
-    return result;
 }
 
 /* A release that was not the last one changes nothing. */
-static void released(CUdevice device, CUresult result)
+static void released(CUdevice device)
 {
-    struct ending ending;
-
-    if (result == CUDA_SUCCESS && is_inactive(device)) {
-        ending = going(context_primary(device));
-        gone(&ending, CUDA_SUCCESS);
+    if (is_inactive(device)) {
+        ended_by_itself(context_primary(device));
         context_note_primary(device, NULL);
     }
     context_changed();
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-    bool entered = life_enter(SLOT_cuDevicePrimaryCtxRelease_v2);
-    CUresult result = REAL(cuDevicePrimaryCtxRelease_v2)(device);
-
-    if (entered) {
-        released(device, result);
-        life_leave();
-    }
-    return result;
-}
-
-CUresult cuDevicePrimaryCtxRelease(CUdevice device)
-{
-    bool entered = life_enter(SLOT_cuDevicePrimaryCtxRelease);
-    CUresult result = REAL(cuDevicePrimaryCtxRelease)(device);
-
-    if (entered) {
-        released(device, result);
-        life_leave();
-    }
-    return result;
-}
+HOOKROW(cuCtxDetach, (CUcontext context), (context), detached(context))
+HOOKROW(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
+HOOKROW(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 
@@ -278,33 +169,13 @@ static void peer(CUcontext peer_context, bool enabled)
 {
     struct context here, there;
 
-    if (!conduct_pool() || context_here(&here) != 0)
+    if (!dispatch_pool() || context_here(&here) != 0)
         return;
     context_note(peer_context);
     if (context_of_handle(peer_context, &there))
         backend_apply_peer(there.device, here.device, enabled);
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext peer_context, unsigned int flags)
-{
-    bool entered = life_enter(SLOT_cuCtxEnablePeerAccess);
-    CUresult result = REAL(cuCtxEnablePeerAccess)(peer_context, flags);
-
-    if (entered && result == CUDA_SUCCESS)
-        peer(peer_context, true);
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peer_context)
-{
-    bool entered = life_enter(SLOT_cuCtxDisablePeerAccess);
-    CUresult result = REAL(cuCtxDisablePeerAccess)(peer_context);
-
-    if (entered && result == CUDA_SUCCESS)
-        peer(peer_context, false);
-    if (entered)
-        life_leave();
-    return result;
-}
+HOOKROW(cuCtxEnablePeerAccess, (CUcontext context, unsigned int flags), (context, flags),
+        peer(context, true))
+HOOKROW(cuCtxDisablePeerAccess, (CUcontext context), (context), peer(context, false))

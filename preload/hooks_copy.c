@@ -5,20 +5,20 @@
  * On a stream that is being captured they are pinned (R80). The functions are written by the macros of submit.h.
  */
 #include "preload/arrays.h"
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/params.h"
 #include "preload/submit.h"
+#include "preload/touch.h"
 
 /* Host pointers are looked up as well: under unified addressing they may be the device's. */
 static bool touches(const void *host, size_t size, const char *what)
 {
-    return conduct_touch((devptr_t)(uintptr_t)host, size, TOUCH_POINTER, what);
+    return touch_range((devptr_t)(uintptr_t)host, size, TOUCH_POINTER, what);
 }
 
 static bool either(devptr_t a, devptr_t b, size_t size, const char *what)
 {
-    return conduct_touch(a, size, TOUCH_POINTER, what)
-            || conduct_touch(b, size, TOUCH_POINTER, what);
+    return touch_range(a, size, TOUCH_POINTER, what) || touch_range(b, size, TOUCH_POINTER, what);
 }
 
 /* From the first byte to the last of `depth` planes of `height` rows of `width` bytes. */
@@ -52,7 +52,7 @@ static bool side_touches(
     if (side->type == CU_MEMORYTYPE_HOST)
         base = (devptr_t)(uintptr_t)side->host;
     base += (side->z * rows + side->y) * pitch + side->x;
-    return conduct_touch(base, extent(pitch, rows, width, height, depth), TOUCH_POINTER, what);
+    return touch_range(base, extent(pitch, rows, width, height, depth), TOUCH_POINTER, what);
 }
 
 static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
@@ -121,7 +121,7 @@ static uint64_t element_bytes(const CUDA_MEMCPY3D_BATCH_OP *op)
             || !REAL_HAS(cuArray3DGetDescriptor_v2)
             || REAL(cuArray3DGetDescriptor_v2)(&desc, side->op.array.array) != CUDA_SUCCESS)
         return 1;
-    return array_element_bytes(desc.Format, desc.NumChannels);
+    return arrays_element_bytes(desc.Format, desc.NumChannels);
 }
 
 static bool operand_touches(const CUmemcpy3DOperand *operand, const CUextent3D *size,
@@ -134,7 +134,7 @@ static bool operand_touches(const CUmemcpy3DOperand *operand, const CUextent3D *
         return false;
     bytes = extent(row * element, operand->op.ptr.layerHeight, size->width * element, size->height,
             size->depth);
-    return conduct_touch(operand->op.ptr.ptr, bytes, TOUCH_POINTER, what);
+    return touch_range(operand->op.ptr.ptr, bytes, TOUCH_POINTER, what);
 }
 
 static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, const char *what)
@@ -164,7 +164,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
         if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
             return REAL(symbol) args;                                                        \
         if (!either(dst, src, size, __func__))                                               \
-            result = conduct_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
+            result = touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
         return submit_end(&submit, result);                                                  \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -193,19 +193,19 @@ SUBMIT_PTSZ(cuMemcpyPeerAsync,
                 CUstream stream),
         (dst, dst_ctx, src, src_ctx, size, stream), either(dst, src, size, __func__))
 SUBMIT_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size),
-        touches(src, size, __func__) || conduct_touch(dst, size, TOUCH_POINTER, __func__))
+        touches(src, size, __func__) || touch_range(dst, size, TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
         (dst, src, size, stream),
-        touches(src, size, __func__) || conduct_touch(dst, size, TOUCH_POINTER, __func__))
+        touches(src, size, __func__) || touch_range(dst, size, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, src, size),
-        touches(dst, size, __func__) || conduct_touch(src, size, TOUCH_POINTER, __func__))
+        touches(dst, size, __func__) || touch_range(src, size, TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
         (dst, src, size, stream),
-        touches(dst, size, __func__) || conduct_touch(src, size, TOUCH_POINTER, __func__))
+        touches(dst, size, __func__) || touch_range(src, size, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t size),
-        (dst, dst_offset, src, size), conduct_touch(src, size, TOUCH_POINTER, __func__))
+        (dst, dst_offset, src, size), touch_range(src, size, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t src_offset, size_t size),
-        (dst, src, src_offset, size), conduct_touch(dst, size, TOUCH_POINTER, __func__))
+        (dst, src, src_offset, size), touch_range(dst, size, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t dst_offset, const void *src, size_t size),
         (dst, dst_offset, src, size), touches(src, size, __func__))
 SUBMIT_PTSZ(cuMemcpyHtoAAsync_v2,
@@ -251,45 +251,45 @@ SUBMIT_PTSZ(cuMemcpy3DBatchAsync_v2,
 /* ---- sets ----------------------------------------------------------------------------------- */
 
 SUBMIT_PTDS(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t count),
-        (dst, value, count), conduct_touch(dst, count, TOUCH_POINTER, __func__))
+        (dst, value, count), touch_range(dst, count, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD16_v2, (CUdeviceptr dst, unsigned short value, size_t count),
-        (dst, value, count), conduct_touch(dst, 2 * count, TOUCH_POINTER, __func__))
+        (dst, value, count), touch_range(dst, 2 * count, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD32_v2, (CUdeviceptr dst, unsigned int value, size_t count),
-        (dst, value, count), conduct_touch(dst, 4 * count, TOUCH_POINTER, __func__))
+        (dst, value, count), touch_range(dst, 4 * count, TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
-        (dst, value, count, stream), conduct_touch(dst, count, TOUCH_POINTER, __func__))
+        (dst, value, count, stream), touch_range(dst, count, TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD16Async,
         (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
-        (dst, value, count, stream), conduct_touch(dst, 2 * count, TOUCH_POINTER, __func__))
+        (dst, value, count, stream), touch_range(dst, 2 * count, TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
-        (dst, value, count, stream), conduct_touch(dst, 4 * count, TOUCH_POINTER, __func__))
+        (dst, value, count, stream), touch_range(dst, 4 * count, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD2D8_v2,
         (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height),
         (dst, pitch, value, width, height),
-        conduct_touch(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD2D16_v2,
         (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height),
         (dst, pitch, value, width, height),
-        conduct_touch(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD2D32_v2,
         (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height),
         (dst, pitch, value, width, height),
-        conduct_touch(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD2D8Async,
         (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
-        conduct_touch(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD2D16Async,
         (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
-        conduct_touch(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD2D32Async,
         (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
-        conduct_touch(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
 
 /* ---- a word that a stream writes or waits for ------------------------------------------------ */
 
@@ -298,7 +298,7 @@ SUBMIT_PTSZ(cuMemsetD2D32Async,
     SUBMIT_PTSZ(symbol,                                                                      \
             (CUstream stream, CUdeviceptr addr, cuuint##bytes##_t value, unsigned int flags), \
             (stream, addr, value, flags),                                                    \
-            conduct_touch(addr, (bytes) / 8, TOUCH_POINTER, __func__))
+            touch_range(addr, (bytes) / 8, TOUCH_POINTER, __func__))
 
 SUBMIT_WORD(cuStreamWriteValue32, 32)
 SUBMIT_WORD(cuStreamWriteValue32_v2, 32)

@@ -11,7 +11,7 @@
  * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
  * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
  */
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/graphmem.h"
 #include "preload/hostfn.h"
 #include "preload/launches.h"
@@ -19,16 +19,17 @@
 #include "preload/params.h"
 #include "preload/pins.h"
 #include "preload/submit.h"
+#include "preload/touch.h"
 #include "tracker/uses.h"
 
-/* What the call names is pinned on the way through conduct_touch. */
+/* What the call names is pinned on the way through touch_range. */
 static bool begin(struct pins *pins, int slot)
 {
     if (!life_enter(slot))
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
     guard_read_begin();
-    if (conduct_pool() || uses_on())
+    if (dispatch_pool() || uses_on())
         guard_thread.pins = pins;
     return true;
 }
@@ -82,7 +83,7 @@ static bool side_touches(const CUDA_MEMCPY3D *copy, bool source, const char *wha
     pitch = pitch ? pitch : copy->WidthInBytes;
     rows = rows ? rows : copy->Height;
     base += (z * rows + y) * pitch + x;
-    return conduct_touch(base,
+    return touch_range(base,
             ((copy->Depth - 1) * rows + copy->Height - 1) * pitch + copy->WidthInBytes,
             TOUCH_POINTER, what);
 }
@@ -99,7 +100,7 @@ static bool set_touches(
 
     if (height > 1)
         bytes += (uint64_t)(height - 1) * pitch;
-    return conduct_touch(dst, bytes ? bytes : 1, TOUCH_POINTER, what);
+    return touch_range(dst, bytes ? bytes : 1, TOUCH_POINTER, what);
 }
 
 static bool memset_touches(const CUDA_MEMSET_NODE_PARAMS *set, const char *what)
@@ -144,7 +145,7 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
-        conduct_unseen();
+        touch_unseen();
         return false;
     default:
         return false;
@@ -164,19 +165,48 @@ static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const C
     return result;
 }
 
+/* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
+static CUresult changed(
+        struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id, CUgraphNode node)
+{
+    struct pins before = PINS_NONE(POOL_PIN_GRAPH);
+
+    guard_thread.pins = NULL;
+    if (result != CUDA_SUCCESS) {
+        pins_undo(pins);
+    } else if (id == 0) {
+        pins_keep(pins);
+    } else {
+        pins_take_parts(&before, owner, id, key(node), key(node) + 1, -1);
+        pins_give(pins, owner, id, key(node));
+        pins_undo(&before);
+    }
+    end();
+    return result;
+}
+
+/* What the call names is looked at, and is pinned for what `then` says. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define ADD(symbol, params, args, check)                                        \
+#define NAMES(symbol, params, args, check, then)                                \
     CUresult symbol params                                                      \
     {                                                                           \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
-        struct pins pins;                                                 \
+        struct pins pins;                                                       \
         if (!begin(&pins, SLOT_##symbol))                                       \
             return REAL(symbol) args;                                           \
         if (!(check))                                                           \
             result = REAL(symbol) args;                                         \
-        return added(&pins, result, graph, ret_node);                           \
+        return then;                                                            \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
+#define ADD(symbol, params, args, check)                                        \
+    NAMES(symbol, params, args, check, added(&pins, result, graph, ret_node))
+#define SET(symbol, params, args, check)                                        \
+    NAMES(symbol, params, args, check,                                          \
+            changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node))
+#define SET_EXEC(symbol, params, args, check)                                   \
+    NAMES(symbol, params, args, check, changed(&pins, result, PINS_OF_EXEC, key(exec), node))
 
 ADD(cuGraphAddKernelNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
@@ -204,93 +234,40 @@ ADD(cuGraphAddChildGraphNode,
 /* clang-format on */
 
 /* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
-CUresult cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
-        CUgraphNodeParams *params)
-{
-    CUgraphNodeParams copy;
-    CUgraphNodeParams *given = hostfn_node(params, &copy);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pool_ladder ladder = {.waits = 0};
-    struct pins pins;
-
-    if (!begin(&pins, SLOT_cuGraphAddNode))
-        return REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
-    if (!node_touches(params, __func__))
-        result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
-    if (graphmem_wants_room(params, result, &ladder))
-        result = REAL(cuGraphAddNode)(ret_node, graph, deps, count, given);
-    graphmem_refused(params, result, &ladder);
-    if (result == CUDA_SUCCESS && params)
-        graphmem_added(graph, params);
-    return added(&pins, result, graph, ret_node);
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
-        const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
-{
-    CUgraphNodeParams copy;
-    CUgraphNodeParams *given = hostfn_node(params, &copy);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pool_ladder ladder = {.waits = 0};
-    struct pins pins;
-
-    if (!begin(&pins, SLOT_cuGraphAddNode_v2))
-        return REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
-    if (!node_touches(params, __func__))
-        result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
-    if (graphmem_wants_room(params, result, &ladder))
-        result = REAL(cuGraphAddNode_v2)(ret_node, graph, deps, edges, count, given);
-    graphmem_refused(params, result, &ladder);
-    if (result == CUDA_SUCCESS && params)
-        graphmem_added(graph, params);
-    return added(&pins, result, graph, ret_node);
-}
-
-/* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
-static CUresult changed(
-        struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id, CUgraphNode node)
-{
-    struct pins before = PINS_NONE(POOL_PIN_GRAPH);
-
-    guard_thread.pins = NULL;
-    if (result != CUDA_SUCCESS) {
-        pins_undo(pins);
-    } else if (id == 0) {
-        pins_keep(pins);
-    } else {
-        pins_take_parts(&before, owner, id, key(node), key(node) + 1, -1);
-        pins_give(pins, owner, id, key(node));
-        pins_undo(&before);
-    }
-    end();
-    return result;
-}
-
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
-#define SET(symbol, params, args, check)                                        \
-    CUresult symbol params                                                      \
+#define ADD_ANY(symbol, params_list, args)                                      \
+    CUresult symbol params_list                                                 \
     {                                                                           \
+        CUgraphNodeParams copy;                                                 \
+        CUgraphNodeParams *given = hostfn_node(params, &copy);                  \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
-        struct pins pins;                                                 \
+        struct pool_ladder ladder = {.waits = 0};                               \
+        struct pins pins;                                                       \
         if (!begin(&pins, SLOT_##symbol))                                       \
             return REAL(symbol) args;                                           \
-        if (!(check))                                                           \
+        if (!node_touches(params, __func__))                                    \
             result = REAL(symbol) args;                                         \
-        return changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node); \
-    }
-#define SET_EXEC(symbol, params, args, check)                                   \
-    CUresult symbol params                                                      \
-    {                                                                           \
-        CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
-        struct pins pins;                                                 \
-        if (!begin(&pins, SLOT_##symbol))                                       \
-            return REAL(symbol) args;                                           \
-        if (!(check))                                                           \
+        if (graphmem_wants_room(params, result, &ladder))                       \
             result = REAL(symbol) args;                                         \
-        return changed(&pins, result, PINS_OF_EXEC, key(exec), node);           \
+        graphmem_refused(params, result, &ladder);                              \
+        if (result == CUDA_SUCCESS && params)                                   \
+            graphmem_added(graph, params);                                      \
+        return added(&pins, result, graph, ret_node);                           \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
+ADD_ANY(cuGraphAddNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                CUgraphNodeParams *params),
+        (ret_node, graph, deps, count, given))
+ADD_ANY(cuGraphAddNode_v2,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
+                size_t count, CUgraphNodeParams *params),
+        (ret_node, graph, deps, edges, count, given))
+/* clang-format on */
+
+/* clang-format off */
 SET(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
         (node, params), kernel_v1_touches(params, __func__))
 SET(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params),
@@ -375,7 +352,7 @@ static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
     if (!life_enter(slot))
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
-    if (conduct_pool() || uses_on())
+    if (dispatch_pool() || uses_on())
         pins_copy(pins, PINS_OF_GRAPH, key(graph));
     return true;
 }
@@ -396,7 +373,7 @@ static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner
 static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
 {
     return result == CUDA_ERROR_OUT_OF_MEMORY
-            && conduct_make_room((int)result, conduct_device(), ladder);
+            && dispatch_make_room((int)result, dispatch_device(), ladder);
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -423,7 +400,7 @@ static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
         if (lacks_memory(result, &ladder))                                      \
             result = REAL(symbol) args;                                         \
         if (result == CUDA_ERROR_OUT_OF_MEMORY)                                 \
-            conduct_refused((int)result, 0, conduct_device(), &ladder);         \
+            dispatch_refused((int)result, 0, dispatch_device(), &ladder);         \
         if (result == CUDA_SUCCESS)                                             \
             graphmem_instantiated(key(graph), key(*ret_exec));                  \
         return copied(&pins, result, PINS_OF_EXEC, result == CUDA_SUCCESS ? key(*ret_exec) : 0); \
@@ -459,60 +436,54 @@ static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec)
     return result;
 }
 
-CUresult cuGraphExecUpdate(
-        CUgraphExec exec, CUgraph graph, CUgraphNode *error, CUgraphExecUpdateResult *ret_result)
+static void graph_gone(CUgraph graph)
 {
-    struct pins pins;
-
-    if (!begin_copy(&pins, SLOT_cuGraphExecUpdate, graph))
-        return REAL(cuGraphExecUpdate)(exec, graph, error, ret_result);
-    return updated(&pins, REAL(cuGraphExecUpdate)(exec, graph, error, ret_result), exec);
+    graphmem_gone(key(graph));
 }
 
-CUresult cuGraphExecUpdate_v2(
-        CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info)
+static void exec_gone(CUgraphExec exec)
 {
-    struct pins pins;
-
-    if (!begin_copy(&pins, SLOT_cuGraphExecUpdate_v2, graph))
-        return REAL(cuGraphExecUpdate_v2)(exec, graph, ret_info);
-    return updated(&pins, REAL(cuGraphExecUpdate_v2)(exec, graph, ret_info), exec);
-}
-
-CUresult cuGraphDestroy(CUgraph graph)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
-    CUresult result;
-
-    if (!life_enter(SLOT_cuGraphDestroy))
-        return REAL(cuGraphDestroy)(graph);
-    pins_take(&pins, PINS_OF_GRAPH, key(graph));
-    result = REAL(cuGraphDestroy)(graph);
-    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, key(graph));
-    if (result == CUDA_SUCCESS)
-        graphmem_gone(key(graph));
-    life_leave();
-    return result;
+    launches_gone(key(exec));
+    graphmem_gone(key(exec));
 }
 
 /* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
-CUresult cuGraphExecDestroy(CUgraphExec exec)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
-    CUresult result;
-
-    if (!life_enter(SLOT_cuGraphExecDestroy))
-        return REAL(cuGraphExecDestroy)(exec);
-    pins_take(&pins, PINS_OF_EXEC, key(exec));
-    result = REAL(cuGraphExecDestroy)(exec);
-    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_EXEC, key(exec));
-    if (result == CUDA_SUCCESS) {
-        launches_gone(key(exec));
-        graphmem_gone(key(exec));
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+/* clang-format off */
+#define UPDATES(symbol, params, args)                                           \
+    CUresult symbol params                                                      \
+    {                                                                           \
+        struct pins pins;                                                       \
+        if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
+            return REAL(symbol) args;                                           \
+        return updated(&pins, REAL(symbol) args, exec);                         \
     }
-    life_leave();
-    return result;
-}
+#define DESTROYS(symbol, type, owner, gone)                                     \
+    CUresult symbol(type object)                                                \
+    {                                                                           \
+        struct pins pins = PINS_NONE(POOL_PIN_GRAPH);                           \
+        CUresult result;                                                        \
+        if (!life_enter(SLOT_##symbol))                                         \
+            return REAL(symbol)(object);                                        \
+        pins_take(&pins, owner, key(object));                                   \
+        result = REAL(symbol)(object);                                          \
+        pins_end(&pins, result == CUDA_SUCCESS, owner, key(object));            \
+        if (result == CUDA_SUCCESS)                                             \
+            gone(object);                                                       \
+        life_leave();                                                           \
+        return result;                                                          \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+UPDATES(cuGraphExecUpdate,
+        (CUgraphExec exec, CUgraph graph, CUgraphNode *error, CUgraphExecUpdateResult *ret_result),
+        (exec, graph, error, ret_result))
+UPDATES(cuGraphExecUpdate_v2,
+        (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info),
+        (exec, graph, ret_info))
+DESTROYS(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graph_gone)
+DESTROYS(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, exec_gone)
+/* clang-format on */
 
 /* ---- launches ------------------------------------------------------------------------------- */
 

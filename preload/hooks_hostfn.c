@@ -41,48 +41,32 @@ static CUresult started(struct hostfn *given, CUresult result)
     return result;
 }
 
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data)
-{
-    struct hostfn given;
+/* clang-format off */
+#define HOSTFN(symbol, per_thread)                                                    \
+    CUresult symbol(CUstream stream, CUhostFn fn, void *data)                         \
+    {                                                                                 \
+        struct hostfn given;                                                          \
+        if (!life_enter(SLOT_##symbol))                                               \
+            return REAL(symbol)(stream, fn, data);                                    \
+        given = wrap(fn, NULL, data, stream, per_thread);                             \
+        return started(&given, REAL(symbol)(stream, given.fn, given.data));           \
+    }
+#define CALLBACK(symbol, per_thread)                                                  \
+    CUresult symbol(                                                                  \
+            CUstream stream, CUstreamCallback callback, void *data, unsigned int flags) \
+    {                                                                                 \
+        struct hostfn given;                                                          \
+        if (!life_enter(SLOT_##symbol))                                               \
+            return REAL(symbol)(stream, callback, data, flags);                       \
+        given = wrap(NULL, callback, data, stream, per_thread);                       \
+        return started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
+    }
 
-    if (!life_enter(SLOT_cuLaunchHostFunc))
-        return REAL(cuLaunchHostFunc)(stream, fn, data);
-    given = wrap(fn, NULL, data, stream, false);
-    return started(&given, REAL(cuLaunchHostFunc)(stream, given.fn, given.data));
-}
-
-CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn fn, void *data)
-{
-    struct hostfn given;
-
-    if (!life_enter(SLOT_cuLaunchHostFunc_ptsz))
-        return REAL(cuLaunchHostFunc_ptsz)(stream, fn, data);
-    given = wrap(fn, NULL, data, stream, true);
-    return started(&given, REAL(cuLaunchHostFunc_ptsz)(stream, given.fn, given.data));
-}
-
-CUresult cuStreamAddCallback(
-        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
-{
-    struct hostfn given;
-
-    if (!life_enter(SLOT_cuStreamAddCallback))
-        return REAL(cuStreamAddCallback)(stream, callback, data, flags);
-    given = wrap(NULL, callback, data, stream, false);
-    return started(&given, REAL(cuStreamAddCallback)(stream, given.callback, given.data, flags));
-}
-
-CUresult cuStreamAddCallback_ptsz(
-        CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
-{
-    struct hostfn given;
-
-    if (!life_enter(SLOT_cuStreamAddCallback_ptsz))
-        return REAL(cuStreamAddCallback_ptsz)(stream, callback, data, flags);
-    given = wrap(NULL, callback, data, stream, true);
-    return started(
-            &given, REAL(cuStreamAddCallback_ptsz)(stream, given.callback, given.data, flags));
-}
+HOSTFN(cuLaunchHostFunc, false)
+HOSTFN(cuLaunchHostFunc_ptsz, true)
+CALLBACK(cuStreamAddCallback, false)
+CALLBACK(cuStreamAddCallback_ptsz, true)
+/* clang-format on */
 
 /* ---- as a node ------------------------------------------------------------------------------ */
 

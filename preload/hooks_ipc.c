@@ -4,16 +4,15 @@
  * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
  * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80).
  */
-#include "preload/addrmap.h"
-#include "preload/conduct.h"
-#include "preload/imports.h"
-#include "preload/life.h"
+#include "preload/hookrow.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
-#include "preload/resolve.h"
+#include "preload/sidecar.h"
+#include "preload/touch.h"
 #include "preload/vmm.h"
 
 #include "alloc/lock.h"
+#include "alloc/table.h"
 #include "tracker/uses.h"
 
 #include <errno.h>
@@ -33,14 +32,14 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
 static void hint_off(const struct block_info *info, const char *call)
 {
     if (info->size > 0)
-        conduct_shared(info->base, info->size, info->device);
+        touch_shared(info->base, info->size, info->device);
     if (info->rule >= 0)
-        conduct_hint_off(info->rule, call);
+        sidecar_rule_off(info->rule, call);
 }
 
 static bool is_ours(devptr_t ptr, struct block_info *ret_info)
 {
-    return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0;
+    return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0;
 }
 
 /* What natively is no address any more: the block was freed, and is only waiting. */
@@ -62,7 +61,7 @@ static CUresult may_show(const char *call, devptr_t ptr, const struct block_info
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (pool_export(conduct_pool(), ptr) == 0)
+    if (pool_export(dispatch_pool(), ptr) == 0)
         return CUDA_SUCCESS;
     say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -86,57 +85,53 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 }
 
 /* A block of a pool that is shared: what the driver serves, never ours. */
-CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr ptr)
-{
-    bool entered = life_enter(SLOT_cuMemPoolExportPointer);
-    CUresult result = REAL(cuMemPoolExportPointer)(ret_data, ptr);
-
-    if (entered && result == CUDA_SUCCESS)
-        uses_shown(ptr, 1);
-    if (entered)
-        life_leave();
-    return result;
-}
+HOOKROW(cuMemPoolExportPointer, (CUmemPoolPtrExportData * ret_data, CUdeviceptr ptr),
+        (ret_data, ptr), uses_shown(ptr, 1))
 
 /* ---- what others show to us ----------------------------------------------------------------- */
 
 /* An allocation that is opened twice is one address, closed twice. */
-static struct lock imports_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-static struct addrmap imports; /* guarded by imports_lock; address: how often it is open */
+struct import {
+    uint64_t ptr;
+    uint64_t opens;
+};
 
-void imports_ipc_fork_child(void)
+static struct lock imports_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct table imports = TABLE_OF(struct import); /* guarded by imports_lock */
+
+void ipc_fork_child(void)
 {
     lock_init(&imports_lock, LOCK_RANK_PRELOAD);
 }
 
 static void opened(devptr_t ptr)
 {
-    struct addrmap_entry *known;
+    struct import *known;
     CUdeviceptr base = 0;
     size_t size = 0;
     bool is_new;
 
     lock_take(&imports_lock);
-    known = addrmap_add(&imports, ptr);
-    is_new = known && known->value[0]++ == 0;
+    known = table_add(&imports, ptr);
+    is_new = known && known->opens++ == 0;
     lock_drop(&imports_lock);
     if (!is_new)
         return;
     (void)REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
-    conduct_made(MEMCLASS_IMPORTED, ptr, size, conduct_device());
+    dispatch_made(MEMCLASS_IMPORTED, ptr, size, dispatch_device());
 }
 
 /* How often the address was open; it is so once less from here on. */
 static uint64_t closing(devptr_t ptr)
 {
-    struct addrmap_entry *known;
+    struct import *known;
     uint64_t opens;
 
     lock_take(&imports_lock);
-    known = addrmap_find(&imports, ptr);
-    opens = known ? known->value[0]-- : 0;
+    known = table_find(&imports, ptr);
+    opens = known ? known->opens-- : 0;
     if (opens == 1)
-        addrmap_remove(&imports, known);
+        (void)table_remove(&imports, known);
     lock_drop(&imports_lock);
     return opens;
 }
@@ -144,53 +139,34 @@ static uint64_t closing(devptr_t ptr)
 /* The driver refused to close it. */
 static void still_open(devptr_t ptr)
 {
-    struct addrmap_entry *known;
+    struct import *known;
 
     lock_take(&imports_lock);
-    known = addrmap_add(&imports, ptr);
+    known = table_add(&imports, ptr);
     if (known)
-        known->value[0]++;
+        known->opens++;
     lock_drop(&imports_lock);
 }
 
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
-{
-    bool entered = life_enter(SLOT_cuIpcOpenMemHandle_v2);
-    CUresult result = REAL(cuIpcOpenMemHandle_v2)(ret_ptr, handle, flags);
-
-    if (entered && result == CUDA_SUCCESS && ret_ptr)
-        opened(*ret_ptr);
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuIpcOpenMemHandle(CUdeviceptr *ret_ptr, CUipcMemHandle handle, unsigned int flags)
-{
-    bool entered = life_enter(SLOT_cuIpcOpenMemHandle);
-    CUresult result = REAL(cuIpcOpenMemHandle)(ret_ptr, handle, flags);
-
-    if (entered && result == CUDA_SUCCESS && ret_ptr)
-        opened(*ret_ptr);
-    if (entered)
-        life_leave();
-    return result;
-}
+HOOKROW(cuIpcOpenMemHandle, (CUdeviceptr * made, CUipcMemHandle handle, unsigned int flags),
+        (made, handle, flags), opened(*made))
+HOOKROW(cuIpcOpenMemHandle_v2, (CUdeviceptr * made, CUipcMemHandle handle, unsigned int flags),
+        (made, handle, flags), opened(*made))
 
 /* Counted before the real call: afterwards the address may be something else's. */
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcCloseMemHandle);
     uint64_t opens = entered ? closing(ptr) : 0;
-    struct conduct_end end = {.key = 0};
+    struct dispatch_end end = {.key = 0};
     CUresult result;
 
     if (opens == 1)
-        end = conduct_end(ptr);
+        end = dispatch_end(ptr);
     result = REAL(cuIpcCloseMemHandle)(ptr);
     if (opens > 0 && result != CUDA_SUCCESS)
         still_open(ptr);
-    conduct_ended(&end, (int)result);
+    dispatch_ended(&end, (int)result);
     if (entered)
         life_leave();
     return result;

@@ -49,12 +49,6 @@ LAUNCH_PTSZ(cuLaunchCooperativeKernel,
                 unsigned int shared_bytes, CUstream stream, void **params),
         (func, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params),
         params_touch(func, params, NULL, __func__))
-LAUNCH_ON(cuLaunch, (CUfunction func), (func), params_given_before(__func__), SUBMIT_NO_STREAM,
-        false)
-LAUNCH_ON(cuLaunchGrid, (CUfunction func, int width, int height), (func, width, height),
-        params_given_before(__func__), SUBMIT_NO_STREAM, false)
-LAUNCH_ON(cuLaunchGridAsync, (CUfunction func, int width, int height, CUstream stream),
-        (func, width, height, stream), params_given_before(__func__), stream, false)
 /* clang-format on */
 
 static bool any_touches(const CUDA_LAUNCH_PARAMS *list, unsigned count, const char *what)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory without a stream: cuMemAlloc and cuMemFree are served, pitched and managed memory is forwarded and recorded (R18). */
 #include "preload/async.h"
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -11,31 +11,31 @@
 #include <errno.h>
 
 /* Whether there is anything to do about a request: its context is found out on the way. */
-static bool prepare(struct conduct_request *request, uint64_t size, const void *caller)
+static bool prepare(struct dispatch_request *request, uint64_t size, const void *caller)
 {
-    *request = (struct conduct_request){.size = size, .entrance = ENTRANCE_SYNC, .caller = caller};
+    *request = (struct dispatch_request){.size = size, .api = API_SYNC, .caller = caller};
     /* A request for nothing, without a context or in a callback is answered by the driver (R17, R38). */
     return size > 0 && !guard_in_callback() && context_here(&request->context) == 0;
 }
 
 static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
-    struct conduct_request request;
+    struct dispatch_request request;
     CUresult result;
     devptr_t ptr;
     int r;
 
     if (!ret_ptr || !prepare(&request, size, caller))
         return REAL(cuMemAlloc_v2)(ret_ptr, size);
-    r = conduct_alloc(&request, &ptr);
+    r = dispatch_alloc(&request, &ptr);
     if (r == 0)
         *ret_ptr = ptr;
     if (r >= 0)
         return (CUresult)r;
     result = REAL(cuMemAlloc_v2)(ret_ptr, size);
-    if (conduct_make_room((int)result, request.context.device, &request.ladder))
+    if (dispatch_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAlloc_v2)(ret_ptr, size);
-    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
 }
 
@@ -51,31 +51,29 @@ static __attribute__((noinline)) CUresult alloc_fully(
     return result;
 }
 
-/* While requests are recorded (quick.h). */
-static __attribute__((noinline)) CUresult alloc_told(
+/* The short path while requests are recorded (quick.h), else the long one. */
+static __attribute__((noinline)) CUresult alloc_recorded(
         CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
     struct pool_given given = {0, 0};
 
-    if (ret_ptr && coverage_is_quiet())
-        given = quick_alloc(QUICK_TOLD, size, caller);
+    if (ret_ptr && quick_records() && coverage_is_quiet())
+        given = quick_alloc(QUICK_RECORDS, size, caller);
     if (!given.ptr)
         return alloc_fully(ret_ptr, size, caller);
     *ret_ptr = given.ptr;
-    return quick_tell_alloc(
-            given, size, (struct quick_call){NULL, ENTRANCE_SYNC, SLOT_cuMemAlloc_v2}, caller);
+    return quick_record_alloc(
+            given, size, (struct quick_call){NULL, API_SYNC, SLOT_cuMemAlloc_v2}, caller);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
 {
     struct pool_given given = {0, 0};
 
-    if (quick_tells())
-        return alloc_told(ret_ptr, size, __builtin_return_address(0));
     if (ret_ptr)
         given = quick_alloc(0, size, __builtin_return_address(0));
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, __builtin_return_address(0));
+        return alloc_recorded(ret_ptr, size, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
@@ -83,7 +81,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
 static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t width, size_t height,
         unsigned element, const void *caller)
 {
-    struct conduct_request request;
+    struct dispatch_request request;
     CUresult result;
     size_t size;
 
@@ -92,13 +90,13 @@ static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t widt
         return REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     request.forward = true;
     request.memclass = MEMCLASS_PITCHED;
-    (void)conduct_alloc(&request, NULL);
+    (void)dispatch_alloc(&request, NULL);
     result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
-    if (conduct_make_room((int)result, request.context.device, &request.ladder))
+    if (dispatch_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
     if (result == CUDA_SUCCESS)
         size = *ret_pitch * height;
-    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
 }
 
@@ -117,18 +115,18 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *p_pitch, size_t width,
 
 static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags, const void *caller)
 {
-    struct conduct_request request;
+    struct dispatch_request request;
     CUresult result;
 
     if (!ret_ptr || !prepare(&request, size, caller))
         return REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     request.forward = true;
     request.memclass = MEMCLASS_MANAGED;
-    (void)conduct_alloc(&request, NULL);
+    (void)dispatch_alloc(&request, NULL);
     result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    if (conduct_make_room((int)result, request.context.device, &request.ladder))
+    if (dispatch_make_room((int)result, request.context.device, &request.ladder))
         result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    conduct_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
 }
 
@@ -145,18 +143,18 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
 
 static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
 {
-    struct conduct_end end = {.key = 0};
+    struct dispatch_end end = {.key = 0};
     CUresult result;
     uint64_t native;
     int r = -ENOENT; /* NULL is the driver's no-op */
 
     if (!life_enter(SLOT_cuMemFree_v2))
-        return conduct_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
+        return dispatch_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
     if (ptr)
-        r = conduct_free(ptr, ENTRANCE_SYNC, NULL, &end);
+        r = dispatch_free(ptr, API_SYNC, NULL, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
     result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
-    conduct_ended(&end, (int)result);
+    dispatch_ended(&end, (int)result);
     if (end.key && result == CUDA_SUCCESS)
         graphmem_freed(ptr);
     async_native_freed(native);
@@ -164,38 +162,17 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
     return result;
 }
 
-static __attribute__((noinline)) CUresult free_told(CUdeviceptr ptr)
+static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr)
 {
-    return quick_free_told(ptr, SLOT_cuMemFree_v2) ? CUDA_SUCCESS : free_fully(ptr);
+    struct pool_taken taken;
+
+    if (!quick_records() || !quick_free(QUICK_RECORDS, ptr, &taken))
+        return free_fully(ptr);
+    quick_record_free(ptr, &taken, (struct quick_call){NULL, API_SYNC, SLOT_cuMemFree_v2});
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
-    if (quick_tells())
-        return free_told(ptr);
-    return quick_free(ptr) ? CUDA_SUCCESS : free_fully(ptr);
-}
-
-/* ---- 32-bit addresses: seen, not touched ---------------------------------------------------- */
-
-CUresult cuMemAlloc(CUdeviceptr_v1 *ret_ptr, unsigned int size)
-{
-    if (life_enter(SLOT_cuMemAlloc))
-        life_leave();
-    return REAL(cuMemAlloc)(ret_ptr, size);
-}
-
-CUresult cuMemAllocPitch(CUdeviceptr_v1 *ret_ptr, unsigned int *p_pitch, unsigned int width,
-        unsigned int height, unsigned int element_size)
-{
-    if (life_enter(SLOT_cuMemAllocPitch))
-        life_leave();
-    return REAL(cuMemAllocPitch)(ret_ptr, p_pitch, width, height, element_size);
-}
-
-CUresult cuMemFree(CUdeviceptr_v1 ptr)
-{
-    if (life_enter(SLOT_cuMemFree))
-        life_leave();
-    return REAL(cuMemFree)(ptr);
+    return quick_free(0, ptr, NULL) ? CUDA_SUCCESS : free_recorded(ptr);
 }

@@ -4,7 +4,7 @@
  * refused like any visible use; a block that is named is pinned until the thing is gone (R80). A tensor map is bytes of the
  * program's own and has no end, so its block is pinned as long as the program holds it.
  */
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/pins.h"
@@ -112,62 +112,45 @@ static void describe(struct pins *pins, CUresult result, enum pins_owner owner, 
         pins_undo(pins);
 }
 
-CUresult cuTexObjectCreate(CUtexObject *ret_object, const CUDA_RESOURCE_DESC *resource,
-        const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view)
-{
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pins pins;
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+/* clang-format off */
+#define CREATES(symbol, params, args, owner)                                                    \
+    CUresult symbol params                                                                      \
+    {                                                                                           \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                                             \
+        struct pins pins;                                                                       \
+        if (!begin(&pins, POOL_PIN_LIVE, SLOT_##symbol))                                        \
+            return REAL(symbol) args;                                                           \
+        if (!resource_touches(&pins, resource, __func__))                                       \
+            result = REAL(symbol) args;                                                         \
+        describe(&pins, result, owner, result == CUDA_SUCCESS ? *made : 0);                     \
+        end();                                                                                  \
+        return result;                                                                          \
+    }
+#define DESTROYS(symbol, params, args, owner)                                                   \
+    CUresult symbol params                                                                      \
+    {                                                                                           \
+        struct pins pins = PINS_NONE(POOL_PIN_LIVE);                                            \
+        CUresult result;                                                                        \
+        if (!life_enter(SLOT_##symbol))                                                         \
+            return REAL(symbol) args;                                                           \
+        pins_take(&pins, owner, object);                                                        \
+        result = REAL(symbol) args;                                                             \
+        pins_end(&pins, result == CUDA_SUCCESS, owner, object);                                 \
+        life_leave();                                                                           \
+        return result;                                                                          \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
-    if (!begin(&pins, POOL_PIN_LIVE, SLOT_cuTexObjectCreate))
-        return REAL(cuTexObjectCreate)(ret_object, resource, texture, view);
-    if (!resource_touches(&pins, resource, __func__))
-        result = REAL(cuTexObjectCreate)(ret_object, resource, texture, view);
-    describe(&pins, result, PINS_OF_TEXTURE, result == CUDA_SUCCESS ? *ret_object : 0);
-    end();
-    return result;
-}
-
-CUresult cuSurfObjectCreate(CUsurfObject *ret_object, const CUDA_RESOURCE_DESC *resource)
-{
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pins pins;
-
-    if (!begin(&pins, POOL_PIN_LIVE, SLOT_cuSurfObjectCreate))
-        return REAL(cuSurfObjectCreate)(ret_object, resource);
-    if (!resource_touches(&pins, resource, __func__))
-        result = REAL(cuSurfObjectCreate)(ret_object, resource);
-    describe(&pins, result, PINS_OF_SURFACE, result == CUDA_SUCCESS ? *ret_object : 0);
-    end();
-    return result;
-}
-
-CUresult cuTexObjectDestroy(CUtexObject object)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_LIVE);
-    CUresult result;
-
-    if (!life_enter(SLOT_cuTexObjectDestroy))
-        return REAL(cuTexObjectDestroy)(object);
-    pins_take(&pins, PINS_OF_TEXTURE, object);
-    result = REAL(cuTexObjectDestroy)(object);
-    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_TEXTURE, object);
-    life_leave();
-    return result;
-}
-
-CUresult cuSurfObjectDestroy(CUsurfObject object)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_LIVE);
-    CUresult result;
-
-    if (!life_enter(SLOT_cuSurfObjectDestroy))
-        return REAL(cuSurfObjectDestroy)(object);
-    pins_take(&pins, PINS_OF_SURFACE, object);
-    result = REAL(cuSurfObjectDestroy)(object);
-    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_SURFACE, object);
-    life_leave();
-    return result;
-}
+CREATES(cuTexObjectCreate,
+        (CUtexObject *made, const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *texture,
+                const CUDA_RESOURCE_VIEW_DESC *view),
+        (made, resource, texture, view), PINS_OF_TEXTURE)
+CREATES(cuSurfObjectCreate, (CUsurfObject *made, const CUDA_RESOURCE_DESC *resource),
+        (made, resource), PINS_OF_SURFACE)
+DESTROYS(cuTexObjectDestroy, (CUtexObject object), (object), PINS_OF_TEXTURE)
+DESTROYS(cuSurfObjectDestroy, (CUsurfObject object), (object), PINS_OF_SURFACE)
+/* clang-format on */
 
 /* ---- multicast ------------------------------------------------------------------------------ */
 

@@ -6,23 +6,23 @@
 #include "preload/cuda_abi.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
-#include "preload/speech.h"
+#include "preload/source.h"
 
 #include <stdatomic.h>
 
 static _Atomic(uint64_t) open_range; /* 0 = none */
 
 /* A start while it runs changes nothing, as for the driver. */
-static void started(void)
+static void profiler_started(void)
 {
     uint64_t none = 0;
     uint64_t range;
 
-    if (atomic_load(&open_range) != 0 || !speech_wants(SPEECH_PROFILER))
+    if (atomic_load(&open_range) != 0 || !source_wants(SOURCE_PROFILER))
         return;
-    range = speech_start(NULL, "profiler");
+    range = source_start(NULL, "profiler");
     if (!atomic_compare_exchange_strong(&open_range, &none, range))
-        speech_end(range); /* another thread was first */
+        source_end(range); /* another thread was first */
 }
 
 CUresult cuProfilerStart(void)
@@ -33,7 +33,7 @@ CUresult cuProfilerStart(void)
     if (entered)
         life_leave();
     if (result == CUDA_SUCCESS)
-        started();
+        profiler_started();
     return result;
 }
 
@@ -45,6 +45,6 @@ CUresult cuProfilerStop(void)
     if (entered)
         life_leave();
     if (result == CUDA_SUCCESS)
-        speech_end(atomic_exchange(&open_range, 0));
+        source_end(atomic_exchange(&open_range, 0));
     return result;
 }

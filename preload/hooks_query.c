@@ -4,7 +4,8 @@
  * libraries need that export `base` and add `ptr - base` (R21). On the mapped heap the driver knows one handle's mapping,
  * which is nothing the program ever asked for: there the block answers, also when a hint has taken its storage (R79).
  */
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
+#include "preload/gauge.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
@@ -18,10 +19,10 @@ static size_t free_for_program(size_t native_free, size_t total, int device)
     const struct pool_memory memory = {
             .driver_free = native_free,
             .total = total,
-            .may_wait = conduct_may_fence() && !pool_is_frozen(conduct_pool()),
+            .may_wait = dispatch_may_fence() && !pool_is_frozen(dispatch_pool()),
     };
 
-    return (size_t)pool_available(conduct_pool(), device, &memory);
+    return (size_t)pool_available(dispatch_pool(), device, &memory);
 }
 
 CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
@@ -32,8 +33,8 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 
     if (entered && result == CUDA_SUCCESS && ret_free && ret_total && !guard_in_callback()
             && context_here(&context) == 0) {
-        conduct_looked(context.device, *ret_free, *ret_total);
-        if (conduct_pool() && !conduct_meminfo_raw())
+        gauge_looked(context.device, *ret_free, *ret_total);
+        if (dispatch_pool() && !dispatch_meminfo_raw())
             *ret_free = free_for_program(*ret_free, *ret_total, context.device);
     }
     if (entered)
@@ -41,19 +42,12 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
     return result;
 }
 
-CUresult cuMemGetInfo(unsigned int *ret_free, unsigned int *ret_total)
-{
-    if (life_enter(SLOT_cuMemGetInfo))
-        life_leave();
-    return REAL(cuMemGetInfo)(ret_free, ret_total);
-}
-
 /* ---- what is at an address ------------------------------------------------------------------ */
 
 /* true: ptr lies in mapped memory of ours. */
 static bool is_mapped(devptr_t ptr, struct block_info *ret_info)
 {
-    return conduct_pool() && pool_find(conduct_pool(), ptr, ret_info) == 0 && ret_info->mapped;
+    return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0 && ret_info->mapped;
 }
 
 /* An address at which there never is anything: what the driver says of it, it would say of a freed one. */
@@ -85,13 +79,6 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdevi
     if (entered)
         life_leave();
     return result;
-}
-
-CUresult cuMemGetAddressRange(CUdeviceptr_v1 *ret_base, unsigned int *ret_size, CUdeviceptr_v1 ptr)
-{
-    if (life_enter(SLOT_cuMemGetAddressRange))
-        life_leave();
-    return REAL(cuMemGetAddressRange)(ret_base, ret_size, ptr);
 }
 
 /* How wide a boolean is, the driver knows: it writes its own answer (the plural call always has one), and we the truth. */

@@ -3,7 +3,7 @@
  * Streams: they are counted as they come (R69) and forgotten as they go (R5); captures begin and end (gate.h); the program
  * waits (R78).
  */
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/launches.h"
@@ -28,7 +28,7 @@ static CUgraph captured_graph(CUstream stream)
     CUgraph graph = NULL;
     cuuint64_t id;
 
-    if (!conduct_pool() || !REAL_HAS(cuStreamGetCaptureInfo_v2)
+    if (!dispatch_pool() || !REAL_HAS(cuStreamGetCaptureInfo_v2)
             || REAL(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, NULL, NULL)
                     != CUDA_SUCCESS)
         return NULL;
@@ -112,83 +112,63 @@ BEGIN(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (str
 BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), true)
 BEGIN(cuStreamBeginCaptureToGraph, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), false)
 BEGIN(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), true)
+
+#define END(symbol, per_thread)                                \
+    CUresult symbol(CUstream stream, CUgraph *ret_graph)       \
+    {                                                          \
+        bool entered = life_enter(SLOT_##symbol);              \
+        CUresult result = REAL(symbol)(stream, ret_graph);     \
+        bool over = entered && ended(result, stream, per_thread, ret_graph); \
+        if (entered)                                           \
+            life_leave();                                      \
+        if (over)                                              \
+            launches_capture_ends(stream_capture_key(stream, per_thread)); \
+        return result;                                         \
+    }
+
+END(cuStreamEndCapture, false)
+END(cuStreamEndCapture_ptsz, true)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
-
-CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
-{
-    bool entered = life_enter(SLOT_cuStreamEndCapture);
-    CUresult result = REAL(cuStreamEndCapture)(stream, ret_graph);
-    bool over = entered && ended(result, stream, false, ret_graph);
-
-    if (entered)
-        life_leave();
-    if (over)
-        launches_capture_ends(stream_capture_key(stream, false));
-    return result;
-}
-
-CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
-{
-    bool entered = life_enter(SLOT_cuStreamEndCapture_ptsz);
-    CUresult result = REAL(cuStreamEndCapture_ptsz)(stream, ret_graph);
-    bool over = entered && ended(result, stream, true, ret_graph);
-
-    if (entered)
-        life_leave();
-    if (over)
-        launches_capture_ends(stream_capture_key(stream, true));
-    return result;
-}
 
 /* ---- beginnings, and ties ------------------------------------------------------------------- */
 
 /* One that the program cannot use yet, so that what it may meet is seen to in time. */
 static void made(CUresult result, const CUstream *ret_stream, unsigned flags)
 {
-    if (result == CUDA_SUCCESS && ret_stream && !(flags & CU_STREAM_NON_BLOCKING) && conduct_pool())
+    if (result == CUDA_SUCCESS && ret_stream && !(flags & CU_STREAM_NON_BLOCKING)
+            && dispatch_pool())
         stream_made(*ret_stream);
 }
 
-CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
-{
-    CUresult result = resolve_ready() ? REAL(cuStreamCreate)(ret_stream, flags) : resolve_missing();
-    bool entered = life_enter(SLOT_cuStreamCreate);
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+/* clang-format off */
+#define CREATES(symbol, params, args)                          \
+    CUresult symbol params                                     \
+    {                                                          \
+        CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
+        bool entered = life_enter(SLOT_##symbol);              \
+        made(result, ret_stream, flags);                       \
+        if (entered)                                           \
+            life_leave();                                      \
+        return result;                                         \
+    }
+#define WAITS_FOR_EVENT(symbol, per_thread)                    \
+    CUresult symbol(CUstream stream, CUevent event, unsigned int flags) \
+    {                                                          \
+        if (!resolve_ready())                                  \
+            return resolve_missing();                          \
+        submit_notice(stream, per_thread);                     \
+        return REAL(symbol)(stream, event, flags);             \
+    }
 
-    made(result, ret_stream, flags);
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
-{
-    CUresult result = resolve_ready()
-            ? REAL(cuStreamCreateWithPriority)(ret_stream, flags, priority)
-            : resolve_missing();
-    bool entered = life_enter(SLOT_cuStreamCreateWithPriority);
-
-    made(result, ret_stream, flags);
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
-{
-    if (!resolve_ready())
-        return resolve_missing();
-    submit_notice(stream, false);
-    return REAL(cuStreamWaitEvent)(stream, event, flags);
-}
-
-CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
-{
-    if (!resolve_ready())
-        return resolve_missing();
-    submit_notice(stream, true);
-    return REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
-}
+CREATES(cuStreamCreate, (CUstream *ret_stream, unsigned int flags), (ret_stream, flags))
+CREATES(cuStreamCreateWithPriority, (CUstream *ret_stream, unsigned int flags, int priority),
+        (ret_stream, flags, priority))
+WAITS_FOR_EVENT(cuStreamWaitEvent, false)
+WAITS_FOR_EVENT(cuStreamWaitEvent_ptsz, true)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
@@ -200,42 +180,31 @@ static void going(CUstream stream)
     if (guard_in_callback())
         return;
     identity = stream_identity(stream);
-    if (identity && conduct_pool())
-        pool_stream_gone(conduct_pool(), identity); /* its last point is recorded while it can be */
+    if (identity && dispatch_pool())
+        pool_stream_gone(
+                dispatch_pool(), identity); /* its last point is recorded while it can be */
     stream_forget(identity);
 }
 
-CUresult cuStreamDestroy_v2(CUstream stream)
-{
-    CUresult result;
-    bool entered = life_enter(SLOT_cuStreamDestroy_v2);
-
-    if (entered)
-        going(stream);
-    result = REAL(cuStreamDestroy_v2)(stream);
-    if (entered) {
-        if (result == CUDA_SUCCESS)
-            (void)gate_ended((uintptr_t)stream);
-        life_leave();
+/* clang-format off */
+#define DESTROYS(symbol)                                       \
+    CUresult symbol(CUstream stream)                           \
+    {                                                          \
+        bool entered = life_enter(SLOT_##symbol);              \
+        CUresult result;                                       \
+        if (entered)                                           \
+            going(stream);                                     \
+        result = REAL(symbol)(stream);                         \
+        if (entered && result == CUDA_SUCCESS)                 \
+            (void)gate_ended((uintptr_t)stream);               \
+        if (entered)                                           \
+            life_leave();                                      \
+        return result;                                         \
     }
-    return result;
-}
 
-CUresult cuStreamDestroy(CUstream stream)
-{
-    CUresult result;
-    bool entered = life_enter(SLOT_cuStreamDestroy);
-
-    if (entered)
-        going(stream);
-    result = REAL(cuStreamDestroy)(stream);
-    if (entered) {
-        if (result == CUDA_SUCCESS)
-            (void)gate_ended((uintptr_t)stream);
-        life_leave();
-    }
-    return result;
-}
+DESTROYS(cuStreamDestroy)
+DESTROYS(cuStreamDestroy_v2)
+/* clang-format on */
 
 /* ---- waits of the program's ----------------------------------------------------------------- */
 
@@ -247,7 +216,7 @@ CUresult cuStreamDestroy(CUstream stream)
         CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
         if (life_enter(SLOT_##symbol)) {                       \
             if (result == CUDA_SUCCESS)                        \
-                conduct_synchronised();                        \
+                dispatch_synchronised();                        \
             else                                               \
                 life_driver_said((int)result);                 \
             life_leave();                                      \
@@ -255,23 +224,10 @@ CUresult cuStreamDestroy(CUstream stream)
         return result;                                         \
     }
 
+WAIT(cuCtxSynchronize, (void), ())
 WAIT(cuCtxSynchronize_v2, (CUcontext context), (context))
 WAIT(cuEventSynchronize, (CUevent event), (event))
 WAIT(cuStreamSynchronize, (CUstream stream), (stream))
 WAIT(cuStreamSynchronize_ptsz, (CUstream stream), (stream))
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
-
-CUresult cuCtxSynchronize(void)
-{
-    CUresult result = resolve_ready() ? REAL(cuCtxSynchronize)() : resolve_missing();
-
-    if (life_enter(SLOT_cuCtxSynchronize)) {
-        if (result == CUDA_SUCCESS)
-            conduct_synchronised();
-        else
-            life_driver_said((int)result);
-        life_leave();
-    }
-    return result;
-}

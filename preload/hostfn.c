@@ -4,9 +4,11 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 
+#include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "tracker/catalog.h"
+#include "tracker/site.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,15 +16,29 @@ struct record {
     CUhostFn fn;
     CUstreamCallback callback;
     void *data;
-    struct record *next; /* kept ones of the same bucket; fixed once it is there */
 };
 
 enum {
-    BUCKETS = 1024, /* a power of two */
+    KEPT_MAX = 1 << 22,
 };
 
-/* Kept records: pushed, never taken off. */
-static _Atomic(struct record *) kept[BUCKETS];
+static bool same_record(uint32_t number, const void *key);
+static struct lock kept_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct catalog kept = CATALOG_OF(struct record, KEPT_MAX, same_record);
+
+static bool same_record(uint32_t number, const void *key)
+{
+    const struct record *have = catalog_at(&kept, number);
+    const struct record *wanted = key;
+
+    return have->fn == wanted->fn && have->callback == wanted->callback
+            && have->data == wanted->data;
+}
+
+void hostfn_fork_child(void)
+{
+    lock_init(&kept_lock, LOCK_RANK_PRELOAD);
+}
 
 /* ---- what the driver runs ------------------------------------------------------------------- */
 
@@ -76,7 +92,7 @@ struct hostfn hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data)
 
     if (!record)
         return as_it_is(fn, callback, data);
-    *record = (struct record){fn, callback, data, NULL};
+    *record = (struct record){fn, callback, data};
     return (struct hostfn){
             fn ? run_once : NULL, callback ? run_once_callback : NULL, record, record};
 }
@@ -88,43 +104,17 @@ void hostfn_cancel(struct hostfn *given)
     given->record = NULL;
 }
 
-static _Atomic(struct record *) *bucket_of(const struct record *like)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)like->fn ^ (uint64_t)(uintptr_t)like->callback;
-
-    hash = (hash ^ (uint64_t)(uintptr_t)like->data << 1) * UINT64_C(0x9e3779b97f4a7c15);
-    return &kept[hash >> 54 & (BUCKETS - 1)];
-}
-
-static struct record *find(struct record *from, const struct record *like)
-{
-    while (from
-            && (from->fn != like->fn || from->callback != like->callback
-                    || from->data != like->data))
-        from = from->next;
-    return from;
-}
-
 struct hostfn hostfn_kept(CUhostFn fn, CUstreamCallback callback, void *data)
 {
-    const struct record like = {fn, callback, data, NULL};
-    _Atomic(struct record *) *bucket = bucket_of(&like);
-    struct record *head = atomic_load_explicit(bucket, memory_order_acquire);
-    struct record *record = find(head, &like);
+    const struct record like = {fn, callback, data};
+    uint32_t number = 0;
 
-    if (!fn && !callback)
+    if (fn || callback)
+        number = catalog_number(&kept, &kept_lock, site_hash(&like, sizeof like, 0), &like);
+    if (!number)
         return as_it_is(fn, callback, data);
-    if (!record) {
-        record = meta_get(sizeof *record);
-        if (!record)
-            return as_it_is(fn, callback, data);
-        *record = like;
-        do /* two threads may push the same: then there are two, which does no harm */
-            record->next = head;
-        while (!atomic_compare_exchange_weak_explicit(
-                bucket, &head, record, memory_order_release, memory_order_acquire));
-    }
-    return (struct hostfn){fn ? run_kept : NULL, callback ? run_kept_callback : NULL, record, NULL};
+    return (struct hostfn){fn ? run_kept : NULL, callback ? run_kept_callback : NULL,
+            catalog_at(&kept, number), NULL};
 }
 
 const CUDA_HOST_NODE_PARAMS *hostfn_host_node(

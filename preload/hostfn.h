@@ -11,7 +11,7 @@
  * A kept record stands for its (function, data) for good, so a program that builds the same graph again and again needs no
  * more of them. What the driver says about a node is translated back (hostfn_original).
  *
- * Threads: any, no lock. Memory: meta.h. Without memory the program's own function is passed on. Rules: R38.
+ * Threads: any; a lock when a record is kept for the first time. Memory: meta.h. Without memory the program's own function is passed on. Rules: R38.
  */
 #ifndef KEDGE_PRELOAD_HOSTFN_H
 #define KEDGE_PRELOAD_HOSTFN_H
@@ -45,5 +45,8 @@ const CUDA_HOST_NODE_PARAMS *hostfn_host_node(
 
 /* Puts the program's own function and data where ours are; leaves anything else alone. */
 void hostfn_original(CUDA_HOST_NODE_PARAMS *params);
+
+/* In the child of a fork. */
+void hostfn_fork_child(void);
 
 #endif

@@ -2,12 +2,12 @@
 #include "preload/launches.h"
 
 #include "alloc/lock.h"
-#include "preload/addrmap.h"
+#include "alloc/table.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
-#include "preload/speech.h"
+#include "preload/source.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
 #include "tracker/config.h"
@@ -27,10 +27,18 @@ enum {
 _Static_assert(LOGLINES_MAX + GROUPS <= ANCHOR_GROUP_PYTHON, "groups of anchors");
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+
+/* What a handle stands for. */
+struct number {
+    uint64_t handle;
+    uint64_t number; /* from 1 */
+};
+
 /* guarded by lock: */
-static struct addrmap captures;  /* stream: number + 1 */
-static struct addrmap instances; /* CUgraphExec: number + 1 */
-static struct addrmap kernels;   /* CUfunction: string of its name, or UNNAMED */
+static struct table captures = TABLE_OF(struct number);  /* by stream */
+static struct table instances = TABLE_OF(struct number); /* by CUgraphExec */
+static struct table kernels =
+        TABLE_OF(struct number); /* by CUfunction: the string of its name, or UNNAMED */
 static uint64_t capture_count, instance_count;
 
 #define UNNAMED UINT64_MAX
@@ -44,28 +52,28 @@ static _Atomic uint32_t labels;
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static void number_put(struct addrmap *map, uint64_t key, uint64_t *count)
+static void number_put(struct table *table, uint64_t handle, uint64_t *count)
 {
-    struct addrmap_entry *entry;
+    struct number *entry;
 
     lock_take(&lock);
-    entry = addrmap_add(map, key);
+    entry = table_add(table, handle);
     if (entry)
-        entry->value[0] = ++*count;
+        entry->number = ++*count;
     lock_drop(&lock);
 }
 
 /* 0 = unknown. */
-static uint64_t number_get(struct addrmap *map, uint64_t key, bool remove)
+static uint64_t number_get(struct table *table, uint64_t handle, bool remove)
 {
-    struct addrmap_entry *entry;
+    struct number *entry;
     uint64_t number;
 
     lock_take(&lock);
-    entry = addrmap_find(map, key);
-    number = entry ? entry->value[0] : 0;
-    if (entry && remove)
-        addrmap_remove(map, entry);
+    entry = table_find(table, handle);
+    number = entry ? entry->number : 0;
+    if (remove)
+        (void)table_remove(table, entry);
     lock_drop(&lock);
     return number;
 }
@@ -75,7 +83,7 @@ static void label(const char *name)
     uint32_t count = atomic_fetch_add_explicit(&labels, 1, memory_order_relaxed);
 
     if (count < LAUNCHES_LABELS_MAX) {
-        speech_label(NULL, name);
+        source_label(NULL, name);
         return;
     }
     atomic_store_explicit(&labels, LAUNCHES_LABELS_MAX + 1, memory_order_relaxed);
@@ -89,11 +97,11 @@ void launches_start(void)
 {
     const struct config_value *kernel = config_key(life_config(), CONFIG_ANCHORS, "kernel");
 
-    wants_graphs = speech_wants(SPEECH_GRAPHS);
-    wants_launches = speech_wants(SPEECH_LAUNCHES);
+    wants_graphs = source_wants(SOURCE_GRAPHS);
+    wants_launches = source_wants(SOURCE_LAUNCHES);
     if (wants_launches)
         guard_set(GUARD_LAUNCHES);
-    if (!speech_wants(SPEECH_KERNELS) || !kernel)
+    if (!source_wants(SOURCE_KERNELS) || !kernel)
         return;
     if (!REAL_HAS(cuFuncGetName)) {
         msg_warn("KEDGE_ANCHORS: kernel= needs driver 12.3, which tells the names of kernels; "
@@ -122,7 +130,7 @@ void launches_capture_begins(uint64_t stream)
     number = number_get(&captures, stream, false);
     if (number == 0)
         return;
-    speech_enter_group(group_of(number), name,
+    source_enter_group(group_of(number), name,
             msg_format(name, sizeof name, "capture:%lu", (unsigned long)number - 1));
 }
 
@@ -131,7 +139,7 @@ void launches_capture_ends(uint64_t stream)
     uint64_t number = wants_graphs ? number_get(&captures, stream, true) : 0;
 
     if (number)
-        speech_leave_group(group_of(number), NULL, 0);
+        source_leave_group(group_of(number), NULL, 0);
 }
 
 /* ---- graphs --------------------------------------------------------------------------------- */
@@ -202,7 +210,7 @@ static uint64_t ask(CUfunction function)
 void launches_kernel(CUfunction function)
 {
     uint64_t key = (uint64_t)(uintptr_t)function;
-    struct addrmap_entry *entry;
+    struct number *entry;
     uint64_t name;
 
     if (!*kernel_patterns || guard_depth() > 0 || key == 0)
@@ -211,9 +219,9 @@ void launches_kernel(CUfunction function)
     if (name == 0) {
         name = ask(function);
         lock_take(&lock);
-        entry = addrmap_add(&kernels, key);
+        entry = table_add(&kernels, key);
         if (entry)
-            entry->value[0] = name;
+            entry->number = name;
         lock_drop(&lock);
     }
     if (name != UNNAMED)
@@ -223,10 +231,7 @@ void launches_kernel(CUfunction function)
 void launches_forget(void)
 {
     lock_take(&lock);
-    if (kernels.used) {
-        memset(kernels.slots, 0, kernels.capacity * sizeof *kernels.slots);
-        kernels.used = 0;
-    }
+    table_clear(&kernels);
     lock_drop(&lock);
 }
 

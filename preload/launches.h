@@ -6,9 +6,10 @@
  *     graph launched ──────────► label `graph:N`, if `launches` is wanted; N counts the instances that were made
  *     kernel launched ─────────► label with the kernel's name, if KEDGE_ANCHORS names it (kernel=)
  *
- * N is the same from run to run where the program does the same, and the label's instance says which launch it is. A capture
- * that another thread ends than began it stays open until that thread begins one again (32 captures later). Labels are
- * written down and key no hint (speech.h); after LAUNCHES_LABELS_MAX of them in a process no more are, which the capture says.
+ * N is the same from run to run if the program does the same; the label's instance says which launch it is. If another thread
+ * ends a capture than began it, the range stays open until the first thread begins one again (32 captures later). Labels
+ * are recorded, and no hint can use them (source.h). After LAUNCHES_LABELS_MAX of them in a process no more are recorded,
+ * which the capture says.
  *
  * A kernel's name is asked once per handle, and again after a module or a context went. It is the name of the binary, mangled where
  * the compiler does so. Below driver 12.3 there is none, and one line says so.

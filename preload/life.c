@@ -2,23 +2,24 @@
 #include "preload/life.h"
 
 #include "preload/backend.h"
-#include "preload/conduct.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
-#include "preload/doors.h"
+#include "preload/dispatch.h"
+#include "preload/exports.h"
 #include "preload/gate.h"
 #include "preload/graphmem.h"
 #include "preload/guard.h"
-#include "preload/imports.h"
+#include "preload/hostfn.h"
 #include "preload/launches.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
 #include "preload/nvtx_chain.h"
 #include "preload/output.h"
+#include "preload/params.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
-#include "preload/speech.h"
+#include "preload/source.h"
 #include "preload/vmm.h"
 #include "tracker/capture.h"
 #include "tracker/thread.h"
@@ -145,23 +146,23 @@ static void fork_child(void);
 /* A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69). */
 static void thread_stream_gone(uint64_t identity)
 {
-    if (conduct_pool() && !life_is_child())
-        pool_stream_lost(conduct_pool(), identity);
+    if (dispatch_pool() && !life_is_child())
+        pool_stream_lost(dispatch_pool(), identity);
 }
 
 /* What was freed on a default stream without an operation there gets one now (contexts.h). */
 static void streams_meet(uint64_t identity)
 {
-    if (conduct_pool() && !life_is_child())
-        pool_stream_meet(conduct_pool(), identity);
+    if (dispatch_pool() && !life_is_child())
+        pool_stream_meet(dispatch_pool(), identity);
 }
 
 static void context_lost(uint64_t generation)
 {
     if (life_is_child())
         return;
-    conduct_context_going(generation);
-    conduct_context_gone(generation);
+    dispatch_context_going(generation);
+    dispatch_context_gone(generation);
 }
 
 /* Everything that can fail, once, in the thread that came first. */
@@ -170,12 +171,12 @@ static int start(void)
     int r;
 
     output_complain();
-    door_cuda_begins();
+    export_cuda_begins();
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
     stream_on_meeting(streams_meet);
     context_on_lost(context_lost);
-    r = conduct_start();
+    r = dispatch_start();
     launches_start();
     coverage_look();
     if (r == 0)
@@ -208,8 +209,8 @@ static bool wake_up(void)
         return false;
     }
     atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);
-    if (conduct_pool())
-        quick_start(conduct_pool(), conduct_decides(), conduct_records());
+    if (dispatch_pool())
+        quick_start(dispatch_pool(), dispatch_decides(), dispatch_records());
     msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(&config, CONFIG_MODE),
             resolve_driver_path(), unwind_engine_name(unwind_engine()),
             config_text(&config, CONFIG_CAPTURE));
@@ -266,8 +267,8 @@ void life_degrade(const char *what)
     quick_end();
     msg_warn("%s, passing everything through", what);
     (void)capture_note(2, what);
-    if (conduct_pool())
-        pool_freeze(conduct_pool());
+    if (dispatch_pool())
+        pool_freeze(dispatch_pool());
 }
 
 void life_driver_said(int result)
@@ -276,8 +277,8 @@ void life_driver_said(int result)
 
     if (result == CUDA_ERROR_DEINITIALIZED) {
         quick_end();
-        if (conduct_pool())
-            pool_freeze(conduct_pool());
+        if (dispatch_pool())
+            pool_freeze(dispatch_pool());
         return;
     }
     if (!backend_is_sticky(result)
@@ -286,8 +287,8 @@ void life_driver_said(int result)
     quick_end();
     msg_warn("the device has failed with error %d; nothing is recycled any more", result);
     (void)capture_note(1, "sticky device error");
-    if (conduct_pool())
-        pool_freeze(conduct_pool());
+    if (dispatch_pool())
+        pool_freeze(dispatch_pool());
 }
 
 int life_sticky(void)
@@ -315,13 +316,14 @@ static void fork_child(void)
     context_fork_child();
     mempool_fork_child();
     backend_fork_child();
-    conduct_fork_child();
+    dispatch_fork_child();
     launches_fork_child();
+    params_fork_child();
+    hostfn_fork_child();
     graphmem_fork_child();
     nvtx_chain_fork_child();
     vmm_fork_child();
-    imports_ipc_fork_child();
-    imports_external_fork_child();
+    ipc_fork_child();
     where_fork_child();
     capture_fork_child();
     quick_end();
@@ -351,7 +353,7 @@ static void fork_child_early(void)
     lock_forget_thread();
     meta_forget();
     where_fork_child();
-    door_fork_child();
+    export_fork_child();
     nvtx_chain_fork_child();
 }
 
@@ -382,7 +384,7 @@ __attribute__((constructor)) static void loaded(void)
     config_read(&early, environ, NULL, NULL);
     is_off = mode_of(&early) == LIFE_OFF;
     if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {
-        if (!is_off && (config_word(&early, CONFIG_ANCHORS) & SPEECH_NVTX))
+        if (!is_off && (config_word(&early, CONFIG_ANCHORS) & SOURCE_NVTX))
             nvtx_offer(own_path);
         else
             nvtx_withdraw(own_path);

@@ -9,8 +9,8 @@
  *      unwinder where CUDA is linked)        ├─ sticky error, driver gone ─► frozen (R34, R40)
  *                                            └─ exit ─► the capture is marked clean; no CUDA call
  *
- * Starting may be re-entered (the loader runs other people's constructors): the inner call finds us deep inside and goes
- * straight to the driver. Nothing here ends the process. Degrading is for good.
+ * Starting may be re-entered, because the loader runs other constructors: the inner call finds the thread inside kedge and
+ * goes straight to the driver. Nothing here ends the process. Degrading is permanent.
  * Threads: any. Starting runs once. Rules: R28 R34 R37 R39 R40 R41 R43 R51.
  */
 #ifndef KEDGE_PRELOAD_LIFE_H

@@ -2,9 +2,10 @@
 /*
  * linked.h - which function of a name a loaded library is linked with, read from its own tables.
  *
- * The loader answers dlsym for what somebody has opened. A library that came as the dependency of another one has no list to
- * search, and a dlsym that is given its link map crashes (R97). So the list is made here, as the loader would make it: the object
- * that an address lies in, what it needs, what those need, and so on (DT_NEEDED, by file name or DT_SONAME, the first one loaded).
+ * The loader answers dlsym for libraries that were opened with dlopen. A library that was loaded as a dependency has no list to
+ * search, and dlsym on its link map crashes (R97). So the list is made here as the loader would make it: the object that an
+ * address lies in, the libraries it needs, those that they need, and so on (DT_NEEDED, by file name or DT_SONAME, the first
+ * one loaded).
  *
  * Our own object is passed over: a library that is linked with kedge's exports means what stands behind them. Only the program's
  * own namespace is searched. An indirect function (STT_GNU_IFUNC) is not found, nor is what stands behind the first 512 objects of a

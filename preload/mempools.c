@@ -5,20 +5,21 @@
 #include "preload/resolve.h"
 
 #include "alloc/lock.h"
+#include "alloc/table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 
-struct access {
-    size_t count;
+struct entry {
+    struct mempool pool;
+    size_t count; /* of what the program gave access to */
     CUmemAccessDesc desc[MEMPOOL_ACCESS_MAX];
 };
 
 static struct lock mempools_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
 
 /* guarded by mempools_lock: */
-static struct mempool pools[MEMPOOLS_MAX]; /* id 0 = free */
-static struct access pool_access[MEMPOOLS_MAX];
+static struct table pools = TABLE_OF(struct entry); /* by id */
 static uint64_t last_id;
 static uint64_t
         peers[DEVICES_MAX]; /* bit per device that may access the private heaps of this one */
@@ -26,31 +27,27 @@ static uint64_t
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
 static atomic_uint mempool_changes;               /* of what is current anywhere */
 
-static int find_locked(CUmemoryPool handle)
+static struct entry *find_locked(CUmemoryPool handle)
 {
-    for (int i = 0; i < MEMPOOLS_MAX; i++)
-        if (pools[i].id && pools[i].handle == handle && !pools[i].dying)
-            return i;
-    return -1;
+    struct entry *at = table_next(&pools, NULL);
+
+    while (at && (at->pool.handle != handle || at->pool.dying))
+        at = table_next(&pools, at);
+    return at;
 }
 
-static void add(CUmemoryPool handle, int device, bool served, bool on_host)
+static void add_pool(CUmemoryPool handle, int device, bool served, bool on_host)
 {
-    int at;
+    struct entry *entry;
 
     lock_take(&mempools_lock);
-    at = find_locked(handle);
-    for (int i = 0; i < MEMPOOLS_MAX && at < 0; i++)
-        if (!pools[i].id)
-            at = i;
-    if (at >= 0 && !pools[at].id) {
-        pools[at] = (struct mempool){.handle = handle,
-                .id = ++last_id,
+    entry = find_locked(handle) ? NULL : table_add(&pools, last_id + 1);
+    if (entry)
+        entry->pool = (struct mempool){.id = ++last_id,
+                .handle = handle,
                 .device = device,
                 .served = served,
                 .on_host = on_host};
-        pool_access[at].count = 0;
-    }
     lock_drop(&mempools_lock);
 }
 
@@ -61,19 +58,20 @@ void mempool_created(CUmemoryPool handle, const CUmemPoolProps *props)
             && props->location.id < DEVICES_MAX && props->handleTypes == CU_MEM_HANDLE_TYPE_NONE
             && props->maxSize == 0 && props->usage == 0;
 
-    add(handle, props->location.id, served, props->location.type != CU_MEM_LOCATION_TYPE_DEVICE);
+    add_pool(handle, props->location.id, served,
+            props->location.type != CU_MEM_LOCATION_TYPE_DEVICE);
 }
 
 uint64_t mempool_destroy_begin(CUmemoryPool handle)
 {
+    struct entry *entry;
     uint64_t id = 0;
-    int at;
 
     lock_take(&mempools_lock);
-    at = find_locked(handle);
-    if (at >= 0) {
-        id = pools[at].id;
-        pools[at].dying = true;
+    entry = find_locked(handle);
+    if (entry) {
+        id = entry->pool.id;
+        entry->pool.dying = true;
     }
     lock_drop(&mempools_lock);
     if (id)
@@ -83,16 +81,16 @@ uint64_t mempool_destroy_begin(CUmemoryPool handle)
 
 void mempool_destroy_end(uint64_t id, bool gone, struct mempool *ret_pool)
 {
+    struct entry *entry;
+
     lock_take(&mempools_lock);
-    for (int i = 0; i < MEMPOOLS_MAX && id; i++) {
-        if (pools[i].id != id)
-            continue;
-        *ret_pool = pools[i];
-        pools[i].dying = false;
-        if (gone)
-            pools[i].id = 0;
-        break;
+    entry = table_find(&pools, id);
+    if (entry) {
+        *ret_pool = entry->pool;
+        entry->pool.dying = false;
     }
+    if (gone)
+        (void)table_remove(&pools, entry);
     lock_drop(&mempools_lock);
     if (gone)
         mempool_changed(-1); /* destroying the current pool makes the default one current */
@@ -100,40 +98,40 @@ void mempool_destroy_end(uint64_t id, bool gone, struct mempool *ret_pool)
 
 bool mempool_is_host(CUmemoryPool handle)
 {
+    const struct entry *entry;
     bool is_host;
-    int at;
 
     lock_take(&mempools_lock);
-    at = find_locked(handle);
-    is_host = at >= 0 && pools[at].on_host;
+    entry = find_locked(handle);
+    is_host = entry && entry->pool.on_host;
     lock_drop(&mempools_lock);
     return is_host;
 }
 
 bool mempool_find(CUmemoryPool handle, struct mempool *ret_pool)
 {
+    const struct entry *entry;
     bool served;
-    int at;
 
     lock_take(&mempools_lock);
-    at = find_locked(handle);
-    served = at >= 0 && pools[at].served;
+    entry = find_locked(handle);
+    served = entry && entry->pool.served;
     if (served)
-        *ret_pool = pools[at];
+        *ret_pool = entry->pool;
     lock_drop(&mempools_lock);
     return served;
 }
 
 bool mempool_of_id(uint64_t id, struct mempool *ret_pool)
 {
-    bool found = false;
+    const struct entry *entry;
+    bool found;
 
     lock_take(&mempools_lock);
-    for (int i = 0; i < MEMPOOLS_MAX && !found; i++) {
-        found = id != 0 && pools[i].id == id && !pools[i].dying;
-        if (found)
-            *ret_pool = pools[i];
-    }
+    entry = table_find(&pools, id);
+    found = entry && !entry->pool.dying;
+    if (found)
+        *ret_pool = entry->pool;
     lock_drop(&mempools_lock);
     return found;
 }
@@ -151,7 +149,7 @@ static int ask_current(int device, struct mempool *ret_pool)
     if (r != 0)
         return r;
     if (REAL(cuDeviceGetDefaultMemPool)(&fallback, device) == CUDA_SUCCESS)
-        add(fallback, device, true, false);
+        add_pool(fallback, device, true, false);
     return mempool_find(handle, ret_pool) ? 0 : -ENOENT;
 }
 
@@ -165,7 +163,7 @@ void mempool_learn_defaults(void)
     for (int device = 0; device < DEVICES_MAX; device++) {
         if (REAL(cuDeviceGetDefaultMemPool)(&handle, device) != CUDA_SUCCESS)
             break;
-        add(handle, device, true, false);
+        add_pool(handle, device, true, false);
         atomic_store(&learned, true);
     }
 }
@@ -210,25 +208,27 @@ void mempool_changed(int device)
             atomic_store(&current_id[i], 0);
 }
 
-static void set_one_locked(struct access *access, const CUmemAccessDesc *desc)
+static void set_one_locked(struct entry *entry, const CUmemAccessDesc *desc)
 {
-    for (size_t i = 0; i < access->count; i++) {
-        if (access->desc[i].location.type != desc->location.type
-                || access->desc[i].location.id != desc->location.id)
+    for (size_t i = 0; i < entry->count; i++) {
+        if (entry->desc[i].location.type != desc->location.type
+                || entry->desc[i].location.id != desc->location.id)
             continue;
-        access->desc[i].flags = desc->flags;
+        entry->desc[i].flags = desc->flags;
         return;
     }
-    if (access->count < MEMPOOL_ACCESS_MAX)
-        access->desc[access->count++] = *desc;
+    if (entry->count < MEMPOOL_ACCESS_MAX)
+        entry->desc[entry->count++] = *desc;
 }
 
 void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
 {
+    struct entry *entry;
+
     lock_take(&mempools_lock);
-    for (int i = 0; i < MEMPOOLS_MAX; i++)
-        for (size_t k = 0; k < count && id && pools[i].id == id; k++)
-            set_one_locked(&pool_access[i], &descs[k]);
+    entry = table_find(&pools, id);
+    for (size_t k = 0; k < count && entry; k++)
+        set_one_locked(entry, &descs[k]);
     lock_drop(&mempools_lock);
 }
 
@@ -256,16 +256,13 @@ static CUmemAccessDesc desc_of(int device)
 /* What the program asked for in one pool; the device's own entry is the first already. */
 static size_t access_of_pool_locked(uint64_t id, int device, CUmemAccessDesc *descs, size_t max)
 {
+    const struct entry *entry = table_find(&pools, id);
     size_t n = 0;
 
-    for (int i = 0; i < MEMPOOLS_MAX; i++) {
-        if (pools[i].id != id)
-            continue;
-        for (size_t k = 0; k < pool_access[i].count && n < max; k++)
-            if (pool_access[i].desc[k].location.type != CU_MEM_LOCATION_TYPE_DEVICE
-                    || pool_access[i].desc[k].location.id != device)
-                descs[n++] = pool_access[i].desc[k];
-    }
+    for (size_t k = 0; entry && k < entry->count && n < max; k++)
+        if (entry->desc[k].location.type != CU_MEM_LOCATION_TYPE_DEVICE
+                || entry->desc[k].location.id != device)
+            descs[n++] = entry->desc[k];
     return n;
 }
 

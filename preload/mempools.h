@@ -11,7 +11,8 @@
  * Handles recycle, ids do not: a destroyed pool whose blocks live on keeps its heap under its id.
  * Access that the program gives to other devices is kept here, for granules that are mapped later (R77).
  *
- * Makes driver calls only in mempool_current and mempool_learn_defaults, with no lock held. Any thread. Memory: static.
+ * Makes driver calls only in mempool_current and mempool_learn_defaults, with no lock held. Any thread. Memory: meta.h.
+ * Prefixes: mempool_.
  */
 #ifndef KEDGE_PRELOAD_MEMPOOLS_H
 #define KEDGE_PRELOAD_MEMPOOLS_H
@@ -23,13 +24,12 @@
 #include <stdint.h>
 
 enum {
-    MEMPOOLS_MAX = 1024,
     MEMPOOL_ACCESS_MAX = 64,
 };
 
 struct mempool {
-    CUmemoryPool handle;
     uint64_t id; /* owner key of its heap, never used again */
+    CUmemoryPool handle;
     int device;
     bool served;
     bool on_host;

@@ -122,7 +122,7 @@ static void print(const char *format, va_list *args)
     text.used = msg_format(line, text.size, "kedge[%d]: ", (int)getpid());
     text_format(&text, format, args);
     line[text.used++] = '\n';
-    /* not write(): that is a door of ours, a cancellation point, and what it sees is the program's output */
+    /* not write(): that is an export of ours, a cancellation point, and what it sees is the program's output */
     written = (ssize_t)syscall(SYS_write, STDERR_FILENO, line, text.used);
     (void)written; /* there is nobody to tell */
     errno = saved;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * msg.h - the only place that prints, and it prints little.
+ * msg.h - the only file that prints.
  *
  * One line each, to stderr: "kedge[pid]: what happened, what happens next". A formatter of our own and write(2), because a
  * hook may be entered where stdio's locks are held; errno is kept. At most MSG_MAX lines per process, the last of which

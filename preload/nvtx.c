@@ -5,10 +5,11 @@
 #include "preload/kedge.h"
 #include "preload/nvtx_chain.h"
 #include "preload/resolve.h"
-#include "preload/speech.h"
+#include "preload/source.h"
 #include "tracker/anchor.h"
 #include "tracker/config.h"
 #include "tracker/intern.h"
+#include "tracker/utf8.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -30,32 +31,8 @@ enum {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static size_t put_utf8(char *at, uint32_t c)
-{
-    if (c < 0x80) {
-        at[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        at[0] = (char)(0xc0 | c >> 6);
-        at[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        at[0] = (char)(0xe0 | c >> 12);
-        at[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        at[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    at[0] = (char)(0xf0 | (c >> 18 & 7));
-    at[1] = (char)(0x80 | (c >> 12 & 0x3f));
-    at[2] = (char)(0x80 | (c >> 6 & 0x3f));
-    at[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
-}
-
-/* Inside kedge, for signal handlers' sake (speech.h). */
-static const char *kept(const char *text, size_t length)
+/* Inside kedge, for signal handlers' sake (source.h). */
+static const char *kept_text(const char *text, size_t length)
 {
     const char *text_kept;
 
@@ -74,13 +51,13 @@ const char *nvtx_narrow(const wchar_t *wide)
     if (!wide)
         return NULL;
     for (; *wide && used <= ANCHOR_NAME_MAX; wide++)
-        used += put_utf8(text + used, (uint32_t)*wide);
-    return kept(text, used);
+        used += utf8_put((uint32_t)*wide, text + used);
+    return kept_text(text, used);
 }
 
 const char *nvtx_kept(const char *text)
 {
-    return text ? kept(text, strlen(text)) : NULL;
+    return text ? kept_text(text, strlen(text)) : NULL;
 }
 
 /* ---- handles: without another tool, an interned name is its own handle ------------------------ */
@@ -106,7 +83,7 @@ static const void *handle_for(const char *name, const void *theirs)
 /* In an id of ours where the tool gave none: it must not be taken for one of the tool's. */
 #define NOT_THEIRS (UINT64_C(1) << 63)
 
-static uint64_t started(uint64_t anchor, uint64_t theirs)
+static uint64_t started_id(uint64_t anchor, uint64_t theirs)
 {
     uint64_t id = theirs ? theirs : anchor;
 
@@ -118,11 +95,11 @@ static uint64_t started(uint64_t anchor, uint64_t theirs)
 }
 
 /* Returns what the tool is told of it: nothing, where that is what it gave. */
-static uint64_t ended(uint64_t id)
+static uint64_t ended_id(uint64_t id)
 {
     uint64_t anchor = nvtx_chain_is_set() ? nvtx_chain_anchor(id) : id;
 
-    speech_end(anchor);
+    source_end(anchor);
     return anchor && id == (anchor | NOT_THEIRS) ? 0 : id;
 }
 
@@ -160,7 +137,7 @@ const char *nvtx_name(
     {                                                                        \
         nvtx_calls++;                                                        \
         void (*next)(param) = NEXT(void (*)(param), CORE, 1 + (nth));        \
-        speech_mark(NULL, name);                                             \
+        source_mark(NULL, name);                                             \
         if (next)                                                            \
             next(arg);                                                       \
     }                                                                        \
@@ -168,25 +145,25 @@ const char *nvtx_name(
     {                                                                        \
         nvtx_calls++;                                                        \
         uint64_t (*next)(param) = NEXT(uint64_t(*)(param), CORE, 4 + (nth)); \
-        uint64_t anchor = speech_start(NULL, name);                          \
-        return started(anchor, next ? next(arg) : 0);                        \
+        uint64_t anchor = source_start(NULL, name);                          \
+        return started_id(anchor, next ? next(arg) : 0);                     \
     }                                                                        \
     static int push_##form(param)                                            \
     {                                                                        \
         nvtx_calls++;                                                        \
         int (*next)(param) = NEXT(int (*)(param), CORE, 8 + (nth));          \
-        speech_push(NULL, name);                                             \
+        source_push(NULL, name);                                             \
         return next ? next(arg) : NO_TRACKING;                               \
     }
 NVTX_NAMES(PLAIN)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-static void end(uint64_t id)
+static void range_end(uint64_t id)
 {
     nvtx_calls++;
     void (*next)(uint64_t) = NEXT(void (*)(uint64_t), CORE, 7);
 
-    id = ended(id);
+    id = ended_id(id);
     if (next)
         next(id);
 }
@@ -196,7 +173,7 @@ static int pop_plain(void)
     nvtx_calls++;
     int (*next)(void) = NEXT(int (*)(void), CORE, 11);
 
-    speech_pop(NULL);
+    source_pop(NULL);
     return next ? next() : NO_TRACKING;
 }
 
@@ -208,7 +185,7 @@ static void domain_mark_ex(const void *domain, attributes_ptr what)
     void (*next)(const void *, attributes_ptr) =
             NEXT(void (*)(const void *, attributes_ptr), CORE2, 1);
 
-    speech_mark(text_of(domain), nvtx_name(what, text_of));
+    source_mark(text_of(domain), nvtx_name(what, text_of));
     if (next)
         next(domain, what);
 }
@@ -218,9 +195,9 @@ static uint64_t domain_start_ex(const void *domain, attributes_ptr what)
     nvtx_calls++;
     uint64_t (*next)(const void *, attributes_ptr) =
             NEXT(uint64_t(*)(const void *, attributes_ptr), CORE2, 2);
-    uint64_t anchor = speech_start(text_of(domain), nvtx_name(what, text_of));
+    uint64_t anchor = source_start(text_of(domain), nvtx_name(what, text_of));
 
-    return started(anchor, next ? next(domain, what) : 0);
+    return started_id(anchor, next ? next(domain, what) : 0);
 }
 
 static void domain_end(const void *domain, uint64_t id)
@@ -228,7 +205,7 @@ static void domain_end(const void *domain, uint64_t id)
     nvtx_calls++;
     void (*next)(const void *, uint64_t) = NEXT(void (*)(const void *, uint64_t), CORE2, 3);
 
-    id = ended(id);
+    id = ended_id(id);
     if (next)
         next(domain, id);
 }
@@ -239,7 +216,7 @@ static int domain_push_ex(const void *domain, attributes_ptr what)
     int (*next)(const void *, attributes_ptr) =
             NEXT(int (*)(const void *, attributes_ptr), CORE2, 4);
 
-    speech_push(text_of(domain), nvtx_name(what, text_of));
+    source_push(text_of(domain), nvtx_name(what, text_of));
     return next ? next(domain, what) : NO_TRACKING;
 }
 
@@ -248,7 +225,7 @@ static int domain_pop(const void *domain)
     nvtx_calls++;
     int (*next)(const void *) = NEXT(int (*)(const void *), CORE2, 5);
 
-    speech_pop(text_of(domain));
+    source_pop(text_of(domain));
     return next ? next(domain) : NO_TRACKING;
 }
 
@@ -271,10 +248,10 @@ static const void *domain_string_w(const void *domain, const wchar_t *text)
 }
 
 /* NCCL's ranges are its calls. */
-static const char *known(const char *name)
+static const char *note_nccl(const char *name)
 {
     if (name && strcmp(name, "NCCL") == 0)
-        atomic_store_explicit(&speech_nccl_speaks, true, memory_order_relaxed);
+        atomic_store_explicit(&source_nccl_states, true, memory_order_relaxed);
     return name;
 }
 
@@ -283,7 +260,7 @@ static const void *domain_create_a(const char *name)
     nvtx_calls++;
     const void *(*next)(const char *) = NEXT(const void *(*)(const char *), CORE2, 12);
 
-    return handle_for(known(nvtx_kept(name)), next ? next(name) : NULL);
+    return handle_for(note_nccl(nvtx_kept(name)), next ? next(name) : NULL);
 }
 
 static const void *domain_create_w(const wchar_t *name)
@@ -291,7 +268,7 @@ static const void *domain_create_w(const wchar_t *name)
     nvtx_calls++;
     const void *(*next)(const wchar_t *) = NEXT(const void *(*)(const wchar_t *), CORE2, 13);
 
-    return handle_for(known(nvtx_narrow(name)), next ? next(name) : NULL);
+    return handle_for(note_nccl(nvtx_narrow(name)), next ? next(name) : NULL);
 }
 
 /* ---- injection ------------------------------------------------------------------------------ */
@@ -304,7 +281,7 @@ static const nvtx_fn core[NVTX_SLOTS] = {
         [4] = (nvtx_fn)start_ex,
         [5] = (nvtx_fn)start_a,
         [6] = (nvtx_fn)start_w,
-        [7] = (nvtx_fn)end,
+        [7] = (nvtx_fn)range_end,
         [8] = (nvtx_fn)push_ex,
         [9] = (nvtx_fn)push_a,
         [10] = (nvtx_fn)push_w,
@@ -324,7 +301,8 @@ static const nvtx_fn core2[NVTX_SLOTS] = {
 };
 
 /* An older library has a shorter table. What we have no function for is another tool's. */
-static void fill(const struct nvtx_callbacks *callbacks, int module, const nvtx_fn ours[NVTX_SLOTS])
+static void fill_table(
+        const struct nvtx_callbacks *callbacks, int module, const nvtx_fn ours[NVTX_SLOTS])
 {
     nvtx_fn **table = NULL;
     unsigned size = 0;
@@ -345,13 +323,13 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_tab
 {
     const struct nvtx_callbacks *callbacks = get_table ? get_table(NVTX_ETID_CALLBACKS) : NULL;
 
-    if (!callbacks || callbacks->size < sizeof *callbacks || !speech_wants(SPEECH_NVTX))
+    if (!callbacks || callbacks->size < sizeof *callbacks || !source_wants(SOURCE_NVTX))
         return 0;
-    resolve_note_door(DOOR_InitializeInjectionNvtx2);
+    resolve_note_export(EXPORT_InitializeInjectionNvtx2);
     if (!nvtx_chain_open(get_table))
         return 1;
-    fill(callbacks, NVTX_MODULE_CORE, core);
-    fill(callbacks, NVTX_MODULE_CORE2, core2);
+    fill_table(callbacks, NVTX_MODULE_CORE, core);
+    fill_table(callbacks, NVTX_MODULE_CORE2, core2);
     return 1;
 }
 
@@ -395,21 +373,21 @@ void nvtx_withdraw(const char *path)
 
 __attribute__((visibility("default"))) void kedge_push(const char *name)
 {
-    resolve_note_door(DOOR_kedge_push);
-    if (speech_wants(SPEECH_MARKS))
-        speech_push(NULL, name);
+    resolve_note_export(EXPORT_kedge_push);
+    if (source_wants(SOURCE_MARKS))
+        source_push(NULL, name);
 }
 
 __attribute__((visibility("default"))) void kedge_pop(void)
 {
-    resolve_note_door(DOOR_kedge_pop);
-    if (speech_wants(SPEECH_MARKS))
-        speech_pop(NULL);
+    resolve_note_export(EXPORT_kedge_pop);
+    if (source_wants(SOURCE_MARKS))
+        source_pop(NULL);
 }
 
 __attribute__((visibility("default"))) void kedge_mark(const char *name)
 {
-    resolve_note_door(DOOR_kedge_mark);
-    if (speech_wants(SPEECH_MARKS))
-        speech_mark(NULL, name);
+    resolve_note_export(EXPORT_kedge_mark);
+    if (source_wants(SOURCE_MARKS))
+        source_mark(NULL, name);
 }

@@ -7,7 +7,7 @@
  *
  *     constructor: setenv(NVTX_INJECTION64_PATH, our own file)
  *     each library: InitializeInjectionNvtx2 ─► CORE (push pop start end mark) and CORE2 (domains, registered strings)
- *                                                    └─► anchor_* ─► conduct_edge
+ *                                                    └─► anchor_* ─► dispatch_edge
  *
  * A tool that the variable names already (nsys) is called behind us and sees every event, too (nvtx_chain.h). kedge.h's marks
  * come the same way, through kedge_push, kedge_pop and kedge_mark.
@@ -41,7 +41,7 @@ struct nvtx_attributes {
     const void *message;
 };
 
-/* How often NVTX has called us in this thread (door_nvtx.c). */
+/* How often NVTX has called us in this thread (export_nvtx.c). */
 extern __thread uint64_t nvtx_calls __attribute__((tls_model("initial-exec")));
 
 /* Interned, for ever; NULL for NULL. */

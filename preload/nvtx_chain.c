@@ -2,7 +2,7 @@
 #include "preload/nvtx_chain.h"
 
 #include "alloc/lock.h"
-#include "preload/addrmap.h"
+#include "alloc/table.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
@@ -34,9 +34,15 @@ static _Atomic(struct shadow *)
 static __thread struct shadow *asked __attribute__((tls_model("initial-exec")));
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+
+/* What a handle or an id stands for. */
+struct entry {
+    uint64_t key, value;
+};
+
 /* guarded by lock: */
-static struct addrmap names;
-static struct addrmap ranges;
+static struct table names = TABLE_OF(struct entry);
+static struct table ranges = TABLE_OF(struct entry);
 
 void nvtx_chain_set(const char *path)
 {
@@ -144,30 +150,30 @@ nvtx_fn nvtx_chain_next(int module, unsigned id)
 
 /* ---- handles and ids ------------------------------------------------------------------------ */
 
-static void put(struct addrmap *map, uint64_t key, uint64_t value)
+static void put(struct table *table, uint64_t key, uint64_t value)
 {
-    struct addrmap_entry *entry;
+    struct entry *entry;
 
     guard_push();
     lock_take(&lock);
-    entry = addrmap_add(map, key);
+    entry = table_add(table, key);
     if (entry)
-        entry->value[0] = value;
+        entry->value = value;
     lock_drop(&lock);
     guard_pop();
 }
 
-static uint64_t get(struct addrmap *map, uint64_t key, bool remove)
+static uint64_t get(struct table *table, uint64_t key, bool remove)
 {
-    struct addrmap_entry *entry;
+    struct entry *entry;
     uint64_t value;
 
     guard_push();
     lock_take(&lock);
-    entry = addrmap_find(map, key);
-    value = entry ? entry->value[0] : 0;
+    entry = table_find(table, key);
+    value = entry ? entry->value : 0;
     if (entry && remove)
-        addrmap_remove(map, entry);
+        (void)table_remove(table, entry);
     lock_drop(&lock);
     guard_pop();
     return value;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nvtx_chain.h - another tool behind us in NVTX, so that both see every event.
+ * nvtx_chain.h - another NVTX tool behind kedge, so that both get every event.
  *
  * NVTX has room for one injection library. If the variable names another tool's, that tool is called by us, with a table of its
  * own for each library that emits ranges; its functions are then called behind ours, with the program's own arguments:
@@ -8,10 +8,10 @@
  *     library's table ◄─ ours ──── fills ──── InitializeInjectionNvtx2 ── a shadow table ─► the tool's
  *     nvtxRangePushA ─► push_a ─► story, then shadow[RangePushA] ─► the tool; its result is the program's
  *
- * What we have no function for goes into the library's table straight from the shadow. Handles of domains and strings and ids of
- * ranges are the tool's; the names behind them are kept here. What it makes none for has no name with us either. A tool that gives
- * another library other functions than the first keeps that library to itself, with one line.
- * Modules other than CORE and CORE2, and extensions, are the tool's alone.
+ * Events that kedge has no function for go from the shadow table straight into the library's table. Handles of domains and
+ * strings and ids of ranges are the tool's; kedge keeps the names behind them. A handle that the tool does not make has no
+ * name here either. If the tool gives a second library other functions than the first, that library belongs to the tool
+ * alone, with one line. Modules other than CORE and CORE2, and extensions, belong to the tool alone.
  *
  * Threads: any. One short lock per look-up of a handle, only where there is a tool. Memory: meta.h.
  */

@@ -25,9 +25,9 @@ static void look_at_heaps(int device, struct capture_oom_info *info)
 {
     struct pool_room room;
 
-    if (!conduct_pool() || device < 0)
+    if (!dispatch_pool() || device < 0)
         return;
-    pool_room(conduct_pool(), device, &room);
+    pool_room(dispatch_pool(), device, &room);
     info->flags |= FORMAT_OOM_HEAPS;
     info->heaps = (struct format_oom_heaps){
             .held = room.stats.reserved,
@@ -51,7 +51,7 @@ static void look_at_device(int device, struct capture_oom_info *info)
 {
     uint64_t total, available;
 
-    if (device < 0 || !conduct_may_fence() || life_sticky()
+    if (device < 0 || !dispatch_may_fence() || life_sticky()
             || backend_driver.memory(NULL, device, &total, &available) != 0)
         return;
     info->free_bytes = available;
@@ -132,18 +132,18 @@ static void tell(const struct capture_oom_info *info, const struct format_oom_ho
 
 /* ---- the record ----------------------------------------------------------------------------- */
 
-void oom_record(const struct conduct_request *request, int result, bool native)
+void oom_record(const struct dispatch_request *request, int result, bool native)
 {
     int entry = guard_thread.entry;
     struct capture_oom_info info = {
             .tag = &request->tag,
-            .seq = conduct_seq(),
+            .seq = dispatch_seq(),
             .free_bytes = UINT64_MAX,
             .total_bytes = UINT64_MAX,
             .call = entry >= 0 && entry < SLOT_HOOKS ? resolve_row((enum resolve_slot)entry)->symbol
                                                      : NULL,
             .stream = (uintptr_t)request->stream.handle,
-            .flags = (request->entrance == ENTRANCE_STREAM ? FORMAT_OOM_STREAM : 0)
+            .flags = (request->api == API_STREAM ? FORMAT_OOM_STREAM : 0)
                     | (native ? FORMAT_OOM_NATIVE : 0)
                     | (request->capturing ? FORMAT_OOM_CAPTURE : 0),
             .ladder = {.trimmed_bytes = request->ladder.trimmed_bytes,
@@ -157,7 +157,7 @@ void oom_record(const struct conduct_request *request, int result, bool native)
 
     look_at_heaps(request->tag.device, &info);
     look_at_device(request->tag.device, &info);
-    conduct_told(capture_oom(&info, &top));
+    dispatch_told(capture_oom(&info, &top));
     if (!atomic_exchange(&told, true))
         tell(&info, &top);
 }

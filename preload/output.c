@@ -4,7 +4,7 @@
 #include "preload/elfsym.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
-#include "preload/speech.h"
+#include "preload/source.h"
 #include "tracker/config.h"
 #include "tracker/loglines.h"
 
@@ -89,7 +89,7 @@ void output_start(const struct config *config, bool uses_cuda)
     const struct config_value *log = config_key(config, CONFIG_ANCHORS, "log");
     const char *patterns = log && log->set ? log->text : LOGLINES_DEFAULT;
 
-    if (!(log && log->set) && !(config_word(config, CONFIG_ANCHORS) & SPEECH_LOG))
+    if (!(log && log->set) && !(config_word(config, CONFIG_ANCHORS) & SOURCE_LOG))
         return;
     for (size_t n; *patterns; patterns += n + (patterns[n] == ',' ? 1 : 0)) {
         n = strcspn(patterns, ",");
@@ -134,9 +134,9 @@ static void judge(const char *line, size_t length)
         if (is_on_other_stack())
             return;
         if (word.kind == LOGLINES_ENTER)
-            speech_enter_group(i, word.name, word.name_length);
+            source_enter_group(i, word.name, word.name_length);
         else
-            speech_leave_group(i, word.name, word.name_length);
+            source_leave_group(i, word.name, word.name_length);
     }
 }
 

@@ -2,22 +2,22 @@
 /*
  * output.h - the program's standard output and error, put together into lines, and what they say (loglines.h).
  *
- *     write, fwrite, puts, printf ... (door_output.c)
+ *     write, fwrite, puts, printf ... (export_output.c)
  *        └─ real call, then what of it was written ─► output_seen ─► pieces of this thread and descriptor ─► line
  *                                                                                 │ matches a pattern
- *                                                                                 └─► speech_enter_group, _leave_group
+ *                                                                                 └─► source_enter_group, _leave_group
  *
  * A line ends at \n or \r. Pieces are put together per thread and per descriptor, for 1 and 2, so that lines of several
  * threads do not mix. Longer lines than LOGLINES_LINE_MAX are passed over.
  *
  * Watched from the beginning in a program that may come to use CUDA: one that is linked with it, or that wants dlopen (which
- * the static runtime needs); in others from its first dlopen on. Until then, and where no pattern is wanted, all doors cost one
+ * the static runtime needs); in others from its first dlopen on. Until then, and where no pattern is wanted, all exports cost one
  * load and a branch.
  *
- * May be called in a signal handler: no allocation, and no lock unless a line matches. A handler that interrupts this thread
- * while it is in here, or inside kedge, has its text passed over; one that comes where the thread holds a lock, its lines. Nobody
- * knows whether a line comes from a handler, so no line makes a call to the driver (speech.h). Lines from an alternate signal stack,
- * which may be small, are passed over.
+ * May be called in a signal handler: no allocation, and no lock unless a line matches. Text is ignored if the handler
+ * interrupted this thread in here or inside kedge; matching lines are ignored if the thread holds a lock of kedge. It is not
+ * known whether a line comes from a handler, so no line makes a driver call (source.h). Lines from an alternate signal
+ * stack, which may be small, are ignored.
  * After a fork the child goes on with the pieces that its thread had.
  */
 #ifndef KEDGE_PRELOAD_OUTPUT_H

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/params.h"
 
-#include "preload/conduct.h"
-#include "preload/guard.h"
+#include "preload/dispatch.h"
 #include "preload/resolve.h"
+#include "preload/touch.h"
 
+#include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "alloc/table.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,15 +15,12 @@
 #include <string.h>
 
 enum {
-    PARAMS_SLOTS = 1 << 14,
-    PARAMS_PROBES = 16, /* beyond them a kernel is asked about at each launch */
-    PARAMS_MAX = 4096,  /* 4 KiB of parameters, or 32 KiB: never more of them than this */
+    PARAMS_MAX = 4096, /* 4 KiB of parameters, or 32 KiB: never more of them than this */
 };
 
 /* Where the parameters of a kernel lie. */
 struct params {
-    struct params *next; /* of those that were replaced */
-    uint64_t snapshot;   /* of the readers that may look at it still */
+    atomic_uint holders; /* the table, and launches that look at it; the last one gives it back */
     uint32_t count;
     bool known; /* the driver said so; else it may have parameters that nobody tells us of */
     struct {
@@ -30,56 +29,34 @@ struct params {
     } param[];
 };
 
-/* One kernel. `generation` is stored last and read first, so that a slot is whole or not there. */
-struct params_slot {
-    _Atomic(uint64_t) generation; /* 0 = free; of another generation = free too */
-    _Atomic(uintptr_t) func;
-    _Atomic(struct params *) layout;
-};
+static struct lock params_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+/* guarded by params_lock: */
+static struct table layouts; /* by handle: struct params */
+static uint64_t forgets;     /* how often all was forgotten */
 
-static struct params_slot slots[PARAMS_SLOTS];
-static _Atomic(uint64_t) generation = 1;
-
-/* ---- layouts that were replaced ------------------------------------------------------------- */
-
-static _Atomic(struct params *) replaced; /* not given back yet */
-
-static void give_back(struct params *layout)
+static void let_go(struct params *layout)
 {
-    meta_put(layout, sizeof *layout + layout->count * sizeof layout->param[0]);
+    if (layout && atomic_fetch_sub(&layout->holders, 1) == 1)
+        meta_put(layout, sizeof *layout + layout->count * sizeof layout->param[0]);
 }
-
-static void put_off(struct params *layout)
-{
-    layout->next = atomic_load(&replaced);
-    while (!atomic_compare_exchange_weak(&replaced, &layout->next, layout))
-        ;
-}
-
-/* No slot has it any more: it goes when whoever found it there before has looked (guard.h), with the next that is replaced. */
-static void retire(struct params *layout)
-{
-    struct params *list = atomic_exchange(&replaced, NULL);
-
-    layout->snapshot = guard_readers_snapshot();
-    put_off(layout);
-    while (list) {
-        struct params *next = list->next;
-
-        if (guard_readers_passed(list->snapshot) == 0)
-            give_back(list);
-        else
-            put_off(list);
-        list = next;
-    }
-}
-
-/* ---- asking --------------------------------------------------------------------------------- */
 
 void params_forget(void)
 {
-    atomic_fetch_add(&generation, 1);
+    lock_take(&params_lock);
+    for (const struct table_pointer *at = table_next(&layouts, NULL); at;
+            at = table_next(&layouts, at))
+        let_go(at->to);
+    table_clear(&layouts);
+    forgets++;
+    lock_drop(&params_lock);
 }
+
+void params_fork_child(void)
+{
+    lock_init(&params_lock, LOCK_RANK_PRELOAD);
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
 
 static CUresult ask_param(
         CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
@@ -105,7 +82,7 @@ static unsigned count_params(CUfunction func, bool as_kernel, bool *known)
 }
 
 /* A kernel without parameters cannot be told from a handle of the other kind; it has nothing to look at either way. */
-static struct params *ask(CUfunction func)
+static struct params *ask_layout(CUfunction func)
 {
     bool as_kernel = false;
     bool known = false;
@@ -121,6 +98,7 @@ static struct params *ask(CUfunction func)
     layout = meta_get(sizeof *layout + count * sizeof layout->param[0]);
     if (!layout)
         return NULL;
+    layout->holders = 1;
     layout->count = count;
     layout->known = known;
     for (unsigned i = 0; i < count; i++) {
@@ -134,77 +112,41 @@ static struct params *ask(CUfunction func)
     return layout;
 }
 
-static unsigned start_of(uintptr_t func)
+/* Of another launch's asking; NULL = nobody has asked. */
+static struct params *find_layout(CUfunction func, uint64_t *ret_forgets)
 {
-    return (unsigned)(((uint64_t)func * UINT64_C(0x9e3779b97f4a7c15)) >> 50) % PARAMS_SLOTS;
-}
-
-static const struct params *find(uintptr_t func, uint64_t now)
-{
-    unsigned at = start_of(func);
-
-    for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
-        const struct params *layout;
-
-        if (atomic_load_explicit(&slots[at].generation, memory_order_acquire) != now)
-            continue;
-        layout = atomic_load_explicit(&slots[at].layout, memory_order_relaxed);
-        if (atomic_load_explicit(&slots[at].func, memory_order_relaxed) != func)
-            continue;
-        /* taken over by another kernel meanwhile? then it is of a later generation */
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&slots[at].generation, memory_order_relaxed) == now)
-            return layout;
-    }
-    return NULL;
-}
-
-/* Marks a slot as being written, so that one writer has it. */
-#define PARAMS_BUSY UINT64_MAX
-
-static bool keep(uintptr_t func, struct params *layout, uint64_t now)
-{
-    struct params *old;
-    unsigned at = start_of(func);
-
-    for (unsigned i = 0; i < PARAMS_PROBES; i++, at = (at + 1) % PARAMS_SLOTS) {
-        uint64_t was = atomic_load(&slots[at].generation);
-
-        if (was == now || was == PARAMS_BUSY
-                || !atomic_compare_exchange_strong(&slots[at].generation, &was, PARAMS_BUSY))
-            continue;
-        atomic_store_explicit(&slots[at].func, func, memory_order_relaxed);
-        old = atomic_exchange_explicit(&slots[at].layout, layout, memory_order_relaxed);
-        atomic_store_explicit(&slots[at].generation, now, memory_order_release);
-        if (old)
-            retire(old);
-        return true;
-    }
-    return false;
-}
-
-/* For a kernel without a slot: the thread's, until its next launch of such a kernel. */
-static __thread struct params *passing __attribute__((tls_model("initial-exec")));
-
-static void hold(struct params *layout)
-{
-    if (passing)
-        give_back(passing);
-    passing = layout;
-}
-
-/* NULL: the driver does not say, or there is no memory. Inside a reader section, until the end of which the layout stays. */
-static const struct params *params_of(CUfunction func)
-{
-    uint64_t now = atomic_load(&generation);
-    const struct params *known = find((uintptr_t)func, now);
     struct params *layout;
 
-    if (known || !func)
-        return known;
-    layout = ask(func);
-    if (layout && !keep((uintptr_t)func, layout, now))
-        hold(layout);
+    lock_take(&params_lock);
+    layout = table_get(&layouts, (uintptr_t)func);
+    if (layout)
+        atomic_fetch_add(&layout->holders, 1);
+    *ret_forgets = forgets;
+    lock_drop(&params_lock);
+    return layout;
+}
+
+/* Unless another launch was faster, or handles may mean other kernels since it was asked for. */
+static void keep_layout(CUfunction func, struct params *layout, uint64_t asked)
+{
+    lock_take(&params_lock);
+    if (asked == forgets && !table_get(&layouts, (uintptr_t)func)
+            && table_put(&layouts, (uintptr_t)func, layout) == 0)
+        atomic_fetch_add(&layout->holders, 1);
+    lock_drop(&params_lock);
+}
+
+/* The caller's, until let_go; NULL: the driver does not say, or there is no memory. */
+static struct params *params_of(CUfunction func)
+{
+    uint64_t asked;
+    struct params *layout = func ? find_layout(func, &asked) : NULL;
+
+    if (layout || !func)
+        return layout;
+    layout = ask_layout(func);
+    if (layout)
+        keep_layout(func, layout, asked);
     return layout;
 }
 
@@ -226,9 +168,9 @@ static devptr_t word_at(const char *at)
 static bool bytes_touch(const char *bytes, size_t size, const char *what)
 {
     if (size == POINTER_BYTES)
-        return conduct_touch(word_at(bytes), 1, TOUCH_POINTER, what);
+        return touch_range(word_at(bytes), 1, TOUCH_POINTER, what);
     for (size_t i = 0; i + POINTER_BYTES <= size; i += POINTER_BYTES)
-        if (conduct_touch(word_at(bytes + i), 1, TOUCH_INSIDE, what))
+        if (touch_range(word_at(bytes + i), 1, TOUCH_INSIDE, what))
             return true;
     return false;
 }
@@ -264,7 +206,7 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
     if (!buffer)
         return false;
     if (!layout || !layout->known) { /* every word of it may be a pointer */
-        conduct_unseen();
+        touch_unseen();
         return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
     }
     for (unsigned i = 0; i < layout->count; i++)
@@ -274,12 +216,11 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
     return false;
 }
 
-static bool launch_touches(CUfunction func, void **params, void **extra, const char *what)
+static bool launch_touches(
+        const struct params *layout, CUfunction func, void **params, void **extra, const char *what)
 {
-    const struct params *layout = params || extra ? params_of(func) : NULL;
-
     if (params && func && (!layout || !layout->known))
-        conduct_unknown_layout(what);
+        touch_unknown_layout(what);
     if (params && layout && list_touches(layout, params, what))
         return true;
     return extra && extra_touches(layout, extra, what);
@@ -287,18 +228,11 @@ static bool launch_touches(CUfunction func, void **params, void **extra, const c
 
 bool params_touch(CUfunction func, void **params, void **extra, const char *what)
 {
-    bool touches;
+    struct params *layout = params || extra ? params_of(func) : NULL;
+    bool touches = launch_touches(layout, func, params, extra, what);
 
-    guard_read_begin();
-    touches = launch_touches(func, params, extra, what);
-    guard_read_end();
+    let_go(layout);
     return touches;
-}
-
-bool params_given_before(const char *what)
-{
-    conduct_unknown_layout(what);
-    return false;
 }
 
 bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, const char *what)
@@ -318,10 +252,10 @@ bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, c
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
             continue;
         default: /* of a later driver */
-            conduct_unseen();
+            touch_unseen();
             continue;
         }
-        if (conduct_touch(items[i].writeValue.address, bytes, TOUCH_POINTER, what))
+        if (touch_range(items[i].writeValue.address, bytes, TOUCH_POINTER, what))
             return true;
     }
     return false;

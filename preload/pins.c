@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/pins.h"
 
-#include "preload/addrmap.h"
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
+#include "preload/sidecar.h"
+#include "preload/touch.h"
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "alloc/table.h"
 #include "tracker/usemap.h"
 #include "tracker/uses.h"
 
@@ -30,16 +32,27 @@ struct pins_entry {
 /* A node names memory that nobody tells. */
 #define BASE_UNSEEN 0
 
+struct use {
+    uint64_t base;
+    bool is_sure; /* else perhaps none */
+};
+
 /* What an owner names, each block once. */
 struct pins_uses {
     uint32_t count;
-    bool unseen;
-    uint64_t base[]; /* its lowest bit: perhaps none */
+    bool unseen; /* and a node names memory that nobody tells */
+    struct use use[];
+};
+
+struct owner {
+    uint64_t id;
+    struct pins_entry *first;
+    struct pins_uses *uses; /* NULL = not listed since the last change */
 };
 
 static struct lock pins_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
-/* guarded by pins_lock: the first entry of each owner, by its handle */
-static struct addrmap pins_of[PINS_OWNER_COUNT];
+/* guarded by pins_lock: by id */
+static struct table owners[PINS_OWNER_COUNT];
 
 void pins_fork_child(void)
 {
@@ -48,7 +61,7 @@ void pins_fork_child(void)
 
 /* ---- collecting ----------------------------------------------------------------------------- */
 
-static bool add(struct pins *pins, const struct pool_pinned *pinned, bool may)
+static bool add_entry(struct pins *pins, const struct pool_pinned *pinned, bool may)
 {
     struct pins_entry *entry = meta_get(sizeof *entry);
 
@@ -67,7 +80,7 @@ static bool add(struct pins *pins, const struct pool_pinned *pinned, bool may)
     return true;
 }
 
-static void note(struct pins *pins, devptr_t base, bool may)
+static void note_base(struct pins *pins, devptr_t base, bool may)
 {
     struct pins_entry *entry = meta_get(sizeof *entry);
 
@@ -107,7 +120,7 @@ static void note_uses(struct pins *pins, const struct pins_entry *before, devptr
         devptr_t next = usemap_end(range);
 
         if (!has_base(pins->first, before, range->lo))
-            note(pins, range->lo, how == TOUCH_INSIDE);
+            note_base(pins, range->lo, how == TOUCH_INSIDE);
         if (next >= end || next <= lo)
             return;
         lo = next;
@@ -119,7 +132,7 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
 {
     const struct pins_entry *before = pins->first;
     devptr_t from = lo;
-    struct pool *pool = conduct_pool();
+    struct pool *pool = dispatch_pool();
     struct pool_pinned pinned;
     struct pool_hit hit;
     uint64_t end = lo + len;
@@ -128,15 +141,15 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
     while (r == 0 && lo < end) {
         r = pool_pin(pool, lo, end - lo, pins->kind, &pinned, &hit);
         if (r == -EBUSY)
-            return call && conduct_hit(&hit, lo, how, call);
+            return call && touch_hit(&hit, lo, how, call);
         if (r != 0)
             break;
-        if (!add(pins, &pinned, how == TOUCH_INSIDE))
+        if (!add_entry(pins, &pinned, how == TOUCH_INSIDE))
             r = -ENOMEM; /* the pin itself stays, for good */
         lo = pinned.end;
     }
     if (r == -ENOMEM)
-        conduct_stop_hints("there is no memory to note what may not be released");
+        sidecar_stop("there is no memory to note what may not be released");
     if (uses_on())
         note_uses(pins, before, from, len, how);
     return false;
@@ -159,23 +172,21 @@ static struct pins_entry *copy_of(const struct pins_entry *list)
     return copies;
 }
 
-static struct pins_entry *first_of(const struct addrmap_entry *known)
-{
-    return known ? (struct pins_entry *)(uintptr_t)known->value[0] : NULL;
-}
-
 void pins_copy(struct pins *pins, enum pins_owner owner, uint64_t id)
 {
     struct pins_entry *copies;
+    const struct owner *known;
 
     lock_take(&pins_lock);
-    copies = copy_of(first_of(addrmap_find(&pins_of[owner], id)));
+    known = table_find(&owners[owner], id);
+    copies = copy_of(known ? known->first : NULL);
     lock_drop(&pins_lock);
     while (copies) {
         struct pins_entry *next = copies->next;
 
         if (copies->noted
-                || pool_repin(conduct_pool(), copies->base, copies->alloc_seq, copies->kind) == 0) {
+                || pool_repin(dispatch_pool(), copies->base, copies->alloc_seq, copies->kind)
+                        == 0) {
             copies->next = pins->first;
             pins->first = copies;
         } else {
@@ -192,7 +203,7 @@ void pins_undo(struct pins *pins)
 
         pins->first = entry->next;
         if (!entry->noted)
-            pool_unpin(conduct_pool(), entry->base, entry->alloc_seq, entry->kind);
+            pool_unpin(dispatch_pool(), entry->base, entry->alloc_seq, entry->kind);
         meta_put(entry, sizeof *entry);
     }
 }
@@ -210,31 +221,31 @@ void pins_keep(struct pins *pins)
 /* ---- owners --------------------------------------------------------------------------------- */
 
 /* The owner's list is about to change. */
-static void forget_uses_locked(struct addrmap_entry *known)
+static void forget_uses_locked(struct owner *owner)
 {
-    struct pins_uses *uses = (struct pins_uses *)(uintptr_t)known->value[1];
-
-    known->value[1] = 0;
-    if (uses)
-        meta_put(uses, sizeof *uses + uses->count * sizeof uses->base[0]);
+    if (owner->uses)
+        meta_put(
+                owner->uses, sizeof *owner->uses + owner->uses->count * sizeof owner->uses->use[0]);
+    owner->uses = NULL;
 }
 
 /* The list becomes the owner's; what cannot be noted stays pinned for good. */
-static void put(struct pins *pins, enum pins_owner owner, uint64_t id)
+static void give(struct pins *pins, enum pins_owner owner, uint64_t id)
 {
     struct pins_entry *last = pins->first;
-    struct addrmap_entry *known;
+    struct owner *known;
 
     while (last && last->next)
         last = last->next;
     if (!last)
         return;
     lock_take(&pins_lock);
-    known = addrmap_add(&pins_of[owner], id);
+    owners[owner].bytes = sizeof *known;
+    known = table_add(&owners[owner], id);
     if (known) {
         forget_uses_locked(known);
-        last->next = first_of(known);
-        known->value[0] = (uintptr_t)pins->first;
+        last->next = known->first;
+        known->first = pins->first;
         pins->first = NULL;
     }
     lock_drop(&pins_lock);
@@ -250,12 +261,12 @@ void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t p
     if (part != PINS_SAME_PARTS)
         for (struct pins_entry *at = pins->first; at; at = at->next)
             at->part = part;
-    put(pins, owner, id);
+    give(pins, owner, id);
 }
 
 void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id)
 {
-    put(pins, owner, id);
+    give(pins, owner, id);
 }
 
 void pins_take(struct pins *pins, enum pins_owner owner, uint64_t id)
@@ -264,7 +275,7 @@ void pins_take(struct pins *pins, enum pins_owner owner, uint64_t id)
 }
 
 /* Takes those entries out of a list that are of these parts, at most `most`. */
-static struct pins_entry *split(
+static struct pins_entry *split_off(
         struct pins_entry **first, uint64_t lo, uint64_t hi, int device, unsigned most)
 {
     struct pins_entry **link = first;
@@ -285,21 +296,18 @@ static struct pins_entry *split(
     return found;
 }
 
-static void take(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t lo, uint64_t hi,
-        int device, unsigned most)
+static void take_entries(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t lo,
+        uint64_t hi, int device, unsigned most)
 {
-    struct addrmap_entry *known;
+    struct owner *known;
 
     lock_take(&pins_lock);
-    known = addrmap_find(&pins_of[owner], id);
+    known = table_find(&owners[owner], id);
     if (known) {
-        struct pins_entry *first = first_of(known);
-
         forget_uses_locked(known);
-        pins->first = split(&first, lo, hi, device, most);
-        known->value[0] = (uintptr_t)first;
-        if (!first)
-            addrmap_remove(&pins_of[owner], known);
+        pins->first = split_off(&known->first, lo, hi, device, most);
+        if (!known->first)
+            (void)table_remove(&owners[owner], known);
     }
     lock_drop(&pins_lock);
 }
@@ -307,12 +315,12 @@ static void take(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t
 void pins_take_parts(
         struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t lo, uint64_t hi, int device)
 {
-    take(pins, owner, id, lo, hi, device, UINT32_MAX);
+    take_entries(pins, owner, id, lo, hi, device, UINT32_MAX);
 }
 
 void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id)
 {
-    take(pins, owner, id, 0, UINT64_MAX, -1, 1);
+    take_entries(pins, owner, id, 0, UINT64_MAX, -1, 1);
 }
 
 static bool has_part(const struct pins_entry *entry, uint64_t part)
@@ -324,15 +332,14 @@ static bool has_part(const struct pins_entry *entry, uint64_t part)
 
 uint64_t pins_find_part(enum pins_owner owner, uint64_t part)
 {
-    uint64_t id = 0;
+    const struct owner *known;
+    uint64_t id;
 
     lock_take(&pins_lock);
-    for (uint32_t i = 0; i < pins_of[owner].capacity && id == 0; i++) {
-        const struct addrmap_entry *known = &pins_of[owner].slots[i];
-
-        if (known->key && has_part(first_of(known), part))
-            id = known->key;
-    }
+    known = table_next(&owners[owner], NULL);
+    while (known && !has_part(known->first, part))
+        known = table_next(&owners[owner], known);
+    id = known ? known->id : 0;
     lock_drop(&pins_lock);
     return id;
 }
@@ -341,9 +348,9 @@ void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
 {
     for (const struct pins_entry *at = pins->first; at; at = at->next) {
         if (at->first && !at->noted)
-            conduct_shared(at->base, at->size, at->device);
+            touch_shared(at->base, at->size, at->device);
         if (ends_hints && at->rule >= 0)
-            conduct_hint_off(at->rule, call);
+            sidecar_rule_off(at->rule, call);
     }
 }
 
@@ -359,55 +366,33 @@ void pins_unknown_graph(void)
 
 void pins_unseen(struct pins *pins)
 {
-    note(pins, BASE_UNSEEN, false);
-}
-
-/* Into a hash table of `room` places, a power of two; true: it was not there. */
-static bool put_base(uint64_t *table, uint32_t room, const struct pins_entry *entry)
-{
-    uint64_t base = uses_base(entry->base) & ~UINT64_C(1);
-    uint32_t at = (uint32_t)((base * UINT64_C(0x9e3779b97f4a7c15)) >> 33) & (room - 1);
-
-    while (table[at] != 0 && (table[at] & ~UINT64_C(1)) != base)
-        at = (at + 1) & (room - 1);
-    if (table[at] == 0) {
-        table[at] = base | entry->may;
-        return true;
-    }
-    if (!entry->may)
-        table[at] = base;
-    return false;
+    note_base(pins, BASE_UNSEEN, false);
 }
 
 /* NULL = no memory. */
 static struct pins_uses *list_uses(const struct pins_entry *first)
 {
-    struct pins_uses *uses;
-    uint64_t *table;
-    uint32_t room = 2;
-    uint32_t count = 0;
+    struct table bases = TABLE_OF(struct use);
+    struct pins_uses *uses = NULL;
     bool unseen = false;
+    bool full = false;
 
-    for (const struct pins_entry *at = first; at; at = at->next)
-        if (++count >= room / 2)
-            room *= 2;
-    table = meta_get(room * sizeof *table);
-    if (!table)
-        return NULL;
-    count = 0;
-    for (const struct pins_entry *at = first; at; at = at->next) {
+    for (const struct pins_entry *at = first; at && !full; at = at->next) {
+        struct use *use = at->base == BASE_UNSEEN ? NULL : table_add(&bases, uses_base(at->base));
+
         unseen |= at->base == BASE_UNSEEN;
-        if (at->base != BASE_UNSEEN && put_base(table, room, at))
-            count++;
+        full = !use && at->base != BASE_UNSEEN;
+        if (use)
+            use->is_sure |= !at->may;
     }
-    uses = meta_get(sizeof *uses + count * sizeof uses->base[0]);
-    if (uses) {
+    if (!full)
+        uses = meta_get(sizeof *uses + bases.count * sizeof uses->use[0]);
+    if (uses)
         uses->unseen = unseen;
-        for (uint32_t i = 0; i < room; i++)
-            if (table[i])
-                uses->base[uses->count++] = table[i];
-    }
-    meta_put(table, room * sizeof *table);
+    for (const struct use *use = table_next(&bases, NULL); use && uses;
+            use = table_next(&bases, use))
+        uses->use[uses->count++] = *use;
+    table_clear(&bases);
     return uses;
 }
 
@@ -416,28 +401,22 @@ static void use_all(const struct pins_uses *uses, uint64_t *moment)
     if (uses->unseen)
         uses_unseen(moment);
     for (uint32_t i = 0; i < uses->count; i++)
-        uses_touch(uses->base[i] & ~UINT64_C(1), 1, uses->base[i] & 1 ? USE_MAY : USE_SURE, moment);
+        uses_touch(uses->use[i].base, 1, uses->use[i].is_sure ? USE_SURE : USE_MAY, moment);
 }
 
 void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
 {
-    struct addrmap_entry *known;
+    struct owner *known;
     bool seen = !atomic_load_explicit(&unknown_graph, memory_order_relaxed);
 
     lock_take(&pins_lock);
-    known = addrmap_find(&pins_of[owner], id);
-    if (known) {
-        struct pins_uses *uses = (struct pins_uses *)(uintptr_t)known->value[1];
-
-        if (!uses) {
-            uses = list_uses(first_of(known));
-            known->value[1] = (uintptr_t)uses;
-        }
-        if (uses)
-            use_all(uses, moment);
-        else
-            seen = false;
-    }
+    known = table_find(&owners[owner], id);
+    if (known && !known->uses)
+        known->uses = list_uses(known->first);
+    if (known && known->uses)
+        use_all(known->uses, moment);
+    else if (known)
+        seen = false;
     lock_drop(&pins_lock);
     if (!seen)
         uses_unseen(moment);

@@ -24,7 +24,8 @@
 #define KEDGE_PRELOAD_PINS_H
 
 #include "alloc/pool.h"
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
+#include "preload/touch.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,7 +57,7 @@ struct pins {
 
 /*
  * Pins every block of the program's in the range. True: a hint that acts has released one of them, and the call must not be
- * made (told, as conduct_touch does). Without a call to name nothing is told and the answer is false.
+ * made (told, as touch_range does). Without a call to name nothing is told and the answer is false.
  */
 bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call);
 

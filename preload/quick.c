@@ -14,7 +14,7 @@ struct pool *quick_pool;
 void quick_start(struct pool *pool, bool decides, bool records)
 {
     quick_pool = pool;
-    atomic_fetch_or(&quick_closed, (decides ? QUICK_DECIDED : 0u) | (records ? QUICK_TOLD : 0u));
+    atomic_fetch_or(&quick_closed, (decides ? QUICK_DECIDED : 0u) | (records ? QUICK_RECORDS : 0u));
     atomic_fetch_and(&quick_closed, ~(unsigned)QUICK_ASLEEP);
 }
 
@@ -28,7 +28,7 @@ void quick_end(void)
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id)
 {
     struct context_memo *memo = &context_memo;
-    const void *asker = door_asker;
+    const void *asker = export_asker;
 
     if (memo->epoch != atomic_load(&context_epoch))
         return;
@@ -38,7 +38,8 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
                 ? (struct caller_memo){caller, asker}
                 : (struct caller_memo){NULL, NULL};
     if (!mempool_id
-            || (atomic_load_explicit(&quick_closed, memory_order_relaxed) & ~(unsigned)QUICK_TOLD)
+            || (atomic_load_explicit(&quick_closed, memory_order_relaxed)
+                       & ~(unsigned)QUICK_RECORDS)
                     != 0)
         return;
     memo->mempool = mempool;
@@ -51,26 +52,29 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
 
 static CUstream named(struct quick_call call)
 {
-    if (call.entrance == ENTRANCE_SYNC)
+    if (call.api == API_SYNC)
         return NULL;
     return quick_is_default(call.stream) ? CU_STREAM_LEGACY : call.stream;
 }
 
-/* Trouble of the capture's own is printed, which a cancelled thread would not survive. */
-static __attribute__((noinline)) void tell_trouble(int r)
+/* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation point. */
+static __attribute__((noinline)) void tell_news(int r)
 {
     int cancel, unused;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    conduct_told(r);
+    if (r < 0)
+        dispatch_told(r);
+    else
+        dispatch_tell_python();
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
 /* The hook jumps here: a frame less to unwind. Always CUDA_SUCCESS. */
-CUresult quick_tell_alloc(
+CUresult quick_record_alloc(
         struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
 {
-    int device = call.entrance == ENTRANCE_SYNC ? context_memo.context.device : context_memo.device;
+    int device = call.api == API_SYNC ? context_memo.context.device : context_memo.device;
     struct where_walk walk;
     struct tag tag;
     struct capture_alloc_info info = {
@@ -78,27 +82,25 @@ CUresult quick_tell_alloc(
             .ptr = given.ptr,
             .seq = given.seq,
             .stream = (uintptr_t)named(call),
-            .entrance = call.entrance,
+            .api = call.api,
             .rule = -1,
     };
-    int cancel, unused;
     int r;
 
     guard_push();
     resolve_note(call.slot, ROUTE_CALLED);
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     where_go(size, caller, &walk);
-    if (where_end(&walk, size, device, &tag) > 0)
-        conduct_tell_python();
-    (void)pthread_setcancelstate(cancel, &unused);
+    r = where_end(&walk, size, device, &tag);
+    if (r > 0)
+        tell_news(r);
     r = capture_alloc(&info);
     if (r < 0)
-        tell_trouble(r);
+        tell_news(r);
     guard_pop();
     return CUDA_SUCCESS;
 }
 
-void quick_tell_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call)
+void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call)
 {
     struct capture_free_info info = {
             .ptr = ptr,
@@ -106,12 +108,12 @@ void quick_tell_free(devptr_t ptr, const struct pool_taken *taken, struct quick_
             .size = taken->size,
             .stream = (uintptr_t)named(call),
             .device = taken->device,
-            .entrance = call.entrance,
+            .api = call.api,
     };
     int r;
 
     resolve_note(call.slot, ROUTE_CALLED);
     r = capture_free(&info);
     if (r < 0)
-        tell_trouble(r);
+        tell_news(r);
 }

@@ -2,36 +2,36 @@
 /*
  * quick.h - the shortest way through cuMemAlloc, cuMemFree and their stream-ordered forms.
  *
- * A request that finds a block in the pool costs some hundred instructions there. The script around it (conduct.c) asks for
- * anchors, hints, captures of streams, libraries that came, callers that are left alone, what the report is to be told: ten
- * times as many, as a rule to hear that nothing has changed. So a hook first tries this way, which takes the same decisions
- * from what the thread has learned on the long one:
+ * A request that finds a block in the pool costs some hundred instructions there. The script around it (dispatch.c) checks
+ * anchors, hints, stream captures, new libraries, bypassed callers and coverage: ten times as many instructions, usually to
+ * find that nothing has changed. So a hook first tries the short path, which takes the same decisions from what the thread
+ * has learned on the long path:
  *
- *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► where_am_i, capture_... if a capture is written
- *                                                         └─ 0, false: nothing has happened ─► life_enter ─► conduct_...
+ *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► quick_record_... if a capture is written
+ *                                                         └─ 0, false: nothing has happened ─► life_enter ─► dispatch_...
  *
  * It is open while kedge serves, no hint is there (quick_closed), no stream is being captured (guard_word), and the
  * thread is neither inside kedge nor in a host function; while something is recorded, as long as there is also nothing new to
  * be looked at or told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the
- * runtime's door), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have come, and once in QUICK_ROUNDS calls
+ * runtime's export), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have come, and once in QUICK_ROUNDS calls
  * in any case.
  *
- * What is recorded is the same on both ways. Here the pool comes first and the stack then: what finds no block has to be
- * counted once (nth), on the long way.
+ * Both paths record the same. The short path asks the pool before it takes the stack, because a request that finds no block
+ * must be counted (nth) only once, on the long path.
  *
  * Of the driver only two things are asked, cuCtxGetCurrent and, for a stream that is no default stream, cuStreamGetId: both
  * read a word of the thread's or the handle's, and both decide about safety (R69). Nothing is allocated, no system call made,
  * unless the capture grows.
- * Deferred cancellation cannot strike in here, so it is not switched off as life_enter does, but for the walk of a stack.
+ * Deferred cancellation cannot strike in here, so it is not switched off as life_enter does; where_go does for a walk.
  * Threads: any. Rules: R7 R29 R43 R69 R75 R83.
  */
 #ifndef KEDGE_PRELOAD_QUICK_H
 #define KEDGE_PRELOAD_QUICK_H
 
-#include "preload/conduct.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
-#include "preload/doors.h"
+#include "preload/dispatch.h"
+#include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 
@@ -44,20 +44,20 @@ enum {
     QUICK_ROUNDS = 1024,
 };
 
-/* Why nobody may go the short way. */
+/* Why the short path is closed. */
 enum quick_reason {
     QUICK_ASLEEP = 1,  /* not started, or not serving */
     QUICK_DECIDED = 2, /* hints were read, which have a say in each request */
     QUICK_ENDED = 4,   /* degraded, a forked child, a device that failed */
-    QUICK_TOLD = 8,    /* a capture is written: only those forms are open that tell it */
+    QUICK_RECORDS = 8, /* a capture is written: open to those who record what they are served */
 };
 
 extern atomic_uint quick_closed;
 
-/* Of guard_word what concerns more than submissions. */
+/* The bits of guard_word that matter for requests too. */
 #define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_ACTING | GUARD_CAPTURING))
 
-/* `why` is no reason for who asks: QUICK_TOLD, or 0. */
+/* `why`: QUICK_RECORDS if the caller records what it is served, else 0. */
 static inline bool quick_is_open(unsigned why)
 {
     return ((atomic_load_explicit(&quick_closed, memory_order_acquire) & ~why)
@@ -66,22 +66,22 @@ static inline bool quick_is_open(unsigned why)
             == 0;
 }
 
-/* kedge serves from here on; `decides`: there are hints; `records`: a capture is written. And: it serves no more. */
+/* From now on kedge serves (`decides`: there are hints; `records`: a capture is written), or serves no more. */
 struct pool;
 void quick_start(struct pool *pool, bool decides, bool records);
 void quick_end(void);
 
-/* After a request that was served on the long way and might have gone the short one. `mempool_id` 0: the sync entrance. */
+/* After a request that was served on the long way and might have gone the short one. `mempool_id` 0: the sync API. */
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id);
 
 /* ---- inside ---- */
 
 extern struct pool *quick_pool; /* fixed by quick_start */
 
-/* Which of the two forms a hook may try. The other one is closed, whatever happens in between. */
-static inline bool quick_tells(void)
+/* Settled before the short path opens for the first time, and never changed. */
+static inline bool quick_records(void)
 {
-    return atomic_load_explicit(&quick_closed, memory_order_relaxed) & QUICK_TOLD;
+    return atomic_load_explicit(&quick_closed, memory_order_relaxed) & QUICK_RECORDS;
 }
 
 static inline struct caller_memo *quick_caller(const void *caller, const void *asker)
@@ -91,9 +91,9 @@ static inline struct caller_memo *quick_caller(const void *caller, const void *a
 
 static inline bool quick_is_noted(const void *caller)
 {
-    const struct caller_memo *memo = quick_caller(caller, door_asker);
+    const struct caller_memo *memo = quick_caller(caller, export_asker);
 
-    return memo->caller == caller && memo->asker == door_asker;
+    return memo->caller == caller && memo->asker == export_asker;
 }
 
 /* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as well. */
@@ -179,14 +179,17 @@ static inline __attribute__((always_inline)) struct pool_given quick_alloc_on(
     return given;
 }
 
-static inline bool quick_free(devptr_t ptr)
+/* `ret_taken`: for the record, NULL = none. */
+static inline __attribute__((always_inline)) bool quick_free(
+        unsigned why, devptr_t ptr, struct pool_taken *ret_taken)
 {
     bool done;
 
-    if (!quick_is_open(0) || !conduct_frees_without_wait())
+    if (!quick_is_open(why) || !dispatch_frees_without_wait())
         return false;
     guard_push();
-    done = pool_free_quickly(quick_pool, ptr);
+    done = ret_taken ? pool_free_told(quick_pool, ptr, ret_taken)
+                     : pool_free_quickly(quick_pool, ptr);
     guard_pop();
     return done;
 }
@@ -201,64 +204,35 @@ static inline uint64_t quick_stream_of_free(CUstream stream)
             : 0;
 }
 
-static inline bool quick_free_on(devptr_t ptr, CUstream stream)
+static inline __attribute__((always_inline)) bool quick_free_on(
+        unsigned why, devptr_t ptr, CUstream stream, struct pool_taken *ret_taken)
 {
-    uint64_t identity = quick_is_open(0) ? quick_stream_of_free(stream) : 0;
+    uint64_t identity = quick_is_open(why) ? quick_stream_of_free(stream) : 0;
     bool done;
 
     if (!identity)
         return false;
     guard_push();
-    done = pool_free_on_quickly(quick_pool, ptr, identity);
+    done = ret_taken ? pool_free_on_told(quick_pool, ptr, identity, ret_taken)
+                     : pool_free_on_quickly(quick_pool, ptr, identity);
     guard_pop();
     return done;
 }
 
-/* ---- the same while requests are recorded (quick_tells) ---- */
+/* ---- the record of what was served ---- */
 
-/* A hook's call, for the record. */
+/* A hook's call. */
 struct quick_call {
-    CUstream stream; /* of the stream entrance, as the program named it */
-    enum entrance entrance;
+    CUstream stream; /* of the stream API, as the program named it */
+    enum api api;
     enum resolve_slot slot; /* of the hook */
 };
 
-/* Writes down what quick_alloc gave. Always CUDA_SUCCESS: who ends with this call has a frame less in the walk. */
-CUresult quick_tell_alloc(
+/* Records what quick_alloc gave. Always CUDA_SUCCESS: a hook that ends with this call has one frame less in the walk. */
+CUresult quick_record_alloc(
         struct pool_given given, uint64_t size, struct quick_call call, const void *caller);
 
-void quick_tell_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call);
-
-/* quick_free and quick_free_on, written down. */
-static inline bool quick_free_told(devptr_t ptr, enum resolve_slot slot)
-{
-    struct pool_taken taken;
-    bool done;
-
-    if (!quick_is_open(QUICK_TOLD) || !conduct_frees_without_wait())
-        return false;
-    guard_push();
-    done = pool_free_told(quick_pool, ptr, &taken);
-    if (done)
-        quick_tell_free(ptr, &taken, (struct quick_call){NULL, ENTRANCE_SYNC, slot});
-    guard_pop();
-    return done;
-}
-
-static inline bool quick_free_on_told(devptr_t ptr, CUstream stream, enum resolve_slot slot)
-{
-    uint64_t identity = quick_is_open(QUICK_TOLD) ? quick_stream_of_free(stream) : 0;
-    struct pool_taken taken;
-    bool done;
-
-    if (!identity)
-        return false;
-    guard_push();
-    done = pool_free_on_told(quick_pool, ptr, identity, &taken);
-    if (done)
-        quick_tell_free(ptr, &taken, (struct quick_call){stream, ENTRANCE_STREAM, slot});
-    guard_pop();
-    return done;
-}
+/* Records what quick_free or quick_free_on took. */
+void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call);
 
 #endif

@@ -2,8 +2,8 @@
 #include "preload/resolve.h"
 
 #include "preload/coverage.h"
-#include "preload/doors.h"
 #include "preload/elfsym.h"
+#include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 
@@ -31,8 +31,8 @@ static const uint8_t slot_length[SLOT_COUNT] = {
 #include "preload/hooks.def"
 };
 
-static const char *const door_names[DOOR_COUNT] = {
-#define DOOR(symbol) #symbol,
+static const char *const export_names[EXPORT_COUNT] = {
+#define EXPORT(symbol) #symbol,
 #include "preload/hooks.def"
 };
 
@@ -56,7 +56,7 @@ enum {
 
 static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED];
 static _Alignas(64) _Atomic(uint64_t) calls[STRIPES][SLOT_HOOKS];
-static _Atomic(uint64_t) door_counts[DOOR_COUNT];
+static _Atomic(uint64_t) export_counts[EXPORT_COUNT];
 atomic_bool resolve_news;
 static atomic_bool warned_second;
 
@@ -241,8 +241,8 @@ static unsigned stripe_of_thread(void)
 /* Told at the first, the 17th, the 257th ... */
 static bool is_news(uint64_t before)
 {
-    return before == 0
-            || (before > 1 && (before & (before - 1)) == 0 && __builtin_ctzll(before) % 4 == 0);
+    return (before & (before - 1)) == 0 && before != 1
+            && (before == 0 || __builtin_ctzll(before) % 4 == 0);
 }
 
 void resolve_note(enum resolve_slot slot, enum resolve_route route)
@@ -254,34 +254,36 @@ void resolve_note(enum resolve_slot slot, enum resolve_route route)
         resolve_tell_news();
 }
 
-void resolve_note_door(enum resolve_door door)
+void resolve_note_export(enum resolve_export export)
 {
-    if (atomic_fetch_add_explicit(&door_counts[door], 1, memory_order_relaxed) == 0)
+    if (atomic_fetch_add_explicit(&export_counts[export], 1, memory_order_relaxed) == 0)
         resolve_tell_news();
 }
 
-uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route)
+bool resolve_counts(enum resolve_slot slot, uint64_t ret_counts[ROUTE_COUNT])
 {
-    uint64_t sum = 0;
+    uint64_t given = 0;
+    uint64_t called = 0;
 
-    if (route < ROUTE_CALLED)
-        return atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
-    if (route == ROUTE_LINKED
-            && resolve_count(slot, ROUTE_DLSYM) + resolve_count(slot, ROUTE_GPA) > 0)
-        return 0;
+    for (int route = 0; route < ROUTE_CALLED; route++) {
+        ret_counts[route] = atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
+        given += ret_counts[route];
+    }
     for (int i = 0; i < STRIPES; i++)
-        sum += atomic_load_explicit(&calls[i][slot], memory_order_relaxed);
-    return sum;
+        called += atomic_load_explicit(&calls[i][slot], memory_order_relaxed);
+    ret_counts[ROUTE_CALLED] = called;
+    ret_counts[ROUTE_LINKED] = given > 0 ? 0 : called;
+    return given + called > 0;
 }
 
-uint64_t resolve_door_count(enum resolve_door door)
+uint64_t resolve_export_count(enum resolve_export export)
 {
-    return atomic_load_explicit(&door_counts[door], memory_order_relaxed);
+    return atomic_load_explicit(&export_counts[export], memory_order_relaxed);
 }
 
-const char *resolve_door_name(enum resolve_door door)
+const char *resolve_export_name(enum resolve_export export)
 {
-    return door_names[door];
+    return export_names[export];
 }
 
 bool resolve_coverage_news(void)
@@ -431,10 +433,10 @@ void resolve_passed_by(void *handle, const char *name)
         coverage_unhooked(name);
 }
 
-static bool is_door(const char *name)
+static bool is_export(const char *name)
 {
-    for (int door = 0; door < DOOR_COUNT; door++)
-        if (strcmp(door_names[door], name) == 0)
+    for (int export = 0; export < EXPORT_COUNT; export ++)
+        if (strcmp(export_names[export], name) == 0)
             return true;
     return false;
 }
@@ -443,5 +445,5 @@ bool resolve_hides(const char *name)
 {
     if (slot_of_symbol(name) >= 0)
         return !resolve_ready();
-    return is_door(name) && !door_find_runtime(name);
+    return is_export(name) && !export_find_runtime(name);
 }

@@ -71,11 +71,11 @@ enum resolve_route {
     ROUTE_COUNT,
 };
 
-/* Doors of the runtime, counted like hooks. */
-enum resolve_door {
-#define DOOR(symbol) DOOR_##symbol,
+/* Exports of the runtime, counted like hooks. */
+enum resolve_export {
+#define EXPORT(symbol) EXPORT_##symbol,
 #include "preload/hooks.def"
-    DOOR_COUNT,
+    EXPORT_COUNT,
 };
 
 /* One row of hooks.def. */
@@ -109,7 +109,7 @@ CUresult resolve_missing(void);
 
 /*
  * Answers a dlsym on a real handle for a name of ours, or NULL: then the real dlsym is to be asked by a jump, so that
- * it sees its caller (door_dlsym.c). Never called for the pseudo handles. RESOLVE_HIDE: only our own export is there and no
+ * it sees its caller (export_dlsym.c). Never called for the pseudo handles. RESOLVE_HIDE: only our own export is there and no
  * driver, so the name is to be not found.
  */
 void *resolve_dlsym(void *handle, const char *name);
@@ -135,7 +135,8 @@ void *(*resolve_next_dlsym(void))(void *, const char *);
 
 /*
  * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in for it, if there is
- * one. Leaves it alone otherwise.
+ * one: the row whose function of the driver it is, else the row whose range holds the version, with that flag. Leaves it alone
+ * otherwise, as the forms of before CUDA 3.2 are (hooks.def).
  */
 void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn);
 
@@ -144,12 +145,13 @@ const struct hook_row *resolve_row(enum resolve_slot slot);
 
 /* Counts, relaxed. Calls are counted in stripes, so that threads do not disturb each other. */
 void resolve_note(enum resolve_slot slot, enum resolve_route route);
-void resolve_note_door(enum resolve_door door);
-uint64_t resolve_count(enum resolve_slot slot, enum resolve_route route);
-uint64_t resolve_door_count(enum resolve_door door);
-const char *resolve_door_name(enum resolve_door door);
+void resolve_note_export(enum resolve_export export);
+bool resolve_counts(
+        enum resolve_slot slot, uint64_t ret_counts[ROUTE_COUNT]); /* false: all are 0 */
+uint64_t resolve_export_count(enum resolve_export export);
+const char *resolve_export_name(enum resolve_export export);
 
-/* True once after a hook or door was reached by a new route, and when a count has grown sixteenfold. */
+/* True once after a hook or export was reached by a new route, and when a count has grown sixteenfold. */
 bool resolve_coverage_news(void);
 /* For others who have some; and whether there is any, which it stays. */
 extern atomic_bool resolve_news;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/sidecar.h"
 
+#include "preload/dispatch.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "tracker/capture.h"
@@ -11,8 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+
+struct sidecar sidecar;
+static atomic_bool is_stopped;
 
 /* The arguments of this process, joined by blanks and cut at `size`. */
 static void read_arguments(char *ret_text, size_t size)
@@ -160,14 +165,13 @@ static void tell_capture(const struct hintfile *file, const char *path)
     (void)capture_hints(path, file->hash, top, (uint32_t)file->rule_count);
 }
 
-void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_sidecar)
+void sidecar_load(const struct config *config, bool serves)
 {
     const char *path = config_text(config, CONFIG_HINTS);
     struct hintfile_error error;
     struct hintfile *file;
     int r;
 
-    *ret_sidecar = (struct sidecar){NULL, false, false};
     if (!*path || strcmp(path, "off") == 0)
         return;
     if (!serves) {
@@ -187,13 +191,34 @@ void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_
         hintfile_free(file); /* as if there were none: nothing is looked at for them (R55) */
         return;
     }
-    r = hint_new(file->rule, file->rule_count, &ret_sidecar->hints);
+    r = hint_new(file->rule, file->rule_count, &sidecar.hints);
     if (r < 0) {
         msg_warn("%s: %s, hints are ignored", path, strerrordesc_np(-r));
         hintfile_free(file);
         return;
     }
     /* the file stays: the index points into its rules */
-    ret_sidecar->lives = count_mode(file, HINT_LIVE) > 0;
-    ret_sidecar->acts = ret_sidecar->lives || count_mode(file, HINT_TRAP) > 0;
+    sidecar.lives = count_mode(file, HINT_LIVE) > 0;
+    sidecar.acts = sidecar.lives || count_mode(file, HINT_TRAP) > 0;
+}
+
+bool sidecar_decides(void)
+{
+    return sidecar.hints && !atomic_load_explicit(&is_stopped, memory_order_relaxed);
+}
+
+void sidecar_stop(const char *why)
+{
+    if (!sidecar.acts || atomic_exchange(&is_stopped, true))
+        return;
+    msg_warn("%s: hints release nothing more in this run", why);
+    dispatch_told(capture_note(1, why));
+}
+
+void sidecar_rule_off(int rule, const char *call)
+{
+    if (!sidecar.hints || !hint_switch_off(sidecar.hints, rule))
+        return;
+    msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",
+            hint_rule(sidecar.hints, rule)->id, call);
 }

@@ -8,7 +8,7 @@
  *
  * Refused, with one line, is also `live` where the driver cannot tell the layout of a kernel's parameters (R86).
  * A file that is not for this program is passed over in silence: child processes inherit the variable.
- * Called once, when life starts. Uses malloc (hintfile.h). Rules: R53 R54 R86 R87.
+ * sidecar_load is called once, when life starts, and uses malloc (hintfile.h). Rules: R53 R54 R85 R86 R87.
  */
 #ifndef KEDGE_PRELOAD_SIDECAR_H
 #define KEDGE_PRELOAD_SIDECAR_H
@@ -24,7 +24,18 @@ struct sidecar {
     bool lives;          /* a rule is in live */
 };
 
-/* Always leaves *ret_sidecar valid. Tells the capture what is in force. */
-void sidecar_load(const struct config *config, bool serves, struct sidecar *ret_sidecar);
+extern struct sidecar sidecar; /* fixed by sidecar_load, and what dispatch_start makes of it */
+
+/* Fills `sidecar`. Tells the capture what is in force. */
+void sidecar_load(const struct config *config, bool serves);
+
+/* Whether hints have a say in requests and edges now. Any thread. */
+bool sidecar_decides(void);
+
+/* Something happened that hints cannot cope with: they release nothing more in this run, one line. Any thread. */
+void sidecar_stop(const char *why);
+
+/* One rule acts no more in this run, since the program shared a block of it: one line (R85). Any thread. */
+void sidecar_rule_off(int rule, const char *call);
 
 #endif

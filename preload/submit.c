@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/submit.h"
 
-#include "preload/conduct.h"
+#include "preload/dispatch.h"
 #include "preload/gate.h"
 #include "preload/life.h"
 
@@ -54,9 +54,9 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
     word = atomic_load(&guard_word);
     guard_push();
     if (word & GUARD_ACTING)
-        conduct_go_on();
+        dispatch_go_on();
     if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM
-            && (conduct_pool() || word & GUARD_USES)) {
+            && (dispatch_pool() || word & GUARD_USES)) {
         submit->stream = named(stream, per_thread);
         submit->graph = graph_of(submit->stream, &node);
     }

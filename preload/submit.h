@@ -5,9 +5,9 @@
  *     idle? ─ yes ─► REAL            one load, one branch
  *       └ no ─► submit_begin ─► the arguments are looked at ─► REAL, unless they touch what is released ─► submit_end
  *
- * There is something to look at while hints act or watch, while uses are recorded, and, for the one stream, while it is
- * being captured: what a captured call names is pinned for its graph, since the graph will name it again. conduct_touch does
- * all three. Where uses are all there is to it, nothing can be stopped and there is no reader section.
+ * Arguments are looked at while hints act or watch, while uses are recorded, and on a stream that is being captured: what a
+ * captured call names is pinned for the graph, because the graph will name it again. touch_range does all three. If uses
+ * are the only reason, no call is stopped and there is no reader section.
  *
  * submit_begin may find that nothing is to be looked at after all (our own call, pass-through, the driver just became
  * known, another stream); it says false then, and nothing has to be ended. Between begin and end the thread is inside kedge.
@@ -23,6 +23,7 @@
 #include "preload/guard.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/touch.h"
 
 #include <stdbool.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* vmm.h - the program's own physical handles (hooks_vmm.c): what other hooks and life.c have to tell of them. */
+/*
+ * vmm.h - the program's own physical handles (hooks_vmm.c), and memory of other processes (hooks_ipc.c): what other hooks and
+ * life.c have to tell of them.
+ *
+ * Prefixes: vmm_, ipc_.
+ */
 #ifndef KEDGE_PRELOAD_VMM_H
 #define KEDGE_PRELOAD_VMM_H
 
@@ -13,5 +18,6 @@ void vmm_array_gone(uint64_t array);
 
 /* In the child of a fork: the tables' locks are new again. */
 void vmm_fork_child(void);
+void ipc_fork_child(void);
 
 #endif

@@ -1,64 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/args.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/render.h"
-
-bool args_size(const char *text, uint64_t *ret_bytes)
-{
-    char *end;
-    unsigned shift = 0;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 0);
-    if (errno || end == text)
-        return false;
-    if (*end) {
-        static const char units[] = "KMGT";
-        const char *unit = strchr(units, *end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
-        if (!unit)
-            return false;
-        shift = 10 * (unsigned)(unit - units + 1);
-        if (strcmp(end + 1, "") != 0 && strcmp(end + 1, "iB") != 0 && strcmp(end + 1, "B") != 0)
-            return false;
-    }
-    if (shift && value > UINT64_MAX >> shift)
-        return false;
-    *ret_bytes = (uint64_t)value << shift;
-    return true;
-}
-
-/* Levenshtein, for words of at most 63 bytes. */
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[64];
-    size_t n = strlen(a);
-    size_t m = strlen(b);
-
-    if (n > 63 || m > 63)
-        return 64;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 1; i <= n; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= m; j++) {
-            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
+#include "tools/vec.h"
+#include "tracker/config.h"
 
 const char *args_nearest(const char *word, const char *const *candidates, size_t count)
 {
@@ -66,7 +14,7 @@ const char *args_nearest(const char *word, const char *const *candidates, size_t
     unsigned best = 3; /* more than two edits is another word */
 
     for (size_t i = 0; i < count; i++) {
-        unsigned d = distance(word, candidates[i]);
+        unsigned d = config_distance(word, candidates[i]);
         if (d < best && d < strlen(candidates[i])) {
             best = d;
             found = candidates[i];
@@ -112,25 +60,20 @@ static const struct args_option *find_letter(const struct args_spec *spec, const
 
 static void print_unknown(const struct args_spec *spec, const char *word)
 {
-    char(*names)[32] = calloc(spec->option_count + 1, sizeof(*names));
-    const char **list = calloc(spec->option_count + 1, sizeof(*list));
-    const char *near = NULL;
+    char **names = vec_new(spec->option_count + 1, sizeof(*names));
 
-    for (size_t i = 0; names && list && i < spec->option_count; i++) {
-        (void)snprintf(names[i], sizeof(names[i]), "%.*s", (int)name_length(&spec->options[i]),
-                spec->options[i].name);
-        list[i] = names[i];
-    }
-    if (names && list) {
-        list[spec->option_count] = "help";
-        near = args_nearest(word + strspn(word, "-"), list, spec->option_count + 1);
-    }
+    for (size_t i = 0; i < spec->option_count; i++)
+        names[i] = vec_format("%.*s", (int)name_length(&spec->options[i]), spec->options[i].name);
+    names[spec->option_count] = vec_text("help");
+    const char *near = args_nearest(
+            word + strspn(word, "-"), (const char *const *)(void *)names, spec->option_count + 1);
     (void)fprintf(stderr, "%s: no option %s", spec->command, word);
     if (near)
         (void)fprintf(stderr, " (did you mean --%s?)", near);
     (void)fprintf(stderr, "; see %s --help\n", spec->command);
-    free(names);
-    free((void *)list);
+    for (size_t i = 0; i <= spec->option_count; i++)
+        free(names[i]);
+    free((void *)names);
 }
 
 static enum args_result store(const struct args_spec *spec, const struct args_option *option,
@@ -148,7 +91,7 @@ static enum args_result store(const struct args_spec *spec, const struct args_op
         return ARGS_OK;
     case ARGS_UINT:
     case ARGS_SIZE:
-        if (!args_size(value, &number)
+        if (config_size(value, &number) < 0
                 || (option->kind == ARGS_UINT && value[strspn(value, "0123456789")] != '\0')) {
             (void)fprintf(stderr, "%s: --%.*s %s: not a %s\n", spec->command,
                     (int)name_length(option), option->name, value,

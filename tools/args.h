@@ -25,7 +25,7 @@ enum args_kind {
     ARGS_FLAG, /* bool */
     ARGS_TEXT, /* const char * */
     ARGS_UINT, /* uint64_t */
-    ARGS_SIZE, /* uint64_t with K, M, G, T suffixes */
+    ARGS_SIZE, /* uint64_t, as config_size has it */
 };
 
 struct args_option {
@@ -55,9 +55,6 @@ enum args_result args_parse(const struct args_spec *spec, int argc, char **argv,
 
 /* The "options:" part of a --help text; --help itself is the last line. */
 void args_print_options(FILE *out, const struct args_option *options, size_t count);
-
-/* "24G", "4096", "0x10"; false if it is no such number or too large. */
-bool args_size(const char *text, uint64_t *ret_bytes);
 
 /* The candidate nearest to `word`, NULL if none is near. For "did you mean". */
 const char *args_nearest(const char *word, const char *const *candidates, size_t count);

@@ -18,7 +18,7 @@ static bool is_same_build(const struct trace_module *a, const struct trace_modul
             && memcmp(a->build_id, b->build_id, a->build_id_length) == 0;
 }
 
-/* Neither the build-id nor, in old captures, anything else is known. */
+/* Is there anything by which its build can be told? */
 static bool is_known(const struct trace_module *module)
 {
     return module->is_program && *module->path

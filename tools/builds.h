@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * builds.h - libraries that are another build in one of two runs.
+ * builds.h - libraries whose builds differ between two runs.
  *
- * The key of an allocation's place is made of builds and offsets, so that a rebuild of a library changes the keys of all
- * places that go through it: allocations of two runs are then paired by size alone, and hints of one match nothing in the
- * other. Nobody can see that from the figures, so it is said, once for each library. A library that merely moved is the same.
+ * The key of a call site is made of builds and offsets, so a rebuild of a library changes the keys of all call sites whose
+ * stacks go through it: allocations of the two runs are then paired by size alone, and hints of one run match nothing in the
+ * other. The figures do not show that, so a note says it once for each library. A library at another path is the same.
  *
- * Only modules that stand in stacks are looked at. Threads: none. Memory: vec.h.
+ * Only modules that occur in stacks are looked at. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_BUILDS_H
 #define KEDGE_TOOLS_BUILDS_H

@@ -20,8 +20,7 @@
  * have (that one would fit below); the second of two equal blocks; and, until another block is put below it, a block that was
  * passed over, since its own branch has failed or is searched later.
  *
- * Of blocks with equal low the static order decides; there are several, and which of them is quick differs from step to step.
- * The limit is in nodes (blocks taken), so that a result does not depend on the machine.
+ * Of blocks with equal low a static order decides. The limit is in nodes (blocks taken), not in time.
  *
  * Does not choose capacities (place.h). Threads: none. Memory: vec.h. Pure apart from memory.
  */

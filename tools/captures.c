@@ -11,24 +11,24 @@
 #include "tools/vec.h"
 #include "tracker/format.h"
 
-/* Is it what the library makes of this name: any host and rank, any process, and ".N" behind names that were taken? */
-static bool is_made_of(const char *name, const char *entry)
+bool captures_is_made_of(const char *name, const char *entry)
 {
     if (*name == '\0')
         return *entry == '\0'
                 || (*entry == '.' && entry[1 + strspn(entry + 1, "0123456789.")] == '\0');
     if (*name != '%' || name[1] == '\0' || name[1] == '%')
-        return *name == *entry && is_made_of(name + (*name == '%' && name[1] ? 2 : 1), entry + 1);
+        return *name == *entry
+                && captures_is_made_of(name + (*name == '%' && name[1] ? 2 : 1), entry + 1);
     for (size_t used = 1; entry[used - 1]; used++) {
         if (name[1] == 'p' && !isdigit((unsigned char)entry[used - 1]))
             return false;
-        if (is_made_of(name + 2, entry + used))
+        if (captures_is_made_of(name + 2, entry + used))
             return true;
     }
     return false;
 }
 
-static bool read_header(const char *path, struct format_header *ret_header)
+bool captures_read_header(const char *path, struct format_header *ret_header)
 {
     FILE *file = fopen(path, "re");
     bool is_read = file && fread(ret_header, sizeof(*ret_header), 1, file) == 1
@@ -59,10 +59,10 @@ void captures_find(const char *name, const char *rank, uint64_t since, struct ca
     while (entries && (entry = readdir(entries)) != NULL) {
         struct format_header header;
 
-        if (!is_made_of(slash ? slash + 1 : name, entry->d_name))
+        if (!captures_is_made_of(slash ? slash + 1 : name, entry->d_name))
             continue;
         char *path = vec_format("%s%s", folder, entry->d_name);
-        if (read_header(path, &header) && header.start_real_ns >= since
+        if (captures_read_header(path, &header) && header.start_real_ns >= since
                 && (!rank || strncmp(header.rank, rank, sizeof(header.rank)) == 0))
             VEC_PUSH(ret->file, ret->count, ret->room) = (struct captures_file){
                     path, header.pid, header.total.peak_bytes, header.total.peak_reserved_bytes};

@@ -9,8 +9,11 @@
 #ifndef KEDGE_TOOLS_CAPTURES_H
 #define KEDGE_TOOLS_CAPTURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tracker/format.h"
 
 struct captures_file {
     char *path;
@@ -30,6 +33,12 @@ struct captures {
  */
 void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret);
 void captures_done(struct captures *captures);
+
+/* Is it what the library makes of this name: any host and rank, any process, and ".N" behind names that were taken? */
+bool captures_is_made_of(const char *name, const char *entry);
+
+/* False: it is no capture of this format. */
+bool captures_read_header(const char *path, struct format_header *ret_header);
 
 /* The one of process `pid`; where it has none, the one that held most. NULL = there is none at all. */
 const struct captures_file *captures_main(const struct captures *captures, uint32_t pid);

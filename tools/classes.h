@@ -1,35 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * classes.h - what a run held by kind of memory, and what the device held beside it.
+ * classes.h - kinds of memory: what they are called, and what a device held that nobody asked for.
  *
- * The figures of model.h count device memory that the program asked for, whatever its kind. Here the same bytes stand by
- * kind, and beside them what never counts as device memory of this process: pinned and registered host memory, memory of
- * other processes and of other interfaces, multicast objects.
- *
- * The last part of a device's memory is what nobody asked for: contexts, kernels, the driver's own pools and rounding,
- * and other processes. It is what is left of the device's own figure when everything known is taken off:
+ * The rest of a device's memory is overhead: contexts, kernels, the driver's own pools and rounding, and other processes. It
+ * is the device's own figure minus everything that is known:
  *
  *     overhead = total - free - held by kedge's heaps - native allocations - held for graphs        (when we looked last)
  *
- * Managed memory is not taken off, since nobody can tell how much of it is on the device.
+ * Managed memory is not subtracted, because it is not known how much of it is on the device.
  *
  * Prints nothing. Threads: none.
  */
 #ifndef KEDGE_TOOLS_CLASSES_H
 #define KEDGE_TOOLS_CLASSES_H
 
-#include "tools/load.h"
-#include "tools/model.h"
-
-struct classes_row {
-    uint64_t allocated, allocated_count;
-    uint64_t live, live_count; /* at the window's end */
-    uint64_t peak;             /* the most that was live at once, of what the window allocated */
-};
-
-/* A row for each class; memory that was allocated before the window counts nowhere, as in model.h. */
-void classes_figure(const struct load *load, struct model_window window,
-        struct classes_row ret_rows[static MEMCLASS_COUNT]);
+#include "alloc/types.h"
+#include "tracker/format.h"
 
 /* "pitched", for people; the word in JSON is the same. */
 const char *classes_name(enum memclass memclass);

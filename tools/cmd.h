@@ -5,7 +5,7 @@
  * main.c holds the table; each cmd_<name>.c defines its row. A row says what the command is called, which options it knows and
  * which function does it, so that parsing, --help and the checks of man pages need no code of the command's own.
  *
- * Exit codes are the same everywhere (contracts.md): 0 done, 1 the answer is no, 2 wrong use or bad input, 77 cannot here.
+ * Exit codes are the same everywhere: 0 done, 1 the answer is no, 2 wrong use or bad input, 77 cannot here.
  */
 #ifndef KEDGE_TOOLS_CMD_H
 #define KEDGE_TOOLS_CMD_H
@@ -41,5 +41,9 @@ extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, 
 int cmd_main(int argc, char **argv);
 
 #define CMD_COUNT(array_) (sizeof(array_) / sizeof((array_)[0]))
+
+/* A command's options, and the struct that they fill. */
+#define CMD_OPTIONS(options_, fields_) \
+    .options = (options_), .option_count = CMD_COUNT(options_), .fields_size = sizeof(fields_)
 
 #endif

@@ -79,7 +79,7 @@ static int compare_places(const void *left, const void *right)
 }
 
 /* Every frame, of whatever stack: what a later version asks about is in it as well. */
-static void add_places(struct job *job)
+static void add_all_places(struct job *job)
 {
     const struct read_capture *capture = job->load.capture;
     struct keytable seen = {0};
@@ -247,7 +247,7 @@ static void drop(struct job *job)
     load_close(&job->load);
 }
 
-static int run(const void *parsed, char **words, int count)
+static int bundle_command(const void *parsed, char **words, int count)
 {
     struct job job = {.fields = parsed};
     int r;
@@ -263,7 +263,7 @@ static int run(const void *parsed, char **words, int count)
     job.output =
             job.fields->output ? vec_text(job.fields->output) : vec_format("%s.tar.zst", words[0]);
     add_modules(&job);
-    add_places(&job);
+    add_all_places(&job);
     job.symbols = symbols_new(job.all);
     r = write_names(&job);
     if (job.fields->modules)
@@ -282,10 +282,8 @@ const struct cmd cmd_bundle = {
         .name = "bundle",
         .usage = "bundle CAPTURE [options]",
         .summary = "Packs a capture with the names of its frames, to be read on another machine.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,
-        .run = run,
+        .run = bundle_command,
 };

@@ -141,7 +141,7 @@ static const char *more_perhaps(const struct diff *diff)
     return looked_is_little(&diff->compare) ? ", and more perhaps" : "";
 }
 
-static void print_text(const struct diff *diff)
+static void diff_print_text(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
     char text[2][RENDER_BYTES_MAX];
@@ -243,7 +243,7 @@ static void json_sum(struct json *json, const char *count_key, const char *bytes
     json_uint(json, bytes_key, sum->bytes);
 }
 
-static void print_json(const struct diff *diff)
+static void diff_print_json(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
     struct json json = {.out = stdout};
@@ -351,9 +351,9 @@ static void compare_and_print(struct diff *diff)
     group_extra(diff);
     progress_wait_end();
     if (diff->fields->json)
-        print_json(diff);
+        diff_print_json(diff);
     else
-        print_text(diff);
+        diff_print_text(diff);
     groups_done(&diff->late);
     groups_done(&diff->never);
     groups_done(&diff->extra);
@@ -372,7 +372,7 @@ static int exit_code(const struct diff *diff)
     return codes[failon_answer(&diff->result)];
 }
 
-static int run(const void *parsed, char **words, int count)
+static int diff_command(const void *parsed, char **words, int count)
 {
     struct diff diff = {.fields = parsed};
     int r = parse_by(diff.fields->by, &diff.by);
@@ -408,10 +408,8 @@ const struct cmd cmd_diff = {
         .usage = "diff GOOD BAD [options]",
         .summary = "What BAD frees later than GOOD, or never: missing frees by stack, size and "
                    "anchor.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 2,
         .words_max = 2,
-        .run = run,
+        .run = diff_command,
 };

@@ -57,7 +57,7 @@ static void print_rows(void)
     }
 }
 
-static void print_json(const struct complaints *complaints)
+static void env_print_json(const struct complaints *complaints)
 {
     struct json json = {.out = stdout};
     bool open = false;
@@ -100,7 +100,7 @@ static void print_json(const struct complaints *complaints)
     json_end(&json, '}');
 }
 
-static int run(const void *parsed, char **words, int count)
+static int env_command(const void *parsed, char **words, int count)
 {
     const struct fields *fields = parsed;
     struct complaints complaints = {0};
@@ -110,7 +110,7 @@ static int run(const void *parsed, char **words, int count)
     (void)count;
     config_read(&config, environ, take_line, &complaints);
     if (fields->json)
-        print_json(&complaints);
+        env_print_json(&complaints);
     else
         print_rows();
     int r = complaints.count ? CMD_NO : CMD_DONE;
@@ -130,10 +130,8 @@ const struct cmd cmd_env = {
         .summary = "Every KEDGE_* variable with its value here, its default and what it does; "
                    "checks the "
                    "values.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = 0,
-        .run = run,
+        .run = env_command,
 };

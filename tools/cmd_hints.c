@@ -31,7 +31,7 @@ static const char *doubt(const struct rule *rule)
     return NULL;
 }
 
-static void print_json(const char *path, const struct hintfile *file, const char *error)
+static void hints_print_json(const char *path, const struct hintfile *file, const char *error)
 {
     struct json json = {.out = stdout};
 
@@ -53,7 +53,7 @@ static void print_json(const char *path, const struct hintfile *file, const char
     json_end(&json, '}');
 }
 
-static void print_text(const char *path, const struct hintfile *file)
+static void hints_print_text(const char *path, const struct hintfile *file)
 {
     printf("%s: %zu hint%s\n", path, file->rule_count, render_s(file->rule_count));
     for (size_t i = 0; i < file->rule_count; i++) {
@@ -72,7 +72,7 @@ static int lint(const struct fields *fields, const char *path)
     if (r < 0) {
         const char *text = *error.text ? error.text : strerror(-r);
         if (fields->json)
-            print_json(path, NULL, text);
+            hints_print_json(path, NULL, text);
         else
             (void)fprintf(stderr, "kedge hints: %s%s%s\n", error.line ? "" : path,
                     error.line ? "" : ": ", text);
@@ -80,14 +80,14 @@ static int lint(const struct fields *fields, const char *path)
         return r == -EINVAL || r == -EPERM || r == -EFBIG ? CMD_NO : CMD_BAD;
     }
     if (fields->json)
-        print_json(path, file, NULL);
+        hints_print_json(path, file, NULL);
     else
-        print_text(path, file);
+        hints_print_text(path, file);
     hintfile_free(file);
     return CMD_DONE;
 }
 
-static int run(const void *parsed, char **words, int count)
+static int hints_command(const void *parsed, char **words, int count)
 {
     (void)count;
     if (strcmp(words[0], "lint") == 0)
@@ -101,10 +101,8 @@ const struct cmd cmd_hints = {
         .usage = "hints lint FILE [options]",
         .summary = "Checks a hint file: file:line:column of the first fault, and what a reviewer "
                    "would ask.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 2,
         .words_max = 2,
-        .run = run,
+        .run = hints_command,
 };

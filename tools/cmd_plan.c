@@ -125,7 +125,7 @@ static uint64_t held_by(const struct recorded *recorded)
     return recorded->other_device.count ? 0 : recorded->held;
 }
 
-static void print_text(const struct planning *planning)
+static void plan_print_text(const struct planning *planning)
 {
     const struct place_result *result = &planning->result;
     const struct recorded *recorded = &planning->recorded;
@@ -167,7 +167,7 @@ static void json_left(struct json *json, const char *key, const struct recorded_
     json_end(json, '}');
 }
 
-static void print_json(const struct planning *planning)
+static void plan_print_json(const struct planning *planning)
 {
     const struct place_result *result = &planning->result;
     const struct recorded *recorded = &planning->recorded;
@@ -201,7 +201,7 @@ static void print_json(const struct planning *planning)
     json_end(&json, '}');
 }
 
-static int run(const void *parsed, char **words, int count)
+static int plan_command(const void *parsed, char **words, int count)
 {
     struct planning planning = {.fields = parsed, .path = words[0]};
     const struct fields *fields = planning.fields;
@@ -214,9 +214,9 @@ static int run(const void *parsed, char **words, int count)
         return r;
     r = place(&planning);
     if (r != CMD_BAD && fields->json)
-        print_json(&planning);
+        plan_print_json(&planning);
     else if (r != CMD_BAD)
-        print_text(&planning);
+        plan_print_text(&planning);
     recorded_done(&planning.recorded);
     return r;
 }
@@ -225,10 +225,8 @@ const struct cmd cmd_plan = {
         .name = "plan",
         .usage = "plan FILE [options]",
         .summary = "The least memory that a recorded step could live in, beside what it held.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,
-        .run = run,
+        .run = plan_command,
 };

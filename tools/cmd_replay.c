@@ -24,23 +24,22 @@ static const struct args_option options[] = {
                 offsetof(struct fields, spawn.hints_mode)},
         {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct fields, spawn.mode)},
         {"api", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)", ARGS_TEXT,
-                offsetof(struct fields, spawn.entrance)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT,
-                offsetof(struct fields, spawn.entrance)},
+                offsetof(struct fields, spawn.api)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-static int run(const void *parsed, char **words, int count)
+static int replay_command(const void *parsed, char **words, int count)
 {
     struct fields fields = *(const struct fields *)parsed;
     char *program = spawn_beside("kedge-replay");
     char *passes = vec_format("%" PRIu64, fields.passes ? fields.passes : 1);
-    const char *entrance = fields.spawn.entrance ? fields.spawn.entrance : "stream";
-    char *command[10] = {program, words[0], vec_text("--entrance"), vec_text(entrance),
-            vec_text("--passes"), passes};
+    const char *api = fields.spawn.api ? fields.spawn.api : "stream";
+    char *command[10] = {
+            program, words[0], vec_text("--entrance"), vec_text(api), vec_text("--passes"), passes};
     struct launch launch;
     size_t n = 6;
     int r = CMD_CANNOT;
@@ -51,7 +50,7 @@ static int run(const void *parsed, char **words, int count)
     if (fields.json)
         command[n++] = vec_text("--json");
     /* kedge-replay is no framework: nothing is to be switched in one. */
-    fields.spawn.entrance = "framework";
+    fields.spawn.api = "framework";
     if (!program)
         (void)fputs("kedge replay: kedge-replay is not beside kedge\n", stderr);
     else
@@ -73,10 +72,8 @@ const struct cmd cmd_replay = {
         .usage = "replay [options] TRACE.csv",
         .summary = "Replays the allocations of a recorded program through the CUDA runtime, under "
                    "kedge.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,
-        .run = run,
+        .run = replay_command,
 };

@@ -81,26 +81,17 @@ static int report_csv(struct report *report, const char *path, const struct fiel
     return CMD_DONE;
 }
 
-/* What area C knows, it knows of the whole run; captures of version 1 have none. */
-static int check_places(const struct fields *fields, enum view view, const struct load *load)
+/* What area C knows, it knows of the whole run. */
+static int check_places(const struct fields *fields, enum view view)
 {
-    if (view != VIEW_LEAKS && view != VIEW_TEMPORARY)
+    if ((view != VIEW_LEAKS && view != VIEW_TEMPORARY) || !(fields->from || fields->to))
         return CMD_DONE;
-    if (fields->from || fields->to) {
-        (void)fprintf(stderr,
-                "kedge report: --view %s is of the whole run: not with --from or --to\n",
-                fields->view);
-        return CMD_BAD;
-    }
-    if (load->place_count == 0 && load->capture->total.allocated_count) {
-        (void)fprintf(stderr, "kedge: %s: no places in this capture (format %u)\n", load->path,
-                load->capture->version);
-        return CMD_BAD;
-    }
-    return CMD_DONE;
+    (void)fprintf(stderr, "kedge report: --view %s is of the whole run: not with --from or --to\n",
+            fields->view);
+    return CMD_BAD;
 }
 
-static int run(const void *parsed, char **words, int count)
+static int report_command(const void *parsed, char **words, int count)
 {
     const struct fields *fields = parsed;
     struct report report = {.from = fields->from,
@@ -120,13 +111,14 @@ static int run(const void *parsed, char **words, int count)
     r = load_open(words[0], &report.load);
     if (r)
         return r;
-    r = check_places(fields, report.view, &report.load);
+    r = check_places(fields, report.view);
     if (r == CMD_DONE)
         r = figures_window(&report.load, fields->from, fields->to, &report.window);
     if (r == 0) {
         report.symbols = symbols_new(report.load.trace);
         progress_wait("adding up");
         figures_of(&report.load, report.window, &report.figures, &report.partial);
+        sources_figure(&report.load, report.window, report.symbols, &report.sources);
         progress_wait_end();
         if (!isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
             progress_wait("reporting");
@@ -135,6 +127,7 @@ static int run(const void *parsed, char **words, int count)
         else
             report_text_print(&report);
         progress_wait_end();
+        sources_done(&report.sources);
         symbols_free(report.symbols);
     }
     load_close(&report.load);
@@ -146,10 +139,8 @@ const struct cmd cmd_report = {
         .usage = "report CAPTURE [options]",
         .summary = "What a run allocated, freed and kept, whole or between two anchors.",
         .explain = report_views_explain,
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,
-        .run = run,
+        .run = report_command,
 };

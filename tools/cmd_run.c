@@ -33,26 +33,10 @@ static const struct args_option options[] = {
         {"trace", "KIND", "ring, full, agg or off: which events are kept", ARGS_TEXT,
                 offsetof(struct fields, spawn.trace)},
         {"api", "WHICH", "allocation API of frameworks: stream, sync or framework", ARGS_TEXT,
-                offsetof(struct fields, spawn.entrance)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT,
-                offsetof(struct fields, spawn.entrance)},
+                offsetof(struct fields, spawn.api)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"quiet|q", NULL, "say nothing at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
 };
-
-static const char *default_name(void)
-{
-    static const struct {
-        const char *variable, *initial;
-    } rows[] = {
-#define OPTION(id_, name_, kind_, def_, form_, help_) {name_, def_},
-#include "tracker/options.def"
-    };
-
-    for (size_t i = 0; i < CMD_COUNT(rows); i++)
-        if (strcmp(rows[i].variable, "KEDGE_CAPTURE") == 0)
-            return rows[i].initial;
-    return "";
-}
 
 /* A path as the user would type it here. */
 static const char *from_here(const char *path, const char *directory)
@@ -62,12 +46,6 @@ static const char *from_here(const char *path, const char *directory)
     return length && strncmp(path, directory, length) == 0 && path[length] == '/'
             ? path + length + 1
             : path;
-}
-
-/* The first word of a setting: "off" of "off,mb=16". */
-static bool is_off(const char *value)
-{
-    return value && strncmp(value, "off", 3) == 0 && (value[3] == '\0' || value[3] == ',');
 }
 
 /* Why no file can be made there, NULL if one can. What the library met was at the time; this is now. */
@@ -86,16 +64,15 @@ static const char *why_not(const char *name)
     return error ? strerror(error) : NULL;
 }
 
-static void say_none(const struct launch *launch, const char *name)
+static void say_none(const struct config *config, const char *name)
 {
-    const char *off = is_off(launch_value(launch, "KEDGE_MODE")) ? "KEDGE_MODE=off"
-            : is_off(launch_value(launch, "KEDGE_TRACE"))        ? "KEDGE_TRACE=off"
-                                                                 : NULL;
+    bool is_off = strcmp(config_text(config, CONFIG_MODE), "off") == 0;
+    bool is_untraced = strcmp(config_text(config, CONFIG_TRACE), "off") == 0;
+    const char *why = is_off || is_untraced ? NULL : why_not(name);
 
-    const char *why = off ? NULL : why_not(name);
-
-    if (off)
-        (void)fprintf(stderr, "kedge run: no capture: %s\n", off);
+    if (is_off || is_untraced)
+        (void)fprintf(stderr, "kedge run: no capture: %s=off\n",
+                config_name(is_off ? CONFIG_MODE : CONFIG_TRACE));
     else if (why)
         (void)fprintf(stderr, "kedge run: no capture: %s: %s\n", name, why);
     else
@@ -106,12 +83,13 @@ static void say_none(const struct launch *launch, const char *name)
 /* Three lines: what was held at most, where the capture is and what to do with it. */
 static void say_end(const struct launch *launch, uint64_t since, pid_t child)
 {
-    const char *value = launch_value(launch, "KEDGE_CAPTURE");
-    const char *name = value && *value ? value : default_name();
     char *directory = getcwd(NULL, 0);
     char text[RENDER_BYTES_MAX];
     struct captures captures;
+    struct config config;
 
+    config_read(&config, launch->env, NULL, NULL);
+    const char *name = config_text(&config, CONFIG_CAPTURE);
     captures_find(name, config_rank(environ), since, &captures);
     const struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
@@ -124,7 +102,7 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
             (void)fprintf(stderr, ", one of %zu", captures.count);
         (void)fprintf(stderr, "; next: kedge report %s\n", path);
     } else {
-        say_none(launch, from_here(name, directory));
+        say_none(&config, from_here(name, directory));
     }
     captures_done(&captures);
     free(directory);
@@ -143,7 +121,7 @@ static int follow(const struct launch *launch)
     return relay_end(status);
 }
 
-static int run(const void *parsed, char **words, int count)
+static int run_command(const void *parsed, char **words, int count)
 {
     const struct fields *fields = parsed;
     struct launch launch;
@@ -165,11 +143,9 @@ const struct cmd cmd_run = {
         .name = "run",
         .usage = "run [options] -- PROGRAM [ARGUMENT...]",
         .summary = "Starts a program with kedge in it. Exit status and signals are the program's.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = -1,
         .tail = true,
-        .run = run,
+        .run = run_command,
 };

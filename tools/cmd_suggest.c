@@ -87,13 +87,11 @@ static const char *effect_text(enum mine_effect effect)
     return texts[effect];
 }
 
-static char *make_comment(struct suggestion *s, size_t number)
+static char *make_comment(struct suggestion *s, size_t number, const char *way)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
-    const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
     char bytes[RENDER_BYTES_MAX];
     char gain[RENDER_BYTES_MAX];
-    char *way = title_way(s->symbols, block->stack);
     char *effect = hint->gain
             ? vec_format("without it the peak is %s higher", render_bytes(gain, hint->gain))
             : vec_text(effect_text(hint->effect));
@@ -101,24 +99,32 @@ static char *make_comment(struct suggestion *s, size_t number)
             s->titles[number], hint->count, render_s(hint->count), render_bytes(bytes, hint->bytes),
             effect, way);
 
-    free(way);
     free(effect);
     return comment;
+}
+
+/* Of the first block of each hint; the caller frees it. */
+static uint32_t *list_stacks(const struct suggestion *s)
+{
+    uint32_t *stacks = vec_new(s->mine.hint_count, sizeof(*stacks));
+
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        stacks[i] = s->bad.trace->blocks[s->mine.hints[i].first_block].stack;
+    return stacks;
 }
 
 /* Before they are named: the hints are final. */
 static void give_titles(struct suggestion *s)
 {
-    uint32_t *stacks = vec_new(s->mine.hint_count, sizeof(*stacks));
+    uint32_t *stacks = list_stacks(s);
 
+    s->titles = title_rows(s->symbols, stacks, sizeof(*stacks), s->mine.hint_count);
+    free(stacks);
     for (size_t i = 0; i < s->mine.hint_count; i++) {
-        stacks[i] = s->bad.trace->blocks[s->mine.hints[i].first_block].stack;
-        char *word = title_word(s->symbols, stacks[i]);
+        char *word = title_word(s->titles[i]);
         make_id(word, i + 1, s->mine.hints[i].rule.id);
         free(word);
     }
-    s->titles = title_rows(s->symbols, stacks, sizeof(*stacks), s->mine.hint_count);
-    free(stacks);
 }
 
 /* The modules that the sites of a hint name, so that a rebuilt one puts the hints to shadow. */
@@ -188,6 +194,8 @@ static char *make_head(const struct suggestion *s)
 static struct hintfile *make_file(struct suggestion *s)
 {
     struct hintfile *file = vec_new(1, sizeof(*file));
+    uint32_t *stacks = list_stacks(s);
+    char **ways = title_ways(s->symbols, stacks, sizeof(*stacks), s->mine.hint_count);
 
     make_argv_glob(s->bad.capture, file->argv);
     file->mode = HINT_SHADOW;
@@ -203,12 +211,12 @@ static struct hintfile *make_file(struct suggestion *s)
     file->rule = vec_new(file->rule_count, sizeof(*file->rule));
     file->words = vec_new(file->rule_count, sizeof(*file->words));
     for (size_t i = 0; i < s->mine.hint_count; i++) {
-        struct mine_hint *hint = &s->mine.hints[i];
-        const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
-        file->rule[i] = hint->rule;
-        file->words[i].comment = make_comment(s, i);
-        add_builds(file, s->bad.trace, block->stack);
+        file->rule[i] = s->mine.hints[i].rule;
+        file->words[i].comment = make_comment(s, i, ways[i]);
+        add_builds(file, s->bad.trace, stacks[i]);
     }
+    title_done(ways, s->mine.hint_count);
+    free(stacks);
     return file;
 }
 
@@ -240,7 +248,7 @@ static void print_sum(const char *why, const struct compare_sum *sum)
                 render_bytes(text, sum->bytes), why);
 }
 
-static void print_text(struct suggestion *s)
+static void suggest_print_text(struct suggestion *s)
 {
     const struct mine *mine = &s->mine;
     char text[2][RENDER_BYTES_MAX];
@@ -278,14 +286,6 @@ static void print_text(struct suggestion *s)
                 s->fields->output, s->fields->output);
 }
 
-static void json_sum(struct json *json, const char *name, const struct compare_sum *sum)
-{
-    json_begin(json, name, '{');
-    json_uint(json, "count", sum->count);
-    json_uint(json, "bytes", sum->bytes);
-    json_end(json, '}');
-}
-
 static void json_hint(struct json *json, struct suggestion *s, size_t number)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
@@ -307,7 +307,7 @@ static void json_hint(struct json *json, struct suggestion *s, size_t number)
     json_end(json, '}');
 }
 
-static void print_json(struct suggestion *s)
+static void suggest_print_json(struct suggestion *s)
 {
     struct json json = {.out = stdout};
 
@@ -317,16 +317,13 @@ static void print_json(struct suggestion *s)
     json_uint(&json, "late_bytes", s->compare.late_bytes);
     json_uint(&json, "max_bytes", s->mine.max_before);
     json_uint(&json, "predicted_max_bytes", s->mine.max_after);
-    if (s->reserved == UINT64_MAX)
-        json_text(&json, "predicted_peak_reserved_bytes", NULL);
-    else
-        json_uint(&json, "predicted_peak_reserved_bytes", s->reserved);
-    json_sum(&json, "covered", &s->mine.covered);
-    json_sum(&json, "small", &s->mine.small);
-    json_sum(&json, "mixed", &s->mine.mixed);
-    json_sum(&json, "unplaced", &s->mine.unplaced);
-    json_sum(&json, "shared", &s->mine.shared);
-    json_sum(&json, "used_after", &s->mine.used);
+    json_known(&json, "predicted_peak_reserved_bytes", s->reserved);
+    looked_json_sum(&json, "covered", &s->mine.covered);
+    looked_json_sum(&json, "small", &s->mine.small);
+    looked_json_sum(&json, "mixed", &s->mine.mixed);
+    looked_json_sum(&json, "unplaced", &s->mine.unplaced);
+    looked_json_sum(&json, "shared", &s->mine.shared);
+    looked_json_sum(&json, "used_after", &s->mine.used);
     looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)
@@ -437,9 +434,9 @@ static int mine_and_save(struct suggestion *s)
     else if (save(s) < 0)
         r = CMD_BAD;
     if (r == CMD_DONE && s->fields->json)
-        print_json(s);
+        suggest_print_json(s);
     else if (r == CMD_DONE)
-        print_text(s);
+        suggest_print_text(s);
     /* No file was written: whoever goes on with it must notice. "Nothing to release" is an answer, "not looked" is none. */
     if (r == CMD_DONE && s->mine.hint_count == 0)
         r = looked_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
@@ -522,7 +519,7 @@ static int check_fields(const struct fields *fields, int count)
     return CMD_DONE;
 }
 
-static int run(const void *parsed, char **words, int count)
+static int suggest_command(const void *parsed, char **words, int count)
 {
     struct fields fields = *(const struct fields *)parsed;
     struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
@@ -558,10 +555,8 @@ const struct cmd cmd_suggest = {
         .usage = "suggest (CAPTURE | --good CAPTURE --bad CAPTURE) -o FILE [options]",
         .summary = "Hints for what the bad run frees later than the good one, or one run after its "
                    "last use.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = 1,
-        .run = run,
+        .run = suggest_command,
 };

@@ -29,9 +29,8 @@ static const struct args_option options[] = {
                 offsetof(struct fields, spawn.hints)},
         {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
         {"api", "WHICH", "allocation API of frameworks: stream, sync or framework", ARGS_TEXT,
-                offsetof(struct fields, spawn.entrance)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT,
-                offsetof(struct fields, spawn.entrance)},
+                offsetof(struct fields, spawn.api)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"keep", "DIRECTORY", "make DIRECTORY and leave both captures there", ARGS_TEXT,
                 offsetof(struct fields, keep)},
         {"json", NULL, "machine-readable output; the program's output goes to stderr", ARGS_FLAG,
@@ -288,7 +287,7 @@ static int write_receipt(struct verify *verify)
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
-static void print_json(const struct verify *verify, bool verified)
+static void verify_print_json(const struct verify *verify, bool verified)
 {
     struct json json = {.out = stdout};
 
@@ -315,7 +314,7 @@ static void print_json(const struct verify *verify, bool verified)
     json_end(&json, '}');
 }
 
-static void print_text(const struct verify *verify, bool verified)
+static void verify_print_text(const struct verify *verify, bool verified)
 {
     char text[RENDER_BYTES_MAX];
     uint64_t count = 0;
@@ -354,9 +353,9 @@ static int run_steps(struct verify *verify, char **words)
     }
     r = verify->failure ? CMD_NO : write_receipt(verify);
     if (verify->fields->json && r != CMD_BAD)
-        print_json(verify, r == CMD_DONE);
+        verify_print_json(verify, r == CMD_DONE);
     else if (r != CMD_BAD)
-        print_text(verify, r == CMD_DONE);
+        verify_print_text(verify, r == CMD_DONE);
     return r;
 }
 
@@ -420,7 +419,7 @@ static void make_verdicts(struct verify *verify)
                 .expect_bytes = file->rule[i].expect_bytes};
 }
 
-static int run(const void *parsed, char **words, int count)
+static int verify_command(const void *parsed, char **words, int count)
 {
     struct verify verify = {.fields = parsed};
     int r = open_hints(verify.fields, &verify.file);
@@ -451,11 +450,9 @@ const struct cmd cmd_verify = {
         .usage = "verify --hints FILE [options] -- PROGRAM [ARGUMENT...]",
         .summary = "Runs a program in shadow and in trap mode; writes the receipt that live mode "
                    "needs.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = -1,
         .tail = true,
-        .run = run,
+        .run = verify_command,
 };

@@ -16,9 +16,10 @@
 #include "tools/stepview.h"
 #include "tools/vec.h"
 #include "tools/whatif.h"
+#include "tracker/config.h"
 
 struct fields {
-    const char *policy, *budget, *lag, *entrance, *from, *to;
+    const char *policy, *budget, *lag, *api, *from, *to;
     const char *steps;
     uint64_t passes;
     bool json;
@@ -44,8 +45,8 @@ static const struct args_option options[] = {
                 "stated or detected",
                 ARGS_TEXT, offsetof(struct fields, steps)},
         {"api", "WHICH", "allocation API of a csv: stream (default) or sync", ARGS_TEXT,
-                offsetof(struct fields, entrance)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, entrance)},
+                offsetof(struct fields, api)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, api)},
         {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "of a capture: end after the last exit of ANCHOR", ARGS_TEXT,
@@ -123,7 +124,7 @@ static int pick_budget(struct query *query)
         return CMD_DONE;
     if (read_real(text, "x", &factor))
         query->job.budget = (uint64_t)(factor * (double)query->workload.peak_live_512);
-    else if (!args_size(text, &query->job.budget))
+    else if (config_size(text, &query->job.budget) < 0)
         return bad_value("budget", text, "a size such as 24G, or a multiple such as 1.05x");
     if (query->job.budget == 0)
         return bad_value("budget", text, "more than nothing");
@@ -197,7 +198,7 @@ static int check_words(const struct fields *fields, bool is_capture, bool is_csv
         (void)fputs("kedge whatif: --from and --to: only a capture has anchors\n", stderr);
         return CMD_BAD;
     }
-    if (!is_csv && fields->entrance) {
+    if (!is_csv && fields->api) {
         (void)fputs("kedge whatif: --api is for a csv: others say it themselves\n", stderr);
         return CMD_BAD;
     }
@@ -227,12 +228,12 @@ static int read_capture_file(struct query *query, const char *path)
 
 static int read_csv(struct query *query, FILE *in, const char *path)
 {
-    const char *entrance = query->fields->entrance;
-    bool sync = entrance && strcmp(entrance, "sync") == 0;
+    const char *api = query->fields->api;
+    bool sync = api && strcmp(api, "sync") == 0;
     struct steps steps;
 
-    if (entrance && !sync && strcmp(entrance, "stream") != 0)
-        return bad_value("api", entrance, "stream or sync");
+    if (api && !sync && strcmp(api, "stream") != 0)
+        return bad_value("api", api, "stream or sync");
     if (check_words(query->fields, false, true) != CMD_DONE)
         return CMD_BAD;
     int r = steps_read_stream(in, path, &steps);
@@ -337,7 +338,7 @@ static void print_input(const struct query *query)
                 query->fields->lag, (workload->event_count + workload->left_count) / query->steps);
 }
 
-static void print_text(const struct query *query)
+static void whatif_print_text(const struct query *query)
 {
     struct render_ink ink = render_ink(stdout);
     bool is_repeated = query->job.passes > 1;
@@ -404,7 +405,7 @@ static void json_answer(struct json *json, const struct query *query, const stru
     json_end(json, ']');
 }
 
-static void print_json(const struct query *query)
+static void whatif_print_json(const struct query *query)
 {
     struct json json = {.out = stdout};
 
@@ -448,7 +449,7 @@ static int ask_all(struct query *query)
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
-static int run(const void *parsed, char **words, int count)
+static int whatif_command(const void *parsed, char **words, int count)
 {
     struct query query = {.fields = parsed};
     int r = pick_policies(&query);
@@ -461,9 +462,9 @@ static int run(const void *parsed, char **words, int count)
     if (r == CMD_DONE)
         r = ask_all(&query);
     if (r == CMD_DONE && query.fields->json)
-        print_json(&query);
+        whatif_print_json(&query);
     else if (r == CMD_DONE)
-        print_text(&query);
+        whatif_print_text(&query);
     for (size_t i = 0; i < query.answer_count; i++)
         whatif_done(&query.answers[i]);
     free(query.answers);
@@ -476,10 +477,8 @@ const struct cmd cmd_whatif = {
         .name = "whatif",
         .usage = "whatif FILE [options]",
         .summary = "What other allocators would hold for the same requests, and kedge's pool.",
-        .options = options,
-        .option_count = CMD_COUNT(options),
-        .fields_size = sizeof(struct fields),
+        CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,
-        .run = run,
+        .run = whatif_command,
 };

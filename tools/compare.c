@@ -161,7 +161,7 @@ static void pair_leftovers(struct work *work, const struct table *table, enum li
     free(next);
 }
 
-static void add(struct compare_sum *sum, uint64_t bytes)
+void compare_sum_add(struct compare_sum *sum, uint64_t bytes)
 {
     sum->count++;
     sum->bytes += bytes;
@@ -197,9 +197,11 @@ static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
     struct compare *out = work->out;
     uint32_t a = g->anchor;
 
-    add(&out->paired, b->size);
+    compare_sum_add(&out->paired, b->size);
     if (b->anchor != 0)
-        add(bad->anchors[b->anchor].exit == TRACE_NEVER ? &out->unfinished : &out->looked, b->size);
+        compare_sum_add(
+                bad->anchors[b->anchor].exit == TRACE_NEVER ? &out->unfinished : &out->looked,
+                b->size);
     if (g->died == TRACE_NEVER)
         return;
     while (a != 0 && g->died > good->anchors[a].exit)
@@ -233,13 +235,13 @@ static void judge_extra(struct work *work, uint32_t id)
     struct compare *out = work->out;
 
     if (dies_inside(work->bad->trace, block)) {
-        add(&out->harmless_bad, block->size);
+        compare_sum_add(&out->harmless_bad, block->size);
         return;
     }
     VEC_PUSH(out->extra, out->extra_count, out->extra_room) = id;
     out->extra_bytes += block->size;
     if (remains(work->bad, block))
-        add(&out->extra_remaining, block->size);
+        compare_sum_add(&out->extra_remaining, block->size);
 }
 
 static void judge_lone(struct work *work, const struct table *table)
@@ -250,7 +252,7 @@ static void judge_lone(struct work *work, const struct table *table)
         const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
         if (work->partner[table->good[i]] != ALIGN_NONE)
             continue;
-        add(dies_inside(work->good->trace, block) ? &out->harmless_good : &out->missing,
+        compare_sum_add(dies_inside(work->good->trace, block) ? &out->harmless_good : &out->missing,
                 block->size);
     }
     for (uint32_t i = 0; i < table->bad_count; i++) {
@@ -259,7 +261,7 @@ static void judge_lone(struct work *work, const struct table *table)
         if (work->taken[id])
             continue;
         if (block->anchor != 0)
-            add(&out->unpaired, block->size);
+            compare_sum_add(&out->unpaired, block->size);
         judge_extra(work, id);
     }
 }
@@ -330,7 +332,7 @@ static void compare_anchors(struct work *work)
         struct table table = table_of(work, 0, (uint32_t)i);
         count_lone(&work->out->anchors_lone_bad, &work->out->lone_bad_anchor, (uint32_t)i);
         for (uint32_t k = 0; k < table.bad_count; k++) {
-            add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
+            compare_sum_add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
             judge_extra(work, table.bad[k]);
         }
     }
@@ -352,9 +354,9 @@ static void count_good(struct work *work)
 
     for (uint32_t i = 0; i < work->good_lists.first[good->anchor_count]; i++) {
         const struct trace_block *block = &good->blocks[work->good_lists.blocks[i]];
-        add(&work->out->all_good, block->size);
+        compare_sum_add(&work->out->all_good, block->size);
         if (remains(work->good, block))
-            add(&work->out->remaining_good, block->size);
+            compare_sum_add(&work->out->remaining_good, block->size);
     }
 }
 
@@ -365,11 +367,11 @@ static void count_bad(struct work *work)
 
     for (uint32_t i = 0; i < work->bad_lists.first[bad->anchor_count]; i++) {
         const struct trace_block *block = &bad->blocks[work->bad_lists.blocks[i]];
-        add(&out->all, block->size);
+        compare_sum_add(&out->all, block->size);
         if (block->anchor == 0)
-            add(&out->outside, block->size);
+            compare_sum_add(&out->outside, block->size);
         if (remains(work->bad, block))
-            add(&out->remaining, block->size);
+            compare_sum_add(&out->remaining, block->size);
     }
 }
 

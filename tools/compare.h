@@ -13,13 +13,10 @@
  *        good   SOT_CALL_3 [ alloc x ─── free x ]
  *        bad    SOT_CALL_3 [ alloc x ───────────] ─── … ─── free x        late by SOT_CALL_3's exit
  *
- * An allocation of one run only that is freed in the same anchor instance again is harmless and counted as such (the 852
- * extra pairs of Paddle #66278). One that is kept is listed as extra, also in an anchor that the good run never entered. An anchor that the bad run did not leave (it ran out of
- * memory inside) proves nothing about its blocks. Frees that never come, where the good run frees outside of all anchors,
- * are listed apart and only if the bad run exited.
- *
- * A late free can be found only among the blocks of the bad run that were looked at: those with a partner, inside an anchor that
- * both runs have and that the bad run left. Each other block is counted by what was missing (looked.h says what to do about it).
+ * An allocation of one run only that is freed in the same anchor instance again is harmless; one that is kept is listed as
+ * extra. Frees that never come, where the good run frees outside of all anchors, are listed apart and only if the bad run
+ * exited. Blocks without a partner, outside of anchors, or in an anchor that one run has not or did not leave are counted by what
+ * was missing (looked.h).
  *
  * Does not symbolise or group. Threads: none. Memory: vec.h.
  */
@@ -38,6 +35,9 @@ struct compare_late {
 struct compare_sum {
     uint64_t count, bytes;
 };
+
+/* One block more. */
+void compare_sum_add(struct compare_sum *sum, uint64_t bytes);
 
 struct compare {
     struct compare_late *late;

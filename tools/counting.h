@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counting.h - a driver that has all the memory in the world, counts, and may run behind.
+ * counting.h - a driver for replays: it never runs out of memory, counts all calls, and may run behind.
  *
- * What the pool would hold is found out by running the pool itself (alloc/pool.h) above this table; the models of other
- * allocators (peer.h) stand above the same one, so that their figures mean the same. Addresses are handed out once, in
- * rising order, and stand for nothing; handles are numbers. What is counted: bytes held (segments and handles, as they were
- * asked for), and all calls by their kind. Giving a fence back is none: events are used again.
+ * The pool itself (alloc/pool.h) runs above this table, and so do the models of other allocators (peer.h). Addresses are handed
+ * out once, in rising order; handles are numbers. Counted are bytes held, as they were asked for, and all calls by their kind.
  *
  * Time is the number of events so far (counting_step). The device is `lag` of them behind: a fence passes when the program
  * is that many events beyond it, or when the host has waited for it or for a later one.

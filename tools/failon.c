@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tools/args.h"
+#include "tracker/config.h"
 
 static const struct {
     const char *name;
@@ -27,7 +27,7 @@ static bool parse_limit(enum failon_condition which, const char *text, uint64_t 
     }
     if (which != FAILON_REMAINING && text[strspn(text, "0123456789")] != '\0')
         return false;
-    return args_size(text, ret_limit) && (which != FAILON_PAIRS || *ret_limit <= 100);
+    return config_size(text, ret_limit) == 0 && (which != FAILON_PAIRS || *ret_limit <= 100);
 }
 
 /* One condition, of `length` bytes. */
@@ -150,7 +150,7 @@ static void print_unknown(FILE *out, enum failon_condition which, const struct f
     else if (pairs < failon->limit[FAILON_PAIRS])
         (void)fputs("not known where so few allocations have a partner", out);
     else
-        (void)fprintf(out, "not known: the %s run did not end by itself",
+        (void)fprintf(out, "not known: the %s run was cut off before its end",
                 runs->bad_ended ? "good" : "bad");
 }
 
@@ -199,10 +199,7 @@ void failon_json(struct json *json, const struct failon *failon, const struct fa
     for (unsigned i = 0; i < FAILON_COUNT; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "condition", conditions[i].name);
-        if (failon->limit[i] == FAILON_ANY)
-            json_text(json, "limit", NULL);
-        else
-            json_uint(json, "limit", failon->limit[i]);
+        json_known(json, "limit", failon->limit[i]); /* FAILON_ANY is null */
         json_uint(json, "value", result->value[i]);
         json_text(json, "answer", answers[result->answer[i]]);
         json_end(json, '}');

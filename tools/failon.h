@@ -7,15 +7,15 @@
  *     remaining>SIZE  bytes that the bad run has more at the end than the good one
  *     pairs<PERCENT   of the allocations of either run have a partner in the other, or were looked at for late frees
  *
- * "The end" is the end of what is compared: of the run, or of its window. A condition that nobody names holds with its default
- * (late>0, extra>0, remaining>0, pairs<50), since whoever asks for one way of losing memory does not want the others to pass;
- * `any` for a limit turns one off. Each has an answer of its own: it holds, it does not, or nobody can tell.
+ * "The end" is the end of what is compared: of the run, or of its window. A condition that is not named keeps its default
+ * (late>0, extra>0, remaining>0, pairs<50), because a check for one way of losing memory should not let the others pass.
+ * The limit `any` turns a condition off. Each condition has an answer: it holds, it does not hold, or it is unknown.
  *
- *   late        what was found is proven by its partner. None found proves nothing where events are missing or too little was
- *               looked at (looked.h).
- *   extra       nobody can tell where events are missing, where too few allocations have a partner (then each is one that only
- *   remaining   one run makes), or where a run was cut off, since it would have freed more.
- *   pairs       too few: nobody can tell. Two runs with nothing in common are not alike.
+ *   late        what was found is proven by its partner. If none was found the answer is unknown where events are missing or
+ *               too little was looked at (looked.h).
+ *   extra       unknown where events are missing, where too few allocations have a partner (then most would count as made by
+ *   remaining   one run only), or where a run was cut off, because it would have freed more.
+ *   pairs       unknown if there are too few: two runs with nothing in common cannot be compared.
  *
  * Threads: none. Memory: none.
  */

@@ -2,8 +2,8 @@
 /*
  * figures.h - the parts of a report that more than one command prints.
  *
- * The six lines in the seed's words, the JSON keys of contracts.md, stacks with names, a window from --from and --to. What they
- * mean is model.h's business; here is only how they look.
+ * The six lines ("Remaining memory: ..."), the JSON keys, stacks with names, a window from --from and --to. model.h says what
+ * they mean; here they are only printed.
  *
  * Threads: none.
  */
@@ -31,7 +31,7 @@ void figures_of(const struct load *load, struct model_window window,
 /* "Remaining memory: 6.75 MiB" and the other five, with a second value where hints change one. */
 void figures_print(FILE *out, const struct model_figures *figures);
 
-/* The keys of contracts.md into an object that is open. */
+/* The same figures as JSON keys, into an object that is open. */
 void figures_json(struct json *json, const struct model_figures *figures);
 
 /* A stack, one line per call, `limit` lines at most. */

@@ -42,7 +42,7 @@ struct search {
     unsigned which;
 };
 
-static void add(struct names *names, char *name)
+static void add_name(struct names *names, char *name)
 {
     for (size_t i = 0; i < names->count; i++) {
         if (strcmp(names->at[i], name) == 0) {
@@ -104,9 +104,9 @@ static void add_list(struct names *names, const char *list, const char *director
     for (const char *s = list ? list : ""; *s; s += length + (s[length] == ':')) {
         length = (int)strcspn(s, ":");
         if (*s == '/')
-            add(names, vec_format("%.*s", length, s));
+            add_name(names, vec_format("%.*s", length, s));
         else if (length > 0)
-            add(names, vec_format("%s/%.*s", directory, length, s));
+            add_name(names, vec_format("%s/%.*s", directory, length, s));
     }
 }
 
@@ -220,7 +220,7 @@ static bool add_files(struct search *search, const char *folder, const char *mod
                 free(file);
                 continue;
             }
-            add(&search->files, file);
+            add_name(&search->files, file);
             found = true;
         }
         if (dot)
@@ -400,7 +400,7 @@ static char *interpreter_of(const char *script, const char *path, const char *di
 static void add_if_folder(struct names *names, char *folder)
 {
     if (is_folder(folder))
-        add(names, folder);
+        add_name(names, folder);
     else
         free(folder);
 }
@@ -467,12 +467,12 @@ static void look_at_arguments(struct search *search, char *const *words, const c
         if ((*words)[1] == '-')
             continue;
         if (last == 'c' && words[1]) {
-            add(&search->local, vec_text(directory));
+            add_name(&search->local, vec_text(directory));
             look_at_text(search, NULL, words[1]);
             return;
         }
         if (last == 'm' && words[1]) {
-            add(&search->local, vec_text(directory));
+            add_name(&search->local, vec_text(directory));
             look_at_module(search, words[1]);
             return;
         }
@@ -487,8 +487,8 @@ static void look_at_arguments(struct search *search, char *const *words, const c
         free(script);
         script = file;
     }
-    add(&search->local, folder_of(script));
-    add(&search->files, script);
+    add_name(&search->local, folder_of(script));
+    add_name(&search->files, script);
 }
 
 static int major_of(const struct search *search, enum framework which)
@@ -532,8 +532,8 @@ struct framework_found framework_find(char *const *command, const char *path,
         char *script = *command[i] == '-' ? NULL : program_of(command[i], path, directory);
         interpreter = script ? interpreter_of(script, path, directory) : NULL;
         if (interpreter) {
-            add(&search.local, folder_of(script));
-            add(&search.files, vec_text(script));
+            add_name(&search.local, folder_of(script));
+            add_name(&search.files, vec_text(script));
         }
         free(script);
     }

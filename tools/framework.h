@@ -7,9 +7,8 @@
  *            model.py imports lightning      files beside the script, and in packages there, are looked through, too
  *            lightning's METADATA            a package of the interpreter's environment that says it wants torch, which is there: found
  *
- * What is imported under other names, made up at run time, or started by a shell is not found: then nothing is said of any. A
- * script is read as text: an import that is never reached counts, of what is installed. Where no folder of installed packages is
- * known, each import does.
+ * What is imported under other names, made up at run time, or started by a shell is not found. An import that is never reached
+ * counts, of what is installed; where no folder of installed packages is known, each import does.
  *
  * Reads files, at most FRAMEWORK_FILES_MAX of them. Threads: none. Memory: vec.h; all given back.
  */

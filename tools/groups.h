@@ -2,11 +2,11 @@
 /*
  * groups.h - blocks of one run by who asked for them: by site, or by the Python stack.
  *
- * A site is the innermost native frames, which is also what a hint picks by. (The name of the innermost frame alone would
- * throw everything together that a framework allocates through one function of its own.) Where Python asks through a framework,
- * one site serves the whole model: then each group has its Python stacks apart, or GROUPS_PYTHON makes each a group of its own.
- * The whole stack counts, not its innermost line, which is a helper as often as not. Blocks without Python stay with their site,
- * and those of threads that only have another thread's Python (a backward's) are told apart by their sites as well.
+ * A site (call site) is the innermost native frames; hints select by it too. (The name of the innermost frame alone would put
+ * everything together that a framework allocates through one function.) If Python asks through a framework, one site serves
+ * the whole model: each group then lists its Python stacks, or, with GROUPS_PYTHON, each Python stack is a group. The whole
+ * stack counts, because its innermost line is often a helper. Blocks without Python are grouped by site, and so are
+ * blocks of threads that only have another thread's Python frames (a backward pass).
  *
  * Prints nothing. Threads: none. Memory: vec.h.
  */

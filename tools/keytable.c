@@ -3,22 +3,15 @@
 
 #include <stdlib.h>
 
-#include "alloc/table.h"
 #include "tools/vec.h"
 
-#define CHUNK_ENTRIES 256
+#define uthash_fatal(message) vec_out_of_memory() /* its own answer is exit(-1), without a word */
+#include <uthash.h>
 
 struct keytable_entry {
     struct key key;
     uint32_t value;
     UT_hash_handle hh;
-};
-
-/* Entries stand still once they are in the table, so they come in chunks and not in one array that grows. */
-struct keytable_chunk {
-    struct keytable_chunk *next;
-    size_t used;
-    struct keytable_entry entries[CHUNK_ENTRIES];
 };
 
 /* NOLINTBEGIN(readability-function-cognitive-complexity): the branches are those of uthash */
@@ -30,29 +23,15 @@ static struct keytable_entry *find(const struct keytable *map, struct key key)
     return entry;
 }
 
-static struct keytable_entry *new_entry(struct keytable *map)
-{
-    struct keytable_chunk *chunk = map->chunks;
-
-    if (!chunk || chunk->used == CHUNK_ENTRIES) {
-        chunk = vec_new(1, sizeof(*chunk));
-        chunk->next = map->chunks;
-        map->chunks = chunk;
-    }
-    return &chunk->entries[chunk->used++];
-}
-
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
 {
     struct keytable_entry *entry = find(map, key);
 
     if (!entry) {
-        entry = new_entry(map);
+        entry = vec_new(1, sizeof(*entry));
         entry->key = key;
         entry->value = initial;
         HASH_ADD(hh, map->head, key, sizeof(entry->key), entry);
-        if (!TABLE_ADDED(entry))
-            vec_out_of_memory();
     }
     return &entry->value;
 }
@@ -73,12 +52,14 @@ size_t keytable_count(const struct keytable *map)
 
 void keytable_done(struct keytable *map)
 {
-    HASH_CLEAR(hh, map->head);
-    while (map->chunks) {
-        struct keytable_chunk *next = map->chunks->next;
+    struct keytable_entry *entry = map->head;
 
-        free(map->chunks);
-        map->chunks = next;
+    HASH_CLEAR(hh, map->head);
+    while (entry) { /* they are a list beside the table */
+        struct keytable_entry *next = entry->hh.next;
+
+        free(entry);
+        entry = next;
     }
 }
 

@@ -20,7 +20,6 @@ struct key {
 /* {0} is an empty table. */
 struct keytable {
     struct keytable_entry *head;
-    struct keytable_chunk *chunks;
 };
 
 /* The value of `key`; a new entry starts with `initial`. Valid as long as the table. */

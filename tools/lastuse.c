@@ -18,12 +18,6 @@ static uint32_t late_by(const struct trace *trace, const struct trace_block *blo
     return TRACE_NONE;
 }
 
-static void add(struct compare_sum *sum, uint64_t bytes)
-{
-    sum->count++;
-    sum->bytes += bytes;
-}
-
 /* Counts the block; true: by its uses and its anchor it can be late. */
 static bool look_at(
         const struct trace *trace, const struct trace_block *block, struct compare *late)
@@ -32,12 +26,12 @@ static bool look_at(
 
     if (block->anchor == 0)
         sum = &late->outside;
-    else if (block->uses.count == 0 || uses_doubt_of(block) != USES_DOUBTS)
+    else if (block->uses.count == 0 || patterns_doubt_of(block) != PATTERNS_DOUBTS)
         sum = &late->unjudged;
     else if (trace->anchors[block->anchor].exit == TRACE_NEVER)
         sum = &late->unfinished;
-    add(&late->all, block->size);
-    add(sum, block->size);
+    compare_sum_add(&late->all, block->size);
+    compare_sum_add(sum, block->size);
     return sum == &late->looked;
 }
 

@@ -8,17 +8,17 @@
 #include "tools/cmd.h"
 #include "tools/vec.h"
 
-static const char *const entrance_names[LAUNCH_ENTRANCE_COUNT] = {"stream", "sync", "framework"};
+static const char *const api_names[LAUNCH_API_COUNT] = {"stream", "sync", "framework"};
 
-bool launch_parse_entrance(const char *word, enum launch_entrance *ret_entrance)
+bool launch_parse_api(const char *word, enum launch_api *ret_api)
 {
     if (!word) {
-        *ret_entrance = LAUNCH_STREAM;
+        *ret_api = LAUNCH_STREAM;
         return true;
     }
-    for (unsigned i = 0; i < LAUNCH_ENTRANCE_COUNT; i++) {
-        if (strcmp(word, entrance_names[i]) == 0) {
-            *ret_entrance = (enum launch_entrance)i;
+    for (unsigned i = 0; i < LAUNCH_API_COUNT; i++) {
+        if (strcmp(word, api_names[i]) == 0) {
+            *ret_api = (enum launch_api)i;
             return true;
         }
     }
@@ -390,21 +390,21 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                             "without its auto-growth allocator"}},
     };
     const struct framework_found *found = &request->frameworks;
-    enum launch_entrance entrance = request->entrance;
+    enum launch_api api = request->api;
 
     for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
         const char *name = found->which & 1U << f ? framework_name(f) : NULL;
         bool is_old_paddle =
                 f == FRAMEWORK_PADDLE && found->paddle_major > 0 && found->paddle_major < 3;
-        if (entrance == LAUNCH_FRAMEWORK) {
+        if (api == LAUNCH_FRAMEWORK) {
             if (name)
                 say(launch,
                         vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
                                    "(--api stream shows tensors)",
                                 name));
         } else if (f != FRAMEWORK_PYTORCH)
-            turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : entrance][f], name);
-        else if (entrance == LAUNCH_STREAM)
+            turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : api][f], name);
+        else if (api == LAUNCH_STREAM)
             pytorch_stream(launch, name != NULL);
         else
             pytorch_sync(launch, name != NULL);

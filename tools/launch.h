@@ -10,11 +10,11 @@
  *   LD_LIBRARY_PATH  --sim: the simulated device's directory in front
  *   KEDGE_*          what was given; file names made absolute, since programs change their directory
  *   PYTHONPATH       kedge's own folder in front, where anchors of Python's frameworks are wanted (tools/python)
- *   PYTHONUNBUFFERED 1 unless it is set, where lines are anchors: Python's come when they are printed, not in heaps
+ *   PYTHONUNBUFFERED 1 unless it is set, if lines of output are anchors: Python buffers what it prints to a pipe
  *   frameworks       switches that make tensors reach the driver (below)
  *
- * Frameworks keep memory in a cache of their own, and kedge then sees the cache's segments instead of tensors. The switches per
- * entrance (cuda-semantics: `stream` is the one that trainers should use, `framework` leaves everything alone):
+ * Frameworks cache memory, and kedge then sees the cache's segments instead of tensors. The switches by allocation API
+ * (trainers should use `stream`; `framework` changes nothing):
  *
  *               stream                                      sync
  *   PyTorch     PYTORCH_CUDA_ALLOC_CONF +backend:           PYTORCH_NO_CUDA_MEMORY_CACHING=1
@@ -23,18 +23,18 @@
  *   JAX         XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async      XLA_PYTHON_CLIENT_ALLOCATOR=platform
  *   Paddle      FLAGS_use_cuda_malloc_async_allocator=1     FLAGS_use_system_allocator=1
  *
- * JAX 0.10 makes of platform a pool over physical handles, and has no switch for a request for each buffer without a stream (its
- * others are bfc, cuda_async and vmm, which is a pool, too): there the stream entrance alone shows buffers.
+ * In JAX 0.10 `platform` is a pool over physical handles, and no switch makes it request each buffer without a stream (bfc,
+ * cuda_async and vmm, also a pool, are the others): only the stream API shows its buffers.
  *
- * All of them are set, since who does not know a variable does not look at it; a line is said of those alone that the command is known
- * to use (framework.h). A setting of the user's own is merged where it can be (PyTorch's list), and where it already names a
- * backend it is left as it is and a line says so (R94).
+ * All variables are set, because a program ignores those that it does not know. Lines are printed only about frameworks
+ * that the command is known to use (framework.h). A setting of the user is merged if possible (PyTorch's list); if it
+ * already names a backend it is kept and a line says so (R94).
  *
- * PyTorch 2.9 and later have PYTORCH_ALLOC_CONF, too, which counts only where PYTORCH_CUDA_ALLOC_CONF is not there (seen in 2.15; 2.5 does
- * not know it). So what is stated is merged, either or both, and the old name is set where neither is. PYTORCH_NO_CUDA_MEMORY_CACHING counts
- * in 2.15 as 1 alone, in 2.5 whatever it says, 0 and nothing included (seen): 0 and nothing are taken at their word, and the stream
- * entrance's backend makes the same of both. PaddlePaddle before 3 has no
- * asynchronous allocator (2.6 has no such flag): there the stream entrance is not to be had, and the system's allocator is used.
+ * PyTorch 2.9 and later also have PYTORCH_ALLOC_CONF, which counts only if PYTORCH_CUDA_ALLOC_CONF is not set (seen in 2.15;
+ * 2.5 does not know it). So whichever is set is merged, and the old name is set if neither is. 2.15 obeys
+ * PYTORCH_NO_CUDA_MEMORY_CACHING only if it is 1; 2.5 obeys every value, 0 and empty included (seen). Here 0 and empty mean
+ * no, and with the stream API's backend both versions behave the same. PaddlePaddle before 3 has no asynchronous allocator
+ * (2.6 has no such flag): there the system's allocator is used instead of the stream API.
  *
  * Does not start, read or write anything. Threads: none. Memory: vec.h.
  */
@@ -46,11 +46,11 @@
 
 #include "tools/framework.h"
 
-enum launch_entrance {
+enum launch_api {
     LAUNCH_STREAM,
     LAUNCH_SYNC,
     LAUNCH_FRAMEWORK,
-    LAUNCH_ENTRANCE_COUNT,
+    LAUNCH_API_COUNT,
 };
 
 struct launch_request {
@@ -63,7 +63,7 @@ struct launch_request {
     const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
     const char *capture, *hints, *hints_mode, *mode,
             *trace; /* NULL = as the environment has them */
-    enum launch_entrance entrance;
+    enum launch_api api;
     struct framework_found frameworks; /* known to be used: it is said what the switch costs */
 };
 
@@ -83,6 +83,6 @@ void launch_done(struct launch *launch);
 const char *launch_value(const struct launch *launch, const char *name);
 
 /* "stream", "sync" or "framework"; false if it is none of them. NULL gives LAUNCH_STREAM. */
-bool launch_parse_entrance(const char *word, enum launch_entrance *ret_entrance);
+bool launch_parse_api(const char *word, enum launch_api *ret_api);
 
 #endif

@@ -403,18 +403,11 @@ static void carry(struct translation *tr, const struct read_event *birth)
 }
 
 /* The same for what is live and not device memory: at the very beginning, unless its birth is on record. */
-static void carry_others(struct translation *tr)
+static void carry_others(struct translation *tr, struct keytable *births)
 {
-    struct keytable births = {0};
-
-    for (size_t i = 0; i < tr->capture->event_count; i++) {
-        const struct read_event *event = &tr->capture->event[i];
-        if (event->kind == FORMAT_EVENT_OTHER_ALLOC)
-            (void)keytable_at(&births, (struct key){event->addr, event->seq, 0}, 1);
-    }
     for (size_t i = 0; i < tr->capture->other_count; i++) {
         const struct read_live *at = &tr->capture->other[i];
-        if (keytable_find(&births, (struct key){at->addr, at->seq, 0}))
+        if (keytable_find(births, (struct key){at->addr, at->seq, 0}))
             continue;
         add_other(tr,
                 &(struct read_event){.addr = at->addr,
@@ -423,7 +416,6 @@ static void carry_others(struct translation *tr)
                         .memclass = at->memclass,
                         .path = ""});
     }
-    keytable_done(&births);
 }
 
 /* Births that are not on record: of blocks that recorded events free, and of live ones without an event. */
@@ -434,10 +426,10 @@ static void add_carried(struct translation *tr)
 
     for (size_t i = 0; i < tr->capture->event_count; i++) {
         const struct read_event *event = &tr->capture->event[i];
-        if (event->kind == FORMAT_EVENT_ALLOC) {
+        if (event->kind == FORMAT_EVENT_ALLOC)
             *keytable_at(&live, (struct key){event->addr, 0, 0}, 0) = 1;
+        if (event->kind == FORMAT_EVENT_ALLOC || event->kind == FORMAT_EVENT_OTHER_ALLOC)
             (void)keytable_at(&births, (struct key){event->addr, event->seq, 0}, 1);
-        }
         if (event->kind != FORMAT_EVENT_FREE)
             continue;
         uint32_t *known = keytable_at(&live, (struct key){event->addr, 0, 0}, 2);
@@ -469,7 +461,7 @@ static void add_carried(struct translation *tr)
                         .memclass = at->memclass,
                         .device = at->device});
     }
-    carry_others(tr);
+    carry_others(tr, &births);
     keytable_done(&live);
     keytable_done(&births);
 }

@@ -5,9 +5,8 @@
  * Translates what the file says (tracker/read.h) into blocks and anchor instances (trace.h), in the order of the sequence
  * numbers, and collects per hint what happened to it.
  *
- * A capture of a bounded event log may have lost its beginning. Then the blocks that the remaining events free, or that the live
- * table holds, without a birth on record are put at the very beginning, so that live bytes are right from there on;
- * `carried_count` says how many, and figures of a window that begins before `complete_from` are incomplete.
+ * Where a bounded event log has lost its beginning, blocks without a birth on record that are freed later or live at the end are
+ * put at the very beginning (`carried_count`); figures of a window that begins before `complete_from` are incomplete.
  *
  * A bundle (bundle.h) is as good as a capture, and brings names along.
  *
@@ -49,8 +48,7 @@ struct load_oom {
     uint32_t stack, anchor;
     uint32_t at; /* event index, TRACE_NEVER: only the record is left */
     int device, result;
-    /* NULL: written before there were records, or not one of those that are kept */
-    const struct read_oom *why;
+    const struct read_oom *why; /* NULL: not one of those that are kept */
     struct load_holder holder[FORMAT_OOM_HOLDERS];
     unsigned holder_count;
 };

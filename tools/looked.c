@@ -97,7 +97,7 @@ void looked_print(
     free(advice);
 }
 
-static void json_sum(struct json *json, const char *name, const struct compare_sum *sum)
+void looked_json_sum(struct json *json, const char *name, const struct compare_sum *sum)
 {
     json_begin(json, name, '{');
     json_uint(json, "count", sum->count);
@@ -110,14 +110,14 @@ void looked_json(struct json *json, const struct compare *compare, const struct 
 {
     char *advice = looked_is_little(compare) ? make_advice(compare, good, bad) : NULL;
 
-    json_sum(json, "allocated", &compare->all);
-    json_sum(json, "looked_at", &compare->looked);
+    looked_json_sum(json, "allocated", &compare->all);
+    looked_json_sum(json, "looked_at", &compare->looked);
     json_begin(json, "passed_over", '{');
-    json_sum(json, "outside", &compare->outside);
-    json_sum(json, "lone_anchors", &compare->lone_bad);
-    json_sum(json, "unfinished", &compare->unfinished);
-    json_sum(json, "unpaired", &compare->unpaired);
-    json_sum(json, "unjudged", &compare->unjudged);
+    looked_json_sum(json, "outside", &compare->outside);
+    looked_json_sum(json, "lone_anchors", &compare->lone_bad);
+    looked_json_sum(json, "unfinished", &compare->unfinished);
+    looked_json_sum(json, "unpaired", &compare->unpaired);
+    looked_json_sum(json, "unjudged", &compare->unjudged);
     json_end(json, '}');
     json_text(json, "advice", advice);
     free(advice);

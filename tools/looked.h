@@ -2,9 +2,9 @@
 /*
  * looked.h - how much of a run a search for late frees could look at, and what to do where that was little.
  *
- * "Nothing was freed late" is an answer only where there was something to look at. A program that states no anchors, two runs
- * whose anchors have different names, a run that stopped inside its only step: in each, the search finds nothing and knows
- * nothing. compare.h and lastuse.h count what they looked at and why they passed over the rest; here is how that is said.
+ * "Nothing was freed late" is an answer only if there was something to look at. If a program states no anchors, if the anchors
+ * of two runs have different names, or if a run stopped inside its only step, the search finds nothing, which proves nothing.
+ * compare.h and lastuse.h count what they looked at and why they passed over the rest; looked.c prints it.
  *
  * Prints, decides nothing about hints. Threads: none.
  */
@@ -28,6 +28,9 @@ bool looked_is_unknown(const struct compare *compare);
  */
 void looked_print(FILE *out, const struct compare *compare, const struct trace *good,
         const struct trace *bad);
+
+/* "name": {count, bytes}. */
+void looked_json_sum(struct json *json, const char *name, const struct compare_sum *sum);
 
 /* The same as keys: allocations, allocated_bytes, looked_at ..., advice (null if enough was looked at). */
 void looked_json(struct json *json, const struct compare *compare, const struct trace *good,

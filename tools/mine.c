@@ -407,8 +407,7 @@ static void sort_out_late(struct work *work)
         else if (is_used_after(work, late))
             other = &work->out->used;
         if (other) {
-            other->count++;
-            other->bytes += block->size;
+            compare_sum_add(other, block->size);
             continue;
         }
         work->late_exit[late->bad] = job->trace->anchors[late->anchor].exit;
@@ -478,11 +477,9 @@ static void count_matches(struct work *work, const struct predict_match *matches
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;
-            out->covered.count++;
-            out->covered.bytes += size;
+            compare_sum_add(&out->covered, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
-            out->mixed.count++;
-            out->mixed.bytes += size;
+            compare_sum_add(&out->mixed, size);
         }
     }
 }

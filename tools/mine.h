@@ -3,18 +3,15 @@
  * mine.h - late frees into hints: as few and as general as are exact.
  *
  * A hint says which allocations die at which anchor's exit. It is exact if, in the bad run, everything that it matches is a
- * late free of that very exit, or has no such exit before the run ends: then the good run has proved each of its releases. For each site and each shape of anchor names
- * (digits folded, SOT_CALL_*) the coarsest pick is tried first and split only where it would catch something else:
+ * late free of that very exit, or has no such exit before the run ends. For each site and each shape of anchor names (digits
+ * folded, SOT_CALL_*) the coarsest pick is tried first and split only where it would catch something else:
  *
  *     site, any size, SOT_CALL_*           exact? one hint
  *      └ by size: ranges of sizes that      └ by nth within (anchor, site, size): ranges of numbers
  *        are late and nothing else            └ by literal anchor name, and again by size and nth
  *
- * What is then still mixed (the same site, size, number and anchor name, sometimes late and sometimes not) cannot be told apart
- * by any hint: it gets none and is counted. Blocks below min_size are left alone and counted, since a physical handle is the
- * smallest thing that can be released. What the bad run was seen to use after the exit (uses are recorded, usemap.h) gets none
- * either, whatever the good run did, and no hint may match it. Every set of hints is checked as a whole with the code that acts in the run
- * (predict.h) before it is returned.
+ * Counted, and given no hint: what is then still mixed, blocks below min_size, and what the bad run was seen to use after the
+ * exit. The hints are checked together with the code that acts in the run (predict.h).
  *
  * Does not read, write or print. Threads: none. Memory: vec.h.
  */

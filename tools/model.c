@@ -113,18 +113,16 @@ static void count_birth(struct count *count, uint64_t size)
         count->sums.max = count->now;
 }
 
-static void count_gone(struct count *count, uint64_t size)
+static void second_gone(
+        struct model_second *sums, uint64_t *now, const struct trace_block *block, bool released)
 {
-    count->now -= size;
-    count->sums.freed += size;
-    count->sums.freed_count++;
-}
-
-static void count_release(struct count *count, uint64_t size)
-{
-    count->sums.released += size;
-    count->sums.released_count++;
-    count_gone(count, size);
+    sums->freed += block->size;
+    sums->freed_count++;
+    *now -= block->size;
+    if (released) {
+        sums->released += block->size;
+        sums->released_count++;
+    }
 }
 
 /* Blocks of the window in the order of their releases, so that the walk over the events meets each in time. */
@@ -179,10 +177,10 @@ static struct model_second count_window(
         if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
             const struct trace_block *block = &trace->blocks[event->block];
             if (is_in(window, block->born) && released_at(&count, trace, event->block) > at)
-                count_gone(&count, block->size);
+                second_gone(&count.sums, &count.now, block, false);
         }
         for (; next < release_count && releases[next].at == at; next++)
-            count_release(&count, trace->blocks[releases[next].block].size);
+            second_gone(&count.sums, &count.now, &trace->blocks[releases[next].block], true);
     }
     count.sums.remaining = count.now;
     free(releases);
@@ -309,18 +307,6 @@ static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
         open->would_now += block->size;
         raise_to(&f->hinted.max, open->hinted_now);
         raise_to(&f->would.max, open->would_now);
-    }
-}
-
-static void second_gone(
-        struct model_second *sums, uint64_t *now, const struct trace_block *block, bool released)
-{
-    sums->freed += block->size;
-    sums->freed_count++;
-    *now -= block->size;
-    if (released) {
-        sums->released += block->size;
-        sums->released_count++;
     }
 }
 

@@ -2,8 +2,7 @@
 /*
  * model.h - the figures: what a window of a run allocated, freed and kept.
  *
- * One definition for report, suggest, verify and the demo (contracts.md, "Figures"). All of them count bytes that the
- * program asked for.
+ * One definition for report, suggest, verify and the demo. All figures count bytes that the program asked for.
  *
  *   window      A's first enter ... B's last exit, storage that hints release at that exit included; or the whole process.
  *   Allocated   blocks born in the window.
@@ -11,14 +10,12 @@
  *   Remaining   Allocated - Freed: what the window leaves behind.
  *   Max         the largest value of Remaining on the way, from zero at the window's begin.
  *
- * A free of a block that was born before the window therefore changes none of these: the window did not allocate it, and a
- * Remaining below zero would say nothing. Such frees have a count of their own (outside_*). Peak live and peak reserved are
- * the process's, sampled in the window, blocks from before it included.
+ * Frees of blocks that were born before the window change none of these and are counted apart (outside_*). Peak live and peak
+ * reserved are the process's, sampled in the window, blocks from before it included.
  *
- * Hints. A release counts from the edge that caused it, not from the moment when the GPU let the storage go (the report has
- * the limbo for that), so that prediction and measurement speak of the same instant. `hinted_*` counts storage that was
- * really released; the second values of Remaining, Max and Freed count a block as gone at its release or its free, whichever
- * comes first, never twice. The same again, `would_*`, with the releases that shadow and trap only wrote down.
+ * Hints. A release counts from the edge that caused it, not from the moment when the GPU let the storage go. `hinted_*`
+ * counts storage that was really released; the second values of Remaining, Max and Freed count a block as gone at its release or
+ * its free, whichever comes first. `would_*` is the same with the releases that shadow and trap only wrote down.
  *
  * Does not read files and does not print. Threads: none. Pure apart from memory.
  */

@@ -9,7 +9,7 @@
  *     anything else       (a device, a pipe) written where it stands
  *     "-"                 standard output; what the command prints besides goes to standard error from then on
  *
- * Source: contracts.md, "Files and processes". Threads: none. Memory: vec.h.
+ * Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_OUTFILE_H
 #define KEDGE_TOOLS_OUTFILE_H

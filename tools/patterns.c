@@ -14,25 +14,25 @@ struct work {
     uint64_t peak_ns;         /* when live memory was at its maximum */
     uint64_t *time_of;        /* per event: the latest time up to it, so that it only rises */
     uint32_t *allocs, *frees; /* per event: how many there were before it */
-    struct keytable rows[USES_PATTERNS];
-    struct uses_figures *figures;
+    struct keytable rows[PATTERNS_COUNT];
+    struct patterns_figures *figures;
 };
 
-const char *uses_pattern_name(enum uses_pattern pattern)
+const char *patterns_name(enum patterns_kind pattern)
 {
-    static const char *const names[USES_PATTERNS] = {"unused", "late", "early", "idle"};
+    static const char *const names[PATTERNS_COUNT] = {"unused", "late", "early", "idle"};
 
     return names[pattern];
 }
 
-const char *uses_doubt_name(enum uses_doubt doubt)
+const char *patterns_doubt_name(enum patterns_doubt doubt)
 {
-    static const char *const names[USES_DOUBTS] = {"not_watched", "lost", "shown", "unseen"};
+    static const char *const names[PATTERNS_DOUBTS] = {"not_watched", "lost", "shown", "unseen"};
 
     return names[doubt];
 }
 
-uint64_t uses_end(const struct trace *trace)
+uint64_t patterns_end(const struct trace *trace)
 {
     uint64_t end = 0;
 
@@ -90,34 +90,34 @@ static bool any_between(const uint32_t *counts, uint32_t from, uint32_t to)
 
 /* ---- one block ---- */
 
-enum uses_doubt uses_doubt_of(const struct trace_block *block)
+enum patterns_doubt patterns_doubt_of(const struct trace_block *block)
 {
     if (!(block->uses.flags & FORMAT_USE_WATCHED) || block->born_ns == 0)
-        return USES_NOT_WATCHED;
+        return PATTERNS_NOT_WATCHED;
     if (block->uses.flags & FORMAT_USE_LOST)
-        return USES_LOST;
+        return PATTERNS_LOST;
     if (block->uses.flags & FORMAT_USE_SHOWN)
-        return USES_SHOWN;
-    return block->uses.flags & FORMAT_USE_UNSEEN ? USES_UNSEEN : USES_DOUBTS;
+        return PATTERNS_SHOWN;
+    return block->uses.flags & FORMAT_USE_UNSEEN ? PATTERNS_UNSEEN : PATTERNS_DOUBTS;
 }
 
-static struct uses_row *row_of(
-        struct work *work, enum uses_pattern pattern, const struct trace_block *block)
+static struct patterns_row *row_of(
+        struct work *work, enum patterns_kind pattern, const struct trace_block *block)
 {
-    struct uses_found *found = &work->figures->of[pattern];
+    struct patterns_found *found = &work->figures->of[pattern];
     uint32_t *at = keytable_at(&work->rows[pattern], (struct key){block->stack, block->site, 0},
             (uint32_t)found->count);
 
     if (*at == found->count)
         VEC_PUSH(found->row, found->count, found->room) =
-                (struct uses_row){.stack = block->stack, .anchor = block->anchor};
+                (struct patterns_row){.stack = block->stack, .anchor = block->anchor};
     return &found->row[*at];
 }
 
-static void add(struct work *work, enum uses_pattern pattern, const struct trace_block *block,
-        uint64_t from, uint64_t to)
+static void add_interval(struct work *work, enum patterns_kind pattern,
+        const struct trace_block *block, uint64_t from, uint64_t to)
 {
-    struct uses_row *row;
+    struct patterns_row *row;
 
     if (to <= from)
         return;
@@ -134,7 +134,7 @@ static void add(struct work *work, enum uses_pattern pattern, const struct trace
 }
 
 /* Its patterns; returns the event after which nobody needed it, TRACE_NEVER: it was freed then. */
-static uint32_t judge(struct work *work, const struct trace_block *block)
+static uint32_t find_patterns(struct work *work, const struct trace_block *block)
 {
     const struct trace_uses *uses = &block->uses;
     uint32_t died = block->died == TRACE_NEVER ? (uint32_t)work->trace->event_count : block->died;
@@ -142,23 +142,23 @@ static uint32_t judge(struct work *work, const struct trace_block *block)
     uint32_t first, last;
 
     if (uses->count == 0) {
-        add(work, USES_UNUSED, block, block->born_ns, died_ns);
+        add_interval(work, PATTERNS_UNUSED, block, block->born_ns, died_ns);
         return block->born;
     }
     first = event_after(work, uses->first, block->born);
     last = event_after(work, uses->last, block->born);
     if (any_between(work->frees, block->born + 1, first))
-        add(work, USES_EARLY, block, block->born_ns, uses->first);
+        add_interval(work, PATTERNS_EARLY, block, block->born_ns, uses->first);
     if (any_between(work->allocs, last, died))
-        add(work, USES_LATE, block, uses->last, died_ns);
-    add(work, USES_IDLE, block, uses->gap_end - uses->gap, uses->gap_end);
+        add_interval(work, PATTERNS_LATE, block, uses->last, died_ns);
+    add_interval(work, PATTERNS_IDLE, block, uses->gap_end - uses->gap, uses->gap_end);
     return last <= died ? last - 1 : TRACE_NEVER;
 }
 
 static int by_cost(const void *left, const void *right)
 {
-    const struct uses_row *a = left;
-    const struct uses_row *b = right;
+    const struct patterns_row *a = left;
+    const struct patterns_row *b = right;
 
     if (a->cost < b->cost || a->cost > b->cost)
         return a->cost > b->cost ? -1 : 1;
@@ -175,34 +175,34 @@ static void find_peak(struct work *work)
     work->peak_ns = model.max_at == TRACE_NEVER ? 0 : work->trace->events[model.max_at].time_ns;
 }
 
-void uses_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
-        struct uses_figures *ret_figures)
+void patterns_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
+        struct patterns_figures *ret_figures)
 {
     struct work work = {.trace = trace, .window = window, .end_ns = end_ns, .figures = ret_figures};
     uint32_t *at = vec_new(trace->block_count + 1, sizeof *at);
 
-    *ret_figures = (struct uses_figures){.judged = 0};
+    *ret_figures = (struct patterns_figures){.judged = 0};
     index_events(&work);
     find_peak(&work);
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
-        enum uses_doubt doubt = uses_doubt_of(block);
+        enum patterns_doubt doubt = patterns_doubt_of(block);
 
         at[i] = TRACE_NEVER;
         if (block->born < window.first || block->born >= window.last)
             continue;
-        if (doubt != USES_DOUBTS) {
+        if (doubt != PATTERNS_DOUBTS) {
             ret_figures->doubts[doubt]++;
             ret_figures->doubtful_bytes += block->size;
             continue;
         }
         ret_figures->judged++;
         ret_figures->judged_bytes += block->size;
-        at[i] = judge(&work, block);
+        at[i] = find_patterns(&work, block);
     }
     ret_figures->peak_then = model_max(trace, window, &(struct model_releases){at});
-    for (unsigned p = 0; p < USES_PATTERNS; p++) {
-        struct uses_found *found = &ret_figures->of[p];
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
+        struct patterns_found *found = &ret_figures->of[p];
 
         if (found->count)
             qsort(found->row, found->count, sizeof *found->row, by_cost);
@@ -214,9 +214,9 @@ void uses_figure(const struct trace *trace, struct model_window window, uint64_t
     free(work.frees);
 }
 
-void uses_free(struct uses_figures *figures)
+void patterns_free(struct patterns_figures *figures)
 {
-    for (unsigned p = 0; p < USES_PATTERNS; p++)
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++)
         free(figures->of[p].row);
-    *figures = (struct uses_figures){.judged = 0};
+    *figures = (struct patterns_figures){.judged = 0};
 }

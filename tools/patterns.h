@@ -17,25 +17,25 @@
 
 #include "tools/model.h"
 
-enum uses_pattern {
-    USES_UNUSED,
-    USES_LATE,
-    USES_EARLY,
-    USES_IDLE,
-    USES_PATTERNS,
+enum patterns_kind {
+    PATTERNS_UNUSED,
+    PATTERNS_LATE,
+    PATTERNS_EARLY,
+    PATTERNS_IDLE,
+    PATTERNS_COUNT,
 };
 
 /* Why a block is not judged; a block counts at the first that holds. */
-enum uses_doubt {
-    USES_NOT_WATCHED,
-    USES_LOST,
-    USES_SHOWN,
-    USES_UNSEEN,
-    USES_DOUBTS,
+enum patterns_doubt {
+    PATTERNS_NOT_WATCHED,
+    PATTERNS_LOST,
+    PATTERNS_SHOWN,
+    PATTERNS_UNSEEN,
+    PATTERNS_DOUBTS,
 };
 
 /* All blocks of one stack that show one pattern. */
-struct uses_row {
+struct patterns_row {
     uint32_t stack;
     uint32_t anchor; /* of the block that costs most */
     uint64_t count, bytes;
@@ -45,32 +45,33 @@ struct uses_row {
     double cost;         /* bytes x seconds */
 };
 
-struct uses_found {
-    struct uses_row *row; /* the most expensive first */
+struct patterns_found {
+    struct patterns_row *row; /* the most expensive first */
     size_t count, room;
 };
 
-struct uses_figures {
-    struct uses_found of[USES_PATTERNS];
+struct patterns_figures {
+    struct patterns_found of[PATTERNS_COUNT];
     uint64_t judged, judged_bytes;
-    uint64_t doubts[USES_DOUBTS], doubtful_bytes;
+    uint64_t doubts[PATTERNS_DOUBTS], doubtful_bytes;
     uint64_t peak; /* Max of the window */
     /* Max, if each judged block had been freed right after its last use, the unused right after their birth */
     uint64_t peak_then;
 };
 
-/* `end_ns`: when the run, or what is known of it, ended. uses_free gives the rows back. */
-void uses_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
-        struct uses_figures *ret_figures);
-void uses_free(struct uses_figures *figures);
+/* `end_ns`: when the run, or what is known of it, ended. patterns_free gives the rows back. */
+void patterns_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
+        struct patterns_figures *ret_figures);
+void patterns_free(struct patterns_figures *figures);
 
-/* Why it is not to be judged; USES_DOUBTS: it is. */
-enum uses_doubt uses_doubt_of(const struct trace_block *block);
+/* Why it is not to be judged; PATTERNS_DOUBTS: it is. */
+enum patterns_doubt patterns_doubt_of(const struct trace_block *block);
 
 /* The latest moment that a trace knows of. */
-uint64_t uses_end(const struct trace *trace);
+uint64_t patterns_end(const struct trace *trace);
 
-const char *uses_pattern_name(enum uses_pattern pattern); /* "unused", "late", "early", "idle" */
-const char *uses_doubt_name(enum uses_doubt doubt); /* "not_watched", "lost", "shown", "unseen" */
+const char *patterns_name(enum patterns_kind pattern); /* "unused", "late", "early", "idle" */
+const char *patterns_doubt_name(
+        enum patterns_doubt doubt); /* "not_watched", "lost", "shown", "unseen" */
 
 #endif

@@ -7,27 +7,10 @@
  * Not documented, so assumed: best fit by (size, address), requests get the low end, multiples of 512, growth in pieces of
  * 32 MiB that do not lie beside each other, no remapping. Each request and each free is one call of the driver.
  */
-#include <stdlib.h>
-
 #include "tools/peer_heap.h"
-#include "tools/vec.h"
 
 #define QUANTUM UINT64_C(512)
 #define PIECE   (UINT64_C(32) << 20)
-
-static void *async_open(const struct peer_device *device)
-{
-    struct peer_heap *heap = vec_new(1, sizeof(*heap));
-
-    peer_heap_init(heap, device);
-    return heap;
-}
-
-static void async_close(void *self)
-{
-    peer_heap_done(self);
-    free(self);
-}
 
 /* The smallest block of another stream that the device is done with. */
 static uint32_t find_passed(const struct peer_heap *heap, uint32_t set, uint64_t size)
@@ -85,8 +68,8 @@ static void async_give(void *self, uint32_t number, uint32_t stream)
 }
 
 const struct peer peer_async = {
-        .open = async_open,
-        .close = async_close,
+        .open = peer_open,
+        .close = peer_close,
         .take = async_take,
         .give = async_give,
 };

@@ -33,7 +33,7 @@ static void expandable_close(void *opaque)
     struct expandable *self = opaque;
 
     free(self->ends);
-    peer_torch_close(self);
+    peer_close(self);
 }
 
 static uint32_t end_of(struct expandable *self, uint32_t set, uint32_t stream)

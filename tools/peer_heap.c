@@ -24,6 +24,31 @@ void peer_heap_done(struct peer_heap *heap)
     *heap = (struct peer_heap){0};
 }
 
+void *peer_open(const struct peer_device *device)
+{
+    struct peer_heap *heap = vec_new(1, sizeof(*heap));
+
+    peer_heap_init(heap, device);
+    return heap;
+}
+
+void peer_close(void *self)
+{
+    peer_heap_done(self);
+    free(self);
+}
+
+uint32_t peer_grow(struct peer_heap *heap, uint64_t bytes, uint32_t set, uint32_t stream)
+{
+    const struct driver *driver = &heap->device->driver;
+    devptr_t base;
+
+    (void)driver->mem_alloc(driver->self, 0, 0, bytes, &base);
+    uint32_t index = peer_segment(heap, base, bytes, set);
+    peer_block(heap, index)->stream = stream;
+    return index;
+}
+
 uint32_t peer_set(struct peer_heap *heap, uint32_t stream, uint32_t pool)
 {
     uint32_t next = (uint32_t)heap->set_count;
@@ -55,7 +80,7 @@ static uint32_t priority(uint32_t index)
 }
 
 /* Two trees of what is before `key` and what is not. */
-static void split(
+static void split_tree(
         struct peer_heap *heap, uint32_t root, uint32_t key, uint32_t *ret_low, uint32_t *ret_high)
 {
     while (root) {
@@ -103,7 +128,7 @@ void peer_put(struct peer_heap *heap, uint32_t index)
         struct peer_block *root = &heap->blocks[*at];
         at = is_before(heap, *at, index) ? &root->right : &root->left;
     }
-    split(heap, *at, index, &block->left, &block->right);
+    split_tree(heap, *at, index, &block->left, &block->right);
     *at = index;
     block->is_free = true;
 }

@@ -2,17 +2,16 @@
 /*
  * peer_heap.h - what the models of other allocators have in common: segments cut into blocks, and sets of free blocks.
  *
- * All of them keep blocks that know their neighbours by address, and look for a free one by (size, address) among those of
- * a stream. They differ in what is rounded, cut, joined and asked of the driver: that is their own.
+ * What is rounded, cut, joined and asked of the driver is each model's own.
  *
  *     segment   [ block ]─[ block ]─[ block ]        prev, next: by address
  *     set       (stream, pool) ─► tree of free blocks by (size, address)
  *     line      blocks that were freed and wait for an event, oldest first
  *
- * Blocks and sets are small numbers, block 0 is none. A set is a treap, so that each operation costs the logarithm.
- * The pool's own index (alloc/bestfit.h) is not used: it knows multiples of 512 bytes only, and a model that shares it
- * would share its faults.
+ * Blocks and sets are small numbers, block 0 is none. A set is a treap. The pool's own index (alloc/bestfit.h) knows multiples of
+ * 512 bytes only, and a model that shares it would share its faults.
  * Threads: none. Memory: vec.h.
+ * Prefixes: peer_.
  */
 #ifndef KEDGE_TOOLS_PEER_HEAP_H
 #define KEDGE_TOOLS_PEER_HEAP_H
@@ -60,6 +59,10 @@ struct peer_heap {
 void peer_heap_init(struct peer_heap *heap, const struct peer_device *device);
 void peer_heap_done(struct peer_heap *heap);
 
+/* open and close of struct peer, for a `self` that is a struct peer_heap, or (close) begins with one. */
+void *peer_open(const struct peer_device *device);
+void peer_close(void *self);
+
 static inline struct peer_block *peer_block(const struct peer_heap *heap, uint32_t index)
 {
     return &heap->blocks[index];
@@ -70,6 +73,9 @@ uint32_t peer_set(struct peer_heap *heap, uint32_t stream, uint32_t pool);
 
 /* A segment that the driver gave: one block, not free, without neighbours. */
 uint32_t peer_segment(struct peer_heap *heap, devptr_t base, uint64_t size, uint32_t set);
+
+/* The same, asked of the driver, with its stream. */
+uint32_t peer_grow(struct peer_heap *heap, uint64_t bytes, uint32_t set, uint32_t stream);
 
 /* The smallest free block of at least `size` bytes, of these the lowest; 0 = none. */
 uint32_t peer_find(const struct peer_heap *heap, uint32_t set, uint64_t size);

@@ -5,37 +5,9 @@
  * end, whatever is left stays in front and free. A block that was used on other streams waits for an event; each request
  * asks all of the events that are waited for. Chunks are not given back.
  */
-#include <stdlib.h>
-
 #include "tools/peer_heap.h"
-#include "tools/vec.h"
 
 #define ALIGNMENT UINT64_C(256)
-
-static void *paddle_open(const struct peer_device *device)
-{
-    struct peer_heap *heap = vec_new(1, sizeof(*heap));
-
-    peer_heap_init(heap, device);
-    return heap;
-}
-
-static void paddle_close(void *self)
-{
-    peer_heap_done(self);
-    free(self);
-}
-
-static uint32_t get_chunk(struct peer_heap *heap, uint64_t size, uint32_t set, uint32_t stream)
-{
-    const struct driver *driver = &heap->device->driver;
-    devptr_t base;
-
-    (void)driver->mem_alloc(driver->self, 0, 0, size, &base);
-    uint32_t index = peer_segment(heap, base, size, set);
-    peer_block(heap, index)->stream = stream;
-    return index;
-}
 
 static void paddle_take(void *self, uint32_t number, uint64_t size, uint32_t stream)
 {
@@ -46,7 +18,7 @@ static void paddle_take(void *self, uint32_t number, uint64_t size, uint32_t str
     peer_free_passed(heap, set, true);
     uint32_t index = peer_find(heap, set, rounded);
     if (!index) {
-        peer_own(heap, number, get_chunk(heap, rounded, set, stream));
+        peer_own(heap, number, peer_grow(heap, rounded, set, stream));
         return;
     }
     peer_pull(heap, index);
@@ -71,8 +43,8 @@ static void paddle_give(void *self, uint32_t number, uint32_t stream)
 }
 
 const struct peer peer_paddle = {
-        .open = paddle_open,
-        .close = paddle_close,
+        .open = peer_open,
+        .close = peer_close,
         .take = paddle_take,
         .give = paddle_give,
 };

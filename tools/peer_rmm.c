@@ -32,9 +32,8 @@ static void rmm_close(void *self)
 {
     struct rmm *rmm = self;
 
-    peer_heap_done(&rmm->heap);
     free(rmm->events);
-    free(rmm);
+    peer_close(rmm);
 }
 
 static uint32_t set_of(struct rmm *rmm, uint32_t stream)

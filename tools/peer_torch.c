@@ -8,10 +8,6 @@
  */
 #include "tools/peer_torch.h"
 
-#include <stdlib.h>
-
-#include "tools/vec.h"
-
 #define MIB (UINT64_C(1) << 20)
 
 uint64_t peer_torch_round(uint64_t size)
@@ -51,32 +47,6 @@ void peer_torch_give(void *self, uint32_t number, uint32_t stream)
         peer_wait(heap, peer_set(heap, stream, PEER_TORCH_SMALL), index, stream);
 }
 
-static void *torch_open(const struct peer_device *device)
-{
-    struct peer_heap *heap = vec_new(1, sizeof(*heap));
-
-    peer_heap_init(heap, device);
-    return heap;
-}
-
-void peer_torch_close(void *self)
-{
-    peer_heap_done(self);
-    free(self);
-}
-
-static uint32_t get_segment(struct peer_heap *heap, uint64_t size, uint32_t set, uint32_t stream)
-{
-    const struct driver *driver = &heap->device->driver;
-    uint64_t bytes = peer_torch_segment(size);
-    devptr_t base;
-
-    (void)driver->mem_alloc(driver->self, 0, 0, bytes, &base);
-    uint32_t index = peer_segment(heap, base, bytes, set);
-    peer_block(heap, index)->stream = stream;
-    return index;
-}
-
 static void torch_take(void *self, uint32_t number, uint64_t size, uint32_t stream)
 {
     struct peer_heap *heap = self;
@@ -89,7 +59,7 @@ static void torch_take(void *self, uint32_t number, uint64_t size, uint32_t stre
     if (index)
         peer_pull(heap, index);
     else
-        index = get_segment(heap, rounded, set, stream);
+        index = peer_grow(heap, peer_torch_segment(rounded), set, stream);
     uint64_t left = peer_block(heap, index)->size - rounded;
     if (is_small ? left >= PEER_TORCH_LEAST : left > MIB)
         peer_put(heap, peer_cut(heap, index, rounded));
@@ -97,8 +67,8 @@ static void torch_take(void *self, uint32_t number, uint64_t size, uint32_t stre
 }
 
 const struct peer peer_torch = {
-        .open = torch_open,
-        .close = peer_torch_close,
+        .open = peer_open,
+        .close = peer_close,
         .take = torch_take,
         .give = peer_torch_give,
 };

@@ -24,8 +24,7 @@ uint64_t peer_torch_segment(uint64_t size);
 /* Frees the blocks whose events have passed: of each stream's line from the oldest on, until one has not. */
 void peer_torch_poll(struct peer_heap *heap);
 
-/* give and close of struct peer, for a `self` that begins with a struct peer_heap. */
+/* give of struct peer, for a `self` that begins with a struct peer_heap. */
 void peer_torch_give(void *self, uint32_t number, uint32_t stream);
-void peer_torch_close(void *self);
 
 #endif

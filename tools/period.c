@@ -35,7 +35,6 @@ enum {
 #define COVERED          0.65 /* of the sequence, by repetitions */
 #define COVERED_BY_PARTS 0.25
 #define NEARLY_SAME      0.9
-#define SURE             (1 - 1.0 / 16) /* what is looked for further on would not fit much better */
 
 /* A word, and where it begins. */
 struct anchor {
@@ -67,7 +66,6 @@ struct finding {
     double fit;      /* of it that is in them, and alike: 0 .. 1 */
     bool repeats;    /* somewhere, if not from end to end */
     bool is_uniform; /* one half of it is like the other */
-    bool holds;      /* things live through whole repetitions, and then die */
 };
 
 static uint32_t distance(uint32_t a, uint32_t b)
@@ -387,16 +385,6 @@ static uint32_t find_like(const struct search *search, const struct wish *wish)
     return best;
 }
 
-/* Where a repetition that is not followed by the next one ends: where least lives across about there. */
-static uint32_t end_of(const struct search *search, uint32_t first, uint32_t next, uint32_t length)
-{
-    if (next - first <= length + length / 4)
-        return next;
-    uint32_t end = find_like(
-            search, &(struct wish){first + length, length / 4, UINT32_MAX, 0, first + length});
-    return end < next ? end : next;
-}
-
 static void put_span(struct period *period, uint32_t first, uint32_t behind)
 {
     if (2 * (behind - first) >= period->length)
@@ -462,7 +450,8 @@ static void put_spans(const struct search *search, const struct place *place, st
     ret->spans = vec_new((size_t)count + 1, sizeof(*ret->spans));
     for (uint32_t i = 0; i < count; i++) {
         bool is_long = i == 0 && cuts[1] - cuts[0] <= LONGER_MOST * length;
-        put_span(ret, cuts[i], is_long ? cuts[1] : end_of(search, cuts[i], cuts[i + 1], length));
+        bool is_whole = is_long || cuts[i + 1] - cuts[i] <= length + length / 4;
+        put_span(ret, cuts[i], is_whole ? cuts[i + 1] : cuts[i] + length);
     }
     free(cuts);
 }
@@ -543,17 +532,7 @@ static struct period_span find_typical(
     return *best;
 }
 
-/* At an end of the recording, and not whole: what it made is still there. */
-static bool is_cut_off(const struct search *search, const struct period_span *span)
-{
-    bool keeps = span->first == search->start;
-
-    for (uint32_t i = span->first; i < span->behind && span->behind == search->count; i++)
-        keeps = keeps || search->allocs[i].dies == PERIOD_NEVER;
-    return keeps;
-}
-
-/* Drops what is not like the others. What is at an end may be cut off, and the first one may do more. */
+/* Drops what is not like the others. The first one may do more. */
 static void keep_alike(const struct search *search, const struct period_span *typical, int size,
         struct period *period)
 {
@@ -566,8 +545,6 @@ static void keep_alike(const struct search *search, const struct period_span *ty
         uint32_t own = span.behind - span.first;
         span.likeness = likeness(search, typical, &span, size);
         bool is_kept = is_like(span.likeness, period->chance);
-        if (!is_kept && own < length && is_cut_off(search, &span))
-            is_kept = is_like(span.likeness * length / own, period->chance);
         if (!is_kept && i == 0 && own > length)
             is_kept = likeness(search, typical, &span, 0) * own >= NEARLY_SAME * length;
         if (!is_kept)
@@ -651,25 +628,6 @@ static bool is_uniform(
     return is_like(likeness(search, &one, &other, size), chance);
 }
 
-/* Things that were made before a repetition live through all of it and die later: micro-batches gather gradients. */
-static bool holds(const struct search *search, const struct period *period)
-{
-    const struct period_span *spans = period->spans;
-    uint32_t last = period->span_count - 1;
-    uint64_t *through = vec_new((size_t)last + 1, sizeof(*through));
-    uint32_t next = 0;
-
-    for (uint32_t i = spans[0].first; i < spans[last].first; i++) {
-        while (spans[next].first <= i)
-            next++;
-        uint32_t dies = search->allocs[i].dies;
-        through[next] += dies >= spans[next].behind && dies <= spans[last].first;
-    }
-    uint64_t many = quantile(through, (size_t)last + 1, 3);
-    free(through);
-    return many > 1; /* one may be somebody's counter */
-}
-
 /* What comes after each of them is the next one, mostly. An evaluation does not follow itself, nor does what comes once. */
 static bool follow_on(const struct period *period)
 {
@@ -704,11 +662,9 @@ static void judge(struct search *search, const struct anchor *class, struct find
     ret->is_uniform = is_uniform(search, &typical, size, period->chance);
     if (ret->share < COVERED || !follow_on(period))
         return;
-    if (period->span_count < REPETITIONS_MIN
-            && (!period->rests || period->likeness < NEARLY_SAME || ret->is_uniform))
+    if (period->span_count < REPETITIONS_MIN && (!period->rests || period->likeness < NEARLY_SAME))
         return;
     period->kind = period->rests ? PERIOD_STEPS : PERIOD_PARTS;
-    ret->holds = holds(search, period);
 }
 
 /* ── which of them ── */
@@ -738,7 +694,7 @@ static int rank(const struct finding *one)
 {
     if (one->period.kind != PERIOD_STEPS)
         return (int)one->period.kind;
-    return (int)PERIOD_STEPS + one->period.rests + (one->period.rests && !one->holds);
+    return (int)PERIOD_STEPS + one->period.rests;
 }
 
 static void swap(struct finding *one, struct finding *other)
@@ -833,14 +789,14 @@ static void say_why(struct period *period, uint32_t kinds)
                 peak);
 }
 
-/* From what is the same in most ways to what is in few, until there are steps. Returns how many kinds of allocations there are. */
+/* From what is the same in most ways to what is in few. Returns how many kinds of allocations there are. */
 static uint32_t find_all(struct search *search, struct progress *progress, struct period *ret)
 {
     struct finding best = {0};
     struct finding two = {0};
     uint32_t kinds = 0;
 
-    for (int same = 0; same < WORDS_SAMENESSES && best.fit < SURE; same++) {
+    for (int same = 0; same < WORDS_SAMENESSES; same++) {
         struct finding found = {0};
         words_make(search->allocs, search->start, search->count, (enum words_sameness)same,
                 &search->words);

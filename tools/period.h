@@ -4,10 +4,9 @@
  *
  * For programs that say nothing of their steps. Two things tell a step from a layer:
  *
- *   order    a step repeats as a whole. Words of 1 to 8 allocations that recur at even distances say how often (words.h); what lies
- *            between must be alike, and much more so than pieces of the same sequence in a random order.
- *   memory   at the end of a step what it allocated is gone, or is kept for good. A layer hands its result to the next one: wherever
- *            it is cut, memory of a moment is live across the cut.
+ *   order    words of 1 to 8 allocations that recur at even distances (words.h) say how often a step repeats; what lies between
+ *            must be alike, and much more so than pieces of the same sequence in a random order.
+ *   memory   at the end of a step what it allocated is gone, or is kept for good. A layer hands its result to the next one.
  *
  *     allocs   i i | p a b a b a b l c c u | p a b a b a b l c c u | p a b ...    i: set up once
  *                  └─ step ────────────────┘                                       a b: a layer, three of them
@@ -15,15 +14,12 @@
  * So what repeats is called STEPS where next to nothing, in blocks and in bytes, is live across the cuts, and PARTS where something
  * is: layers or sub-graphs of one step, or steps that hand memory on. PARTS that are made of parts themselves, and let nothing live
  * through a whole one, are STEPS too: gradients that stay until the next backward. Of several repetitions the finest that rests is
- * taken, unless
- *
- *   - things live through whole repetitions and die later, and a coarser one has no such things: micro-batches gather gradients;
- *   - a coarser one has more of what is not made of the same allocations: a layer that happens to rest, and the step's own.
+ * taken, unless a coarser one has more of what is not made of the same allocations: a layer that happens to rest, and the step's own.
  *
  * An evaluation between steps is made of a step's allocations and is no more than half of one. A first step that does more than the
  * others is one if it has what they have. Where several threads or streams allocate, only the order within each counts.
  *
- * Three repetitions are needed, or two that are nearly the same, rest, and are not all of one texture.
+ * Three repetitions are needed, or two that are nearly the same and rest.
  *
  * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, about 100 bytes per allocation beside
  * what is passed in. Time: near n log n; at most 288 repetitions are judged, each takes about n.

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tools/canon.h"
-#include "tools/greedy.h"
 #include "tools/vec.h"
 
 #define NODES_MOST     UINT64_C(4000000)
@@ -141,20 +140,23 @@ static void cut(struct solver *solver, uint32_t count)
     free(order);
 }
 
-static void place_greedily(struct solver *solver, struct part *part)
+/* What the first order comes to without a ceiling: a placement to begin with, in as many nodes as there are blocks. */
+static void place_anyhow(struct solver *solver, struct part *part)
 {
-    for (unsigned i = 0; i < GREEDY_ORDER_COUNT * GREEDY_FIT_COUNT; i++) {
-        enum greedy_order order = (enum greedy_order)(i / GREEDY_FIT_COUNT);
-        enum greedy_fit fit = (enum greedy_fit)(i % GREEDY_FIT_COUNT);
-        if (part->peak <= solver->goal)
-            return;
-        uint64_t peak = greedy_place(&part->sections, order, fit);
-        if (part->base + peak >= part->peak)
-            continue;
+    struct canon *canon = canon_new(&part->sections);
+    struct canon_limits limits = {.nodes = UINT64_MAX};
+    uint64_t nodes;
+    uint64_t peak;
+
+    for (uint32_t i = 0; i < part->count; i++)
+        limits.capacity += part->spans[i].size;
+    if (canon_search(canon, CANON_FULLEST, &limits, &nodes) == CANON_FOUND
+            && sections_check(part->spans, part->count, &peak))
         part_keep(part, peak);
-        (void)snprintf(part->how, sizeof(part->how), "greedy by %s, %s hole",
-                greedy_order_name(order), fit == GREEDY_LOWEST ? "lowest" : "tightest");
-    }
+    else
+        solver->broken = true;
+    (void)snprintf(part->how, sizeof(part->how), "%s first", canon_order_name(CANON_FULLEST));
+    canon_free(canon);
 }
 
 static bool keep_on(void *self, uint64_t nodes)
@@ -287,8 +289,9 @@ static void solve(struct solver *solver, uint64_t grain)
     enum canon_result found = CANON_FOUND;
 
     solver->goal = request->capacity ? request->capacity : result->max_live;
-    for (uint32_t i = 0; i < solver->part_count; i++)
-        place_greedily(solver, &solver->parts[i]);
+    for (uint32_t i = 0; i < solver->part_count && !request->capacity; i++)
+        if (solver->parts[i].count)
+            place_anyhow(solver, &solver->parts[i]);
     if (request->capacity) {
         solver->budget_end = result->node_limit;
         found = reach_goal(solver);

@@ -3,7 +3,7 @@
  * place.h - offsets for blocks whose lifetimes are known, in as little memory as can be found.
  *
  *     spans ─► cut where none lives across ─► parts ─┬─► what lives all through a part: at its bottom
- *                                                    ├─► greedy portfolio (greedy.h): milliseconds, mostly enough
+ *                                                    ├─► the search without a ceiling: a placement to begin with
  *                                                    └─► search (canon.h) at max live, 1.005 of it, 1.015 ...
  *
  * No placement is smaller than the most that lives at once (max live); that is what is tried first. Once one is found above it,
@@ -43,7 +43,7 @@ struct place_result {
     uint32_t parts; /* independent of each other */
     uint32_t whole; /* blocks that live all through their part */
     bool least; /* no placement is smaller: the peak is max live, or less was proved impossible */
-    char how[PLACE_HOW_MAX]; /* of the part that was the hardest: "greedy, by size", "search, order 2" */
+    char how[PLACE_HOW_MAX]; /* of the part that was the hardest: "fullest by sections first", "search, longest time first" */
 };
 
 /* The limit where the caller names none: less for many blocks, whose nodes take longer. */

@@ -40,10 +40,9 @@ int playback_take(struct playback *playback, size_t block, const struct playback
     struct pool_request request = {
             .size = ask->size,
             .owner = owner_of(device),
-            .context = owner_of(device),
             .stream = ask->stream,
             .plan = ask->plan,
-            .entrance = ask->stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .api = ask->stream ? API_STREAM : API_SYNC,
             .device = device,
             .may_call = true,
             .may_fence = true,
@@ -62,7 +61,7 @@ int playback_give(struct playback *playback, size_t block, uint64_t stream)
 {
     struct outcome outcome;
     struct pool_free_request request = {
-            .entrance = stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .api = stream ? API_STREAM : API_SYNC,
             .stream = stream,
             .may_fence = true,
     };

@@ -28,7 +28,7 @@ int playback_open(struct playback *playback, struct counting *counting,
         const struct pool_opts *opts, const struct hints *hints, size_t block_count);
 void playback_close(struct playback *playback);
 
-/* What is asked for a block; stream 0: through the sync entrance. */
+/* What is asked for a block; stream 0: through the sync API. */
 struct playback_ask {
     uint64_t size, stream;
     const struct plan *plan; /* NULL = no hints */

@@ -6,10 +6,10 @@
  *     csv op,id,size,stream,time_us ──────┼─► struct recorded ─► place.h
  *     csv id,lower,upper,size ────────────┘
  *
- * Placed is every block of one device that lives in the window, what lived before and what outlives it included: all that the
- * pool had to hold at once. The device is the one that most of their bytes are on. Blocks that the driver served and those of other
- * devices are left out and counted; in a run that was only tracked, what the driver served is what is placed. Streams do not
- * matter: no allocator that keeps streams apart needs less than one that does not have to.
+ * All blocks of one device that are live in the window are placed, also those that were live before or outlive it: all that
+ * the pool had to hold at once. The device is the one with most of the bytes. Blocks that the driver served and blocks of
+ * other devices are left out and counted; in a capture of mode track the blocks that the driver served are placed. Streams
+ * do not matter: an allocator that keeps streams apart cannot need less than one that does not.
  * Sizes are rounded up to 512, except those of the last form, which are abstract. Its ends are exclusive.
  *
  * Prints one line on stderr when a file cannot be used. Threads: none. Memory: vec.h.

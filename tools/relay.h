@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * relay.h - stays above a program without being noticed.
+ * relay.h - stays the parent of a program without changing what the program sees.
  *
  * The program starts with the signal mask, the dispositions, the process group and the terminal that kedge has. A signal that is
  * sent to kedge goes on to the program; one from the keyboard has reached the program already. The program ends with kedge

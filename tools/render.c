@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tracker/utf8.h"
+
 #define COLUMNS_UNKNOWN 80
 #define LABEL_LEAST     30 /* columns that a label has at least */
 
@@ -100,34 +102,10 @@ static void json_indent(const struct json *json)
         (void)fputs("  ", json->out);
 }
 
-/* How many bytes a UTF-8 sequence at `s` has, 0 if it is none (overlong forms and surrogates included). */
-static size_t utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] >= 0xc2 && s[0] <= 0xdf)
-        return (s[1] & 0xc0) == 0x80 ? 2 : 0;
-    if (s[0] >= 0xe0 && s[0] <= 0xef) {
-        if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
-            return 0;
-        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))
-            return 0;
-        return 3;
-    }
-    if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-        if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
-            return 0;
-        if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-            return 0;
-        return 4;
-    }
-    return 0;
-}
-
 /* What a terminal would obey: of 8-bit sets too, where U+009B begins a sequence as ESC [ does. */
-static bool is_control(const unsigned char *s, size_t length)
+static bool is_control(uint32_t code)
 {
-    return (length == 1 && (*s < 0x20 || *s == 0x7f)) || (length == 2 && *s == 0xc2 && s[1] < 0xa0);
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
 }
 
 void render_text(FILE *out, const char *text)
@@ -135,8 +113,9 @@ void render_text(FILE *out, const char *text)
     const unsigned char *s = (const unsigned char *)text;
 
     while (*s) {
-        size_t length = utf8_length(s);
-        if (length == 0 || is_control(s, length))
+        uint32_t code;
+        size_t length = utf8_length(s, &code);
+        if (length == 0 || is_control(code))
             (void)fputc('?', out);
         else
             (void)fwrite(s, 1, length, out);
@@ -150,7 +129,8 @@ static void json_string(FILE *out, const char *text)
 
     (void)fputc('"', out);
     while (*s) {
-        size_t length = utf8_length(s);
+        uint32_t code;
+        size_t length = utf8_length(s, &code);
         if (length == 0) {
             (void)fputs("\\ufffd", out);
             s++;
@@ -205,6 +185,14 @@ void json_uint(struct json *json, const char *key, uint64_t value)
 {
     json_key(json, key);
     (void)fprintf(json->out, "%" PRIu64, value);
+}
+
+void json_known(struct json *json, const char *key, uint64_t value)
+{
+    if (value == UINT64_MAX)
+        json_text(json, key, NULL);
+    else
+        json_uint(json, key, value);
 }
 
 void json_int(struct json *json, const char *key, int64_t value)

@@ -2,12 +2,11 @@
 /*
  * render.h - how the tools print: bytes, JSON, colour, progress.
  *
- * One place, so that a figure looks the same in every command. Bytes are divided as a double by 1024 as often as needed
- * and printed with %.2f (3,538,944 is 3.38 MiB, three of them 10.12 MiB). Colour is used only where the stream is a terminal
- * and NO_COLOR is unset or empty. JSON goes through a small writer that knows commas, indentation and escapes; bytes that
- * are not UTF-8 are written as U+FFFD, so that the output always parses.
+ * Bytes are divided as a double by 1024 as often as needed and printed with %.2f (3,538,944 is 3.38 MiB). Colour is used only
+ * where the stream is a terminal and NO_COLOR is unset or empty. In JSON, bytes that are not UTF-8 are written as U+FFFD.
  *
  * Does not decide what is printed. Threads: none.
+ * Prefixes: json_, progress_.
  */
 #ifndef KEDGE_TOOLS_RENDER_H
 #define KEDGE_TOOLS_RENDER_H
@@ -54,6 +53,7 @@ struct json {
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_end(struct json *json, char bracket);                    /* '}' or ']' */
 void json_uint(struct json *json, const char *key, uint64_t value);
+void json_known(struct json *json, const char *key, uint64_t value); /* UINT64_MAX prints null */
 void json_int(struct json *json, const char *key, int64_t value);
 void json_real(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);

@@ -27,15 +27,15 @@
 #define SLOT_COUNT 8192u /* pages waiting to be judged: 32 MiB of pinned memory */
 
 struct fields {
-    const char *entrance;
+    const char *api;
     uint64_t passes;
     bool streams, json;
 };
 
 static const struct args_option options[] = {
         {"api", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)", ARGS_TEXT,
-                offsetof(struct fields, entrance)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, entrance)},
+                offsetof(struct fields, api)},
+        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, api)},
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},
@@ -164,7 +164,7 @@ static int judge_slot(struct replay *replay, const struct slot *slot, const unsi
 }
 
 /* Waits for the device and judges every page that has landed. */
-static int judge(struct replay *replay)
+static int judge_all(struct replay *replay)
 {
     int error = replay->rt.device_synchronize();
     int r = CMD_DONE;
@@ -187,7 +187,7 @@ static int look(struct replay *replay, uint32_t index)
     uint32_t length;
 
     while ((length = page_at(block->size, &offset)) != 0) {
-        int r = replay->slot_count == SLOT_COUNT ? judge(replay) : CMD_DONE;
+        int r = replay->slot_count == SLOT_COUNT ? judge_all(replay) : CMD_DONE;
         if (r != CMD_DONE)
             return r;
         replay->slots[replay->slot_count] = (struct slot){index, replay->pass, offset, length};
@@ -250,7 +250,7 @@ static int run_pass(struct replay *replay)
         if (replay->ptrs[i])
             r = death(replay, (uint32_t)i);
     }
-    return r == CMD_DONE ? judge(replay) : r;
+    return r == CMD_DONE ? judge_all(replay) : r;
 }
 
 static int make_streams(struct replay *replay, bool wanted)
@@ -338,11 +338,11 @@ static int open_runtime(struct replay *replay)
 
 static int run(const struct fields *fields, const char *path)
 {
-    struct replay replay = {.sync = fields->entrance && strcmp(fields->entrance, "sync") == 0};
+    struct replay replay = {.sync = fields->api && strcmp(fields->api, "sync") == 0};
     int r;
 
-    if (fields->entrance && !replay.sync && strcmp(fields->entrance, "stream") != 0) {
-        (void)fprintf(stderr, "kedge-replay: --api %s: stream or sync\n", fields->entrance);
+    if (fields->api && !replay.sync && strcmp(fields->api, "stream") != 0) {
+        (void)fprintf(stderr, "kedge-replay: --api %s: stream or sync\n", fields->api);
         return CMD_BAD;
     }
     if (steps_read(path, &replay.steps) < 0) {

@@ -11,6 +11,7 @@
 #define KEDGE_TOOLS_REPORT_H
 
 #include "tools/figures.h"
+#include "tools/sources.h"
 #include "tools/stepview.h"
 #include "tools/title.h"
 
@@ -41,6 +42,8 @@ struct report {
     struct symbols *symbols;
     struct model_window window;
     struct model_figures figures;
+    struct sources sources; /* of a capture */
+    struct stepview stated; /* of the whole report as text */
     struct render_ink ink;
     const char *path; /* of the capture, as it was given */
     bool partial;     /* the figures of the window miss lost events */
@@ -57,6 +60,7 @@ void report_oom_json(struct json *json, const struct report *report);
 /* Who asked, by library and kind, and what became of each device (report_sources.c). */
 void report_sources_print(const struct report *report);
 void report_sources_json(struct json *json, const struct report *report);
+void report_json_figures(struct json *json, const struct sources_figures *figures);
 
 /* Who is never used, allocated early, freed late, idle (report_uses.c). */
 void report_uses_print(const struct report *report);
@@ -64,6 +68,9 @@ void report_uses_json(struct json *json, const struct report *report);
 
 /* Step by step (report_steps.c). The last one is all that there is to say of a csv. */
 void report_steps_print(const struct report *report);
+
+/* Steps that the program states, into `stated`; stepview_done gives them back. */
+void report_stated_find(struct report *report);
 
 /* Who grows from step to step, of steps that the program states; nothing where none grows. */
 void report_growth_print(const struct report *report);
@@ -87,6 +94,9 @@ bool report_lacks_events(const struct report *report);
 /* Event index: what lives there is what lives at the window's maximum, by the events that there are. */
 uint32_t report_peak(const struct report *report);
 
+/* What the run said of a setting, "" nothing. */
+const char *report_setting(const struct read_capture *capture, const char *name);
+
 /* The view of this name; VIEW_COUNT = there is none. */
 enum view report_view_named(const char *name);
 
@@ -96,23 +106,11 @@ void report_views_explain(void);
 /* The views that are not in the whole report and have something to tell, with their commands. */
 void report_views_print(const struct report *report);
 
-/* How many steps the program states. */
-size_t report_stated_steps(const struct report *report);
-
-/* Sums per library or program that asked. */
-struct report_owner {
-    const char *name;
-    uint64_t allocated, allocated_count, live, live_count;
-};
-
 /* "SOT_CALL_0 (2)" as the last cell of a row, as render_label has it. */
 void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
 
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);
-
-/* Largest live bytes first, of a whole run without all events by its places; the caller frees the array. */
-struct report_owner *report_owners(const struct report *report, size_t *ret_count);
 
 /* How the process ended, as far as the file can know; the caller frees it. */
 char *report_end_text(const struct read_capture *capture);

@@ -130,42 +130,31 @@ static void json_live(struct json *json, const struct report *report, uint32_t a
     free(rows);
 }
 
-static void json_libraries(struct json *json, const struct report *report)
+static void json_libraries(struct json *json, const struct sources *sources)
 {
-    size_t count;
-    struct report_owner *owners = report_owners(report, &count);
-
     json_begin(json, "libraries", '[');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sources->library_count; i++) {
+        if (!sources->libraries[i].figures.allocated_count)
+            continue;
         json_begin(json, NULL, '{');
-        json_text(json, "path", owners[i].name);
-        json_uint(json, "allocated_bytes", owners[i].allocated);
-        json_uint(json, "allocated_count", owners[i].allocated_count);
-        json_uint(json, "live_bytes", owners[i].live);
-        json_uint(json, "live_count", owners[i].live_count);
+        json_text(json, "path", sources->libraries[i].name);
+        report_json_figures(json, &sources->libraries[i].figures);
         json_end(json, '}');
     }
     json_end(json, ']');
-    free(owners);
 }
 
-static void json_classes(struct json *json, const struct report *report)
+static void json_classes(struct json *json, const struct sources *sources)
 {
-    struct classes_row rows[MEMCLASS_COUNT];
-
-    classes_figure(&report->load, report->window, rows);
     json_begin(json, "classes", '[');
     for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
-        if (!rows[i].allocated_count)
+        if (!sources->classes[i].allocated_count)
             continue;
         json_begin(json, NULL, '{');
         json_text(json, "name", classes_name((enum memclass)i));
         json_bool(json, "device_memory", i < MEMCLASS_DEVICE_END);
-        json_uint(json, "allocated_bytes", rows[i].allocated);
-        json_uint(json, "allocated_count", rows[i].allocated_count);
-        json_uint(json, "live_bytes", rows[i].live);
-        json_uint(json, "live_count", rows[i].live_count);
-        json_uint(json, "peak_bytes", rows[i].peak);
+        report_json_figures(json, &sources->classes[i]);
+        json_uint(json, "peak_bytes", sources->classes[i].peak);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -232,8 +221,8 @@ void report_json_print(const struct report *report)
     json_live(&json, report, report->window.last, "live");
     json_live(&json, report, report_peak(report), "live_at_max");
     report_places_json(&json, report);
-    json_libraries(&json, report);
-    json_classes(&json, report);
+    json_libraries(&json, &report->sources);
+    json_classes(&json, &report->sources);
     report_sources_json(&json, report);
     json_looks(&json, report->load.capture);
     report_uses_json(&json, report);

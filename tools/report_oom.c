@@ -29,21 +29,22 @@ static int by_bytes(const void *left, const void *right)
 static unsigned group(const struct report *report, const struct load_oom *oom,
         struct owner owners[static FORMAT_OOM_HOLDERS])
 {
+    char **ways = title_ways(
+            report->symbols, &oom->holder->stack, sizeof(*oom->holder), oom->holder_count);
     unsigned count = 0;
 
     for (unsigned i = 0; i < oom->holder_count; i++) {
-        char *way = title_way(report->symbols, oom->holder[i].stack);
         unsigned at = 0;
 
-        while (at < count && strcmp(owners[at].way, way) != 0)
+        while (at < count && strcmp(owners[at].way, ways[i]) != 0)
             at++;
         if (at == count)
-            owners[count++] = (struct owner){.way = way, .stack = oom->holder[i].stack};
-        else
-            free(way);
+            owners[count++] =
+                    (struct owner){.way = vec_text(ways[i]), .stack = oom->holder[i].stack};
         owners[at].bytes += oom->holder[i].bytes;
         owners[at].count += oom->holder[i].count;
     }
+    title_done(ways, oom->holder_count);
     qsort(owners, count, sizeof(*owners), by_bytes);
     return count;
 }
@@ -227,14 +228,6 @@ void report_oom_print(const struct report *report)
 }
 
 /* ---- JSON ---- */
-
-static void json_known(struct json *json, const char *key, uint64_t value)
-{
-    if (value == UINT64_MAX)
-        json_text(json, key, NULL);
-    else
-        json_uint(json, key, value);
-}
 
 static void json_heaps(struct json *json, const struct format_oom_heaps *heaps)
 {

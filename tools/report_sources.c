@@ -11,16 +11,6 @@
 
 #define SITES_SHOWN 3
 
-static const char *setting(const struct read_capture *capture, const char *name)
-{
-    const char *value = "";
-
-    for (size_t i = 0; i < capture->setting_count; i++)
-        if (strcmp(capture->setting[i].name, name) == 0)
-            value = capture->setting[i].value;
-    return value;
-}
-
 /* ---- text ---- */
 
 static void print_figures(const struct sources_figures *figures)
@@ -113,7 +103,7 @@ static void print_device(const struct report *report, unsigned device)
 static void print_stack_notes(const struct report *report, const struct sources *sources)
 {
     const struct read_capture *capture = report->load.capture;
-    const char *stacks = setting(capture, "KEDGE_STACKS");
+    const char *stacks = report_setting(capture, "KEDGE_STACKS");
 
     if (sources->without_stack == 0)
         return;
@@ -129,19 +119,18 @@ static void print_stack_notes(const struct report *report, const struct sources 
 
 void report_sources_print(const struct report *report)
 {
-    struct sources sources;
+    const struct sources *sources = &report->sources;
 
-    sources_figure(&report->load, report->window, report->symbols, &sources);
     printf("\n%sWho asked for memory%s\n", report->ink.bold, report->ink.off);
-    if (sources.count == 0)
+    if (sources->count == 0)
         puts("  nobody");
     else
         printf(" %11s %11s %11s %11s %8s\n", "at the max", "own peak", "live at end", "allocated",
                 "count");
-    for (uint32_t i = 0; i < sources.library_count; i++)
-        print_library(report, &sources, i);
-    print_stack_notes(report, &sources);
-    if (sources.by_places)
+    for (uint32_t i = 0; i < sources->library_count; i++)
+        print_library(report, sources, i);
+    print_stack_notes(report, sources);
+    if (sources->by_places)
         printf("%snote%s      events are missing: sums by place as the run kept them; by kind: "
                "--view "
                "classes\n",
@@ -151,21 +140,22 @@ void report_sources_print(const struct report *report)
                 report->ink.yellow, report->ink.off);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         print_device(report, i);
-    sources_done(&sources);
 }
 
 /* ---- JSON ---- */
 
-static void json_figures(struct json *json, const struct sources_figures *figures)
+void report_json_figures(struct json *json, const struct sources_figures *figures)
 {
     json_uint(json, "allocated_bytes", figures->allocated);
     json_uint(json, "allocated_count", figures->allocated_count);
     json_uint(json, "live_bytes", figures->live);
     json_uint(json, "live_count", figures->live_count);
-    if (figures->peak == UINT64_MAX)
-        json_text(json, "peak_bytes", NULL);
-    else
-        json_uint(json, "peak_bytes", figures->peak);
+}
+
+static void json_figures(struct json *json, const struct sources_figures *figures)
+{
+    report_json_figures(json, figures);
+    json_known(json, "peak_bytes", figures->peak);
     json_uint(json, "at_max_bytes", figures->at_max);
 }
 
@@ -208,13 +198,11 @@ static void json_library(
 
 void report_sources_json(struct json *json, const struct report *report)
 {
-    struct sources sources;
+    const struct sources *sources = &report->sources;
 
-    sources_figure(&report->load, report->window, report->symbols, &sources);
     json_begin(json, "sources", '[');
-    for (uint32_t i = 0; i < sources.library_count; i++)
-        json_library(json, report, &sources, i);
+    for (uint32_t i = 0; i < sources->library_count; i++)
+        json_library(json, report, sources, i);
     json_end(json, ']');
-    json_uint(json, "allocations_without_stack", sources.without_stack);
-    sources_done(&sources);
+    json_uint(json, "allocations_without_stack", sources->without_stack);
 }

@@ -143,23 +143,14 @@ void report_steps_print(const struct report *report)
     stepview_done(&view);
 }
 
-void report_growth_print(const struct report *report)
+void report_stated_find(struct report *report)
 {
-    struct stepview view;
-
-    stepview_find(&report->load, report->window, STEPVIEW_ONLY_STATED, &view);
-    print_growers(report, &view, 0);
-    stepview_done(&view);
+    stepview_find(&report->load, report->window, STEPVIEW_ONLY_STATED, &report->stated);
 }
 
-size_t report_stated_steps(const struct report *report)
+void report_growth_print(const struct report *report)
 {
-    struct stepview view;
-
-    stepview_find(&report->load, report->window, STEPVIEW_ONLY_STATED, &view);
-    size_t count = view.origin == STEPVIEW_STATED ? view.row_count : 0;
-    stepview_done(&view);
-    return count;
+    print_growers(report, &report->stated, 0);
 }
 
 /* ── JSON ── */

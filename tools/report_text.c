@@ -9,7 +9,7 @@
 #include "tools/cmd.h"
 #include "tools/vec.h"
 
-static const char *setting(const struct read_capture *capture, const char *name)
+const char *report_setting(const struct read_capture *capture, const char *name)
 {
     const char *value = "";
 
@@ -77,7 +77,7 @@ static void print_bounds(const struct report *report)
     };
 
     for (size_t i = 0; i < CMD_COUNT(bounds); i++) {
-        const char *count = setting(report->load.capture, bounds[i].name);
+        const char *count = report_setting(report->load.capture, bounds[i].name);
 
         if (!*count)
             continue;
@@ -131,7 +131,7 @@ static void print_header(const struct report *report)
     print_field("capture", report->load.path);
     print_program(capture);
     print_devices(capture);
-    print_field("mode", setting(capture, "mode"));
+    print_field("mode", report_setting(capture, "mode"));
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
         render_text(stdout, capture->hints_path);
@@ -267,21 +267,24 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
 
 static void print_libraries(const struct report *report)
 {
-    size_t count;
-    struct report_owner *owners = report_owners(report, &count);
+    const struct sources *sources = &report->sources;
     char live[RENDER_BYTES_MAX];
     char all[RENDER_BYTES_MAX];
+    bool any = false;
 
     printf("\n%sBy library%s\n", report->ink.bold, report->ink.off);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sources->library_count; i++) {
+        const struct sources_figures *figures = &sources->libraries[i].figures;
+        if (!figures->allocated_count)
+            continue;
+        any = true;
         printf("  %11s live in %6" PRIu64 " blocks, %11s in %6" PRIu64 " allocated  ",
-                render_bytes(live, owners[i].live), owners[i].live_count,
-                render_bytes(all, owners[i].allocated), owners[i].allocated_count);
-        render_label(stdout, owners[i].name, 70, 6);
+                render_bytes(live, figures->live), figures->live_count,
+                render_bytes(all, figures->allocated), figures->allocated_count);
+        render_label(stdout, sources->libraries[i].name, 70, 6);
     }
-    if (count == 0)
+    if (!any)
         puts("  nothing");
-    free(owners);
 }
 
 static void print_anchors(const struct report *report)
@@ -345,11 +348,10 @@ static void print_overhead(const struct report *report, bool has_managed)
 
 static void print_classes(const struct report *report)
 {
-    struct classes_row rows[MEMCLASS_COUNT];
+    const struct sources_figures *rows = report->sources.classes;
     char text[2][RENDER_BYTES_MAX];
     bool any = false;
 
-    classes_figure(&report->load, report->window, rows);
     for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
         if (!rows[i].allocated_count)
             continue;
@@ -405,6 +407,7 @@ void report_text_print(const struct report *report)
     inked.ink = render_ink(stdout);
     report = &inked;
     if (view == VIEW_ALL) {
+        report_stated_find(&inked);
         print_header(report);
         figures_print(stdout, &report->figures);
         print_peaks(report);
@@ -430,4 +433,6 @@ void report_text_print(const struct report *report)
         report_views_print(report);
     print_record_note(report);
     figures_print_trouble(stdout, report->symbols);
+    if (view == VIEW_ALL)
+        stepview_done(&inked.stated);
 }

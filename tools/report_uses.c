@@ -8,23 +8,24 @@
 
 #define STACK_LINES 6
 
-static void figure(const struct report *report, struct uses_figures *ret_figures)
+static void figure(const struct report *report, struct patterns_figures *ret_figures)
 {
-    uses_figure(report->load.trace, report->window, uses_end(report->load.trace), ret_figures);
+    patterns_figure(
+            report->load.trace, report->window, patterns_end(report->load.trace), ret_figures);
 }
 
 /* ---- text ---- */
 
-static const char *const titles[USES_PATTERNS] = {
+static const char *const titles[PATTERNS_COUNT] = {
         "Never used",
         "Freed late (after the last use, while others were allocated)",
         "Allocated early (before the first use, while others were freed)",
         "Idle (longest time between two uses)",
 };
 
-static void print_doubts(const struct uses_figures *figures)
+static void print_doubts(const struct patterns_figures *figures)
 {
-    static const char *const why[USES_DOUBTS] = {
+    static const char *const why[PATTERNS_DOUBTS] = {
             "their uses were not recorded (KEDGE_TRACE=uses=on)",
             "their uses could not be recorded",
             "they were shown to what uses them unseen",
@@ -32,7 +33,7 @@ static void print_doubts(const struct uses_figures *figures)
     };
     char text[RENDER_BYTES_MAX];
 
-    for (unsigned i = 0; i < USES_DOUBTS; i++)
+    for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
         if (figures->doubts[i])
             printf("  not judged: %" PRIu64 " block%s: %s\n", figures->doubts[i],
                     render_s(figures->doubts[i]), why[i]);
@@ -40,7 +41,8 @@ static void print_doubts(const struct uses_figures *figures)
         printf("  not judged: %s in all\n", render_bytes(text, figures->doubtful_bytes));
 }
 
-static void print_place(const struct report *report, const struct uses_row *row, const char *title)
+static void print_place(
+        const struct report *report, const struct patterns_row *row, const char *title)
 {
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
 
@@ -53,7 +55,7 @@ static void print_place(const struct report *report, const struct uses_row *row,
 }
 
 static void print_pattern(
-        const struct report *report, enum uses_pattern pattern, const struct uses_found *found)
+        const struct report *report, enum patterns_kind pattern, const struct patterns_found *found)
 {
     char bytes[RENDER_BYTES_MAX];
     char peak[RENDER_BYTES_MAX];
@@ -67,7 +69,7 @@ static void print_pattern(
     size_t shown = found->count < report->top ? found->count : (size_t)report->top;
     char **rows = title_rows(report->symbols, &found->row->stack, sizeof(*found->row), shown);
     for (size_t i = 0; i < shown; i++) {
-        const struct uses_row *row = &found->row[i];
+        const struct patterns_row *row = &found->row[i];
 
         printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f", row->cost, render_bytes(bytes, row->bytes),
                 row->count, render_bytes(peak, row->at_peak), (double)row->longest_ns / 1e6);
@@ -83,7 +85,7 @@ static void print_pattern(
 void report_uses_print(const struct report *report)
 {
     const struct format_unseen *unseen = &report->load.capture->unseen;
-    struct uses_figures figures;
+    struct patterns_figures figures;
     char text[2][RENDER_BYTES_MAX];
 
     figure(report, &figures);
@@ -96,15 +98,15 @@ void report_uses_print(const struct report *report)
     if (figures.judged) {
         printf("  Max %s, with each of them freed after its last use %s\n",
                 render_bytes(text[0], figures.peak), render_bytes(text[1], figures.peak_then));
-        for (unsigned p = 0; p < USES_PATTERNS; p++)
-            print_pattern(report, (enum uses_pattern)p, &figures.of[p]);
+        for (unsigned p = 0; p < PATTERNS_COUNT; p++)
+            print_pattern(report, (enum patterns_kind)p, &figures.of[p]);
     }
-    uses_free(&figures);
+    patterns_free(&figures);
 }
 
 /* ---- JSON ---- */
 
-static void json_row(struct json *json, const struct report *report, const struct uses_row *row,
+static void json_row(struct json *json, const struct report *report, const struct patterns_row *row,
         const char *title)
 {
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
@@ -125,7 +127,7 @@ static void json_row(struct json *json, const struct report *report, const struc
 
 void report_uses_json(struct json *json, const struct report *report)
 {
-    struct uses_figures figures;
+    struct patterns_figures figures;
 
     figure(report, &figures);
     json_begin(json, "uses", '{');
@@ -134,15 +136,15 @@ void report_uses_json(struct json *json, const struct report *report)
     json_uint(json, "judged_count", figures.judged);
     json_uint(json, "judged_bytes", figures.judged_bytes);
     json_begin(json, "not_judged", '{');
-    for (unsigned i = 0; i < USES_DOUBTS; i++)
-        json_uint(json, uses_doubt_name((enum uses_doubt)i), figures.doubts[i]);
+    for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
+        json_uint(json, patterns_doubt_name((enum patterns_doubt)i), figures.doubts[i]);
     json_end(json, '}');
     json_uint(json, "max_bytes", figures.peak);
     json_uint(json, "max_freed_after_last_use_bytes", figures.peak_then);
-    for (unsigned p = 0; p < USES_PATTERNS; p++) {
-        const struct uses_found *found = &figures.of[p];
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
+        const struct patterns_found *found = &figures.of[p];
 
-        json_begin(json, uses_pattern_name((enum uses_pattern)p), '[');
+        json_begin(json, patterns_name((enum patterns_kind)p), '[');
         size_t shown = found->count < report->top ? found->count : (size_t)report->top;
         char **rows = shown
                 ? title_rows(report->symbols, &found->row->stack, sizeof(*found->row), shown)
@@ -153,5 +155,5 @@ void report_uses_json(struct json *json, const struct report *report)
         json_end(json, ']');
     }
     json_end(json, '}');
-    uses_free(&figures);
+    patterns_free(&figures);
 }

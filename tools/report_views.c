@@ -89,7 +89,6 @@ void report_views_print(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
     uint64_t allocated = report->figures.allocated_count;
-    size_t steps;
 
     if (allocated == 0)
         return;
@@ -97,9 +96,8 @@ void report_views_print(const struct report *report)
     if (capture->oom_count > 1)
         print_view(report, VIEW_OOM, capture->oom_count, "failed request", "");
     print_view(report, VIEW_ANCHORS, count_anchors(report), "anchor", "");
-    steps = report_stated_steps(report);
-    if (steps) {
-        print_view(report, VIEW_STEPS, steps, "step", "");
+    if (report->stated.origin == STEPVIEW_STATED && report->stated.row_count) {
+        print_view(report, VIEW_STEPS, report->stated.row_count, "step", "");
     } else if (!report_lacks_events(report)) {
         print_command(report, VIEW_STEPS);
         puts("looks for steps");

@@ -2,9 +2,8 @@
 /*
  * sections.h - lifetimes in as few moments as say everything about overlap.
  *
- * Placing blocks needs to know which of them live at the same time, not when. Only the moments matter at which allocations
- * turn into frees: every set of blocks that live together is part of what lives at one of those. They are numbered 0, 1, ...
- * and called sections; a block lives from section `first` to section `last`, both included.
+ * Every set of blocks that live together is part of what lives at a moment at which allocations turn into frees. These moments
+ * are numbered 0, 1, ... and called sections; a block lives from section `first` to section `last`, both included.
  *
  *     time      a a a f a f f a f          a = allocation, f = free
  *     section   0 0 0 0 1 1 1 2 2

@@ -137,6 +137,7 @@ static void apply_all(struct sources *sources, const struct move *move)
     const struct sources_row *row = &sources->rows[move->row];
 
     apply(&sources->rows[move->row].figures, move);
+    apply(&sources->classes[row->memclass], move);
     apply(&sources->sites[move->site].figures, move);
     if (row->memclass < MEMCLASS_DEVICE_END)
         apply(&sources->libraries[row->library].figures, move);
@@ -264,7 +265,7 @@ static void sort_all(struct sources *sources)
 static bool wants_places(const struct load *load, struct model_window window)
 {
     return window.first == 0 && window.last == load->trace->event_count
-            && load->complete_from > window.first && load->place_count > 0;
+            && load->complete_from > window.first;
 }
 
 static void add_sums(struct sources_figures *figures, const struct read_place *what)
@@ -275,6 +276,18 @@ static void add_sums(struct sources_figures *figures, const struct read_place *w
     figures->live_count += what->live_count;
     figures->at_max += what->high_bytes;
     figures->peak = figures->places++ == 0 ? what->peak_bytes : UINT64_MAX;
+}
+
+static void take_classes(struct sources *sources, const struct read_capture *capture)
+{
+    for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
+        const struct format_class *of = &capture->class_total[i];
+        sources->classes[i] = (struct sources_figures){.allocated = of->allocated_bytes,
+                .allocated_count = of->allocated_count,
+                .live = of->live_bytes,
+                .live_count = of->live_count,
+                .peak = of->peak_bytes};
+    }
 }
 
 static void add_places(struct work *work)
@@ -322,6 +335,8 @@ void sources_figure(const struct load *load, struct model_window window, struct 
     if (work.move_count)
         qsort(work.moves, work.move_count, sizeof(*work.moves), by_time);
     play(&work);
+    if (ret_sources->by_places)
+        take_classes(ret_sources, load->capture);
     sort_all(ret_sources);
     keytable_done(&work.libraries);
     keytable_done(&work.rows);

@@ -9,6 +9,8 @@
  * Figures count what the window allocated, as in model.h and classes.h. Peaks are each row's own: they do not add up.
  * `at_max` is what a row held when the window held most, and does add up.
  *
+ * `classes` has the same bytes by kind, of all libraries together.
+ *
  * Where events are missing and the window is the whole run, the writer's own sums by place (area C) stand for them: then device
  * memory has no rows by kind, `at_max` is what each device's own maximum held, and peaks of more than one place are not
  * known.
@@ -55,6 +57,8 @@ struct sources {
     size_t library_count, library_room;
     struct sources_row *rows; /* by library, then class */
     size_t row_count, row_room;
+    /* of memory that is none of the device's, too; with `by_places` as the writer counted them */
+    struct sources_figures classes[MEMCLASS_COUNT];
     struct sources_site *sites; /* by library, then largest at_max first */
     size_t site_count, site_room;
     uint64_t without_stack, count; /* allocations */

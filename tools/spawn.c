@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/captures.h"
 #include "tools/cmd.h"
 #include "tools/symbols.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
 #include "tracker/config.h"
-#include "tracker/format.h"
 
 static char *own_directory(void)
 {
@@ -228,7 +228,7 @@ static bool is_word_of(const char *who, const char *option, const char *text,
 }
 
 static int check_options(
-        const char *who, const struct spawn_options *options, enum launch_entrance *ret_entrance)
+        const char *who, const struct spawn_options *options, enum launch_api *ret_api)
 {
     static const char *const modes[] = {"pool", "track", "off", NULL};
     static const char *const hints_modes[] = {"off", "shadow", "trap", "live", NULL};
@@ -239,8 +239,8 @@ static int check_options(
                     "off, shadow, trap or live")
             || !is_word_of(who, "trace", options->trace, traces, "ring, full, agg or off"))
         return CMD_BAD;
-    if (!launch_parse_entrance(options->entrance, ret_entrance)) {
-        (void)fprintf(stderr, "%s: --api %s: stream, sync or framework\n", who, options->entrance);
+    if (!launch_parse_api(options->api, ret_api)) {
+        (void)fprintf(stderr, "%s: --api %s: stream, sync or framework\n", who, options->api);
         return CMD_BAD;
     }
     if (options->hints && strcmp(options->hints, "off") != 0 && access(options->hints, R_OK) != 0) {
@@ -262,7 +262,7 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
             .mode = options->mode,
             .trace = options->trace,
     };
-    int r = check_options(who, options, &request.entrance);
+    int r = check_options(who, options, &request.api);
 
     if (r)
         return r;
@@ -357,27 +357,13 @@ static int is_capture(const char *path)
     return n == 0 || (n == sizeof(magic) && memcmp(magic, FORMAT_MAGIC, n) == 0) ? 0 : -EINVAL;
 }
 
-/* "FILE.3", "FILE.4711.2": what ranks and processes make of a name. */
-static bool is_kin(const char *entry, const char *name)
-{
-    size_t length = strlen(name);
-
-    return strncmp(entry, name, length) == 0 && entry[length] == '.'
-            && entry[length + 1 + strspn(entry + length + 1, "0123456789.")] == '\0';
-}
-
 /* Did a process of this rank write the capture? */
 static bool is_of_rank(const char *path, const char *rank)
 {
-    struct format_header header = {.version = 0};
-    FILE *file = fopen(path, "re");
-    bool is_ours = file && fread(&header, sizeof(header), 1, file) == 1
-            && header.version == FORMAT_VERSION
-            && strncmp(header.rank, rank, sizeof(header.rank)) == 0;
+    struct format_header header;
 
-    if (file)
-        (void)fclose(file);
-    return is_ours;
+    return captures_read_header(path, &header)
+            && strncmp(header.rank, rank, sizeof(header.rank)) == 0;
 }
 
 /* Of all ranks where `rank` is NULL: then they are started by the program, and none runs yet. */
@@ -390,7 +376,9 @@ static void remove_kin(const char *file, const char *rank)
     const struct dirent *entry;
 
     while (entries && (entry = readdir(entries)) != NULL) {
-        char *path = is_kin(entry->d_name, name) ? vec_format("%s%s", folder, entry->d_name) : NULL;
+        char *path = captures_is_made_of(name, entry->d_name)
+                ? vec_format("%s%s", folder, entry->d_name)
+                : NULL;
         if (path && is_capture(path) == 0 && (!rank || is_of_rank(path, rank)))
             (void)unlink(path);
         free(path);

@@ -22,7 +22,7 @@
 /* The options that run, replay and verify have in common. */
 struct spawn_options {
     bool sim;
-    const char *capture, *hints, *hints_mode, *mode, *trace, *entrance;
+    const char *capture, *hints, *hints_mode, *mode, *trace, *api;
 };
 
 /* What is known about a program's file. */

@@ -68,7 +68,7 @@ static bool unescape(char *text)
     return true;
 }
 
-static unsigned split(char *line, char *fields[static FIELDS_MAX])
+static unsigned split_fields(char *line, char *fields[static FIELDS_MAX])
 {
     unsigned count = 0;
     char *field;
@@ -179,7 +179,7 @@ static bool add_line(struct symcache *cache, char *const *fields, unsigned count
 static bool add_row(struct symcache *cache, char *line, size_t number)
 {
     char *fields[FIELDS_MAX];
-    unsigned count = split(line, fields);
+    unsigned count = split_fields(line, fields);
 
     if (count == 0)
         return false;

@@ -101,7 +101,7 @@ static bool is_same_build(
     GElf_Addr address;
     size_t room = sizeof(captured->build_id);
 
-    if (captured->build_id_length == 0) /* in the first captures there was no identity either */
+    if (captured->build_id_length == 0) /* one with text relocations has no identity either */
         return captured->identity == 0
                 || readbuild_is_same(path, captured->path, captured->identity);
     int length = dwfl_module_build_id(module, &bits, &address);

@@ -297,27 +297,75 @@ static bool tell_apart(struct row *rows, size_t count)
     return changed;
 }
 
-char **title_rows(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+/* So many frames of the program's own are the same in all rows, and then one follows that is not: wrappers. */
+static size_t count_wrappers(const struct row *rows, size_t count)
+{
+    enum kind kind = rows[0].parts.kind[0];
+
+    for (size_t at = 0; kind <= KIND_PROGRAM_NATIVE && at < rows[0].parts.count; at++) {
+        bool differ = false;
+        for (size_t i = 0; i < count; i++) {
+            if (at >= rows[i].parts.count || rows[i].parts.kind[at] != kind)
+                return 0;
+            differ = differ || strcmp(part_at(&rows[i], at), part_at(&rows[0], at)) != 0;
+        }
+        if (differ)
+            return at;
+    }
+    return 0;
+}
+
+static struct row *rows_new(
+        struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
 {
     const char *at = (const char *)stacks;
     struct row *rows = vec_new(count, sizeof(*rows));
-    char **titles = vec_new(count, sizeof(*titles));
 
     for (size_t i = 0; i < count; i++) {
         uint32_t stack;
         memcpy(&stack, at + i * stride, sizeof(stack));
-        rows[i] = (struct row){
-                .parts = parts_of(symbols, stack), .used = 1, .frames = 1, .number = (uint32_t)i};
-        rows[i].title = vec_text(rows[i].parts.text[0]);
+        rows[i] =
+                (struct row){.parts = parts_of(symbols, stack), .frames = 1, .number = (uint32_t)i};
     }
-    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
-        ;
+    size_t first = count ? count_wrappers(rows, count) : 0;
+    for (size_t i = 0; i < count; i++) {
+        rows[i].title = vec_text(rows[i].parts.text[first]);
+        rows[i].used = first + 1;
+    }
+    return rows;
+}
+
+/* The titles of the rows, in their first order. */
+static char **rows_end(struct row *rows, size_t count)
+{
+    char **titles = vec_new(count, sizeof(*titles));
+
     for (size_t i = 0; i < count; i++) {
         titles[rows[i].number] = rows[i].title;
         parts_done(&rows[i].parts);
     }
     free(rows);
     return titles;
+}
+
+char **title_rows(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+{
+    struct row *rows = rows_new(symbols, stacks, stride, count);
+
+    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
+        ;
+    return rows_end(rows, count);
+}
+
+char **title_ways(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+{
+    struct row *rows = rows_new(symbols, stacks, stride, count);
+
+    for (size_t i = 0; i < count; i++)
+        while (rows[i].frames < WAY_PARTS && rows[i].used < rows[i].parts.count
+                && rows[i].parts.kind[rows[i].used] == rows[i].parts.kind[0])
+            extend(&rows[i], rows[i].used);
+    return rows_end(rows, count);
 }
 
 void title_done(char **titles, size_t count)
@@ -327,38 +375,16 @@ void title_done(char **titles, size_t count)
     free((void *)titles);
 }
 
-char *title_of(struct symbols *symbols, uint32_t stack)
+char *title_word(const char *title)
 {
-    char **titles = title_rows(symbols, &stack, sizeof(stack), 1);
-    char *title = titles[0];
+    char *word = vec_text(title);
+    char *space = strchr(word, ' ');
 
-    free((void *)titles);
-    return title;
-}
-
-char *title_word(struct symbols *symbols, uint32_t stack)
-{
-    char *title = title_of(symbols, stack);
-    char *space = strchr(title, ' ');
-
-    if (space)
-        *space = '\0';
-    char *last = strrchr(title, '.'); /* of Class.method; a library's name stays whole */
-    char *word = vec_text(space && last && last[1] ? last + 1 : title);
-    free(title);
+    if (!space)
+        return word; /* a library's name stays whole */
+    *space = '\0';
+    char *last = strrchr(word, '.'); /* of Class.method */
+    if (last && last[1])
+        memmove(word, last + 1, strlen(last));
     return word;
-}
-
-char *title_way(struct symbols *symbols, uint32_t stack)
-{
-    struct parts parts = parts_of(symbols, stack);
-    char *way = vec_text(parts.text[0]);
-
-    for (size_t i = 1; i < parts.count && i < WAY_PARTS && parts.kind[i] == parts.kind[0]; i++) {
-        char *longer = vec_format("%s < %s", way, parts.text[i]);
-        free(way);
-        way = longer;
-    }
-    parts_done(&parts);
-    return way;
 }

@@ -2,9 +2,8 @@
 /*
  * title.h - what a row about a stack is called: "Block.attend gpt.py:28".
  *
- * A stack through a framework has thirty frames, and one of them is what its reader looks for. A title is the innermost frame of
- * the program's own code, Python first. Never the allocator, the dispatcher, the interpreter, libffi, CUDA or kedge, which all
- * rows of a report would have in common. In this order, the first kind that a stack has:
+ * A title is the innermost frame of the program's own code, Python first; never the allocator, the dispatcher, the interpreter,
+ * libffi, CUDA or kedge. In this order, the first kind that a stack has:
  *
  *     1  Python of the program          not of a package that was installed, nor of Python itself
  *     2  native code of the program     not of a framework, an interpreter, libffi, CUDA, kedge or the C library
@@ -12,7 +11,8 @@
  *     4  Python of the framework        torch, paddle, jax, ...
  *     5  native code of the framework   by its name, without arguments; code without a name is only its library
  *
- * Rows that would have the same title get more frames, outward and then by the next kinds, until they differ:
+ * Frames of the program that are innermost in all rows of a table are skipped, if each row has another one behind them: what all
+ * ask through says nothing of any. Rows that would have the same title get more frames, outward and then by the next kinds, until they differ:
  *
  *     empty m.py:3 < norm m.py:9           step train.py:60, at::native::layer_norm_backward_cuda
  *     empty m.py:3 < linear m.py:12        step train.py:60, at::native::embedding_dense_backward_cuda
@@ -31,13 +31,10 @@
 char **title_rows(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count);
 void title_done(char **titles, size_t count);
 
-/* Of one row by itself; the caller frees it. */
-char *title_of(struct symbols *symbols, uint32_t stack);
+/* Likewise: three frames of the kind each, told apart or not: "Block.attend gpt.py:28 < Block.forward gpt.py:32 < GPT.forward gpt.py:45". */
+char **title_ways(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count);
 
-/* Its innermost three frames of that kind: "Block.attend gpt.py:28 < Block.forward gpt.py:32 < GPT.forward gpt.py:45". Freed likewise. */
-char *title_way(struct symbols *symbols, uint32_t stack);
-
-/* The function that title_of names, as a word for an identifier: "attend" of "Block.attend gpt.py:28". The caller frees it. */
-char *title_word(struct symbols *symbols, uint32_t stack);
+/* The function that a title names first, as a word for an identifier: "attend" of "Block.attend gpt.py:28". The caller frees it. */
+char *title_word(const char *title);
 
 #endif

@@ -2,9 +2,8 @@
 /*
  * trace.h - a capture as the tools think about it: events in order, blocks, anchors, stacks.
  *
- * A capture file (tracker/read.h) is a faithful record: addresses, interned numbers, a live table. The questions of the
- * commands are about *blocks* (one allocation with its birth, its release by a hint, its free) and *anchor instances* (one
- * passage through a range, nested in another). A trace holds exactly that, in arrays indexed by small numbers.
+ * The commands ask about *blocks* (one allocation with its birth, its release by a hint, its free) and *anchor instances* (one
+ * passage through a range, nested in another). A trace has them in arrays indexed by small numbers.
  *
  *     capture file ─ trace_load ─┐
  *                                ├─► struct trace ─► model (figures) · compare (two runs) · mine (hints)
@@ -48,7 +47,7 @@ struct trace_event {
     uint32_t anchor;
     uint32_t thread; /* small number, in order of appearance */
     uint64_t value;
-    /* ALLOC, FREE: the stream's identity as the capture says it, and whether it was the stream entrance */
+    /* ALLOC, FREE: the stream's identity as the capture says it, and whether it was the stream API */
     uint64_t stream;
     bool by_stream;
 };
@@ -107,7 +106,7 @@ struct trace_block {
     int device;
     enum memclass memclass;
     bool native; /* made by the driver itself, not from the pool: no hint can act on it */
-    bool stream; /* by the stream entrance */
+    bool stream; /* by the stream API */
     bool shared; /* exported, registered or described: no hint may act on its site (R85) */
 };
 

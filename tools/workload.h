@@ -23,7 +23,7 @@
 
 struct workload_block {
     uint64_t size;
-    uint32_t stream; /* that it was allocated on; 0 = the program did not say: the sync entrance */
+    uint32_t stream; /* that it was allocated on; 0 = the program did not say: the sync API */
     int device;
 };
 
@@ -50,7 +50,7 @@ struct workload {
 struct steps;
 struct trace;
 
-/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync entrance. */
+/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync API. */
 void workload_from_steps(const struct steps *steps, bool sync, struct workload *ret);
 
 /*
@@ -73,7 +73,7 @@ struct workload_builder {
 struct workload_request {
     uint64_t name, size; /* size of a free: 0 = the file does not say */
     uint64_t stream;     /* as the file names it */
-    bool is_stream;      /* false: the sync entrance */
+    bool is_stream;      /* false: the sync API */
     int device;
 };
 

@@ -43,19 +43,17 @@ static bool is_ready;
 /* guarded by lock for writing */
 _Atomic uint32_t anchor_newest;
 
-/* any thread, relaxed: */
-static _Atomic uint64_t entered, too_deep, too_many, cut_names, unmatched, orphaned;
+static _Atomic uint64_t lost; /* any thread, relaxed */
 
-static void count_one(_Atomic uint64_t *counter)
+static void count_lost(void)
 {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
 }
 
 static bool ready_locked(void)
 {
     if (!is_ready)
-        is_ready = catalog_reserve(&paths) == 0
-                && slab_init(&ranges, sizeof(struct range), ANCHOR_OPEN_MAX) == 0;
+        is_ready = slab_init(&ranges, sizeof(struct range), ANCHOR_OPEN_MAX) == 0;
     return is_ready;
 }
 
@@ -144,10 +142,8 @@ static uint32_t intern_name(const char *domain, const char *name)
         text[domain_bytes] = ':';
         used = domain_bytes + 1;
     }
-    if (used + name_bytes > ANCHOR_NAME_MAX) {
+    if (used + name_bytes > ANCHOR_NAME_MAX)
         name_bytes = ANCHOR_NAME_MAX - used;
-        count_one(&cut_names);
-    }
     memcpy(text + used, name, name_bytes);
     return intern_string(text, used + name_bytes);
 }
@@ -173,28 +169,23 @@ static const char *intern_path(uint32_t parent, uint32_t name)
     return number ? intern_text(number) : NULL;
 }
 
-/* The number of (parent, name). 0 with the reason counted. */
+/* The number of (parent, name). 0: counted as lost. */
 static uint32_t path_number(uint32_t parent, uint32_t name)
 {
     struct path path = {.parent = parent, .name = name};
     uint64_t hash = path_hash(&path);
     uint32_t number = catalog_find(&paths, hash, &path);
-    bool is_there;
 
     if (number != 0)
         return number;
     path.text = intern_path(parent, name);
     if (!path.text) {
-        count_one(&too_deep);
+        count_lost();
         return 0;
     }
-    lock_take(&lock);
-    is_there = ready_locked();
-    lock_drop(&lock);
-    if (is_there)
-        number = catalog_number(&paths, &lock, hash, &path);
+    number = catalog_number(&paths, &lock, hash, &path);
     if (number == 0)
-        count_one(&too_many);
+        count_lost();
     return number;
 }
 
@@ -262,7 +253,8 @@ static uint32_t open_range(
         fill_edge(ret_edge, EDGE_ENTER, range);
     }
     lock_drop(&lock);
-    count_one(number ? &entered : &too_many);
+    if (number == 0)
+        count_lost();
     return number;
 }
 
@@ -352,8 +344,8 @@ static struct thread_overflow *overflow_of(struct thread *thread, uint32_t domai
 }
 
 /* `parent`: the path that it is nested in, 0 = nothing. */
-static int push(struct thread *thread, uint32_t parent, uint32_t domain_id, const char *domain,
-        const char *name, struct edge *ret_edge)
+static int push_range(struct thread *thread, uint32_t parent, uint32_t domain_id,
+        const char *domain, const char *name, struct edge *ret_edge)
 {
     uint32_t range = 0;
     uint32_t path = 0;
@@ -367,13 +359,13 @@ static int push(struct thread *thread, uint32_t parent, uint32_t domain_id, cons
     if (thread->range_count == THREAD_RANGES) {
         if (!is_group(domain_id)) /* its pop will come; a line that leaves need not */
             overflow_of(thread, domain_id, true)->count++;
-        count_one(&too_deep);
+        count_lost();
         return -ENOBUFS;
     }
     if (thread->range_real < ANCHOR_DEPTH_MAX)
         path = path_number(parent, intern_name(domain, name));
     else
-        count_one(&too_deep);
+        count_lost();
     if (path != 0)
         range = open_range(path, domain_id, thread, ret_edge);
     thread->ranges[thread->range_count++] = (struct thread_range){range, domain_id};
@@ -387,19 +379,19 @@ int anchor_push(const char *domain, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
 
-    return push(thread, own_path(thread), domain_number(domain), domain, name, ret_edge);
+    return push_range(thread, own_path(thread), domain_number(domain), domain, name, ret_edge);
 }
 
 int anchor_push_group(uint32_t group, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
 
-    return push(thread, own_path(thread), group_number(group), NULL, name, ret_edge);
+    return push_range(thread, own_path(thread), group_number(group), NULL, name, ret_edge);
 }
 
 int anchor_push_outermost(uint32_t group, const char *name, struct edge *ret_edge)
 {
-    return push(thread_self(), 0, group_number(group), NULL, name, ret_edge);
+    return push_range(thread_self(), 0, group_number(group), NULL, name, ret_edge);
 }
 
 /* Takes entry `i` out of the thread's stack; others of other domains may lie above it. */
@@ -416,7 +408,7 @@ static uint32_t take_entry(struct thread *thread, uint32_t i)
 }
 
 /* `name` NULL: any. */
-static int pop(uint32_t domain_id, const char *name, struct edge *ret_edge)
+static int pop_range(uint32_t domain_id, const char *name, struct edge *ret_edge)
 {
     struct thread *thread = thread_self();
     struct thread_overflow *overflow;
@@ -432,11 +424,8 @@ static int pop(uint32_t domain_id, const char *name, struct edge *ret_edge)
     }
     for (i = thread->range_count; i > 0 && thread->ranges[i - 1].domain != domain_id; i--)
         ;
-    if (i == 0) {
-        if (!is_group(domain_id))
-            count_one(&unmatched);
+    if (i == 0)
         return -ENOENT;
-    }
     if (name && !is_named(thread->ranges[i - 1].range, name))
         return -ENOENT;
     range = take_entry(thread, i - 1);
@@ -451,12 +440,12 @@ static int pop(uint32_t domain_id, const char *name, struct edge *ret_edge)
 
 int anchor_pop(const char *domain, struct edge *ret_edge)
 {
-    return pop(domain_number(domain), NULL, ret_edge);
+    return pop_range(domain_number(domain), NULL, ret_edge);
 }
 
 int anchor_pop_group(uint32_t group, const char *name, struct edge *ret_edge)
 {
-    return pop(group_number(group), name, ret_edge);
+    return pop_range(group_number(group), name, ret_edge);
 }
 
 int anchor_mark(const char *domain, const char *name, struct edge *ret_edge)
@@ -509,8 +498,6 @@ int anchor_end(uint32_t anchor, struct edge *ret_edge)
         break;
     }
     lock_drop(&lock);
-    if (r < 0)
-        count_one(&unmatched);
     return r;
 }
 
@@ -554,27 +541,17 @@ size_t anchor_open_ranges(struct edge *ret_edges, size_t max)
     return count;
 }
 
-void anchor_stats(struct anchor_stats *ret_stats)
+uint64_t anchor_lost(void)
 {
-    *ret_stats = (struct anchor_stats){
-            .entered = atomic_load_explicit(&entered, memory_order_relaxed),
-            .too_deep = atomic_load_explicit(&too_deep, memory_order_relaxed),
-            .too_many = atomic_load_explicit(&too_many, memory_order_relaxed),
-            .cut_names = atomic_load_explicit(&cut_names, memory_order_relaxed),
-            .unmatched = atomic_load_explicit(&unmatched, memory_order_relaxed),
-            .orphaned = atomic_load_explicit(&orphaned, memory_order_relaxed),
-    };
+    return atomic_load_explicit(&lost, memory_order_relaxed);
 }
 
 void anchor_thread_exit(struct thread *thread)
 {
     lock_take(&lock);
-    for (uint32_t i = 0; i < thread->range_count; i++) {
-        if (thread->ranges[i].range == 0)
-            continue;
-        unlink_locked(thread->ranges[i].range);
-        count_one(&orphaned);
-    }
+    for (uint32_t i = 0; i < thread->range_count; i++)
+        if (thread->ranges[i].range != 0)
+            unlink_locked(thread->ranges[i].range);
     lock_drop(&lock);
     thread->range_count = 0;
     thread->range_real = 0;

@@ -20,7 +20,7 @@
  * A range of a domain other than the default is written `domain:name`. A pop closes the innermost open range of its
  * domain in this thread. A thread's end closes what it left open, without edges.
  *
- * Does not act on edges (preload/conduct.c) and does not write them down (capture.h).
+ * Does not act on edges (preload/dispatch.c) and does not write them down (capture.h).
  * Threads: any. One short lock per push and pop, no malloc. Bounds below; what exceeds them is counted and has no
  * edge, and its pop has none either.
  */
@@ -35,7 +35,7 @@
 #include <stdint.h>
 
 #define ANCHOR_DEPTH_MAX 64u        /* open pushed ranges per thread */
-#define ANCHOR_NAME_MAX  255u       /* bytes of "domain:name"; longer ones are cut and counted */
+#define ANCHOR_NAME_MAX  255u       /* bytes of "domain:name"; longer ones are cut */
 #define ANCHOR_PATH_MAX  1023u      /* bytes of a path; deeper ones have no edge */
 #define ANCHOR_PATHS_MAX (1u << 18) /* distinct paths */
 #define ANCHOR_OPEN_MAX  (1u << 14) /* ranges open at one time, all threads together */
@@ -46,16 +46,6 @@ struct anchor_place {
     uint32_t instance; /* which time the path was entered, 0 = the first */
     const char *path;  /* "" when nowhere */
     bool inherited;    /* it is the phase, not a range of this thread */
-};
-
-struct anchor_stats {
-    uint64_t entered;  /* ranges with an edge */
-    uint64_t too_deep; /* pushes beyond ANCHOR_DEPTH_MAX or ANCHOR_PATH_MAX */
-    /* pushes or starts beyond ANCHOR_PATHS_MAX, ANCHOR_OPEN_MAX or intern's bounds */
-    uint64_t too_many;
-    uint64_t cut_names; /* names longer than ANCHOR_NAME_MAX */
-    uint64_t unmatched; /* pops and ends of nothing */
-    uint64_t orphaned;  /* ranges that their thread's end closed */
 };
 
 /*
@@ -120,7 +110,8 @@ static inline void anchor_here(struct anchor_place *ret_place)
  */
 size_t anchor_open_ranges(struct edge *ret_edges, size_t max);
 
-void anchor_stats(struct anchor_stats *ret_stats);
+/* Pushes and starts beyond a bound, of this file or of intern.h. */
+uint64_t anchor_lost(void);
 
 /* In the child of a fork: one thread is left, its ranges stay open, those of the others are gone. */
 void anchor_fork_child(void);

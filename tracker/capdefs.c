@@ -170,18 +170,20 @@ static bool put_pynode_locked(uint32_t number)
     return append_locked(&def.def, sizeof def, NULL, 0);
 }
 
+/* false = the block is full. */
+static bool put_all_locked(uint32_t *written, uint32_t count, bool (*put)(uint32_t number))
+{
+    for (; *written < count; (*written)++)
+        if (!put(*written + 1))
+            return false;
+    return true;
+}
+
 static bool flush_python_locked(const struct pycode_counts *counts)
 {
-    while (written_codes_locked < counts->codes) {
-        if (!put_code_locked(written_codes_locked + 1))
-            return false;
-        written_codes_locked++;
-    }
-    while (written_pynodes_locked < counts->nodes) {
-        if (!put_pynode_locked(written_pynodes_locked + 1))
-            return false;
-        written_pynodes_locked++;
-    }
+    if (!put_all_locked(&written_codes_locked, counts->codes, put_code_locked)
+            || !put_all_locked(&written_pynodes_locked, counts->nodes, put_pynode_locked))
+        return false;
     atomic_store_explicit(&capdefs_pystacks, written_pynodes_locked, memory_order_release);
     return true;
 }
@@ -189,21 +191,10 @@ static bool flush_python_locked(const struct pycode_counts *counts)
 /* Everything interned until now, in the order in which it refers to itself. false = the block is full. */
 static bool flush_locked(const struct intern_counts *counts, const struct pycode_counts *python)
 {
-    while (written_strings_locked < counts->strings) {
-        if (!put_string_locked(written_strings_locked + 1))
-            return false;
-        written_strings_locked++;
-    }
-    while (written_modules_locked < counts->modules) {
-        if (!put_module_locked(written_modules_locked + 1))
-            return false;
-        written_modules_locked++;
-    }
-    while (written_nodes_locked < counts->nodes) {
-        if (!put_node_locked(written_nodes_locked + 1))
-            return false;
-        written_nodes_locked++;
-    }
+    if (!put_all_locked(&written_strings_locked, counts->strings, put_string_locked)
+            || !put_all_locked(&written_modules_locked, counts->modules, put_module_locked)
+            || !put_all_locked(&written_nodes_locked, counts->nodes, put_node_locked))
+        return false;
     atomic_store_explicit(&capdefs_strings, written_strings_locked, memory_order_release);
     atomic_store_explicit(&capdefs_stacks, written_nodes_locked, memory_order_release);
     return flush_python_locked(python);

@@ -2,8 +2,8 @@
 /*
  * capdefs.h - area B of a capture: what the numbers in events and live slots mean.
  *
- * Pulled, not pushed: interning knows nothing of captures. Before a record with a number is published, capdefs_sync
- * copies everything interned since the last time; numbers are dense, so "is it in the file already" is one compare.
+ * Interning knows nothing of captures. Before a record that contains a number is published, capdefs_sync copies everything
+ * that was interned since the last time. Numbers are dense, so one comparison says whether a number is in the file already.
  *
  * Threads: any, no kedge lock held (growth makes system calls).
  */
@@ -19,7 +19,7 @@
 /* A fresh start on a file that was just created. */
 void capdefs_init(struct capfile *file);
 
-/* capdefs.c's: how many strings, native and Python stacks are in the file; and the rest of them goes there. */
+/* Private to capdefs.c and the functions below: how many strings, native and Python stacks are in the file; writes the rest. */
 extern _Atomic uint32_t capdefs_strings, capdefs_stacks, capdefs_pystacks;
 int capdefs_sync_all(void);
 
@@ -45,12 +45,12 @@ static inline int capdefs_sync_python(uint32_t pystack)
 /* Appends a record, `text` (may be NULL) behind it. def->bytes and def->length are filled here. 0 or -errno, once. */
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length);
 
-/* A definition found no room before it came here. */
+/* Counts a definition that was lost before it came here. */
 void capdefs_lost(void);
 
 /*
- * Puts into the header how many definitions are not in the file: for want of room, or refused by a bound of intern.h or pycode.h.
- * What is lost in this file says so by itself; refusals are told with the next one, and by capture_state. Async-signal-safe.
+ * Writes into the header how many definitions are not in the file: because there was no room, or because a bound of
+ * intern.h or pycode.h refused them. Called for every loss in this file and by capture_state. Async-signal-safe.
  */
 void capdefs_tell(void);
 

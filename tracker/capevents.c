@@ -71,7 +71,7 @@ static int trouble_or(int r)
 
 static unsigned alloc_flags(const struct capture_alloc_info *info)
 {
-    return (info->entrance == ENTRANCE_STREAM ? FORMAT_ALLOC_STREAM : 0)
+    return (info->api == API_STREAM ? FORMAT_ALLOC_STREAM : 0)
             | (info->native ? FORMAT_ALLOC_NATIVE : 0) | (info->rule >= 0 ? FORMAT_ALLOC_HINTED : 0)
             | (info->stream_capture ? FORMAT_ALLOC_CAPTURE : 0)
             | (unsigned)info->memclass << FORMAT_ALLOC_CLASS_SHIFT;
@@ -159,21 +159,26 @@ int capture_alloc(const struct capture_alloc_info *info)
 
     event.seq = take_seq(header, info->seq);
     event.time_ns = capture_time();
-    struct format_live slot = {
-            .state = event.seq << 1 | 1,
-            .addr = info->ptr,
-            .size = tag->size,
-            .stream = info->stream,
-            .time_ns = event.time_ns,
-            .stack = tag->stack,
-            .path = tag_path(tag),
-            .instance = tag->instance,
-            .nth = tag->nth,
-            .device = (int16_t)tag->device,
-            .flags = (uint8_t)alloc_flags(info),
-            .rule = info->rule,
-            .pystack = tag->pystack,
-    };
+    struct format_live slot; /* as `event` */
+
+    slot.state = event.seq << 1 | 1;
+    slot.addr = info->ptr;
+    slot.size = tag->size;
+    slot.stream = info->stream;
+    slot.time_ns = event.time_ns;
+    slot.stack = tag->stack;
+    slot.path = tag_path(tag);
+    slot.instance = tag->instance;
+    slot.nth = tag->nth;
+    slot.device = (int16_t)tag->device;
+    slot.flags = (uint8_t)alloc_flags(info);
+    slot.hint = 0;
+    slot.rule = info->rule;
+    slot.pystack = tag->pystack;
+    slot.use_flags = 0;
+    slot.uses = (struct format_uses){.first_use = 0};
+    slot.gap_begin = 0;
+    slot.use_count = 0;
     slot.sum = formatsum_live(&slot);
 
     event.head = make_head(
@@ -222,7 +227,7 @@ int capture_free(const struct capture_free_info *info)
     anchor_here(&place);
     event.head = make_head(
             change.gone_class < MEMCLASS_DEVICE_END ? FORMAT_EVENT_FREE : FORMAT_EVENT_OTHER_FREE,
-            (info->entrance == ENTRANCE_STREAM ? FORMAT_ALLOC_STREAM : 0)
+            (info->api == API_STREAM ? FORMAT_ALLOC_STREAM : 0)
                     | (info->native ? FORMAT_ALLOC_NATIVE : 0)
                     | (unsigned)change.gone_class << FORMAT_ALLOC_CLASS_SHIFT,
             device);

@@ -2,14 +2,15 @@
 /*
  * capfile.h - the file of a capture: created, mapped, grown by extents.
  *
- * Space is allocated on disk before it is mapped, so that a full disk is an error of a call and never a SIGBUS in a
- * store (but where the file system writes elsewhere than it allocated: btrfs, zfs or xfs after a snapshot or a reflink of the
- * file; and where somebody cuts the file). The log leaves a sixteenth of the file system free, at most 256 MiB. No descriptor is kept: a program that closes all descriptors, and opens something else under our number, must
- * not make us write into its file. Growth opens the path again and checks device and inode.
+ * Space is allocated on disk before it is mapped, so that a full disk is an error of a call and no SIGBUS in a store (but where
+ * the file system writes elsewhere than it allocated, or somebody cuts the file). The log leaves a sixteenth of the file system
+ * free, at most 256 MiB. No descriptor is kept, since a program may close all of them: growth opens the path again and checks
+ * device and inode.
  *
  *     page 0 HEADER + directory │ extent │ extent │ ...   claimed by one atomic add, so threads grow at the same time
  *
  * Threads: any; makes system calls, no kedge lock may be held. Nothing is ever unmapped: another thread may be storing.
+ * Prefixes: cappool_.
  */
 #ifndef KEDGE_TRACKER_CAPFILE_H
 #define KEDGE_TRACKER_CAPFILE_H

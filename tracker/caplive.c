@@ -192,6 +192,8 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
     ret_change->gone_birth = entry->birth;
     if (entry->slot && uses_on())
         uses_died(entry->slot, entry->range, &ret_change->gone_uses);
+    else
+        ret_change->gone_uses = (struct use_figures){.count = 0};
 }
 
 /* ---- frees that come late ---- */
@@ -265,7 +267,10 @@ int caplive_alloc(const struct format_live *slot, const struct caplive_birth *bi
     bool is_lost = false;
     int r = 0;
 
-    *ret_change = (struct caplive_change){.gone_device = -1};
+    ret_change->is_counted = false;
+    ret_change->is_new = false;
+    ret_change->is_implied = false;
+    ret_change->is_over = false;
     lock_take(&shard->lock);
     if (shard->spares == 0) {
         /* Growth makes system calls: without the lock, then look again. */
@@ -288,6 +293,8 @@ int caplive_alloc(const struct format_live *slot, const struct caplive_birth *bi
         ret_change->is_new = true;
         ret_change->is_over = true;
         ret_change->gone_size = slot->size;
+        ret_change->gone_hinted = 0;
+        ret_change->gone_uses = (struct use_figures){.count = 0};
         ret_change->gone_device = slot->device;
         ret_change->gone_class = (enum memclass)(slot->flags >> FORMAT_ALLOC_CLASS_SHIFT);
         ret_change->gone_birth = *birth;
@@ -302,7 +309,10 @@ static void leave_locked(
         struct shard *shard, struct entry *entry, uint64_t seq, struct caplive_change *ret_change)
 {
     end_block(entry, ret_change);
+    ret_change->is_counted = false;
     ret_change->is_new = true;
+    ret_change->is_implied = false;
+    ret_change->is_over = false;
     entry->is_live = false;
     entry->seq = seq;
     if (seq > shard->newest_seq)
@@ -334,17 +344,19 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
     struct entry *entry;
     int r = -ENOENT;
 
-    *ret_change = (struct caplive_change){.gone_device = -1};
     lock_take(&shard->lock);
     entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
     if (entry && entry->addr != 0 && entry->is_live && entry->seq < seq) {
         leave_locked(shard, entry, seq, ret_change);
         r = 0;
-    } else if (entry && entry->addr != 0 && entry->owed > 0 && entry->seq > seq) {
-        entry->owed--;
-        settle_debt_locked(shard, addr, seq, ret_change);
     } else {
-        remember_free_locked(shard, addr, seq);
+        *ret_change = (struct caplive_change){.gone_device = -1};
+        if (entry && entry->addr != 0 && entry->owed > 0 && entry->seq > seq) {
+            entry->owed--;
+            settle_debt_locked(shard, addr, seq, ret_change);
+        } else {
+            remember_free_locked(shard, addr, seq);
+        }
     }
     lock_drop(&shard->lock);
     return r;

@@ -3,13 +3,14 @@
  * caplive.h - area A of a capture: the live table.
  *
  * The file has one slot per live allocation and no index: the index is ours, in 64 shards with a lock each, and a reader
- * only scans. What arrives late is recognised by its number: an address keeps the seq of its last operation, also after
- * a free, and a lower one changes nothing.
+ * only scans. A late record is recognised by its number: an address keeps the seq of its last operation, also after a
+ * free, and a lower seq changes nothing.
  *
  *     alloc 9 of P ─► slot {9, live}      free 10 late, alloc 11 first ─► slot {11, live}, 9 counted as freed;
  *                                         then free 10 ─► known to be counted already, and told what 9 was
  *
- * Frees come late since the pool has a block again before its free is written down, and another thread may be quicker.
+ * Frees can come late because the pool has the block back before its free is recorded, and another thread may record the
+ * next allocation first.
  *
  * Threads: any, no kedge lock held. Memory: meta.h for the index.
  */
@@ -30,7 +31,7 @@ void caplive_init(struct capfile *file);
 struct caplive_birth {
     uint32_t place;   /* capplace_find */
     uint32_t thread;  /* that allocated it, */
-    uint32_t ordinal; /* as its so manieth block */
+    uint32_t ordinal; /* how many blocks that thread had allocated by then */
 };
 
 /* What a call changed, for the totals. */
@@ -50,7 +51,7 @@ struct caplive_change {
 
 /*
  * Enters an allocation. `slot` holds all fields, state included (seq << 1 | 1). 0, or -errno once if it found no slot;
- * *ret_change is filled in any case. What found no slot is counted in the header.
+ * *ret_change is filled in any case, gone_* where a block has gone (is_implied, is_over). What found no slot is counted in the header.
  */
 int caplive_alloc(const struct format_live *slot, const struct caplive_birth *birth,
         struct caplive_change *ret_change);

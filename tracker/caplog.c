@@ -206,7 +206,7 @@ int caplog_append(struct format_event *event)
     event->thread = thread->number;
     record = (unsigned char *)(chunk->base + 1) + chunk->used;
     length = eventcode_put(&chunk->code, event, record);
-    chunk->sum = formatsum_bytes(chunk->sum, record, length);
+    chunk->sum = formatsum_open(chunk->sum, record, length); /* EVENTCODE_ROOM is left behind it */
     chunk->used += (uint32_t)length;
     /* release: a reader that sees the length sees the event, and a kill leaves no length without its sum */
     __atomic_store_n(&chunk->base->used, formatsum_used(chunk->used, chunk->sum), __ATOMIC_RELEASE);

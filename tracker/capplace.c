@@ -6,6 +6,7 @@
 #include "tracker/formatsum.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 #define INDEX_BITS   17u
@@ -22,7 +23,7 @@ _Static_assert(INDEX_SIZE >= 2 * CAPPLACE_MAX, "a probe ends");
 struct place {
     struct capplace_key key;
     struct format_place *record;
-    uint64_t sum; /* of what never changes in the record */
+    uint64_t sum; /* of the record as we wrote it */
 };
 
 static struct cappool pool;
@@ -154,8 +155,7 @@ static uint32_t enter_locked(
     struct format_place whole = *record;
 
     whole.state = (uint64_t)number << 1 | 1;
-    places[number].sum = formatsum_whose(&whole);
-    record->sum = formatsum_place(&whole);
+    places[number].sum = record->sum = formatsum_place(&whole);
     __atomic_store_n(&record->state, (uint64_t)number << 1 | 1, __ATOMIC_RELEASE);
     __atomic_store_n(&table[at], number, __ATOMIC_RELEASE);
     return number;
@@ -223,75 +223,96 @@ uint32_t capplace_find(const struct capplace_key *key, int *ret_error)
 
 /* ---- figures ---- */
 
-/* What the place holds, it held at each peak since it changed last. The number goes last: see format.h. */
-static void settle_locked(struct format_place *record, uint64_t number)
+static inline __attribute__((always_inline)) void grow_locked(
+        struct place *place, size_t at, uint64_t by)
 {
+    *(uint64_t *)(void *)((char *)place->record + at) += by;
+    place->sum += formatsum_growth(at, by);
+}
+
+/* One figure of a place grows by `by`, and the sum follows. */
+#define GROW(place, figure, by) grow_locked(place, offsetof(struct format_place, figure), by)
+
+/* What the place holds, it held at each peak since it changed last. The number goes last: see format.h. */
+static void settle_locked(struct place *place, uint64_t number)
+{
+    struct format_place *record = place->record;
+
     if (record->peak == number)
         return;
-    record->at_peak_bytes = record->live_bytes;
-    record->at_peak_count = record->live_count;
+    GROW(place, at_peak_bytes, record->live_bytes - record->at_peak_bytes);
+    GROW(place, at_peak_count, record->live_count - record->at_peak_count);
+    place->sum += formatsum_growth(offsetof(struct format_place, peak), number - record->peak);
     __atomic_store_n(&record->peak, number, __ATOMIC_RELEASE);
 }
 
 /* Who is killed in between leaves the mark, and figures that are right but for this operation. */
-static void begin_change_locked(struct format_place *record)
+static void begin_change_locked(struct place *place)
 {
-    __atomic_store_n(&record->changing, FORMAT_PLACE_CHANGING, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->record->changing, FORMAT_PLACE_CHANGING, __ATOMIC_RELAXED);
     atomic_thread_fence(memory_order_release);
 }
 
-static void end_change_locked(struct format_place *record, uint32_t place)
+static void end_change_locked(struct place *place)
 {
-    record->sum = formatsum_figures(places[place].sum, record);
-    __atomic_store_n(&record->changing, 0, __ATOMIC_RELEASE);
+    place->record->sum = place->sum;
+    __atomic_store_n(&place->record->changing, 0, __ATOMIC_RELEASE);
 }
 
-static void record_born_locked(struct format_place *record, uint64_t size)
+static void place_born_locked(struct place *place, uint64_t size)
 {
-    record->allocated_bytes += size;
-    record->allocated_count++;
-    record->live_count++;
-    record->live_bytes += size;
+    const struct format_place *record = place->record;
+
+    GROW(place, allocated_bytes, size);
+    GROW(place, allocated_count, 1);
+    GROW(place, live_count, 1);
+    GROW(place, live_bytes, size);
     if (record->live_bytes > record->peak_bytes)
-        record->peak_bytes = record->live_bytes;
+        GROW(place, peak_bytes, record->live_bytes - record->peak_bytes);
     if (record->live_count > record->peak_count)
-        record->peak_count = record->live_count;
+        GROW(place, peak_count, record->live_count - record->peak_count);
 }
 
 void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint64_t time_ns)
 {
     uint32_t index = device_index(device);
-    struct format_place *record = place ? places[place].record : NULL;
+    struct place *of = place ? &places[place] : NULL;
 
     lock_take_leaf(&devices[index].lock);
-    if (record)
-        begin_change_locked(record);
+    if (of)
+        begin_change_locked(of);
     if (index < FORMAT_DEVICES_MAX) {
         struct format_high *high = &header->high[index];
 
-        if (record)
-            settle_locked(record, high->number);
+        if (of)
+            settle_locked(of, high->number);
         high->live_bytes += size;
         if (high->live_bytes > high->peak_bytes) {
             high->seq = seq;
             high->time_ns = time_ns;
         }
     }
-    if (record) {
-        record_born_locked(record, size);
-        end_change_locked(record, place);
+    if (of) {
+        place_born_locked(of, size);
+        end_change_locked(of);
     }
     lock_drop_leaf(&devices[index].lock);
+}
+
+static void temporary_locked(struct place *place, uint64_t size)
+{
+    GROW(place, temporary_count, 1);
+    GROW(place, temporary_bytes, size);
 }
 
 void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
 {
     uint32_t index = device_index(device);
-    struct format_place *record = place ? places[place].record : NULL;
+    struct place *of = place ? &places[place] : NULL;
 
     lock_take_leaf(&devices[index].lock);
-    if (record)
-        begin_change_locked(record);
+    if (of)
+        begin_change_locked(of);
     if (index < FORMAT_DEVICES_MAX) {
         struct format_high *high = &header->high[index];
 
@@ -300,16 +321,16 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
             __atomic_store_n(&high->number, high->number + 1, __ATOMIC_RELEASE);
             __atomic_store_n(&high->peak_bytes, high->live_bytes, __ATOMIC_RELEASE);
         }
-        if (record)
-            settle_locked(record, high->number);
+        if (of)
+            settle_locked(of, high->number);
         high->live_bytes -= size;
     }
-    if (record) {
-        record->live_count--;
-        record->live_bytes -= size;
-        record->temporary_count += is_temporary;
-        record->temporary_bytes += is_temporary ? size : 0;
-        end_change_locked(record, place);
+    if (of) {
+        GROW(of, live_count, UINT64_MAX);
+        GROW(of, live_bytes, 0 - size);
+        if (is_temporary)
+            temporary_locked(of, size);
+        end_change_locked(of);
     }
     lock_drop_leaf(&devices[index].lock);
 }
@@ -317,14 +338,13 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
 void capplace_was_temporary(uint32_t place, int device, uint64_t size)
 {
     uint32_t index = device_index(device);
-    struct format_place *record = place ? places[place].record : NULL;
+    struct place *of = place ? &places[place] : NULL;
 
-    if (!record)
+    if (!of)
         return;
     lock_take_leaf(&devices[index].lock);
-    begin_change_locked(record);
-    record->temporary_count++;
-    record->temporary_bytes += size;
-    end_change_locked(record, place);
+    begin_change_locked(of);
+    temporary_locked(of, size);
+    end_change_locked(of);
     lock_drop_leaf(&devices[index].lock);
 }

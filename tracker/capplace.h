@@ -2,9 +2,8 @@
 /*
  * capplace.h - area C of a capture: who allocated what, added up, and who held it at the high-water mark.
  *
- * A place is a native stack, a Python stack, an anchor path and a device. Each has a record in the file that is changed with
- * every allocation and free, so that a capture without a single event says who held the memory at the moment when most of it
- * was live.
+ * A place is a native stack, a Python stack, an anchor path and a device. Its record in the file is changed with every allocation
+ * and free.
  *
  * The high-water mark needs no walk over all places. A device counts its peaks: `number` rises when live bytes fall for the
  * first time since a new maximum. A place keeps what it held at peak number `peak`; only when it changes after a newer

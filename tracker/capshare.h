@@ -7,6 +7,7 @@
  *     captotal.c   the figures in the header
  *
  * Not for others. Threads: as capture.h.
+ * Prefixes: capture_.
  */
 #ifndef KEDGE_TRACKER_CAPSHARE_H
 #define KEDGE_TRACKER_CAPSHARE_H

@@ -13,9 +13,8 @@
  * overwritten only by a higher number. All calls that take `seq` want numbers from that one counter; 0 = "after the
  * newest one seen".
  *
- * Disk full, a read-only directory, a lost file system: space is allocated before it is mapped, so that no store can
- * raise SIGBUS. The call that met the trouble returns -errno, once for all parts of the file; later calls return 0 and count
- * what they lose (a full log goes on as a ring over the chunks that it has).
+ * Space is allocated before it is mapped, so that no store raises SIGBUS on a full disk. The call that met trouble returns -errno,
+ * once for all parts of the file; later calls return 0 and count what they lose (a full log goes on as a ring).
  *
  * Does not unwind (where.h), symbolise, compress, print or malloc. Threads: any; no global lock in the hot path: events
  * go to the thread's own chunk, live slots lie in 64 shards with a lock each. No kedge lock may be held by the caller,
@@ -56,7 +55,7 @@ struct capture_alloc_info {
     devptr_t ptr;
     uint64_t seq;
     uint64_t stream; /* handle, or 0 */
-    enum entrance entrance;
+    enum api api;
     enum memclass memclass; /* what is not of this process's device is recorded apart */
     bool native;            /* by the driver itself, not from the pool */
     bool stream_capture;    /* while its stream was being captured */
@@ -73,7 +72,7 @@ struct capture_free_info {
     uint32_t pystack;
     const struct format_uses *uses; /* NULL = what the live table has */
     int device;                     /* -1 = that of the allocation */
-    enum entrance entrance;
+    enum api api;
     bool native;
 };
 

@@ -2,24 +2,30 @@
 /*
  * catalog.h - records of one size, each of them once, numbered from 1 in the order in which they came.
  *
- *     key ─ hash ─► numtable ─ same? ─► number                     without a lock
- *                      └─ no ─► lock ─ look again ─ copy ─ count ─ enter
+ *     key ─ hash ─► slots ─ same? ─► number                     without a lock
+ *                     └─ no ─► lock ─ look again ─ copy ─ count ─ enter
  *
- * A record never moves and never changes, and is counted before it can be found: whoever has a number may read what is behind
- * it at once. Memory: meta.h, reserved for all records and committed as they come. Bounded; what finds no room has the number 0.
- * Threads: any. The lock is the caller's, so that several catalogs may have one.
+ * A table of its own beside alloc/table.h, because it is read without a lock: each allocation and each edge looks several keys
+ * up, in all threads at once. So nothing is ever removed, a record never moves and never changes, and it is counted before it
+ * can be found: whoever has a number may read what is behind it at once. A look-up that races with an addition may miss it, so
+ * the key is looked for again under the lock before it is added.
+ * The slots hold 32 bits of the hash and the number, with linear probing, at most three quarters of them.
+ *
+ * Memory: meta.h, reserved for all records and committed as they come, never given back. Bounded; what finds no room has the
+ * number 0. Threads: any. The lock is the caller's, so that several catalogs may have one.
  */
 #ifndef KEDGE_TRACKER_CATALOG_H
 #define KEDGE_TRACKER_CATALOG_H
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
-#include "tracker/numtable.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct catalog_slots;
 
 struct catalog {
     /* fixed at creation: */
@@ -28,20 +34,15 @@ struct catalog {
     bool (*same)(uint32_t number, const void *key);
     /* guarded by the caller's lock for adding: */
     struct span records;
-    struct numtable table;
+    _Atomic(struct catalog_slots *) slots;
     _Atomic uint32_t count;
 };
 
-#define CATALOG_OF(type, max_, same_)                         \
-    {                                                         \
-        .bytes = sizeof(type), .max = (max_), .same = (same_) \
+#define CATALOG_OF(type, max_, same_)                            \
+    {                                                            \
+        .bytes = sizeof(type), .max = (max_), .same = (same_),   \
+        .records = SPAN_OF(((size_t)(max_) + 1) * sizeof(type)), \
     }
-
-/* Once, before anything else: 0 or -errno. */
-static inline int catalog_reserve(struct catalog *catalog)
-{
-    return span_init(&catalog->records, ((size_t)catalog->max + 1) * catalog->bytes);
-}
 
 /* The record of a number that was given. */
 static inline void *catalog_at(const struct catalog *catalog, uint32_t number)
@@ -62,10 +63,7 @@ static inline bool catalog_has(const struct catalog *catalog, uint32_t number)
 }
 
 /* The number of the record that `same` recognises by the key, 0 = none yet. */
-static inline uint32_t catalog_find(const struct catalog *catalog, uint64_t hash, const void *key)
-{
-    return numtable_find(&catalog->table, hash, catalog->same, key);
-}
+uint32_t catalog_find(const struct catalog *catalog, uint64_t hash, const void *key);
 
 /* A copy of the record becomes the newest; under the lock, and only if there is no such one. Its number, 0 = no room. */
 uint32_t catalog_add(struct catalog *catalog, uint64_t hash, const void *record);

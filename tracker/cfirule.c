@@ -84,7 +84,7 @@ struct machine {
     unsigned remembered_count;
 };
 
-static uint64_t fixed(struct bytes *bytes, size_t size)
+static uint64_t fixed_bytes(struct bytes *bytes, size_t size)
 {
     uint64_t value = 0;
 
@@ -98,14 +98,14 @@ static uint64_t fixed(struct bytes *bytes, size_t size)
 }
 
 /* LEB128. */
-static uint64_t number(struct bytes *bytes, bool is_signed)
+static uint64_t leb128(struct bytes *bytes, bool is_signed)
 {
     uint64_t value = 0;
     unsigned shift = 0;
     uint64_t byte;
 
     do {
-        byte = fixed(bytes, 1);
+        byte = fixed_bytes(bytes, 1);
         if (shift < 64)
             value |= (byte & 0x7f) << shift;
         shift += 7;
@@ -115,12 +115,12 @@ static uint64_t number(struct bytes *bytes, bool is_signed)
     return value;
 }
 
-static int64_t signed_number(struct bytes *bytes)
+static int64_t signed_leb128(struct bytes *bytes)
 {
-    return (int64_t)number(bytes, true);
+    return (int64_t)leb128(bytes, true);
 }
 
-static void skip(struct bytes *bytes, uint64_t count)
+static void skip_bytes(struct bytes *bytes, uint64_t count)
 {
     if ((uint64_t)(bytes->end - bytes->at) < count)
         bytes->is_bad = true;
@@ -142,7 +142,7 @@ static struct saved_register *find_register(struct state *state, uint64_t number
     }
 }
 
-static void set(struct machine *machine, uint64_t reg, enum saved how, int64_t offset)
+static void set_saved(struct machine *machine, uint64_t reg, enum saved how, int64_t offset)
 {
     struct saved_register *saved = find_register(&machine->now, reg);
 
@@ -150,7 +150,7 @@ static void set(struct machine *machine, uint64_t reg, enum saved how, int64_t o
         *saved = (struct saved_register){how, offset};
 }
 
-static void restore(struct machine *machine, uint64_t reg)
+static void restore_saved(struct machine *machine, uint64_t reg)
 {
     struct saved_register *saved = find_register(&machine->now, reg);
 
@@ -164,26 +164,26 @@ static void run_cfa(
 {
     switch (code) {
     case DW_CFA_def_cfa:
-        now->cfa_register = number(bytes, false);
-        now->cfa = (int64_t)number(bytes, false);
+        now->cfa_register = leb128(bytes, false);
+        now->cfa = (int64_t)leb128(bytes, false);
         break;
     case DW_CFA_def_cfa_sf:
-        now->cfa_register = number(bytes, false);
-        now->cfa = signed_number(bytes) * machine->data_factor;
+        now->cfa_register = leb128(bytes, false);
+        now->cfa = signed_leb128(bytes) * machine->data_factor;
         break;
     case DW_CFA_def_cfa_register:
         bytes->is_bad |= now->cfa_register == UINT64_MAX;
-        now->cfa_register = number(bytes, false);
+        now->cfa_register = leb128(bytes, false);
         break;
     case DW_CFA_def_cfa_offset:
-        now->cfa = (int64_t)number(bytes, false);
+        now->cfa = (int64_t)leb128(bytes, false);
         break;
     case DW_CFA_def_cfa_offset_sf:
-        now->cfa = signed_number(bytes) * machine->data_factor;
+        now->cfa = signed_leb128(bytes) * machine->data_factor;
         break;
     case DW_CFA_def_cfa_expression:
         now->cfa_register = UINT64_MAX;
-        skip(bytes, number(bytes, false));
+        skip_bytes(bytes, leb128(bytes, false));
         break;
     default: /* an address to go to, what is obsolete, what is not known */
         bytes->is_bad = true;
@@ -202,36 +202,36 @@ static void run_extended(struct machine *machine, struct bytes *bytes, unsigned 
     case DW_CFA_advance_loc1:
     case DW_CFA_advance_loc2:
     case DW_CFA_advance_loc4:
-        machine->at +=
-                fixed(bytes, (size_t)1 << (code - DW_CFA_advance_loc1)) * machine->code_factor;
+        machine->at += fixed_bytes(bytes, (size_t)1 << (code - DW_CFA_advance_loc1))
+                * machine->code_factor;
         break;
     case DW_CFA_offset_extended:
-        reg = number(bytes, false);
-        set(machine, reg, SAVED_AT, (int64_t)number(bytes, false) * machine->data_factor);
+        reg = leb128(bytes, false);
+        set_saved(machine, reg, SAVED_AT, (int64_t)leb128(bytes, false) * machine->data_factor);
         break;
     case DW_CFA_offset_extended_sf:
-        reg = number(bytes, false);
-        set(machine, reg, SAVED_AT, signed_number(bytes) * machine->data_factor);
+        reg = leb128(bytes, false);
+        set_saved(machine, reg, SAVED_AT, signed_leb128(bytes) * machine->data_factor);
         break;
     case DW_CFA_restore_extended:
-        restore(machine, number(bytes, false));
+        restore_saved(machine, leb128(bytes, false));
         break;
     case DW_CFA_undefined:
-        set(machine, number(bytes, false), SAVED_NOWHERE, 0);
+        set_saved(machine, leb128(bytes, false), SAVED_NOWHERE, 0);
         break;
     case DW_CFA_same_value:
-        set(machine, number(bytes, false), SAVED_SAME, 0);
+        set_saved(machine, leb128(bytes, false), SAVED_SAME, 0);
         break;
     case DW_CFA_register:
     case DW_CFA_val_offset:
     case DW_CFA_val_offset_sf:
-        set(machine, number(bytes, false), SAVED_OTHER, 0);
-        (void)number(bytes, false);
+        set_saved(machine, leb128(bytes, false), SAVED_OTHER, 0);
+        (void)leb128(bytes, false);
         break;
     case DW_CFA_expression:
     case DW_CFA_val_expression:
-        set(machine, number(bytes, false), SAVED_OTHER, 0);
-        skip(bytes, number(bytes, false));
+        set_saved(machine, leb128(bytes, false), SAVED_OTHER, 0);
+        skip_bytes(bytes, leb128(bytes, false));
         break;
     case DW_CFA_remember_state:
         if (machine->remembered_count == STATES_MAX)
@@ -246,7 +246,7 @@ static void run_extended(struct machine *machine, struct bytes *bytes, unsigned 
             *now = machine->remembered[--machine->remembered_count];
         break;
     case DW_CFA_GNU_args_size:
-        (void)number(bytes, false);
+        (void)leb128(bytes, false);
         break;
     default:
         run_cfa(machine, now, bytes, code);
@@ -255,10 +255,10 @@ static void run_extended(struct machine *machine, struct bytes *bytes, unsigned 
 }
 
 /* The instructions of a CIE or of an FDE, up to the one that is beyond the wanted place. */
-static void run(struct machine *machine, struct bytes *bytes)
+static void run_instructions(struct machine *machine, struct bytes *bytes)
 {
     while (bytes->at < bytes->end && !bytes->is_bad) {
-        unsigned code = (unsigned)fixed(bytes, 1);
+        unsigned code = (unsigned)fixed_bytes(bytes, 1);
         uint64_t operand = code & 0x3f;
 
         switch (code & 0xc0) {
@@ -266,10 +266,11 @@ static void run(struct machine *machine, struct bytes *bytes)
             machine->at += operand * machine->code_factor;
             break;
         case DW_CFA_offset:
-            set(machine, operand, SAVED_AT, (int64_t)number(bytes, false) * machine->data_factor);
+            set_saved(machine, operand, SAVED_AT,
+                    (int64_t)leb128(bytes, false) * machine->data_factor);
             break;
         case DW_CFA_restore:
-            restore(machine, operand);
+            restore_saved(machine, operand);
             break;
         default:
             run_extended(machine, bytes, code);
@@ -284,7 +285,7 @@ static void run(struct machine *machine, struct bytes *bytes)
 static struct bytes entry_at(const unsigned char *at)
 {
     struct bytes bytes = {.at = at, .end = at + 4};
-    uint64_t length = fixed(&bytes, 4);
+    uint64_t length = fixed_bytes(&bytes, 4);
 
     if (length == 0 || length >= UINT32_C(0xfffffff0))
         return (struct bytes){.is_bad = true};
@@ -323,22 +324,22 @@ static void read_augmentation(struct bytes *bytes, const char *letters, uint64_t
         bytes->is_bad = true; /* nobody has written such tables for this machine in a long time */
         return;
     }
-    length = number(bytes, false);
+    length = leb128(bytes, false);
     data = (struct bytes){.at = bytes->at, .end = bytes->at};
-    skip(bytes, length);
+    skip_bytes(bytes, length);
     if (bytes->is_bad)
         return;
     data.end = bytes->at;
     for (; *letters; letters++) {
         uint64_t encoding =
-                *letters == 'R' || *letters == 'P' || *letters == 'L' ? fixed(&data, 1) : 0;
+                *letters == 'R' || *letters == 'P' || *letters == 'L' ? fixed_bytes(&data, 1) : 0;
 
         if (*letters == 'R') {
             *ret_encoding = encoding;
         } else if (*letters == 'P') {
             size = pointer_bytes(encoding);
             data.is_bad |= size == 0;
-            skip(&data, size);
+            skip_bytes(&data, size);
         } else if (*letters != 'L') {
             data.is_bad = true;
         }
@@ -352,21 +353,21 @@ static bool read_cie(const unsigned char *at, struct machine *machine, uint64_t 
     struct bytes bytes = entry_at(at);
     const char *letters;
 
-    if (bytes.is_bad || fixed(&bytes, 4) != 0 || fixed(&bytes, 1) != 1 /* version */)
+    if (bytes.is_bad || fixed_bytes(&bytes, 4) != 0 || fixed_bytes(&bytes, 1) != 1 /* version */)
         return false;
     letters = (const char *)bytes.at;
     if (!memchr(letters, 0, (size_t)(bytes.end - bytes.at)))
         return false;
     bytes.at += strlen(letters) + 1;
-    machine->code_factor = number(&bytes, false);
-    machine->data_factor = signed_number(&bytes);
-    if (fixed(&bytes, 1) != REG_RA)
+    machine->code_factor = leb128(&bytes, false);
+    machine->data_factor = signed_leb128(&bytes);
+    if (fixed_bytes(&bytes, 1) != REG_RA)
         return false;
     read_augmentation(&bytes, letters, ret_encoding);
     if (bytes.is_bad)
         return false;
     machine->wanted = UINT64_MAX;
-    run(machine, &bytes);
+    run_instructions(machine, &bytes);
     machine->first = machine->now;
     return !bytes.is_bad;
 }
@@ -404,25 +405,25 @@ static struct cfirule read_fde(const unsigned char *at, uint64_t wanted)
 
     if (bytes.is_bad)
         return other;
-    back = fixed(&bytes, 4);
+    back = fixed_bytes(&bytes, 4);
     if (back == 0 || !read_cie(here - back, &machine, &encoding))
         return other;
     here = bytes.at;
     if (encoding == PCREL_4) {
-        first = (uintptr_t)here + (uint64_t)(int64_t)(int32_t)fixed(&bytes, 4);
-        length = fixed(&bytes, 4);
+        first = (uintptr_t)here + (uint64_t)(int64_t)(int32_t)fixed_bytes(&bytes, 4);
+        length = fixed_bytes(&bytes, 4);
     } else if (encoding == PCREL_8) {
-        first = (uintptr_t)here + fixed(&bytes, 8);
-        length = fixed(&bytes, 8);
+        first = (uintptr_t)here + fixed_bytes(&bytes, 8);
+        length = fixed_bytes(&bytes, 8);
     } else {
         return other;
     }
-    skip(&bytes, number(&bytes, false)); /* of the augmentation: for exceptions */
+    skip_bytes(&bytes, leb128(&bytes, false)); /* of the augmentation: for exceptions */
     if (bytes.is_bad || wanted - first >= length)
         return other;
     machine.at = first;
     machine.wanted = wanted;
-    run(&machine, &bytes);
+    run_instructions(&machine, &bytes);
     return bytes.is_bad ? other : rule_of(&machine.now);
 }
 

@@ -105,14 +105,13 @@ static bool is_in_bounds(const char *form, uint64_t number)
     return number >= strtoull(low, NULL, 10) && number <= strtoull(dots + 2, NULL, 10);
 }
 
-/* "64", "64M", "64MiB". */
-static int parse_size(const char *text, uint64_t *ret_size)
+int config_size(const char *text, uint64_t *ret_size)
 {
-    static const char units[] = "KMG";
+    static const char units[] = "KMGTkmgt";
     char digits[32];
     size_t length = strspn(text, "0123456789");
     const char *unit = text[length] ? strchr(units, text[length]) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    int shift = unit ? 10 * (int)((unit - units) % 4 + 1) : 0;
     uint64_t value;
     int r;
 
@@ -152,7 +151,7 @@ static int parse_value(const struct config_row *row, const char *text, struct co
     case KIND_ENUM:
         return parse_word(row, text, value);
     case KIND_SIZE:
-        return parse_size(text, &value->number);
+        return config_size(text, &value->number);
     case KIND_COUNT:
     case KIND_MS:
         r = parse_number(text, &value->number);
@@ -195,26 +194,27 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
     return m < c ? m : c;
 }
 
-/* Edit distance; b is a name of ours, at most 31 characters. */
-static unsigned distance(const char *a, size_t a_length, const char *b)
+unsigned config_distance(const char *a, const char *b)
 {
-    unsigned row[32];
+    unsigned row[CONFIG_WORD_MAX + 1];
     size_t b_length = strlen(b);
 
-    for (unsigned j = 0; j <= b_length && j < 32; j++)
+    if (b_length > CONFIG_WORD_MAX)
+        return UINT32_MAX;
+    for (unsigned j = 0; j <= b_length; j++)
         row[j] = j;
-    for (size_t i = 0; i < a_length; i++) {
+    for (; *a; a++) {
         unsigned diagonal = row[0];
 
         row[0]++;
-        for (size_t j = 0; j < b_length && j < 31; j++) {
+        for (size_t j = 0; j < b_length; j++) {
             unsigned above = row[j + 1];
 
-            row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j] ? 1u : 0u));
+            row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (*a != b[j] ? 1u : 0u));
             diagonal = above;
         }
     }
-    return row[b_length < 31 ? b_length : 31];
+    return row[b_length];
 }
 
 static void say_unknown(const struct reader *reader, const char *entry, size_t length)
@@ -228,7 +228,7 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t l
     memcpy(name, entry, length);
     name[length] = '\0';
     for (int i = 0; i < CONFIG_COUNT; i++) {
-        unsigned d = distance(name, length, rows[i].name);
+        unsigned d = config_distance(name, rows[i].name);
 
         if (d < best) {
             best = d;

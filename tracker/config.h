@@ -32,6 +32,7 @@ enum {
     CONFIG_LINE = 512,      /* of a warning; longer ones are cut */
     CONFIG_TEXT_MAX = 4096, /* longest value, the NUL included */
     CONFIG_KEYS_MAX = 32,   /* OPTION_KEY rows */
+    CONFIG_WORD_MAX = 63,   /* characters of a word that another one is compared with */
 };
 
 /* One value, of a variable or of a key inside one. */
@@ -72,5 +73,11 @@ const char *config_rank(char *const *env);
 
 /* The value of another variable, NULL = unset. Points into `env`. */
 const char *config_env(char *const *env, const char *name);
+
+/* "64", "64M", "64MiB"; K, M, G or T. 0, -EINVAL for what is no size, or -ERANGE. */
+int config_size(const char *text, uint64_t *ret_size);
+
+/* How many characters are to be changed, left out or put in to make one of the other; UINT32_MAX where `b` is too long. */
+unsigned config_distance(const char *a, const char *b);
 
 #endif

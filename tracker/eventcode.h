@@ -107,7 +107,4 @@ size_t eventcode_put(struct eventcode *code, const struct format_event *event, u
 size_t eventcode_get(struct eventcode *code, const unsigned char *from, size_t left,
         struct format_event *ret_event);
 
-/* A record of version 1, FORMAT_V1_RECORD_BYTES of them. */
-void eventcode_get_v1(const unsigned char *from, struct format_event *ret_event);
-
 #endif

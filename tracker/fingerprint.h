@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fingerprint.h - what a loaded object without a build-id is known by.
+ * fingerprint.h - identifies a loaded object that has no build-id.
  *
  * A hash of what the loader maps and never writes: each read-only segment whole up to 64 KiB, beyond that 16 pages of it,
  * evenly spaced, and the beginning of the table of functions (.eh_frame_hdr). Equal in memory and in the file, from run to

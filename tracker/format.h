@@ -20,12 +20,10 @@
 #include <stdint.h>
 
 #define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
-#define FORMAT_VERSION          3u
-#define FORMAT_VERSION_OLDEST   1u /* that is still read */
-#define FORMAT_VERSION_SUMS     3u /* from here on there are sums (formatsum.h) */
+#define FORMAT_VERSION          3u         /* readers know this one alone */
 #define FORMAT_PAGE             4096u
 #define FORMAT_EXTENTS_MAX      1024u
-#define FORMAT_DIRECTORY_OFFSET 8192u  /* as this version writes it; readers look into the header */
+#define FORMAT_DIRECTORY_OFFSET 8192u  /* as the writer has it; readers look into the header */
 #define FORMAT_HEADER_BYTES     32768u /* header and directory */
 #define FORMAT_DEVICES_MAX      16u /* totals of the devices 0..15; the others count in `total` only */
 #define FORMAT_HEAPS_MAX        64u
@@ -33,11 +31,6 @@
 #define FORMAT_CHUNK_BYTES      65536u
 #define FORMAT_DEFS_BLOCK       65536u                     /* definitions do not cross these */
 #define FORMAT_CHUNK_ROOM       (FORMAT_CHUNK_BYTES - 64u) /* for records */
-
-/* Version 1: live slots and records of 64 bytes, 1023 records in a chunk. */
-#define FORMAT_V1_LIVE_BYTES    64u
-#define FORMAT_V1_RECORD_BYTES  64u
-#define FORMAT_V1_CHUNK_RECORDS (FORMAT_CHUNK_BYTES / FORMAT_V1_RECORD_BYTES - 1u)
 
 enum format_state {
     FORMAT_STATE_OPEN = 1,   /* running, or killed */
@@ -59,7 +52,7 @@ enum format_extent_kind {
     FORMAT_EXTENT_LIVE,
     FORMAT_EXTENT_DEFS,
     FORMAT_EXTENT_EVENTS,
-    FORMAT_EXTENT_OOM, /* later than the others; older readers skip it */
+    FORMAT_EXTENT_OOM,
     FORMAT_EXTENT_PLACES,
     FORMAT_EXTENT_KIND_COUNT,
 };
@@ -155,26 +148,25 @@ struct format_header {
     uint32_t directory_offset; /* of struct format_extent[FORMAT_EXTENTS_MAX] in the file */
     char host[64];
     char rank[32];
-    char program[96]; /* where_program(), for receipts */
-    /* classes that the writer knew; 0 = it recorded none (before classes came) */
-    uint32_t class_count;
+    char program[96];     /* where_program(), for receipts */
+    uint32_t class_count; /* classes that the writer knew */
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
-    uint64_t spare_figures[10]; /* 0; early captures have how a plan was followed here */
+    uint64_t spare_figures[10]; /* 0 */
     struct format_high high[FORMAT_DEVICES_MAX];
-    uint64_t places_lost;        /* allocations that were added to an "other" place, or to none */
-    struct format_unseen unseen; /* 0 in captures from before uses */
-    uint64_t sum;                /* of what never changes in the header */
+    uint64_t places_lost; /* allocations that were added to an "other" place, or to none */
+    struct format_unseen unseen;
+    uint64_t sum; /* of what never changes in the header */
 };
 
 /* Flags of allocations (live slot, alloc and free events). */
-#define FORMAT_ALLOC_STREAM 0x01u /* stream entrance */
+#define FORMAT_ALLOC_STREAM 0x01u /* stream-ordered API */
 #define FORMAT_ALLOC_NATIVE \
     0x02u /* made by the driver itself: forwarded, bypassed or served after our failure */
 #define FORMAT_ALLOC_HINTED  0x04u /* a rule matched; see the hint record */
 #define FORMAT_ALLOC_CAPTURE 0x08u /* made while its stream was being captured */
-/* The upper four bits: enum memclass. 0 with FORMAT_ALLOC_NATIVE is MEMCLASS_DRIVER (all that old captures say). */
+/* The upper four bits: enum memclass. 0 with FORMAT_ALLOC_NATIVE is MEMCLASS_DRIVER. */
 #define FORMAT_ALLOC_CLASS_SHIFT 4u
 
 /* When an allocation was used, as far as uses are seen: ns since start_mono_ns, 0 = none seen. */
@@ -193,7 +185,7 @@ struct format_uses {
     0x08u /* its address was given to what uses it unseen: another process, a texture ... */
 #define FORMAT_USE_LOST 0x10u /* its uses could not be recorded */
 
-/* Area A. state: 0 = empty, else seq << 1 | 1. The first 64 bytes are version 1's slot. */
+/* Area A. state: 0 = empty, else seq << 1 | 1. */
 struct format_live {
     uint64_t state;
     uint64_t addr;
@@ -328,9 +320,8 @@ struct format_def_thread {
 /* How the line table of a code object is read (tools/pylines). */
 enum format_pytable {
     FORMAT_PYTABLE_NONE,
-    FORMAT_PYTABLE_LNOTAB,    /* CPython up to 3.9 */
-    FORMAT_PYTABLE_LINETABLE, /* 3.10 */
-    FORMAT_PYTABLE_LOCATIONS, /* 3.11 and later */
+    FORMAT_PYTABLE_LINETABLE = 2, /* CPython 3.10 */
+    FORMAT_PYTABLE_LOCATIONS,     /* 3.11 and later */
     FORMAT_PYTABLE_COUNT,
 };
 
@@ -398,7 +389,7 @@ enum format_hint_what {
 #define FORMAT_OOM_LAST    16u /* and those that the newest take turns in */
 #define FORMAT_OOM_HOLDERS 16u
 
-#define FORMAT_OOM_STREAM  0x01u /* stream entrance */
+#define FORMAT_OOM_STREAM  0x01u /* stream-ordered API */
 #define FORMAT_OOM_NATIVE  0x02u /* the driver had the last word; else the pool's ladder */
 #define FORMAT_OOM_CAPTURE 0x04u /* asked for on a stream that was being captured */
 #define FORMAT_OOM_HEAPS   0x08u /* `heaps` is known: kedge serves memory in this run */
@@ -426,7 +417,7 @@ struct format_oom_ladder {
 /* Who held most then, of the device's memory: by stack. */
 struct format_oom_holder {
     uint64_t bytes, count;
-    uint32_t stack, pystack; /* pystack 0 in captures from before Python stacks */
+    uint32_t stack, pystack;
 };
 
 /* state: 0 = empty, else number << 1 | 1, the number counting from 1. */
@@ -447,7 +438,7 @@ struct format_oom {
     struct format_oom_ladder ladder;
     uint64_t other_bytes; /* live at stacks that are not among the holders */
     struct format_oom_holder holder[FORMAT_OOM_HOLDERS];
-    uint32_t pystack; /* of the request; 0 in captures from before Python stacks */
+    uint32_t pystack; /* of the request */
     uint32_t spare32;
     uint64_t spare[47];
     uint64_t sum;

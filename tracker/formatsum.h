@@ -16,10 +16,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#define FORMATSUM_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* odd */
+
 /* One word more. Any change of one word changes the sum: both steps can be undone. */
 static inline uint64_t formatsum_word(uint64_t sum, uint64_t word)
 {
-    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    sum = (sum ^ word) * FORMATSUM_FACTOR;
     return sum ^ sum >> 32;
 }
 
@@ -39,6 +41,21 @@ static inline uint64_t formatsum_bytes(uint64_t sum, const void *bytes, size_t l
         sum = formatsum_word(sum, word);
     }
     return sum;
+}
+
+/* As formatsum_bytes, where 8 bytes can be read from where the last word begins. */
+static inline uint64_t formatsum_open(uint64_t sum, const unsigned char *at, size_t length)
+{
+    uint64_t word;
+
+    for (; length >= sizeof word; length -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        sum = formatsum_word(sum, word);
+    }
+    if (length == 0)
+        return sum;
+    memcpy(&word, at, sizeof word);
+    return formatsum_word(sum, word & ((UINT64_C(1) << 8 * length) - 1));
 }
 
 /* What never changes in the header. */
@@ -79,22 +96,36 @@ static inline uint64_t formatsum_live(const struct format_live *slot)
             (uint64_t)slot->pystack << 32 | (uint32_t)slot->flags << 16 | (uint16_t)slot->device);
 }
 
-/* All but itself and `changing`. */
-static inline uint64_t formatsum_figures(uint64_t sum, const struct format_place *place)
-{
-    return formatsum_bytes(sum, &place->allocated_bytes,
-            offsetof(struct format_place, sum) - offsetof(struct format_place, allocated_bytes));
-}
-
-/* The first words, which stay as they are: the writer keeps their part of the sum. */
-static inline uint64_t formatsum_whose(const struct format_place *place)
-{
-    return formatsum_bytes(0, place, offsetof(struct format_place, allocated_bytes));
-}
-
+/*
+ * Of a place, all but itself and `changing`: word i times FORMATSUM_FACTOR to the power i + 1, all added. So the writer, who changes
+ * two or four words for each allocation and free, adds what they changed by; and any change of one word changes the sum.
+ */
 static inline uint64_t formatsum_place(const struct format_place *place)
 {
-    return formatsum_figures(formatsum_whose(place), place);
+    const unsigned char *at = (const unsigned char *)place;
+    uint64_t factor = 1;
+    uint64_t sum = 0;
+    uint64_t word;
+
+    for (size_t i = 0; i < offsetof(struct format_place, sum); i += sizeof word) {
+        memcpy(&word, at + i, sizeof word);
+        factor *= FORMATSUM_FACTOR;
+        sum += word * factor;
+    }
+    return sum;
+}
+
+/* What the sum of a place grows by with a figure `at` bytes into it. Where that is a constant, so is the factor. */
+static inline __attribute__((always_inline)) uint64_t formatsum_growth(size_t at, uint64_t by)
+{
+    const uint64_t square = FORMATSUM_FACTOR * FORMATSUM_FACTOR;
+    const uint64_t fourth = square * square;
+    size_t power = at / sizeof(uint64_t) + 1;
+
+    by *= power & 1 ? FORMATSUM_FACTOR : 1;
+    by *= power & 2 ? square : 1;
+    by *= power & 4 ? fourth : 1;
+    return by * (power & 8 ? fourth * fourth : 1);
 }
 
 static inline uint64_t formatsum_oom(const struct format_oom *oom)

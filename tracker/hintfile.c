@@ -15,6 +15,8 @@
 /* What is being read, and where trouble is told. */
 struct reading {
     struct hintfile *file;
+    struct rule *rule; /* of the hint that is being read, NULL outside of all hints */
+    struct hintfile_words *words;
     struct hintfile_error *error;
     const char *name;
 };
@@ -50,7 +52,7 @@ static int no_memory(const struct reading *reading)
 
 /* ---- typed scalars ---- */
 
-typedef int (*take_fn)(struct reading *reading, const struct hinttree_node *value, void *into);
+typedef int (*take_fn)(struct reading *reading, const struct hinttree_node *value);
 
 /* A key of a mapping: how it is taken, or that it is known but not built yet (take NULL). */
 struct key {
@@ -59,7 +61,7 @@ struct key {
 };
 
 static int take_map(struct reading *reading, const struct hinttree_node *map, const char *what,
-        const struct key *keys, size_t key_count, void *into)
+        const struct key *keys, size_t key_count)
 {
     if (map->kind != HINTTREE_MAP)
         return refuse(reading, map, "%s must be a mapping", what);
@@ -73,7 +75,7 @@ static int take_map(struct reading *reading, const struct hinttree_node *map, co
             return refuse(reading, key, "unknown key '%.60s' in %s", key->text, what);
         if (!keys[i].take)
             return refuse(reading, key, "'%s' in %s is not supported yet", key->text, what);
-        r = keys[i].take(reading, key->child, into);
+        r = keys[i].take(reading, key->child);
         if (r < 0)
             return r;
     }
@@ -221,7 +223,8 @@ static int take_word(struct reading *reading, const struct hinttree_node *value,
             words[1] && words[2] ? words[2] : "");
 }
 
-static int take_mode(struct reading *reading, const struct hinttree_node *value, enum hint_mode *to)
+/* Of the hint, else of all that say nothing else. */
+static int take_mode(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"shadow", "trap", "live", NULL};
     static const char *const later[] = {"poison", NULL};
@@ -230,38 +233,42 @@ static int take_mode(struct reading *reading, const struct hinttree_node *value,
     int r = take_word(reading, value, words, later, "mode", &word);
 
     if (r == 0)
-        *to = modes[word];
+        *(reading->rule ? &reading->rule->mode : &reading->file->mode) = modes[word];
     return r;
 }
 
+/* Likewise. */
+static int take_min_size(struct reading *reading, const struct hinttree_node *value)
+{
+    return take_size(reading, value,
+            reading->rule ? &reading->rule->min_size : &reading->file->min_size, "min-size");
+}
+
 /* Keys whose only built value is the default: the word is checked, nothing is kept. */
-static int take_wait(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_wait(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"all-streams", NULL};
     static const char *const later[] = {"touched", "event-only", NULL};
     unsigned word;
 
-    (void)into;
     return take_word(reading, value, words, later, "wait", &word);
 }
 
-static int take_on_touch(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_on_touch(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"fail", NULL};
     static const char *const later[] = {"restore", "ignore", NULL};
     unsigned word;
 
-    (void)into;
     return take_word(reading, value, words, later, "on-touch", &word);
 }
 
-static int take_backend(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_backend(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"unmap", NULL};
     static const char *const later[] = {"alias", "managed", NULL};
     unsigned word;
 
-    (void)into;
     return take_word(reading, value, words, later, "backend", &word);
 }
 
@@ -294,9 +301,9 @@ static int take_site(struct reading *reading, const struct hinttree_node *item, 
     return 0;
 }
 
-static int take_pick_site(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_pick_site(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
 
     if (value->kind != HINTTREE_LIST || !value->child)
         return refuse(reading, value, "site must be a list of site keys");
@@ -314,9 +321,9 @@ static int take_pick_site(struct reading *reading, const struct hinttree_node *v
 }
 
 /* size | "lo..hi" | ">=n" */
-static int take_pick_size(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_pick_size(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
     const char *at = value->text;
     uint64_t low = 0;
     uint64_t high = UINT64_MAX;
@@ -344,9 +351,9 @@ static int take_pick_size(struct reading *reading, const struct hinttree_node *v
 }
 
 /* int | "a..b" | all */
-static int take_pick_nth(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_pick_nth(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
     const char *at = value->text;
     uint64_t low = 0;
     uint64_t high = UINT32_MAX;
@@ -371,16 +378,16 @@ static int take_pick_nth(struct reading *reading, const struct hinttree_node *va
     return 0;
 }
 
-static int take_pick_inside(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_pick_inside(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
 
     return take_text(reading, value, rule->pick.inside, sizeof rule->pick.inside, "inside");
 }
 
-static int take_pick_device(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_pick_device(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
     const char *at = value->text;
     uint64_t device = 0;
 
@@ -391,7 +398,7 @@ static int take_pick_device(struct reading *reading, const struct hinttree_node 
     return 0;
 }
 
-static int take_pick(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_pick(struct reading *reading, const struct hinttree_node *value)
 {
     static const struct key keys[] = {
             {"site", take_pick_site},
@@ -403,8 +410,8 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value,
             {"stream", NULL},
             {"thread", NULL},
     };
-    const struct rule_pick *pick = &((struct rule *)into)->pick;
-    int r = take_map(reading, value, "pick", keys, sizeof keys / sizeof keys[0], into);
+    const struct rule_pick *pick = &reading->rule->pick;
+    int r = take_map(reading, value, "pick", keys, sizeof keys / sizeof keys[0]);
 
     /* `size: ">=0"` and `inside: ""` name nothing either. */
     if (r == 0 && pick->site_count == 0 && pick->size_lo == 0 && pick->size_hi == UINT64_MAX
@@ -416,9 +423,9 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value,
 
 /* ---- when, expect ---- */
 
-static int take_when_anchor(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_when_anchor(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
     int r = take_text(reading, value, rule->when.anchor, sizeof rule->when.anchor, "anchor");
 
     if (r == 0 && rule->when.anchor[0] == '\0')
@@ -426,11 +433,11 @@ static int take_when_anchor(struct reading *reading, const struct hinttree_node 
     return r;
 }
 
-static int take_when_edge(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_when_edge(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"enter", "exit", NULL};
     static const enum edge_kind edges[] = {EDGE_ENTER, EDGE_EXIT};
-    struct rule *rule = into;
+    struct rule *rule = reading->rule;
     unsigned word = 0;
     int r = take_word(reading, value, words, NULL, "edge", &word);
 
@@ -439,7 +446,7 @@ static int take_when_edge(struct reading *reading, const struct hinttree_node *v
     return r;
 }
 
-static int take_when(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_when(struct reading *reading, const struct hinttree_node *value)
 {
     static const struct key keys[] = {
             {"anchor", take_when_anchor},
@@ -450,25 +457,18 @@ static int take_when(struct reading *reading, const struct hinttree_node *value,
             {"launch", NULL},
             {"free-of", NULL},
     };
-    int r = take_map(reading, value, "when", keys, sizeof keys / sizeof keys[0], into);
+    int r = take_map(reading, value, "when", keys, sizeof keys / sizeof keys[0]);
 
     if (r == 0 && (!find_key(value, "anchor") || !find_key(value, "edge")))
         return refuse(reading, value, "when needs anchor and edge");
     return r;
 }
 
-/* The rule and the words of one hint, for keys that fill both. */
-struct hint {
-    struct rule *rule;
-    struct hintfile_words *words;
-};
-
-static int take_expect_count(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_expect_count(struct reading *reading, const struct hinttree_node *value)
 {
-    struct hint *hint = into;
     const char *at = value->text;
 
-    if (value->kind == HINTTREE_SCALAR && scan_number(&at, &hint->rule->expect_count)) {
+    if (value->kind == HINTTREE_SCALAR && scan_number(&at, &reading->rule->expect_count)) {
         if (*at == '\0')
             return 0;
         if (strncmp(at, "..", 2) == 0)
@@ -477,21 +477,19 @@ static int take_expect_count(struct reading *reading, const struct hinttree_node
     return refuse(reading, value, "per-step must be a number");
 }
 
-static int take_expect_bytes(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_expect_bytes(struct reading *reading, const struct hinttree_node *value)
 {
-    struct hint *hint = into;
 
-    return take_size(reading, value, &hint->rule->expect_bytes, "bytes");
+    return take_size(reading, value, &reading->rule->expect_bytes, "bytes");
 }
 
-static int take_expect_saves(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_expect_saves(struct reading *reading, const struct hinttree_node *value)
 {
-    struct hint *hint = into;
 
-    return take_size(reading, value, &hint->words->saves, "saves");
+    return take_size(reading, value, &reading->words->saves, "saves");
 }
 
-static int take_expect(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_expect(struct reading *reading, const struct hinttree_node *value)
 {
     static const struct key keys[] = {
             {"per-step", take_expect_count},
@@ -499,84 +497,58 @@ static int take_expect(struct reading *reading, const struct hinttree_node *valu
             {"saves", take_expect_saves},
     };
 
-    return take_map(reading, value, "expect", keys, sizeof keys / sizeof keys[0], into);
+    return take_map(reading, value, "expect", keys, sizeof keys / sizeof keys[0]);
 }
 
 /* ---- one hint ---- */
 
-static bool is_id(const char *text)
+bool hintfile_is_id(const char *text)
 {
-    if (text[0] == '\0')
-        return false;
-    for (; *text; text++)
-        if (!((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')
-                    || (*text >= '0' && *text <= '9') || strchr("-_.", *text)))
-            return false;
-    return true;
+    return text[0] != '\0'
+            && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+            == strlen(text);
 }
 
-static int take_id(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_id(struct reading *reading, const struct hinttree_node *value)
 {
-    struct hint *hint = into;
-    int r = take_text(reading, value, hint->rule->id, sizeof hint->rule->id, "id");
+    int r = take_text(reading, value, reading->rule->id, sizeof reading->rule->id, "id");
 
-    if (r == 0 && !is_id(hint->rule->id))
+    if (r == 0 && !hintfile_is_id(reading->rule->id))
         return refuse(reading, value, "an id is letters, digits, '-', '_' and '.'");
     return r;
 }
 
-static int take_do(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_do(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"release", NULL};
     static const char *const later[] = {
             "keep-meta", "hold", "evict", "restore", "pin", "ignore", NULL};
-    struct hint *hint = into;
     unsigned word;
     int r = take_word(reading, value, words, later, "do", &word);
 
     if (r == 0)
-        hint->rule->action = ACTION_RELEASE;
+        reading->rule->action = ACTION_RELEASE;
     return r;
 }
 
-static int take_hint_pick(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_proof(struct reading *reading, const struct hinttree_node *value)
 {
-    return take_pick(reading, value, ((struct hint *)into)->rule);
+    return take_long_text(reading, value, &reading->words->proof, "proof");
 }
 
-static int take_hint_when(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_note(struct reading *reading, const struct hinttree_node *value)
 {
-    return take_when(reading, value, ((struct hint *)into)->rule);
-}
-
-static int take_hint_mode(struct reading *reading, const struct hinttree_node *value, void *into)
-{
-    return take_mode(reading, value, &((struct hint *)into)->rule->mode);
-}
-
-static int take_hint_min(struct reading *reading, const struct hinttree_node *value, void *into)
-{
-    return take_size(reading, value, &((struct hint *)into)->rule->min_size, "min-size");
-}
-
-static int take_proof(struct reading *reading, const struct hinttree_node *value, void *into)
-{
-    return take_long_text(reading, value, &((struct hint *)into)->words->proof, "proof");
-}
-
-static int take_note(struct reading *reading, const struct hinttree_node *value, void *into)
-{
-    return take_long_text(reading, value, &((struct hint *)into)->words->note, "note");
+    return take_long_text(reading, value, &reading->words->note, "note");
 }
 
 static const struct key hint_keys[] = {
         {"id", take_id},
         {"do", take_do},
-        {"pick", take_hint_pick},
-        {"when", take_hint_when},
+        {"pick", take_pick},
+        {"when", take_when},
         {"expect", take_expect},
-        {"mode", take_hint_mode},
-        {"min-size", take_hint_min},
+        {"mode", take_mode},
+        {"min-size", take_min_size},
         {"wait", take_wait},
         {"on-touch", take_on_touch},
         {"backend", take_backend},
@@ -602,20 +574,20 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
 {
     static const char *const needed[] = {"id", "do", "pick", "when"};
     struct hintfile *file = reading->file;
-    struct hint hint = {&file->rule[file->rule_count], &file->words[file->rule_count]};
     int r;
 
-    *hint.rule = (struct rule){
+    reading->rule = &file->rule[file->rule_count];
+    reading->words = &file->words[file->rule_count];
+    *reading->rule = (struct rule){
             .mode = file->mode,
             .min_size = file->min_size,
             .line = item->line,
             .column = item->column,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
     };
-    hint.rule->pick.size_hi = UINT64_MAX;
-    hint.rule->pick.nth_hi = UINT32_MAX;
-    hint.rule->pick.device = -1;
     file->rule_count++; /* its words are freed from here on */
-    r = take_map(reading, item, "hint", hint_keys, sizeof hint_keys / sizeof hint_keys[0], &hint);
+    r = take_map(reading, item, "hint", hint_keys, sizeof hint_keys / sizeof hint_keys[0]);
+    reading->rule = NULL;
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
         if (!find_key(item, needed[i]))
             return refuse(reading, item, "a hint needs '%s'", needed[i]);
@@ -654,12 +626,11 @@ static int check_ids(struct reading *reading)
     return r;
 }
 
-static int take_hints(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_hints(struct reading *reading, const struct hinttree_node *value)
 {
     struct hintfile *file = reading->file;
     size_t count = 0;
 
-    (void)into;
     if (value->kind != HINTTREE_LIST || !value->child)
         return refuse(reading, value, "hints must be a list of at least one hint");
     for (const struct hinttree_node *item = value->child; item; item = item->next)
@@ -680,33 +651,29 @@ static int take_hints(struct reading *reading, const struct hinttree_node *value
 
 /* ---- the file ---- */
 
-static int take_version(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_version(struct reading *reading, const struct hinttree_node *value)
 {
-    (void)into;
     if (value->kind != HINTTREE_SCALAR || strcmp(value->text, "1") != 0)
         return refuse(reading, value, "version '%.20s' is not one that this kedge reads (1)",
                 value->text ? value->text : "");
     return 0;
 }
 
-static int take_made_by(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_made_by(struct reading *reading, const struct hinttree_node *value)
 {
-    (void)into;
     return take_long_text(reading, value, &reading->file->made_by, "by");
 }
 
-static int take_made_on(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_made_on(struct reading *reading, const struct hinttree_node *value)
 {
-    (void)into;
     return take_long_text(reading, value, &reading->file->made_on, "on");
 }
 
-static int take_made_from(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_made_from(struct reading *reading, const struct hinttree_node *value)
 {
     struct hintfile *file = reading->file;
     size_t count = 0;
 
-    (void)into;
     if (value->kind != HINTTREE_LIST)
         return refuse(reading, value, "from must be a list of files");
     for (const struct hinttree_node *item = value->child; item; item = item->next)
@@ -724,7 +691,7 @@ static int take_made_from(struct reading *reading, const struct hinttree_node *v
     return 0;
 }
 
-static int take_made(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_made(struct reading *reading, const struct hinttree_node *value)
 {
     static const struct key keys[] = {
             {"by", take_made_by},
@@ -732,18 +699,16 @@ static int take_made(struct reading *reading, const struct hinttree_node *value,
             {"on", take_made_on},
     };
 
-    return take_map(reading, value, "made", keys, sizeof keys / sizeof keys[0], into);
+    return take_map(reading, value, "made", keys, sizeof keys / sizeof keys[0]);
 }
 
-static int take_argv(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_argv(struct reading *reading, const struct hinttree_node *value)
 {
-    (void)into;
     return take_text(reading, value, reading->file->argv, sizeof reading->file->argv, "argv");
 }
 
-static int take_rank(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_rank(struct reading *reading, const struct hinttree_node *value)
 {
-    (void)into;
     return take_text(reading, value, reading->file->rank, sizeof reading->file->rank, "rank");
 }
 
@@ -752,11 +717,10 @@ static bool is_hex(const char *text)
     return text[0] != '\0' && strspn(text, "0123456789abcdef") == strlen(text);
 }
 
-static int take_build(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_build(struct reading *reading, const struct hinttree_node *value)
 {
     struct hintfile *file = reading->file;
 
-    (void)into;
     if (value->kind != HINTTREE_MAP)
         return refuse(reading, value, "build must be a mapping of file name to build-id");
     for (const struct hinttree_node *key = value->child; key; key = key->next) {
@@ -777,19 +741,18 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
     return 0;
 }
 
-static int take_mismatch(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_mismatch(struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const words[] = {"shadow", "refuse", NULL};
     unsigned word = 0;
     int r = take_word(reading, value, words, NULL, "on-mismatch", &word);
 
-    (void)into;
     if (r == 0)
         reading->file->on_mismatch = word ? HINTFILE_MISMATCH_REFUSE : HINTFILE_MISMATCH_SHADOW;
     return r;
 }
 
-static int take_program(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_program(struct reading *reading, const struct hinttree_node *value)
 {
     static const struct key keys[] = {
             {"argv", take_argv},
@@ -798,26 +761,14 @@ static int take_program(struct reading *reading, const struct hinttree_node *val
             {"on-mismatch", take_mismatch},
     };
 
-    return take_map(reading, value, "program", keys, sizeof keys / sizeof keys[0], into);
+    return take_map(reading, value, "program", keys, sizeof keys / sizeof keys[0]);
 }
 
-static int take_default_mode(struct reading *reading, const struct hinttree_node *value, void *into)
-{
-    (void)into;
-    return take_mode(reading, value, &reading->file->mode);
-}
-
-static int take_default_min(struct reading *reading, const struct hinttree_node *value, void *into)
-{
-    (void)into;
-    return take_size(reading, value, &reading->file->min_size, "min-size");
-}
-
-static int take_defaults(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_defaults(struct reading *reading, const struct hinttree_node *value)
 {
     static const struct key keys[] = {
-            {"mode", take_default_mode},
-            {"min-size", take_default_min},
+            {"mode", take_mode},
+            {"min-size", take_min_size},
             {"wait", take_wait},
             {"on-touch", take_on_touch},
             {"backend", take_backend},
@@ -826,15 +777,14 @@ static int take_defaults(struct reading *reading, const struct hinttree_node *va
             {"canary", NULL},
     };
 
-    return take_map(reading, value, "defaults", keys, sizeof keys / sizeof keys[0], into);
+    return take_map(reading, value, "defaults", keys, sizeof keys / sizeof keys[0]);
 }
 
 /* Already taken, before the hints that need them. */
-static int take_nothing(struct reading *reading, const struct hinttree_node *value, void *into)
+static int take_nothing(struct reading *reading, const struct hinttree_node *value)
 {
     (void)reading;
     (void)value;
-    (void)into;
     return 0;
 }
 
@@ -857,12 +807,12 @@ static int take_file(struct reading *reading, const struct hinttree_node *root)
     key = find_key(root, "kedge-hints");
     if (!key)
         return refuse(reading, root, "no kedge-hints: 1 in it");
-    r = take_version(reading, key->child, NULL);
+    r = take_version(reading, key->child);
     key = find_key(root, "defaults");
     if (r == 0 && key)
-        r = take_defaults(reading, key->child, NULL);
+        r = take_defaults(reading, key->child);
     if (r == 0)
-        r = take_map(reading, root, "the file", keys, sizeof keys / sizeof keys[0], NULL);
+        r = take_map(reading, root, "the file", keys, sizeof keys / sizeof keys[0]);
     if (r == 0 && !find_key(root, "hints"))
         r = refuse(reading, root, "no hints in it");
     return r;

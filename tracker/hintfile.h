@@ -109,6 +109,9 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
 /* Identity of a hint file's bytes, for receipts and the capture. Never 0. */
 uint64_t hintfile_hash(const void *bytes, size_t length);
 
+/* Letters, digits, '-', '_' and '.', at least one. */
+bool hintfile_is_id(const char *text);
+
 /* true if `text` matches the glob; `*` and `?` only, '/' is no boundary. "" matches all. Linear in text, no recursion. */
 bool hintfile_glob(const char *glob, const char *text);
 

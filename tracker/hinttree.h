@@ -2,7 +2,7 @@
 /*
  * hinttree.h - the restricted YAML of hint files as a small tree. The only user of libyaml.
  *
- * libyaml's event stream is copied into nodes that know their line and column; whatever the restriction forbids
+ * libyaml's event stream is copied into nodes that know their line and column; whatever the restricted form forbids
  * (aliases, anchors, tags, directives, a second document, keys that are no words, a key twice, more than 6 levels,
  * NUL bytes) ends the reading with its place. Nothing is typed here: every scalar is a string.
  *

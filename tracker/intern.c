@@ -6,7 +6,6 @@
 #include "tracker/catalog.h"
 #include "tracker/site.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -31,37 +30,21 @@ struct text_key {
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
-/* guarded by lock for adding; entries below the counts are read by anyone */
-static struct span text_arena;
-static struct span text_offsets; /* uint32_t per string: offset in the arena / 8 */
+/* guarded by lock for adding; what a record names is read by anyone */
+static struct span text_arena = SPAN_OF(INTERN_ARENA_MAX);
 static size_t arena_used;
-static struct numtable text_table;
-static _Atomic uint32_t text_count; /* release when an entry is complete, acquire by readers */
 
+static bool same_text(uint32_t number, const void *key);
 static bool same_module(uint32_t number, const void *key);
 static bool same_node(uint32_t number, const void *key);
+static struct catalog texts =
+        CATALOG_OF(uint32_t, INTERN_STRINGS_MAX, same_text); /* offset in the arena / 8 */
 static struct catalog modules = CATALOG_OF(struct intern_module, INTERN_MODULES_MAX, same_module);
 static struct catalog nodes = CATALOG_OF(struct node, INTERN_NODES_MAX, same_node);
 
 static _Atomic uint64_t refused;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool is_ready; /* fixed by once */
-
-static void reserve_all(void)
-{
-    is_ready = span_init(&text_arena, INTERN_ARENA_MAX) == 0
-            && span_init(&text_offsets, ((size_t)INTERN_STRINGS_MAX + 1) * sizeof(uint32_t)) == 0
-            && catalog_reserve(&modules) == 0 && catalog_reserve(&nodes) == 0;
-}
-
-static bool ready(void)
-{
-    (void)pthread_once(&once, reserve_all);
-    return is_ready;
-}
-
-static uint32_t refuse(void)
+static uint32_t count_refused(void)
 {
     atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
     return 0;
@@ -69,9 +52,9 @@ static uint32_t refuse(void)
 
 static struct text *text_at(uint32_t number)
 {
-    const uint32_t *offsets = (const uint32_t *)(const void *)text_offsets.base;
+    const uint32_t *offset = catalog_at(&texts, number);
 
-    return (struct text *)(void *)(text_arena.base + (size_t)offsets[number] * 8);
+    return (struct text *)(void *)(text_arena.base + (size_t)*offset * 8);
 }
 
 static bool same_text(uint32_t number, const void *key)
@@ -84,23 +67,23 @@ static bool same_text(uint32_t number, const void *key)
 
 static uint32_t add_text_locked(const struct text_key *key, uint64_t hash)
 {
-    uint32_t number = atomic_load_explicit(&text_count, memory_order_relaxed) + 1;
     size_t bytes = (sizeof(struct text) + key->length + 1 + 7) / 8 * 8;
+    uint32_t offset = (uint32_t)(arena_used / 8);
     struct text *text;
+    uint32_t number;
 
-    if (number > INTERN_STRINGS_MAX || span_commit(&text_arena, arena_used + bytes) < 0
-            || span_commit(&text_offsets, ((size_t)number + 1) * sizeof(uint32_t)) < 0)
-        return refuse();
+    if (span_commit(&text_arena, arena_used + bytes) < 0)
+        return count_refused();
     text = (struct text *)(void *)(text_arena.base + arena_used);
-    text->number = number;
+    text->number = catalog_count(&texts) + 1;
     text->length = (uint32_t)key->length;
     memcpy(text->bytes, key->text, key->length);
     text->bytes[key->length] = '\0';
-    ((uint32_t *)(void *)text_offsets.base)[number] = (uint32_t)(arena_used / 8);
+    number = catalog_add(&texts, hash, &offset);
+    if (number == 0)
+        return count_refused();
     arena_used += bytes;
-    /* Counted before it can be found: whoever finds a number may ask for what is behind it at once. */
-    atomic_store_explicit(&text_count, number, memory_order_release);
-    return numtable_add(&text_table, hash, number) == 0 ? number : refuse();
+    return number;
 }
 
 uint32_t intern_string(const char *text, size_t length)
@@ -112,15 +95,13 @@ uint32_t intern_string(const char *text, size_t length)
 
     if (length == 0)
         return 0;
-    if (!ready())
-        return refuse();
     hash = site_hash(key.text, key.length, 0);
-    number = numtable_find(&text_table, hash, same_text, &key);
+    number = catalog_find(&texts, hash, &key);
     if (number != 0)
         return number;
 
     lock_take(&lock);
-    number = numtable_find(&text_table, hash, same_text, &key);
+    number = catalog_find(&texts, hash, &key);
     if (number == 0)
         number = add_text_locked(&key, hash);
     lock_drop(&lock);
@@ -129,18 +110,17 @@ uint32_t intern_string(const char *text, size_t length)
 
 const char *intern_text(uint32_t string)
 {
-    if (string == 0 || string > atomic_load_explicit(&text_count, memory_order_acquire))
-        return "";
-    return text_at(string)->bytes;
+    return catalog_has(&texts, string) ? text_at(string)->bytes : "";
 }
 
 uint32_t intern_number(const char *text)
 {
-    uintptr_t low = (uintptr_t)text_arena.base + sizeof(struct text);
+    bool any = catalog_count(&texts) > 0;
+    uintptr_t low = any ? (uintptr_t)text_arena.base + sizeof(struct text) : 0;
     uint32_t number;
 
     /* Not one of ours (a literal in a caller that had nothing to say): no number. */
-    if (!is_ready || (uintptr_t)text < low || (uintptr_t)text >= low + INTERN_ARENA_MAX)
+    if (!any || (uintptr_t)text < low || (uintptr_t)text >= low + INTERN_ARENA_MAX)
         return 0;
     memcpy(&number, text - sizeof(struct text), sizeof number);
     return number;
@@ -160,10 +140,8 @@ uint32_t intern_module(const struct intern_module *module)
     uint64_t words[3] = {module->base, module->end, module->hash};
     uint32_t number;
 
-    if (!ready())
-        return refuse();
     number = catalog_number(&modules, &lock, site_hash(words, sizeof words, module->path), module);
-    return number ? number : refuse();
+    return number ? number : count_refused();
 }
 
 const struct intern_module *intern_module_at(uint32_t module)
@@ -186,15 +164,13 @@ uint32_t intern_stack(const struct intern_frame *frames, unsigned count)
 
     if (count == 0)
         return 0;
-    if (!ready())
-        return refuse();
     for (unsigned i = count; i-- > 0;) {
         struct node node = {leaf, frames[i].module, frames[i].offset};
 
         leaf = catalog_number(&nodes, &lock,
                 site_frame((uint64_t)node.parent << 32 | node.module, node.offset), &node);
         if (leaf == 0)
-            return refuse(); /* half a stack would be a wrong one */
+            return count_refused(); /* half a stack would be a wrong one */
     }
     return leaf;
 }
@@ -226,7 +202,7 @@ void intern_counts(struct intern_counts *ret_counts)
     /* Nodes first: what they name was added before them, so the later counts cover it. */
     ret_counts->nodes = catalog_count(&nodes);
     ret_counts->modules = catalog_count(&modules);
-    ret_counts->strings = atomic_load_explicit(&text_count, memory_order_acquire);
+    ret_counts->strings = catalog_count(&texts);
     ret_counts->refused = atomic_load_explicit(&refused, memory_order_relaxed);
 }
 

@@ -70,7 +70,7 @@ uint32_t intern_string(const char *text, size_t length);
 /* The text of a number from intern_string, NUL-terminated, valid for the process's life; "" for 0. */
 const char *intern_text(uint32_t string);
 
-/* The number of a text that intern_text returned (only such pointers; "" gives 0). One load. */
+/* The number of a text that intern_text returned (only such pointers; "" gives 0). */
 uint32_t intern_number(const char *text);
 
 /* Adds a module; equal base, end, path and hash give the earlier number. 0 = a bound was hit. */

@@ -140,7 +140,7 @@ static bool read_memory(void *data, uint64_t address, void *to, size_t bytes)
     return got == (ssize_t)bytes;
 }
 
-static void describe(struct object *object, const struct dl_phdr_info *info)
+static void describe_object(struct object *object, const struct dl_phdr_info *info)
 {
     struct intern_module *module = &object->module;
 
@@ -164,7 +164,7 @@ static void describe(struct object *object, const struct dl_phdr_info *info)
     }
 }
 
-static const struct range *find_in(const struct map *map, uint64_t address)
+static const struct range *range_holding_in(const struct map *map, uint64_t address)
 {
     uint32_t low = 0;
     uint32_t high = map ? map->count : 0;
@@ -186,7 +186,7 @@ static const struct range *find_in(const struct map *map, uint64_t address)
 static void take_fingerprint(
         const struct walk *walk, struct object *object, struct dl_phdr_info *info)
 {
-    const struct range *range = find_in(walk->known, object->module.base);
+    const struct range *range = range_holding_in(walk->known, object->module.base);
     const struct intern_module *before = range ? intern_module_at(range->module) : NULL;
     struct fingerprint_source source = {.segment = info->dlpi_phdr,
             .count = info->dlpi_phnum,
@@ -203,7 +203,7 @@ static void take_fingerprint(
         object->fingerprint = fingerprint_take(&source);
 }
 
-static int collect(struct dl_phdr_info *info, size_t size, void *data)
+static int collect_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct walk *walk = data;
     struct object *object;
@@ -221,7 +221,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *data)
     if (walk->count == walk->max)
         return 1;
     object = &walk->object[walk->count];
-    describe(object, info);
+    describe_object(object, info);
     if (object->module.base >= object->module.end)
         return 0;
     take_fingerprint(walk, object, info);
@@ -245,7 +245,7 @@ static void forget_deletion(char *path)
 }
 
 /* Identity: the build-id, or path and fingerprint where there is none. */
-static void identify(struct object *object)
+static void identify_object(struct object *object)
 {
     struct intern_module *module = &object->module;
 
@@ -285,7 +285,7 @@ static bool same_maps(const struct map *a, const struct map *b)
     return a->count == b->count && memcmp(a->range, b->range, a->count * sizeof a->range[0]) == 0;
 }
 
-static struct map *build(struct walk *walk)
+static struct map *build_map(struct walk *walk)
 {
     size_t bytes = sizeof(struct map) + walk->count * sizeof(struct range);
     struct map *map = meta_map(bytes);
@@ -297,7 +297,7 @@ static struct map *build(struct walk *walk)
         struct object *object = &walk->object[i];
         uint32_t module;
 
-        identify(object);
+        identify_object(object);
         if (object->module.build_id_bytes == 0)
             nameless++;
         module = intern_module(&object->module);
@@ -315,7 +315,7 @@ static struct map *build(struct walk *walk)
 
 static bool is_in(const struct map *map, const struct range *range)
 {
-    const struct range *there = find_in(map, range->base);
+    const struct range *there = range_holding_in(map, range->base);
 
     return there && memcmp(there, range, sizeof *there) == 0;
 }
@@ -374,7 +374,7 @@ static struct map *keep_locked(struct map *map)
 }
 
 /* The newest list wins; a map that was overtaken while it was built is given back, nobody has seen it. */
-static void publish(struct map *map)
+static void publish_map(struct map *map)
 {
     struct map *old;
     struct map *taken = NULL;
@@ -399,11 +399,11 @@ static bool is_true_still(const struct map *map)
 {
     struct walk walk = {.known_adds = map->adds, .known_subs = map->subs};
 
-    (void)dl_iterate_phdr(collect, &walk);
+    (void)dl_iterate_phdr(collect_object, &walk);
     return walk.is_unchanged;
 }
 
-static int reload(bool is_forced)
+static int reload_map(bool is_forced)
 {
     const struct map *known = atomic_load_explicit(&current, memory_order_acquire);
     struct walk walk = {.known = known, .max = OBJECTS_MAX, .is_forced = is_forced || !known};
@@ -419,38 +419,38 @@ static int reload(bool is_forced)
     walk.object = meta_map(bytes);
     if (!walk.object)
         return -ENOMEM;
-    (void)dl_iterate_phdr(collect, &walk);
+    (void)dl_iterate_phdr(collect_object, &walk);
     if (!walk.is_unchanged)
-        map = build(&walk);
+        map = build_map(&walk);
     meta_unmap(walk.object, bytes);
     if (map)
-        publish(map);
+        publish_map(map);
     return map || walk.is_unchanged ? 0 : -ENOMEM;
 }
 
-static const struct range *find(uintptr_t address)
+static const struct range *range_holding(uintptr_t address)
 {
-    return find_in(atomic_load_explicit(&current, memory_order_acquire), address);
+    return range_holding_in(atomic_load_explicit(&current, memory_order_acquire), address);
 }
 
 int modules_init(const void *self)
 {
     own_address = (uintptr_t)self;
-    return reload(true);
+    return reload_map(true);
 }
 
 uint32_t modules_at(uintptr_t address)
 {
-    const struct range *range = find(address);
+    const struct range *range = range_holding(address);
 
-    if (!range && reload(false) == 0)
-        range = find(address);
+    if (!range && reload_map(false) == 0)
+        range = range_holding(address);
     return range ? range->module : 0;
 }
 
 void modules_reload(void)
 {
-    (void)reload(true);
+    (void)reload_map(true);
 }
 
 uint32_t modules_generation(void)
@@ -477,7 +477,7 @@ bool modules_has_gone(void)
 
 void modules_came(void)
 {
-    (void)reload(false);
+    (void)reload_map(false);
 }
 
 uint32_t modules_without_build_id(void)

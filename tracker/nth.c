@@ -54,7 +54,7 @@ static uint32_t start_of(uint32_t anchor, uint64_t site, uint64_t size)
     return (uint32_t)(hash >> 32);
 }
 
-static struct slot *find_locked(struct table *in, const struct slot *key)
+static inline struct slot *find_locked(struct table *in, const struct slot *key)
 {
     struct slot *slot = in->slot;
     uint32_t mask = in->count - 1;
@@ -163,7 +163,8 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
         meta_unmap(open.edge, open.bytes);
 }
 
-uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
+/* The first of its kind, or there is no table yet; unless another thread was quicker. */
+static __attribute__((noinline)) uint32_t count_first(uint32_t anchor, uint64_t site, uint64_t size)
 {
     struct slot key = {.site = site, .size = size, .anchor = anchor, .count = 1};
     uint32_t before = NTH_UNKNOWN;
@@ -198,6 +199,22 @@ uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
     }
     atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     return NTH_UNKNOWN;
+}
+
+uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
+{
+    struct slot key = {.site = site, .size = size, .anchor = anchor};
+    uint32_t before = 0;
+
+    lock_take_leaf(&lock);
+    if (__builtin_expect(table != NULL, 1)) {
+        struct slot *slot = find_locked(table, &key);
+
+        before = slot->count;
+        slot->count += before > 0 && before < NTH_UNKNOWN - 1;
+    }
+    lock_drop_leaf(&lock);
+    return __builtin_expect(before != 0, 1) ? before : count_first(anchor, site, size);
 }
 
 uint64_t nth_lost(void)

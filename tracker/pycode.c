@@ -9,7 +9,6 @@
 #include "tracker/pytext.h"
 #include "tracker/site.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -39,25 +38,10 @@ static struct catalog stamps = CATALOG_OF(struct stamp, PYCODE_STAMPS_MAX, same_
 static struct catalog nodes = CATALOG_OF(struct pycode_node, PYCODE_NODES_MAX, same_node);
 
 /* guarded by lock for adding: the line tables of all code objects */
-static struct span line_span;
+static struct span line_span = SPAN_OF(PYCODE_LINES_MAX);
 static size_t lines_used;
 
 static _Atomic uint64_t refused;
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool is_ready; /* fixed by once */
-
-static void reserve_all(void)
-{
-    is_ready = catalog_reserve(&codes) == 0 && catalog_reserve(&stamps) == 0
-            && catalog_reserve(&nodes) == 0 && span_init(&line_span, PYCODE_LINES_MAX) == 0;
-}
-
-static bool ready(void)
-{
-    (void)pthread_once(&once, reserve_all);
-    return is_ready;
-}
 
 static uint32_t refuse(void)
 {
@@ -85,13 +69,15 @@ static uint32_t add_code_locked(const struct code_key *key, uint64_t hash)
     struct pycode code = key->code;
     uint32_t number;
 
-    if (catalog_count(&codes) == codes.max || span_commit(&line_span, end) < 0)
+    if (span_commit(&line_span, end + 1) < 0) /* no lines have a place, too */
         return refuse();
     memcpy(line_span.base + lines_used, key->lines, code.lines_bytes);
     code.lines = lines_used;
-    lines_used = end; /* whatever comes of it: it may be counted already */
     number = catalog_add(&codes, hash, &code);
-    return number ? number : refuse();
+    if (number == 0)
+        return refuse();
+    lines_used = end;
+    return number;
 }
 
 static uint32_t intern_text_of(const struct pylayout *at, const char *code, int32_t field)
@@ -182,8 +168,6 @@ uint32_t pycode_stack(const struct pyframe *frames, unsigned count)
 
     if (count == 0)
         return 0;
-    if (!ready())
-        return refuse();
     for (unsigned i = count; i-- > 0;) {
         struct pycode_node key = {.parent = leaf,
                 .code = code_number(&frames[i]),

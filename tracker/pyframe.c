@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,7 +114,7 @@ static void *open_interpreter(const struct unwind_ops *ops)
     return handle && ops->symbol(handle, name) ? handle : NULL;
 }
 
-static void settle(enum pyframe_state state, const char *version, const char *why)
+static void settle_state(enum pyframe_state state, const char *version, const char *why)
 {
     unsigned length = 0;
 
@@ -148,7 +149,7 @@ static void find_loop(const struct unwind_ops *ops, void *handle)
     pyframe_loop_bytes = entry->st_size;
 }
 
-static void use(const struct unwind_ops *ops, void *handle)
+static void use_interpreter(const struct unwind_ops *ops, void *handle)
 {
     const char *(*version_of)(void);
     const char *version;
@@ -168,22 +169,24 @@ static void use(const struct unwind_ops *ops, void *handle)
     if (pylayout_choose(version, runtime, runtime ? TABLE_WORDS * sizeof(uint64_t) : 0,
                 &python.layout, &why)
             < 0) {
-        settle(PYFRAME_REFUSED, version, why);
+        settle_state(PYFRAME_REFUSED, version, why);
         return;
     }
     if (!python.current_state || !python.is_ending || !heads_are_plain(ops, handle)) {
-        settle(PYFRAME_REFUSED, version, "its objects or its functions are not the usual ones");
+        settle_state(
+                PYFRAME_REFUSED, version, "its objects or its functions are not the usual ones");
         return;
     }
     python.is_usual = memcmp(&python.layout, &pylayout_13, sizeof python.layout) == 0
             || memcmp(&python.layout, &pylayout_14, sizeof python.layout) == 0;
     find_loop(ops, handle);
-    settle(PYFRAME_READY, version, NULL);
+    settle_state(PYFRAME_READY, version, NULL);
 }
 
 void pyframe_look(const struct unwind_ops *ops)
 {
     uint32_t state = atomic_load_explicit(&pyframe_now, memory_order_acquire);
+    int cancel, unused;
     void *handle;
 
     if (state >= PYFRAME_READY || atomic_exchange(&looking, true))
@@ -191,9 +194,11 @@ void pyframe_look(const struct unwind_ops *ops)
     /* What is opened while we look makes another look. */
     if (state == PYFRAME_LOOK)
         (void)atomic_compare_exchange_strong(&pyframe_now, &state, PYFRAME_NONE);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     handle = open_interpreter(ops);
     if (handle)
-        use(ops, handle);
+        use_interpreter(ops, handle);
+    (void)pthread_setcancelstate(cancel, &unused);
     atomic_store(&looking, false);
 }
 
@@ -248,12 +253,12 @@ void pyframe_refuse(const char *why)
 #define STEP_LINES UINT64_C(0xa0761d6478bd642f)
 #define STEP_TEXT  UINT64_C(0xff51afd7ed558ccd)
 
-static inline uint64_t stir(uint64_t hash)
+static inline uint64_t stir_bits(uint64_t hash)
 {
     return hash ^ hash >> 32;
 }
 
-static inline uint64_t turn(uint64_t word, unsigned bits)
+static inline uint64_t turn_bits(uint64_t word, unsigned bits)
 {
     return word << bits | word >> (64 - bits);
 }
@@ -284,7 +289,7 @@ __attribute__((noinline)) static uint64_t characters_of(
             sum = sum * STEP_TEXT + (uint64_t)word_at(from, 0);
         sum = sum * STEP_TEXT + (uint64_t)word_at(from, (int64_t)length - 8);
     }
-    return stir(stir(sum) * STEP_TEXT);
+    return stir_bits(stir_bits(sum) * STEP_TEXT);
 }
 
 /*
@@ -318,15 +323,41 @@ static inline uint64_t bytes_of(uint64_t own, const char *bytes, uint64_t length
 
     if (own != UINT64_MAX)
         return own;
-    sum = turn((uint64_t)word_at(bytes, 0), 21) ^ (uint64_t)word_at(bytes, (int64_t)length - 8);
+    sum = turn_bits((uint64_t)word_at(bytes, 0), 21)
+            ^ (uint64_t)word_at(bytes, (int64_t)length - 8);
     return (sum ^ length) * STEP + (uint64_t)word_at(bytes, (int64_t)(length >> 1) - 4);
 }
 
-/* The last file name whose content was looked at: neighbours are often of one file. */
+/* File names that nobody has hashed, and whose characters were looked at in this walk: frames are of few files, and take turns. */
+struct files {
+    unsigned count;
+    struct {
+        const char *file;
+        uint64_t content;
+    } place[4];
+};
+
+/* The last file name, whose neighbours are often the same. */
 struct seen {
     const char *file;
     uint64_t content;
+    struct files *files;
 };
+
+__attribute__((noinline)) static uint64_t unhashed_file(
+        const struct pylayout *at, const char *file, struct files *files)
+{
+    const unsigned places = sizeof files->place / sizeof files->place[0];
+    unsigned next;
+
+    for (unsigned i = 0; i < files->count && i < places; i++)
+        if (files->place[i].file == file)
+            return files->place[i].content;
+    next = files->count++ % places;
+    files->place[next].file = file;
+    files->place[next].content = text_of(at, file);
+    return files->place[next].content;
+}
 
 /* By its content. */
 ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, struct seen *seen)
@@ -334,8 +365,10 @@ ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, stru
     const char *file = pointer_at(code, at->code_filename);
 
     if (file != seen->file) {
+        uint64_t own = (uint64_t)word_at(file, TEXT_HASH);
+
         seen->file = file;
-        seen->content = text_of(at, file) * 3;
+        seen->content = (own != UINT64_MAX ? own : unhashed_file(at, file, seen->files)) * 3;
     }
     return seen->content;
 }
@@ -367,13 +400,13 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
 
         /* unique in an interpreter; several of them count alike */
         if (__builtin_expect(version != 0, 1))
-            return sum + ((uintptr_t)lines ^ turn((uintptr_t)file, 32)) * STEP_NAME
+            return sum + ((uintptr_t)lines ^ turn_bits((uintptr_t)file, 32)) * STEP_NAME
                     + (version << 32 | first) * STEP_LINES;
     }
     name = shown_name(at, code);
-    sum += ((uintptr_t)name ^ turn((uintptr_t)file, 32)) * STEP_NAME
+    sum += ((uintptr_t)name ^ turn_bits((uintptr_t)file, 32)) * STEP_NAME
             + ((uintptr_t)lines ^ first << 32) * STEP_LINES + text_of(at, name);
-    return sum + file_of(at, code, seen) + stir(lines_of(at, code));
+    return sum + file_of(at, code, seen) + stir_bits(lines_of(at, code));
 }
 
 /*
@@ -452,10 +485,12 @@ static bool is_generator(const struct pylayout *at, const char *frame)
 ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
 {
     const char *code_type = python.code_type;
-    struct seen seen = {NULL, 0};
+    struct files files;
+    struct seen seen = {NULL, 0, &files};
     uint64_t hash = 0;
     unsigned left = PYFRAME_DEPTH_MAX;
 
+    files.count = 0;
     for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
@@ -467,14 +502,15 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
         code = code_of(at, frame);
         if (!code || pointer_at(code, OBJECT_TYPE) != code_type)
             break;
-        hash = (turn(hash, 5) ^ glance_at(at, code, (uint32_t)instruction(at, frame, code), &seen))
+        hash = (turn_bits(hash, 5)
+                       ^ glance_at(at, code, (uint32_t)instruction(at, frame, code), &seen))
                 * STEP;
         if (at->frame_entry != PYLAYOUT_NONE)
             hash += (unsigned char)frame[at->frame_entry];
         if (--left == 0)
             break;
     }
-    *ret_hash = hash ? stir(hash) : 1;
+    *ret_hash = hash ? stir_bits(hash) : 1;
     return PYFRAME_DEPTH_MAX - left;
 }
 
@@ -503,9 +539,11 @@ unsigned pyframe_hash(uint64_t *ret_hash)
 unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
 {
     const struct pylayout *at = &python.layout;
-    struct seen seen = {NULL, 0};
+    struct files files;
+    struct seen seen = {NULL, 0, &files};
     unsigned count = 0;
 
+    files.count = 0;
     *ret_early = false;
     for (const char *frame = innermost(at);
             frame && ((uintptr_t)frame & 7) == 0 && count < PYFRAME_DEPTH_MAX;
@@ -528,7 +566,7 @@ unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
                 continue;
         }
         ret_frames[count++] = (struct pyframe){.code = code,
-                .stamp = stir(stamp_of(at, code, &seen) * STEP),
+                .stamp = stir_bits(stamp_of(at, code, &seen) * STEP),
                 .lasti = lasti,
                 .is_entry = at->frame_entry != PYLAYOUT_NONE ? frame[at->frame_entry] != 0
                                                              : at->frame_owner == PYLAYOUT_NONE};

@@ -4,17 +4,17 @@
  *
  * Trainers let go of the GIL before they ask for memory, and to wait for it there can deadlock. But a thread that is in C
  * changes none of its frames, frames own their code objects, and what we read of those never changes. So plain loads
- * are enough: no GIL, no reference count, no call that could make an object, and no Python to build with. Where the
- * fields are says pylayout.h.
+ * are enough: no GIL, no reference count, no call that could make an object, and no Python needed for the build.
+ * pylayout.h knows where the fields are.
  *
  *     pyframe_look ─► an interpreter? ─► its layout ─► READY, or REFUSED with a reason
  *     pyframe_hash ─► PyGILState_GetThisThreadState (a thread-specific value) ─► frame ─► previous ─► ...
  *
- * Left out are frames that are none yet (the interpreter is still calling the function) and the interpreter's own
- * shims between C and Python.
+ * Two kinds of frames are left out: incomplete ones (the interpreter is still calling the function), and the
+ * interpreter's own shims between C and Python.
  *
- * A thread whose interpreter ends while it is in C (a daemon thread at exit) could lose its frames under our eyes: from
- * the moment at which the interpreter says that it ends, only the thread that ends it is walked. Up to 3.11 a thread
+ * A thread whose interpreter ends while the thread is in C (a daemon thread at exit) could lose its frames during the walk:
+ * once the interpreter says that it is ending, only the thread that ends it is walked. Up to 3.11 a thread
  * inside a sub-interpreter shows the frames of the main one that lie below.
  *
  * Threads: pyframe_hash and pyframe_walk any, not in a signal handler. pyframe_look asks the loader: no kedge lock may be held.
@@ -43,7 +43,7 @@ enum pyframe_state {
 /* One frame of a walk, innermost first. `code` may be read until this thread goes on. */
 struct pyframe {
     const char *code;
-    uint64_t stamp; /* differs, as good as surely, for another code object at the same address */
+    uint64_t stamp; /* a hash: another code object at the same address has another one */
     int32_t lasti;  /* in bytes */
     bool is_entry;  /* entered from C */
 };
@@ -61,7 +61,7 @@ static inline bool pyframe_is_wanted(void)
 
 /*
  * Looks for an interpreter: in the program, in its global libraries, in any libpython3. It stays loaded from then on.
- * Once; and again after pyframe_library_opened.
+ * Once; and again after pyframe_library_opened. To open a file is a cancellation point: the thread is not cancelled in here.
  */
 void pyframe_look(const struct unwind_ops *ops);
 
@@ -76,7 +76,7 @@ static inline enum pyframe_state pyframe_state(void)
     return (enum pyframe_state)atomic_load_explicit(&pyframe_now, memory_order_acquire);
 }
 
-/* Whether it is settled, and is another one than `told`, the last that somebody spoke of. */
+/* Whether the state is final and differs from `told`, the last one that was reported. */
 static inline bool pyframe_is_news(uint32_t told)
 {
     enum pyframe_state state = pyframe_state();
@@ -102,19 +102,19 @@ const char *pyframe_text(void);
 const struct pylayout *pyframe_layout(void);
 
 /*
- * How many frames this thread has (at most PYFRAME_DEPTH_MAX, the innermost ones; those that are none yet count), and in
- * *ret_hash what changes with any of them. 0 when it has none. Only when READY, as pyframe_walk.
+ * How many frames this thread has (the innermost PYFRAME_DEPTH_MAX at most; incomplete ones count), and in *ret_hash a hash
+ * that changes with each of them. 0 when it has none. Only when READY, as pyframe_walk.
  */
 unsigned pyframe_hash(uint64_t *ret_hash);
 
 /*
- * The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also when all of them are none yet.
- * *ret_early: one of them has not come to the first instruction of its own; the next frames of this hash may be others, since it
- * does not tell a generator's (which counts) from one that is none yet (which does not).
+ * The frames themselves, innermost first, into an array of PYFRAME_DEPTH_MAX. 0 also if all of them are incomplete.
+ * *ret_early: one of them has not reached its first instruction. The same hash may then belong to other frames, because it
+ * does not tell a generator's frame (which counts) from an incomplete one (which does not).
  */
 unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early);
 
-/* Is what a frame calls a code object one, with strings where strings should be? */
+/* Whether `code` is a code object, with strings where strings should be. */
 bool pyframe_is_code(const char *code);
 
 /* The objects are not what the layout says: no Python stacks from here on. `why` is a literal. */

@@ -21,7 +21,7 @@ void pystack_init(const struct unwind_ops *loader)
 }
 
 /* Stored only where it changes: the line is shared by all threads. */
-static void publish(const struct thread *thread, uint32_t leaf)
+static void leave_behind(const struct thread *thread, uint32_t leaf)
 {
     uint64_t other = (uint64_t)thread->number << 32 | leaf;
 
@@ -34,7 +34,7 @@ static void publish(const struct thread *thread, uint32_t leaf)
 }
 
 /* The thread has left Python: what it left behind says nothing about now. */
-static void withdraw(const struct thread *thread)
+static void take_back(const struct thread *thread)
 {
     uint64_t other = atomic_load_explicit(&other_stack, memory_order_relaxed);
 
@@ -46,14 +46,14 @@ static void withdraw(const struct thread *thread)
 
 void pystack_thread_exit(struct thread *thread)
 {
-    withdraw(thread);
+    take_back(thread);
 }
 
-static uint32_t ambient(const struct thread *thread)
+static uint32_t ambient_stack(const struct thread *thread)
 {
     uint32_t leaf = atomic_load_explicit(&main_stack, memory_order_acquire);
 
-    withdraw(thread);
+    take_back(thread);
     if (thread->is_main)
         return 0;
     if (leaf == 0)
@@ -62,7 +62,7 @@ static uint32_t ambient(const struct thread *thread)
 }
 
 /* noinline: the array would be on every allocation's stack. */
-__attribute__((noinline)) static uint32_t look_up(unsigned *ret_count, bool *ret_early)
+__attribute__((noinline)) static uint32_t look_up_frames(unsigned *ret_count, bool *ret_early)
 {
     struct pyframe frames[PYFRAME_DEPTH_MAX];
 
@@ -80,22 +80,22 @@ uint32_t pystack_here(struct thread *thread)
     if (pyframe_state() != PYFRAME_READY)
         return 0;
     if (pyframe_hash(&hash) == 0)
-        return ambient(thread);
+        return ambient_stack(thread);
     memo = &thread->pymemo[hash >> 32 & (THREAD_PYMEMO - 1)];
     if (memo->hash != hash) {
         bool early;
         unsigned count;
-        uint32_t leaf = look_up(&count, &early);
+        uint32_t leaf = look_up_frames(&count, &early);
 
         if (leaf == 0)
-            return count == 0 ? ambient(thread) : 0;
+            return count == 0 ? ambient_stack(thread) : 0;
         if (early) {
-            publish(thread, leaf);
+            leave_behind(thread, leaf);
             return leaf;
         }
         *memo = (struct thread_pymemo){.hash = hash, .leaf = leaf};
     }
-    publish(thread, memo->leaf);
+    leave_behind(thread, memo->leaf);
     return memo->leaf;
 }
 

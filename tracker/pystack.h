@@ -5,10 +5,10 @@
  *     pyframe_hash ─► this thread's memo ─► pyframe_walk, pycode_stack ─► leaf ─► tag.pystack
  *        no frames ─► the stack that the main thread had last ─► leaf | FORMAT_PYSTACK_AMBIENT
  *
- * Threads of C++ libraries (the workers of a backward pass) have no Python frames, yet somebody is waiting for them. Each
- * thread with frames leaves its last stack behind; one without gets that of the main thread, or, if the main thread is
- * not in Python, of the Python thread that asked last. The flag says that it is not its own: it tells what went on
- * around, not who called.
+ * Threads of C++ libraries (the workers of a backward pass) have no Python frames, but a Python thread is waiting for them.
+ * Each thread with frames stores its last stack. A thread without frames gets the stack of the main thread, or, if the main
+ * thread is not in Python, that of the Python thread that asked last. The flag says that the stack is not the thread's own:
+ * it tells what the program was doing, not who called.
  *
  * Threads: any, not in a signal handler; no kedge lock may be held. No malloc.
  */

@@ -1,46 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/pytext.h"
 
+#include "tracker/utf8.h"
+
 #include <string.h>
 
 /* The same in all versions that pylayout.h knows. */
 #define LENGTH_AT 16
 #define STATE_AT  32
 
-/* One character; 0 = no room. */
-static size_t put(uint32_t character, char *to, size_t room)
+/* One character, or a byte that was none (pytext.h); how many bytes. */
+static size_t put_character(uint32_t character, char ret_bytes[UTF8_BYTES_MAX])
 {
-    unsigned char bytes[4];
-    size_t count;
-
     if (character >= 0xDC80 && character <= 0xDCFF) {
-        bytes[0] = (unsigned char)(character - 0xDC00);
-        count = 1;
-    } else if (character < 0x80) {
-        bytes[0] = (unsigned char)character;
-        count = 1;
-    } else if (character < 0x800) {
-        bytes[0] = (unsigned char)(0xC0 | character >> 6);
-        bytes[1] = (unsigned char)(0x80 | (character & 0x3F));
-        count = 2;
-    } else if (character < 0x10000) {
-        if (character >= 0xD800 && character <= 0xDFFF)
-            character = 0xFFFD;
-        bytes[0] = (unsigned char)(0xE0 | character >> 12);
-        bytes[1] = (unsigned char)(0x80 | (character >> 6 & 0x3F));
-        bytes[2] = (unsigned char)(0x80 | (character & 0x3F));
-        count = 3;
-    } else {
-        bytes[0] = (unsigned char)(0xF0 | (character >> 18 & 7));
-        bytes[1] = (unsigned char)(0x80 | (character >> 12 & 0x3F));
-        bytes[2] = (unsigned char)(0x80 | (character >> 6 & 0x3F));
-        bytes[3] = (unsigned char)(0x80 | (character & 0x3F));
-        count = 4;
+        ret_bytes[0] = (char)(character - 0xDC00);
+        return 1;
     }
-    if (count > room)
-        return 0;
-    memcpy(to, bytes, count);
-    return count;
+    return utf8_put(character >= 0xD800 && character <= 0xDFFF ? 0xFFFD : character, ret_bytes);
 }
 
 static uint32_t character_at(const char *data, unsigned kind, uint64_t index)
@@ -75,10 +51,12 @@ size_t pytext_utf8(const struct pylayout *at, const char *object, char *ret_text
         kind = 1;
     }
     for (uint64_t i = 0; i < length; i++) {
-        size_t count = put(character_at(data, kind, i), ret_text + used, size - used);
+        char bytes[UTF8_BYTES_MAX];
+        size_t count = put_character(character_at(data, kind, i), bytes);
 
-        if (count == 0)
+        if (count > size - used)
             break;
+        memcpy(ret_text + used, bytes, count);
         used += count;
     }
     return used;

@@ -37,6 +37,18 @@ int read_no_memory(struct reader *reader)
     return read_fail(reader, -ENOMEM, 0, "no memory");
 }
 
+int read_pass_over(struct reader *reader)
+{
+    reader->capture->bad_records++;
+    return 0;
+}
+
+int read_leave_out(struct reader *reader, enum read_area area)
+{
+    reader->capture->damaged[area]++;
+    return 0;
+}
+
 int read_make_room(void **array, size_t *size, size_t count, size_t element)
 {
     size_t wanted = *size ? 2 * *size : 64;
@@ -74,11 +86,6 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
         used += (size_t)got;
     }
     return true;
-}
-
-bool read_has_sums(const struct reader *reader)
-{
-    return reader->header.version >= FORMAT_VERSION_SUMS;
 }
 
 bool read_is_moving(const struct reader *reader)
@@ -129,11 +136,11 @@ static int read_header(struct reader *reader)
     if (!read_fetch(&reader->source, 0, header, sizeof *header)
             || memcmp(header->magic, FORMAT_MAGIC, sizeof header->magic) != 0)
         return read_fail(reader, -EBADMSG, 0, "not a kedge capture");
-    if (header->version < FORMAT_VERSION_OLDEST || header->version > FORMAT_VERSION)
+    if (header->version != FORMAT_VERSION)
         return read_fail(reader, -EPROTONOSUPPORT, 8,
-                "written in version %u of the format, this kedge reads versions %u to %u",
-                header->version, FORMAT_VERSION_OLDEST, FORMAT_VERSION);
-    if (read_has_sums(reader) && header->sum != formatsum_header(header))
+                "written by another version of kedge: format %u, this kedge reads %u",
+                header->version, FORMAT_VERSION);
+    if (header->sum != formatsum_header(header))
         capture->damaged[READ_AREA_HEADER]++;
     copy_text(private->exe, header->exe, sizeof header->exe);
     copy_text(private->host, header->host, sizeof header->host);
@@ -143,7 +150,6 @@ static int read_header(struct reader *reader)
     capture->host = private->host;
     capture->rank = private->rank;
     capture->program = private->program;
-    capture->version = header->version;
     capture->state = header->state >= FORMAT_STATE_OPEN && header->state <= FORMAT_STATE_SIGNAL
             ? (enum format_state)header->state
             : FORMAT_STATE_OPEN;
@@ -157,12 +163,9 @@ static int read_header(struct reader *reader)
     capture->last_seq = header->last_seq;
     capture->total = header->total;
     memcpy(capture->device_total, header->device, sizeof header->device);
-    if (header->directory_offset >= sizeof *header && header->class_count <= FORMAT_CLASSES_MAX) {
-        capture->class_count = header->class_count;
-        memcpy(capture->class_total, header->memclass, sizeof header->memclass);
-        memcpy(capture->look, header->look, sizeof header->look);
-        capture->unseen = header->unseen;
-    }
+    memcpy(capture->class_total, header->memclass, sizeof header->memclass);
+    memcpy(capture->look, header->look, sizeof header->look);
+    capture->unseen = header->unseen;
     capture->lost = header->lost;
     return read_args(reader);
 }
@@ -224,7 +227,7 @@ static int read_directory(struct reader *reader)
         if (extent.offset < end || extent.length > EXTENT_MAX || extent.length == 0
                 || extent.offset % FORMAT_PAGE != 0 || extent.offset > reader->source.length
                 || extent.length > reader->source.length - extent.offset
-                || (read_has_sums(reader) && extent.sum != formatsum_extent(&extent))) {
+                || extent.sum != formatsum_extent(&extent)) {
             reader->bad_extents++;
             continue;
         }

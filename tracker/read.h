@@ -132,7 +132,7 @@ struct read_place {
 
 /* When most was live on a device. */
 struct read_high {
-    uint64_t bytes; /* 0 = nothing was, or the capture has no area C */
+    uint64_t bytes; /* 0 = nothing was */
     uint64_t seq, time_ns;
 };
 
@@ -172,9 +172,9 @@ struct read_thread {
     const char *name;
 };
 
-/* Where a capture may be damaged; from version 3 of the format on it has sums for all of them. */
+/* Where a capture may be damaged; it has sums for all of them. */
 enum read_area {
-    READ_AREA_HEADER, /* and directory: extents that are not in the file (of any version) */
+    READ_AREA_HEADER, /* and directory: extents that are not in the file */
     READ_AREA_LIVE,
     READ_AREA_DEFS,   /* blocks of definitions, of which the rest was left out */
     READ_AREA_EVENTS, /* chunks */
@@ -185,7 +185,6 @@ enum read_area {
 
 /* All of it; arrays belong to the capture. */
 struct read_capture {
-    uint32_t version;
     enum format_state state;
     uint32_t state_detail;
     enum format_trace trace;
@@ -204,7 +203,6 @@ struct read_capture {
     /* nothing recycled, nothing dropped, nothing damaged, and the trace was full or ring */
     bool has_all_events;
 
-    uint32_t class_count; /* 0 = written before classes came */
     struct format_class class_total[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
     struct format_unseen unseen;
@@ -215,10 +213,9 @@ struct read_capture {
     size_t other_count;
     struct read_event *event; /* by seq, then time */
     size_t event_count;
-    struct read_oom *oom; /* by number; none in captures from before area E */
+    struct read_oom *oom; /* by number */
     size_t oom_record_count;
-    /* most at the high-water mark first; none in captures from before area C */
-    struct read_place *place;
+    struct read_place *place; /* most at the high-water mark first */
     size_t place_count;
     struct read_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost;       /* allocations that are in an "other" place, or in none */

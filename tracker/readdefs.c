@@ -23,10 +23,8 @@ static const size_t def_bytes[FORMAT_DEF_KIND_COUNT] = {
 
 static int keep_def(struct reader *reader, const unsigned char *at, uint32_t bytes, uint32_t kind)
 {
-    if (reader->seen[kind] == UINT32_MAX - 1) {
-        reader->capture->bad_records++; /* numbers end here */
-        return 0;
-    }
+    if (reader->seen[kind] == UINT32_MAX - 1)
+        return read_pass_over(reader); /* numbers end here */
     while (reader->arena_used + bytes > reader->arena_size) {
         size_t size = reader->arena_size ? 2 * reader->arena_size : 1u << 20;
         unsigned char *to = realloc(reader->arena, size);
@@ -76,14 +74,9 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         memcpy(&def, block + at, sizeof def);
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
-        if (read_has_sums(reader) && !has_its_sum(block + at, &def, length - at)) {
-            reader->capture->damaged[READ_AREA_DEFS]++;
-            return 0; /* where the next one begins is not known */
-        }
-        if (!is_record(&def, length - at)) {
-            reader->capture->bad_records++;
-            return 0;
-        }
+        if (!has_its_sum(block + at, &def, length - at))
+            return read_leave_out(
+                    reader, READ_AREA_DEFS); /* where the next one begins is not known */
         if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes < def_bytes[def.kind]
                 || def.length > def.bytes - def_bytes[def.kind]) {
             reader->capture
@@ -185,10 +178,8 @@ static int take_string(struct reader *reader, const unsigned char *at, const str
     struct read_private *private = reader->capture->private;
     char *text;
 
-    if (def->id == 0 || def->id > private->strings || private->string[def->id]) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+    if (def->id == 0 || def->id > private->strings || private->string[def->id])
+        return read_pass_over(reader);
     text = malloc((size_t)def->length + 1);
     if (!text)
         return read_no_memory(reader);
@@ -206,10 +197,8 @@ static int take_module(struct reader *reader, const unsigned char *at)
 
     memcpy(&def, at, sizeof def);
     if (def.def.id == 0 || def.def.id > private->modules
-            || def.build_id_bytes > sizeof def.build_id) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+            || def.build_id_bytes > sizeof def.build_id)
+        return read_pass_over(reader);
     module = &reader->capture->module[def.def.id];
     *module = (struct read_module){
             .path = read_string(reader->capture, def.path),
@@ -233,10 +222,8 @@ static int take_node(struct reader *reader, const unsigned char *at)
     memcpy(&def, at, sizeof def);
     /* A parent's number is smaller: that is what makes every stack end. */
     if (def.def.id == 0 || def.def.id > private->nodes || def.parent >= def.def.id
-            || def.module > private->modules) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+            || def.module > private->modules)
+        return read_pass_over(reader);
     private->node[def.def.id] = (struct read_node){def.parent, def.module, def.offset};
     return 0;
 }
@@ -248,10 +235,8 @@ static int take_pycode(struct reader *reader, const unsigned char *at)
     struct format_def_pycode def;
 
     memcpy(&def, at, sizeof def);
-    if (def.def.id == 0 || def.def.id > private->codes || private->code[def.def.id].lines) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+    if (def.def.id == 0 || def.def.id > private->codes || private->code[def.def.id].lines)
+        return read_pass_over(reader);
     code = &private->code[def.def.id];
     code->lines = malloc((size_t)def.def.length + 1);
     if (!code->lines)
@@ -268,10 +253,8 @@ static int take_pynode(struct reader *reader, const unsigned char *at)
 
     memcpy(&def, at, sizeof def);
     if (def.def.id == 0 || def.def.id > private->pynodes || def.parent >= def.def.id
-            || def.code == 0 || def.code > private->codes) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+            || def.code == 0 || def.code > private->codes)
+        return read_pass_over(reader);
     private->pynode[def.def.id] =
             (struct read_pynode){def.parent, def.code, def.lasti, def.entry != 0};
     return 0;
@@ -282,10 +265,8 @@ static int take_rule(struct reader *reader, const unsigned char *at)
     struct format_def_rule def;
 
     memcpy(&def, at, sizeof def);
-    if (def.def.id >= reader->capture->rule_count) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+    if (def.def.id >= reader->capture->rule_count)
+        return read_pass_over(reader);
     reader->capture->rule[def.def.id] = (struct read_rule){
             .id = read_string(reader->capture, def.name),
             .action = def.action < ACTION_COUNT ? (enum action)def.action : ACTION_NONE,

@@ -154,44 +154,24 @@ static struct read_live live_of(const struct read_capture *capture, const struct
     };
 }
 
-static int take_live(struct reader *reader, const struct format_live *slot)
+static int take_live(struct reader *reader, const unsigned char *at)
 {
     struct read_capture *capture = reader->capture;
+    struct format_live slot;
 
-    if ((slot->state & 1) == 0)
+    memcpy(&slot, at, sizeof slot);
+    if (slot.state == 0)
         return 0;
-    if (read_class(slot->flags) >= MEMCLASS_DEVICE_END) {
-        if (read_make_room((void **)&capture->other, &reader->other_size, capture->other_count,
-                    sizeof *capture->other)
-                < 0)
-            return read_no_memory(reader);
-        capture->other[capture->other_count++] = live_of(capture, slot);
-        return 0;
-    }
-    if (read_make_room((void **)&capture->live, &reader->live_size, capture->live_count,
-                sizeof *capture->live)
-            < 0)
+    if ((slot.state & 1) == 0 || slot.sum != formatsum_live(&slot))
+        return read_leave_out(reader, READ_AREA_LIVE);
+    bool is_other = read_class(slot.flags) >= MEMCLASS_DEVICE_END;
+    struct read_live **list = is_other ? &capture->other : &capture->live;
+    size_t *count = is_other ? &capture->other_count : &capture->live_count;
+    size_t *size = is_other ? &reader->other_size : &reader->live_size;
+    if (read_make_room((void **)list, size, *count, sizeof **list) < 0)
         return read_no_memory(reader);
-    capture->live[capture->live_count++] = live_of(capture, slot);
+    (*list)[(*count)++] = live_of(capture, &slot);
     return 0;
-}
-
-static size_t live_bytes(const struct reader *reader)
-{
-    return reader->header.version == 1 ? FORMAT_V1_LIVE_BYTES : sizeof(struct format_live);
-}
-
-static int take_live_bytes(struct reader *reader, const unsigned char *at)
-{
-    struct format_live slot = {0};
-
-    memcpy(&slot, at, live_bytes(reader));
-    if (read_has_sums(reader) && slot.state != 0
-            && ((slot.state & 1) == 0 || slot.sum != formatsum_live(&slot))) {
-        reader->capture->damaged[READ_AREA_LIVE]++;
-        return 0;
-    }
-    return take_live(reader, &slot);
 }
 
 static int live_by_seq(const void *left, const void *right)
@@ -234,7 +214,7 @@ static void sort_live(const struct reader *reader, struct read_live *live, size_
 int read_live_table(struct reader *reader)
 {
     struct read_capture *capture = reader->capture;
-    int r = read_each(reader, FORMAT_EXTENT_LIVE, live_bytes(reader), 0, take_live_bytes);
+    int r = read_each(reader, FORMAT_EXTENT_LIVE, sizeof(struct format_live), 0, take_live);
 
     sort_live(reader, capture->live, &capture->live_count);
     sort_live(reader, capture->other, &capture->other_count);
@@ -251,12 +231,8 @@ static int take_oom(struct reader *reader, const unsigned char *at)
     memcpy(&oom.what, at, sizeof oom.what);
     if (oom.what.state == 0)
         return 0;
-    if (read_has_sums(reader) && oom.what.sum != formatsum_oom(&oom.what)) {
-        capture->damaged[READ_AREA_FAILURES]++;
-        return 0;
-    }
-    if ((oom.what.state & 1) == 0)
-        return 0;
+    if ((oom.what.state & 1) == 0 || oom.what.sum != formatsum_oom(&oom.what))
+        return read_leave_out(reader, READ_AREA_FAILURES);
     if (read_make_room((void **)&capture->oom, &reader->oom_size, capture->oom_record_count,
                 sizeof *capture->oom)
             < 0)

@@ -132,24 +132,6 @@ static int take_event(struct reader *reader, const struct format_event *from)
     return 0;
 }
 
-static int take_chunk_v1(struct reader *reader, const unsigned char *at)
-{
-    int r = 0;
-
-    for (uint32_t i = 1; r == 0 && i <= FORMAT_V1_CHUNK_RECORDS; i++) {
-        const unsigned char *record = at + (size_t)i * FORMAT_V1_RECORD_BYTES;
-        struct format_event event;
-        uint32_t head;
-
-        memcpy(&head, record, sizeof head);
-        if (head == 0)
-            break; /* not published */
-        eventcode_get_v1(record, &event);
-        r = take_event(reader, &event);
-    }
-    return r;
-}
-
 /* The length of the record at `from`, of which `left` bytes are there; 0 = it is none. */
 static size_t record_length(const unsigned char *from, uint32_t left)
 {
@@ -188,19 +170,11 @@ static int take_chunk(struct reader *reader, const unsigned char *at)
     memcpy(&chunk, at, sizeof chunk);
     end = (uint32_t)chunk.used;
     if (chunk.number == 0) {
-        reader->capture->damaged[READ_AREA_EVENTS] += read_has_sums(reader) && chunk.used != 0;
+        reader->capture->damaged[READ_AREA_EVENTS] += chunk.used != 0;
         return 0;
     }
-    if (reader->header.version == 1)
-        return take_chunk_v1(reader, at);
-    if (read_has_sums(reader) && !is_whole(at + sizeof chunk, chunk.number, chunk.used)) {
-        reader->capture->damaged[READ_AREA_EVENTS]++;
-        return 0;
-    }
-    if (end > FORMAT_CHUNK_ROOM) {
-        reader->capture->bad_records++;
-        return 0;
-    }
+    if (!is_whole(at + sizeof chunk, chunk.number, chunk.used))
+        return read_leave_out(reader, READ_AREA_EVENTS);
     while (r == 0 && used < end) {
         struct format_event event;
         size_t length = eventcode_get(&code, at + sizeof chunk + used, end - used, &event);
@@ -231,8 +205,8 @@ static int event_by_seq(const void *left, const void *right)
 int read_events(struct reader *reader)
 {
     struct read_capture *capture = reader->capture;
-    int r = read_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES,
-            reader->header.version == 1 ? 0 : sizeof(struct format_chunk), take_chunk);
+    int r = read_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES, sizeof(struct format_chunk),
+            take_chunk);
 
     /* Chunks that were recycled meanwhile are lost to us, too. */
     (void)read_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,

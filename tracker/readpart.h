@@ -9,6 +9,7 @@
  *     readdefs.c  area B: strings, modules, stacks, rules ...
  *
  * Not for others. Threads: a reader belongs to one.
+ * Prefixes: read_.
  */
 #ifndef KEDGE_TRACKER_READPART_H
 #define KEDGE_TRACKER_READPART_H
@@ -83,6 +84,10 @@ __attribute__((format(printf, 4, 5))) int read_fail(
         struct reader *reader, int r, uint64_t offset, const char *text, ...);
 int read_no_memory(struct reader *reader);
 
+/* Counts a record that makes no sense and is left out, or a part of an area that was changed. Both return 0. */
+int read_pass_over(struct reader *reader);
+int read_leave_out(struct reader *reader, enum read_area area);
+
 /* One more element in an array that doubles. 0 or -ENOMEM. */
 int read_make_room(void **array, size_t *size, size_t count, size_t element);
 
@@ -96,9 +101,6 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
  */
 int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, size_t log_head,
         int (*take)(struct reader *reader, const unsigned char *at));
-
-/* Are there sums to be checked? */
-bool read_has_sums(const struct reader *reader);
 
 /* Whether the bytes may change while they are read. */
 bool read_is_moving(const struct reader *reader);

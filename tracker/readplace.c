@@ -40,11 +40,9 @@ static int take_place(struct reader *reader, const unsigned char *at)
     memcpy(&from, at, sizeof from);
     if (from.state == 0)
         return 0;
-    if (read_has_sums(reader) && from.changing != FORMAT_PLACE_CHANGING
-            && (from.changing != 0 || from.sum != formatsum_place(&from))) {
-        capture->damaged[READ_AREA_PLACES]++;
-        return 0;
-    }
+    if (from.changing != FORMAT_PLACE_CHANGING
+            && (from.changing != 0 || from.sum != formatsum_place(&from)))
+        return read_leave_out(reader, READ_AREA_PLACES);
     if ((from.state & 1) == 0)
         return 0;
     if (read_make_room((void **)&capture->place, &reader->place_size, capture->place_count,
@@ -91,8 +89,6 @@ int read_places(struct reader *reader)
     struct read_capture *capture = reader->capture;
     int r;
 
-    if (reader->header.version == 1)
-        return 0; /* those bytes were not in use */
     /* as late as can be: of a process that runs, places are read after it */
     (void)read_fetch(&reader->source, offsetof(struct format_header, high), reader->header.high,
             sizeof reader->header.high);

@@ -91,66 +91,25 @@ int receipt_write(const char *hints_path, const struct receipt *receipt)
     return r;
 }
 
-/* The next line as "key value"; NULL when it has another key. The line is cut out of the text. */
-static char *line_value(char **text, const char *key)
+/* As format_receipt writes it, with or without a date. */
+static bool parse(const char *text, struct receipt *ret_receipt)
 {
-    size_t length = strlen(key);
-    char *line = *text;
-    char *end = strchr(line, '\n');
+    char hash[17], shadow[10], trap[10];
+    int used = 0, date = 0;
 
-    if (!end || strncmp(line, key, length) != 0 || line[length] != ' ')
-        return NULL;
-    *end = '\0';
-    *text = end + 1;
-    return line + length + 1;
-}
-
-static bool scan_hex(const char *text, uint64_t *ret_value)
-{
-    char *end = NULL;
-
-    if (strspn(text, "0123456789abcdef") != 16 || text[16] != '\0')
+    if (sscanf(text,
+                "kedge-receipt 1\nhints %16[0-9a-f]\nprogram %95[!-~]\nshadow clean %9[0-9]\n"
+                "trap clean %9[0-9]%n",
+                hash, ret_receipt->program, shadow, trap, &used)
+                    != 4
+            || strlen(hash) != 16)
         return false;
-    *ret_value = strtoull(text, &end, 16);
-    return *end == '\0';
-}
-
-/* "clean N", and a date behind it if `date` is given. */
-static bool scan_clean(char *text, uint32_t *ret_count, char *date, size_t date_size)
-{
-    unsigned long count;
-    char *end = NULL;
-
-    if (strncmp(text, "clean ", 6) != 0 || text[6] < '0' || text[6] > '9')
+    if (text[used] == ' ' && sscanf(text + used, " %31[!-~]%n", ret_receipt->date, &date) != 1)
         return false;
-    errno = 0;
-    count = strtoul(text + 6, &end, 10);
-    if (errno != 0 || count > UINT32_MAX)
-        return false;
-    *ret_count = (uint32_t)count;
-    if (*end == '\0')
-        return true;
-    if (*end != ' ' || !date || strlen(end + 1) >= date_size || !is_word(end + 1))
-        return false;
-    memcpy(date, end + 1, strlen(end + 1) + 1);
-    return true;
-}
-
-static bool parse(char *text, struct receipt *ret_receipt)
-{
-    char *version = line_value(&text, "kedge-receipt");
-    char *hints = version && strcmp(version, "1") == 0 ? line_value(&text, "hints") : NULL;
-    char *program = hints ? line_value(&text, "program") : NULL;
-    char *shadow = program ? line_value(&text, "shadow") : NULL;
-    char *trap = shadow ? line_value(&text, "trap") : NULL;
-
-    if (!trap || *text != '\0' || !scan_hex(hints, &ret_receipt->hints_hash) || !is_word(program)
-            || strlen(program) >= sizeof ret_receipt->program)
-        return false;
-    memcpy(ret_receipt->program, program, strlen(program) + 1);
-    return scan_clean(shadow, &ret_receipt->shadow_clean, NULL, 0)
-            && scan_clean(
-                    trap, &ret_receipt->trap_clean, ret_receipt->date, sizeof ret_receipt->date);
+    ret_receipt->hints_hash = strtoull(hash, NULL, 16);
+    ret_receipt->shadow_clean = (uint32_t)strtoul(shadow, NULL, 10);
+    ret_receipt->trap_clean = (uint32_t)strtoul(trap, NULL, 10);
+    return strcmp(text + used + date, "\n") == 0;
 }
 
 enum receipt_verdict receipt_check(

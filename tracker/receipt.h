@@ -12,8 +12,8 @@
  *     shadow clean 1
  *     trap clean 1 2026-11-21T12:00:00Z
  *
- * A receipt is no signature: whoever can write the hint file can write its receipt. It keeps people from going live by
- * mistake. The same ownership rules as for hints hold (R54). Threads: no state. Uses malloc (stdio-free).
+ * A receipt is no signature: whoever can write the hint file can write its receipt. It prevents
+ * going live by mistake. The same ownership rules as for hints hold (R54). Threads: no state. Uses malloc (stdio-free).
  */
 #ifndef KEDGE_TRACKER_RECEIPT_H
 #define KEDGE_TRACKER_RECEIPT_H

@@ -2,7 +2,7 @@
 /*
  * thread.h - what tracker/ keeps per thread.
  *
- * One record per thread, found through one thread-local pointer: the memo of where.c, the open ranges of anchor.c, the
+ * One record per thread, found through one thread-local pointer: the walks of walkmemo.c, the open ranges of anchor.c, the
  * chunk of caplog.c, the stack's bounds of unwind.c. Records come from meta.h and are used again when their thread
  * ended; a key destructor tells anchor and caplog of the end.
  *
@@ -17,19 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_MEMO      256u /* stacks that a thread remembers; a power of two */
-#define THREAD_PYMEMO    256u /* the same of Python stacks */
+#define THREAD_PYMEMO    256u /* Python stacks that a thread remembers; a power of two */
 #define THREAD_RANGES    128u /* entries of the range stack, refused pushes included */
 #define THREAD_OVERFLOWS 4u   /* domains whose pushes beyond that are told apart */
 #define THREAD_NAME_MAX  16u
-
-/* where.c: return addresses seen by this thread. */
-struct thread_memo {
-    uint64_t hash; /* of the addresses, 0 = empty */
-    uint64_t site;
-    uint32_t leaf;
-    uint32_t generation; /* of the loaded modules */
-};
 
 /* pystack.c: Python frames seen by this thread. */
 struct thread_pymemo {
@@ -59,11 +50,7 @@ struct thread {
 
     uintptr_t stack_low, stack_high; /* 0 = not asked yet */
     uint32_t walk_epoch;             /* unwind.c: when its first walk was, 0 = none yet */
-    uint8_t reach;                   /* where.c: frames that reach the interpreter, 0 = not known */
-    uint8_t reached, reaches;        /* the most that were needed lately, and of how many walks */
     struct walkmemo *walkmemo;       /* NULL = none yet; a record that is used again keeps it */
-
-    struct thread_memo memo[THREAD_MEMO];
 
     struct thread_pymemo pymemo[THREAD_PYMEMO];
 

@@ -9,9 +9,9 @@
  *
  *     unwind_init ─► libunwind.so.8 (dlopen, RTLD_LOCAL) ─► or libc backtrace() ─► or nothing
  *
- * libunwind remembers, per thread and by address, how each frame is laid out, and nobody can make it forget: when other code
- * comes to lie where a walk went through, a thread that walked before would be led astray. Such threads walk by
- * backtrace() from then on, which remembers nothing and takes much longer.
+ * libunwind caches, per thread and by address, how each frame is laid out, and the cache cannot be cleared. When other code
+ * is loaded at an address that a walk went through, a thread that walked before would read a wrong layout. Such threads use
+ * backtrace() from then on, which caches nothing and takes much longer.
  *
  * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
  * Threads: unwind_init and unwind_warm once, in the constructor, before other threads; unwind_walker from any thread,

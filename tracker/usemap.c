@@ -468,9 +468,11 @@ static void displace_locked(struct usemap_range *range)
 /* A range of the tree that overlaps, or rests in the cell where this one is to begin. */
 static struct usemap_range *obstacle_locked(uint64_t lo, uint64_t end)
 {
-    uint64_t granule = lo >> USEMAP_LEAF_SHIFT << USEMAP_LEAF_SHIFT;
     uintptr_t value = stretch_at(lo);
     struct usemap_range *range = NULL;
+    const struct usemap_range *beside;
+    uintptr_t unused_node;
+    uint64_t unused_room;
 
     if (is_range(value))
         range = range_of(value);
@@ -478,9 +480,10 @@ static struct usemap_range *obstacle_locked(uint64_t lo, uint64_t end)
         range = last_of_node((const struct node *)value, lo);
     if (range && range->lo <= lo && lo - range->lo < range->extent)
         return range;
-    range = next_begin(granule, granule + (1u << USEMAP_LEAF_SHIFT));
-    if (range && !__atomic_load_n(&range->size, __ATOMIC_RELAXED))
-        return range;
+    beside = usemap_look(lo, &unused_room, &unused_node);
+    if (beside && beside->lo >> USEMAP_LEAF_SHIFT == lo >> USEMAP_LEAF_SHIFT
+            && !__atomic_load_n(&beside->size, __ATOMIC_RELAXED))
+        return (struct usemap_range *)(uintptr_t)beside;
     return next_begin(lo, end);
 }
 
@@ -551,11 +554,35 @@ static void displace_if_placed_locked(struct usemap_range *range)
         displace_locked(range);
 }
 
+/*
+ * The next block of the same address has another size, as where blocks are cut and joined. Where that ends in the same 64 MiB, the
+ * range stays where it stands, and only what stands in the way of what it grows by goes. False: nothing is done.
+ */
+static bool resize_locked(struct usemap_range *range, uint64_t size, struct format_live *slot)
+{
+    uint64_t from = range->lo + range->extent;
+    uint64_t end = range->lo + size;
+
+    if (!atomic_load(&range->has_place) || size == 0 || end < range->lo
+            || stretch_begin(from - 1) != stretch_begin(end - 1))
+        return false;
+    for (struct usemap_range *old = next_begin(from, end); old; old = next_begin(from, end))
+        displace_locked(old);
+    __atomic_store_n(&range->slot, slot, __ATOMIC_RELAXED);
+    range->extent = size;
+    __atomic_store_n(&range->size, size, __ATOMIC_RELEASE);
+    return true;
+}
+
 int usemap_place(struct usemap_range **keep, uint64_t lo, uint64_t size, struct format_live *slot)
 {
     int r = -ENOMEM;
 
     lock_take(&map_lock);
+    if (*keep && resize_locked(*keep, size, slot)) {
+        lock_drop(&map_lock);
+        return 0;
+    }
     if (!*keep)
         *keep = range_new_locked(true);
     else

@@ -15,8 +15,8 @@
  * range that stays is found at any time, whatever happens beside it: nothing begins between its begin and the address.
  *
  * Where a block goes and the next one of the same address and size comes, the tree stays as it is: its range rests with size 0,
- * and wakes without a lock unless another range has taken its place meanwhile. A range that goes while more than USEMAP_RESTING
- * are in the tree does not rest.
+ * and wakes without a lock unless another range has taken its place meanwhile. With another size it keeps its cell, if it ends in the
+ * same 64 MiB. A range that goes while more than USEMAP_RESTING are in the tree does not rest.
  *
  * Memory: meta.h. Nodes and ranges that are given up are used again, and stay readable for good. A node costs 4 KiB,
  * for each stretch where more than one range begins.

@@ -5,10 +5,10 @@
  *     a submission names an address ─► usemap ─► live slot: first_use, last_use, longest_gap, gap_end, use_count
  *                                                   └─ free: the same figures go into the free's record
  *
- * A use is an argument of a call: it may be that the kernel does not touch the memory (a word inside a larger parameter may
- * not even be an address: USE_MAY), and what is not an argument (pointers in device memory, addresses that were shown to
- * others, launches whose parameters the driver does not tell) is not seen. The first error makes a block look used for longer
- * than it was, which no finder is misled by; for the second there are flags: a block that has one is not to be judged.
+ * A use is an argument of a call. That can err in two ways. The kernel may not touch the memory (a word inside a larger
+ * parameter may not even be an address: USE_MAY): the block then looks used for longer than it was, which makes reports more
+ * cautious, never wrong. And what is not an argument is not seen (pointers in device memory, addresses that were shared,
+ * launches whose parameters the driver does not tell): such blocks get a flag and are not judged.
  *
  * Clock: nanoseconds since the start of the capture, like all events. It is what bytes × time is computed from, it places a
  * use between two events and two anchors without a record of its own, and it costs no shared counter: a number of

@@ -18,7 +18,7 @@ enum {
     SPOTS = 128,    /* a power of two */
     LOOKS_MAX = 8,
     PAUSE_MAX = 255,
-    WORDS_AT_ONCE = 4, /* compared before the next jump; the last ones are repeated to fill that */
+    WORDS_AT_ONCE = 8, /* compared before the next jump; the last one is repeated to fill that */
 };
 
 #define FACTOR UINT64_C(0x9e3779b97f4a7c15)
@@ -27,7 +27,7 @@ struct walk {
     struct walkmemo_from from; /* sp 0: none */
     uintptr_t bp_mask;         /* 0: no frame counts from the first one's rbp */
     struct walkmemo_known known;
-    unsigned count; /* words of the stack: their values, and how far above rsp they are */
+    unsigned count; /* words of the stack, not 0: their values, and how far above rsp they are */
     uint64_t value[WORDS_MAX];
     uint32_t distance[WORDS_MAX];
 };
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t st
 }
 
 /* A set of WAYS walks. */
-__attribute__((no_sanitize("address"))) static unsigned set_of(
+__attribute__((no_sanitize("address"))) static inline unsigned set_of(
         const struct walkmemo *memo, uintptr_t sp)
 {
     uint64_t hash = sp * FACTOR;
@@ -83,19 +83,23 @@ __attribute__((no_sanitize("address"))) static unsigned set_of(
 __attribute__((no_sanitize("address"))) static bool words_are_same(
         const struct walk *walk, uintptr_t sp)
 {
-    for (unsigned i = 0; i < walk->count; i += WORDS_AT_ONCE) {
-        uint64_t differ = 0;
+    const uint64_t *value = walk->value;
+    const uint64_t *end = value + walk->count;
+    const uint32_t *distance = walk->distance;
+    uint64_t differ;
 
-#pragma GCC unroll 4
-        for (unsigned j = i; j < i + WORDS_AT_ONCE; j++)
-            differ |= stack_word(sp + walk->distance[j]) ^ walk->value[j];
-        if (differ != 0)
-            return false;
-    }
-    return true;
+    do {
+        differ = 0;
+#pragma GCC unroll 8
+        for (unsigned i = 0; i < WORDS_AT_ONCE; i++)
+            differ |= stack_word(sp + distance[i]) ^ value[i];
+        value += WORDS_AT_ONCE;
+        distance += WORDS_AT_ONCE;
+    } while (differ == 0 && value < end);
+    return differ == 0;
 }
 
-static bool is_from(const struct walk *walk, const struct walkmemo_from *from)
+static inline bool is_from(const struct walk *walk, const struct walkmemo_from *from)
 {
     return walk->from.sp == from->sp && walk->from.ip == from->ip
             && walk->from.caller == from->caller && walk->from.generation == from->generation
@@ -170,7 +174,7 @@ static void need_bp(struct chain *chain)
 }
 
 /* One frame outwards, which must lead to `caller`. */
-static bool follow(struct chain *chain, const struct cfirule *rule, uintptr_t caller)
+static bool follow_frame(struct chain *chain, const struct cfirule *rule, uintptr_t caller)
 {
     uintptr_t cfa = (rule->is_by_bp ? chain->bp : chain->sp) + (uintptr_t)(intptr_t)rule->cfa;
 
@@ -189,7 +193,7 @@ static bool follow(struct chain *chain, const struct cfirule *rule, uintptr_t ca
     return !chain->is_bad;
 }
 
-static bool follow_all(
+static bool follow_walk(
         struct walkmemo *memo, struct chain *chain, void *const *ips, unsigned count, bool is_whole)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -201,7 +205,7 @@ static bool follow_all(
         rule = rule_at(memo, ip);
         if (i + 1 == count)
             return rule.kind == CFIRULE_END;
-        if (!follow(chain, &rule, (uintptr_t)ips[i + 1]))
+        if (!follow_frame(chain, &rule, (uintptr_t)ips[i + 1]))
             return false;
     }
     return false;
@@ -217,7 +221,7 @@ static void repeat_last(struct walk *walk)
 }
 
 /* Other code may be where code was. */
-static void renew(struct walkmemo *memo, uint32_t generation)
+static void renew_rules(struct walkmemo *memo, uint32_t generation)
 {
     if (memo->generation == generation)
         return;
@@ -294,7 +298,7 @@ void walkmemo_note(struct thread *thread, const struct walkmemo_from *from, void
     }
     if (!memo || !is_time(memo))
         return;
-    renew(memo, from->generation);
+    renew_rules(memo, from->generation);
     set = memo->walk[set_of(memo, from->sp)];
     turn = memo->turn;
     walk = place_in(memo, set, from->generation);
@@ -303,7 +307,7 @@ void walkmemo_note(struct thread *thread, const struct walkmemo_from *from, void
     walk->bp_mask = 0;
     walk->count = 0;
     chain.walk = walk;
-    if (!follow_all(memo, &chain, ips, count, is_whole) || walk->count == 0) {
+    if (!follow_walk(memo, &chain, ips, count, is_whole) || walk->count == 0) {
         walk->from.sp = 0;
         memo->pause = memo->pause < PAUSE_MAX ? 2 * memo->pause + 1 : memo->pause;
         memo->left = memo->pause;

@@ -16,6 +16,7 @@
 #include "tracker/walkmemo.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static char program[96];
 static bool has_stacks, has_python;
 
 /* any thread, relaxed: */
-static _Atomic uint64_t asked, memo_hits, known_walks, stacks_lost, stacks_cut;
+static _Atomic uint64_t stacks_known, known_walks, stacks_lost, stacks_cut;
 static _Atomic uint32_t python_told;    /* the state that where_python_news spoke of last */
 static _Atomic uint32_t replaced_known; /* as far as the unwinder was told; release, acquire */
 
@@ -78,11 +79,6 @@ int where_init(const struct where_opts *opts)
 
     if (r < 0)
         return r;
-    if (!walks.records.base) {
-        r = catalog_reserve(&walks);
-        if (r < 0)
-            return r;
-    }
     r = modules_init(opts->self);
     if (r < 0)
         return r;
@@ -107,7 +103,7 @@ static bool same_walk(uint32_t number, const void *key)
 }
 
 /* Frames of the program's own, innermost first: addresses become places in modules. */
-static unsigned strip(void *const *ips, unsigned count, struct intern_frame *ret_frames)
+static unsigned strip_frames(void *const *ips, unsigned count, struct intern_frame *ret_frames)
 {
     unsigned kept = 0;
 
@@ -156,14 +152,15 @@ static void look_for_replaced(void)
 }
 
 /* noinline: its array would be on the stack of every request. */
-__attribute__((noinline)) static void resolve(void *const *ips, unsigned count, struct known *known)
+__attribute__((noinline)) static void resolve_stack(
+        void *const *ips, unsigned count, struct known *known)
 {
     struct intern_frame frames[UNWIND_DEPTH_MAX] = {{0, 0}};
-    unsigned kept = strip(ips, count, frames);
+    unsigned kept = strip_frames(ips, count, frames);
 
     known->leaf = intern_stack(frames, kept);
     known->site = site_of(frames, kept);
-    /* A module that turned up in strip() made a new generation; what was resolved holds for it. */
+    /* A module that turned up in strip_frames() made a new generation; what was resolved holds for it. */
     known->generation = modules_generation();
     look_for_replaced();
 }
@@ -173,7 +170,7 @@ __attribute__((noinline)) static void resolve(void *const *ips, unsigned count, 
  * sum for two: calls that differ a little in neighbouring frames, as those of one function to two others do, would cancel each
  * other out.
  */
-static inline uint64_t step(uint64_t hash, const void *ip, uintptr_t next)
+static inline uint64_t hash_step(uint64_t hash, const void *ip, uintptr_t next)
 {
     unsigned __int128 product = (unsigned __int128)(hash ^ (uintptr_t)ip) * next;
 
@@ -186,56 +183,33 @@ static inline uint64_t walk_hash(void *const *ips, unsigned count)
 
 #pragma GCC unroll 4
     for (; count >= 2; ips += 2, count -= 2)
-        hash = step(hash, ips[0], (uintptr_t)ips[1]);
+        hash = hash_step(hash, ips[0], (uintptr_t)ips[1]);
     if (count > 0)
-        hash = step(hash, *ips, WALK_FACTOR);
+        hash = hash_step(hash, *ips, WALK_FACTOR);
     return hash;
 }
 
-/*
- * Leaf and site of a walk: the thread's memo, then what any thread knew, then the modules. True: the thread's memo, so that the stack
- * has been here before.
- */
-static bool look_up(
-        struct thread *thread, void *const *ips, unsigned count, struct known *ret_known)
+/* Leaf and site of a walk: what any thread knew, else the modules. True: some thread has been here before. */
+static bool look_up_stack(void *const *ips, unsigned count, struct known *ret_known)
 {
     uint64_t hash = walk_hash(ips, count);
     struct known key = {.hash = hash ? hash : 1, .generation = modules_generation()};
-    /* two places for each: stacks that take turns would drive each other out */
-    struct thread_memo *home = &thread->memo[key.hash & (THREAD_MEMO - 1)];
-    struct thread_memo *other = &thread->memo[(key.hash & (THREAD_MEMO - 1)) ^ 1];
-    const struct thread_memo *memo = home->hash == key.hash ? home : other;
-    uint32_t number;
+    uint32_t number = catalog_find(&walks, key.hash, &key);
 
-    if (memo->hash == key.hash && memo->generation == key.generation) {
-        count_one(&memo_hits);
-        ret_known->leaf = memo->leaf;
-        ret_known->site = memo->site;
-        ret_known->generation = memo->generation;
+    if (number != 0) {
+        count_one(&stacks_known);
+        *ret_known = *(const struct known *)catalog_at(&walks, number);
         return true;
     }
-    number = catalog_find(&walks, key.hash, &key);
-    if (number != 0) {
-        *ret_known = *(const struct known *)catalog_at(&walks, number);
-    } else {
-        ret_known->hash = key.hash;
-        resolve(ips, count, ret_known);
-        /* where there is no room it is forgotten, and resolved again next time */
-        (void)catalog_number(&walks, &lock, ret_known->hash, ret_known);
-    }
-    *other = *home;
-    *home = (struct thread_memo){key.hash, ret_known->site, ret_known->leaf, ret_known->generation};
+    ret_known->hash = key.hash;
+    resolve_stack(ips, count, ret_known);
+    /* where there is no room it is forgotten, and resolved again next time */
+    (void)catalog_number(&walks, &lock, ret_known->hash, ret_known);
     return false;
 }
 
-/*
- * A walk cannot be told where to end, only after how many frames; to find out that they did not reach is a second walk. So it
- * takes as many as the walks of this thread needed lately, and of those that need more the first one pays twice.
- */
 enum {
     LEAST_FRAMES = 2 * SITE_FRAMES, /* with what is stripped: ours, the runtime's, the driver's */
-    SPARE_FRAMES = 2,
-    REACHES = 64, /* walks after which "lately" begins anew */
 };
 
 static bool is_own(uint32_t pystack)
@@ -243,97 +217,66 @@ static bool is_own(uint32_t pystack)
     return pystack != 0 && (pystack & FORMAT_PYSTACK_AMBIENT) == 0;
 }
 
-/* `takes_python`: both stacks are taken, else the native one alone. */
-static unwind_fn begin(struct where_walk *ret_walk, uint64_t size, bool takes_python)
+/* The thread's record, if it is not inside already and a stack is wanted; NULL: there will be no walk. */
+static struct thread *begin_where(struct where_walk *ret_walk, uint64_t size)
 {
     struct thread *thread = thread_self();
 
     ret_walk->thread = NULL;
-    ret_walk->depth = 0;
-    ret_walk->pystack = 0;
-    ret_walk->is_cut = false;
     ret_walk->known = NULL;
+    ret_walk->depth = 0;
+    ret_walk->found = 0;
+    ret_walk->pystack = 0;
+    ret_walk->is_walked = false;
     if (!thread || thread->in_where)
         return NULL;
     thread->in_where = true;
     ret_walk->thread = thread;
-    if (size < min_size)
-        return NULL;
-    if (takes_python && has_python && pyframe_is_wanted())
-        ret_walk->pystack = pystack_here(thread);
-    if (!has_stacks)
-        return NULL;
-    ret_walk->depth =
-            is_own(ret_walk->pystack) && thread->reach > 0 ? thread->reach : unwind_depth();
-    return unwind_walker(thread);
+    return size < min_size ? NULL : thread;
 }
 
 unwind_fn where_begin(uint64_t size, struct where_walk *walk)
 {
-    unwind_fn unwind = begin(walk, size, true);
+    struct thread *thread = begin_where(walk, size);
+    bool own;
 
-    if (!unwind)
+    if (!thread)
         return NULL;
+    if (has_python && pyframe_is_wanted())
+        walk->pystack = pystack_here(thread);
+    if (!has_stacks)
+        return NULL;
+    own = is_own(walk->pystack);
     walk->from.ip = (uintptr_t)__builtin_return_address(0);
     walk->from.generation = modules_generation();
-    walk->from.is_own = is_own(walk->pystack);
-    walk->known = walkmemo_find(walk->thread, &walk->from);
-    return walk->known ? NULL : unwind;
+    walk->from.is_own = own;
+    walk->known = walkmemo_find(thread, &walk->from);
+    if (walk->known)
+        return NULL;
+    walk->depth = unwind_depth();
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &walk->cancel);
+    walk->is_walked = true;
+    return unwind_walker(thread);
 }
 
-/* So many frames were needed: the next walks take as many, and a few more. */
-static void note_reach(struct thread *thread, unsigned frames)
+/* How many frames of a walk below Python frames of this thread are native alone: as far as the interpreter's loop; 0: all. */
+static unsigned frames_to_loop(const struct where_walk *walk)
 {
-    const unsigned most = unwind_depth();
-
-    frames = frames + SPARE_FRAMES < most ? frames + SPARE_FRAMES : most;
-    if (frames > thread->reached)
-        thread->reached = (uint8_t)frames;
-    if (thread->reached > thread->reach || ++thread->reaches == REACHES) {
-        thread->reach = thread->reached;
-        thread->reached = 0;
-        thread->reaches = 0;
-    }
+    if (is_own(walk->pystack))
+        for (int i = LEAST_FRAMES; i < walk->found; i++)
+            if (pyframe_is_loop(walk->ips[i]))
+                return (unsigned)i + 1;
+    return 0;
 }
 
-bool where_goes_on(struct where_walk *walk)
-{
-    const int most = (int)unwind_depth();
-
-    if (walk->found <= 0 || !is_own(walk->pystack))
-        return false;
-    for (int i = LEAST_FRAMES; i < walk->found; i++) {
-        if (!pyframe_is_loop(walk->ips[i]))
-            continue;
-        walk->found = i + 1;
-        walk->is_cut = true;
-        note_reach(walk->thread, (unsigned)walk->found);
-        return false;
-    }
-    if (walk->found < (int)walk->depth || walk->depth == (unsigned)most) {
-        note_reach(walk->thread, (unsigned)walk->found);
-        return false;
-    }
-    walk->depth = (unsigned)most;
-    return true;
-}
-
-/* A second sight is worth to be noted: the third one may come again. */
-static void note(const struct where_walk *walk, bool ends_at_depth, const struct known *known)
-{
-    struct walkmemo_known noted = {
-            .site = known->site, .leaf = known->leaf, .is_cut = ends_at_depth};
-
-    if (known->generation == walk->from.generation)
-        walkmemo_note(walk->thread, &walk->from, walk->ips, (unsigned)walk->found,
-                !ends_at_depth && !walk->is_cut, &noted);
-}
-
-/* The walk from `caller` outwards: what lies below it is ours. */
+/* The walk from `caller` outwards: what lies below it is ours. A second sight is noted: the third one may come again. */
 static void look_up_walk(const struct where_walk *walk, struct known *ret_known)
 {
-    unsigned count = walk->found > 0 ? (unsigned)walk->found : 0;
-    bool ends_at_depth = count == walk->depth && !walk->is_cut;
+    unsigned to_loop = frames_to_loop(walk);
+    unsigned found = walk->found > 0 ? (unsigned)walk->found : 0;
+    unsigned count = to_loop ? to_loop : found;
+    bool ends_at_depth = to_loop == 0 && count == walk->depth;
+    struct walkmemo_known noted = {.is_cut = ends_at_depth};
     unsigned first = 0;
 
     while (first < count && (uintptr_t)walk->ips[first] != walk->from.caller)
@@ -344,34 +287,48 @@ static void look_up_walk(const struct where_walk *walk, struct known *ret_known)
         count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);
-    else if (look_up(walk->thread, walk->ips + first, count - first, ret_known)
-            && walk->from.sp != 0)
-        note(walk, ends_at_depth, ret_known);
+    else if (look_up_stack(walk->ips + first, count - first, ret_known) && walk->from.sp != 0
+            && ret_known->generation == walk->from.generation) {
+        noted.site = ret_known->site;
+        noted.leaf = ret_known->leaf;
+        walkmemo_note(walk->thread, &walk->from, walk->ips, count, !ends_at_depth && to_loop == 0,
+                &noted);
+    }
 }
 
 static void take_known(const struct walkmemo_known *known, struct known *ret_known)
 {
     count_one(&known_walks);
-    if (known->is_cut)
+    if (__builtin_expect(known->is_cut, 0))
         count_one(&stacks_cut);
     ret_known->leaf = known->leaf;
     ret_known->site = known->site;
 }
 
+static void end_walk(const struct where_walk *walk, struct known *ret_known)
+{
+    int unused;
+
+    *ret_known = (struct known){0};
+    if (walk->depth != 0)
+        look_up_walk(walk, ret_known);
+    if (walk->is_walked)
+        (void)pthread_setcancelstate(walk->cancel, &unused);
+}
+
 int where_end(const struct where_walk *walk, uint64_t size, int device, struct tag *ret_tag)
 {
-    struct known known = {0};
+    struct known known;
     struct anchor_place place;
 
     if (!walk->thread) {
         *ret_tag = (struct tag){.path = "", .size = size, .device = device};
         return -EAGAIN;
     }
-    count_one(&asked);
-    if (walk->known)
+    if (__builtin_expect(walk->known != NULL, 1))
         take_known(walk->known, &known);
-    else if (walk->depth != 0)
-        look_up_walk(walk, &known);
+    else
+        end_walk(walk, &known);
     anchor_here(&place);
     *ret_tag = (struct tag){
             .site = known.site,
@@ -401,16 +358,20 @@ __attribute__((noinline)) uint32_t where_stack(void)
 {
     struct known known = {0};
     struct where_walk walk;
-    unwind_fn unwind = begin(&walk, UINT64_MAX, false);
+    struct thread *thread = begin_where(&walk, UINT64_MAX);
+    unwind_fn unwind;
 
-    walk.from = (struct walkmemo_from){
-            .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be noted */
-    walk.found = unwind ? unwind(walk.ips, (int)walk.depth) : 0;
-    if (!walk.thread)
+    if (!thread)
         return 0;
-    if (walk.depth != 0)
+    if (has_stacks) {
+        unwind = unwind_walker(thread);
+        walk.depth = unwind_depth();
+        walk.from = (struct walkmemo_from){
+                .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be noted */
+        walk.found = unwind ? unwind(walk.ips, (int)walk.depth) : 0;
         look_up_walk(&walk, &known);
-    walk.thread->in_where = false;
+    }
+    thread->in_where = false;
     return known.leaf;
 }
 
@@ -471,8 +432,7 @@ const char *where_program(void)
 void where_stats(struct where_stats *ret_stats)
 {
     *ret_stats = (struct where_stats){
-            .asked = atomic_load_explicit(&asked, memory_order_relaxed),
-            .memo_hits = atomic_load_explicit(&memo_hits, memory_order_relaxed)
+            .stacks_known = atomic_load_explicit(&stacks_known, memory_order_relaxed)
                     + atomic_load_explicit(&known_walks, memory_order_relaxed),
             .known_walks = atomic_load_explicit(&known_walks, memory_order_relaxed),
             .stacks_lost = atomic_load_explicit(&stacks_lost, memory_order_relaxed),

@@ -6,23 +6,23 @@
  *     anchor_here ─────────────────────────► anchor, path ──────┼─► struct tag ─► hint.h, capture.h
  *     (anchor, site, size) counted ────────► nth ───────────────┘
  *
- * Stripped are frames inside kedge, libcuda, libcudart and libc/ld.so, wherever they stand: what is left is the
- * program's own path to this allocation. `site` hashes the innermost 8 of them by (build-id of the module, offset in
- * it), so it is equal from run to run under ASLR and changes when a module is rebuilt. A module without a build-id
- * counts by path and a fingerprint of its code (fingerprint.h). Code in no module counts as one unknown frame.
+ * Frames inside kedge, libcuda, libcudart and libc/ld.so are removed, wherever they are: the rest is the program's own
+ * path to this allocation. `site`, the key of the call site, hashes the innermost 8 frames by (build-id of the module,
+ * offset in it). So it is equal from run to run under ASLR and changes when a module is rebuilt. A module without a
+ * build-id counts by path and a fingerprint of its code (fingerprint.h). Code in no module counts as one unknown frame.
  *
  * `nth` counts per (anchor instance, site, size), from 0. The table is bounded; a key for which there is no room has
  * the count UINT32_MAX, which only a rule for `nth: all` matches.
  *
- * Where an interpreter is in the process, the Python frames of the thread are taken beside the native ones
- * (pystack.h): tag.pystack, with FORMAT_PYSTACK_AMBIENT in it when they are another thread's. They are in no key.
- * If they are the thread's own, the native walk ends at the interpreter's loop, where they go on: the first time that it
- * comes there with more frames than are in a site, so that sites are those of a whole walk. (Of the native frames further out,
- * those of libraries that call Python back are lost.) Native stacks alone are walked to their end.
+ * If there is an interpreter in the process, the Python frames of the thread are taken as well (pystack.h): tag.pystack,
+ * with FORMAT_PYSTACK_AMBIENT set if they are another thread's. They are part of no key. If they are the thread's own, the
+ * native walk ends at the interpreter's loop, and the Python frames continue it. It ends there only once it has more frames
+ * than a site hashes, so that sites are those of a whole walk. (Native frames further out, of libraries that call Python
+ * back, are lost.) Without Python frames the native stack is walked to its end.
  *
  * Does not write anything down, never called from a signal handler (R49).
- * Threads: any, no kedge lock may be held (a new address asks the loader). The same stack again costs the walk and one
- * look into a small per-thread memo. No malloc.
+ * Threads: any, no kedge lock may be held (a new address asks the loader). A thread cannot be cancelled while its stack is walked: to
+ * read what is mapped, or to ask for the stack's bounds, is a cancellation point. No malloc.
  */
 #ifndef KEDGE_TRACKER_WHERE_H
 #define KEDGE_TRACKER_WHERE_H
@@ -43,14 +43,13 @@ struct where_opts {
 };
 
 struct where_stats {
-    uint64_t asked;       /* where_am_i calls */
-    uint64_t memo_hits;   /* stacks that the thread's memos knew */
-    uint64_t known_walks; /* of them, those that were not walked again */
-    uint64_t stacks_lost; /* requests without a stack although one was wanted */
-    uint64_t stacks_cut;  /* walks that ended at the depth */
-    uint64_t long_walks;  /* that could not be libunwind's, see unwind.h */
-    uint64_t nth_lost;    /* requests without a place in the nth table */
-    uint64_t no_build_id; /* modules counted by path and fingerprint */
+    uint64_t stacks_known; /* that any thread had asked from before */
+    uint64_t known_walks;  /* of them, those that were not walked again */
+    uint64_t stacks_lost;  /* requests without a stack although one was wanted */
+    uint64_t stacks_cut;   /* walks that ended at the depth */
+    uint64_t long_walks;   /* that could not be libunwind's, see unwind.h */
+    uint64_t nth_lost;     /* requests without a place in the nth table */
+    uint64_t no_build_id;  /* modules counted by path and fingerprint */
 };
 
 /* Once, in the constructor, with one thread: chooses the unwinder, warms it up, notes the modules loaded so far. */
@@ -65,9 +64,9 @@ int where_init(const struct where_opts *opts);
 int where_am_i(const void *caller, uint64_t size, int device, struct tag *ret_tag);
 
 /*
- * The same in two steps, for who wants the walk to begin in its own frame: each frame of ours is one more to walk. where_end
- * follows where_go at once, by the same thread; `caller` is not NULL. A stack that was walked from the same place before is not
- * walked again where nothing of it has changed (walkmemo.h).
+ * The same in two steps, for a caller that wants the walk to begin in its own frame: each frame of kedge is one more to
+ * walk. The same thread calls where_end right after where_go; `caller` is not NULL. A stack that was walked from the same
+ * place before is not walked again unless something in it has changed (walkmemo.h).
  */
 struct where_walk {
     struct walkmemo_from from;
@@ -76,12 +75,12 @@ struct where_walk {
     unsigned depth;                     /* 0: no stack is wanted */
     int found;                          /* addresses */
     uint32_t pystack;                   /* the Python stack, taken first */
-    bool is_cut;                        /* the walk ends at the interpreter's loop */
+    bool is_walked;                     /* until where_end the thread cannot be cancelled, */
+    int cancel;                         /* and this is its state of before */
     void *ips[UNWIND_DEPTH_MAX];        /* innermost first */
 };
 unwind_fn where_begin(
         uint64_t size, struct where_walk *walk); /* for where_go; `from` has sp, bp and caller */
-bool where_goes_on(struct where_walk *walk);     /* likewise */
 static inline __attribute__((always_inline)) void where_go(
         uint64_t size, const void *caller, struct where_walk *ret_walk)
 {
@@ -93,19 +92,18 @@ static inline __attribute__((always_inline)) void where_go(
                      : "=r"(ret_walk->from.sp), "=r"(ret_walk->from.bp));
 #endif
     walk = where_begin(size, ret_walk);
-    do {
-        ret_walk->found = walk ? walk(ret_walk->ips, (int)ret_walk->depth) : 0;
-    } while (where_goes_on(ret_walk));
+    if (walk)
+        ret_walk->found = walk(ret_walk->ips, (int)ret_walk->depth);
 }
 int where_end(const struct where_walk *walk, uint64_t size, int device, struct tag *ret_tag);
 
 /*
- * The stack of this point as a leaf, 0 if there is none: for the toucher of a released range, which no rule counts.
- * Same context as where_am_i.
+ * The native stack of the calling thread as a leaf, 0 if there is none: for a use of a released range, which no rule
+ * counts. Same context as where_am_i.
  */
 uint32_t where_stack(void);
 
-/* The Python stack of this point, as tag.pystack. Same context. */
+/* The Python stack of the calling thread, as tag.pystack. Same context. */
 uint32_t where_pystack(void);
 
 /* A library was loaded, which may be an interpreter. One store. */
@@ -119,8 +117,8 @@ bool where_code_has_gone(void);
 void where_modules_came(void);
 
 /*
- * What is to be said about Python, once: "CPython 3.11.2" when an interpreter was found whose frames are read, or why they
- * are not. NULL = nothing new. One load.
+ * What to tell the user about Python, once: "CPython 3.11.2" when an interpreter was found whose frames are read, or why
+ * they are not read. NULL = nothing new. One load.
  */
 const char *where_python_news(bool *ret_refused);
 

@@ -6,7 +6,7 @@
 #    include <cudaProfiler.h>
 #    include <cuda_runtime_api.h>
 #else
-#    include ABI_HEADER
+#    include "tests/sim/program_abi.h"
 #endif
 
 #include <stdio.h>

@@ -7,4 +7,4 @@
 #include <cuda_runtime_api.h>
 
 #define KEDGE_ABI_PROTOTYPES_ONLY
-#include ABI_HEADER
+#include "tests/sim/program_abi.h"

@@ -236,7 +236,7 @@ static struct {
     const char *name;
     struct peer *peer;
     bool told;
-    uint64_t stream; /* 0: the sync entrance */
+    uint64_t stream; /* 0: the sync API */
 } policy;
 static struct pool *pool;
 
@@ -263,9 +263,8 @@ static devptr_t take_fully(uint64_t size)
     struct pool_request request = {
             .size = size,
             .owner = 1,
-            .context = 1,
             .stream = policy.stream,
-            .entrance = policy.stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .api = policy.stream ? API_STREAM : API_SYNC,
             .may_call = true,
             .may_fence = true,
             .may_wait = true,
@@ -280,7 +279,7 @@ static devptr_t take_fully(uint64_t size)
 static void give_fully(devptr_t ptr)
 {
     struct pool_free_request request = {
-            .entrance = policy.stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .api = policy.stream ? API_STREAM : API_SYNC,
             .stream = policy.stream,
             .may_fence = true,
     };

@@ -6,7 +6,7 @@ the driver but the question which context is current or which number a stream ha
 Independent of the number of live blocks.
 
 The rows `runtime` are what PyTorch has: a hundred libraries are loaded, one of them is on the list of those that are left alone
-(libnccl), and the calls come through the doors of a shared runtime, whose own instructions are left out as well. With stacks
+(libnccl), and the calls come through the exports of a shared runtime, whose own instructions are left out as well. With stacks
 switched off, and without a record, they are to cost at most 500.
 
 Unoptimised builds have no limit for the number itself. --full: a million live blocks. Exit 0, 1, or 77 with the reason."""
@@ -22,11 +22,11 @@ from regresskit import BUILD, LIBRARY, SIM, check, environment, failures, run, s
 
 PROGRAM = BUILD / "tests" / "bench" / "hot_pair"
 LIMIT = 400
-RUNTIME_LIMIT = 500 # two doors more
+RUNTIME_LIMIT = 500 # two exports more
 OBJECTS = 96
 PAIRS = 4096 # many epochs, and several turns of the long way that each thread takes now and then
 QUESTIONS = {"cuCtxGetCurrent", "cuStreamGetId"}
-# entrance, workload, live blocks. On the sync entrance blocks of more than 1 MiB are fitted each time (README.md).
+# allocation API, workload, live blocks. On the sync API blocks of more than 1 MiB are fitted each time (README.md).
 CASES = [("sync", "1024", 100), ("sync", "small", 100), ("sync", "mixed", 100), ("sync", "1024", 100000),
          ("stream", "1024", 100), ("stream", "small", 100), ("stream", "mixed", 100), ("stream", "3145728", 100),
          ("stream", "1024", 100000), ("pool", "1024", 100), ("side", "1024", 100), ("side", "mixed", 100),

@@ -11,7 +11,7 @@
  *       graph a graph with one kernel of two addresses
  * LIVE  blocks of 4 KiB beside those that are used
  */
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdint.h>

@@ -20,7 +20,7 @@
  * driver are not counted.
  * Prints one line: ns N pairs N mallocs N syscalls N [nr] calls NAME=N... (calls of the driver, whoever made them)
  */
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <dirent.h>

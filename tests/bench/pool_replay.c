@@ -307,9 +307,8 @@ static devptr_t take(const struct event *event)
     struct pool_request request = {
             .size = event->size ? event->size : 1,
             .owner = 1,
-            .context = 1,
             .stream = on_stream ? event->stream : 0,
-            .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .api = on_stream ? API_STREAM : API_SYNC,
             .may_call = true,
             .may_fence = true,
             .may_wait = true,
@@ -325,7 +324,7 @@ static devptr_t take(const struct event *event)
 static void give(devptr_t ptr, const struct event *event)
 {
     struct pool_free_request request = {
-            .entrance = on_stream ? ENTRANCE_STREAM : ENTRANCE_SYNC,
+            .api = on_stream ? API_STREAM : API_SYNC,
             .stream = on_stream ? event->stream : 0,
             .may_fence = true,
     };

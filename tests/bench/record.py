@@ -4,7 +4,7 @@
 
 In instructions, and as a multiple of one bare unw_backtrace of the same stack of 46 frames, both warm, counted in the same run:
 the whole pair, hooks and pool included, is at most 1.5 of them, since a stack that was walked before is not walked again (2.0 with
-64 stacks that take turns, since some are). `record`
+64 stacks that take turns, since some are). `mixed` has blocks of many sizes that are cut and joined, as a training step has. `record`
 is what of it kedge takes to know and to write down (where_am_i or its halves, capture_alloc, capture_free). `python` and `pyc` are
 the same below 33 Python frames, whose stack is taken too, of code that was compiled in the process or read from a .pyc. The driver's
 own instructions are left out. Unoptimised builds have no limit for the numbers.
@@ -44,9 +44,9 @@ def down_{PYTHON_FRAMES - 1}():
 SCRIPTS = {"python": MODULE + "\ndown_1()\n", "pyc": "import sys; sys.path.insert(0, sys.argv[5]); import deep; deep.down_1()"}
 FILE_NAME = 64 # characters of the file's name in the code of a .pyc, wherever this runs: they are looked at
 PAIRS = 4096 # several turns of the long way that each thread takes now and then
-# entrance, stacks that take turns, what is recorded
+# allocation API, stacks that take turns, what is recorded
 CASES = [("stream", 1, "full,uses=off"), ("python", 1, "full,uses=off"), ("pyc", 1, "full,uses=off"),
-         ("stream", 1, "full"), ("sync", 1, "full"), ("stream", 64, "full"), ("stream", 1, "ring"), ("stream", 1, "agg"),
+         ("stream", 1, "full"), ("sync", 1, "full"), ("stream", 64, "full"), ("stream", 1, "ring"), ("stream", 1, "agg"), ("mixed", 1, "ring"),
          ("python", 1, "full"), ("python", 64, "full"), ("pyc", 1, "full"), ("pyc", 64, "full")]
 
 
@@ -78,7 +78,7 @@ def cost(entrance, stacks, trace):
     walked = sum(n for (_, _, _, to), n in calls.items() if to == "pystack_here")
     check((walked > 100 * PAIRS) == (entrance in SCRIPTS), f"{entrance}: {walked / PAIRS:.0f} instructions for Python's frames")
     begun = {fn: n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to == "where_begin"}
-    check(begun.get("quick_tell_alloc", 0) > 0.95 * sum(begun.values()), f"{entrance}: not on the short way: {begun}")
+    check(begun.get("quick_record_alloc", 0) > 0.95 * sum(begun.values()), f"{entrance}: not on the short way: {begun}")
     check(capture.exists() and capture.stat().st_size > 0, "nothing was recorded")
     return bare / PAIRS, record / PAIRS, unwound / PAIRS, whole / PAIRS
 

@@ -9,11 +9,13 @@
  *
  * ENTRANCE  sync    cuMemAlloc, cuMemFree
  *           stream  cuMemAllocAsync, cuMemFreeAsync on the default stream
+ *           mixed   the same with sizes from 512 bytes to 768 KiB and LIVE blocks alive, as in a training step: blocks are cut and joined,
+ *                   so that one address has blocks of many sizes
  * STACKS    how many different stacks take turns, 1 to 64; each is FRAMES deep, as unw_backtrace counts
  *
  * Prints one line: frames N pairs N
  */
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -25,6 +27,7 @@ enum {
     FRAMES = 46,
     TURNS = 6, /* levels at which one of two ways is taken */
     SIZES = 8,
+    LIVE = 64,
 };
 
 static struct {
@@ -38,7 +41,7 @@ static struct {
     int (*backtrace)(void **frames, int size);
 } cu;
 
-static bool on_stream;
+static bool on_stream, is_mixed;
 static unsigned long done;
 static int frames_seen;
 
@@ -81,7 +84,8 @@ static void prepare(const char *entrance)
     must(cu.init(0), "cuInit");
     must(cu.retain(&context, 0), "cuDevicePrimaryCtxRetain");
     must(cu.set_current(context), "cuCtxSetCurrent");
-    on_stream = strcmp(entrance, "stream") == 0;
+    is_mixed = strcmp(entrance, "mixed") == 0;
+    on_stream = is_mixed || strcmp(entrance, "stream") == 0;
 }
 
 /* What is compared. Their callees' instructions are counted, not their own. */
@@ -96,13 +100,31 @@ __attribute__((noinline)) void bare(void)
     __asm__ volatile("" ::"r"(frames) : "memory");
 }
 
+/* One block goes, another one comes; the same ones in each run. */
+static void exchange(void)
+{
+    static CUdeviceptr live[LIVE];
+    static uint64_t state = 1;
+    CUdeviceptr *one;
+
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    one = &live[(state >> 58) % LIVE];
+    if (*one)
+        must(cu.free_async(*one, NULL), "cuMemFreeAsync");
+    must(cu.alloc_async(
+                 one, (size_t)512 << (state >> 40) % 11 | (size_t)512 << (state >> 48) % 11, NULL),
+            "cuMemAllocAsync");
+}
+
 __attribute__((noinline)) void pair(void)
 {
     static const size_t sizes[SIZES] = {512, 1024, 2048, 5000, 10000, 20000, 40000, 60000};
     size_t size = sizes[done++ % SIZES];
     CUdeviceptr ptr = 0;
 
-    if (on_stream) {
+    if (is_mixed) {
+        exchange();
+    } else if (on_stream) {
         must(cu.alloc_async(&ptr, size, NULL), "cuMemAllocAsync");
         must(cu.free_async(ptr, NULL), "cuMemFreeAsync");
     } else {

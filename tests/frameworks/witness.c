@@ -11,7 +11,7 @@
  * Everything else leaves dlsym by a jump, because the C library decides by its caller's address: built with sibling calls
  * whatever the build type says (CMakeLists.txt). Threads: any.
  */
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>

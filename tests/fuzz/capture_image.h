@@ -4,12 +4,14 @@
  *
  * The image has the header and one extent of each kind, as small as the format allows (about 200 KiB, nearly all of it
  * zero). A patch is {region, offset, length, bytes}; a fuzzer's input is a list of patches, so that a handful of bytes
- * reaches every field behind the magic.
+ * reaches every field behind the magic. image_seal gives what was patched its sums, which would else keep patches from what
+ * lies behind them.
  */
 #ifndef KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
 #define KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
 
 #include "tracker/eventcode.h"
+#include "tracker/formatsum.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -59,10 +61,9 @@ static inline unsigned char *image_new(void)
             {IMAGE_EVENTS_AT, FORMAT_CHUNK_BYTES, FORMAT_EXTENT_EVENTS, 0},
             {IMAGE_PLACES_AT, FORMAT_PAGE, FORMAT_EXTENT_PLACES, 0},
     };
-    /* before there were sums, which would keep patches from what lies behind them */
     struct format_header header = {
             .magic = {'K', 'E', 'D', 'G', 'E', 'C', 'A', 'P'},
-            .version = FORMAT_VERSION_SUMS - 1,
+            .version = FORMAT_VERSION,
             .header_bytes = FORMAT_HEADER_BYTES,
             .state = FORMAT_STATE_OPEN,
             .trace = FORMAT_TRACE_FULL,
@@ -111,6 +112,103 @@ static inline void image_patch(unsigned char *image, const unsigned char *input,
         input += bytes;
         length -= bytes;
     }
+}
+
+static inline void image_seal_extents(unsigned char *image)
+{
+    for (size_t i = 0; i < 16; i++) {
+        unsigned char *at = image + FORMAT_DIRECTORY_OFFSET + i * sizeof(struct format_extent);
+        struct format_extent extent;
+
+        memcpy(&extent, at, sizeof extent);
+        extent.sum = formatsum_extent(&extent);
+        memcpy(at, &extent, sizeof extent);
+    }
+}
+
+/* The page of live slots as they are; what the directory says of that page does not matter: slots of area E lie there, too. */
+static inline void image_seal_page(unsigned char *image)
+{
+    struct format_extent first;
+
+    memcpy(&first, image + FORMAT_DIRECTORY_OFFSET, sizeof first);
+    for (size_t i = 0; i < IMAGE_LIVE_SIZE; i += sizeof(struct format_live)) {
+        struct format_live slot;
+
+        memcpy(&slot, image + IMAGE_LIVE_AT + i, sizeof slot);
+        slot.sum = formatsum_live(&slot);
+        if (first.kind != FORMAT_EXTENT_OOM)
+            memcpy(image + IMAGE_LIVE_AT + i, &slot, sizeof slot);
+    }
+    for (size_t i = 0; i < IMAGE_LIVE_SIZE; i += sizeof(struct format_oom)) {
+        struct format_oom slot;
+
+        memcpy(&slot, image + IMAGE_LIVE_AT + i, sizeof slot);
+        slot.sum = formatsum_oom(&slot);
+        if (first.kind == FORMAT_EXTENT_OOM)
+            memcpy(image + IMAGE_LIVE_AT + i, &slot, sizeof slot);
+    }
+    for (size_t i = 0; i < FORMAT_PAGE; i += sizeof(struct format_place)) {
+        struct format_place place;
+
+        memcpy(&place, image + IMAGE_PLACES_AT + i, sizeof place);
+        place.sum = formatsum_place(&place);
+        memcpy(image + IMAGE_PLACES_AT + i, &place, sizeof place);
+    }
+}
+
+/* As far as records have lengths that make sense. */
+static inline void image_seal_defs(unsigned char *image)
+{
+    size_t at = 0;
+
+    while (FORMAT_DEFS_BLOCK - at >= sizeof(struct format_def)) {
+        unsigned char *record = image + IMAGE_DEFS_AT + at;
+        struct format_def def;
+        uint32_t kind;
+
+        memcpy(&def, record, sizeof def);
+        kind = def.kind & ((1u << FORMAT_DEF_KIND_BITS) - 1);
+        if (kind == 0 || def.bytes % 8 != 0 || def.bytes < sizeof def
+                || def.bytes > FORMAT_DEFS_BLOCK - at)
+            break;
+        def.kind = formatsum_def(kind, (const struct format_def *)(const void *)record);
+        memcpy(record, &def.kind, sizeof def.kind);
+        at += def.bytes;
+    }
+}
+
+/* As far as the chunk says, and as records have lengths. */
+static inline void image_seal_chunk(unsigned char *image)
+{
+    const unsigned char *records = image + IMAGE_EVENTS_AT + sizeof(struct format_chunk);
+    struct format_chunk chunk;
+    uint32_t used = 0, end;
+    uint64_t sum;
+
+    memcpy(&chunk, image + IMAGE_EVENTS_AT, sizeof chunk);
+    end = (uint32_t)chunk.used < FORMAT_CHUNK_ROOM ? (uint32_t)chunk.used : FORMAT_CHUNK_ROOM;
+    sum = formatsum_chunk(chunk.number);
+    while (used < end && records[used] != 0 && records[used] <= end - used) {
+        sum = formatsum_bytes(sum, records + used, records[used]);
+        used += records[used];
+    }
+    chunk.used = used ? formatsum_used(used, sum) : 0;
+    memcpy(image + IMAGE_EVENTS_AT, &chunk, sizeof chunk);
+}
+
+/* Gives everything the sum that it should have. */
+static inline void image_seal(unsigned char *image)
+{
+    struct format_header header;
+
+    memcpy(&header, image, sizeof header);
+    header.sum = formatsum_header(&header);
+    memcpy(image, &header, sizeof header);
+    image_seal_extents(image);
+    image_seal_page(image);
+    image_seal_defs(image);
+    image_seal_chunk(image);
 }
 
 #endif

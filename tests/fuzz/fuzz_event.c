@@ -43,12 +43,5 @@ int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
         if (event.head != FORMAT_EVENT_NONE)
             again(&put, &get, &event);
     }
-    if (length >= FORMAT_V1_RECORD_BYTES) {
-        struct format_event event;
-
-        eventcode_get_v1(input, &event);
-        if (event.head != FORMAT_EVENT_NONE)
-            again(&put, &get, &event);
-    }
     return 0;
 }

@@ -3,7 +3,7 @@
 #define KEDGE_CHECK_NO_MAIN
 #include "tests/check.h"
 
-#include "tests/unit/pool_model.h"
+#include "tests/unit/alloc/pool_model.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
     check_state.thread = pthread_self();
     if (setjmp(check_state.stop) != 0)
         broken();
-    model_run(input, length, 0, &floors);
+    model_run(input, length, false, &floors);
     if (atomic_load(&check_state.failures) != 0 || floors.violations != 0)
         broken();
     return 0;

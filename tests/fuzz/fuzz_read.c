@@ -131,6 +131,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
     /* so that patches behind the chunk's head are records, whatever they are */
     image_put(image, IMAGE_EVENTS, offsetof(struct format_chunk, used), &all, sizeof all);
     image_patch(image, input, length);
+    image_seal(image);
     read_bytes(image, IMAGE_BYTES);
     if (length % 4 == 0)
         read_file(image, IMAGE_BYTES);

@@ -108,7 +108,6 @@ EVENT_SEEDS = {
         Chunk().add(ALLOC, 1 << 7 * i, addr=1 << 9 * i, size=(1 << 8 * i) - 1, stream=ALL_BITS >> i).bytes for i in range(8)
     ),
     "unknown_and_short": struct.pack("<II", 4 | 30 << 8, 3),
-    "of_version_1": struct.pack("<IIQQQQQIIII", 1, 1, 2, 2000, 0x7000, 4096, 0, 2, 3, 0, 0),
 }
 
 SEEDS = {
@@ -181,9 +180,7 @@ SEEDS = {
         DIRECTORY, 0, struct.pack("<QQII", 1 << 62, 1 << 62, 3, 0) + struct.pack("<QQII", 1, 2, 1, 0)
     ),
     "many_extents": patch(HEADER, 36, struct.pack("<I", 0xFFFFFFFF)),
-    "another_version": patch(HEADER, 8, struct.pack("<I", 3)),
-    "version_1": patch(HEADER, 8, struct.pack("<I", 1))
-    + patch(EVENTS, 64, struct.pack("<IIQQQQQIIII", 1, 1, 2, 2000, 0x7000, 4096, 0, 2, 3, 0, 0)),
+    "another_version": patch(HEADER, 8, struct.pack("<I", 4)),
     "version_0": patch(HEADER, 8, struct.pack("<I", 0)),
     "directory_outside": patch(HEADER, 8, struct.pack("<II", 1, 0xFFFFFFFF)),
 }

@@ -7,7 +7,7 @@ enum {
     MIB = 1 << 20,
 };
 
-/* Blocks of both entrances that live, that are freed, and that are freed with work pending. */
+/* Blocks of both allocation APIs that live, that are freed, and that are freed with work pending. */
 static void mess_up(void)
 {
     CUdeviceptr ptr[6] = {0};

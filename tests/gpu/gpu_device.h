@@ -15,8 +15,8 @@
 #ifndef KEDGE_TESTS_GPU_DEVICE_H
 #define KEDGE_TESTS_GPU_DEVICE_H
 
-#include "preload/cuda_abi.h"
 #include "tests/check.h"
+#include "tests/sim/program_abi.h"
 
 /* clang-format off */
 #define GPU_API(X)                                                                                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plain.c - a CUDA program like any other: allocates, launches, copies, frees, on both entrances and three streams.
+ * plain.c - a CUDA program like any other: allocates, launches, copies, frees, through both allocation APIs and on three streams.
  *
  *     plain [ROUNDS]
  *

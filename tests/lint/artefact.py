@@ -45,12 +45,13 @@ def check_needed(path, complain):
 
 
 def hook_names(root):
-    """What preload/hooks.def exports: the symbols of its HOOK and DOOR rows (CALL rows stay inside)."""
+    """What preload/hooks.def exports: the symbols of its HOOK rows, in both forms, and of its EXPORT rows."""
     path = pathlib.Path(root) / "preload" / "hooks.def"
     if not path.exists():
         return None
     text = re.sub(r"/\*.*?\*/", "", lintkit.read(path), flags=re.S)
-    return set(re.findall(r"^(?:HOOK|DOOR)\(\s*(\w+)\s*[,)]", text, re.M))
+    rows = re.findall(r"^(HOOK|HOOK_PTSZ|HOOK_PTDS|EXPORT)\(\s*(\w+)\s*[,)]", text, re.M)
+    return {symbol for _, symbol in rows} | {f"{symbol}_{kind[5:].lower()}" for kind, symbol in rows if kind.startswith("HOOK_")}
 
 
 def check_exports(path, complain, hooks=None):
@@ -98,15 +99,20 @@ def check_exit(path, complain):
                 complain(f"{part.name}: {line.split(':')[-2]} calls {line.split()[-1]}")
 
 
+# What a library with switches has: variables of the mutant, functions that the linker put between two objects, and by symbol
+# or in its debug information the pool's own switches (alloc/mutation.h), which the objects of the mutant alone are compiled with.
+SWITCHES = (b"TEST_KEDGE_", b"__wrap_", b"mutant", b"mutation", b"mutate", b"POOL_MUTATE_")
+
+
 def check_switches(path, complain):
     image = path.read_bytes()
-    for trace in (b"TEST_KEDGE_", b"__wrap_", b"mutant"):
+    for trace in SWITCHES:
         if trace in image:
             complain(f"{path.name} has a trace of tests/mutation: {trace.decode()}")
-    for folder in ("preload", "tools", "tracker"):
+    for folder in ("alloc", "preload", "tools", "tracker"):
         for source in sorted((pathlib.Path(lintkit.SOURCE) / folder).glob("**/*.[ch]")):
-            if re.search(r"\bPOOL_MUTATE_|\bmutate\b", lintkit.read(source)):
-                complain(f"{source.name} speaks of the pool's mutations, which are for tests")
+            if source.name != "mutation.h" and re.search(r"POOL_MUTATE_|\bpool_mutations\b|KEDGE_POOL_MUTATIONS", lintkit.read(source)):
+                complain(f"{source.name} asks for a mutation of the pool without POOL_IS_WITHOUT, which is false in what ships")
 
 
 CHECKS = {"needed": check_needed, "exports": check_exports, "textrel": check_textrel, "tls": check_tls,
@@ -131,7 +137,11 @@ SEEDED = {
              for call in ("exit(1)", "abort()", "_exit(1)", "quick_exit(2)")],
     "switches": [("a variable of the mutant", PLAIN + "const char *w(void); const char *w(void) "
                   "{ return \"TEST_KEDGE_MUTATE\"; }", []),
-                 ("a wrapped function", PLAIN + "int __wrap_pool_new(void); int __wrap_pool_new(void) { return 0; }", [])],
+                 ("a wrapped function", PLAIN + "int __wrap_pool_new(void); int __wrap_pool_new(void) { return 0; }", []),
+                 ("a switch of the pool", PLAIN + "__attribute__((visibility(\"hidden\"))) unsigned pool_mutations; "
+                  "int q(void); int q(void) { return pool_mutations & 1; }", []),
+                 ("a field of options, seen in debug information", PLAIN + "struct opts { int mutate; }; "
+                  "int q(const struct opts *o); int q(const struct opts *o) { return o->mutate; }", ["-g"])],
 }
 
 

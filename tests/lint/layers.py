@@ -15,7 +15,7 @@ MAY_USE = {
     "alloc": [r"alloc/.*"],
     "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table)\.h"],
     "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!(read|model)).*"],
-    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(config|format|read|hintfile|receipt)[a-z_]*\.h", r"tracker/(options|ranks)\.def"],
+    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(config|format|read|hintfile|receipt|utf8)[a-z_]*\.h", r"tracker/(options|ranks)\.def"],
     "tests": [r".*"],
 }
 # Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/, and in the one CUDA client of tools/.
@@ -23,13 +23,13 @@ CUDA = re.compile(r"(^|/)(cuda|nv|cublas|cudnn|nccl)[A-Za-z0-9_]*\.h(pp)?$")
 CUDA_CLIENT = "tools/replay_main.c"
 # System headers that alloc/ must not even name; what it calls is checked by lint.purity on the archive.
 ALLOC_NEVER = re.compile(r"^(stdio|stdlib|malloc|time|sys/time|syslog|err|dlfcn|yaml|libunwind)\.h$")
-# Headers with one user. uthash ends the program on a failed malloc unless told otherwise, so one place tells it.
+# Headers with one user. uthash uses malloc, so the library does without it.
 ONE_USER = {
-    "uthash.h": re.compile(r"^alloc/table\.h$"),
+    "uthash.h": re.compile(r"^tools/keytable\.c$"),
     "yaml.h": re.compile(r"^tracker/hint(file|tree)\.[ch]$"),
 }
 # A trainer is what a user could have written: it knows CUDA's interface and its own helpers, nothing of kedge.
-TRAINERS = re.compile(r"^(tests/trainers/.*|preload/cuda_abi\.h)$")
+TRAINERS = re.compile(r"^(tests/trainers/.*|tests/sim/program_abi\.h)$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -64,9 +64,9 @@ def check(root, complain):
 
 def clean(root):
     lintkit.write(root, "alloc/pool.c", '#include "alloc/pool.h"\n#include <errno.h>\n')
-    lintkit.write(root, "alloc/table.h", "#include <uthash.h>\n")
+    lintkit.write(root, "tools/keytable.c", "#include <uthash.h>\n")
     lintkit.write(root, "tracker/where.c", '#include "alloc/types.h"\n')
-    lintkit.write(root, "preload/conduct.c", '#include "alloc/pool.h"\n#include "preload/cuda_abi.h"\n')
+    lintkit.write(root, "preload/dispatch.c", '#include "alloc/pool.h"\n#include "preload/cuda_abi.h"\n')
     lintkit.write(root, "tools/replay_main.c", '#include "preload/cuda_abi.h"\n')
     lintkit.write(root, "tests/trainers/sot.c", '#include <cuda_runtime_api.h>\n#include "nvtx.h"\n')
 
@@ -78,7 +78,7 @@ def seed(name, line):
 lintkit.main(check, clean, [
     ("alloc includes tracker", seed("alloc/fence.c", '#include "tracker/where.h"')),
     ("alloc includes stdio", seed("alloc/fence.c", "#include <stdio.h>")),
-    ("uthash beside table.h", seed("alloc/fence.c", "#include <uthash.h>")),
+    ("uthash in the library", seed("alloc/fence.c", "#include <uthash.h>")),
     ("tracker includes the pool", seed("tracker/anchor.c", '#include "alloc/pool.h"')),
     ("tracker includes CUDA", seed("tracker/anchor.c", '#include "preload/cuda_abi.h"')),
     ("yaml in the reader", seed("tracker/read.c", "#include <yaml.h>")),

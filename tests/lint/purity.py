@@ -25,7 +25,7 @@ ALLOWED = {
     # the compiler's own
     "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_", "__tls_get_addr",
     "__memcpy_chk", "__memset_chk", "__memmove_chk",
-    # uthash sorts nothing and asks nothing; assert in debug builds only
+    # assert in debug builds only
 }
 DEBUG_ONLY = {"__assert_fail"}
 

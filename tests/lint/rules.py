@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""lint.rules: the table of rules in tests/README.md is the one that the tests' names make, and no rule is without a word.
+"""lint.rules: the table of rules in tests/rules/README.md is the one that the tests' names make, and no rule is without a word.
 
 Guards against a table that promises more than there is: a test that was renamed or taken out leaves no row behind, and a
 rule for which nobody wrote a test has to say why (tests/rules/rules.txt).
@@ -22,7 +22,7 @@ def check(root, complain):
     names = root / NAMES
     tests = json.loads(lintkit.read(names)) if names.exists() else table.read_tests(lintkit.BUILD)
     made, _ = table.make_table(rules, table.sort_tests(tests))
-    _, readme, _ = table.readme_table(root / "tests" / "README.md")
+    _, readme, _ = table.readme_table(root / "tests" / "rules" / "README.md")
     for line in table.complaints(readme, made) + table.open_rules(made):
         complain(line)
 
@@ -32,7 +32,7 @@ def build(root, tests, rules):
     lintkit.write(root, NAMES, json.dumps(tests))
     lintkit.write(root, "tests/rules/rules.txt", "".join(f"R{n} | {s} | {w}\n" for n, s, w in rules))
     made, _ = table.make_table(rules, table.sort_tests(tests))
-    lintkit.write(root, "tests/README.md", "# tests\n\n" + "\n".join(made) + "\n\nend\n")
+    lintkit.write(root, "tests/rules/README.md", "# rules\n\n" + "\n".join(made) + "\n\nend\n")
 
 
 RULES = [(n, f"sentence {n}", "not here: a seeded tree" if n > 3 else "") for n in range(1, table.COUNT + 1)]
@@ -52,7 +52,7 @@ def no_reason(root):
 
 
 def by_hand(root):
-    path = root / "tests" / "README.md"
+    path = root / "tests" / "rules" / "README.md"
     path.write_text(path.read_text(encoding="utf-8").replace("| needs a GPU |", "| covered |"), encoding="utf-8")
 
 

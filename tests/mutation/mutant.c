@@ -3,11 +3,12 @@
  * mutant.c - libkedge_mutant.so: the library that ships, with single safety devices switched off.
  *
  * Every fence, dependency and gate must be seen to matter: without it, the oracle of the simulated device has to fire. The
- * mutant is linked from the very objects of libkedge.so; the linker (--wrap) puts the functions below between two of them, so
- * nothing of this is in the library that ships.
+ * mutant is linked from the very objects of libkedge.so, but for those of the pool, which are compiled once more with their
+ * switches (alloc/mutation.h); the linker (--wrap) puts the functions below between two of them, so nothing of this is in the
+ * library that ships.
  *
- *     conduct.o ─ pool_new ──► mutant.c: the driver's table with holes, options with mutations ──► pool.o
- *     conduct.o ─ pool_free ─► mutant.c: a request that says less than is true ─────────────────► pool.o
+ *     dispatch.o ─ pool_new ──► mutant.c: the driver's table with holes, switches of the pool ──► pool.o
+ *     dispatch.o ─ pool_free ─► mutant.c: a request that says less than is true ─────────────────► pool.o
  *
  * TEST_KEDGE_MUTATE is a list of the words of mutant.def, by comma; an unknown one ends the program, since a test of a
  * mutation that does not exist must not pass. Without words the library does what libkedge.so does. TEST_KEDGE_FIGURES names a
@@ -15,14 +16,16 @@
  *
  * Threads: the words are fixed before the program's first call.
  */
+#include "alloc/mutation.h"
 #include "alloc/pool.h"
 #include "preload/backend.h"
-#include "preload/conduct.h"
 #include "preload/contexts.h"
+#include "preload/dispatch.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
 #include "preload/quick.h"
+#include "preload/touch.h"
 #include "tests/sim/simcuda.h"
 #include "tracker/config.h"
 
@@ -48,6 +51,18 @@ static const char *const words[MUTANT_COUNT] = {
 };
 static bool is_off[MUTANT_COUNT];
 static struct pool *the_pool;
+
+/* What is switched off inside the pool. */
+uint32_t pool_mutations;
+static const uint32_t pool_bits[MUTANT_COUNT] = {
+        [MUTANT_FENCE] = POOL_MUTATE_FENCE,
+        [MUTANT_GRACE] = POOL_MUTATE_GRACE,
+        [MUTANT_DROP] = POOL_MUTATE_DROP,
+        [MUTANT_LEAST] = POOL_MUTATE_LEAST,
+        [MUTANT_CUT] = POOL_MUTATE_CUT,
+        [MUTANT_MOVE] = POOL_MUTATE_MOVE,
+        [MUTANT_PIN] = POOL_MUTATE_PIN,
+};
 static char figures_path[256];
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -200,7 +215,6 @@ int __wrap_pool_new(
 int __wrap_pool_new(
         const struct driver *driver, const struct pool_opts *opts, struct pool **ret_pool)
 {
-    struct pool_opts changed = *opts;
     struct driver table = *driver;
     int r;
 
@@ -211,14 +225,9 @@ int __wrap_pool_new(
     table.fence_wait = wait_for;
     table.stream_wait_fence = stream_wait;
     table.fence_put = put;
-    changed.mutate |= is_off[MUTANT_FENCE] ? POOL_MUTATE_NO_FENCE : 0;
-    changed.mutate |= is_off[MUTANT_GRACE] ? POOL_MUTATE_NO_GRACE : 0;
-    changed.mutate |= is_off[MUTANT_DROP] ? POOL_MUTATE_DROP_POINT : 0;
-    changed.mutate |= is_off[MUTANT_LEAST] ? POOL_MUTATE_LEAST_POINT : 0;
-    changed.mutate |= is_off[MUTANT_CUT] ? POOL_MUTATE_CUT_POINT : 0;
-    changed.mutate |= is_off[MUTANT_MOVE] ? POOL_MUTATE_MOVE_EARLY : 0;
-    changed.mutate |= is_off[MUTANT_PIN] ? POOL_MUTATE_NO_PIN : 0;
-    r = __real_pool_new(&table, &changed, ret_pool);
+    for (int i = 0; i < MUTANT_COUNT; i++)
+        pool_mutations |= is_off[i] ? pool_bits[i] : 0;
+    r = __real_pool_new(&table, opts, ret_pool);
     if (r == 0)
         the_pool = *ret_pool;
     return r;
@@ -246,9 +255,9 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     struct pool_free_request changed = *request;
     struct block_info info;
 
-    if (is_off[MUTANT_PLAIN_FREE] && request->entrance == ENTRANCE_SYNC
-            && pool_find(pool, ptr, &info) == 0 && info.heap == HEAP_MAPPED) {
-        changed.entrance = ENTRANCE_STREAM;
+    if (is_off[MUTANT_PLAIN_FREE] && request->api == API_SYNC && pool_find(pool, ptr, &info) == 0
+            && info.heap == HEAP_MAPPED) {
+        changed.api = API_STREAM;
         changed.stream = info.stream;
     }
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER]
@@ -466,12 +475,12 @@ void __wrap_guard_read_end(void)
         __real_guard_read_end();
 }
 
-bool __real_conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
-bool __wrap_conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+bool __real_touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+bool __wrap_touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
 
-bool __wrap_conduct_touch(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+bool __wrap_touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
-    return !is_off[MUTANT_TOUCH] && __real_conduct_touch(ptr, size, how, what);
+    return !is_off[MUTANT_TOUCH] && __real_touch_range(ptr, size, how, what);
 }
 
 unsigned __real_gate_captures(void);

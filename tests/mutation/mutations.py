@@ -75,7 +75,7 @@ class Workload:
                    SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed, SIMCUDA_LAG=lag, **{"KEDGE_TRACE": "off", **self.env, **more})
 
 
-NO_BARRIER = {"KEDGE_SYNC_FREE": 0} # or fences on the sync entrance would always find an idle device
+NO_BARRIER = {"KEDGE_SYNC_FREE": 0} # or fences on the sync API would always find an idle device
 SYNC_FLOORS = ("hits", "epochs", "host_waits", "reuses", "context_records")
 STREAM_FLOORS = ("hits", "points", "reuses", "cross_stream_reuses", "pool_cross_reuses", "inserted_waits", "event_records")
 WORKLOADS = {
@@ -178,7 +178,7 @@ MUTATIONS = {
     "limbo": (FAULT, ["sot_live", "limbo"]), # the words epoch and fence, where a hint released something
     "gate-fence": (SPOILT, ["graphs_sync"]),
     "gate-flight": (SPOILT, ["fence_flight"]),
-    "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream entrance
+    "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream API
     "quarantine": (ORACLE, ["freed_capture"]),
     "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
@@ -282,7 +282,7 @@ def untouched(name):
 
 
 def every_mutation_has_a_test():
-    """The table in mutant.def, the tests here, and the enum in alloc/pool.h name the same things."""
+    """The table in mutant.def, the tests here, and the enum in alloc/mutation.h name the same things."""
     text = (SOURCE / "tests" / "mutation" / "mutant.def").read_text(encoding="utf-8")
     words = re.findall(r'^MUTATION\(\w+,\s*"([\w-]+)"\)', text, re.M)
     used = {w for name in {**MUTATIONS, **IN_SEEDS} for words_of in WORDS.get(name, (name,)) for w in words_of.split(",")}
@@ -291,8 +291,8 @@ def every_mutation_has_a_test():
     same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}),
          sorted(WORKLOADS | PROGRAMS))
     ours = (SOURCE / "tests" / "mutation" / "mutant.c").read_text(encoding="utf-8")
-    for bit in re.findall(r"POOL_MUTATE_\w+", (SOURCE / "alloc" / "pool.h").read_text(encoding="utf-8")):
-        check(bit in ours, f"{bit} of alloc/pool.h is never switched off")
+    for bit in re.findall(r"^ +(POOL_MUTATE_\w+)", (SOURCE / "alloc" / "mutation.h").read_text(encoding="utf-8"), re.M):
+        check(f"= {bit}," in ours, f"{bit} of alloc/mutation.h is never switched off")
     # And a word that does not exist is refused, else a test of it would prove nothing.
     done = WORKLOADS["streams_sync"].run(MUTANT, ORDERS[0], TEST_KEDGE_MUTATE="no-such-word")
     same("an unknown word", done.returncode, 2)

@@ -28,7 +28,7 @@ hints:
   - {id: stays, do: release, pick: {size: 6291456}, when: {anchor: "never", edge: exit}}
   - {id: goes, do: release, pick: {size: 8388608}, when: {anchor: "P", edge: exit}}
 """
-NO_BARRIER = {"KEDGE_SYNC_FREE": "0"}  # or every free on the sync entrance would find an idle device
+NO_BARRIER = {"KEDGE_SYNC_FREE": "0"}  # or every free on the sync API would find an idle device
 
 
 def hinted():

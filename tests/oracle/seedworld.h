@@ -17,7 +17,7 @@
 #ifndef KEDGE_TESTS_ORACLE_SEEDWORLD_H
 #define KEDGE_TESTS_ORACLE_SEEDWORLD_H
 
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unwinding is the program's, not ours: with libkedge.so in the process, cancelling a thread inside a library that was opened
- * late still runs the cleanups of its frames (an interposed unwinder skips them in silence; tracking.md 0.1).
+ * late still runs the cleanups of its frames (an interposed unwinder would skip them silently).
  */
 #include "tests/preload/client.h"
 

@@ -12,8 +12,8 @@
 #ifndef KEDGE_TESTS_PRELOAD_CLIENT_H
 #define KEDGE_TESTS_PRELOAD_CLIENT_H
 
-#include "preload/cuda_abi.h"
 #include "tests/check.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 
 /* clang-format off */

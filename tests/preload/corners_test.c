@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where two rules meet: captures beside the stream entrance, pools and streams of different devices, access after a trim. */
+/* Where two rules meet: captures beside the stream API, pools and streams of different devices, access after a trim. */
 #include "tests/preload/client.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ static CUdeviceptr alloc_async(size_t size, CUstream stream)
     return ptr;
 }
 
-/* R82: the quarantine of R12 is the sync entrance's. In stream order a free beside a capture is a free like any other. */
+/* R82: the quarantine of R12 is the sync API's. In stream order a free beside a capture is a free like any other. */
 TEST(r82_a_free_in_stream_order_beside_a_capture_is_not_lost)
 {
     CUstream captured, other;

@@ -100,6 +100,39 @@ TEST(r42_version_and_flag_choose_the_symbol)
             dlsym(handle, "cuStreamBeginCapture_v2_ptsz"));
 }
 
+/* Forms with 32-bit addresses, launches of CUDA 3: no hook stands in for them, whoever asks, and they work as they always did. */
+TEST(r42_forms_that_no_program_of_cuda_11_8_uses_are_the_drivers)
+{
+    static const struct {
+        const char *symbol;
+        int version;
+    } old[] = {{"cuMemAlloc", 2000}, {"cuMemAllocPitch", 2000}, {"cuMemFree", 3019},
+            {"cuMemAllocHost", 2000}, {"cuArrayCreate", 2000}, {"cuArray3DCreate", 3019},
+            {"cuMemGetInfo", 2000}, {"cuMemGetAddressRange", 3019}, {"cuLaunch", 12000},
+            {"cuLaunchGrid", 12000}, {"cuLaunchGridAsync", 12000}};
+    void *handle = driver();
+    five_fn fn = look_up(handle);
+    CUdeviceptr ptr;
+    unsigned small;
+
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+        void *symbol = dlsym(handle, old[i].symbol);
+
+        CHECK_STR_EQ(owner_of(symbol), "libcuda.so.1");
+        CHECK_EQ(asked(fn, old[i].symbol, old[i].version, 0), symbol);
+    }
+    CHECK_EQ(asked(fn, "cuMemAlloc", 3020, 0), dlsym(handle, "cuMemAlloc_v2"));
+    CHECK_STR_EQ(
+            owner_of(dlsym(handle, "cuCtxDestroy")), "libkedge.so"); /* the newer one's arguments */
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 64), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CHECK_EQ(((CUresult(*)(unsigned *, unsigned))asked(fn, "cuMemAlloc", 2000, 0))(&small, 64),
+            CUDA_ERROR_INVALID_CONTEXT);
+    CHECK_EQ(((CUresult(*)(CUfunction, int, int))asked(fn, "cuLaunchGrid", 12000, 0))(NULL, 1, 1),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
 /* Results, status and outputs of look-ups that find nothing are the driver's, argument by argument. */
 TEST(r42_empty_and_unknown_names_are_answered_by_the_driver)
 {

@@ -3,7 +3,7 @@
  * A signal handler that prints a line that matches, at every single instruction of what a thread does: the processor's trap
  * flag is on, and each SIGTRAP prints. A lock that the interrupted code holds would never be dropped again.
  */
-#include "tests/rules/hints_kit.h"
+#include "tests/preload/hints_kit.h"
 
 #include <errno.h>
 #include <limits.h>

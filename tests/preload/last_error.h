@@ -5,8 +5,8 @@
 #ifndef KEDGE_TESTS_PRELOAD_LAST_ERROR_H
 #define KEDGE_TESTS_PRELOAD_LAST_ERROR_H
 
-#include "preload/cuda_abi.h"
 #include "tests/check.h"
+#include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdint.h>

@@ -99,7 +99,7 @@ TEST(r69_captures_of_two_threads_on_their_own_streams_are_two_ranges)
     CHECK_STR_EQ(told(), "-capture:1");
 }
 
-/* In a library whose bound is low (tests/rules/graphs.cmake): launches of several threads, of which no more become labels. */
+/* In a library whose bound is low (tests/preload/graphs.cmake): launches of several threads, of which no more become labels. */
 enum {
     LABELS = 100,
     LAUNCHES = 60, /* of each of the threads */

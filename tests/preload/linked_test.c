@@ -188,7 +188,7 @@ void while_a_library_begins(void)
     REQUIRE_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* Whoever opens a library holds the loader's lock, and its constructor may wait for a thread that comes through a door. */
+/* Whoever opens a library holds the loader's lock, and its constructor may wait for a thread that comes through an export. */
 TEST(r36_r97_a_thread_finds_its_runtime_while_another_holds_the_loaders_lock)
 {
     asked_meanwhile = asker(opened(BEHIND_13_PATH, RTLD_LOCAL), "ask_behind_13");

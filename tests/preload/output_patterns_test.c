@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The user's own patterns, as KEDGE_ANCHORS of this test has them (tests/unit/preload.cmake): one of them is none. */
+/* The user's own patterns, as KEDGE_ANCHORS of this test has them (CMakeLists.txt): one of them is none. */
 #include "tests/preload/told.h"
 
 static void out(const char *text)

@@ -165,12 +165,12 @@ TEST(marks_of_the_program_become_anchors)
 }
 
 /* As the Python module finds them: by name, in its own process. */
-static void (*python_door(const char *name))(const char *)
+static void (*python_export(const char *name))(const char *)
 {
-    void (*door)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, name);
+    void (*export)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, name);
 
-    REQUIRE(door);
-    return door;
+    REQUIRE(export);
+    return export;
 }
 
 static const char *path_of(const struct read_capture *capture, CUdeviceptr ptr)
@@ -191,14 +191,14 @@ TEST(what_the_python_module_says_is_an_anchor)
     REQUIRE_EQ(((int (*)(void))dlsym(RTLD_DEFAULT, "kedge_python_level"))(), 2);
     (void)alloc(512);
     KEDGE_PUSH("iter");
-    python_door("kedge_python_step")("step");
-    python_door("kedge_python_enter")("forward");
+    python_export("kedge_python_step")("step");
+    python_export("kedge_python_enter")("forward");
     forward = alloc(4096);
-    python_door("kedge_python_leave")("backward"); /* not the innermost */
-    KEDGE_POP();                                   /* not one of the module's */
-    python_door("kedge_python_leave")("forward");
+    python_export("kedge_python_leave")("backward"); /* not the innermost */
+    KEDGE_POP();                                     /* not one of the module's */
+    python_export("kedge_python_leave")("forward");
     step = alloc(8192);
-    python_door("kedge_python_leave")("step");
+    python_export("kedge_python_leave")("step");
     capture = read_now();
     CHECK_STR_EQ(path_of(capture, forward), "step/forward");
     CHECK_STR_EQ(path_of(capture, step), "step");
@@ -281,7 +281,7 @@ static void forty_calls(void)
     CHECK(!dlsym(cu->libcuda, "cuMemNoSuchThing"));
 }
 
-/* How often, by which route, and what went past us; exact when the program has ended by itself. */
+/* How often, by which route, and what went past us; exact when the program has exited. */
 TEST(coverage_counts_calls_and_names_what_is_not_watched)
 {
     bool linked = strcmp(getenv("TEST_ROUTE"), "linked") == 0;

@@ -3,7 +3,7 @@
  * sources_program LIBRARY...: asks for memory of several kinds, by itself and through libraries (asking_lib.c). The first one
  * asks for 3 MiB and gives them back, the second for 5 MiB of a stream's, and so on in turn.
  */
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

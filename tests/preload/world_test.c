@@ -121,8 +121,8 @@ TEST(r83_a_library_of_the_list_that_comes_later_is_left_alone_behind_the_runtime
     CHECK(!is_served(opened_asker(ASKING_LISTED_PATH, &library)));
 }
 
-/* Whoever calls the runtime by a pointer that dlsym gave comes through no door. */
-TEST(r83_so_it_is_where_the_runtime_is_called_past_its_doors)
+/* Whoever calls the runtime by a pointer that dlsym gave comes through no export. */
+TEST(r83_so_it_is_where_the_runtime_is_called_past_its_exports)
 {
     void *runtime = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
     __typeof__(&cudaMalloc) alloc;
@@ -252,7 +252,7 @@ TEST(r75_an_unknown_program_frees_with_a_wait)
     CHECK_EQ(client_calls("cuEventSynchronize"), 1);
 }
 
-/* Each library gets the runtime that it is linked with, though both go through one door. */
+/* Each library gets the runtime that it is linked with, though both go through one export. */
 TEST(two_runtimes_keep_their_callers_apart)
 {
     void *with_13 = dlopen(ASKING_13_PATH, RTLD_NOW | RTLD_LOCAL);

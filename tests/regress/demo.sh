@@ -6,6 +6,9 @@ DEMO_BUILD=$TEST_BUILD "$TEST_SOURCE/tools/demo" --sim | tee demo.out
 for words in '13\.11 GiB' '9\.41 GiB' '751' '3\.71 GiB' 'bad with hints finished' 'good           finished' 'device: simulated'; do
     grep -q "$words" demo.out || { echo "FAILED: the demo does not show: $words"; exit 1; }
 done
+# No table is wider than the terminal, which has 80 columns where there is none.
+sed -n '/^== result/,$p' demo.out | grep -v '^captures, ' | awk 'length > 80 { print; wide = 1 } END { exit wide }' >&2 ||
+    { echo "FAILED: the last table is too wide"; exit 1; }
 
 # What README.md shows of the demo is what the demo prints; blanks do not count.
 squeeze() { tr -s ' ' <"$1" | sed 's/^ //; s/ $//'; }

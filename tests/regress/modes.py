@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Results do not depend on kedge: every trainer, mode and entrance, with streams running late in 50 different orders.
+"""Results do not depend on kedge: every trainer, mode and allocation API, with streams running late in 50 different orders.
 
 The trainers check their own sums against the host's, so a wrong byte fails a run by itself; here the printed checksums
 are compared as well, with those of the program alone on the simulated device.
@@ -15,7 +15,7 @@ SEEDS = range(1, 1 + int(os.environ.get("REGRESS_SEEDS", "50")))
 FEW = (1, 2, 3)
 MODES = ("off", "track", "pool")
 FORMS = ("pt", "pir")
-# Every program of tests/trainers, with the arguments of short runs; {} is the entrance.
+# Every program of tests/trainers, with the arguments of short runs; {} is the allocation API.
 SHORT = {
     "sot": [["--form", form, "--graph", "small", "--entrance", "{}", "--streams", streams]
             for form in FORMS for streams in ("1", "3")],
@@ -73,7 +73,7 @@ def no_trainer_is_left_out():
     same("programs in trainers/", built, set(SHORT))
 
 
-# One test for each trainer and entrance: "sot_sync", "replay_stream".
+# One test for each trainer and allocation API: "sot_sync", "replay_stream".
 CASES = {f"{t}_{e}": functools.partial(short_runs, t, e) for t in SHORT for e in ("sync", "stream")}
 CASES.update({f"replay_{e}": functools.partial(replays, e) for e in ("sync", "stream")})
 

@@ -129,7 +129,7 @@ def expect_window(entrance, *window):
 
 
 def a_capture_is_planned_between_anchors():
-    """The run of `loop`, all of its steps and one of them, on both entrances."""
+    """The run of `loop`, all of its steps and one of them, on both allocation APIs."""
     for entrance in ("stream", "sync"):
         kedge_run(BUILD / "trainers" / "loop", "--entrance", entrance, "--steps", 6, capture="loop.kcap", KEDGE_TRACE="full")
         run_, of_run = expect_window(entrance)

@@ -70,11 +70,11 @@ def eager_is_efficient():
         answers = whatif(path, "--policy", "kedge-eager,torch-expandable,torch")
         eager, expandable = answers["kedge-eager"], answers["torch-expandable"]
         lost = eager["peak_reserved_bytes"] - eager["peak_live_512_bytes"]
-        print(f"{path.stem:28} E {eager['e']:.4f}, lost {mib(lost)} MiB; expandable {expandable['e']:.4f}, "
+        print(f"{path.stem:28} utilisation {eager['e']:.4f}, lost {mib(lost)} MiB; expandable {expandable['e']:.4f}, "
               f"torch {answers['torch']['e']:.4f}; moved {eager['passes'][0]['granules_moved']}")
-        check(eager["e"] >= 0.95 or lost <= 48 * MIB, f"{path.stem}: E {eager['e']:.4f} and {mib(lost)} MiB lost")
+        check(eager["e"] >= 0.95 or lost <= 48 * MIB, f"{path.stem}: utilisation {eager['e']:.4f} and {mib(lost)} MiB lost")
         check(eager["e"] >= expandable["e"] - 0.01,
-              f"{path.stem}: E {eager['e']:.4f}, expandable segments have {expandable['e']:.4f}")
+              f"{path.stem}: utilisation {eager['e']:.4f}, expandable segments have {expandable['e']:.4f}")
         product, count = product + math.log(eager["e"]), count + 1
     mean = math.exp(product / count)
     print(f"geometric mean of {count}: {mean:.4f}")
@@ -97,10 +97,10 @@ def lazy_fits(lag):
         lazy, torch = answers["kedge"], answers["torch"]
         over = lazy["peak_reserved_bytes"] - lazy["budget_bytes"]
         last = lazy["passes"][3]
-        print(f"{path.stem:28} lag {lag}: E {lazy['e']:.4f}, {mib(-over)} MiB below the budget; fourth pass: "
+        print(f"{path.stem:28} lag {lag}: utilisation {lazy['e']:.4f}, {mib(-over)} MiB below the budget; fourth pass: "
               f"{last['driver_calls']} calls, {last['granules_moved']} granules moved, {last['waits']} waits")
         check(over <= 0 or (lag and is_no_worse(lazy, torch)),
-              f"{path.stem}, lag {lag}: {mib(over)} MiB over {BUDGET} x the peak of live bytes, PyTorch has E {torch['e']:.4f}")
+              f"{path.stem}, lag {lag}: {mib(over)} MiB over {BUDGET} x the peak of live bytes, PyTorch has utilisation {torch['e']:.4f}")
         quiet, count = quiet + (last["driver_calls"] == 0), count + 1
     print(f"lag {lag}: no driver call in the fourth pass on {quiet} of {count}")
     check(quiet >= 0.85 * count, f"lag {lag}: no driver call in the fourth pass on only {quiet} of {count}")
@@ -122,12 +122,12 @@ def beside_torch(path, steps, lag):
     answers = whatif(path, "--policy", "kedge,kedge-eager,torch,torch-expandable", "--passes", 4, "--steps", steps, "--lag",
                      lag)
     print(f"{path.stem:28} lag {lag}: " + "; ".join(
-        f"{name} E {a['e']:.4f}, {a['passes'][3]['driver_calls']} calls, {a['passes'][3]['waits']} waits"
+        f"{name} utilisation {a['e']:.4f}, {a['passes'][3]['driver_calls']} calls, {a['passes'][3]['waits']} waits"
         for name, a in answers.items()))
     for name in ("kedge", "kedge-eager"):
         e, waits = answers[name]["e"], answers[name]["passes"][3]["waits"]
         check(is_no_worse(answers[name], answers["torch"]),
-              f"{path.stem}, lag {lag}, {name}: E {e:.4f}, PyTorch has {answers['torch']['e']:.4f}")
+              f"{path.stem}, lag {lag}, {name}: utilisation {e:.4f}, PyTorch has {answers['torch']['e']:.4f}")
         check(waits == 0, f"{path.stem}, lag {lag}, {name}: the host waited {waits} times")
 
 
@@ -173,10 +173,10 @@ def r93_variants_of_foreign_traces_are_held_as_well():
                               encoding="utf-8")
             answers = whatif(played, "--policy", "kedge,torch", "--passes", 4, "--lag", 1)
             kedge, torch = answers["kedge"], answers["torch"]
-            print(f"{path.stem:28} {name:28} E {kedge['e']:.4f}, PyTorch {torch['e']:.4f}")
+            print(f"{path.stem:28} {name:28} utilisation {kedge['e']:.4f}, PyTorch {torch['e']:.4f}")
             product, count = product + math.log(kedge["e"]), count + 1
             if not is_no_worse(kedge, torch):
-                worse.append(f"{path.stem}, {name}: E {kedge['e']:.4f}, PyTorch has {torch['e']:.4f}")
+                worse.append(f"{path.stem}, {name}: utilisation {kedge['e']:.4f}, PyTorch has {torch['e']:.4f}")
     mean = math.exp(product / count)
     print(f"geometric mean of {count}: {mean:.4f}; worse than PyTorch: {len(worse)}")
     check(mean >= VARIANTS_MEAN, f"geometric mean {mean:.4f}")
@@ -234,8 +234,8 @@ def random_requests_are_held_tightly():
             answers = whatif(path, "--policy", "kedge-eager,torch,torch-expandable")
             e = {name: a["e"] for name, a in answers.items()}
             print(f"up to {most:3} MiB, {streams} streams: " + ", ".join(f"{name} {x:.4f}" for name, x in e.items()))
-            check(e["kedge-eager"] >= 0.95, f"{path}: E {e['kedge-eager']:.4f}")
-            check(e["kedge-eager"] >= e["torch-expandable"] - 0.01, f"{path}: E {e}")
+            check(e["kedge-eager"] >= 0.95, f"{path}: utilisation {e['kedge-eager']:.4f}")
+            check(e["kedge-eager"] >= e["torch-expandable"] - 0.01, f"{path}: utilisation {e}")
 
 
 def unify_is_what_its_generator_makes():
@@ -286,7 +286,7 @@ def a_capture_is_played_with_its_streams():
         for name, answer in whatif(capture, "--policy", "kedge,torch").items():
             for key in ("peak_live_bytes", "peak_live_512_bytes"):
                 same(f"{mode}, {name}: {key}", answer[key], from_csv[name][key])
-            check(0 < answer["e"] <= 1, f"{mode}, {name}: E {answer['e']}")
+            check(0 < answer["e"] <= 1, f"{mode}, {name}: utilisation {answer['e']}")
         text = run(KEDGE, "whatif", capture, "--policy", "kedge", rc=0).stdout
         check("721 allocations" in text and " on 1 stream;" not in text, f"{mode}: {text}")
         done = run(KEDGE, "whatif", capture, "--from", "nowhere", rc=2)

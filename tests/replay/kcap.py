@@ -4,7 +4,7 @@
 
     kcap.py FILE
 
-tests/unit/capture_text.c prints the same lines by our reader. Where they differ, the document or the code is wrong.
+tests/unit/tracker/capture_text.c prints the same lines by our reader. Where they differ, the document or the code is wrong.
 """
 import struct
 import sys
@@ -318,7 +318,8 @@ class Capture:
                 continue
             stack, pystack, path, device, flags = self.get("3IhH", at + 8)
             its, changing = self.get("2Q", at + 112)
-            assert changing == 0x474E49474E414843 or (changing == 0 and its == add(0, self.bytes[at : at + 112]))
+            total = sum(word * pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) for i, word in enumerate(self.get("14Q", at)))
+            assert changing == 0x474E49474E414843 or (changing == 0 and its == total & ALL_BITS)
             figures = self.get("8Q", at + 24)
             share, peak = self.get("2Q", at + 88), self.get("Q", at + 104)[0]
             if not 0 <= device < 16:

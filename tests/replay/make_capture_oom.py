@@ -6,6 +6,8 @@
 """
 import struct
 
+from sums import seal
+
 PAGE = 4096
 HEADER = 8 * PAGE
 DEFS_AT = HEADER
@@ -37,7 +39,7 @@ def oom(slot, number, requested, holders):
     put(OOM_AT + 1024 * slot, record)
 
 
-header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 1, HEADER, 3, 0, 1, 4711, 1, 2)
+header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 3, HEADER, 3, 0, 1, 4711, 1, 2)
 header += struct.pack("<QQQQQ", 1763724000 * 10**9, 55, TOTAL, 59, 19)
 header = header.ljust(1768, b"\0") + b"/usr/bin/trainer".ljust(1024, b"\0")
 header = header.ljust(4840, b"\0") + struct.pack("<II", 0, 2 * PAGE)
@@ -49,6 +51,7 @@ defs += define(3, 1, struct.pack("<IIQ", 0, 0, 0x1000)) + define(3, 2, struct.pa
 put(DEFS_AT, defs)
 oom(0, 1, 686 * MB, [(50000 * MB, 700, 2), (5000 * MB, 3, 1)])
 oom(18, 19, 0, [])
+seal(image)
 
 print("# A capture with area E; see make_capture_oom.py. Lines \"offset: bytes\", all else is zero.")
 print("bytes", TOTAL)

@@ -1,63 +1,88 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes capture_v3.hex: the capture of capture_v2.hex in version 3 of the format, with the sums of FORMAT.md, never by our code.
+"""Writes capture_v3.hex: a capture in version 3 of the format, built from FORMAT.md alone, never from our code.
 
     make_capture_v3.py > capture_v3.hex
 
 The file stays as it is when the format changes; a new version gets a script and a sample of its own.
 """
-import pathlib
 import struct
 
+from eventbytes import ALL_BITS, ALLOC, Chunk, EDGE, FREE, HINT, OOM, OTHER_ALLOC, OTHER_FREE, RESERVED
+from sums import seal
+
 PAGE = 4096
-LIVE_AT, DEFS_AT = 8 * PAGE, 9 * PAGE
+HEADER = 8 * PAGE
+LIVE_AT, DEFS_AT = HEADER, HEADER + PAGE
 EVENTS_AT = DEFS_AT + 65536
+TOTAL = EVENTS_AT + 2 * 65536
+SIZE = 3538944
+BASE = 0x7F0000000000
 
-rows = (pathlib.Path(__file__).parent / "capture_v2.hex").read_text().splitlines()
-image = bytearray(int(rows[1].split()[1]))
-for row in rows[2:]:
-    at, data = row.split(":")
-    image[int(at, 16) : int(at, 16) + len(bytes.fromhex(data))] = bytes.fromhex(data)
-
-
-def add(total, data):
-    for i in range(0, len(data), 8):
-        total = (total ^ int.from_bytes(data[i : i + 8], "little")) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
-        total ^= total >> 32
-    return total
+image = bytearray(TOTAL)
 
 
-def put(form, at, value):
-    struct.pack_into("<" + form, image, at, value)
+def put(at, data):
+    image[at : at + len(data)] = data
 
 
-put("I", 8, 3)
-total = 0
-for at, size in (8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4):
-    total = add(total, image[at : at + size])
-put("Q", 7464, total)
+def define(kind, number, body=b"", text=b""):
+    size = (16 + len(body) + len(text) + 7) // 8 * 8
+    return (struct.pack("<IIII", kind, size, number, len(text)) + body + text).ljust(size, b"\0")
+
+
+def live(slot, seq, address, uses):
+    state = struct.pack("<QQQQQIIII", seq << 1 | 1, address, SIZE, 0x5EED, seq * 1000, 2, 2, 16, slot)
+    place = struct.pack("<hBBi", 0, 1, 0, -1)
+    put(LIVE_AT + 128 * slot, state + place + struct.pack("<II4Q", 9, 0, *uses))
+
+
+totals = struct.pack("<12Q", 3 * SIZE, 3, SIZE, 1, 2 * SIZE, 3 * SIZE, 0, 0, 2 * SIZE, 3 * SIZE, 1 << 24, 1 << 24)
+header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 3, HEADER, 2, 0, 3, 4711, 1, 3)
+header += struct.pack("<QQQQQ", 1763724000 * 10**9, 55, TOTAL, 20, 1)
+header += struct.pack("<7Q", *[0] * 7)
+header += totals + totals + bytes(96 * 15)
+header = header.ljust(1768, b"\0") + b"/usr/bin/sot".ljust(1024, b"\0")
+header = header.ljust(4840, b"\0") + struct.pack("<II", 0, 2 * PAGE)
+put(0, header)
+for i, (at, size, kind) in enumerate([(LIVE_AT, PAGE, 1), (DEFS_AT, 65536, 2), (EVENTS_AT, 131072, 3)]):
+    put(2 * PAGE + 24 * i, struct.pack("<QQII", at, size, kind, 0))
+
+defs = b"".join(define(1, i + 1, text=t) for i, t in enumerate([b"/usr/bin/sot", b"SOT_CALL_0", b"late-input"]))
+defs += define(
+    2, 1, struct.pack("<QQQQIBBBB", 0x400000, 0x500000, 0x400000, 0x0123456789ABCDEF, 1, 4, 1, 0, 0)
+    + bytes.fromhex("00112233").ljust(32, b"\0"),
+)
+defs += define(3, 1, struct.pack("<IIQ", 0, 1, 0x1000)) + define(3, 2, struct.pack("<IIQ", 1, 1, 0x1234))
+defs += define(4, 0, struct.pack("<IIII", 3, 1, 1, 9))
+put(DEFS_AT, defs)
+
+live(0, 3, BASE + 0x400000, (4000, 9000, 3000, 8000))
+live(1, 4, BASE + 0x800000, (0, 0, 0, 0))
+
+place = {"path": 2, "instance": 16}
+first = Chunk()
+first.add(EDGE, 1, edge=0, anchor=17, **place)
 for i in range(3):
-    offset, length, kind = struct.unpack_from("<QQI", image, 2 * PAGE + 24 * i)
-    put("I", 2 * PAGE + 24 * i + 20, add(0, struct.pack("<QQQ", offset, length, kind)) >> 32)
-for at in LIVE_AT, LIVE_AT + 128:
-    put("Q", at + 120, add(add(0, image[at : at + 56]), image[at + 56 : at + 59] + b"\0" + image[at + 64 : at + 68]))
-at = DEFS_AT
-while image[at]:
-    kind, size = struct.unpack_from("<II", image, at)
-    put("I", at, add(kind, image[at + 4 : at + size]) >> 40 << 8 | kind)
-    at += size
-for chunk in EVENTS_AT, EVENTS_AT + 65536:
-    number, used = struct.unpack_from("<QI", image, chunk)
-    total, at = add(0, struct.pack("<Q", number)), 0
-    while at < used:
-        length = image[chunk + 64 + at]
-        total = add(total, image[chunk + 64 + at : chunk + 64 + at + length])
-        at += length
-    put("I", chunk + 12, total >> 32)
+    first.add(ALLOC, 2 + i, flags=1, addr=BASE + i * 0x400000, size=SIZE, stream=0x5EED, stack=2, pystack=9, nth=i, **place)
+first.add(FREE, 5, addr=BASE, size=SIZE, stack=1, pystack=8, first_use=2500, last_use=4750, longest_gap=2000, gap_end=4700, **place)
+first.add(EDGE, 6, edge=1, anchor=17, before_start=1, **place)
+first.add(HINT, 7, device=-1, addr=BASE + 0x400000, size=SIZE, rule=0, what=2, stack=1, mode=1, result=201, **place)
+first.add(HINT, 8, addr=BASE + 1, size=3, what=7)
+first.add(RESERVED, 9, heap=0x55AA, bytes=1 << 24)
+first.add(OOM, 10, size=1 << 40, free_bytes=ALL_BITS, largest_free=12345, stack=2, result=2, pystack=9, **place)
+put(EVENTS_AT, first.whole())
+
+# another thread, whose numbers go backwards and are as large as numbers get
+second = Chunk()
+second.add(OTHER_ALLOC, 20, thread=2, flags=0x80, device=3, addr=ALL_BITS, size=ALL_BITS, stream=ALL_BITS, stack=1, nth=2**32 - 1)
+second.add(OTHER_FREE, 19, time=ALL_BITS, thread=2, flags=0x80, device=3, addr=1 << 63, size=1 << 63, last_use=1)
+put(EVENTS_AT + 65536, second.whole(2))
+seal(image)
 
 print("# A capture in version 3 of the format; see make_capture_v3.py. Lines \"offset: bytes\", all else is zero.")
-print("bytes", len(image))
-for at in range(0, len(image), 32):
+print("bytes", TOTAL)
+for at in range(0, TOTAL, 32):
     row = bytes(image[at : at + 32])
     if any(row):
         print(f"{at:x}:", row.rstrip(b"\0").hex(" "))

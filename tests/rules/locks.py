@@ -65,7 +65,7 @@ def commands():
 
 
 def trainers():
-    """Every trainer, form and entrance, pooled, on late streams."""
+    """Every trainer, form and allocation API, pooled, on late streams."""
     total = {}
     for command in commands():
         for sched, seed, lag in ORDERS:
@@ -86,7 +86,7 @@ def captures():
 
 
 def hints():
-    """Hints that act: in trap, and live with a receipt, on both entrances."""
+    """Hints that act: in trap, and live with a receipt, on both allocation APIs."""
     total = {}
     for entrance in ("sync", "stream"):
         env = mutations.hint_as_suggested(entrance, "live")

@@ -11,7 +11,7 @@
  *
  * Also looked at: malloc and sleeping (the program may have replaced the one, the other says how long), and that nothing but
  * a line to stderr happens inside pthread_once, which makes other threads wait like a lock. The capture gate (R67) is no
- * lock of lock.h; it is the exception that architecture.md names.
+ * lock of lock.h; it is the one exception (R67).
  *
  * TEST_LOCKS_FIGURES names a file to which "class number" lines are appended at the end, so that a run in which a class was
  * never met proves nothing. TEST_LOCKS_HOLD=driver|loader|unwind|file|once holds a lock where it must not be: to see it red.
@@ -19,7 +19,7 @@
  */
 #include "alloc/lock.h"
 #include "alloc/pool.h"
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 #include "tracker/capfile.h"
 #include "tracker/unwind.h"

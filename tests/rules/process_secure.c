@@ -6,7 +6,7 @@
  * Prints "secure N", "handed LIBRARY", "calls N": what the driver was asked for beyond this program's own calls; and what the
  * library did before main: "nvtx offered", "unwinder loaded".
  */
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <dlfcn.h>

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The rules and the tests that prove them: makes the table in tests/README.md from the names of the tests.
+"""The rules and the tests that prove them: makes the table in tests/rules/README.md from the names of the tests.
 
-    tests/rules/table.py [--write] [BUILD]      prints the table; --write puts it into tests/README.md
+    tests/rules/table.py [--write] [BUILD]      prints the table; --write puts it into tests/rules/README.md
     tests/rules/table.py --check [BUILD]        fails if the README's table is another one, or a rule has nothing
 
 A test proves a rule if a part of its name begins with the rule's number: `preload.hooks.r23_...`, `r12_r13_...` for two.
 The names are ctest's own for BUILD (default: the newest of build/release, dev, clang), so a test that does not exist
 cannot be in the table. The sentences, and reasons for rules without a test, are those of rules.txt. After a merge whose
-conflict lies between the two markers: --write, since everything between them is made anew.
+conflict lies between the two markers: --write, since everything between them is made anew. Each row can be linked:
+tests/rules/README.md#r23.
 """
 import argparse
 import json
@@ -114,7 +115,7 @@ def make_table(rules, proofs):
         status = status_of(anywhere, gpu, note)
         counts[status.split(":")[0]] = counts.get(status.split(":")[0], 0) + 1
         proof = "; ".join(short_names(anywhere) + short_names(gpu))
-        lines.append(f"| R{number} | {sentence} | {proof} | {status} |")
+        lines.append(f"| <a id=\"r{number}\"></a>R{number} | {sentence} | {proof} | {status} |")
     return lines + ["", END], counts
 
 
@@ -141,13 +142,13 @@ def complaints(readme, table):
 
 
 def open_rules(table):
-    return [f"no test and no reason: {line.split('|')[1].strip()}" for line in table if line.endswith("| not yet |")]
+    return [f"no test and no reason: {re.search('R[0-9]+', line).group()}" for line in table if line.endswith("| not yet |")]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", nargs="?", help="a build folder")
-    parser.add_argument("--write", action="store_true", help="put the table into tests/README.md")
+    parser.add_argument("--write", action="store_true", help="put the table into tests/rules/README.md")
     parser.add_argument("--check", action="store_true", help="compare it with what is there")
     options = parser.parse_args()
     rules = read_rules(SOURCE / "tests" / "rules" / "rules.txt")
@@ -155,7 +156,7 @@ def main():
     # Tests are registered when the build is configured: without this, yesterday's names.
     subprocess.run(["cmake", str(build)], stdout=subprocess.DEVNULL, check=True)
     table, counts = make_table(rules, sort_tests(read_tests(build)))
-    readme = SOURCE / "tests" / "README.md"
+    readme = SOURCE / "tests" / "rules" / "README.md"
     before, old, after = readme_table(readme)
     if options.check:
         found = complaints(old, table) + open_rules(table)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sixteen threads at every door at once, with the whole library linked into this program.
+ * Sixteen threads at every export at once, with the whole library linked into this program.
  *
  * A sanitizer's object cannot be preloaded, so the objects of libkedge.so are part of this executable, and its calls of the
  * driver are calls of our exports. What follows runs under every preset; under `tsan` each report ends it.
@@ -26,7 +26,7 @@ enum {
 struct tenant {
     CUdeviceptr ptr;
     size_t size;
-    CUstream stream; /* SIMCUDA_NO_STREAM: the sync entrance */
+    CUstream stream; /* SIMCUDA_NO_STREAM: the sync API */
 };
 
 struct worker {
@@ -86,7 +86,7 @@ static bool make(struct worker *w, struct tenant *ret)
 }
 
 /*
- * Each free takes memory of each entrance (R9, R64). Where captures go on or contexts end, a block may be the driver's own,
+ * Each free takes memory of each allocation API (R9, R64). Where captures go on or contexts end, a block may be the driver's own,
  * which keeps the two apart: then each is freed as it was made.
  */
 static void drop(struct worker *w, struct tenant *t)
@@ -473,9 +473,9 @@ static void finish(void)
     (void)unlink(getenv("KEDGE_CAPTURE"));
 }
 
-TEST(r36_sixteen_threads_at_every_door)
+TEST(r36_sixteen_threads_at_every_export)
 {
-    prepare("doors");
+    prepare("exports");
     client_init();
     sixteen_threads();
     expect_floors();

@@ -22,7 +22,7 @@
 #ifndef KEDGE_TESTS_SIM_RUNTIME_CORE_H
 #define KEDGE_TESTS_SIM_RUNTIME_CORE_H
 
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/sim_abi.h"
 
 #include <stdbool.h>
@@ -102,7 +102,7 @@ cudaError_t runtime_kernel(const void *func, CUkernel *ret_kernel);
 cudaError_t runtime_remember_kernel(CUkernel kernel, CUlibrary library);
 void runtime_forget_library(CUlibrary library);
 
-/* ---- calls that the real runtime has and cuda_abi.h has not, because their forms differ between versions ---- */
+/* ---- calls that the real runtime has and program_abi.h has not, because their forms differ between versions ---- */
 
 struct runtime_device_prop;   /* cudaDeviceProp */
 struct runtime_channel_desc { /* cudaChannelFormatDesc */

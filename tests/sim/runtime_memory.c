@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory: both entrances, pools, host memory, pointers, other processes. */
+/* Memory: both allocation APIs, pools, host memory, pointers, other processes. */
 #include "tests/sim/runtime_core.h"
 #include "tests/sim/simcuda.h"
 
@@ -35,7 +35,7 @@ static void dies(const void *ptr, CUstream stream)
         runtime_driver.witness_death(address(ptr), stream);
 }
 
-/* ---- the sync entrance ---- */
+/* ---- the sync API ---- */
 
 cudaError_t cudaMalloc(void **ret_ptr, size_t bytes)
 {
@@ -119,7 +119,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     return RUNTIME_CALL(cuMemGetInfo_v2, (free_bytes, total_bytes));
 }
 
-/* ---- the stream entrance ---- */
+/* ---- the stream API ---- */
 
 typedef CUresult alloc_async_fn(CUdeviceptr *, size_t, CUstream);
 typedef CUresult alloc_from_pool_fn(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
@@ -353,7 +353,7 @@ cudaError_t cudaHostGetFlags(unsigned int *flags, void *host)
 #if RUNTIME_MAJOR >= 13
 #    define POINTER_ATTRIBUTES struct cudaPointerAttributes
 #else
-#    define POINTER_ATTRIBUTES struct cuda_abi_pointer_attributes_v12
+#    define POINTER_ATTRIBUTES struct program_abi_pointer_attributes_v12
 #endif
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *ret_attributes, const void *ptr)

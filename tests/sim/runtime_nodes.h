@@ -9,7 +9,7 @@
 #ifndef KEDGE_TESTS_SIM_RUNTIME_NODES_H
 #define KEDGE_TESTS_SIM_RUNTIME_NODES_H
 
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 
 #ifndef KEDGE_ABI_PROTOTYPES_ONLY
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_abi.h - what the simulated device speaks of CUDA's interface beyond preload/cuda_abi.h.
+ * sim_abi.h - what the simulated device speaks of CUDA's interface beyond program_abi.h.
  *
  * A driver has more functions than kedge calls or intercepts. They are declared here in the same
  * manner: one prototype per real symbol. lint.sim_abi compares them with the toolkit's, where there
@@ -9,12 +9,13 @@
 #ifndef KEDGE_TESTS_SIM_SIM_ABI_H
 #define KEDGE_TESTS_SIM_SIM_ABI_H
 
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 
 #ifndef KEDGE_ABI_PROTOTYPES_ONLY
 
 #    include <string.h>
 
+typedef unsigned int CUdeviceptr_v1; /* what the unversioned names of CUDA 2 take */
 typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st CUDA_ARRAY_DESCRIPTOR_v1;
 typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st CUDA_ARRAY3D_DESCRIPTOR_v1;
 typedef struct CUDA_MEMCPY2D_v1_st CUDA_MEMCPY2D_v1;
@@ -108,12 +109,20 @@ static inline CUevent sim_abi_event(const CUgraphNodeParams *params)
 #pragma GCC visibility push(default)
 
 /* the forms of CUDA 2 and 3: 32-bit addresses and sizes */
+CUresult cuArray3DCreate(CUarray *, const CUDA_ARRAY3D_DESCRIPTOR_v1 *);
 CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 *, CUarray);
+CUresult cuArrayCreate(CUarray *, const CUDA_ARRAY_DESCRIPTOR_v1 *);
 CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR_v1 *, CUarray);
 CUresult cuCtxCreate(CUcontext *, unsigned int, CUdevice);
 CUresult cuCtxPopCurrent(CUcontext *);
 CUresult cuCtxPushCurrent(CUcontext);
 CUresult cuDeviceTotalMem(unsigned int *, CUdevice);
+CUresult cuMemAlloc(CUdeviceptr_v1 *, unsigned int);
+CUresult cuMemAllocHost(void **, unsigned int);
+CUresult cuMemAllocPitch(CUdeviceptr_v1 *, unsigned int *, unsigned int, unsigned int, unsigned int);
+CUresult cuMemFree(CUdeviceptr_v1);
+CUresult cuMemGetAddressRange(CUdeviceptr_v1 *, unsigned int *, CUdeviceptr_v1);
+CUresult cuMemGetInfo(unsigned int *, unsigned int *);
 CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *, void *, unsigned int);
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *);
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *, CUstream);
@@ -141,7 +150,10 @@ CUresult cuMemsetD32(CUdeviceptr_v1, unsigned int, unsigned int);
 CUresult cuMemsetD8(CUdeviceptr_v1, unsigned char, unsigned int);
 CUresult cuModuleGetGlobal(CUdeviceptr_v1 *, unsigned int *, CUmodule, const char *);
 
-/* what a launch of CUDA 3 is given beforehand */
+/* launches of CUDA 3, and what they are given beforehand */
+CUresult cuLaunch(CUfunction);
+CUresult cuLaunchGrid(CUfunction, int, int);
+CUresult cuLaunchGridAsync(CUfunction, int, int, CUstream);
 CUresult cuFuncSetBlockShape(CUfunction, int, int, int);
 CUresult cuFuncSetSharedSize(CUfunction, unsigned int);
 CUresult cuParamSetSize(CUfunction, unsigned int);

@@ -23,7 +23,7 @@
 #ifndef KEDGE_TESTS_SIM_SIM_CORE_H
 #define KEDGE_TESTS_SIM_SIM_CORE_H
 
-#include "preload/cuda_abi.h"
+#include "tests/sim/program_abi.h"
 #include "tests/sim/sim_abi.h"
 #include "tests/sim/simcuda.h"
 

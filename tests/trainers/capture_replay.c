@@ -5,7 +5,7 @@
  * The step reads and writes tensors that were allocated before; their addresses are in the graph for good. While it is
  * captured, the program allocates and frees others, as a garbage collector does at any moment: under a relaxed
  * capture mode, which is how libraries do it. Between launches it allocates, uses and frees tensors of the same sizes,
- * so that a block that the graph still writes to would be noticed. With the stream entrance the step also takes a
+ * so that a block that the graph still writes to would be noticed. With the stream API the step also takes a
  * tensor of its own from the graph's memory.
  *
  * Everything that the graph uses, and one tensor that nothing uses again, is allocated in the range "CAPTURE".

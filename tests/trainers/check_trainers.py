@@ -150,7 +150,7 @@ def full_graph_fits_in_2_gib_of_host_memory():
 
 
 def device_memory_separates_the_forms():
-    """Between the two peaks: the good form finishes, the bad one ends in OOM, on both entrances and with late streams."""
+    """Between the two peaks: the good form finishes, the bad one ends in OOM, on both allocation APIs and with late streams."""
     for entrance in ("sync", "stream"):
         for lag in (0, 1):
             late = {"SIMCUDA_MEMORY": "11G", "SIMCUDA_SCHED": "random", "SIMCUDA_SEED": 3, "SIMCUDA_LAG": lag}

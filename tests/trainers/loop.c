@@ -3,7 +3,7 @@
  * loop.c - a plain training loop: forward, loss, backward, optimizer, step after step on one stream.
  *
  * The loss is read as many programs read it: an asynchronous copy to pinned memory, then cudaFree of a temporary, then
- * the host reads. cudaFree waits for the device, so that the copy has arrived by then. With the stream entrance the
+ * the host reads. cudaFree waits for the device, so that the copy has arrived by then. With the stream API the
  * free waits for nothing and the program synchronises the stream itself.
  */
 #include "tests/trainers/twin.h"

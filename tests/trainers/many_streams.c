@@ -3,8 +3,8 @@
  * many_streams.c - the trainer `streams`: work on the legacy stream, on two non-blocking streams and on the per-thread
  * streams of two more threads, with tensors that go from one stream to the other.
  *
- * With the sync entrance it frees while work is queued, on any stream, and relies on cudaFree to wait for all of it,
- * as real programs do. With the stream entrance it orders its streams by events, as it must: a tensor that two streams
+ * With the sync API it frees while work is queued, on any stream, and relies on cudaFree to wait for all of it,
+ * as real programs do. With the stream API it orders its streams by events, as it must: a tensor that two streams
  * used is freed on a third one that has waited for both, as PyTorch frees it.
  */
 #include "tests/trainers/twin.h"

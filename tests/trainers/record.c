@@ -6,7 +6,7 @@
  *
  * Stands in for cudaMalloc, cudaFree, cudaMallocAsync and cudaFreeAsync of a program that links the runtime, calls the
  * real ones and writes a row for each success: op,id,size,stream,time_us. Streams are numbered as they are first seen,
- * 0 is the legacy stream and the sync entrance. Rows are in the order in which calls returned (allocations) or were
+ * 0 is the legacy stream and the sync API. Rows are in the order in which calls returned (allocations) or were
  * made (frees), so that a block is never freed after its address is another's.
  */
 #include <cuda_runtime_api.h>

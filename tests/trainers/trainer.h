@@ -29,7 +29,7 @@ void trainer_must(cudaError_t error, const char *file, int line, const char *cal
 /* Prints "<program>: <why>" and ends the program. */
 _Noreturn void trainer_fail(int status, const char *why);
 
-/* ---- the two entrances ---- */
+/* ---- the two allocation APIs ---- */
 
 enum trainer_entrance {
     TRAINER_SYNC,   /* cudaMalloc, cudaFree */

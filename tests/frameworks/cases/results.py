@@ -6,22 +6,22 @@ import harness
 
 HEAD = """# Frameworks on the simulated device: results
 
-Made by `tests/frameworks/run` on {day}; do not edit. Without kedge, `off`, `track` and `pool` are compared; reserved bytes and
-free memory apart, which are kedge's to change; so are counts of segments (`num_device_*`, `num_sync_all_streams`), which are left out.
+Made by `tests/frameworks/run` on {day}; do not edit. Runs without kedge and in the modes `off`, `track` and `pool` are compared.
+Reserved bytes and free memory are not, because kedge changes them, nor counts of segments (`num_device_*`, `num_sync_all_streams`).
 `tests/frameworks/run --write` takes the last result of each row, which may come from different states of the sources.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
-- *stacks*: of these, memory of graphs apart, the ones whose native stack / whose Python stack is what a witness says, who does not know kedge
-  (`cases/stacks.py`). Behind them the share of allocations by threads that have Python frames; for the others kedge shows
-  the stack of a thread that has, and says so.
-- *line*: the ones whose stack, an own one or such a one, reaches a line of the script; why not all of them: README.md.
-- *E*: peak live, each block rounded to 512 bytes, over peak reserved (`pool`).
+- *stacks*: of these, without memory of graphs, those whose native / Python stack equals that of a witness that does not know kedge
+  (`cases/stacks.py`). Then the share of allocations by threads that have Python frames; for the others kedge shows
+  the stack of a thread that has some, and says so.
+- *line*: those whose stack reaches a line of the script; README.md says why not all do.
+- *utilisation*: peak live, each block rounded to 512 bytes, over peak reserved (`pool`).
 - *reserved*: the framework's own figure in MiB, without kedge and in `pool`.
-- *CPU*: microseconds of CPU time that the least step takes in `track` (recording, with Python stacks) beyond `off`, for each
-  allocation of a step; not where `track` is the run whose stacks are compared. One run each, on a machine shared with other work: too noisy to compare rows by, and some are negative.
-  `tests/bench` measures. `pool` is left out: a step took less there than in `off`, and why was not looked into.
-- *late*: runs under late schedules, times that memory was handed out again, of these too early (of no reuse none can be). Output is compared with the run without
-  kedge, or where that differs, with a run without kedge under the same schedule.
+- *CPU*: CPU time of the fastest step in `track` (recording, with Python stacks) minus that in `off`, in microseconds for each
+  allocation of a step; not where `track` is the run whose stacks are compared. One run each, on a machine shared with other work: too noisy to compare rows, and some are negative.
+  `tests/bench` measures. `pool` is left out: a step took less there than in `off`; why has not been investigated.
+- *late*: runs under late schedules, reuses of memory, reuses that were too early. Output is compared with the run without
+  kedge, or, if that differs, with a run without kedge under the same schedule.
 """
 
 
@@ -33,7 +33,7 @@ def sentence(result):
     """One line about a row that ran."""
     parts = [f"{result.get('requests', 0)} requests to the driver"]
     for mode, told in result["modes"].items():
-        parts.append(f"{mode}: {told['seen']} seen, {told['named']} with the script's line, E {told['e']}")
+        parts.append(f"{mode}: {told['seen']} seen, {told['named']} with the script's line, utilisation {told['e']}")
     if result.get("stacks"):
         s = result["stacks"]
         parts.append(f"{s['mode']}: {s['compared']} stacks compared, {s['native']} native and {s['python']} Python ones right, {s['own']} with Python frames")
@@ -95,7 +95,7 @@ def page(tables, done):
             ready = harness.is_ready(env)
             which = f"{harness.version_of(env, table.PACKAGE)}" + (f", CPython {harness.python_of(env)}" if ready else "")
             out.append(f"\n## {table.TITLE} {which}\n")
-            out.append("| case | allocator | as without kedge | exit | seen | stacks | line | E | reserved | CPU | late: runs / reuses / too early |")
+            out.append("| case | allocator | as without kedge | exit | seen | stacks | line | utilisation | reserved | CPU | late: runs / reuses / too early |")
             out.append("|---|---|---|---|---|---|---|---|---|---|---|")
             out += [line(d) for d in rows]
             mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]

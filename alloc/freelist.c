@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/freelist.h"
+
+#include "alloc/block.h"
+#include "alloc/heap.h"
+#include "alloc/mutation.h"
+#include "alloc/streams.h"
+
+/* No whole slot of an arena lies inside. */
+static bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
+{
+    devptr_t end = node->base + node->size;
+
+    return segment->kind == SEGMENT_ARENA
+            && (end & ~(segment->slot - 1)) <= round_up(node->base, segment->slot);
+}
+
+/* The index that a FREE, DECOMMITTED or IDLE block stands in. */
+static struct bestfit *fit_of(const struct pool *pool, const struct block *block)
+{
+    const struct segment *segment = block_segment(pool, block);
+    struct heap *heap = segment->heap;
+
+    if (block->state == BLOCK_IDLE)
+        return &heap->idle;
+    if (block->state == BLOCK_DECOMMITTED)
+        return segment->kind == SEGMENT_HINT ? &heap->hint_decommitted : &heap->decommitted;
+    if (segment->sealed)
+        return &heap->sealed;
+    if (block->stream) {
+        struct heap_stream *class = heap_class(heap, block->stream);
+
+        return is_fragment(segment, &block->node) ? &class->fragments : &class->fit;
+    }
+    if (is_fragment(segment, &block->node))
+        return &heap->fragments;
+    return segment->small ? &heap->small : &heap->clean;
+}
+
+/* May a free block be one with this neighbour? Where only one stream ever freed, clean memory joins its class: there is nobody
+ * else to whom it would be lost. */
+static bool can_join(const struct heap *heap, const struct block *block, const struct block *other)
+{
+    if (other->state != BLOCK_FREE || other->flags & BLOCK_RECENT)
+        return false;
+    return block->stream == other->stream
+            || (heap->stream_count <= 1 && (!block->stream || !other->stream));
+}
+
+uint32_t freelist_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
+{
+    struct block *block = block_at(pool, index);
+    struct heap *heap = block_segment(pool, block)->heap;
+    const struct block *other;
+
+    stream = streams_class_of(pool, stream, point);
+    block->state = BLOCK_FREE;
+    block->flags = 0;
+    block->seq = stream ? point : 0;
+    block_name_stream(pool, block, stream);
+    other = block_at(pool, block->prev);
+    if (block->prev && can_join(heap, block, other)) {
+        index = block->prev;
+        bestfit_remove(fit_of(pool, other), index);
+        block_join(pool, index);
+        block = block_at(pool, index);
+    }
+    other = block_at(pool, block->next);
+    if (block->next && can_join(heap, block, other)) {
+        bestfit_remove(fit_of(pool, other), block->next);
+        block_join(pool, index);
+    }
+    bestfit_insert(fit_of(pool, block), index);
+    return index;
+}
+
+void freelist_put_decommitted(struct pool *pool, uint32_t index)
+{
+    struct block *block = block_at(pool, index);
+    struct segment *segment = block_segment(pool, block);
+
+    block->state = BLOCK_DECOMMITTED;
+    block->flags = 0;
+    block->seq = 0;
+    block_name_stream(pool, block, 0);
+    if (block->prev && block_at(pool, block->prev)->state == BLOCK_DECOMMITTED) {
+        index = block->prev;
+        block = block_at(pool, index);
+        bestfit_remove(fit_of(pool, block), index);
+        block_join(pool, index);
+    }
+    if (block->next && block_at(pool, block->next)->state == BLOCK_DECOMMITTED) {
+        bestfit_remove(fit_of(pool, block_at(pool, block->next)), block->next);
+        block_join(pool, index);
+    }
+    if (block->next) {
+        bestfit_insert(fit_of(pool, block), index);
+        return;
+    }
+    segment->top = block->node.base - segment->base;
+    granule_set(&pool->granules, block->node.base, block->node.size, 0);
+    block_delete(pool, index);
+}
+
+void freelist_pull(struct pool *pool, uint32_t index)
+{
+    struct block *block = block_at(pool, index);
+
+    bestfit_remove(fit_of(pool, block), index);
+    block->state = BLOCK_BUSY;
+}
+
+uint32_t freelist_carve(struct pool *pool, uint32_t index, uint64_t skip, uint64_t size)
+{
+    struct block *block = block_at(pool, index);
+    uint32_t rest;
+
+    if (skip) {
+        rest = block_cut(pool, index, skip);
+        (void)freelist_put(pool, index, block->stream, block->seq);
+        index = rest;
+        block = block_at(pool, index);
+    }
+    if (block->node.size > size) {
+        rest = block_cut(pool, index, size);
+        (void)freelist_put(pool, rest, block->stream, block_at(pool, rest)->seq);
+    }
+    return index;
+}
+
+/* A block that keeps its place in its index when it loses an end. */
+static bool can_shrink(const struct pool *pool, const struct block *block, uint32_t index,
+        const struct bestfit_node *rest) POOL_LOCKED
+{
+    const struct segment *segment = block_segment(pool, block);
+
+    return is_fragment(segment, &block->node) == is_fragment(segment, rest)
+            && bestfit_shrink(fit_of(pool, block), index, rest);
+}
+
+uint32_t freelist_cut(struct pool *pool, uint32_t index, uint64_t skip, uint64_t size)
+{
+    struct block *block = block_at(pool, index);
+    struct segment *segment = block_segment(pool, block);
+    devptr_t base = block->node.base + skip;
+    struct bestfit_node rest = {
+            .base = skip ? block->node.base : base + size,
+            .size = block->node.size - size,
+    };
+    struct block *piece;
+    uint32_t taken;
+
+    if (!rest.size || (skip && skip != rest.size) || !can_shrink(pool, block, index, &rest)) {
+        freelist_pull(pool, index);
+        return freelist_carve(pool, index, skip, size);
+    }
+    taken = block_new(pool, block->segment, skip ? index : block->prev, base, size);
+    if (!skip)
+        starts_set(&segment->starts, rest.base - segment->base, index);
+    piece = block_at(pool, taken);
+    piece->last = block->last;
+    piece->seq = block->seq;
+    block_name_stream(pool, piece, block->stream);
+    if (POOL_IS_WITHOUT(CUT))
+        block->seq = 0;
+    return taken;
+}

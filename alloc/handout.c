@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/handout.h"
+
+#include "alloc/block.h"
+#include "alloc/choice.h"
+#include "alloc/freelist.h"
+#include "alloc/holder.h"
+#include "alloc/tally.h"
+
+uint64_t handout_budget(const struct pool *pool, const struct serve *serve)
+{
+    const struct device *device = serve->heap->device;
+    uint64_t high = device->stored + serve->want.size;
+
+    if (pool->opts.budget)
+        return pool->opts.budget;
+    if (device->stored_high > high)
+        high = device->stored_high;
+    return high + high / 20 + GRANULE_SIZE;
+}
+
+/* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */
+static enum hint_mode mode_of(const struct serve *serve)
+{
+    const struct plan *plan = serve->request->plan;
+
+    if (!plan || plan->rule < 0 || plan->action != ACTION_RELEASE || plan->small)
+        return HINT_OFF;
+    if (plan->mode == HINT_SHADOW || (hint_acts(plan) && !serve->hinted))
+        return HINT_SHADOW;
+    return plan->mode;
+}
+
+static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
+        enum hint_mode mode) POOL_LOCKED
+{
+    const struct plan *plan = serve->request->plan;
+    struct holder *holder;
+    uint32_t index;
+
+    if (!pool->due || (size_t)plan->rule >= hint_count(pool->hints))
+        return;
+    index = slab_take(&pool->holders);
+    if (!index)
+        return; /* the hint does not act on this block */
+    holder = holder_at(pool, index);
+    holder->block = block;
+    holder->rule = plan->rule;
+    holder->due_anchor = plan->due_anchor;
+    holder->mode = mode;
+    holder->state = HOLDER_LIVE;
+    block_at(pool, block)->holder = index;
+    holder_expect(pool, index);
+    /* Sticky, and before the program can have the address: see pool_is_armed. */
+    atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
+}
+
+/* The block is the program's from here on. */
+static inline void give_birth(struct pool *pool, struct heap *heap,
+        const struct pool_request *request, struct block *block, uint32_t stream) POOL_LOCKED
+{
+    uint16_t last = block->stream ? (uint16_t)block->stream : block->last;
+
+    block->state = BLOCK_LIVE;
+    block->flags = request->api == API_STREAM ? BLOCK_STREAMED : 0;
+    block->last = 0;
+    block->holder = 0;
+    block->slack = (uint32_t)(block->node.size - request->size);
+    block->seq = records_next_seq(pool);
+    block_name_stream(pool, block, stream);
+    heap->allocs++;
+    if (last && last != (uint16_t)stream)
+        pool->counters.cross_reuses++;
+}
+
+static inline void tell_birth(const struct heap *heap, const struct pool_request *request,
+        const struct block *block, struct outcome *ret)
+{
+    *ret = (struct outcome){
+            .kind = OUTCOME_ALLOC,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = request->size,
+            .rounded = block->node.size,
+            .seq = block->seq,
+            .alloc_seq = block->seq,
+            .stream = request->stream,
+            .reserved = heap->device->reserved,
+            .rule = -1,
+            .how = OUTCOME_HIT,
+            .device = request->device,
+    };
+}
+
+void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
+{
+    const struct pool_request *request = serve->request;
+    const struct plan *plan = request->plan;
+    struct block *block = block_at(pool, index);
+    struct heap *heap = serve->heap;
+    enum hint_mode mode = mode_of(serve);
+
+    give_birth(pool, heap, request, block, serve->stream);
+    if (serve->hinted) {
+        block->flags |= BLOCK_HINTED;
+        serve->how |= OUTCOME_HINTED;
+    }
+    if (mode != HINT_OFF)
+        expect(pool, serve, index, mode);
+    tally_birth(pool, heap, block, request->size);
+    if (!(serve->how & OUTCOME_HIT))
+        heap->misses++;
+    if (plan && plan->rule >= 0 && plan->small) {
+        serve->how |= OUTCOME_SMALL;
+        pool->counters.small_count++;
+        pool->counters.small_bytes += request->size;
+    }
+    tell_birth(heap, request, block, serve->ret);
+    serve->ret->reserved_delta = (int64_t)(heap->device->reserved - serve->reserved_before);
+    serve->ret->rule = plan ? plan->rule : -1;
+    serve->ret->how = serve->how;
+    serve->ret->mode = block->holder ? mode : HINT_OFF;
+}
+
+void handout_piece(struct pool *pool, struct serve *serve, uint32_t index)
+{
+    uint64_t skip = choice_skip(pool, block_at(pool, index), &serve->want);
+
+    handout_block(pool, serve, freelist_carve(pool, index, skip, serve->want.size));
+}

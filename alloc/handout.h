@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * handout.h - a request on its way, and its end: a block becomes the program's.
+ *
+ * Threads: the caller holds the pool lock.
+ */
+#ifndef KEDGE_ALLOC_HANDOUT_H
+#define KEDGE_ALLOC_HANDOUT_H
+
+#include "alloc/choice.h"
+#include "alloc/records.h"
+
+struct serve {
+    const struct pool_request *request;
+    struct heap *heap;
+    struct want want;
+    uint32_t stream; /* index of the request's stream */
+    bool hinted;     /* a handle of its own */
+    bool full;       /* the device is: all that is free moves before more is asked for */
+    bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
+    uint32_t how;    /* enum outcome_how */
+    enum pool_step step; /* what has served it, if it is served now */
+    uint64_t reserved_before;
+    uint64_t released_before; /* counters.released_count as the request began */
+    uint32_t contexts_gone;   /* as the request began */
+    struct outcome *ret;
+};
+
+/* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget). */
+uint64_t handout_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
+
+/* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
+void handout_block(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
+
+/* The same for a BUSY block that the request fits in: its piece is cut out, where choice.h says. Needs two records. */
+void handout_piece(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool_types.h - what goes through the door of alloc/ (pool.h) and is needed behind it: options, requests, figures.
+ *
+ * Plain data only. Includes nothing of what stands behind the door, so that all of it may include this.
+ */
+#ifndef KEDGE_ALLOC_POOL_TYPES_H
+#define KEDGE_ALLOC_POOL_TYPES_H
+
+#include "alloc/driver.h"
+#include "alloc/hint.h"
+
+#include <stdatomic.h>
+
+/* When free segments and handles go back to the driver by themselves; on a full device they always do. */
+enum pool_trim {
+    /* growth would pass the budget; mapped heaps also at the program's waits (R78); after idleness */
+    POOL_TRIM_AUTO,
+    POOL_TRIM_NEVER,
+    POOL_TRIM_EAGER, /* as AUTO, and all of them, whenever the program has waited for the device */
+};
+
+/* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
+enum pool_remap {
+    POOL_REMAP_LAZY,  /* growth would pass the budget */
+    POOL_REMAP_EAGER, /* growth would ask the driver for memory */
+    POOL_REMAP_NEVER, /* only what is held beside the arena is used again */
+    POOL_REMAP_COUNT,
+};
+
+/* The steps of the ladder that a request climbs when nothing fits at once, by what served it (serve.h). */
+enum pool_step {
+    POOL_STEP_POLL,   /* fences were asked, and then a block was there */
+    POOL_STEP_OWN,    /* free neighbours of the stream and clean ones, joined */
+    POOL_STEP_OTHER,  /* other streams' blocks, behind an inserted wait */
+    POOL_STEP_GROW,   /* growth within the budget */
+    POOL_STEP_REMAP,  /* storage of free slots was moved */
+    POOL_STEP_WAIT,   /* the host waited for the device */
+    POOL_STEP_BEYOND, /* growth beyond the budget, or after a trim */
+    POOL_STEP_HINTS,  /* on a full device, after storage that hints released had gone */
+    POOL_STEP_OOM,    /* nothing served it */
+    POOL_STEP_COUNT,
+};
+
+struct pool_opts {
+    /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
+    uint64_t quantum;
+    uint64_t large;
+    /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); cuMemAllocAsync promises no more
+     * than the quantum, and 2 MiB would cost streams 5 to 14 % of what they hold on real training steps */
+    uint64_t align_large;
+    /* a large sync request takes no block that is more than so many times its size, unless the device is full:
+     * cutting large segments for it would keep them from being given back whole */
+    uint64_t cut;
+    enum pool_trim trim;
+    uint64_t idle_ns; /* a program that made no call for so long is idle (pool_idle); 0 = never */
+    enum pool_remap remap;
+    bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
+    uint64_t small;       /* requests up to this go to small segments of a plain heap */
+    uint64_t small_chunk; /* smallest segment there */
+    uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
+    /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that was live with
+     * storage at once */
+    uint64_t budget;
+    /* bytes held that growth never goes beyond: a request above it ends as if the device were full; 0 = none */
+    uint64_t cap;
+    /* bytes of the device that growth leaves free as long as trimming can (R46); 0 = none */
+    uint64_t reserve;
+    /* a physical handle of a mapped heap: every slot of its arenas has this size, or the device's granularity where that is
+     * more; a power of two */
+    uint64_t handle;
+    uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
+    uint32_t epoch_count;      /* or so many blocks */
+    uint32_t fence_timeout_ms; /* the longest wait for one fence */
+};
+
+/* What was done for a request that found nothing free: for the record of one that failed (R31). */
+struct pool_ladder {
+    uint32_t waits;         /* host waits after which something was free */
+    uint32_t trims;         /* rounds that gave something back to the driver, */
+    uint64_t trimmed_bytes; /* and how much */
+    uint64_t moved_bytes;   /* free storage that was made ready to be mapped elsewhere */
+    uint32_t attempts;      /* to grow */
+};
+
+struct pool_request {
+    uint64_t size;           /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
+    uint64_t owner;          /* sync: context generation; stream: memory pool id; not 0 */
+    uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
+    const struct plan *plan; /* what hint_plan said, NULL = nothing */
+    enum api api;
+    int device;
+    bool may_call; /* driver calls are allowed. false (a capture is active somewhere: R82): serve from what is there or
+                       say -EAGAIN */
+    bool may_fence;             /* fence and event calls are allowed (R10) */
+    bool may_wait;              /* the host may wait for the device */
+    struct pool_ladder *ladder; /* added to on a miss; NULL = nobody asks */
+};
+
+/* What the short forms of pool_alloc return, in two registers. */
+struct pool_given {
+    devptr_t ptr; /* 0 = none */
+    uint64_t seq; /* as in struct outcome */
+};
+
+/* How long somebody's reliance on a block lasts (pin.h). */
+enum pool_pin {
+    POOL_PIN_LIVE,  /* as long as the program holds the block */
+    POOL_PIN_GRAPH, /* a freed block is kept too, unless the device is full */
+    POOL_PIN_SHOWN, /* a freed block is kept too */
+    POOL_PIN_COUNT,
+};
+
+/* What the inline checks below read; the first member of struct pool. */
+struct pool_gate {
+    _Atomic uint32_t armed;    /* a hinted block exists or has existed */
+    _Atomic uint32_t released; /* ranges that are released now, on paper (shadow) ones too */
+    _Atomic uint32_t news;     /* outcomes that pool_poll has to tell */
+};
+
+/* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. Of the third way to
+ * use memory again, FOLLOW_EVENT_DEPENDENCIES, the pool knows nothing: it is not told which events streams wait for. */
+struct pool_heap_attrs {
+    uint64_t release_threshold;
+    bool reuse_opportunistic;         /* ALLOW_OPPORTUNISTIC: blocks whose points have passed */
+    bool reuse_internal_dependencies; /* ALLOW_INTERNAL_DEPENDENCIES: a wait may be inserted */
+};
+
+/* Sizes now. "requested" as the program asked, "rounded" as the blocks take. */
+struct pool_stats {
+    uint64_t live_count;
+    uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
+    uint64_t live_rounded;
+    uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
+    /* the storage that live blocks need: nothing for what hints marked dead. The budget is measured by it, and not by the
+     * whole granules that the driver would give each of them: that would allow a fifth more where sizes are odd. */
+    uint64_t stored;
+    uint64_t reserved;    /* held from the driver, cached handles and limbo included */
+    uint64_t pending;     /* freed, waiting for an epoch or a point */
+    uint64_t quarantined; /* freed while pinned or during a capture: kept (R12, R24, R80) */
+    uint64_t limbo;       /* marked dead by a hint, storage not gone yet */
+    uint64_t husk;        /* address held, storage gone */
+    uint64_t free;        /* ready to be handed out */
+    uint64_t cached;      /* handles without a mapping */
+    /* marks; reset by pool_reset_high */
+    uint64_t live_requested_high; /* of devices; not known of one heap */
+    uint64_t used_high;
+    uint64_t stored_high;
+    uint64_t reserved_high;
+    uint64_t quarantined_high; /* of all heaps: the sum of theirs */
+    /* counters over the pool's life; for one heap, those of that heap where it makes sense, else 0 */
+    uint64_t allocs, frees, hits, misses, grows;
+    uint64_t bad_frees;    /* interior or double */
+    uint64_t driver_calls; /* all calls through the table, fence calls included */
+    uint64_t epochs;       /* closed */
+    uint64_t points;       /* recorded */
+    uint64_t cross_reuses; /* a block went from one stream to another */
+    uint64_t point_merges; /* two sets of different streams became one */
+    uint64_t inserted_waits;
+    uint64_t host_waits;
+    uint64_t timeouts;
+    uint64_t trims, trimmed_bytes;
+    uint64_t ooms;           /* given to the application */
+    uint64_t remaps;         /* cached handles that were mapped again */
+    uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them */
+    uint64_t steps[POOL_STEP_COUNT]; /* requests that missed, by the step that served them */
+    uint64_t released_count, released_bytes; /* storage that hints released, trap included */
+    uint64_t shadow_count, shadow_bytes;     /* on paper */
+    uint64_t small_count, small_bytes;       /* matched below min_size */
+    uint64_t fence_errors;                   /* fence calls that failed or were refused */
+    /* times that a mapped heap got no addresses: it serves nothing then until its next try */
+    uint64_t range_errors;
+};
+
+/* Why a request found no place on a device: what there is, and in which pieces. */
+struct pool_room {
+    struct pool_stats stats; /* of the device */
+    uint64_t largest_free;   /* block that some request could get, of any heap and stream */
+    /* whole handles inside free memory, idle ones of hinted blocks included: of blocks whose work has passed, */
+    uint64_t remappable;
+    uint64_t remappable_waiting; /* and of those where some is still awaited */
+};
+
+/* What the driver says of a device, and what may be done about a request there now. */
+struct pool_memory {
+    uint64_t driver_free, total; /* bytes, of the device */
+    bool may_wait; /* as in pool_request, with may_call and may_fence; false: nothing goes back to the driver */
+};
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * records.h - what a pool is made of: blocks, segments, heaps, streams, and the pool itself.
+ *
+ *     struct pool ─► struct heap (kind, owner) ─► segments ─► blocks in address order, without gaps between them
+ *                       │
+ *                       └─► free blocks by (size, address), one struct bestfit per class of free block (freelist.h)
+ *
+ * Segments. PLAIN: one cuMemAlloc. ARENA: the reserved range of a mapped heap, storage by handles of one size from the
+ * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own. All begin and end on 2 MiB.
+ *
+ * States of a block (who holds it, what it waits for):
+ *
+ *     FREE ─take─► LIVE ─free─► PENDING (in an epoch) ─► FREE            sync, or unknown stream
+ *                       ─free─► FREE in the class of the stream          stream
+ *                       ─free─► PENDING ─► IDLE ─take─► LIVE             hinted, freed before it was due
+ *                       ─due──► LIVE with a holder on its way ─► ... ─► DECOMMITTED when freed and quiet
+ *     BUSY: a driver call about it is under way in some thread; nobody else touches it.
+ *
+ * Only alloc/ includes this. Records only: what is done with each kind is in the file of its name. None of that calls the
+ * driver but what includes drive.h, so it may be done in one hold of the pool's lock, and none of it can wait.
+ * Threads: all of it needs the pool's lock, unless it says otherwise. Memory: meta.h.
+ */
+#ifndef KEDGE_ALLOC_RECORDS_H
+#define KEDGE_ALLOC_RECORDS_H
+
+#include "alloc/bestfit.h"
+#include "alloc/fence.h"
+#include "alloc/granule.h"
+#include "alloc/lock.h"
+#include "alloc/pool_types.h"
+#include "alloc/starts.h"
+#include "alloc/table.h"
+
+#define POOL_DEVICES_MAX 64
+#define BLOCKS_MAX       (1u << 27)
+#define SEGMENTS_MAX     (1u << 22)
+#define STREAMS_MAX      (1u << 20)
+#define HOLDERS_MAX      (1u << 24)
+
+/* Why nothing is handed out any more. */
+enum frozen {
+    FROZEN_NOT,
+    FROZEN_PROCESS, /* the structures are sound, the driver is not to be called */
+    FROZEN_CHILD,   /* a forked child: not even the structures may be trusted */
+};
+
+enum block_state {
+    BLOCK_NONE,
+    BLOCK_FREE,    /* in a bestfit of its class */
+    BLOCK_LIVE,    /* the program holds it (its storage may be on its way out: see the holder) */
+    BLOCK_PENDING, /* freed; in the open chain or an epoch */
+    BLOCK_BUSY,
+    BLOCK_DECOMMITTED, /* no storage; in `decommitted` */
+    BLOCK_IDLE,        /* HINT: freed, storage there; in `idle` */
+    BLOCK_KEPT,        /* freed during a capture, or stuck: never handed out again */
+    BLOCK_STATE_COUNT,
+};
+
+enum block_flag {
+    BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
+    BLOCK_STREAMED = 1 << 1, /* came through the stream-ordered API */
+    BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
+    /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    BLOCK_TRAPPED = 1 << 3,
+    BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
+    BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
+};
+
+/* 64 bytes, one line. */
+struct block {
+    struct bestfit_node node;
+    uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
+    uint32_t segment;
+    /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    uint32_t stream;
+    uint32_t holder; /* LIVE: index of its holder, 0 = none */
+    uint32_t slack;  /* LIVE: size less what was requested */
+    uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
+    uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
+    uint8_t state;
+    uint8_t flags;
+    /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    uint16_t last;
+};
+
+enum segment_kind {
+    SEGMENT_PLAIN,
+    SEGMENT_ARENA,
+    SEGMENT_HINT,
+};
+
+struct segment {
+    /* of what is used: a multiple of the granule; aligned so that a record is found with a shift */
+    _Alignas(256) devptr_t base;
+    uint64_t size; /* PLAIN: usable bytes; else reserved bytes of address space */
+    devptr_t raw_base;
+    uint64_t raw_size; /* what the driver gave; base and size lie inside */
+    struct heap *heap;
+    uint64_t context;     /* PLAIN: whose memory it is */
+    uint32_t prev, next;  /* in the heap's list */
+    uint32_t first, last; /* blocks */
+    uint32_t tenants;     /* LIVE blocks */
+    uint64_t top;         /* bytes from the base that have blocks; PLAIN: size */
+    uint64_t slot;        /* bytes per entry of `handles` */
+    uint64_t *handles;    /* ARENA: per slot, 0 = none; HINT: at a block's first slot */
+    struct span handle_span;
+    struct starts starts;
+    enum segment_kind kind;
+    bool small;
+    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
+    bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
+};
+
+/* Slots of the free cache (freecache.h), one hash table of chains per class of free blocks. */
+#define FREECACHE_SHIFT 6
+#define FREECACHE_SLOTS (1u << FREECACHE_SHIFT)
+
+/* Free blocks of one stream in one heap. */
+struct heap_stream {
+    struct heap_stream *next;
+    uint32_t stream;
+    uint64_t key; /* the stream's */
+    struct stream *timeline_of;
+    struct heap *heap;
+    uint64_t swept; /* up to this point blocks were made clean */
+    uint32_t recent[FREECACHE_SLOTS];
+    struct bestfit fit;
+    struct bestfit fragments;
+};
+
+/* Physical handles without a mapping, by size. */
+struct shelf {
+    uint64_t size;
+    uint64_t *handles;
+    uint32_t count, room;
+    struct shelf *next;
+};
+
+/* Sums that are kept for each heap. */
+struct tally {
+    uint64_t live_count;
+    uint64_t live_requested;
+    uint64_t live_rounded;
+    uint64_t used;
+    uint64_t stored;
+    uint64_t reserved;
+    uint64_t pending;
+    uint64_t kept;
+    uint64_t limbo;
+    uint64_t husk;
+    uint64_t cached;
+    uint64_t used_high;
+    uint64_t stored_high;
+    uint64_t reserved_high;
+    uint64_t kept_high;
+    /* of the driver's own pool behind the heap, as it said last: the marks above count it in (R77, R78) */
+    uint64_t native_used, native_reserved;
+};
+
+/* Sums over the heaps of a device; those that need marks of their own. */
+struct device {
+    uint64_t live_requested, live_requested_high;
+    uint64_t stored, stored_high;
+    uint64_t reserved, reserved_high;
+    uint64_t granularity; /* 0 = not asked yet */
+    int number;           /* fixed at creation */
+};
+
+struct heap {
+    /* fixed at creation */
+    enum heap_kind kind;
+    uint64_t owner;
+    struct device *device;
+    /* guarded by the pool's lock: */
+    struct heap *next; /* of all heaps that have not left */
+    struct tally tally;
+    uint32_t segments;    /* list */
+    uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
+    uint32_t busy;        /* driver calls under way that will come back to this heap */
+    uint32_t stream_count;
+    bool strict; /* plain: cut segments have led above the budget, so none is cut any more */
+    /* The driver gave no address range, so a mapped heap serves nothing. It is asked again after `range_wait` requests more,
+     * 0 = never: the device has no VMM. */
+    bool no_range;
+    uint32_t range_wait;
+    uint32_t range_errors; /* so often it gave none */
+    bool no_hints;         /* the driver has none: hinted blocks cannot be placed */
+    bool leaving;          /* its owner is gone: serves nobody, goes when the last block goes */
+    bool dropped;          /* its owner is gone at once: goes when nobody is busy with it */
+    bool held;             /* counted in busy: its context dies, but work of it still runs */
+    struct bestfit small, clean, fragments, decommitted, hint_decommitted, idle;
+    struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
+    uint32_t recent_small[FREECACHE_SLOTS], recent_clean[FREECACHE_SLOTS];
+    uint32_t recent_count; /* in all of them, those of streams included */
+    uint64_t recent_bytes;
+    uint32_t large; /* the large block that is held, 0 = none */
+    struct heap_stream *streams;
+    uint32_t looked_at; /* the stream whose fences were asked last (reclaim.c) */
+    struct shelf *shelves;
+    struct table shelf_of; /* by size */
+    struct pool_heap_attrs attrs;
+    uint64_t allocs, frees, misses, grows;
+    struct heap *next_leaving;
+};
+
+/* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */
+struct stream {
+    uint64_t key;
+    uint32_t index;
+    uint32_t refs;   /* LIVE and FREE blocks that name it */
+    uint64_t newest; /* the greatest point that any block needs of it */
+    bool gone;
+    struct fence_timeline timeline;
+};
+
+/* Ranges that were marked dead together and wait for the submissions under way (R66). */
+struct grace {
+    struct grace *next;
+    uint64_t snapshot; /* of the submissions under way, once is_asked */
+    bool is_asked;
+    uint32_t holders; /* chain through holder.next */
+};
+
+struct news {
+    struct news *next;
+    struct outcome outcome;
+};
+
+/* What the whole pool counts. */
+struct counters {
+    uint64_t allocs, frees, misses; /* of heaps that are gone; the others keep their own */
+    uint64_t grows, bad_frees;
+    uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
+    uint64_t trims, trimmed_bytes, ooms, remaps, granules_moved;
+    uint64_t steps[POOL_STEP_COUNT];
+    uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
+    uint64_t fence_errors, range_errors;
+    uint64_t run_looks; /* blocks that searches for runs looked at */
+};
+
+struct pool {
+    struct pool_gate gate; /* first: the inline checks of pool.h read it */
+    /* fixed at creation */
+    struct driver driver;
+    struct pool_opts opts;
+    /* any thread */
+    _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
+    _Atomic uint64_t seq;
+    _Atomic uint64_t driver_calls;
+    /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
+    _Atomic uint64_t seen_ns;
+    struct granules granules; /* look-ups without the lock */
+    struct lock lock;
+    /* guarded by lock: */
+    const struct hints *hints;
+    struct slab blocks;
+    struct slab segments;
+    struct slab holders;
+    struct slab streams;
+    struct heap *heaps;                    /* list */
+    struct table heap_of[HEAP_KIND_COUNT]; /* by owner */
+    struct heap *last[HEAP_KIND_COUNT];    /* the one that was asked for last */
+    struct heap *leaving;
+    struct table stream_of; /* by identity */
+    struct stream *last_stream;
+    struct heap_stream *last_class; /* of the short forms; NULL = none */
+    uint32_t streams_gone;          /* gone and not yet forgotten */
+    /* how many contexts have died: growth that was under way then is not kept */
+    uint32_t contexts_gone;
+    struct device devices[POOL_DEVICES_MAX];
+    struct fence_chain open;
+    struct fence_timeline epochs;
+    uint64_t waiting_bytes; /* in epochs */
+    struct grace *grace_first, *grace_last;
+    struct fence_chain removals; /* hinted blocks whose storage can go now */
+    struct table pins;           /* by block index: pin.c */
+    bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
+    struct news *news_first, *news_last;
+    uint32_t *due; /* per rule: head of the list of holders that wait for an edge */
+    struct counters counters;
+};
+
+#define POOL_LOCKED TSA(requires_capability(pool->lock))
+
+/* The next number of the order that outcomes carry. */
+static inline uint64_t records_next_seq(struct pool *pool)
+{
+    return atomic_fetch_add_explicit(&pool->seq, 1, memory_order_relaxed) + 1;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tally.h - the sums that are kept of each heap and of each device as things happen.
+ *
+ * What a sum means is said at struct pool_stats; census.h counts everything again and compares.
+ * Threads: the caller holds the pool lock. Memory: meta.h.
+ */
+#ifndef KEDGE_ALLOC_TALLY_H
+#define KEDGE_ALLOC_TALLY_H
+
+#include "alloc/block.h"
+#include "alloc/holder.h"
+#include "alloc/records.h"
+
+static inline void tally_raise(uint64_t *high, uint64_t value)
+{
+    if (value > *high)
+        *high = value;
+}
+
+/* Adds to a sum of the heap, and of its device where that has it. */
+void tally_reserved(struct heap *heap, int64_t by);
+void tally_stored(struct heap *heap, int64_t by);
+void tally_pending(struct heap *heap, int64_t by);
+void tally_kept(struct heap *heap, int64_t by);
+void tally_limbo(struct heap *heap, int64_t by);
+void tally_husk(struct heap *heap, int64_t by);
+
+/* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
+static inline bool tally_is_stored(const struct pool *pool, const struct block *block)
+{
+    const struct holder *holder;
+
+    if (!block->holder)
+        return true;
+    holder = holder_at(pool, block->holder);
+    return holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE;
+}
+
+/* A block becomes the program's, of which it `requested` so many bytes; or ceases to be. */
+static inline void tally_birth(
+        struct pool *pool, struct heap *heap, const struct block *block, uint64_t requested)
+{
+    struct tally *tally = &heap->tally;
+    struct device *device = heap->device;
+    uint64_t size = block->node.size;
+
+    block_segment(pool, block)->tenants++;
+    tally->live_count++;
+    tally->live_rounded += size;
+    tally->live_requested += requested;
+    tally->used += round_up(requested, 512);
+    tally->stored += size;
+    device->live_requested += requested;
+    device->stored += size;
+    tally_raise(&tally->used_high, tally->used + tally->native_used);
+    tally_raise(&tally->stored_high, tally->stored);
+    tally_raise(&device->live_requested_high, device->live_requested);
+    tally_raise(&device->stored_high, device->stored);
+}
+
+/* `is_stored`: as tally_is_stored says. */
+static inline void tally_death(
+        struct pool *pool, struct heap *heap, const struct block *block, bool is_stored)
+{
+    struct tally *tally = &heap->tally;
+    struct device *device = heap->device;
+    uint64_t size = block->node.size;
+    uint64_t requested = size - block->slack;
+
+    block_segment(pool, block)->tenants--;
+    tally->live_count--;
+    tally->live_rounded -= size;
+    tally->live_requested -= requested;
+    tally->used -= round_up(requested, 512);
+    device->live_requested -= requested;
+    if (is_stored) {
+        tally->stored -= size;
+        device->stored -= size;
+    }
+}
+
+#endif

@@ -1,0 +1,793 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/dispatch.h"
+
+#include "preload/async.h"
+#include "preload/backend.h"
+#include "preload/bypass.h"
+#include "preload/coverage.h"
+#include "preload/cuda_abi.h"
+#include "preload/exports.h"
+#include "preload/gate.h"
+#include "preload/gauge.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/msg.h"
+#include "preload/oom.h"
+#include "preload/pins.h"
+#include "preload/quick.h"
+#include "preload/resolve.h"
+#include "preload/sidecar.h"
+#include "preload/touch.h"
+#include "tracker/anchor.h"
+#include "tracker/capture.h"
+#include "tracker/uses.h"
+#include "tracker/where.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    OUTCOMES = 32,     /* told at a time */
+    CLOCK_STRIDE = 64, /* operations between two looks at the clock, at most */
+};
+
+/* fixed by dispatch_start: */
+static struct pool *pool;
+static bool meminfo_raw;
+static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+unsigned dispatch_sync_free;
+
+static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
+static bool records;                /* a capture is written */
+
+struct pool *dispatch_pool(void)
+{
+    return pool;
+}
+
+bool dispatch_may_fence(void)
+{
+    return gate_captures() == 0 && !guard_in_callback();
+}
+
+uint64_t dispatch_seq(void)
+{
+    return pool ? pool_seq_next(pool) : atomic_fetch_add(&track_seq, 1) + 1;
+}
+
+/* The capture's own trouble, which it reports once per kind. */
+void dispatch_told(int r)
+{
+    const char *path = capture_path();
+    const char *refused = capture_refused();
+
+    if (r < 0 && *refused)
+        msg_warn("no capture: %s: %s", refused, strerrordesc_np(-r));
+    else if (r < 0)
+        msg_warn("capture %s: %s, going on with less", *path ? path : "file", strerrordesc_np(-r));
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static void set_size(const struct config *config, const char *key, uint64_t *size)
+{
+    const struct config_value *value = config_key(config, CONFIG_POOL, key);
+
+    if (value && (value->set || value->number))
+        *size = value->number;
+}
+
+/* Blocks must suit a linear texture on every device (R15). */
+static uint64_t texture_alignment(void)
+{
+    uint64_t widest = 512;
+    int align;
+
+    for (int device = 0; device < DEVICES_MAX; device++) {
+        align = 0;
+        if (REAL(cuDeviceGetAttribute)(&align, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device)
+                != CUDA_SUCCESS)
+            break;
+        while ((uint64_t)align > widest)
+            widest *= 2;
+    }
+    return widest;
+}
+
+static int start_pool(const struct config *config)
+{
+    const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
+    const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
+    const struct config_value *remap = config_key(config, CONFIG_POOL, "remap");
+    const struct config_value *placement = config_key(config, CONFIG_POOL, "placement");
+    const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.quantum = texture_alignment();
+    set_size(config, "chunk", &opts.chunk);
+    set_size(config, "small-chunk", &opts.small_chunk);
+    set_size(config, "cap", &opts.cap);
+    capped = opts.cap != 0;
+    set_size(config, "budget", &opts.budget);
+    set_size(config, "reserve", &opts.reserve);
+    set_size(config, "handle", &opts.handle);
+    if (timeout && timeout->set)
+        opts.fence_timeout_ms =
+                timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
+    if (trim && trim->set)
+        opts.trim = (enum pool_trim)trim->number;
+    if (remap && remap->set)
+        opts.remap = (enum pool_remap)remap->number;
+    opts.export_safe = placement && placement->set && placement->number == 1;
+    meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
+    return pool_new(&backend_driver, &opts, &pool);
+}
+
+/*
+ * By itself where a capture was asked for by name: who names one wants to know what is in it, and a run that only happens to
+ * be recorded pays nothing for its launches.
+ */
+static bool wants_uses(const struct config *config)
+{
+    const struct config_value *uses = config_key(config, CONFIG_TRACE, "uses");
+    enum {
+        USES_AUTO,
+        USES_ON
+    };
+
+    if (!records || !uses)
+        return false;
+    return uses->number == USES_ON
+            || (uses->number == USES_AUTO && config_is_set(config, CONFIG_CAPTURE));
+}
+
+static void start_capture(const struct config *config)
+{
+    static const enum format_trace traces[] = {
+            FORMAT_TRACE_AGG, FORMAT_TRACE_RING, FORMAT_TRACE_FULL, FORMAT_TRACE_OFF};
+    const struct config_value *mb = config_key(config, CONFIG_TRACE, "mb");
+    struct capture_opts opts = {
+            .file = config_text(config, CONFIG_CAPTURE),
+            .rank = config_rank(environ),
+            .program = where_program(),
+            .trace = traces[config_word(config, CONFIG_TRACE) % 4],
+            .ring_bytes = (mb && mb->number ? mb->number : 256) << 20,
+    };
+    int r;
+
+    records = opts.trace != FORMAT_TRACE_OFF;
+    uses_init(wants_uses(config));
+    r = capture_init(&opts);
+    if (r < 0) {
+        msg_warn("KEDGE_CAPTURE: '%s': %s, using %s", opts.file, strerrordesc_np(-r),
+                CAPTURE_DEFAULT_NAME);
+        opts.file = NULL;
+        (void)capture_init(&opts);
+    }
+    for (int id = 0; id < CONFIG_COUNT; id++)
+        if (config_is_set(config, (enum config_id)id))
+            (void)capture_setting(
+                    config_name((enum config_id)id), config_text(config, (enum config_id)id));
+    (void)capture_setting("driver", resolve_driver_path());
+    (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
+    (void)capture_setting("stacks", unwind_engine_name(unwind_engine()));
+    (void)capture_setting("uses", uses_on() ? "on" : "off");
+    if (uses_on())
+        guard_set(GUARD_USES); /* before the first block */
+}
+
+int dispatch_start(void)
+{
+    const struct config *config = life_config();
+    bool serves = life_mode() == LIFE_POOL;
+    int r = serves ? start_pool(config) : 0;
+
+    if (r < 0)
+        return r;
+    dispatch_sync_free = config_word(config, CONFIG_SYNC_FREE);
+    bypass_init(config_text(config, CONFIG_BYPASS));
+    start_capture(config);
+    sidecar_load(config, serves);
+    if (!sidecar.hints)
+        return 0;
+    r = pool_set_hints(pool, sidecar.hints);
+    if (r < 0) {
+        msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
+        sidecar = (struct sidecar){NULL, false, false};
+        return 0;
+    }
+    guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66) */
+    return 0;
+}
+
+/* ---- what the capture is told --------------------------------------------------------------- */
+
+static void tell_reserved(const struct outcome *outcome)
+{
+    if (outcome->reserved_delta != 0)
+        dispatch_told(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
+}
+
+static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
+        const struct edge *edge, int result)
+{
+    struct capture_hint_info info = {
+            .what = what,
+            .mode = outcome->mode,
+            .rule = outcome->rule,
+            .ptr = outcome->ptr,
+            .size = outcome->size,
+            .seq = outcome->seq,
+            .device = outcome->device,
+            .result = result,
+            .edge = edge,
+    };
+
+    dispatch_told(capture_hint(&info));
+}
+
+/* Storage that has gone since the last call; limbo moves on the way. */
+static void tell_news(void)
+{
+    struct outcome news[OUTCOMES];
+    size_t n;
+
+    do {
+        n = 0;
+        (void)pool_poll(pool, dispatch_may_fence(), news, OUTCOMES, &n);
+        for (size_t i = 0; i < n; i++) {
+            tell_hint(&news[i], FORMAT_HINT_UNMAPPED, NULL, 0);
+            tell_reserved(&news[i]);
+        }
+    } while (n == OUTCOMES);
+}
+
+static atomic_bool release_waits; /* for a call to the driver */
+
+void dispatch_go_on(void)
+{
+    int cancel, unused;
+
+    if (__builtin_expect(!atomic_load_explicit(&release_waits, memory_order_relaxed), 1)
+            || !dispatch_may_fence() || !atomic_exchange(&release_waits, false))
+        return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    tell_news();
+    (void)pthread_setcancelstate(cancel, &unused);
+}
+
+/* ---- idleness ------------------------------------------------------------------------------- */
+
+/* The clock is looked at now and then: a hit costs less than the clock. */
+static _Atomic(uint64_t) clock_seq; /* when that was last */
+
+static void look_at_clock(uint64_t seq)
+{
+    struct timespec now;
+
+    atomic_store_explicit(&clock_seq, seq, memory_order_relaxed);
+    if (!dispatch_may_fence() || clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0
+            || pool_idle(pool, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) == 0)
+        return;
+    gauge_all_reserved();
+}
+
+/* ---- allocation ----------------------------------------------------------------------------- */
+
+static bool is_ours(const struct dispatch_request *request)
+{
+    if (!pool || request->forward || request->capturing || pool_is_frozen(pool))
+        return false;
+    if (request->api == API_STREAM)
+        return request->mempool != 0;
+    return gate_captures() == 0; /* the program must get the driver's own word (R11) */
+}
+
+static void make_plan(struct dispatch_request *request)
+{
+    request->plan = (struct plan){.rule = -1, .action = ACTION_NONE, .mode = HINT_OFF};
+    if (!sidecar_decides())
+        return;
+    dispatch_go_on();
+    hint_plan(sidecar.hints, &request->tag, &request->plan);
+}
+
+static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcome)
+{
+    bool sync = request->api == API_SYNC;
+    bool may = dispatch_may_fence();
+    struct pool_request ask = {
+            .size = request->size,
+            .owner = sync ? request->context.generation : request->mempool,
+            .stream = sync ? 0 : request->stream.identity,
+            .plan = request->plan.rule >= 0 ? &request->plan : NULL,
+            .api = request->api,
+            .device = request->tag.device,
+            .may_call = may,
+            .may_fence = may,
+            .may_wait = may,
+            .ladder = &request->ladder,
+    };
+
+    return pool_alloc(pool, &ask, ret_outcome);
+}
+
+static void record_alloc(const struct dispatch_request *request, const struct outcome *outcome)
+{
+    struct capture_alloc_info info = {
+            .tag = &request->tag,
+            .ptr = outcome->ptr,
+            .seq = outcome->seq,
+            .stream = (uintptr_t)request->stream.handle,
+            .api = request->api,
+            .rule = request->plan.rule,
+    };
+
+    coverage_tell(false);
+    gauge_device(request->tag.device);
+    dispatch_told(capture_alloc(&info));
+    tell_reserved(outcome);
+    if (request->plan.rule >= 0)
+        tell_hint(
+                outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
+}
+
+/*
+ * Mapped memory is made of calls that the program never made: what they say is not the answer to what it asked. The driver's
+ * own pool has the last word then, unless the device has failed or the user set a limit.
+ */
+static bool is_answer(const struct dispatch_request *request, int result)
+{
+    bool mapped = request->api == API_STREAM || hint_acts(&request->plan);
+
+    return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+void dispatch_tell_python(void)
+{
+    bool refused = false;
+    const char *text = where_python_news(&refused);
+    char line[MSG_LINE];
+
+    if (!text)
+        return;
+    (void)msg_format(
+            line, sizeof line, "%s%s", refused ? "no Python stacks: " : "Python stacks of ", text);
+    msg_info("%s", line);
+    dispatch_told(capture_note(0, line));
+}
+
+/* A heap of stream-ordered memory has no addresses: the first time is a line, each is a note in the report. */
+static void tell_no_range(void)
+{
+    static _Atomic(uint64_t) told;
+    uint64_t errors = pool_range_errors(pool);
+    uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
+    char text[160];
+
+    if (errors <= before || !atomic_compare_exchange_strong(&told, &before, errors))
+        return;
+    (void)msg_format(text, sizeof text,
+            "the driver gave no addresses for stream-ordered memory (%lu so far): it serves such "
+            "requests itself meanwhile",
+            (unsigned long)errors);
+    if (before == 0)
+        msg_warn("%s", text);
+    dispatch_told(capture_note(1, text));
+}
+
+int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
+{
+    struct outcome outcome;
+    int device = request->api == API_STREAM ? request->stream.device : request->context.device;
+    int r;
+
+    coverage_look();
+    if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
+        dispatch_tell_python();
+    make_plan(request);
+    if (!is_ours(request)
+            || (!quick_knows(request->caller)
+                    && bypass_wants(&request->tag, request->caller, export_asker)))
+        return -ENOTSUP;
+    r = ask_pool(request, &outcome);
+    if (r == -ENOTSUP)
+        tell_no_range();
+    if (r < 0)
+        return r;
+    if (r > 0) {
+        life_driver_said(r);
+        r = life_sticky() ? life_sticky() : r;
+        if (!is_answer(request, r))
+            return -EIO;
+        if (r == CUDA_ERROR_OUT_OF_MEMORY)
+            oom_record(request, r, false);
+        return r;
+    }
+    record_alloc(request, &outcome);
+    if (pool_has_news(pool))
+        tell_news();
+    if (!(outcome.how & OUTCOME_HIT)
+            || outcome.seq - atomic_load_explicit(&clock_seq, memory_order_relaxed) >= CLOCK_STRIDE)
+        look_at_clock(outcome.seq);
+    quick_learn(request->caller, request->named, request->tag.device, request->mempool);
+    *ret_ptr = outcome.ptr;
+    return 0;
+}
+
+/* Where this is, without a place in the count of allocations: no hint speaks of such memory. */
+static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
+{
+    struct anchor_place place;
+
+    anchor_here(&place);
+    *ret_tag = (struct tag){.stack = where_stack(),
+            .pystack = where_pystack(),
+            .anchor = place.anchor,
+            .size = size,
+            .path = place.anchor ? place.path : "",
+            .instance = place.instance,
+            .device = device};
+}
+
+bool dispatch_make_room(int result, int device, struct pool_ladder *ladder)
+{
+    uint64_t bytes;
+
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !dispatch_may_fence()
+            || pool_is_frozen(pool))
+        return false;
+    bytes = pool_trim_device(pool, device, true);
+    if (bytes == 0)
+        return false;
+    gauge_reserved(device);
+    ladder->trims++;
+    ladder->trimmed_bytes += bytes;
+    ladder->attempts++;
+    return true;
+}
+
+void dispatch_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder)
+{
+    struct dispatch_request request = {.size = size, .api = API_SYNC};
+
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return;
+    coverage_look();
+    outside_tag(size, device, &request.tag);
+    request.ladder = *ladder;
+    oom_record(&request, result, true);
+}
+
+static enum memclass class_of(const struct dispatch_request *request)
+{
+    if (request->memclass != MEMCLASS_POOLED)
+        return request->memclass;
+    return request->capturing ? MEMCLASS_GRAPH : MEMCLASS_DRIVER;
+}
+
+void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t ptr, uint64_t size)
+{
+    struct capture_alloc_info info = {
+            .tag = &request->tag,
+            .ptr = ptr,
+            .stream = (uintptr_t)request->stream.handle,
+            .api = request->api,
+            .memclass = class_of(request),
+            .native = true,
+            .stream_capture = request->capturing,
+            .rule = -1,
+    };
+
+    if (result != CUDA_SUCCESS) {
+        life_driver_said(result);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            oom_record(request, result, true);
+        return;
+    }
+    if (pool && ptr)
+        pool_foreign(pool, ptr, size);
+    coverage_tell(false);
+    gauge_device(request->tag.device);
+    request->tag.size = size;
+    info.seq = dispatch_seq();
+    if (info.memclass == MEMCLASS_GRAPH)
+        gauge_graph_memory();
+    dispatch_told(capture_alloc(&info));
+    if (request->plan.rule >= 0 && hint_acts(&request->plan)) {
+        struct outcome outcome = {.ptr = ptr,
+                .size = size,
+                .seq = info.seq,
+                .device = request->tag.device,
+                .rule = request->plan.rule,
+                .mode = request->plan.mode};
+
+        tell_hint(&outcome, FORMAT_HINT_REFUSED, NULL, ENOTSUP); /* served by the driver */
+    }
+}
+
+/* ---- free ----------------------------------------------------------------------------------- */
+
+/* More captures than this at once keep what is freed meanwhile for good. */
+enum {
+    GRAPHS_MAX = 8,
+};
+
+/*
+ * What is freed through the sync API while captures run may be in their graphs: it is not handed out before they and their
+ * instances are gone (R12). False: not every graph is known, so it is kept for good.
+ */
+static bool pin_for_captures(devptr_t ptr)
+{
+    uint64_t graphs[GRAPHS_MAX];
+    size_t count;
+    bool all = gate_graphs(graphs, GRAPHS_MAX, &count);
+
+    for (size_t i = 0; i < count && all; i++) {
+        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+
+        (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
+        pins_give(&pins, PINS_OF_GRAPH, graphs[i], 0);
+    }
+    return all;
+}
+
+/*
+ * The context whose work a free has to wait for, 0 = none (R61, R75). Stream-ordered memory is not waited for natively
+ * either, and nothing is waited for where the driver may not be called.
+ */
+static uint64_t barrier_of(devptr_t ptr, enum api api)
+{
+    struct block_info info;
+
+    if (api != API_SYNC || dispatch_frees_without_wait() || !dispatch_may_fence()
+            || pool_is_frozen(pool))
+        return 0;
+    if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
+        return 0;
+    if (info.heap == HEAP_PRIVATE)
+        return info.owner;
+    return info.heap == HEAP_PLAIN ? info.context : 0;
+}
+
+static void record_free(const struct outcome *outcome, enum api api, uint64_t stream)
+{
+    struct capture_free_info info = {
+            .ptr = outcome->ptr,
+            .seq = outcome->seq,
+            .size = outcome->size,
+            .stream = stream,
+            .device = outcome->device,
+            .api = api,
+    };
+
+    dispatch_told(capture_free(&info));
+    tell_reserved(outcome);
+}
+
+struct dispatch_end dispatch_end(uint64_t key)
+{
+    return (struct dispatch_end){.key = key, .seq = dispatch_seq(), .api = API_SYNC};
+}
+
+void dispatch_ended(const struct dispatch_end *end, int result)
+{
+    struct capture_free_info info = {
+            .ptr = end->key,
+            .seq = end->seq,
+            .stream = end->stream,
+            .device = -1,
+            .api = end->api,
+            .native = true,
+    };
+
+    if (end->key && result == CUDA_SUCCESS)
+        dispatch_told(capture_free(&info));
+}
+
+/* 0, -ENOENT (not ours), or the code for the program. */
+static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
+{
+    bool may = dispatch_may_fence();
+    bool record_now = stream && stream_must_record(stream);
+    bool ordered = stream && (may || !record_now); /* else it goes through an epoch */
+    struct pool_free_request request = {
+            .api = api,
+            .stream = ordered ? stream->identity : 0,
+            .record_now = record_now,
+            .may_fence = may,
+    };
+    uint64_t barrier = barrier_of(ptr, api);
+    struct outcome outcome;
+    int r;
+
+    /* R12 is for frees without a stream (R82). */
+    if (api == API_SYNC && gate_captures() > 0)
+        request.quarantine = !pin_for_captures(ptr);
+    r = pool_free(pool, ptr, &request, &outcome);
+    if (r == -EINVAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (r != 0)
+        return r;
+    if (life_sticky())
+        return life_sticky(); /* as the driver would say it */
+    record_free(&outcome, api, stream ? (uintptr_t)stream->handle : 0);
+    if (barrier) {
+        r = backend_synchronise(barrier);
+        return r > 0 && backend_is_sticky(r) ? r : 0;
+    }
+    return 0;
+}
+
+int dispatch_free(
+        devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end)
+{
+    int r = pool ? free_in_pool(ptr, api, stream) : -ENOENT;
+
+    if (r == -ENOENT) {
+        *ret_end = dispatch_end(ptr);
+        ret_end->api = api;
+        ret_end->stream = stream ? (uintptr_t)stream->handle : 0;
+    }
+    return r;
+}
+
+bool dispatch_free_passive(devptr_t ptr)
+{
+    struct pool_free_request request = {.api = API_SYNC};
+    struct outcome outcome;
+
+    return life_is_passive() && pool && guard_depth() == 0 && ptr != 0
+            && pool_free(pool, ptr, &request, &outcome) == 0;
+}
+
+/* ---- anchors and uses ----------------------------------------------------------------------- */
+
+static void tell_due(const struct outcome *due, const struct edge *edge)
+{
+    if (due->kind == OUTCOME_REFUSED)
+        tell_hint(due, FORMAT_HINT_SKIPPED, edge, due->how & OUTCOME_PINNED ? EBUSY : EPERM);
+    else if (due->kind == OUTCOME_SHADOW)
+        tell_hint(due, FORMAT_HINT_WOULD_RELEASE, edge, 0);
+    else
+        tell_hint(due, FORMAT_HINT_DEAD, edge, 0);
+}
+
+void dispatch_label(const struct edge *edge)
+{
+    dispatch_told(capture_edge(edge, dispatch_seq()));
+}
+
+void dispatch_edge(const struct edge *edge, bool may_call)
+{
+    struct outcome due[OUTCOMES];
+    size_t n;
+    int r;
+
+    dispatch_told(capture_edge(edge, dispatch_seq()));
+    if (!sidecar_decides())
+        return;
+    do {
+        n = 0;
+        r = pool_edge(pool, edge, due, OUTCOMES, &n);
+        for (size_t i = 0; i < n; i++)
+            tell_due(&due[i], edge);
+    } while (r == 0 && n == OUTCOMES);
+    if (may_call)
+        tell_news();
+    else
+        atomic_store(&release_waits, true);
+}
+
+/* ---- the rest of the world ------------------------------------------------------------------ */
+
+void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int device)
+{
+    struct tag tag = {.path = ""};
+    struct capture_alloc_info info = {.tag = &tag,
+            .ptr = key,
+            .api = API_SYNC,
+            .memclass = memclass,
+            .native = true,
+            .rule = -1};
+
+    coverage_look();
+    if (memclass < MEMCLASS_DEVICE_END)
+        (void)where_am_i(NULL, size, device, &tag);
+    else
+        outside_tag(size, device, &tag);
+    dispatch_tell_python();
+    if (memclass == MEMCLASS_GRAPH)
+        gauge_graph_memory();
+    info.seq = dispatch_seq();
+    dispatch_told(capture_alloc(&info));
+    gauge_device(device);
+}
+
+void dispatch_gone(uint64_t key)
+{
+    struct dispatch_end end = dispatch_end(key);
+
+    dispatch_ended(&end, CUDA_SUCCESS);
+}
+
+void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size)
+{
+    if (uses_on())
+        capture_mapped(key, ptr, size);
+}
+
+void dispatch_unmapped(uint64_t key, devptr_t ptr)
+{
+    if (uses_on())
+        capture_unmapped(key, ptr);
+}
+
+int dispatch_device(void)
+{
+    struct context context;
+
+    return !guard_in_callback() && context_here(&context) == 0 ? context.device : -1;
+}
+
+void dispatch_synchronised(void)
+{
+    gauge_waited();
+    if (!pool || !dispatch_may_fence() || pool_is_frozen(pool))
+        return;
+    pool_synchronised(pool);
+    async_look_again();
+    look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
+    if (pool_has_news(pool))
+        tell_news();
+}
+
+void dispatch_context_hide(uint64_t generation, bool hidden)
+{
+    if (pool)
+        pool_context_hide(pool, generation, hidden);
+}
+
+void dispatch_context_going(uint64_t generation)
+{
+    gate_context_gone(generation);
+    backend_context_gone(generation);
+    if (pool)
+        pool_context_going(pool, generation);
+}
+
+void dispatch_context_gone(uint64_t generation)
+{
+    if (pool && generation != 0)
+        pool_context_gone(pool, generation);
+}
+
+bool dispatch_decides(void)
+{
+    return sidecar.hints != NULL;
+}
+
+bool dispatch_records(void)
+{
+    return records;
+}
+
+bool dispatch_meminfo_raw(void)
+{
+    return meminfo_raw;
+}
+
+void dispatch_fork_child(void)
+{
+    uses_init(false); /* the file is the parent's */
+    guard_clear(GUARD_USES);
+    pins_fork_child();
+    touch_fork_child();
+    if (pool)
+        pool_forget(pool);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dispatch.h - the steps that are taken when the program asks for memory, gives it back, passes an anchor, or uses it.
+ *
+ *     alloc  where_am_i ─► hint_plan ─► pool_alloc ─► capture_alloc
+ *     free                              pool_free ──► capture_free        (the driver's own: once it has agreed)
+ *     edge   anchor_* ────────────────► pool_edge ──► capture_hint        limbo is polled on the way, or with the next request
+ *     touch                             pool_touch ─► capture_hint, and the call is not made
+ *
+ * Deciding is alloc's, knowing is tracker's, combining is done here and nowhere else. The hooks translate CUDA's
+ * arguments into these calls and the results back.
+ *
+ * Results: 0 done; > 0 the driver's CUresult, for the program; < 0 ours: the hook makes the real call, and then tells
+ * dispatch_forwarded what came of it. In KEDGE_MODE=track every request is answered < 0.
+ * Threads: any, inside life_enter (dispatch_edge too). No lock is held. Rules: R17 R20 R30-R36 R38 R55 R57 R58 R61 R75
+ * R81 R82 R84 R86 R87.
+ */
+#ifndef KEDGE_PRELOAD_DISPATCH_H
+#define KEDGE_PRELOAD_DISPATCH_H
+
+#include "alloc/pool.h"
+#include "alloc/types.h"
+#include "preload/bypass.h"
+#include "preload/contexts.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Once, when life starts: pool, hints, capture. 0 or -errno (then life degrades). */
+int dispatch_start(void);
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* One request, from the hook's arguments to the record. */
+struct dispatch_request {
+    uint64_t size;
+    enum api api;
+    struct context context; /* of the calling thread */
+    struct stream stream;   /* stream-ordered API */
+    uint64_t mempool;       /* stream-ordered API: id of the pool that serves it, 0 = forward */
+    CUmemoryPool named;     /* the one that the program named, NULL = none */
+    const void *caller;     /* return address of the hook */
+    enum memclass memclass; /* if the driver serves it: MEMCLASS_POOLED = find out */
+    bool forward;           /* never pooled: managed, pitched, imported, exportable ... */
+    bool capturing;         /* its stream is being captured */
+    /* filled by dispatch_alloc, read by dispatch_forwarded: */
+    struct tag tag;
+    struct plan plan;
+    struct pool_ladder ladder; /* what was done for it, should it fail */
+};
+
+/* 0: *ret_ptr is the program's. > 0: the driver's refusal. < 0: make the real call, then dispatch_forwarded. */
+int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr);
+
+/* What the real call said: records a success, an OOM after which nothing is left to try. */
+void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t ptr, uint64_t size);
+
+/* An OOM of a call that we forwarded: gives back what the device's heaps can spare. True = try once more (R81). *ladder
+ * is added to, for dispatch_refused or dispatch_forwarded. */
+bool dispatch_make_room(int result, int device, struct pool_ladder *ladder);
+
+/* What such a call came to in the end, where there is no request: an OOM is recorded. `size` 0: the call names none. */
+void dispatch_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder);
+
+/*
+ * The end of something that the driver serves. The number of the order is taken before the call that ends it, and the record is
+ * written when the driver has agreed. By then the address may be another thread's, whose record has a higher number (caplive.h).
+ */
+struct dispatch_end {
+    uint64_t key; /* 0 = nothing is to be written */
+    uint64_t seq;
+    uint64_t stream; /* the program's handle */
+    enum api api;
+};
+
+/* Before the call that ends what is on record under `key`; and after it, with the CUresult. */
+struct dispatch_end dispatch_end(uint64_t key);
+void dispatch_ended(const struct dispatch_end *end, int result);
+
+/* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours; make the real call, then dispatch_ended
+ * with *ret_end, which is written in that case only. */
+int dispatch_free(
+        devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end);
+
+/* Whether a free through the sync API is known to wait for nothing (R75). Where captures run it is another question. */
+extern unsigned dispatch_sync_free; /* KEDGE_SYNC_FREE: auto|0|1, fixed by dispatch_start */
+static inline bool dispatch_frees_without_wait(void)
+{
+    return dispatch_sync_free == 1 || (dispatch_sync_free == 0 && bypass_framework_known());
+}
+
+/* In a forked child, or after degrading: whether ptr is a block of ours, whose free then does nothing and succeeds. */
+bool dispatch_free_passive(devptr_t ptr);
+
+/* ---- anchors and uses ----------------------------------------------------------------------- */
+
+/*
+ * An edge: written down, and what hints release at it is marked. `may_call` false: it may come in a signal handler, so the
+ * driver, which may be what the handler has interrupted, is not called; the release goes on with dispatch_go_on.
+ */
+void dispatch_edge(const struct edge *edge, bool may_call);
+
+/* Goes on with what such an edge has left to do. Before a request and before a submission, where there are hints. */
+void dispatch_go_on(void);
+
+/* An edge that is written down, and that no hint waits for. */
+void dispatch_label(const struct edge *edge);
+
+/* ---- the rest of the world ------------------------------------------------------------------ */
+
+/* The pool; NULL unless KEDGE_MODE=pool. */
+struct pool *dispatch_pool(void);
+
+/* The next number of the order of events; and trouble of the capture's own, told once. For the parts of dispatch. */
+uint64_t dispatch_seq(void);
+void dispatch_told(int r);
+
+/* After a stack was taken: an interpreter was found whose frames are read, or why they are not. Once. */
+void dispatch_tell_python(void);
+
+/* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
+bool dispatch_may_fence(void);
+
+/*
+ * Memory that only the driver knows: made, or gone. `key` is its address, or dispatch_key of its handle. What is not device
+ * memory of this process is recorded with its stack, and takes no part in the counting by which hints name allocations.
+ */
+void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int device);
+void dispatch_gone(uint64_t key);
+
+/* Memory that is recorded under a handle is at an address, and is there no more: uses find it. */
+void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size);
+void dispatch_unmapped(uint64_t key, devptr_t ptr);
+
+/* Handles of several kinds and addresses in one space of numbers. */
+static inline uint64_t dispatch_key(enum memclass memclass, uint64_t handle)
+{
+    return ((uint64_t)memclass + 1) << 56 | (handle & ((UINT64_C(1) << 56) - 1));
+}
+
+/* The calling thread's device, -1 if it has none or may not ask. */
+int dispatch_device(void);
+
+/* The program waited for the device. */
+void dispatch_synchronised(void);
+
+/* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
+void dispatch_context_hide(uint64_t generation, bool hidden);
+void dispatch_context_going(uint64_t generation);
+void dispatch_context_gone(uint64_t generation);
+
+/* Whether hints have a say in requests, and whether requests are recorded. Fixed by dispatch_start. */
+bool dispatch_decides(void);
+bool dispatch_records(void);
+
+/* KEDGE_POOL=meminfo=driver. */
+bool dispatch_meminfo_raw(void);
+
+/* In the child of a fork. */
+void dispatch_fork_child(void);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/cuda_abi.h"
+#include "preload/exports.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/*
+ * The choke point. For RTLD_NEXT and RTLD_DEFAULT the C library decides by its caller's address, so everything that is
+ * not ours leaves by a jump: this file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and
+ * tests/preload proves it. No work may follow the real call.
+ */
+static void *ours(void *handle, const char *name)
+{
+    if (guard_depth() > 0 || handle == RTLD_NEXT)
+        return NULL;
+    if (name[0] == 'n' && name[1] == 'c')
+        return life_is_wanted() ? export_nccl(handle, name) : NULL;
+    if (name[0] == 'n' && name[1] == 'v' && name[2] == 't' && name[3] == 'x')
+        return life_is_wanted() ? export_nvtx(handle, name) : NULL;
+    if (name[0] != 'c' || name[1] != 'u')
+        return NULL;
+    if (handle
+            == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
+        return resolve_hides(name) ? RESOLVE_HIDE : NULL;
+    if (!life_is_wanted())
+        return NULL;
+    if (resolve_knows(name))
+        return resolve_dlsym(handle, name);
+    resolve_passed_by(handle, name);
+    return NULL;
+}
+
+/* No local variable may have its address taken: the compiler would keep the frame, and call. */
+__attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name)
+{
+    void *(*real)(void *, const char *) = resolve_next_dlsym();
+    void *hook = ours(handle, name);
+
+    if (hook == RESOLVE_HIDE)
+        return resolve_next(name); /* not found, with the message that belongs to it */
+    if (hook || !real)
+        return hook;
+    return real(handle, name);
+}

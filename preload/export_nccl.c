@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NCCL's registration of user buffers and windows: what is registered is mapped into other processes and network cards until it
+ * is deregistered, so its block is pinned (R80). The functions are NCCL's, not CUDA's: a program that is linked with NCCL
+ * comes through our exports, one that loads it gets ours from dlsym for the function that its library has (export_take.c).
+ *
+ * Its calls between ranks are ranges `NCCL:ncclSend` and so on, as its own NVTX ranges are; where it makes those, ours are left
+ * out (source_nccl_states). Their buffers are looked at, as far as this rank reads or writes them.
+ *
+ * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd: the reader section that
+ * the first of them began lasts until then (R66).
+ *
+ * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL. What a
+ * communicator that does not block (ncclInProgress) makes of a call later, it makes outside of the section.
+ */
+#include "preload/dispatch.h"
+#include "preload/exports.h"
+#include "preload/guard.h"
+#include "preload/life.h"
+#include "preload/pins.h"
+#include "preload/resolve.h"
+#include "preload/source.h"
+#include "preload/submit.h"
+#include "preload/touch.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* nccl.h's, in our own words: communicators and windows are pointers, results, types and operations enums. */
+enum {
+    NCCL_SUCCESS = 0,
+    NCCL_SYSTEM_ERROR = 2, /* what NCCL gives where the system has no such thing */
+    NCCL_INVALID_ARGUMENT = 4,
+    NCCL_IN_PROGRESS = 7,
+};
+
+/* Which ranks use a buffer, and how much of it. */
+enum extent {
+    UNUSED = 0,
+    COUNT = 1,     /* `count` elements */
+    ALL_RANKS = 2, /* as often as there are ranks */
+    AT_ROOT = 4,   /* and by the root alone */
+};
+
+#define NCCL_COLLECTIVE \
+    (const void *send, void *receive, size_t count, int type, int op, void *comm, void *stream)
+#define NCCL_COLLECTIVE_ARGS (send, receive, count, type, op, comm, stream)
+#define NCCL_ROOTED                                                                         \
+    (const void *send, void *receive, size_t count, int type, int op, int root, void *comm, \
+            void *stream)
+#define NCCL_ROOTED_ARGS (send, receive, count, type, op, root, comm, stream)
+#define NCCL_ROOT \
+    (const void *send, void *receive, size_t count, int type, int root, void *comm, void *stream)
+#define NCCL_ROOT_ARGS (send, receive, count, type, root, comm, stream)
+#define NCCL_GATHER \
+    (const void *send, void *receive, size_t count, int type, void *comm, void *stream)
+#define NCCL_GATHER_ARGS (send, receive, count, type, comm, stream)
+#define NCCL_PEER        (void *send, size_t count, int type, int peer, void *comm, void *stream)
+#define NCCL_PEER_ARGS   (send, count, type, peer, comm, stream)
+
+/* X(name, parameters, arguments, root, what it sends, receives); ncclSend's and ncclRecv's differ in const alone, which no ABI
+ * knows, and have one buffer. */
+#define NCCL_CALLS(X)                                                                          \
+    X(ncclAllReduce, NCCL_COLLECTIVE, NCCL_COLLECTIVE_ARGS, -1, receive, COUNT, COUNT)         \
+    X(ncclReduceScatter, NCCL_COLLECTIVE, NCCL_COLLECTIVE_ARGS, -1, receive, ALL_RANKS, COUNT) \
+    X(ncclReduce, NCCL_ROOTED, NCCL_ROOTED_ARGS, root, receive, COUNT, COUNT | AT_ROOT)        \
+    X(ncclBroadcast, NCCL_ROOT, NCCL_ROOT_ARGS, root, receive, COUNT | AT_ROOT, COUNT)         \
+    X(ncclBcast, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)                           \
+    X(ncclAllGather, NCCL_GATHER, NCCL_GATHER_ARGS, -1, receive, COUNT, ALL_RANKS)             \
+    X(ncclAlltoAll, NCCL_GATHER, NCCL_GATHER_ARGS, -1, receive, ALL_RANKS, ALL_RANKS)          \
+    X(ncclGather, NCCL_ROOT, NCCL_ROOT_ARGS, root, receive, COUNT, ALL_RANKS | AT_ROOT)        \
+    X(ncclScatter, NCCL_ROOT, NCCL_ROOT_ARGS, root, receive, ALL_RANKS | AT_ROOT, COUNT)       \
+    X(ncclSend, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)                            \
+    X(ncclRecv, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)
+
+/* X(name, parameters) */
+#define NCCL_OTHERS(X)                                                              \
+    X(ncclCommRegister, (void *comm, void *buffer, size_t size, void **ret_handle)) \
+    X(ncclCommDeregister, (void *comm, void *handle))                               \
+    X(ncclCommWindowRegister,                                                       \
+            (void *comm, void *buffer, size_t size, void **ret_window, int flags))  \
+    X(ncclCommWindowDeregister, (void *comm, void *window))                         \
+    X(ncclGroupStart, (void))                                                       \
+    X(ncclGroupEnd, (void))                                                         \
+    X(ncclGroupSimulateEnd, (void *info))
+
+#pragma GCC visibility push(default)
+#define DECLARE(name, params, ...) int name params;
+NCCL_CALLS(DECLARE)
+NCCL_OTHERS(DECLARE)
+#undef DECLARE
+#pragma GCC visibility pop
+
+#define REAL_SLOT(name, ...) static struct export export_of_##name;
+NCCL_CALLS(REAL_SLOT)
+NCCL_OTHERS(REAL_SLOT)
+#undef REAL_SLOT
+
+static struct export_library library = {.base = "libnccl.so"};
+
+/* In the export's function itself. */
+#define FIND(name)                                                                               \
+    (resolve_note_export(EXPORT_##name),                                                         \
+            (__typeof__(&(name)))export_real(&library, &export_of_##name, #name, (void *)(name), \
+                    __builtin_return_address(0)))
+
+static struct export *export_of(const char *name, void **ret_ours)
+{
+#define ROW(call, ...)              \
+    if (strcmp(name, #call) == 0) { \
+        *ret_ours = (void *)(call); \
+        return &export_of_##call;   \
+    }
+    NCCL_CALLS(ROW)
+    NCCL_OTHERS(ROW)
+#undef ROW
+    return NULL;
+}
+
+void *export_nccl(void *handle, const char *name)
+{
+    void *ours = NULL;
+    struct export *export = export_of(name, &ours);
+
+    return export ? export_take(&library, export, handle, name, ours) : NULL;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+static __thread struct {
+    unsigned depth;
+    bool reads; /* a section that lasts until the group's end */
+} group __attribute__((tls_model("initial-exec")));
+
+/* From here to the end of the call no hint's storage goes (R66), if there are hints. */
+static bool begin_reading(void)
+{
+    if (!(atomic_load_explicit(&guard_word, memory_order_relaxed) & GUARD_ACTING)
+            || guard_depth() > 0)
+        return false;
+    guard_read_begin();
+    if (group.depth > 0 && !group.reads) {
+        group.reads = true;
+        guard_read_begin();
+    }
+    return true;
+}
+
+int ncclGroupStart(void)
+{
+    __typeof__(&ncclGroupStart) real = FIND(ncclGroupStart);
+    int result = real ? real() : NCCL_SYSTEM_ERROR;
+
+    if (result == NCCL_SUCCESS)
+        group.depth++;
+    return result;
+}
+
+static void end_group(void)
+{
+    if (group.depth > 0 && --group.depth == 0 && group.reads) {
+        group.reads = false;
+        guard_read_end();
+    }
+}
+
+int ncclGroupEnd(void)
+{
+    __typeof__(&ncclGroupEnd) real = FIND(ncclGroupEnd);
+    int result = real ? real() : NCCL_SYSTEM_ERROR;
+
+    end_group();
+    return result;
+}
+
+/* Ends the group too, and makes none of its calls. */
+int ncclGroupSimulateEnd(void *info)
+{
+    __typeof__(&ncclGroupSimulateEnd) real = FIND(ncclGroupSimulateEnd);
+    int result = real ? real(info) : NCCL_SYSTEM_ERROR;
+
+    end_group();
+    return result;
+}
+
+/* ---- registration --------------------------------------------------------------------------- */
+
+/* `flags` -1: not a window. */
+static int register_buffer(void *real, const char *call, void *comm, void *buffer, size_t size,
+        void **ret_handle, int flags)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    bool entered = life_begin_edge();
+    bool is_named;
+    int result;
+
+    if (entered) {
+        guard_read_begin();
+        (void)pins_collect(&pins, (devptr_t)(uintptr_t)buffer, size, TOUCH_POINTER, NULL);
+        pins_shared(&pins, call, true);
+        life_leave(); /* NCCL calls the driver, and our hooks, for memory of its own */
+    }
+    if (flags < 0)
+        result = ((int (*)(void *, void *, size_t, void **))real)(comm, buffer, size, ret_handle);
+    else
+        result = ((int (*)(void *, void *, size_t, void **, int))real)(
+                comm, buffer, size, ret_handle, flags);
+    if (!entered)
+        return result;
+    guard_read_end();
+    is_named = result == NCCL_SUCCESS && ret_handle && *ret_handle;
+    if (is_named)
+        pins_give(&pins, PINS_OF_NCCL, (uint64_t)(uintptr_t)*ret_handle, 0);
+    else if (result == NCCL_IN_PROGRESS || (result == NCCL_SUCCESS && group.depth > 0))
+        pins_keep(&pins); /* it will be registered, and nobody tells under which name */
+    else
+        pins_undo(&pins);
+    return result;
+}
+
+static int deregister_buffer(void *real, void *comm, void *handle)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    int result;
+
+    if (life_begin_edge()) {
+        pins_take(&pins, PINS_OF_NCCL, (uint64_t)(uintptr_t)handle);
+        life_leave();
+    }
+    result = ((int (*)(void *, void *))real)(comm, handle);
+    pins_end(&pins, result == NCCL_SUCCESS, PINS_OF_NCCL, (uint64_t)(uintptr_t)handle);
+    return result;
+}
+
+int ncclCommRegister(void *comm, void *buffer, size_t size, void **ret_handle)
+{
+    void *real = (void *)FIND(ncclCommRegister);
+
+    return real ? register_buffer(real, __func__, comm, buffer, size, ret_handle, -1)
+                : NCCL_SYSTEM_ERROR;
+}
+
+int ncclCommDeregister(void *comm, void *handle)
+{
+    void *real = (void *)FIND(ncclCommDeregister);
+
+    return real ? deregister_buffer(real, comm, handle) : NCCL_SYSTEM_ERROR;
+}
+
+int ncclCommWindowRegister(void *comm, void *buffer, size_t size, void **ret_window, int flags)
+{
+    void *real = (void *)FIND(ncclCommWindowRegister);
+
+    return real ? register_buffer(real, __func__, comm, buffer, size, ret_window, flags)
+                : NCCL_SYSTEM_ERROR;
+}
+
+int ncclCommWindowDeregister(void *comm, void *window)
+{
+    void *real = (void *)FIND(ncclCommWindowDeregister);
+
+    return real ? deregister_buffer(real, comm, window) : NCCL_SYSTEM_ERROR;
+}
+
+/* ---- calls between ranks -------------------------------------------------------------------- */
+
+static bool says(void)
+{
+    return !atomic_load_explicit(&source_nccl_states, memory_order_relaxed)
+            && source_wants(SOURCE_NCCL);
+}
+
+struct buffers {
+    const void *send, *receive;
+    enum extent sent, received;
+    size_t count;
+    int type, root;
+    void *comm;
+    const void *real; /* the function, by which its library is found */
+};
+
+/* Of an element, by nccl.h's numbers; 0 = a type that is not known. */
+static size_t size_of(int type)
+{
+    static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+    return type >= 0 && (size_t)type < sizeof sizes ? sizes[type] : 0;
+}
+
+typedef int (*question_fn)(const void *comm, int *ret_answer);
+
+enum {
+    KNOWN = 8, /* a power of two */
+};
+
+/* What the library of a function answers with. */
+struct questions {
+    const void *real;
+    question_fn count, rank;
+};
+
+static const struct questions *questions_of(const void *real)
+{
+    static __thread struct questions known[KNOWN] __attribute__((tls_model("initial-exec")));
+    struct questions *at = &known[(uintptr_t)real / 16 % KNOWN];
+
+    if (at->real != real)
+        *at = (struct questions){real, (question_fn)export_beside(real, "ncclCommCount"),
+                (question_fn)export_beside(real, "ncclCommUserRank")};
+    return at;
+}
+
+/* -1 = it does not say. A question is no event of the program's. */
+static int ask(question_fn question, const void *comm)
+{
+    int answer = -1;
+
+    guard_push();
+    if (!question || question(comm, &answer) != NCCL_SUCCESS)
+        answer = -1;
+    guard_pop();
+    return answer;
+}
+
+/* Bytes of a buffer that this rank uses, 0 = none. Where NCCL does not say who we are, all do, and its first byte at least. */
+static uint64_t bytes_of(const struct buffers *all, enum extent extent)
+{
+    int rank = extent & AT_ROOT ? ask(questions_of(all->real)->rank, all->comm) : -1;
+    uint64_t bytes;
+    int ranks;
+
+    if (extent == UNUSED || all->count == 0 || (rank >= 0 && rank != all->root))
+        return 0;
+    if (size_of(all->type) == 0 || __builtin_mul_overflow(all->count, size_of(all->type), &bytes))
+        return 1;
+    if (!(extent & ALL_RANKS))
+        return bytes;
+    ranks = ask(questions_of(all->real)->count, all->comm);
+    return ranks < 1 || __builtin_mul_overflow(bytes, (unsigned)ranks, &bytes) ? 1 : bytes;
+}
+
+static bool touch(
+        const struct buffers *all, const void *buffer, enum extent extent, const char *what)
+{
+    uint64_t bytes = bytes_of(all, extent);
+
+    return bytes != 0 && touch_range((devptr_t)(uintptr_t)buffer, bytes, TOUCH_POINTER, what);
+}
+
+/*
+ * The buffers of a call, looked at like the arguments of a copy. The section of submit.h ends before the call: NCCL calls the
+ * driver, and our hooks, for work and memory of its own. On a captured stream the buffers are in none of the driver's calls, so
+ * they are the graph's as a whole.
+ */
+static bool touches(const struct buffers *all, void *stream, const char *what)
+{
+    struct submit submit;
+    bool stops;
+
+    if (guard_is_idle() || !submit_begin(&submit, (CUstream)stream, false))
+        return false;
+    stops = touch(all, all->send, all->sent, what) || touch(all, all->receive, all->received, what);
+    submit_end_whole(&submit, !stops);
+    return stops;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+#define CALL(name, params, args, root, receive, sent, received)                              \
+    int name params                                                                          \
+    {                                                                                        \
+        __typeof__(&(name)) real = FIND(name);                                               \
+        struct buffers all = {send, receive, sent, received, count, type, root, comm, NULL}; \
+        int result = NCCL_INVALID_ARGUMENT;                                                  \
+        bool said, reads;                                                                    \
+        if (!real)                                                                           \
+            return NCCL_SYSTEM_ERROR;                                                        \
+        all.real = (const void *)real;                                                       \
+        said = says();                                                                       \
+        if (said)                                                                            \
+            source_push("NCCL", #name);                                                      \
+        reads = begin_reading();                                                             \
+        if (!touches(&all, stream, #name))                                                   \
+            result = real args;                                                              \
+        if (reads)                                                                           \
+            guard_read_end();                                                                \
+        if (said)                                                                            \
+            source_pop("NCCL");                                                              \
+        return result;                                                                       \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+NCCL_CALLS(CALL)

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exports of the program's output: each makes the real call, then shows output.c what it has written. What stdio puts into
+ * its buffer is shown when it is put there, in the program's own order; when the C library writes the buffer later, that is an
+ * inner call of its own that no export sees, so nothing is shown twice.
+ *
+ * Transparent: what the real call returns, and errno, are the program's; write and writev stay the cancellation points that they
+ * are, since nothing is held or marked around the real call; text that was not written (a short write, a closed stream) is not
+ * shown. The forms with variable arguments go on to the v-forms, which are the same functions inside of the C library.
+ *
+ * Not seen: the forms that end in _unlocked, wide streams, perror, error, warn and their like, pwrite, sendfile and splice, system
+ * calls that a program makes by itself (Go), duplicates of the descriptors 1 and 2 under other numbers.
+ *
+ * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's write.
+ */
+#include "preload/guard.h"
+#include "preload/output.h"
+#include "preload/resolve.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    FORMAT_MAX = 1024, /* longer formatted output is not looked at */
+};
+
+/* clang-format off */
+/* What we call: name, and type by the C library's own declaration where it has one. */
+#define OUTPUT_REAL(X)                                                                     \
+    X(write) X(writev) X(fwrite) X(fputs) X(puts) X(fputc) X(putc) X(putchar)              \
+    X(vfprintf) X(vdprintf) X(__vfprintf_chk) X(__vdprintf_chk)
+/* clang-format on */
+
+#pragma GCC visibility push(default)
+int __printf_chk(int flag, const char *restrict format, ...);
+int __fprintf_chk(FILE *restrict stream, int flag, const char *restrict format, ...);
+int __dprintf_chk(int fd, int flag, const char *restrict format, ...);
+int __vprintf_chk(int flag, const char *restrict format, va_list arg);
+int __vfprintf_chk(FILE *restrict stream, int flag, const char *restrict format, va_list arg);
+int __vdprintf_chk(int fd, int flag, const char *restrict format, va_list arg);
+
+enum output_slot {
+#define SLOT(name) OUTPUT_##name,
+    OUTPUT_REAL(SLOT)
+#undef SLOT
+    OUTPUT_COUNT,
+};
+
+static const char *const output_names[OUTPUT_COUNT] = {
+#define NAME(name) #name,
+        OUTPUT_REAL(NAME)
+#undef NAME
+};
+
+static _Atomic(void *) output_real[OUTPUT_COUNT];
+
+static void *find_real(enum output_slot slot)
+{
+    void *found;
+
+    guard_push();
+    found = resolve_next(output_names[slot]);
+    guard_pop();
+    atomic_store_explicit(&output_real[slot], found, memory_order_relaxed);
+    return found;
+}
+
+/* Before the constructor has run, and only then, it is looked for: a look-up is nothing for a signal handler. */
+static inline void *real_of(enum output_slot slot)
+{
+    void *known = atomic_load_explicit(&output_real[slot], memory_order_relaxed);
+
+    return __builtin_expect(known != NULL, 1) ? known : find_real(slot);
+}
+
+#define REAL_OF(name) ((__typeof__(&(name)))real_of(OUTPUT_##name))
+
+__attribute__((constructor)) static void find_all(void)
+{
+    for (int slot = 0; slot < OUTPUT_COUNT; slot++)
+        (void)real_of((enum output_slot)slot);
+}
+
+/* ---- what was written ----------------------------------------------------------------------- */
+
+static void show_text(int fd, const char *text, size_t length)
+{
+    int saved = errno;
+
+    output_seen(fd, text, length);
+    errno = saved;
+}
+
+static void show_stream(FILE *stream, const char *text, size_t length)
+{
+    int saved = errno;
+
+    output_seen(fileno(stream), text, length);
+    errno = saved;
+}
+
+/* `count` bytes were written, by a format; `before` is the errno of before the call, for %m. */
+__attribute__((format(printf, 4, 0))) static void show_format(
+        int fd, int before, int count, const char *format, va_list args)
+{
+    size_t length = strlen(format);
+    char text[FORMAT_MAX];
+    int saved = errno;
+
+    if (fd != STDOUT_FILENO && fd != STDERR_FILENO)
+        return;
+    if (strchr(format, '%') == NULL) {
+        output_seen(fd, format, length);
+    } else if ((size_t)count < sizeof text) {
+        errno = before;
+        count = vsnprintf(text, sizeof text, format, args);
+        if (count >= 0 && (size_t)count < sizeof text)
+            output_seen(fd, text, (size_t)count);
+    } else {
+        output_unseen(fd, length > 0 && format[length - 1] == '\n');
+    }
+    errno = saved;
+}
+
+/* ---- descriptors ---------------------------------------------------------------------------- */
+
+ssize_t write(int fd, const void *buf, size_t n)
+{
+    __typeof__(&write) real = REAL_OF(write);
+    ssize_t written;
+
+    if (!real)
+        return (ssize_t)syscall(SYS_write, fd, buf, n);
+    if (!output_is_watched() || (fd != STDOUT_FILENO && fd != STDERR_FILENO))
+        return real(fd, buf, n);
+    written = real(fd, buf, n);
+    if (written > 0)
+        show_text(fd, buf, (size_t)written);
+    return written;
+}
+
+ssize_t writev(int fd, const struct iovec *iovec, int count)
+{
+    __typeof__(&writev) real = REAL_OF(writev);
+    ssize_t written, left;
+
+    if (!real)
+        return (ssize_t)syscall(SYS_writev, fd, iovec, count);
+    if (!output_is_watched() || (fd != STDOUT_FILENO && fd != STDERR_FILENO))
+        return real(fd, iovec, count);
+    left = written = real(fd, iovec, count);
+    for (int i = 0; i < count && left > 0; i++) {
+        size_t n = iovec[i].iov_len < (size_t)left ? iovec[i].iov_len : (size_t)left;
+
+        show_text(fd, iovec[i].iov_base, n);
+        left -= (ssize_t)n;
+    }
+    return written;
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+size_t fwrite(const void *restrict ptr, size_t size, size_t n, FILE *restrict s)
+{
+    __typeof__(&fwrite) real = REAL_OF(fwrite);
+    size_t written = real ? real(ptr, size, n, s) : 0;
+
+    if (output_is_watched() && written > 0)
+        show_stream(s, ptr, written * size);
+    return written;
+}
+
+int fputs(const char *restrict s, FILE *restrict stream)
+{
+    __typeof__(&fputs) real = REAL_OF(fputs);
+    int result = real ? real(s, stream) : EOF;
+
+    if (output_is_watched() && result >= 0)
+        show_stream(stream, s, strlen(s));
+    return result;
+}
+
+/* `result`: what fputc, putc or putchar returned for `c`. */
+static int show_char(FILE *stream, int c, int result)
+{
+    char byte = (char)c;
+
+    if (output_is_watched() && result != EOF)
+        show_stream(stream, &byte, 1);
+    return result;
+}
+
+/* The newline of std::endl, and of a printf("\n") that the compiler has rewritten, comes through one of these three. */
+int fputc(int c, FILE *stream)
+{
+    __typeof__(&fputc) real = REAL_OF(fputc);
+
+    return show_char(stream, c, real ? real(c, stream) : EOF);
+}
+
+int putc(int c, FILE *stream)
+{
+    __typeof__(&putc) real = REAL_OF(putc);
+
+    return show_char(stream, c, real ? real(c, stream) : EOF);
+}
+
+int putchar(int c)
+{
+    __typeof__(&putchar) real = REAL_OF(putchar);
+
+    return show_char(stdout, c, real ? real(c) : EOF);
+}
+
+int puts(const char *s)
+{
+    __typeof__(&puts) real = REAL_OF(puts);
+    int result = real ? real(s) : EOF;
+
+    if (output_is_watched() && result >= 0) {
+        show_stream(stdout, s, strlen(s));
+        show_stream(stdout, "\n", 1);
+    }
+    return result;
+}
+
+/* ---- formats -------------------------------------------------------------------------------- */
+
+/* To a descriptor, or to the stream where `fd` is NULL; `flag` is that of a _chk form, negative without. */
+__attribute__((format(printf, 4, 0))) static int print_real(
+        FILE *stream, const int *fd, int flag, const char *format, va_list args)
+{
+    if (fd)
+        return flag >= 0 ? REAL_OF(__vdprintf_chk)(*fd, flag, format, args)
+                         : REAL_OF(vdprintf)(*fd, format, args);
+    return flag >= 0 ? REAL_OF(__vfprintf_chk)(stream, flag, format, args)
+                     : REAL_OF(vfprintf)(stream, format, args);
+}
+
+/* The same, and what was printed is shown. */
+__attribute__((format(printf, 4, 0))) static int print_seen(
+        FILE *stream, const int *fd, int flag, const char *format, va_list args)
+{
+    int before = errno;
+    va_list again;
+    int result, saved, where;
+
+    if (!output_is_watched())
+        return print_real(stream, fd, flag, format, args);
+    va_copy(again, args);
+    result = print_real(stream, fd, flag, format, args);
+    saved = errno;
+    where = fd ? *fd : fileno(stream);
+    errno = saved;
+    if (result > 0)
+        show_format(where, before, result, format, again);
+    va_end(again);
+    return result;
+}
+
+/* Without _chk. */
+#define PLAIN (-1)
+
+/* clang-format off */
+#define WITH_ARGS(format, call)            \
+    va_list args;                  \
+    int result;                    \
+    va_start(args, format);        \
+    result = call;                 \
+    va_end(args);                  \
+    return result
+/* clang-format on */
+
+int printf(const char *restrict format, ...)
+{
+    WITH_ARGS(format, print_seen(stdout, NULL, PLAIN, format, args));
+}
+
+int fprintf(FILE *restrict stream, const char *restrict format, ...)
+{
+    WITH_ARGS(format, print_seen(stream, NULL, PLAIN, format, args));
+}
+
+int dprintf(int fd, const char *restrict fmt, ...)
+{
+    WITH_ARGS(fmt, print_seen(NULL, &fd, PLAIN, fmt, args));
+}
+
+int vprintf(const char *restrict format, va_list arg)
+{
+    return print_seen(stdout, NULL, PLAIN, format, arg);
+}
+
+int vfprintf(FILE *restrict s, const char *restrict format, va_list arg)
+{
+    return print_seen(s, NULL, PLAIN, format, arg);
+}
+
+int vdprintf(int fd, const char *restrict fmt, va_list arg)
+{
+    return print_seen(NULL, &fd, PLAIN, fmt, arg);
+}
+
+int __printf_chk(int flag, const char *restrict format, ...)
+{
+    WITH_ARGS(format, print_seen(stdout, NULL, flag, format, args));
+}
+
+int __fprintf_chk(FILE *restrict stream, int flag, const char *restrict format, ...)
+{
+    WITH_ARGS(format, print_seen(stream, NULL, flag, format, args));
+}
+
+int __dprintf_chk(int fd, int flag, const char *restrict format, ...)
+{
+    WITH_ARGS(format, print_seen(NULL, &fd, flag, format, args));
+}
+
+int __vprintf_chk(int flag, const char *restrict format, va_list arg)
+{
+    return print_seen(stdout, NULL, flag, format, arg);
+}
+
+int __vfprintf_chk(FILE *restrict stream, int flag, const char *restrict format, va_list arg)
+{
+    return print_seen(stream, NULL, flag, format, arg);
+}
+
+int __vdprintf_chk(int fd, int flag, const char *restrict format, va_list arg)
+{
+    return print_seen(NULL, &fd, flag, format, arg);
+}
+#pragma GCC visibility pop

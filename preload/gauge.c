@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/gauge.h"
+
+#include "preload/backend.h"
+#include "preload/dispatch.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+#include "tracker/capture.h"
+
+#include "alloc/pool.h"
+
+#include <stdatomic.h>
+
+static _Atomic(uint64_t) devices_told; /* bit per device that the capture knows */
+static atomic_bool has_graph_memory;
+static _Atomic(uint32_t) waited; /* how often the program has waited */
+
+static void for_each_told(void (*act)(int device))
+{
+    uint64_t devices = atomic_load_explicit(&devices_told, memory_order_relaxed);
+
+    for (int device = 0; device < DEVICES_MAX && devices >> device; device++)
+        if (devices >> device & 1)
+            act(device);
+}
+
+static uint64_t graph_figure(int device, CUgraphMem_attribute which)
+{
+    cuuint64_t value = 0;
+
+    if (!REAL_HAS(cuDeviceGetGraphMemAttribute)
+            || REAL(cuDeviceGetGraphMemAttribute)(device, which, &value) != CUDA_SUCCESS)
+        return 0;
+    return value;
+}
+
+void gauge_looked(int device, uint64_t free_bytes, uint64_t total_bytes)
+{
+    struct capture_look_info info = {
+            .device = device, .free_bytes = free_bytes, .total_bytes = total_bytes};
+    struct pool_stats stats;
+
+    if (dispatch_pool()) {
+        pool_stats(dispatch_pool(), device, &stats);
+        info.held_bytes = stats.reserved;
+    }
+    if (atomic_load_explicit(&has_graph_memory, memory_order_relaxed)) {
+        info.graph_reserved = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+        info.graph_high = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
+    }
+    dispatch_told(capture_look(&info));
+}
+
+void gauge_look(int device)
+{
+    uint64_t total = 0;
+    uint64_t available = 0;
+
+    if (!dispatch_records() || device < 0 || !dispatch_may_fence() || life_sticky())
+        return;
+    if (backend_driver.memory(NULL, device, &total, &available) == 0)
+        gauge_looked(device, available, total);
+}
+
+/* When the program has waited for the 1st, 2nd, 4th, 8th ... time: kernels and caches of the driver come with use. */
+void gauge_waited(void)
+{
+    uint32_t count;
+
+    if (!dispatch_records())
+        return;
+    count = atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) + 1;
+    if ((count & (count - 1)) == 0)
+        for_each_told(gauge_look);
+}
+
+void gauge_graph_memory(void)
+{
+    atomic_store_explicit(&has_graph_memory, true, memory_order_relaxed);
+}
+
+void gauge_reserved(int device)
+{
+    struct pool_stats stats;
+
+    if (!dispatch_pool())
+        return;
+    pool_stats(dispatch_pool(), device, &stats);
+    dispatch_told(capture_reserved(device, 0, stats.reserved, dispatch_seq()));
+}
+
+void gauge_all_reserved(void)
+{
+    for_each_told(gauge_reserved);
+}
+
+/* Once per device: three questions that the driver answers from its tables. */
+void gauge_device(int device)
+{
+    uint64_t bit = device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;
+    char name[96] = "";
+    size_t total = 0;
+    int version = 0;
+
+    if (!bit || (atomic_load_explicit(&devices_told, memory_order_relaxed) & bit)
+            || (atomic_fetch_or(&devices_told, bit) & bit) || !dispatch_may_fence())
+        return;
+    if (REAL_HAS(cuDeviceGetName))
+        (void)REAL(cuDeviceGetName)(name, sizeof name, device);
+    if (REAL_HAS(cuDeviceTotalMem_v2))
+        (void)REAL(cuDeviceTotalMem_v2)(&total, device);
+    (void)REAL(cuDriverGetVersion)(&version);
+    dispatch_told(capture_device(device, name, total, (uint32_t)version));
+    gauge_look(device);
+}

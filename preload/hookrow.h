@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hookrow.h - hooks that are one row: the real call is made, and what it has made or ended is recorded.
+ *
+ *     HOOKROW        `then`, if the call has succeeded
+ *     HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key (dispatch_made), its size
+ *     HOOKROW_ROOM   as HOOKROW; a call that finds no memory on `device` is made once more after a trim (R81), and what
+ *                    it came to is told
+ *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
+ *
+ * A row that made something calls the place where the driver leaves it `made`: it is there when the call has succeeded.
+ * Where kedge does not act (life_enter), a row is the real call alone.
+ */
+#ifndef KEDGE_PRELOAD_HOOKROW_H
+#define KEDGE_PRELOAD_HOOKROW_H
+
+#include "preload/dispatch.h"
+#include "preload/life.h"
+#include "preload/resolve.h"
+
+/* The key of a handle, 0 for none. */
+static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
+{
+    return handle ? dispatch_key(memclass, (uintptr_t)handle) : 0;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define HOOKROW(symbol, params, args, then)                                       \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        CUresult result = REAL(symbol) args;                                       \
+        if (entered && result == CUDA_SUCCESS)                                     \
+            then;                                                                  \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_MADE(symbol, params, args, memclass, key, size)                   \
+    HOOKROW(symbol, params, args,                                                 \
+            dispatch_made(MEMCLASS_##memclass, key, size, dispatch_device()))
+#define HOOKROW_ROOM(symbol, params, args, size, device, then)                    \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        CUresult result = REAL(symbol) args;                                       \
+        struct pool_ladder ladder = {.waits = 0};                                  \
+        if (entered && dispatch_make_room((int)result, device, &ladder))            \
+            result = REAL(symbol) args;                                            \
+        if (entered && (device) >= 0)                                              \
+            dispatch_refused((int)result, size, device, &ladder);                   \
+        if (entered && result == CUDA_SUCCESS)                                     \
+            then;                                                                  \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_END(symbol, params, args, recorded)                               \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        uint64_t ends = entered ? (recorded) : 0;                                  \
+        struct dispatch_end end = {.key = 0};                                       \
+        CUresult result;                                                           \
+        if (ends)                                                                  \
+            end = dispatch_end(ends);                                               \
+        result = REAL(symbol) args;                                                \
+        dispatch_ended(&end, (int)result);                                          \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        return result;                                                             \
+    }
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+#endif

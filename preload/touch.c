@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/touch.h"
+
+#include "preload/contexts.h"
+#include "preload/coverage.h"
+#include "preload/dispatch.h"
+#include "preload/guard.h"
+#include "preload/msg.h"
+#include "preload/pins.h"
+#include "preload/resolve.h"
+#include "preload/sidecar.h"
+#include "tracker/capture.h"
+#include "tracker/uses.h"
+#include "tracker/where.h"
+
+#include "alloc/lock.h"
+
+#include <errno.h>
+
+enum {
+    SEEN_MAX = 512,
+};
+
+/* (rule, stack) pairs that were reported: the same place is not told twice. */
+static struct lock seen_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+static struct {
+    int rule;
+    uint32_t stack;
+    enum format_hint_what what;
+} seen[SEEN_MAX]; /* guarded by seen_lock */
+static unsigned seen_count;
+
+static bool is_first(int rule, uint32_t stack, enum format_hint_what what)
+{
+    bool first = true;
+
+    lock_take(&seen_lock);
+    for (unsigned i = 0; i < seen_count && first; i++)
+        first = seen[i].rule != rule || seen[i].stack != stack || seen[i].what != what;
+    if (first && seen_count < SEEN_MAX) {
+        seen[seen_count].rule = rule;
+        seen[seen_count].stack = stack;
+        seen[seen_count++].what = what;
+    }
+    lock_drop(&seen_lock);
+    return first;
+}
+
+static void tell_touch(
+        const struct pool_hit *hit, enum format_hint_what what, devptr_t ptr, const char *call)
+{
+    struct capture_hint_info info = {
+            .what = what,
+            .mode = hit->mode,
+            .rule = hit->rule,
+            .ptr = hit->base,
+            .size = hit->size,
+            .device = -1,
+    };
+
+    coverage_look(); /* a walk must not go through what is gone */
+    info.stack = where_stack();
+    if (!is_first(hit->rule, info.stack, what))
+        return;
+    info.seq = dispatch_seq();
+    dispatch_told(capture_hint(&info));
+    if (what == FORMAT_HINT_VIOLATION)
+        msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
+                 "call is stopped%s%s",
+                hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
+                (unsigned long)hit->size, (void *)(uintptr_t)hit->base,
+                *capture_path() ? "; both stacks are in " : "", capture_path());
+}
+
+bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
+{
+    if (hit->mode == HINT_SHADOW || (how == TOUCH_INSIDE && hit->mode != HINT_TRAP)) {
+        tell_touch(hit, FORMAT_HINT_LATE_TOUCH, ptr, what);
+        return false;
+    }
+    tell_touch(hit, FORMAT_HINT_VIOLATION, ptr, what);
+    return true;
+}
+
+static inline __attribute__((always_inline)) void note_use(
+        devptr_t ptr, uint64_t size, enum touch how)
+{
+    if (uses_on() && size != 0)
+        uses_touch(ptr, size, how == TOUCH_POINTER ? USE_SURE : USE_MAY, &guard_thread.moment);
+}
+
+/* With hints, or on a captured stream: then the block is used when the graph is launched. */
+static __attribute__((noinline)) bool touch_and_stop(
+        devptr_t ptr, uint64_t size, enum touch how, const char *what)
+{
+    struct pool_hit hit;
+
+    if (sidecar.hints && size != 0 && pool_touch(dispatch_pool(), ptr, size, &hit)
+            && touch_hit(&hit, ptr, how, what))
+        return true;
+    if (guard_thread.pins)
+        return pins_collect(guard_thread.pins, ptr, size, how, what);
+    note_use(ptr, size, how);
+    return false;
+}
+
+bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+{
+    if (__builtin_expect(sidecar.hints || guard_thread.pins, 0))
+        return touch_and_stop(ptr, size, how, what);
+    note_use(ptr, size, how);
+    return false;
+}
+
+void touch_unseen(void)
+{
+    if (!uses_on())
+        return;
+    if (guard_thread.pins)
+        pins_unseen(guard_thread.pins);
+    else
+        uses_unseen(&guard_thread.moment);
+}
+
+/* One side of a copy. */
+struct side {
+    CUcontext context;
+    int device;
+    bool hinted;
+};
+
+static bool is_hinted(devptr_t ptr, struct side *ret_side)
+{
+    struct context context;
+    struct block_info info;
+
+    if (pool_find(dispatch_pool(), ptr, &info) != 0 || info.heap != HEAP_PRIVATE
+            || !context_of_generation(info.owner, &context))
+        return false;
+    *ret_side = (struct side){context.handle, info.device, true};
+    return true;
+}
+
+/* Memory that is not hinted: the driver knows whose it is, unless it belongs to no context. */
+static bool is_plain(devptr_t ptr, struct side *ret_side)
+{
+    *ret_side = (struct side){NULL, -1, false};
+    return REAL(cuPointerGetAttribute)(&ret_side->context, CU_POINTER_ATTRIBUTE_CONTEXT, ptr)
+            == CUDA_SUCCESS
+            && REAL(cuPointerGetAttribute)(
+                       &ret_side->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr)
+            == CUDA_SUCCESS
+            && ret_side->context;
+}
+
+bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src)
+{
+    struct side to = {.hinted = false};
+    struct side from = {.hinted = false};
+    struct context here;
+
+    if (!sidecar.acts)
+        return false;
+    (void)is_hinted(dst, &to);
+    (void)is_hinted(src, &from);
+    if ((!to.hinted && !from.hinted) || context_here(&here) != 0)
+        return false;
+    if ((!to.hinted && !is_plain(dst, &to)) || (!from.hinted && !is_plain(src, &from)))
+        return false;
+    if (to.device == here.device && from.device == here.device)
+        return false;
+    *ret_dst = to.context;
+    *ret_src = from.context;
+    return true;
+}
+
+void touch_shared(devptr_t base, uint64_t size, int device)
+{
+    struct capture_hint_info info = {
+            .what = FORMAT_HINT_SKIPPED,
+            .mode = HINT_OFF,
+            .rule = -1,
+            .ptr = base,
+            .size = size,
+            .seq = dispatch_seq(),
+            .device = device,
+            .result = EBUSY,
+    };
+
+    uses_shown(base, size);
+    dispatch_told(capture_hint(&info));
+}
+
+void touch_unknown_layout(const char *call)
+{
+    touch_unseen();
+    if (!sidecar.acts || !hint_refuse_live(sidecar.hints) || !sidecar.lives)
+        return;
+    msg_warn("%s: the driver does not tell the parameters of a kernel, live hints are shadow from "
+             "here on",
+            call);
+    dispatch_told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
+}
+
+void touch_fork_child(void)
+{
+    lock_init(&seen_lock, LOCK_RANK_PRELOAD);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * touch.h - the memory that a call of the program names: released by a hint, captured, used.
+ *
+ *     submit.h ─► touch_range, for each address ─┬─ released by a hint ─► capture_hint, and the call is not made
+ *                                                ├─ its stream is captured ─► pins_collect
+ *                                                └─ else ─► uses_touch
+ *
+ * Threads: any, inside life_enter; touch_range inside a reader section (guard.h). Rules: R66 R80 R85 R86.
+ */
+#ifndef KEDGE_PRELOAD_TOUCH_H
+#define KEDGE_PRELOAD_TOUCH_H
+
+#include "alloc/pool.h"
+#include "alloc/types.h"
+#include "preload/cuda_abi.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How a range came to be looked at. */
+enum touch {
+    TOUCH_POINTER, /* an argument that is a pointer */
+    TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
+};
+
+/*
+ * True if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not be made. In shadow the use is
+ * noted and the answer is false. On a captured stream the blocks are pinned (submit.h), else the use is recorded, if that is wanted
+ * (KEDGE_TRACE=uses=).
+ */
+bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+
+/* The call, or the node of a graph, uses memory that the driver does not tell: blocks that are live now are not judged by their
+ * uses. */
+void touch_unseen(void);
+
+/* What touch_range does with a hit: tells it, and says whether the call must not be made. */
+bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
+
+/*
+ * For a copy between device addresses: true if one side is a hinted block to which the other device has no access, although
+ * natively it would be plain memory that every copy reaches. Then the contexts to copy between (R85).
+ */
+bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src);
+
+/* A block was shared with somebody: the capture is told (R85). */
+void touch_shared(devptr_t base, uint64_t size, int device);
+
+/* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). */
+void touch_unknown_layout(const char *call);
+
+/* In the child of a fork. */
+void touch_fork_child(void);
+
+#endif

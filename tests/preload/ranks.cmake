@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+kedge_preload_test(ranks SOURCES ranks_test.c ROUTES dlsym)

@@ -1,0 +1,398 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Drives `kedge` with libkedge.so and the simulated device. $1 says which part.
+. "$(dirname "$0")/../check.sh"
+build=$TEST_BUILD
+kedge=$build/kedge
+sot=$build/trainers/sot
+for part in libkedge.so sim/libcuda.so.1 sim/libcudart.so.13 trainers/sot; do
+    [ -e "$build/$part" ] || { echo "SKIP: no $part in this build"; exit 77; }
+done
+small() { # name, form, more for kedge run...
+    local name=$1 form=$2
+    shift 2
+    expect 0 "$kedge" run --sim --capture "$name.kcap" "$@" -- "$sot" --form "$form" --graph small
+    grep checksum out >"$name.sum"
+}
+record() { # name, trace mode, program and its words
+    local name=$1 mode=$2
+    shift 2
+    KEDGE_TRACE=$mode expect 0 "$kedge" run --sim --capture "$name.kcap" -- "$@"
+}
+window="--from SOT_CALL_0 --to SOT_CALL_0"
+
+case "$1" in
+run)
+    expect 7 "$kedge" run -- sh -c 'exit 7'
+    expect 143 "$kedge" run -- sh -c 'kill -TERM $$'
+    expect 127 "$kedge" run -- ./nowhere
+    has err "nowhere: No such file"
+    expect 127 "$kedge" run -- no-such-program-here
+    touch plain
+    expect 126 "$kedge" run -- ./plain
+    has err "plain: Permission denied"
+    expect 126 "$kedge" run -- /
+    # As env has it: what is found in PATH and may not be run, and what cannot be started after all.
+    mkdir bin bin/folder && touch bin/plain-there
+    PATH=$PWD/bin:$PATH expect 126 "$kedge" run -- plain-there
+    PATH=$PWD/bin:$PATH expect 126 "$kedge" run -- folder
+    expect 127 "$kedge" run -- ''
+    printf '#!/no/such/interpreter\n' >script && chmod +x script
+    expect 127 "$kedge" run -- ./script
+    # What is no capture is not removed for one, and nothing is for a program that is not there.
+    echo precious >train.py
+    expect 2 "$kedge" run --capture train.py -- true
+    has err "train.py is there and is no capture"
+    touch kept.kcap
+    expect 127 "$kedge" run --capture kept.kcap -- ./nowhere
+    [ -e kept.kcap ] && [ "$(cat train.py)" = precious ] || fail "a file is gone"
+    expect 2 "$kedge" run
+    touch a.kcap
+    # No CUDA in it: no capture, and the old one is gone.
+    expect 0 "$kedge" run --capture a.kcap -- env
+    has out "KEDGE_CAPTURE=$PWD/a.kcap"
+    has out "LD_PRELOAD=$build/libkedge.so"
+    [ ! -e a.kcap ] || fail "the old capture is still there"
+    KEDGE_SIM=/nowhere expect 77 "$kedge" run --sim -- true
+    has err "no simulated device in /nowhere"
+    expect 2 "$kedge" run --mode fast -- true
+    expect 2 "$kedge" run --hints-mode foo -- true
+    has err "--hints-mode foo: off, shadow, trap or live"
+    expect 2 "$kedge" run --trace foo -- true
+    has err "--trace foo: ring, full, agg or off"
+    expect 0 "$kedge" run --trace full,uses=off --hints-mode shadow -- true
+    expect 2 "$kedge" run --entrance async -- true
+    expect 2 "$kedge" run --hints nowhere.yaml -- true
+    # The words behind the program are the program's.
+    expect 0 "$kedge" run -- echo --json --help
+    has out "--json --help"
+    ;;
+ranks)
+    # What launchers of processes do, in a few lines: each process has its rank in one variable or another.
+    cat >launcher <<'END'
+#!/bin/bash
+for rank in 0 1 2; do env "$1=$rank" "${@:2}" & done
+wait
+END
+    chmod +x launcher
+    program=$build/trainers/loop
+    for variable in RANK SLURM_PROCID; do
+        rm -f ./*.kcap*
+        echo KEDGECAP, an old run >x.kcap.7
+        expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
+        has err ", one of 3; next: kedge report x.kcap"
+        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "above $variable: $(echo *.kcap*)"
+        # Each rank starts kedge for itself: none may take away what another one has just begun, and all take away what other
+        # processes of their rank wrote in an earlier run.
+        [ -e second.kcap ] || expect 0 env $variable=0 "$kedge" run --sim --capture second.kcap -- "$program" --steps 2
+        cp second.kcap x.kcap.4711
+        cp x.kcap.1 x.kcap.1.4711
+        expect 0 ./launcher $variable "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
+        for name in x.kcap x.kcap.1 x.kcap.2; do has err "kedge run: capture $name; next: kedge report $name"; done
+        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "below $variable: $(echo *.kcap*)"
+        expect 0 "$kedge" report x.kcap.2 --json
+        json "j['allocated_count'] > 0"
+    done
+    rm -f ./*.kcap*
+    expect 0 ./launcher RANK "$kedge" run --sim -- "$program" --steps 2
+    [ "$(ls | sed -n 's/^kedge-.*-\([0-9]\)-[0-9]*.kcap$/\1/p' | sort | tr -d '\n')" = 012 ] || fail "$(ls)"
+    # A variable of that name that is no rank.
+    rm -f ./*.kcap*
+    RANK=gold expect 0 "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
+    [ "$(echo *.kcap*)" = x.kcap ] || fail "$(echo *.kcap*)"
+    ;;
+ending)
+    # What a run held, where the capture is and what to do next: three lines, and the program's own end.
+    program=$build/trainers/loop
+    ended() { grep '^kedge run: \(peak\|capture\|no capture\)' err >lines || :; }
+    expect 0 "$kedge" run --sim --capture a.kcap -- "$program" --steps 2
+    ended
+    expect 0 "$kedge" report a.kcap --json
+    python3 - <<'PY' || fail "$(cat lines)"
+import json, sys
+j, lines = json.load(open("out")), open("lines").read().splitlines()
+def size(n):
+    units = iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    n, unit = float(n), next(units)
+    while n >= 1024:
+        n, unit = n / 1024, next(units)
+    return f"{n:.2f} {unit}"
+sys.exit(lines != [f"kedge run: peak live {size(j['peak_live_bytes'])}", f"kedge run: peak reserved {size(j['peak_reserved_bytes'])}",
+                   "kedge run: capture a.kcap; next: kedge report a.kcap"])
+PY
+    expect 0 "$kedge" report a.kcap
+    has out "ended     exited with status 0"
+    grep -qE '^Peak live: [^ ]+ [KMG]iB   Peak reserved: [^ ]+ [KMG]iB   Utilisation: 0\.[0-9]+$' out || fail "$(cat out)"
+    SIMCUDA_MEMORY=8M expect 3 "$kedge" run --sim --api sync --capture oom.kcap -- "$sot" --form pt --graph small
+    has err "largest free block"
+    hasnt err "(E "
+    expect 0 "$kedge" report oom.kcap
+    has out "ended     exited with status 3, after running out of memory"
+    hasnt out "(E "
+    expect 0 "$kedge" run -q --sim --capture a.kcap -- "$program" --steps 2
+    ! grep '^kedge run: ' err && [ -e a.kcap ] || fail "-q says: $(cat err)"
+    # The name that is given without one, and the capture of a program that a script starts.
+    expect 3 "$kedge" run --sim -- sh -c "'$program' --steps 2; exit 3"
+    ended
+    grep -qx "kedge run: capture $(ls kedge-*.kcap); next: kedge report $(ls kedge-*.kcap)" lines || fail "$(cat err)"
+    # Several: how many, and the one that held most.
+    expect 0 "$kedge" run --sim --capture s.kcap -- sh -c "'$program' --steps 2 & '$sot' --form pt --graph small; wait"
+    ended
+    grep -qE '^kedge run: capture s\.kcap(\.[0-9]+)?, one of 2; next: kedge report ' lines || fail "$(cat err)"
+    # Of other runs in the same place nothing is said.
+    expect 0 "$kedge" run --sim --capture s.kcap -- "$program" --steps 2
+    ended
+    has lines "kedge run: capture s.kcap; next"
+    # None, and why.
+    expect 4 "$kedge" run --capture none.kcap -- sh -c 'exit 4'
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: no process used CUDA, or none could write none.kcap" ] || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --capture nowhere/x.kcap -- "$program" --steps 2
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: nowhere/x.kcap: No such file or directory" ] || fail "$(cat err)"
+    grep -qE "^kedge\[[0-9]+\]: no capture: $PWD/nowhere/x.kcap: No such file or directory$" err || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --mode off -- "$program" --steps 2
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: KEDGE_MODE=off" ] || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --trace off -- "$program" --steps 2
+    ended
+    [ "$(cat lines)" = "kedge run: no capture: KEDGE_TRACE=off" ] || fail "$(cat err)"
+    # Killed: the capture is there, and so is the end of the program, as a signal too.
+    expect 137 "$kedge" run --sim --capture k.kcap -- sh -c "'$program' --steps 2; kill -9 \$\$"
+    ended
+    has lines "kedge run: capture k.kcap; next: kedge report k.kcap"
+    expect 137 "$kedge" run --sim --capture k.kcap -- python3 - "$sot" <<'PY'
+import os, subprocess, sys
+# The program itself is killed in the middle.
+p = subprocess.Popen([sys.argv[1], "--form", "pir", "--graph", "full", "--pause-at", "SOT_CALL_0"], stdout=subprocess.PIPE, text=True)
+while not p.stdout.readline().startswith("PAUSED"):
+    pass
+p.kill()
+p.wait()
+os.kill(os.getpid(), 9)
+PY
+    expect 0 "$kedge" report k.kcap
+    has out "ended     still running, or killed"
+    python3 - "$kedge" <<'PY' || fail "signals"
+import os, signal, subprocess, sys, time
+def start(script, *options, **more):
+    p = subprocess.Popen([sys.argv[1], "run", *options, "--", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         text=True, **more)
+    assert p.stdout.readline() == "ready\n"
+    return p
+for options in (), ("-q",):
+    # A signal for kedge is one for the program: its own answer, or its end by it.
+    for number in signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT:
+        p = start("trap 'exit 9' TERM USR1 HUP INT; echo ready; while :; do sleep 0.05; done", *options)
+        p.send_signal(number)
+        assert p.wait(20) == 9, (number, p.returncode)
+    p = start("echo ready; exec sleep 60", *options)
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(20) == -signal.SIGTERM, p.returncode
+    # What is ignored stays ignored (nohup), and what is blocked is not blocked in the program.
+    p = start("echo ready; sleep 0.3; exit 5", *options, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.send_signal(signal.SIGHUP)
+    assert p.wait(20) == 5, p.returncode
+    p = start("grep SigBlk /proc/self/status >blocked; echo ready; sleep 0.1", *options)
+    assert p.wait(20) == 0 and int(open("blocked").read().split()[1], 16) == 0
+    # Nobody outlives kedge that is killed.
+    p = start("echo $$ >pid; echo ready; exec sleep 60", *options)
+    p.kill()
+    p.wait(20)
+    number = int(open("pid").read())
+    for _ in range(200):
+        try:
+            if open(f"/proc/{number}/stat").read().rsplit(")", 1)[1].split()[0] == "Z":
+                break
+        except OSError:
+            break
+        time.sleep(0.05)
+    else:
+        sys.exit("the program outlived kedge")
+PY
+    ;;
+rpath)
+    # The program's exit code is the number of devices: its own runtime has none, the simulated one has one.
+    for kind in rpath runpath; do
+        expect 0 "$kedge" run -- "$build/tests/unit/rpath/${kind}_program"
+        expect 1 "$kedge" run --sim -- "$build/tests/unit/rpath/${kind}_program"
+    done
+    ;;
+small)
+    small good pt
+    small bad pir
+    expect 0 "$kedge" report bad.kcap $window
+    for line in "Remaining memory: 6.75 MiB" "Max memory: 10.12 MiB" "Allocated memory: 10.12 MiB" "Allocated count: 3" \
+        "Freed memory: 3.38 MiB" "Freed count: 1"; do has out "$line"; done
+    expect 0 "$kedge" report good.kcap $window
+    for line in "Remaining memory: 3.38 MiB" "Max memory: 10.12 MiB" "Allocated memory: 10.12 MiB" "Allocated count: 3" \
+        "Freed memory: 6.75 MiB" "Freed count: 2"; do has out "$line"; done
+    expect 0 "$kedge" report good.kcap $window --json
+    cp out good.json
+    expect 0 "$kedge" diff good.kcap bad.kcap --json
+    json "j['late_frees'] == 1 and j['late_bytes'] == 3538944 and len(j['groups']) == 1"
+    json "j['groups'][0]['site'].startswith('contiguous_copy sot.c:') and j['groups'][0]['anchors'] == ['SOT_CALL_0']"
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml --json $window
+    json "j['predicted_max_bytes'] == 3 * 3538944 and len(j['hints']) == 1 and j['predicted_peak_reserved_bytes'] > 0"
+    small shadow pir --hints h.yaml
+    expect 0 "$kedge" report shadow.kcap $window --json
+    json "j['remaining_bytes'] == 2 * 3538944 and j['hinted_freed_count'] == 0 and j['remaining_would_bytes'] == 3538944"
+    # live without a receipt stays in shadow
+    small unproved pir --hints h.yaml --hints-mode live
+    expect 0 "$kedge" report unproved.kcap --json
+    json "j['hinted_freed_count'] == 0"
+    expect 0 "$kedge" verify --sim --hints h.yaml --json -- "$sot" --form pir --graph small
+    json "j['verified'] is True and j['hints'][0]['matched_count'] == 1 and j['hints'][0]['trapped_count'] == 1"
+    small live pir --hints h.yaml --hints-mode live
+    expect 0 "$kedge" report live.kcap $window --json
+    json "(lambda g: all(j[a] == g[b] for a, b in (('remaining_with_hints_bytes', 'remaining_bytes'), ('max_with_hints_bytes', 'max_bytes'), ('allocated_bytes', 'allocated_bytes'), ('allocated_count', 'allocated_count'), ('freed_with_hints_bytes', 'freed_bytes'), ('freed_with_hints_count', 'freed_count'))))(json.load(open('good.json')))"
+    cmp good.sum live.sum && cmp good.sum bad.sum && cmp good.sum shadow.sum || fail "the checksums differ"
+    ;;
+verify)
+    small good pt
+    small bad pir
+    "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml >/dev/null
+    expect 1 "$kedge" verify --sim --hints h.yaml -- "$sot" --form pir --graph small --touch-released
+    has out "not verified: hint contiguous-copy-1: shadow: its storage is used after the release was due"
+    has err "run_touch"
+    has err "contiguous_copy"
+    [ ! -e h.yaml.receipt ] || fail "a receipt was written"
+    # Another form of the program: the hint matches nothing that it expects.
+    sed 's/per-step: 1/per-step: 2/' h.yaml >two.yaml
+    expect 1 "$kedge" verify --sim --hints two.yaml -- "$sot" --form pir --graph small
+    has out "matched 1 allocation, 2 expected"
+    # The program fails by itself.
+    expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
+    has out "exit code 2"
+    # Whatever ends kedge ends the program and what the program started, and the folder goes.
+    cat >stubborn <<'END'
+#!/bin/bash
+trap '' TERM HUP INT
+setsid sleep 1000 & echo $! >>processes
+(setsid sleep 1001 & echo $! >>processes)
+echo $$ >>processes
+while :; do sleep 1; done
+END
+    chmod +x stubborn
+    mkdir tmp
+    for signal in TERM HUP INT; do
+        rm -f processes
+        # A shell's background processes ignore SIGINT; what a supervisor starts does not.
+        TMPDIR=$PWD/tmp timeout 60 python3 - $signal "$kedge" verify --sim --hints h.yaml -- ./stubborn <<'PY' || fail "$signal"
+import pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+number = getattr(signal, "SIG" + sys.argv[1])
+run = subprocess.Popen(sys.argv[2:], stderr=subprocess.DEVNULL)
+processes = pathlib.Path("processes")
+while not processes.exists() or len(processes.read_text().split()) < 3:
+    time.sleep(0.05)
+run.send_signal(number)
+assert run.wait() == 128 + number, run.returncode
+left = [p for p in processes.read_text().split() if pathlib.Path("/proc", p).exists()]
+assert not left, left
+PY
+        [ -z "$(ls tmp)" ] || fail "$signal: the folder is still there: $(ls tmp)"
+    done
+    # A capture that was damaged before it was read decides nothing.
+    cat >spoil <<'END'
+#!/bin/bash
+"$@" && printf 'no bytes of a capture' | dd of="$KEDGE_CAPTURE" bs=1 seek=2000 conv=notrunc 2>/dev/null
+END
+    chmod +x spoil
+    expect 2 "$kedge" verify --sim --hints h.yaml -- ./spoil "$sot" --form pir --graph small
+    has err "kedge verify: "
+    has err "shadow.kcap is damaged: nothing can be decided by it"
+    [ ! -e h.yaml.receipt ] || fail "a receipt was written for a damaged capture"
+    # Hints for another program are not in force.
+    sed 's/argv: .*/argv: "*other*"/' h.yaml >other.yaml
+    expect 1 "$kedge" verify --sim --hints other.yaml -- "$sot" --form pir --graph small
+    has out "not in force"
+    expect 2 "$kedge" verify --sim -- "$sot"
+    expect 2 "$kedge" verify --sim --hints nowhere.yaml -- "$sot"
+    expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small
+    has out "1 hint verified, 1 release, 3.38 MiB;"
+    [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
+    expect 77 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot"
+    ;;
+replay)
+    python3 - <<'PY'
+import random
+random.seed(3)
+rows, live, total, peak = ["op,id,size,stream,time_us"], {}, 0, 0
+for n in range(3000):
+    if live and random.random() < 0.5:
+        i = random.choice(list(live))
+        size, stream = live.pop(i)
+        total -= size
+        rows.append(f"f,{i},{size},{stream},{n}")
+    else:
+        size, stream = random.choice([512, 4096, 70000, 1 << 20, 3 << 20, 9000001]), random.randrange(3)
+        live[n] = size, stream
+        total += size
+        peak = max(peak, total)
+        rows.append(f"a,{n},{size},{stream},{n}")
+open("t.csv", "w").write("\n".join(rows) + "\n")
+open("peak", "w").write(f"{peak} {sum(r[0] == 'a' for r in rows[1:])}\n")
+PY
+    read -r peak count <peak
+    for entrance in sync stream; do
+        for more in "" "--streams" "--passes 2"; do
+            expect 0 "$kedge" replay --sim --entrance $entrance $more --capture r.kcap t.csv
+            has out "peak live bytes: $peak"
+            expect 0 "$kedge" report r.kcap --json
+            json "j['peak_live_bytes'] == $peak and j['allocated_count'] == $count * (2 if '$more' == '--passes 2' else 1)"
+            json "j['remaining_bytes'] == 0 and j['peak_reserved_bytes'] >= j['peak_live_512_bytes']"
+        done
+    done
+    ;;
+traces)
+    [ -n "${KEDGE_TEST_TRACES:-}" ] || { echo "SKIP: KEDGE_TEST_TRACES is not set"; exit 77; }
+    for trace in few-huge-blocks lm-small-step-150 lm-medium-train-ctx1024; do
+        for entrance in sync stream; do
+            expect 0 "$kedge" replay --sim --entrance $entrance --capture r.kcap "$KEDGE_TEST_TRACES/csv/$trace.csv"
+            expect 0 "$kedge" report r.kcap --json
+            python3 - "$KEDGE_TEST_TRACES/csv/$trace.csv" <<'PY' || fail "$trace $entrance"
+import csv, json, sys
+live = peak = count = 0
+for row in csv.DictReader(open(sys.argv[1])):
+    live += int(row["size"]) * (1 if row["op"] == "a" else -1)
+    count += row["op"] == "a"
+    peak = max(peak, live)
+j = json.load(open("out"))
+assert (j["peak_live_bytes"], j["allocated_count"]) == (peak, count), (j["peak_live_bytes"], peak)
+PY
+        done
+    done
+    ;;
+steps_loop)
+    for entrance in sync stream; do
+        record "$entrance" full "$build/trainers/loop" --steps 12 --entrance "$entrance"
+        same_steps "$entrance.kcap" 12
+    done
+    expect 2 "$kedge" report sync.kcap --from forwrd # a last part is a name, too
+    has err "did you mean forward?"
+    ;;
+steps_sot)
+    record pir full "$sot" --form pir --graph full
+    steps pir.kcap
+    in_steps "j['origin'] == 'stated' and [x['name'] for x in r] == [f'SOT_CALL_{i}' for i in range(430)]"
+    # No two of its sub-graphs are alike, and their results live on to the backward: without what it states there are layers.
+    # (Places alone are a few in no order: long pieces of them look alike, which must not do.)
+    record pt full "$sot" --form pt --graph full --entrance stream
+    for form in pir pt; do
+        steps "$form.kcap" --steps detected
+        in_steps "j['kind'] == 'none' and r == []"
+    done
+    ;;
+steps_trainers)
+    # Two steps are enough where they are the same; one is not.
+    record two full "$build/trainers/loop" --steps 2
+    same_steps two.kcap 2
+    record one full "$build/trainers/loop" --steps 1
+    steps one.kcap --steps detected
+    in_steps "j['kind'] == 'none'"
+    ;;
+*)
+    fail "no part $1"
+    ;;
+esac

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`kedge report` accounts for all device memory of a process, and for its host memory apart."""
+import json
+import pathlib
+import sys
+
+from regresskit import BUILD, check, kedge_run, main, same, tool
+
+MB = 1 << 20
+PROGRAM = BUILD / "tests" / "regress" / "memory_program"
+ROWS = { # live at the end, peak, count, device memory
+    "pooled": (40 * MB, 44 * MB, 3, True),
+    "managed": (6 * MB, 6 * MB, 1, True),
+    "array": (MB, MB, 1, True),
+    "host": (100 * MB, 100 * MB, 1, False),
+}
+
+
+def report(*arguments, trace="full"):
+    kedge_run(PROGRAM, capture="run.kcap", KEDGE_TRACE=trace)
+    return tool("report", "run.kcap", *arguments)
+
+
+def check_json(trace):
+    found = json.loads(report("--json", trace=trace))
+    rows = {r["name"]: (r["live_bytes"], r["peak_bytes"], r["allocated_count"], r["device_memory"])
+            for r in found["classes"]}
+    same("rows by class", rows, ROWS)
+    same("Remaining is device memory only", found["remaining_bytes"], 47 * MB)
+    same("Max is device memory only", found["max_bytes"], 47 * MB) # what was freed was freed before the array
+    check(found["e"] <= 1, f"E {found['e']}: what the driver serves is not held by the pool")
+    device, = found["device_memory"]
+    known = device["held_bytes"] + device["native_bytes"] + device["graph_reserved_bytes"]
+    same("overhead", device["overhead_bytes"], device["total_bytes"] - device["free_bytes"] - known)
+    same("arrays are known", device["native_bytes"], MB)
+    return found
+
+
+def every_class_is_in_the_report():
+    found = check_json("full")
+    owners = {pathlib.Path(o["path"]).name: o["live_bytes"] for o in found["libraries"]}
+    same("what cuBLAS holds", owners["libcublas.so.13"], 32 * MB)
+    same("what the program holds", owners["memory_program"], 15 * MB)
+
+
+def without_a_log_the_rows_are_the_same():
+    check_json("agg")
+
+
+def the_text_says_what_counts():
+    text = report("--view", "classes")
+    for line in ("  pooled              40.00 MiB    44.00 MiB        3",
+                 "  host               100.00 MiB   100.00 MiB        1  (not device memory)"):
+        check(line in text.splitlines(), f"no line {line!r} in:\n{text}")
+    check("device 0: context overhead" in text and "other processes and managed memory included" in text,
+          f"no overhead in:\n{text}")
+
+
+main(every_class_is_in_the_report, without_a_log_the_rows_are_the_same, the_text_says_what_counts)

@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/alloc/fake_driver.h"
+
+#include "alloc/lock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRANULE (UINT64_C(2) << 20)
+
+enum fence_state {
+    FENCE_FREE,
+    FENCE_RECORDED,
+    FENCE_PUT,
+};
+
+static void misuse(struct fake_driver *fake, const char *what)
+{
+    fake->misuses++;
+    fake->misuse = what;
+}
+
+/* Every call begins here, with the mutex taken. Returns what the call is to fail with, or 0. */
+static int enter(struct fake_driver *fake, const char *name)
+{
+    bool is_locked = lock_assert_none(name) != 0;
+
+    pthread_mutex_lock(&fake->mutex);
+    fake->calls++;
+    if (is_locked)
+        fake->locked++;
+    if (fake->freeze_at && fake->calls > fake->freeze_at)
+        fake->after_freeze++;
+    if (fake->freeze_at && fake->calls == fake->freeze_at)
+        pool_freeze(fake->freeze_pool);
+    if (fake->fail_at > 0 && (!fake->fail_name || strcmp(fake->fail_name, name) == 0)
+            && --fake->fail_at == 0) {
+        fake->fired = true;
+        return fake->fail_code;
+    }
+    return 0;
+}
+
+static int leave(struct fake_driver *fake, int r)
+{
+    pthread_mutex_unlock(&fake->mutex);
+    return r;
+}
+
+/* ── pieces ── */
+
+static struct fake_piece *add_piece(struct fake_driver *fake, enum fake_piece_kind kind,
+        devptr_t base, uint64_t size, uint64_t owner)
+{
+    for (int i = 0; i < FAKE_PIECES; i++) {
+        if (fake->pieces[i].kind == FAKE_NOTHING) {
+            if (i >= fake->piece_top)
+                fake->piece_top = i + 1;
+            fake->pieces[i] = (struct fake_piece){kind, base, size, owner, false};
+            return &fake->pieces[i];
+        }
+    }
+    abort(); /* the test is larger than the fake */
+}
+
+static struct fake_piece *find_piece(
+        struct fake_driver *fake, enum fake_piece_kind kind, devptr_t base)
+{
+    for (int i = 0; i < fake->piece_top; i++) {
+        if (fake->pieces[i].kind == kind && fake->pieces[i].base == base)
+            return &fake->pieces[i];
+    }
+    return NULL;
+}
+
+static bool overlaps(
+        struct fake_driver *fake, enum fake_piece_kind kind, devptr_t base, uint64_t size)
+{
+    for (int i = 0; i < fake->piece_top; i++) {
+        const struct fake_piece *piece = &fake->pieces[i];
+
+        if (piece->kind == kind && base < piece->base + piece->size && piece->base < base + size)
+            return true;
+    }
+    return false;
+}
+
+static void hold(struct fake_driver *fake, int64_t by)
+{
+    fake->held += (uint64_t)by;
+    if (fake->held > fake->held_high)
+        fake->held_high = fake->held;
+}
+
+static uint64_t pages(uint64_t size)
+{
+    return (size + GRANULE - 1) & ~(GRANULE - 1);
+}
+
+static devptr_t new_address(struct fake_driver *fake, uint64_t size, uint64_t align)
+{
+    devptr_t base = (fake->next_address + align - 1) & ~(align - 1);
+
+    fake->next_address = base + size + GRANULE;
+    return base;
+}
+
+static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "mem_alloc");
+
+    if (size == 0 || device < 0 || context == 0)
+        misuse(fake, "mem_alloc of nothing");
+    if (r == 0 && fake->held + pages(size) > fake->memory)
+        r = DRIVER_OUT_OF_MEMORY;
+    if (r != 0)
+        return leave(fake, r);
+    *ret_ptr = new_address(fake, size + fake->skew, GRANULE) + fake->skew;
+    (void)add_piece(fake, FAKE_PLAIN, *ret_ptr, size, context);
+    hold(fake, (int64_t)pages(size));
+    fake->segments++;
+    (void)leave(fake, 0);
+    if (fake->on_call && strcmp(fake->on_call, "mem_alloc") == 0) {
+        fake->on_call = NULL;
+        pool_context_gone(fake->on_call_pool, fake->on_call_context);
+    }
+    return 0;
+}
+
+static int mem_free(void *self, uint64_t context, devptr_t ptr)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "mem_free");
+    struct fake_piece *piece = find_piece(fake, FAKE_PLAIN, ptr);
+
+    if (!piece || piece->owner != context) {
+        misuse(fake, "mem_free of what is not there");
+        return leave(fake, 1);
+    }
+    if (r != 0) {
+        fake->lost++;
+        return leave(fake, r);
+    }
+    hold(fake, -(int64_t)pages(piece->size));
+    piece->kind = FAKE_NOTHING;
+    fake->segments--;
+    return leave(fake, 0);
+}
+
+static int granularity(void *self, int device, uint64_t *ret_size)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "granularity");
+
+    (void)device;
+    if (r == 0)
+        *ret_size = GRANULE;
+    return leave(fake, r);
+}
+
+static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "memory");
+
+    (void)device;
+    if (r == 0) {
+        *ret_total = fake->memory;
+        *ret_free = fake->memory - fake->held;
+    }
+    return leave(fake, r);
+}
+
+static int address_reserve(void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "address_reserve");
+
+    (void)device;
+    if (size % GRANULE)
+        misuse(fake, "address_reserve of an odd size");
+    if (r == 0 && fake->no_vmm)
+        r = DRIVER_NOT_SUPPORTED;
+    if (r == 0 && fake->range_max && size > fake->range_max)
+        r = DRIVER_OUT_OF_MEMORY;
+    if (r != 0)
+        return leave(fake, r);
+    *ret_ptr = new_address(fake, size, align);
+    (void)add_piece(fake, FAKE_RANGE, *ret_ptr, size, 0);
+    fake->ranges++;
+    return leave(fake, 0);
+}
+
+static int address_free(void *self, devptr_t ptr, uint64_t size)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "address_free");
+    struct fake_piece *piece = find_piece(fake, FAKE_RANGE, ptr);
+
+    if (!piece || piece->size != size || overlaps(fake, FAKE_MAPPING, ptr, size)) {
+        misuse(fake, "address_free of what is not there or still mapped");
+        return leave(fake, 1);
+    }
+    if (r != 0) {
+        fake->lost++;
+        return leave(fake, r);
+    }
+    piece->kind = FAKE_NOTHING;
+    fake->ranges--;
+    return leave(fake, 0);
+}
+
+static int handle_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "handle_create");
+
+    (void)device;
+    if (size == 0 || size % GRANULE)
+        misuse(fake, "handle_create of an odd size");
+    if (r == 0 && fake->held + size > fake->memory)
+        r = DRIVER_OUT_OF_MEMORY;
+    if (r != 0)
+        return leave(fake, r);
+    *ret_handle = ++fake->next_handle;
+    (void)add_piece(fake, FAKE_HANDLE, *ret_handle, size, 0);
+    hold(fake, (int64_t)size);
+    fake->handles++;
+    fake->creates++;
+    return leave(fake, 0);
+}
+
+static int handle_release(void *self, uint64_t handle)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "handle_release");
+    struct fake_piece *piece = find_piece(fake, FAKE_HANDLE, handle);
+
+    if (!piece || piece->flag) {
+        misuse(fake, "handle_release of what is not there or mapped");
+        return leave(fake, 1);
+    }
+    if (r != 0) {
+        fake->lost++;
+        return leave(fake, r);
+    }
+    hold(fake, -(int64_t)piece->size);
+    piece->kind = FAKE_NOTHING;
+    fake->handles--;
+    return leave(fake, 0);
+}
+
+static bool is_reserved(struct fake_driver *fake, devptr_t base, uint64_t size)
+{
+    for (int i = 0; i < fake->piece_top; i++) {
+        const struct fake_piece *piece = &fake->pieces[i];
+
+        if (piece->kind == FAKE_RANGE && base >= piece->base
+                && base + size <= piece->base + piece->size)
+            return true;
+    }
+    return false;
+}
+
+static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "map");
+    struct fake_piece *piece = find_piece(fake, FAKE_HANDLE, handle);
+
+    if (!piece || piece->flag || piece->size != size || ptr % GRANULE
+            || !is_reserved(fake, ptr, size) || overlaps(fake, FAKE_MAPPING, ptr, size)) {
+        misuse(fake, "map of what cannot be mapped there");
+        return leave(fake, 1);
+    }
+    if (r != 0)
+        return leave(fake, r);
+    piece->flag = true;
+    (void)add_piece(fake, FAKE_MAPPING, ptr, size, handle);
+    fake->mappings++;
+    fake->maps++;
+    return leave(fake, 0);
+}
+
+static int unmap(void *self, devptr_t ptr, uint64_t size)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "unmap");
+    struct fake_piece *piece = find_piece(fake, FAKE_MAPPING, ptr);
+
+    if (!piece || piece->size != size) {
+        misuse(fake, "unmap of what is not mapped like that");
+        return leave(fake, 1);
+    }
+    if (r != 0) {
+        fake->lost++;
+        return leave(fake, r);
+    }
+    find_piece(fake, FAKE_HANDLE, piece->owner)->flag = false;
+    piece->kind = FAKE_NOTHING;
+    fake->mappings--;
+    fake->unmaps++;
+    return leave(fake, 0);
+}
+
+static int set_access(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, enum driver_access access)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "set_access");
+    uint64_t covered = 0;
+
+    (void)heap;
+    (void)device;
+    if (owner == 0 || size == 0)
+        misuse(fake, "set_access for nobody or to nothing");
+    for (int i = 0; r == 0 && i < fake->piece_top; i++) {
+        struct fake_piece *piece = &fake->pieces[i];
+
+        if (piece->kind != FAKE_MAPPING || piece->base < ptr
+                || piece->base + piece->size > ptr + size)
+            continue;
+        piece->flag = access == DRIVER_ACCESS_RW;
+        covered += piece->size;
+    }
+    if (r == 0 && covered != size)
+        misuse(fake, "set_access of what is not mapped");
+    return leave(fake, r);
+}
+
+/* ── fences ── */
+
+static void join_clock(struct fake_clock *to, const struct fake_clock *from)
+{
+    for (int i = 0; i < FAKE_STREAMS; i++) {
+        if (from->at[i] > to->at[i])
+            to->at[i] = from->at[i];
+    }
+}
+
+static bool has_passed(struct fake_driver *fake, const struct fake_clock *clock)
+{
+    for (int i = 0; i < FAKE_STREAMS; i++) {
+        if (fake->streams[i].done < clock->at[i])
+            return false;
+    }
+    return true;
+}
+
+static uint64_t new_fence(struct fake_driver *fake, const struct fake_clock *clock)
+{
+    uint64_t fence = ++fake->next_fence;
+
+    if (fence >= FAKE_FENCES)
+        abort();
+    fake->fence_clocks[fence] = *clock;
+    fake->fence_state[fence] = FENCE_RECORDED;
+    fake->fences++;
+    return fence;
+}
+
+/* -EBUSY while capturing; notes what must not have been called. */
+static int fence_guard(struct fake_driver *fake, int r, uint64_t fence)
+{
+    if (fence && fake->fence_state[fence] != FENCE_RECORDED)
+        misuse(fake, "a fence that was put is asked");
+    if (fake->capturing) {
+        fake->forbidden++;
+        return -EBUSY;
+    }
+    return r;
+}
+
+static int fence_record(void *self, uint64_t *ret_fence)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "fence_record"), 0);
+    struct fake_clock clock;
+
+    if (r != 0)
+        return leave(fake, r);
+    for (int i = 0; i < FAKE_STREAMS; i++)
+        clock.at[i] = fake->streams[i].submitted;
+    *ret_fence = new_fence(fake, &clock);
+    fake->records++;
+    return leave(fake, 0);
+}
+
+static int stream_record(void *self, uint64_t stream, uint64_t *ret_fence)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "stream_record"), 0);
+    struct fake_clock clock;
+
+    if (stream == 0 || stream >= FAKE_STREAMS) {
+        misuse(fake, "stream_record of an unknown stream");
+        return leave(fake, 1);
+    }
+    if (r == 0 && fake->streams[stream].gone)
+        r = -ENOENT;
+    if (r != 0)
+        return leave(fake, r);
+    clock = fake->streams[stream].before;
+    clock.at[stream] = fake->streams[stream].submitted;
+    *ret_fence = new_fence(fake, &clock);
+    fake->stream_records++;
+    return leave(fake, 0);
+}
+
+static int fence_query(void *self, uint64_t fence)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "fence_query"), fence);
+
+    if (r == 0)
+        r = fake->query_result;
+    if (r == 0)
+        r = has_passed(fake, &fake->fence_clocks[fence]) ? 0 : -EAGAIN;
+    return leave(fake, r);
+}
+
+/* ── streams ── */
+
+static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
+{
+    const struct fake_item *item = &stream->items[stream->done];
+    bool ok = false;
+
+    if (stream->done == stream->submitted)
+        return false;
+    if (item->fence && !has_passed(fake, &fake->fence_clocks[item->fence]))
+        return false;
+    stream->done++;
+    if (!item->size)
+        return true;
+    for (uint64_t at = item->base; at < item->base + item->size;) {
+        ok = false;
+        for (int i = 0; i < fake->piece_top && !ok; i++) {
+            const struct fake_piece *piece = &fake->pieces[i];
+
+            if ((piece->kind == FAKE_PLAIN || (piece->kind == FAKE_MAPPING && piece->flag))
+                    && at >= piece->base && at < piece->base + piece->size) {
+                at = piece->base + piece->size;
+                ok = true;
+            }
+        }
+        if (!ok) {
+            fake->faults++;
+            return true;
+        }
+    }
+    return true;
+}
+
+static int fence_wait(void *self, uint64_t fence, uint32_t timeout_ms)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "fence_wait"), fence);
+    bool moved = true;
+
+    (void)timeout_ms;
+    fake->waits++;
+    while (r == 0 && !fake->hangs && moved && !has_passed(fake, &fake->fence_clocks[fence])) {
+        moved = false;
+        for (int i = 0; i < FAKE_STREAMS; i++)
+            moved |= step_locked(fake, &fake->streams[i]);
+    }
+    if (r == 0 && !has_passed(fake, &fake->fence_clocks[fence]))
+        r = -EAGAIN;
+    return leave(fake, r);
+}
+
+static uint64_t submit_locked(struct fake_driver *fake, uint64_t number, struct fake_item item)
+{
+    struct fake_stream *stream = &fake->streams[number];
+
+    if (stream->submitted == stream->room) {
+        stream->room = stream->room ? stream->room * 2 : 64;
+        stream->items = realloc(stream->items, stream->room * sizeof(*stream->items));
+        if (!stream->items)
+            abort();
+    }
+    stream->items[stream->submitted++] = item;
+    return stream->submitted;
+}
+
+static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "stream_wait_fence"), fence);
+
+    if (stream == 0 || stream >= FAKE_STREAMS) {
+        misuse(fake, "stream_wait_fence of an unknown stream");
+        return leave(fake, 1);
+    }
+    if (r != 0)
+        return leave(fake, r);
+    (void)submit_locked(fake, stream, (struct fake_item){.fence = fence});
+    join_clock(&fake->streams[stream].before, &fake->fence_clocks[fence]);
+    fake->stream_waits++;
+    return leave(fake, 0);
+}
+
+static void fence_put(void *self, uint64_t fence)
+{
+    struct fake_driver *fake = self;
+
+    (void)enter(fake, "fence_put");
+    if (fence == 0 || fake->fence_state[fence] != FENCE_RECORDED)
+        misuse(fake, "a fence is put twice");
+    else
+        fake->fences--;
+    fake->fence_state[fence] = FENCE_PUT;
+    (void)leave(fake, 0);
+}
+
+/* ── readers ── */
+
+static uint64_t readers_snapshot(void *self)
+{
+    struct fake_driver *fake = self;
+    uint64_t snapshot;
+
+    pthread_mutex_lock(&fake->mutex);
+    snapshot = ++fake->next_snapshot;
+    memcpy(fake->snapshots[snapshot % FAKE_SNAPSHOTS], fake->readers, sizeof(fake->readers));
+    pthread_mutex_unlock(&fake->mutex);
+    return snapshot;
+}
+
+static int readers_passed(void *self, uint64_t snapshot)
+{
+    struct fake_driver *fake = self;
+    const uint64_t *then = fake->snapshots[snapshot % FAKE_SNAPSHOTS];
+    int r = 0;
+
+    pthread_mutex_lock(&fake->mutex);
+    for (int i = 0; i < FAKE_READERS; i++) {
+        if (then[i] % 2 && fake->readers[i] == then[i])
+            r = -EAGAIN;
+    }
+    pthread_mutex_unlock(&fake->mutex);
+    return r;
+}
+
+/* ── the test's side ── */
+
+struct fake_driver *fake_new(uint64_t bytes)
+{
+    struct fake_driver *fake = calloc(1, sizeof(*fake));
+
+    if (!fake)
+        abort();
+    pthread_mutex_init(&fake->mutex, NULL);
+    fake->memory = bytes;
+    fake->fail_code = FAKE_FAILURE;
+    fake->next_address = UINT64_C(0x7f0000000000);
+    fake->driver = (struct driver){
+            .self = fake,
+            .mem_alloc = mem_alloc,
+            .mem_free = mem_free,
+            .granularity = granularity,
+            .memory = memory,
+            .address_reserve = address_reserve,
+            .address_free = address_free,
+            .handle_create = handle_create,
+            .handle_release = handle_release,
+            .map = map,
+            .unmap = unmap,
+            .set_access = set_access,
+            .fence_record = fence_record,
+            .stream_record = stream_record,
+            .fence_query = fence_query,
+            .fence_wait = fence_wait,
+            .stream_wait_fence = stream_wait_fence,
+            .fence_put = fence_put,
+            .readers_snapshot = readers_snapshot,
+            .readers_passed = readers_passed,
+    };
+    return fake;
+}
+
+void fake_free(struct fake_driver *fake)
+{
+    for (int i = 0; i < FAKE_STREAMS; i++)
+        free(fake->streams[i].items);
+    pthread_mutex_destroy(&fake->mutex);
+    free(fake);
+}
+
+uint64_t fake_submit(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t size)
+{
+    uint64_t at;
+
+    pthread_mutex_lock(&fake->mutex);
+    at = submit_locked(fake, stream, (struct fake_item){.base = base, .size = size});
+    pthread_mutex_unlock(&fake->mutex);
+    return at;
+}
+
+struct fake_clock fake_clock(struct fake_driver *fake)
+{
+    struct fake_clock clock;
+
+    pthread_mutex_lock(&fake->mutex);
+    for (int i = 0; i < FAKE_STREAMS; i++)
+        clock.at[i] = fake->streams[i].submitted;
+    pthread_mutex_unlock(&fake->mutex);
+    return clock;
+}
+
+bool fake_step(struct fake_driver *fake, uint64_t stream)
+{
+    bool moved;
+
+    pthread_mutex_lock(&fake->mutex);
+    moved = step_locked(fake, &fake->streams[stream]);
+    pthread_mutex_unlock(&fake->mutex);
+    return moved;
+}
+
+void fake_drain(struct fake_driver *fake)
+{
+    bool moved = true;
+
+    while (moved) {
+        moved = false;
+        for (uint64_t i = 0; i < FAKE_STREAMS; i++)
+            moved |= fake_step(fake, i);
+    }
+}
+
+bool fake_is_ordered(struct fake_driver *fake, uint64_t from, uint64_t at, uint64_t to)
+{
+    bool is_ordered;
+
+    pthread_mutex_lock(&fake->mutex);
+    is_ordered = from == to || fake->streams[from].done >= at
+            || (to < FAKE_STREAMS && fake->streams[to].before.at[from] >= at);
+    pthread_mutex_unlock(&fake->mutex);
+    return is_ordered;
+}
+
+bool fake_is_done(struct fake_driver *fake, const struct fake_clock *clock)
+{
+    bool is_done;
+
+    pthread_mutex_lock(&fake->mutex);
+    is_done = has_passed(fake, clock);
+    pthread_mutex_unlock(&fake->mutex);
+    return is_done;
+}
+
+bool fake_is_accessible(struct fake_driver *fake, devptr_t base, uint64_t size)
+{
+    uint64_t faults;
+    struct fake_stream stream = {.submitted = 1};
+    struct fake_item item = {.base = base, .size = size};
+    bool ok;
+
+    pthread_mutex_lock(&fake->mutex);
+    faults = fake->faults;
+    stream.items = &item;
+    (void)step_locked(fake, &stream);
+    ok = fake->faults == faults;
+    fake->faults = faults;
+    pthread_mutex_unlock(&fake->mutex);
+    return ok;
+}
+
+void fake_reader_enter(struct fake_driver *fake, unsigned reader)
+{
+    pthread_mutex_lock(&fake->mutex);
+    fake->readers[reader] += 1 + fake->readers[reader] % 2;
+    pthread_mutex_unlock(&fake->mutex);
+}
+
+void fake_reader_leave(struct fake_driver *fake, unsigned reader)
+{
+    pthread_mutex_lock(&fake->mutex);
+    fake->readers[reader] += fake->readers[reader] % 2;
+    pthread_mutex_unlock(&fake->mutex);
+}
+
+void fake_context_gone(struct fake_driver *fake, uint64_t context)
+{
+    pthread_mutex_lock(&fake->mutex);
+    for (int i = 0; i < fake->piece_top; i++) {
+        struct fake_piece *piece = &fake->pieces[i];
+
+        if (piece->kind == FAKE_PLAIN && piece->owner == context) {
+            hold(fake, -(int64_t)pages(piece->size));
+            piece->kind = FAKE_NOTHING;
+            fake->segments--;
+        }
+    }
+    pthread_mutex_unlock(&fake->mutex);
+}

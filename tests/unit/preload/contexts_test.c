@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts that end with many streams: what the end costs, counted in looks at the table of streams. */
+#include "alloc/table.h"
+#include "preload/contexts.h"
+#include "preload/resolve.h"
+#include "tests/check.h"
+
+#include <errno.h>
+
+enum {
+    STREAMS = 1000, /* of each context */
+};
+
+void *resolve_real[SLOT_COUNT];
+static uintptr_t current; /* number and handle of the context */
+static unsigned looks;    /* of table_next, and removals */
+
+bool resolve_has(enum resolve_slot slot)
+{
+    return slot == SLOT_cuCtxGetId || slot == SLOT_cuStreamGetId;
+}
+
+/* NOLINTBEGIN(performance-no-int-to-ptr): handles are numbers here */
+static CUresult get_current(CUcontext *ret_context)
+{
+    *ret_context = (CUcontext)current;
+    return CUDA_SUCCESS;
+}
+
+static CUstream stream_of(uintptr_t context, unsigned i)
+{
+    return (CUstream)(context << 16 | (uintptr_t)i << 4);
+}
+/* NOLINTEND(performance-no-int-to-ptr) */
+
+static CUresult get_device(CUdevice *ret_device)
+{
+    *ret_device = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult context_id(CUcontext context, unsigned long long *ret_id)
+{
+    *ret_id = (uintptr_t)context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult stream_id(CUstream stream, unsigned long long *ret_id)
+{
+    *ret_id = (uintptr_t)stream;
+    return CUDA_SUCCESS;
+}
+
+void *__real_table_next(const struct table *table, const void *record);
+void *__wrap_table_next(const struct table *table, const void *record);
+void *__real_table_remove(struct table *table, void *record);
+void *__wrap_table_remove(struct table *table, void *record);
+
+void *__wrap_table_next(const struct table *table, const void *record)
+{
+    looks++;
+    return __real_table_next(table, record);
+}
+
+void *__wrap_table_remove(struct table *table, void *record)
+{
+    looks++;
+    return __real_table_remove(table, record);
+}
+
+static void start(void)
+{
+    resolve_real[SLOT_cuCtxGetCurrent] = (void *)(uintptr_t)get_current;
+    resolve_real[SLOT_cuCtxGetDevice] = (void *)(uintptr_t)get_device;
+    resolve_real[SLOT_cuCtxGetId] = (void *)(uintptr_t)context_id;
+    resolve_real[SLOT_cuStreamGetId] = (void *)(uintptr_t)stream_id;
+}
+
+/* The first `count` streams of a context that is new, each seen once. */
+static void use_streams(uintptr_t context, unsigned count)
+{
+    struct stream stream;
+
+    current = context;
+    for (unsigned i = 1; i <= count; i++)
+        REQUIRE_EQ(stream_here(stream_of(context, i), false, &stream), 0);
+}
+
+static bool is_known(uintptr_t context, unsigned i)
+{
+    return stream_identity(stream_of(context, i)) != 0;
+}
+
+TEST(a_context_takes_its_streams_with_it_in_one_pass)
+{
+    struct context context;
+
+    start();
+    use_streams(1, STREAMS);
+    use_streams(2, STREAMS);
+    current = 1;
+    REQUIRE_EQ(context_here(&context), 0);
+    looks = 0;
+    CHECK_EQ(context_forget(context.handle), context.generation);
+    printf("%u streams of %u: %u looks\n", STREAMS, 2 * STREAMS, looks);
+    CHECK_LE(looks, 2 * STREAMS + STREAMS + 8); /* each once, the removed ones twice at most */
+    for (unsigned i = 1; i <= STREAMS; i++) {
+        CHECK(!is_known(1, i));
+        CHECK(is_known(2, i));
+    }
+}
+
+/* Until the call that names it is back, an ended context is known to nobody but counts as used. */
+TEST(a_context_that_is_used_goes_when_the_use_is_over)
+{
+    struct context context;
+    struct context_use use;
+
+    start();
+    current = 3;
+    REQUIRE_EQ(context_here(&context), 0);
+    REQUIRE_EQ(context_enter(context.generation, &use), 0);
+    context_leave(&use);
+    CHECK(context_any());
+    CHECK_EQ(context_forget(context.handle), context.generation);
+    CHECK(!context_any());
+    CHECK(!context_of_generation(context.generation, &context));
+    CHECK_EQ(context_enter(context.generation, &use), -ENOENT);
+    CHECK_EQ(context_forget(context.handle), 0);
+}
+
+TEST(as_many_streams_as_there_is_room_for)
+{
+    struct stream stream;
+
+    start();
+    use_streams(4, STREAMS_MAX);
+    CHECK_EQ(stream_here(stream_of(4, STREAMS_MAX + 1), false, &stream), -ENOSPC);
+    stream_forget(stream_identity(stream_of(4, 7)));
+    CHECK_EQ(stream_here(stream_of(4, STREAMS_MAX + 1), false, &stream), 0);
+    CHECK_EQ(stream_here(stream_of(4, 7), false, &stream), -ENOSPC);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels that come and go: what is known of their parameters is given back when nobody looks at it any more. */
+#include "preload/dispatch.h"
+#include "preload/params.h"
+#include "preload/resolve.h"
+#include "tests/check.h"
+
+#include "alloc/meta.h"
+
+#define PARAMS  64u /* of each kernel: pointers */
+#define KERNELS 256u
+
+void *resolve_real[SLOT_COUNT];
+static unsigned touches;
+static unsigned params_now = PARAMS;
+static bool is_nested; /* in the middle of a look, other kernels come and take all places */
+
+bool resolve_has(enum resolve_slot slot)
+{
+    return slot == SLOT_cuFuncGetParamInfo;
+}
+
+static CUresult param_info(CUfunction func, size_t index, size_t *offset, size_t *size)
+{
+    (void)func;
+    if (index >= params_now)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = index * 8;
+    *size = 8;
+    return CUDA_SUCCESS;
+}
+
+static void look_at_new_kernels(void)
+{
+    static CUdeviceptr value = 4096;
+    void *list[PARAMS];
+
+    for (unsigned i = 0; i < PARAMS; i++)
+        list[i] = &value;
+    params_forget();
+    for (uintptr_t i = 1; i <= KERNELS; i++)
+        CHECK(!params_touch((CUfunction)(i * 64), list, NULL, "test"));
+}
+
+bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+{
+    (void)ptr;
+    (void)size;
+    (void)how;
+    (void)what;
+    touches++;
+    if (is_nested) {
+        is_nested = false;
+        params_now = PARAMS - 1;
+        look_at_new_kernels();
+        look_at_new_kernels();
+        params_now = PARAMS;
+    }
+    return false;
+}
+
+void touch_unseen(void)
+{
+    CHECK(false);
+}
+
+void touch_unknown_layout(const char *call)
+{
+    (void)call;
+    CHECK(false);
+}
+
+static void start(void)
+{
+    resolve_real[SLOT_cuFuncGetParamInfo] = (void *)(uintptr_t)param_info;
+    look_at_new_kernels();
+    look_at_new_kernels();
+}
+
+TEST(kernels_that_are_loaded_again_and_again_cost_nothing_more)
+{
+    uint64_t before;
+
+    start();
+    before = meta_bytes();
+    for (int i = 0; i < 200; i++)
+        look_at_new_kernels();
+    CHECK_EQ(meta_bytes(), before);
+    CHECK_EQ(touches, 202 * KERNELS * PARAMS);
+}
+
+/* A layout that is looked at stays as it is until the look ends. */
+TEST(what_is_looked_at_is_not_given_back)
+{
+    start();
+    touches = 0;
+    is_nested = true;
+    look_at_new_kernels();
+    /* the first kernel of the outer round has what it had, the others what they have by then */
+    CHECK_EQ(touches, PARAMS + (3 * KERNELS - 1) * (PARAMS - 1));
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The books of the program's own physical memory, with a driver that says yes to everything: references under one number
+ * and under several, mappings, tiles of arrays, imports.
+ */
+#include "preload/dispatch.h"
+#include "preload/life.h"
+#include "preload/pins.h"
+#include "preload/resolve.h"
+#include "preload/vmm.h"
+#include "tests/check.h"
+
+#define MB ((size_t)1 << 20)
+
+/* ---- what hooks_vmm.c calls ----------------------------------------------------------------- */
+
+void *resolve_real[SLOT_COUNT];
+
+static struct {
+    unsigned made, gone;
+    enum memclass memclass; /* of the last that was made */
+    uint64_t size, key, gone_key;
+} book;
+
+bool life_enter(int slot)
+{
+    (void)slot;
+    return true;
+}
+
+void life_leave(void)
+{
+}
+
+bool dispatch_make_room(int result, int device, struct pool_ladder *ladder)
+{
+    (void)result;
+    (void)device;
+    (void)ladder;
+    return false;
+}
+
+void dispatch_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder)
+{
+    (void)result;
+    (void)size;
+    (void)device;
+    (void)ladder;
+}
+
+int dispatch_device(void)
+{
+    return 0;
+}
+
+void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int device)
+{
+    (void)device;
+    book.made++;
+    book.memclass = memclass;
+    book.key = key;
+    book.size = size;
+}
+
+static struct {
+    unsigned mapped, unmapped;
+    uint64_t key, size; /* of the last */
+    devptr_t at;
+} uses;
+
+void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size)
+{
+    uses.mapped++;
+    uses.key = key;
+    uses.at = ptr;
+    uses.size = size;
+}
+
+void dispatch_unmapped(uint64_t key, devptr_t ptr)
+{
+    uses.unmapped++;
+    uses.key = key;
+    uses.at = ptr;
+}
+
+void dispatch_gone(uint64_t key)
+{
+    book.gone++;
+    book.gone_key = key;
+}
+
+/* No block of the pool's is retained here. */
+void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id)
+{
+    (void)pins;
+    (void)owner;
+    (void)id;
+}
+
+void pins_undo(struct pins *pins)
+{
+    (void)pins;
+}
+
+void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id)
+{
+    (void)pins;
+    (void)owner;
+    (void)id;
+}
+
+/* ---- a driver ------------------------------------------------------------------------------- */
+
+static CUmemGenericAllocationHandle next_handle = 100;
+
+static CUresult create(CUmemGenericAllocationHandle *ret_handle, size_t size,
+        const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    (void)size;
+    (void)prop;
+    (void)flags;
+    *ret_handle = next_handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult import(
+        CUmemGenericAllocationHandle *ret_handle, void *os_handle, CUmemAllocationHandleType type)
+{
+    (void)os_handle;
+    (void)type;
+    *ret_handle = next_handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult release(CUmemGenericAllocationHandle handle)
+{
+    (void)handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult map(CUdeviceptr ptr, size_t size, size_t offset,
+        CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    (void)ptr;
+    (void)size;
+    (void)offset;
+    (void)handle;
+    (void)flags;
+    return CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr ptr, size_t size)
+{
+    (void)ptr;
+    (void)size;
+    return CUDA_SUCCESS;
+}
+
+static CUresult map_array(CUarrayMapInfo *infos, unsigned count, CUstream stream)
+{
+    (void)infos;
+    (void)count;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+static void begin(void)
+{
+    resolve_real[SLOT_cuMemCreate] = (void *)create;
+    resolve_real[SLOT_cuMemImportFromShareableHandle] = (void *)import;
+    resolve_real[SLOT_cuMemRelease] = (void *)release;
+    resolve_real[SLOT_cuMemMap] = (void *)map;
+    resolve_real[SLOT_cuMemUnmap] = (void *)unmap;
+    resolve_real[SLOT_cuMemMapArrayAsync] = (void *)map_array;
+}
+
+static CUmemGenericAllocationHandle new_handle(size_t size)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+    CUmemGenericAllocationHandle handle = 0;
+
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    REQUIRE_EQ(cuMemCreate(&handle, size, &prop, 0), CUDA_SUCCESS);
+    return handle;
+}
+
+/* ---- handles -------------------------------------------------------------------------------- */
+
+TEST(a_number_that_is_retained_anew_stands_for_the_first)
+{
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    handle = new_handle(4 * MB);
+    CHECK_EQ(book.memclass, MEMCLASS_VMM);
+    CHECK_EQ(cuMemMap(0x10000000, 4 * MB, 0, handle, 0), CUDA_SUCCESS);
+    vmm_retained(777, 0x10000000 + 5000); /* the driver's own choice of a number */
+    vmm_retained(777, 0x10000000);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_EQ(cuMemUnmap(0x10000000, 4 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 0);
+    CHECK_EQ(cuMemMap(0x20000000, 4 * MB, 0, 777, 0), CUDA_SUCCESS); /* under either number */
+    CHECK_EQ(cuMemRelease(777), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(777), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 0);
+    CHECK_EQ(cuMemUnmap(0x20000000, 4 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    CHECK_EQ(book.gone_key, book.key);
+    CHECK_EQ(cuMemRelease(777), CUDA_SUCCESS); /* it means nothing any more */
+    CHECK_EQ(book.gone, 1);
+}
+
+TEST(one_unmap_may_take_several_mappings)
+{
+    CUmemGenericAllocationHandle a, b;
+
+    begin();
+    a = new_handle(2 * MB);
+    next_handle++;
+    b = new_handle(2 * MB);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_EQ(cuMemMap(0x10000000 + i * 2 * MB, 2 * MB, 0, i % 2 ? b : a, 0), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(a), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(b), CUDA_SUCCESS);
+    CHECK_EQ(cuMemUnmap(0x10000000, 6 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    CHECK_EQ(cuMemUnmap(0x10000000 + 6 * MB, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 2);
+}
+
+TEST(uses_are_told_what_is_mapped_where)
+{
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    uses = (__typeof__(uses)){0};
+    handle = new_handle(4 * MB);
+    CHECK_EQ(cuMemMap(0x10000000, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(uses.key, book.key);
+    CHECK_EQ(uses.at, 0x10000000);
+    CHECK_EQ(uses.size, 2 * MB);
+    CHECK_EQ(cuMemMap(0x10000000 + 2 * MB, 2 * MB, 2 * MB, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(uses.mapped, 2);
+    CHECK_EQ(cuMemUnmap(0x10000000, 4 * MB), CUDA_SUCCESS);
+    CHECK_EQ(uses.unmapped, 2);
+    CHECK_EQ(uses.key, book.key);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+}
+
+TEST(an_import_that_is_never_mapped_is_on_no_record)
+{
+    CUmemGenericAllocationHandle handle = 0;
+
+    begin();
+    CHECK_EQ(cuMemImportFromShareableHandle(&handle, NULL, 1), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_EQ(book.made, 0);
+    CHECK_EQ(book.gone, 0);
+    CHECK_EQ(cuMemImportFromShareableHandle(&handle, NULL, 1), CUDA_SUCCESS);
+    CHECK_EQ(cuMemMap(0x10000000, 2 * MB, 2 * MB, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(book.memclass, MEMCLASS_IMPORTED);
+    CHECK_EQ(book.size, 4 * MB); /* it is at least that large */
+    CHECK_EQ(cuMemMap(0x20000000, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(book.made, 1);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_EQ(cuMemUnmap(0x10000000, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cuMemUnmap(0x20000000, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+}
+
+/* ---- tiles of arrays ------------------------------------------------------------------------ */
+
+static CUarrayMapInfo tile(uintptr_t array, unsigned x, CUmemGenericAllocationHandle handle)
+{
+    CUarrayMapInfo info;
+
+    memset(&info, 0, sizeof info);
+    info.resource.array = (CUarray)array;
+    info.subresource.sparseLevel.offsetX = x;
+    info.subresource.sparseLevel.extentWidth = 64;
+    info.memOperationType = handle ? 1 : 2;
+    info.memHandle.memHandle = handle;
+    return info;
+}
+
+TEST(what_is_mapped_into_an_array_lives_until_it_is_unmapped_or_the_array_is_gone)
+{
+    CUmemGenericAllocationHandle a, b;
+    CUarrayMapInfo infos[2];
+
+    begin();
+    a = new_handle(2 * MB);
+    next_handle++;
+    b = new_handle(2 * MB);
+    infos[0] = tile(0x5000, 0, a);
+    infos[1] = tile(0x5000, 64, b);
+    CHECK_EQ(cuMemMapArrayAsync(infos, 2, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(a), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(b), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 0);
+    infos[0] = tile(0x5000, 0, 0);
+    CHECK_EQ(cuMemMapArrayAsync(infos, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    vmm_array_gone(0x6000); /* another one */
+    CHECK_EQ(book.gone, 1);
+    vmm_array_gone(0x5000);
+    CHECK_EQ(book.gone, 2);
+}
+
+TEST(a_tile_that_is_mapped_over_lets_go_of_what_was_there)
+{
+    CUmemGenericAllocationHandle a, b;
+    CUarrayMapInfo info;
+
+    begin();
+    a = new_handle(2 * MB);
+    next_handle++;
+    b = new_handle(2 * MB);
+    info = tile(0x5000, 0, a);
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(a), CUDA_SUCCESS);
+    info = tile(0x5000, 0, b);
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    CHECK_EQ(cuMemRelease(b), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    vmm_array_gone(0x5000);
+    CHECK_EQ(book.gone, 2);
+}

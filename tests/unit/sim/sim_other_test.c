@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels that are not in kernels.def: what they touch, what they write, and whom they accuse. */
+#include "tests/unit/sim/sim_test.h"
+
+#include <dlfcn.h>
+
+static const char ptx[] =
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry typeless(.param .u64 .ptr a, .param .u64 n) { ret; }\n"
+        ".visible .entry by_value(.param .align 8 .b8 s[32]) { ret; }\n"
+        /* add(float const *, float const *, float *, int) */
+        ".visible .entry _Z3addPKfS0_Pfi(.param .u64 a, .param .u64 b, .param .u64 c,\n"
+        "    .param .u32 n) { ret; }\n"
+        /* count(float const *, int *, long *, bool *) */
+        ".visible .entry _Z5countPKfPiPlPb(.param .u64 a, .param .u64 b, .param .u64 c,\n"
+        "    .param .u64 d) { ret; }\n"
+        /* elementwise_kernel<std::array<char *, 2>>(int, std::array<char *, 2>) */
+        ".visible .entry _Z18elementwise_kernelISt5arrayIPcLm2EEEviT_(.param .u32 n,\n"
+        "    .param .align 8 .b8 a[16]) { ret; }\n"
+        /* cleanup(at::native::TensorListAddresses) */
+        ".visible .entry _Z7cleanupN2at6native19TensorListAddressesE(.param .align 8 .b8 a[24])\n"
+        "{ ret; }\n"
+        /* apply(TensorListMetadata<2>, UnaryOpFunctor<float, 2, 1, 1>), names of at::native */
+        ".visible .entry _ZN2at6native12_GLOBAL__N_15applyINS1_18TensorListMetadataILi2EEENS1_"
+        "14UnaryOpFunctorIfLi2ELi1ELi1EEEEEvT_T0_(.param .align 8 .b8 a[3144],\n"
+        "    .param .align 1 .b8 f[1]) { ret; }\n"
+        /* cat(float *, CatArrInputTensorMetadata<float, unsigned, 3, 1>) */
+        ".visible .entry _ZN2at6native12_GLOBAL__N_13catINS1_25CatArrInputTensorMetadataIfjLi3E"
+        "Li1EEEEEvPfT_(.param .u64 a, .param .align 8 .b8 b[32]) { ret; }\n"
+        /* follow(float **, float *const *) */
+        ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
+
+static CUstream a, b;
+static CUevent event;
+
+/* The C++ library is what says the types of a name. */
+static void set_up(void)
+{
+    if (!dlopen("libstdc++.so.6", RTLD_LAZY))
+        SKIP("no libstdc++.so.6, which knows C++ names");
+    sim_start();
+    a = sim_stream(CU_STREAM_NON_BLOCKING);
+    b = sim_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+}
+
+static CUfunction function(const char *name)
+{
+    static CUmodule module;
+    CUfunction f;
+
+    if (!module)
+        CU(cuModuleLoadData(&module, ptx));
+    CU(cuModuleGetFunction(&f, module, name));
+    return f;
+}
+
+static CUresult launch_blocks(const char *name, unsigned x, unsigned y, void **params)
+{
+    return cuLaunchKernel(function(name), x, y, 1, 32, 1, 1, 0, NULL, params, NULL);
+}
+
+static CUresult launch(const char *name, CUstream stream, void **params)
+{
+    return cuLaunchKernel(function(name), 1, 1, 1, 32, 1, 1, 0, stream, params, NULL);
+}
+
+static CUresult add(CUdeviceptr x, CUdeviceptr y, CUdeviceptr result, int n)
+{
+    void *params[] = {&x, &y, &result, &n};
+
+    return launch("_Z3addPKfS0_Pfi", NULL, params);
+}
+
+static CUdeviceptr born(size_t size)
+{
+    CUdeviceptr ptr = sim_alloc(size);
+
+    simcuda_witness_birth(ptr, size, SIMCUDA_NO_STREAM);
+    return ptr;
+}
+
+/* ---- digests ---- */
+
+TEST(what_it_writes_depends_on_its_name_its_numbers_and_what_it_reads)
+{
+    CUdeviceptr x[2], y, result[3];
+    float first[2], other[2];
+
+    set_up();
+    y = born(4096);
+    for (int i = 0; i < 2; i++) {
+        x[i] = born((size_t)4096 << i);
+        result[i] = born(512);
+        CU(cuMemsetD32_v2(x[i], 0x3f800000, 64));
+        CU(add(x[i], y, result[i], 64));
+    }
+    result[2] = born(512);
+    CU(cuMemcpyDtoH_v2(first, result[0], sizeof(first)));
+    CU(cuMemcpyDtoH_v2(other, result[1], sizeof(other)));
+    CHECK(memcmp(first, other, sizeof(first))
+            == 0); /* addresses and sizes of blocks do not count */
+    CHECK(first[0] > 0.4F && first[0] < 2);
+    CU(add(x[0], y, result[2], 65));
+    CU(cuMemcpyDtoH_v2(other, result[2], sizeof(other)));
+    CHECK(memcmp(first, other, sizeof(first)) != 0);
+    CU(cuMemsetD32_v2(x[1], 0x40000000, 1));
+    CU(add(x[1], y, result[2], 64));
+    CU(cuMemcpyDtoH_v2(other, result[2], sizeof(other)));
+    CHECK(memcmp(first, other, sizeof(first)) != 0);
+}
+
+TEST(integers_are_small_and_addresses_are_left_alone)
+{
+    CUdeviceptr x, ints, longs, bools, table;
+    uint32_t counts[4];
+    uint64_t wide[4], before = 0x123456789abcdef0, after;
+    unsigned char flags[4];
+
+    set_up();
+    x = born(512);
+    ints = born(512);
+    longs = born(512);
+    bools = born(512);
+    table = born(512);
+    void *params[] = {&x, &ints, &longs, &bools}, *tables[] = {&table, &table};
+    CU(launch("_Z5countPKfPiPlPb", NULL, params));
+    CU(cuMemcpyDtoH_v2(counts, ints, sizeof(counts)));
+    CU(cuMemcpyDtoH_v2(wide, longs, sizeof(wide)));
+    CU(cuMemcpyDtoH_v2(flags, bools, sizeof(flags)));
+    for (int i = 0; i < 4; i++) {
+        CHECK(counts[i] < 8);
+        CHECK(wide[i] < 8);
+        CHECK(flags[i] < 2);
+    }
+    CU(cuMemcpyHtoD_v2(table, &before, sizeof(before)));
+    CU(launch("_Z6followPPfPKS_", NULL, tables));
+    CU(cuMemcpyDtoH_v2(&after, table, sizeof(after)));
+    CHECK_EQ(after, before);
+}
+
+TEST(a_block_of_any_size_holds_the_same_digest)
+{
+    CUdeviceptr x, result[2], sum[2];
+    float sums[2];
+
+    set_up();
+    x = born(512);
+    result[0] = born(4);   /* what one framework asks for, */
+    result[1] = born(512); /* and another, for a number */
+    for (int i = 0; i < 2; i++) {
+        sum[i] = born(512);
+        CU(add(x, x, result[i], 1));
+        CU(add(result[i], x, sum[i], 1));
+        CU(cuMemcpyDtoH_v2(&sums[i], sum[i], sizeof(sums[i])));
+    }
+    CHECK(sums[0] == sums[1]);
+}
+
+TEST(of_a_list_of_results_as_many_are_written_as_there_are_blocks)
+{
+    uint64_t results[3] = {0}, words[3];
+    void *params[] = {results};
+
+    set_up();
+    for (int i = 0; i < 3; i++) /* the last may be what the stack held before */
+        results[i] = born(512);
+    CU(launch_blocks("_Z7cleanupN2at6native19TensorListAddressesE", 2, 1, params));
+    for (int i = 0; i < 3; i++)
+        CU(cuMemcpyDtoH_v2(&words[i], results[i], sizeof(words[i])));
+    CHECK(words[0] != 0);
+    CHECK(words[1] != 0);
+    CHECK(words[0] != words[1]);
+    CHECK_EQ(words[2], 0);
+}
+
+#define LISTS                                                          \
+    "_ZN2at6native12_GLOBAL__N_15applyINS1_18TensorListMetadataILi2EE" \
+    "ENS1_14UnaryOpFunctorIfLi2ELi1ELi1EEEEEvT_T0_"
+#define CAT                                                                \
+    "_ZN2at6native12_GLOBAL__N_13catINS1_25CatArrInputTensorMetadataIfjLi" \
+    "3ELi1EEEEEvPfT_"
+
+/* TensorListMetadata<2> of PyTorch: two lists, of which this functor reads the first and writes the second. */
+struct lists {
+    uint64_t addresses[2][64];
+    int64_t elements[64];
+    unsigned char tensor_of_block[320];
+    int part_of_block[320];
+    int first;
+};
+
+TEST(of_lists_of_tensors_those_are_read_and_written_that_blocks_name)
+{
+    struct lists lists = {.elements = {4, 100, 4}, .tensor_of_block = {0, 1, 1, 2}};
+    char functor = 0;
+    void *params[] = {&lists, &functor};
+    uint32_t before[4], after[4], behind;
+
+    set_up();
+    for (int i = 0; i < 3; i++) {
+        lists.addresses[0][i] = born(512);
+        lists.addresses[1][i] = born(512);
+        CU(cuMemsetD32_v2(lists.addresses[0][i], 0x3f800000, 64));
+    }
+    CU(launch_blocks(LISTS, 3, 1, params)); /* the third tensor is what the launch before used */
+    CU(cuMemcpyDtoH_v2(before, lists.addresses[1][1], sizeof(before)));
+    CHECK(before[0] != 0);
+    CU(cuMemcpyDtoH_v2(&behind, lists.addresses[1][1] + 99 * 4, sizeof(behind)));
+    CHECK(behind != 0);
+    CU(cuMemcpyDtoH_v2(&behind, lists.addresses[1][1] + (CUdeviceptr)100 * 4, sizeof(behind)));
+    CHECK_EQ(behind, 0);
+    CU(cuMemcpyDtoH_v2(&behind, lists.addresses[1][2], sizeof(behind)));
+    CHECK_EQ(behind, 0);
+    CU(cuMemsetD32_v2(lists.addresses[0][2], 0x40000000, 64)); /* is not read */
+    CU(launch_blocks(LISTS, 3, 1, params));
+    CU(cuMemcpyDtoH_v2(after, lists.addresses[1][1], sizeof(after)));
+    CHECK(memcmp(before, after, sizeof(before)) == 0);
+    CU(cuMemsetD32_v2(lists.addresses[0][1], 0x40000000, 64)); /* is */
+    CU(launch_blocks(LISTS, 3, 1, params));
+    CU(cuMemcpyDtoH_v2(after, lists.addresses[1][1], sizeof(after)));
+    CHECK(memcmp(before, after, sizeof(before)) != 0);
+}
+
+TEST(cat_reads_as_many_tensors_as_the_grid_has_rows)
+{
+    CUdeviceptr result;
+    uint64_t inputs[4] = {0}, sums[3];
+    void *params[] = {&result, inputs};
+
+    set_up();
+    result = born(512);
+    for (int i = 0; i < 3; i++) {
+        inputs[i] = born(512);
+        CU(cuMemsetD32_v2(inputs[i], 0x3f800000, 64));
+    }
+    for (int i = 0; i < 3; i++) {
+        CU(launch_blocks(CAT, 8, 2, params));
+        CU(cuMemcpyDtoH_v2(&sums[i], result, sizeof(sums[i])));
+        CU(cuMemsetD32_v2(
+                inputs[2 - i], 0x40000000, 64)); /* the third is not read, the second is */
+    }
+    CHECK_EQ(sums[0], sums[1]);
+    CHECK(sums[1] != sums[2]);
+}
+
+TEST(it_writes_no_further_than_its_block_and_the_next_line)
+{
+    CUdeviceptr x, result;
+    uint64_t behind;
+
+    set_up();
+    x = born(512);
+    result = born(1024);
+    CU(add(x, x, result + 260, 4));
+    CU(cuMemcpyDtoH_v2(&behind, result + 504, sizeof(behind)));
+    CHECK(behind != 0);
+    CU(cuMemcpyDtoH_v2(&behind, result + 512, sizeof(behind)));
+    CHECK_EQ(behind, 0);
+    CU(cuMemcpyDtoH_v2(&behind, result + 252, sizeof(behind)));
+    CHECK_EQ((uint32_t)behind, 0);
+}
+
+/* Two mappings of 2 MiB, one behind the other. */
+static CUdeviceptr two_mappings(void)
+{
+    static const CUmemAllocationProp prop = {
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    static const CUmemAccessDesc both = {
+            {CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr ptr;
+
+    CU(cuMemAddressReserve(&ptr, 4 * MIB, 0, 0, 0));
+    for (size_t at = 0; at < 4 * MIB; at += 2 * MIB) {
+        CU(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+        CU(cuMemMap(ptr + at, 2 * MIB, 0, handle, 0));
+    }
+    CU(cuMemSetAccess(ptr, 4 * MIB, &both, 1));
+    return ptr;
+}
+
+TEST(a_tensor_may_lie_in_several_mappings)
+{
+    CUdeviceptr in[2], out[2];
+    uint32_t ends[2];
+    int n = 3 * (int)MIB;
+
+    set_up();
+    in[0] = sim_alloc(4 * MIB);
+    out[0] = sim_alloc(4 * MIB);
+    in[1] = two_mappings();
+    out[1] = two_mappings();
+    for (int i = 0; i < 2; i++) {
+        CUdeviceptr tensors[] = {out[i], in[i]};
+        void *params[] = {&n, tensors};
+
+        CU(cuMemsetD8_v2(in[i], 1, 2 * MIB + 512));
+        CU(cuMemsetD8_v2(in[i] + MIB + MIB / 2, 7, MIB)); /* so that a piece crosses the border */
+        tensors[1] += MIB + MIB / 2;
+        CU(launch("_Z18elementwise_kernelISt5arrayIPcLm2EEEviT_", NULL, params));
+        CU(cuMemcpyDtoH_v2(&ends[i], out[i] + (unsigned)n - 4, 4));
+    }
+    CHECK(ends[0] != 0);
+    CHECK_EQ(ends[1], ends[0]);
+}
+
+/* ---- faults ---- */
+
+TEST(a_pointer_to_nothing_is_an_access)
+{
+    CUdeviceptr gone;
+
+    set_up();
+    gone = sim_alloc(4 * MIB);
+    CU(cuMemFree_v2(gone));
+    CU(add(gone, 0, 0, 1));
+    CHECK_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST(one_past_the_end_and_null_are_none)
+{
+    CUdeviceptr block;
+
+    set_up();
+    block = sim_alloc(4 * MIB);
+    CU(add(block + 4 * MIB, 0, 0, 1));
+    CU(cuCtxSynchronize());
+}
+
+TEST(a_word_that_points_to_nothing_is_none)
+{
+    uint64_t words[4] = {0};
+    void *params[] = {words};
+
+    set_up();
+    words[0] = sim_alloc(4 * MIB);
+    words[2] = sim_alloc(4 * MIB);
+    CU(cuMemFree_v2(words[2])); /* what the stack held before */
+    CU(launch("by_value", NULL, params));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(sim_figures().faults, 0);
+}
+
+/* ---- the oracle; each case is a child of its own ---- */
+
+static CUdeviceptr segment;
+
+static void start_late(void)
+{
+    sim_env("SIMCUDA_SCHED", "lazy");
+    set_up();
+    segment = sim_alloc(8 * MIB);
+}
+
+static void use_by_word(CUstream stream)
+{
+    uint64_t words[4] = {0, segment + 512};
+    void *params[] = {words};
+
+    CU(launch("by_value", stream, params));
+}
+
+static void reuse_without_a_stream(void)
+{
+    start_late();
+    simcuda_witness_birth(segment, MIB, SIMCUDA_NO_STREAM);
+    use_by_word(a);
+    simcuda_witness_death(segment, SIMCUDA_NO_STREAM);
+    simcuda_witness_birth(segment, MIB, SIMCUDA_NO_STREAM);
+}
+
+static void reuse_on_another_stream(void)
+{
+    start_late();
+    simcuda_witness_birth(segment, MIB, a);
+    use_by_word(a);
+    simcuda_witness_death(segment, a);
+    simcuda_witness_birth(segment, MIB, b);
+}
+
+/* Stream a waits for the kernel on b before the free: the reuse on a third stream must wait for both. */
+static void reuse_behind_one_of_two_streams(void)
+{
+    CUstream third;
+
+    start_late();
+    third = sim_stream(CU_STREAM_NON_BLOCKING);
+    simcuda_witness_birth(segment, MIB, a);
+    use_by_word(b);
+    CU(cuEventRecord(event, b));
+    CU(cuStreamWaitEvent(a, event, 0));
+    simcuda_witness_death(segment, a);
+    simcuda_witness_birth(segment, MIB, third);
+}
+
+static void reuse_through_a_typeless_pointer(void)
+{
+    uint64_t n = 4;
+    void *params[] = {&segment, &n};
+
+    start_late();
+    simcuda_witness_birth(segment, MIB, a);
+    CU(launch("typeless", a, params));
+    simcuda_witness_death(segment, a);
+    simcuda_witness_birth(segment, MIB, b);
+}
+
+TEST(the_oracle_sees_words_of_parameters)
+{
+    CHECK_EQ(sim_in_child(reuse_without_a_stream), SIMCUDA_ORACLE_STATUS);
+    CHECK_EQ(sim_in_child(reuse_on_another_stream), SIMCUDA_ORACLE_STATUS);
+    CHECK_EQ(sim_in_child(reuse_behind_one_of_two_streams), SIMCUDA_ORACLE_STATUS);
+    CHECK_EQ(sim_in_child(reuse_through_a_typeless_pointer), SIMCUDA_ORACLE_STATUS);
+}
+
+/* The kernel on b is not ordered before the free on a: it does not touch the block, its structure only names it. */
+static void stale_word_of_another_stream(void)
+{
+    start_late();
+    simcuda_witness_birth(segment, MIB, a);
+    use_by_word(b);
+    simcuda_witness_death(segment, a);
+    simcuda_witness_birth(segment, MIB, a);
+    CU(cuCtxSynchronize());
+}
+
+static void stale_word_of_a_dead_block(void)
+{
+    CUdeviceptr other;
+
+    start_late();
+    other = sim_alloc(4 * MIB);
+    CU(cuMemFree_v2(segment));
+    use_by_word(b);
+    simcuda_witness_birth(other, 4 * MIB, a);
+    CU(cuCtxSynchronize());
+}
+
+static void ordered_reuse(void)
+{
+    start_late();
+    simcuda_witness_birth(segment, MIB, a);
+    use_by_word(b);
+    CU(cuEventRecord(event, b));
+    CU(cuStreamWaitEvent(a, event, 0));
+    simcuda_witness_death(segment, a);
+    simcuda_witness_birth(segment, MIB, a);
+    CU(cuCtxSynchronize());
+}
+
+static void stale_word_of_a_graph(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+
+    start_late();
+    simcuda_witness_birth(segment, MIB, a);
+    CU(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    use_by_word(a);
+    CU(cuStreamEndCapture(a, &graph));
+    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    simcuda_witness_death(segment, a);
+    simcuda_witness_birth(segment, MIB, b);
+    CU(cuGraphLaunch(exec, a));
+    CU(cuCtxSynchronize());
+}
+
+TEST(a_stale_word_is_no_premature_reuse)
+{
+    CHECK_EQ(sim_in_child(stale_word_of_another_stream), 0);
+    CHECK_EQ(sim_in_child(stale_word_of_a_dead_block), 0);
+    CHECK_EQ(sim_in_child(ordered_reuse), 0);
+    CHECK_EQ(sim_in_child(stale_word_of_a_graph), 0);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* Reserved addresses, physical handles, mappings, access. */
+#include "tests/unit/sim/sim_test.h"
+
+#define GRANULE (2 * MIB)
+
+static const CUmemAllocationProp prop = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+static const CUmemAccessDesc both = {
+        {CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+static const CUmemAccessDesc none = {
+        {CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_NONE};
+
+static CUdeviceptr reserve(size_t size)
+{
+    CUdeviceptr ptr;
+
+    CU(cuMemAddressReserve(&ptr, size, 0, 0, 0));
+    return ptr;
+}
+
+static CUmemGenericAllocationHandle create(size_t size)
+{
+    CUmemGenericAllocationHandle handle;
+
+    CU(cuMemCreate(&handle, size, &prop, 0));
+    return handle;
+}
+
+TEST(content_stays_with_the_handle)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr va;
+
+    sim_start();
+    va = reserve(4 * GRANULE);
+    handle = create(GRANULE);
+    CHECK_EQ(sim_figures().held[0], GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, handle, 0));
+    CU(cuMemMap(va + 2 * GRANULE, GRANULE, 0, handle, 0)); /* two views of one handle */
+    CU(cuMemSetAccess(va, GRANULE, &both, 1));
+    CU(cuMemSetAccess(va + 2 * GRANULE, GRANULE, &both, 1));
+    CU(cuMemsetD8_v2(va + 100, 7, 1));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(*(volatile char *)(va + 2 * GRANULE + 100), 7);
+    CU(cuMemUnmap(va, GRANULE));
+    CU(cuMemUnmap(va + 2 * GRANULE, GRANULE));
+    CU(cuMemMap(va + GRANULE, GRANULE, 0, handle, 0));
+    CU(cuMemSetAccess(va + GRANULE, GRANULE, &both, 1));
+    CHECK_EQ(*(volatile char *)(va + GRANULE + 100), 7);
+    CU(cuMemRelease(handle));
+    CHECK_EQ(sim_figures().held[0], GRANULE); /* the mapping still holds it */
+    CU(cuMemUnmap(va + GRANULE, GRANULE));
+    CHECK_EQ(sim_figures().held[0], 0);
+    CU(cuMemAddressFree(va, 4 * GRANULE));
+    CHECK_EQ(sim_figures().maps, 3);
+    CHECK_EQ(sim_figures().remaps, 0);
+}
+
+TEST(a_second_mapping_at_a_place_is_a_remap_and_finds_fresh_bytes)
+{
+    CUmemGenericAllocationHandle first, second;
+    CUdeviceptr va;
+
+    sim_start();
+    va = reserve(GRANULE);
+    first = create(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, first, 0));
+    CU(cuMemSetAccess(va, GRANULE, &both, 1));
+    *(volatile char *)va = 9;
+    CU(cuMemUnmap(va, GRANULE));
+    CU(cuMemRelease(first));
+    second = create(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, second, 0));
+    CU(cuMemSetAccess(va, GRANULE, &both, 1));
+    CHECK_EQ(*(volatile char *)va, 0);
+    CHECK_EQ(sim_figures().remaps, 1);
+}
+
+enum place {
+    RESERVED,
+    MAPPED,
+    ACCESS_NONE,
+    UNMAPPED,
+    READ_ONLY
+};
+
+static enum place place;
+
+static void touch(void)
+{
+    CUmemAccessDesc read = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READ};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr va;
+
+    sim_start();
+    va = reserve(GRANULE);
+    handle = create(GRANULE);
+    if (place != RESERVED)
+        CU(cuMemMap(va, GRANULE, 0, handle, 0));
+    if (place >= ACCESS_NONE) {
+        CU(cuMemSetAccess(va, GRANULE, &both, 1));
+        *(volatile char *)va = 1;
+    }
+    if (place == ACCESS_NONE)
+        CU(cuMemSetAccess(va, GRANULE, &none, 1));
+    if (place == UNMAPPED)
+        CU(cuMemUnmap(va, GRANULE));
+    if (place == READ_ONLY) {
+        CU(cuMemSetAccess(va, GRANULE, &read, 1));
+        CHECK_EQ(*(volatile char *)va, 1);
+    }
+    *(volatile char *)va = 1;
+}
+
+TEST(what_is_not_mapped_with_access_faults)
+{
+    for (place = RESERVED; place <= READ_ONLY; place++)
+        CHECK_EQ(sim_in_child(touch), -SIGSEGV);
+}
+
+TEST(a_kernel_that_touches_an_unmapped_range_breaks_the_context)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr va, other;
+    unsigned out;
+
+    CUcontext ctx = sim_start();
+    other = sim_alloc(GRANULE);
+    va = reserve(GRANULE);
+    handle = create(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, handle, 0));
+    CU(cuMemSetAccess(va, GRANULE, &both, 1));
+    CU(sim_fill(va, GRANULE, 1, NULL));
+    CU(cuCtxSynchronize());
+    CU(cuMemUnmap(va, GRANULE));
+    CU(sim_fill(va, GRANULE, 1, NULL));
+    CHECK_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_EQ(cuMemcpyDtoH_v2(&out, other, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_EQ(cuMemAlloc_v2(&other, 100), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_EQ(sim_figures().faults, 1);
+    CU(cuDevicePrimaryCtxReset_v2(0)); /* a new life has no error */
+    CU(cuCtxSetCurrent(ctx));
+    CU(cuMemAlloc_v2(&other, 100));
+}
+
+static void die_where_it_happens(void)
+{
+    CUdeviceptr va;
+
+    sim_env("SIMCUDA_FAULT", "segv");
+    sim_start();
+    va = reserve(GRANULE);
+    CU(cuMemsetD8_v2(va, 1, 16));
+    CU(cuCtxSynchronize());
+}
+
+TEST(a_fault_can_be_made_a_signal)
+{
+    CHECK_EQ(sim_in_child(die_where_it_happens), -SIGSEGV);
+}
+
+TEST(partial_unmap_double_map_and_mapped_free_are_refused)
+{
+    CUmemGenericAllocationHandle a, b, again;
+    CUdeviceptr va;
+    unsigned long long access;
+    CUmemAllocationProp out;
+    size_t granularity;
+
+    sim_start();
+    CU(cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CHECK_EQ(granularity, GRANULE);
+    CHECK_EQ(cuMemCreate(&a, 4096, &prop, 0), CUDA_ERROR_INVALID_VALUE);
+    va = reserve(4 * GRANULE);
+    a = create(2 * GRANULE);
+    b = create(GRANULE);
+    CHECK_EQ(cuMemMap(va, 2 * GRANULE, 0, b, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemMap(va, GRANULE, GRANULE, a, 0), CUDA_ERROR_INVALID_VALUE); /* offset */
+    CU(cuMemMap(va, 2 * GRANULE, 0, a, 0));
+    CHECK_EQ(cuMemMap(va + GRANULE, GRANULE, 0, b, 0), CUDA_ERROR_INVALID_VALUE);
+    CU(cuMemMap(va + 2 * GRANULE, GRANULE, 0, b, 0));
+    CHECK_EQ(cuMemUnmap(va, GRANULE), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemUnmap(va + GRANULE, 2 * GRANULE), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemSetAccess(va, 4 * GRANULE, &both, 1), CUDA_ERROR_INVALID_VALUE);
+    CU(cuMemSetAccess(va, 3 * GRANULE, &both, 1));
+    CU(cuMemGetAccess(&access, &both.location, va + GRANULE));
+    CHECK_EQ(access, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    CHECK_EQ(cuMemAddressFree(va, 4 * GRANULE), CUDA_ERROR_INVALID_VALUE);
+    CU(cuMemRetainAllocationHandle(&again, (void *)(va + 100)));
+    CHECK_EQ(again, a);
+    CU(cuMemGetAllocationPropertiesFromHandle(&out, again));
+    CHECK_EQ(out.location.id, 0);
+    CU(cuMemRelease(again));
+    CU(cuMemRelease(a));
+    CHECK_EQ(cuMemRelease(a), CUDA_ERROR_INVALID_VALUE);
+    CU(cuMemUnmap(va, 3 * GRANULE)); /* several whole mappings at once */
+    CHECK_EQ(cuMemAddressFree(va, GRANULE), CUDA_ERROR_INVALID_VALUE);
+    CU(cuMemAddressFree(va, 4 * GRANULE));
+    CHECK_EQ(cuMemAddressFree(va, 4 * GRANULE), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(sim_figures().held[0], GRANULE);
+    CU(cuMemRelease(b));
+    CHECK_EQ(sim_figures().held[0], 0);
+}
+
+TEST(a_reservation_can_be_asked_for_at_an_address)
+{
+    CUdeviceptr a, b, c;
+
+    sim_start();
+    a = reserve(8 * GRANULE);
+    CU(cuMemAddressFree(a, 8 * GRANULE));
+    CU(cuMemAddressReserve(&b, GRANULE, 0, a + 3 * GRANULE, 0));
+    CHECK_EQ(b, a + 3 * GRANULE);
+    CU(cuMemAddressReserve(&c, GRANULE, 0, b, 0)); /* taken: a hint only */
+    CHECK_NE(c, b);
+    CU(cuMemAddressReserve(&c, GRANULE, 64 * GRANULE, 0, 0));
+    CHECK_EQ(c % (64 * GRANULE), 0);
+}
+
+TEST(an_exported_handle_is_a_file_of_the_same_bytes)
+{
+    CUmemAllocationProp shareable = prop;
+    CUmemGenericAllocationHandle mine, theirs;
+    CUdeviceptr va;
+    int fd;
+
+    sim_start();
+    shareable.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CU(cuMemCreate(&mine, GRANULE, &shareable, 0));
+    CU(cuMemExportToShareableHandle(&fd, mine, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CU(cuMemImportFromShareableHandle(
+            &theirs, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    CHECK_NE(mine, theirs);
+    va = reserve(2 * GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, mine, 0));
+    CU(cuMemMap(va + GRANULE, GRANULE, 0, theirs, 0));
+    CU(cuMemSetAccess(va, 2 * GRANULE, &both, 1));
+    *(volatile char *)(va + 5) = 55;
+    CHECK_EQ(*(volatile char *)(va + GRANULE + 5), 55);
+    CHECK_EQ(sim_figures().held[0], GRANULE);
+    mine = create(GRANULE);
+    CHECK_EQ(cuMemExportToShareableHandle(&fd, mine, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(thousands_of_handles_need_no_descriptors)
+{
+    CUmemGenericAllocationHandle handle[3000];
+    CUdeviceptr va;
+
+    sim_start();
+    va = reserve(3000 * GRANULE);
+    for (size_t i = 0; i < 3000; i++) {
+        handle[i] = create(GRANULE);
+        CU(cuMemMap(va + i * GRANULE, GRANULE, 0, handle[i], 0));
+    }
+    CU(cuMemSetAccess(va, 3000 * GRANULE, &both, 1));
+    CU(sim_fill(va, 3000 * GRANULE, 3, NULL));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(sim_figures().held[0], 3000 * GRANULE);
+    CU(cuMemUnmap(va, 3000 * GRANULE));
+    for (size_t i = 0; i < 3000; i++)
+        CU(cuMemRelease(handle[i]));
+    CHECK_EQ(sim_figures().held[0], 0);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture_maker - writes captures as a small trainer would have left them, for tests of the commands.
+ *
+ *     capture_maker FORM FILE
+ *
+ * 20 anchors SOT_CALL_0..19, each with four tensors: an unused input (late in bad), an unused output (late in bad, every other
+ * anchor), one that is freed in time and one that is kept. The bad forms also make a harmless small pair per anchor.
+ *
+ *     good  bad        the two runs
+ *     shadow live      bad with hints, in that mode, one rule per late site
+ *     touched          bad in trap, and a call touched a released range
+ *     oom              bad, and the 15th anchor runs out of memory and the process ends without a word
+ *     agg              bad, without events
+ *     unsaid unsaid-bad    the two runs of a program that states no anchor
+ *     numbered             bad, with a running number in the names of its anchors
+ *     leak                 good, and every other anchor keeps a tensor of 6 MiB that good never asks for
+ *     short                good, which ends after 3 anchors
+ *     empty                no anchor and no allocation
+ *     killed           bad, and the process is killed in the middle
+ */
+#include "tracker/anchor.h"
+#include "tracker/capture.h"
+#include "tracker/where.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ANCHORS 20
+#define MB      (UINT64_C(1) << 20)
+
+static uint64_t seq;
+static uint64_t next_ptr = 0x7f0000000000;
+static uint64_t held;
+static enum hint_mode mode;
+static bool bad, touched, oom, killed, agg, unsaid, numbered, leak;
+static int anchors = ANCHORS;
+
+struct tensor {
+    devptr_t ptr;
+    uint64_t size;
+    int rule;
+};
+
+static void hint(enum format_hint_what what, const struct tensor *t, const struct edge *edge)
+{
+    (void)capture_hint(&(struct capture_hint_info){
+            .what = what,
+            .mode = mode,
+            .rule = t->rule,
+            .ptr = t->ptr,
+            .size = t->size,
+            .seq = ++seq,
+            .stack = what == FORMAT_HINT_VIOLATION ? where_stack() : 0,
+            .device = 0,
+            .edge = edge,
+    });
+}
+
+static __attribute__((noinline)) struct tensor allocate(uint64_t size, int rule)
+{
+    struct tensor t = {.ptr = next_ptr, .size = size, .rule = mode ? rule : -1};
+    struct tag tag;
+
+    (void)where_am_i(NULL, size, 0, &tag);
+    next_ptr += (size + 511) & ~(uint64_t)511;
+    (void)capture_alloc(&(struct capture_alloc_info){.tag = &tag,
+            .ptr = t.ptr,
+            .seq = ++seq,
+            .stream = 1,
+            .api = API_STREAM,
+            .rule = t.rule});
+    held += size;
+    (void)capture_reserved(0, 1, held, ++seq);
+    if (t.rule >= 0)
+        hint(FORMAT_HINT_PLANNED, &t, NULL);
+    return t;
+}
+
+static void release(const struct tensor *t)
+{
+    (void)capture_free(&(struct capture_free_info){
+            .ptr = t->ptr, .seq = ++seq, .stream = 1, .device = -1, .api = API_STREAM});
+}
+
+/* Each in a function of its own, so that each is a site of its own. */
+static __attribute__((noinline)) struct tensor unused_input(uint64_t size)
+{
+    struct tensor t = allocate(size, 0);
+    __asm__ volatile("" ::: "memory"); /* no tail call: the frame must stay */
+    return t;
+}
+
+static __attribute__((noinline)) struct tensor unused_output(uint64_t size)
+{
+    struct tensor t = allocate(size, 1);
+    __asm__ volatile("" ::: "memory");
+    return t;
+}
+
+static __attribute__((noinline)) struct tensor other_tensor(uint64_t size)
+{
+    struct tensor t = allocate(size, -1);
+    __asm__ volatile("" ::: "memory");
+    return t;
+}
+
+static __attribute__((noinline)) void late_kernel(const struct tensor *t)
+{
+    hint(FORMAT_HINT_VIOLATION, t, NULL);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* What the hints do at an anchor's exit. */
+static void due(const struct tensor *t, const struct edge *edge)
+{
+    if (t->rule < 0)
+        return;
+    if (mode == HINT_SHADOW) {
+        hint(FORMAT_HINT_WOULD_RELEASE, t, edge);
+        return;
+    }
+    hint(FORMAT_HINT_DEAD, t, edge);
+    hint(FORMAT_HINT_UNMAPPED, t, edge);
+    if (mode == HINT_LIVE) {
+        held -= t->size;
+        (void)capture_reserved(0, 1, held, ++seq);
+    }
+}
+
+static void run_out_of_memory(void)
+{
+    struct tag tag;
+    (void)where_am_i(NULL, 64 * MB, 0, &tag);
+    (void)capture_oom(
+            &(struct capture_oom_info){.tag = &tag,
+                    .seq = ++seq,
+                    .free_bytes = 3 * MB,
+                    .total_bytes = UINT64_C(80) << 30,
+                    .call = "cuMemAllocAsync",
+                    .flags = FORMAT_OOM_STREAM | FORMAT_OOM_HEAPS,
+                    .heaps = {.held = 400 * MB,
+                            .live = 150 * MB,
+                            .used = 160 * MB,
+                            .held_high = 400 * MB,
+                            .live_high = 300 * MB,
+                            .free = 240 * MB,
+                            .largest_free = 48 * MB,
+                            .remappable = 96 * MB,
+                            .remappable_waiting = 32 * MB,
+                            .waiting = 8 * MB},
+                    .ladder = {.trimmed_bytes = 2 * MB, .waits = 3, .trims = 1, .attempts = 2},
+                    .result = 2},
+            NULL);
+    _exit(1);
+}
+
+static void one_anchor(int number)
+{
+    char name[32];
+    struct edge edge;
+    bool output_late = bad && number % 2 == 0;
+
+    (void)snprintf(name, sizeof(name), numbered ? "SOT_CALL at %d" : "SOT_CALL_%d", number);
+    if (!unsaid) {
+        (void)anchor_push(NULL, name, &edge);
+        (void)capture_edge(&edge, ++seq);
+    }
+    struct tensor input = unused_input((uint64_t)(2 + number % 3) * MB);
+    if (bad) {
+        struct tensor small = other_tensor(4096);
+        release(&small);
+    }
+    struct tensor in_time = other_tensor(16 * MB);
+    struct tensor output = unused_output(8 * MB);
+    (void)other_tensor(MB);
+    if (leak && number % 2 == 0)
+        (void)other_tensor(6 * MB);
+    release(&in_time);
+    if (!bad)
+        release(&input);
+    if (number % 2 == 0 && !output_late)
+        release(&output);
+    if (oom && number == 15)
+        run_out_of_memory();
+    if (killed && number == 15)
+        (void)raise(SIGKILL);
+    if (unsaid)
+        return;
+    (void)anchor_pop(NULL, &edge);
+    (void)capture_edge(&edge, ++seq);
+    if (bad && mode) {
+        due(&input, &edge);
+        if (output_late)
+            due(&output, &edge);
+    }
+    if (touched && number == 3)
+        late_kernel(&input);
+}
+
+static void set_form(const char *form)
+{
+    leak = strcmp(form, "leak") == 0;
+    if (strcmp(form, "short") == 0)
+        anchors = 3;
+    if (strcmp(form, "empty") == 0)
+        anchors = 0;
+    bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && anchors == ANCHORS;
+    unsaid = strncmp(form, "unsaid", 6) == 0;
+    numbered = strcmp(form, "numbered") == 0;
+    if (strcmp(form, "shadow") == 0)
+        mode = HINT_SHADOW;
+    if (strcmp(form, "live") == 0)
+        mode = HINT_LIVE;
+    touched = strcmp(form, "touched") == 0;
+    if (touched)
+        mode = HINT_TRAP;
+    oom = strcmp(form, "oom") == 0;
+    killed = strcmp(form, "killed") == 0;
+    agg = strcmp(form, "agg") == 0;
+}
+
+static void describe(void)
+{
+    static const struct rule rules[] = {
+            {.id = "input", .action = ACTION_RELEASE}, {.id = "output", .action = ACTION_RELEASE}};
+
+    (void)capture_setting("mode", "pool");
+    (void)capture_device(0, "Test device", UINT64_C(80) << 30, 13000);
+    (void)capture_coverage("cuMemAllocAsync", "cuGetProcAddress", 1);
+    (void)capture_note(0, "made by a test");
+    if (!mode)
+        return;
+    (void)capture_hints("hints.yaml", 1234, mode, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rule rule = rules[i];
+        rule.mode = mode;
+        (void)capture_rule(i, &rule);
+    }
+}
+
+static void *open_library(const char *file, int flags)
+{
+    return dlopen(file, flags);
+}
+
+static void *find_symbol(void *handle, const char *symbol)
+{
+    return dlsym(handle, symbol);
+}
+
+int main(int argc, char **argv)
+{
+    struct where_opts where = {.unwind = {.mode = UNWIND_AUTO, .ops = {open_library, find_symbol}}};
+
+    if (argc != 3)
+        return 2;
+    set_form(argv[1]);
+    (void)unlink(argv[2]);
+    if (where_init(&where) != 0)
+        return 1;
+    struct capture_opts opts = {.file = argv[2],
+            .program = where_program(),
+            .trace = agg ? FORMAT_TRACE_AGG : FORMAT_TRACE_FULL};
+    if (capture_init(&opts) != 0 || capture_open() != 0)
+        return 1;
+    describe();
+    if (anchors)
+        (void)other_tensor(32 * MB); /* the strided input, outside of every anchor */
+    for (int i = 0; i < anchors; i++)
+        one_anchor(i);
+    capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
+    return 0;
+}

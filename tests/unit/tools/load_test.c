@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tools/figures.h"
+#include "tools/load.h"
+#include "tracker/formatsum.h"
+
+/* A capture as the reader would have handed it over, without a file: only its events and live table are filled. */
+struct fake {
+    struct read_capture capture;
+    struct read_event events[32];
+    struct read_live live[8];
+    struct read_rule rules[2];
+};
+
+static struct read_capture saved; /* the arrays that the reader made */
+
+/* read.c's own functions work on a real capture; strings and stacks of this one are empty. */
+static struct read_capture *wrapped(struct fake *fake)
+{
+    struct read_capture *capture = calloc(1, sizeof(*capture));
+    struct read_error error;
+    struct read_capture *empty;
+
+    /* The smallest valid capture gives the private part. */
+    static struct {
+        struct format_header header;
+        char rest[FORMAT_HEADER_BYTES - sizeof(struct format_header)];
+    } file;
+    memcpy(file.header.magic, FORMAT_MAGIC, 8);
+    file.header.version = FORMAT_VERSION;
+    file.header.header_bytes = FORMAT_HEADER_BYTES;
+    file.header.directory_offset = FORMAT_DIRECTORY_OFFSET;
+    file.header.state = FORMAT_STATE_OPEN;
+    file.header.trace = FORMAT_TRACE_FULL;
+    file.header.sum = formatsum_header(&file.header);
+    REQUIRE_EQ(read_open_bytes(&file, sizeof(file), &empty, &error), 0);
+    *capture = *empty;
+    saved = *empty;
+    free(empty);
+    capture->event = fake->events;
+    capture->event_count = fake->capture.event_count;
+    capture->live = fake->live;
+    capture->live_count = fake->capture.live_count;
+    capture->rule = fake->rules;
+    capture->rule_count = fake->capture.rule_count;
+    capture->has_all_events = fake->capture.has_all_events;
+    capture->complete_after_seq = fake->capture.complete_after_seq;
+    capture->total = fake->capture.total;
+    capture->oom = fake->capture.oom;
+    capture->oom_record_count = fake->capture.oom_record_count;
+    return capture;
+}
+
+static void unwrap(struct load *load)
+{
+    /* The arrays in it are the test's own. */
+    load->capture->event = saved.event;
+    load->capture->live = saved.live;
+    load->capture->rule = saved.rule;
+    load->capture->oom = saved.oom;
+    load_close(load);
+}
+
+static struct read_event *add(struct fake *fake, enum format_event_kind kind)
+{
+    struct read_event *event = &fake->events[fake->capture.event_count++];
+    *event = (struct read_event){
+            .kind = kind, .seq = fake->capture.event_count + 100, .path = "", .rule = -1};
+    return event;
+}
+
+static void alloc_event(struct fake *fake, uint64_t addr, uint64_t size)
+{
+    struct read_event *event = add(fake, FORMAT_EVENT_ALLOC);
+    event->addr = addr;
+    event->size = size;
+}
+
+static void free_event(struct fake *fake, uint64_t addr, uint64_t size)
+{
+    struct read_event *event = add(fake, FORMAT_EVENT_FREE);
+    event->addr = addr;
+    event->size = size;
+}
+
+static struct model_figures figures(const struct load *load, bool *partial)
+{
+    struct model_figures f;
+    figures_of(load, model_whole(load->trace), &f, partial);
+    return f;
+}
+
+TEST(all_events_give_the_figures_from_the_events)
+{
+    struct fake fake = {.capture.has_all_events = true};
+    struct load load;
+    bool partial;
+    alloc_event(&fake, 0x1000, 10);
+    alloc_event(&fake, 0x2000, 20);
+    free_event(&fake, 0x1000, 10);
+    load_capture("t", wrapped(&fake), &load);
+    struct model_figures f = figures(&load, &partial);
+    CHECK_EQ(f.remaining, 20);
+    CHECK_EQ(f.max, 30);
+    CHECK_EQ(load.carried_count, 0);
+    CHECK_EQ(load.complete_from, 0);
+    CHECK(!partial);
+    unwrap(&load);
+}
+
+TEST(blocks_whose_birth_was_lost_are_carried_in)
+{
+    struct fake fake = {.capture.complete_after_seq = 100};
+    struct load load;
+    bool partial;
+    /* 0x1000 was born before the log begins; 0x3000 too and still lives; 0x2000 is on record. */
+    alloc_event(&fake, 0x2000, 20);
+    free_event(&fake, 0x1000, 10);
+    alloc_event(&fake, 0x5000, 1); /* a pair that is all on record */
+    free_event(&fake, 0x5000, 1);
+    fake.live[0] = (struct read_live){.seq = 5, .addr = 0x3000, .size = 40, .path = ""};
+    fake.live[1] = (struct read_live){.seq = 101, .addr = 0x2000, .size = 20, .path = ""};
+    fake.capture.live_count = 2;
+    fake.capture.total.live_bytes = 60;
+    fake.capture.total.peak_bytes = 1000;
+    fake.capture.total.allocated_count = 99;
+    load_capture("t", wrapped(&fake), &load);
+    CHECK_EQ(load.carried_count, 2);
+    CHECK_EQ(load.carried_bytes, 50);
+
+    struct model_figures f;
+    model_figure(load.trace, model_whole(load.trace), NULL, &f);
+    CHECK_EQ(f.remaining, 60);
+    CHECK_EQ(f.peak_live, 70);
+    CHECK_EQ(f.allocated_count, 4);
+    /* For the whole process the writer's totals know more. */
+    f = figures(&load, &partial);
+    CHECK_EQ(f.max, 1000);
+    CHECK_EQ(f.allocated_count, 99);
+    CHECK(!partial);
+    unwrap(&load);
+}
+
+TEST(a_window_behind_the_lost_events_is_complete)
+{
+    struct fake fake = {.capture.complete_after_seq = 102};
+    struct load load;
+    bool partial;
+    alloc_event(&fake, 0x1000, 10);
+    alloc_event(&fake, 0x2000, 10);
+    alloc_event(&fake, 0x3000, 10); /* the first one after seq 102 */
+    load_capture("t", wrapped(&fake), &load);
+    CHECK_EQ(load.complete_from, 2);
+    struct model_window late = {2, 3};
+    struct model_window early = {1, 3};
+    struct model_figures f;
+    figures_of(&load, late, &f, &partial);
+    CHECK(!partial);
+    CHECK_EQ(f.allocated_count, 1);
+    figures_of(&load, early, &f, &partial);
+    CHECK(partial);
+    unwrap(&load);
+}
+
+TEST(held_bytes_are_summed_over_heaps)
+{
+    struct fake fake = {.capture.has_all_events = true};
+    struct load load;
+    bool partial;
+    static const struct {
+        uint64_t heap, bytes;
+        int device;
+    } steps[] = {{1, 100, 0}, {2, 50, 0}, {1, 30, 0}, {1, 70, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        struct read_event *event = add(&fake, FORMAT_EVENT_RESERVED);
+        event->heap = steps[i].heap;
+        event->size = steps[i].bytes;
+        event->device = steps[i].device;
+    }
+    load_capture("t", wrapped(&fake), &load);
+    CHECK_EQ(load.trace->events[0].value, 100);
+    CHECK_EQ(load.trace->events[1].value, 150);
+    CHECK_EQ(load.trace->events[2].value, 80);
+    CHECK_EQ(load.trace->events[3].value, 150);
+    CHECK_EQ(figures(&load, &partial).peak_reserved, 150);
+    unwrap(&load);
+}
+
+static void hint_event(struct fake *fake, enum format_hint_what what, uint64_t addr, uint64_t time)
+{
+    struct read_event *event = add(fake, FORMAT_EVENT_HINT);
+    event->what = what;
+    event->mode = HINT_LIVE;
+    event->rule = 0;
+    event->addr = addr;
+    event->size = 10;
+    event->time_ns = time;
+}
+
+TEST(what_happened_to_a_hint_is_counted)
+{
+    struct fake fake = {.capture.has_all_events = true, .capture.rule_count = 1};
+    struct load load;
+    fake.rules[0] = (struct read_rule){.id = "x", .action = ACTION_RELEASE, .mode = HINT_LIVE};
+    alloc_event(&fake, 0x1000, 10);
+    hint_event(&fake, FORMAT_HINT_PLANNED, 0x1000, 1);
+    hint_event(&fake, FORMAT_HINT_DEAD, 0x1000, 100);
+    hint_event(&fake, FORMAT_HINT_VIOLATION, 0x1000, 150);
+    hint_event(&fake, FORMAT_HINT_UNMAPPED, 0x1000, 700);
+    hint_event(&fake, FORMAT_HINT_SKIPPED, 0x2000, 800);
+    hint_event(&fake, FORMAT_HINT_REFUSED, 0x2000, 900);
+    fake.events[fake.capture.event_count - 1].rule = 7; /* no such rule: ignored */
+    load_capture("t", wrapped(&fake), &load);
+    REQUIRE_EQ(load.hint_count, 1);
+    const struct load_hint *hint = &load.hints[0];
+    CHECK_EQ(hint->planned, 1);
+    CHECK_EQ(hint->released, 1);
+    CHECK_EQ(hint->released_bytes, 10);
+    CHECK_EQ(hint->unmapped, 1);
+    CHECK_EQ(hint->violations, 1);
+    CHECK_EQ(hint->touch_block, 0);
+    CHECK_EQ(hint->limbo_max_ns, 600);
+    CHECK_EQ(hint->skipped, 1);
+    CHECK_EQ(hint->refused, 0);
+    CHECK_EQ(load.trace->blocks[0].mode, HINT_LIVE);
+    CHECK_EQ(load.trace->blocks[0].rule, 0);
+    unwrap(&load);
+}
+
+/* The log has the newest events only: what it has lost is known from the records. */
+TEST(an_oom_that_the_log_has_lost_is_known_from_its_record)
+{
+    struct fake fake = {.capture.has_all_events = true};
+    struct read_oom why[2] = {
+            {.number = 1,
+                    .call = "cuMemAlloc_v2",
+                    .path = "",
+                    .what = {.seq = 1,
+                            .requested = 500,
+                            .device = 1,
+                            .result = 2,
+                            .holder_count = 1,
+                            .holder[0] = {.bytes = 300, .count = 2}}},
+            {.number = 7,
+                    .call = "",
+                    .path = "",
+                    .what = {.seq = 102, .requested = 1000, .flags = FORMAT_OOM_HEAPS}},
+    };
+    struct load load;
+
+    alloc_event(&fake, 0x1000, 10);
+    struct read_event *event = add(&fake, FORMAT_EVENT_OOM);
+    event->size = 1000;
+    event->largest_free = 77;
+    fake.capture.oom = why;
+    fake.capture.oom_record_count = 2;
+    load_capture("t", wrapped(&fake), &load);
+    REQUIRE_EQ(load.oom_count, 2);
+    CHECK_EQ(load.ooms[0].number, 1);
+    CHECK_EQ(load.ooms[0].live, UINT64_MAX);
+    CHECK_EQ(load.ooms[0].largest_free, UINT64_MAX);
+    CHECK_EQ(load.ooms[0].at, TRACE_NEVER);
+    CHECK_EQ(load.ooms[0].device, 1);
+    REQUIRE_EQ(load.ooms[0].holder_count, 1);
+    CHECK_EQ(load.ooms[0].holder[0].bytes, 300);
+    CHECK_EQ(load.ooms[1].number, 7); /* one failure, told twice */
+    CHECK_EQ(load.ooms[1].live, 10);
+    CHECK_EQ(load.ooms[1].why->what.flags, FORMAT_OOM_HEAPS);
+    unwrap(&load);
+}
+
+TEST(an_oom_knows_what_was_live_then)
+{
+    struct fake fake = {.capture.has_all_events = true};
+    struct load load;
+    alloc_event(&fake, 0x1000, 10);
+    alloc_event(&fake, 0x2000, 30);
+    free_event(&fake, 0x1000, 10);
+    struct read_event *event = add(&fake, FORMAT_EVENT_OOM);
+    event->size = 1000;
+    event->free_bytes = 5;
+    event->largest_free = UINT64_MAX;
+    load_capture("t", wrapped(&fake), &load);
+    REQUIRE_EQ(load.oom_count, 1);
+    CHECK_EQ(load.ooms[0].requested, 1000);
+    CHECK_EQ(load.ooms[0].live, 30);
+    CHECK_EQ(load.ooms[0].largest_free, UINT64_MAX);
+    unwrap(&load);
+}

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tests/unit/tools/story.h"
+#include "tools/mine.h"
+#include "tools/predict.h"
+
+#define MB (UINT64_C(1) << 20)
+
+/* Two runs of one program; `late` blocks are freed inside the anchor by good and kept by bad. */
+struct pair {
+    struct story good, bad;
+    bool late[4096]; /* per block of bad */
+};
+
+static struct pair *pair_begin(void)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+    p->good = story_begin();
+    p->bad = story_begin();
+    return p;
+}
+
+static void pair_end(struct pair *p)
+{
+    story_end(&p->good);
+    story_end(&p->bad);
+    free(p);
+}
+
+static void enter(struct pair *p, const char *name)
+{
+    (void)story_enter(&p->good, name);
+    (void)story_enter(&p->bad, name);
+}
+
+static void leave(struct pair *p)
+{
+    story_exit(&p->good);
+    story_exit(&p->bad);
+}
+
+static void kept(struct pair *p, uint64_t site, uint64_t size)
+{
+    (void)story_alloc(&p->good, site, size);
+    (void)story_alloc(&p->bad, site, size);
+}
+
+static uint32_t late(struct pair *p, uint64_t site, uint64_t size)
+{
+    story_free(&p->good, story_alloc(&p->good, site, size));
+    uint32_t block = story_alloc(&p->bad, site, size);
+    p->late[block] = true;
+    return block;
+}
+
+static void numbered(char name[32], const char *stem, int number)
+{
+    (void)snprintf(name, 32, "%s%d", stem, number);
+}
+
+static struct mine mined(const struct pair *p)
+{
+    struct compare_side g = {p->good.trace, model_whole(p->good.trace), true};
+    struct compare_side b = {p->bad.trace, model_whole(p->bad.trace), true};
+    struct compare c;
+    struct mine mine;
+
+    compare_runs(&g, &b, &c);
+    struct mine_job job = {.trace = p->bad.trace,
+            .good = p->good.trace,
+            .window = b.window,
+            .late = c.late,
+            .late_count = c.late_count,
+            .min_size = 2 * MB};
+    REQUIRE_EQ(mine_hints(&job, &mine), 0);
+    compare_done(&c);
+    return mine;
+}
+
+/* The hints match late blocks and nothing else, each released at the exit of its own anchor: checked by the acting code. */
+static void check_exact(const struct pair *p, const struct mine *mine)
+{
+    const struct trace *trace = p->bad.trace;
+    struct predict_match *matches = calloc(trace->block_count, sizeof(*matches));
+    struct rule *rules = calloc(mine->hint_count + 1, sizeof(*rules));
+    uint64_t matched = 0;
+
+    for (size_t i = 0; i < mine->hint_count; i++)
+        rules[i] = mine->hints[i].rule;
+    REQUIRE_EQ(predict_matches(trace, rules, mine->hint_count, matches), 0);
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (matches[i].rule == TRACE_NONE || matches[i].small)
+            continue;
+        matched++;
+        CHECK(p->late[i]);
+        CHECK_EQ(matches[i].at, trace->anchors[trace->blocks[i].anchor].exit);
+    }
+    CHECK_EQ(matched, mine->covered.count);
+    free(matches);
+    free(rules);
+}
+
+TEST(one_site_that_is_always_late_needs_one_hint)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 40; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        kept(p, 1, 8 * MB);
+        (void)late(p, 2, (uint64_t)(2 + i) * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    const struct rule *rule = &m.hints[0].rule;
+    CHECK_STR_EQ(rule->pick.inside, "SOT_CALL_*");
+    CHECK_STR_EQ(rule->when.anchor, "SOT_CALL_*");
+    CHECK_EQ(rule->when.kind, EDGE_EXIT);
+    CHECK_EQ(rule->pick.site[0], 2);
+    CHECK_EQ(rule->pick.size_lo, 2 * MB);
+    CHECK_EQ(rule->pick.size_hi, UINT64_MAX);
+    CHECK_EQ(rule->pick.nth_hi, UINT32_MAX);
+    CHECK_EQ(rule->mode, HINT_SHADOW);
+    CHECK_EQ(rule->expect_count, 40);
+    CHECK_EQ(rule->expect_bytes, m.covered.bytes);
+    CHECK_EQ(m.covered.count, 40);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(kept_tensors_of_the_same_site_split_the_hint_by_size)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 2 * MB);
+    (void)late(p, 1, 3 * MB);
+    kept(p, 1, 4 * MB);
+    (void)late(p, 1, 5 * MB);
+    kept(p, 1, 6 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 2); /* 2..3 and 5 */
+    CHECK_EQ(m.hints[0].rule.pick.size_lo, 2 * MB);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, 3 * MB);
+    CHECK_EQ(m.hints[1].rule.pick.size_lo, 5 * MB);
+    CHECK_EQ(m.hints[1].rule.pick.size_hi, 5 * MB);
+    CHECK_EQ(m.covered.count, 3);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(kept_tensors_of_the_same_site_and_size_split_the_hint_by_nth)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 5; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        kept(p, 1, 4 * MB);
+        (void)late(p, 1, 4 * MB);
+        (void)late(p, 1, 4 * MB);
+        kept(p, 1, 4 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_lo, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 2);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_*");
+    CHECK_EQ(m.covered.count, 10);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(anchors_where_the_same_tensor_is_kept_split_the_hint_by_name)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 6; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        if (i == 2 || i == 5)
+            kept(p, 1, 4 * MB);
+        else
+            (void)late(p, 1, 4 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 4);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_0");
+    CHECK_EQ(m.covered.count, 4);
+    CHECK_EQ(m.mixed.count, 0);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* The same site, size, number and name: in one instance late, in another kept. No hint can say that. */
+TEST(what_cannot_be_told_apart_gets_no_hint_and_is_counted)
+{
+    struct pair *p = pair_begin();
+    for (int i = 0; i < 4; i++) {
+        enter(p, "step");
+        if (i == 1)
+            kept(p, 1, 4 * MB);
+        else
+            (void)late(p, 1, 4 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.mixed.count, 3);
+    CHECK_EQ(m.mixed.bytes, 12 * MB);
+    CHECK_EQ(m.covered.count, 0);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* A run that ran out of memory in its last step, or ended in it: no exit, so no release, and no word against the hint. */
+TEST(the_step_that_the_run_did_not_finish_does_not_spoil_the_hint)
+{
+    for (int inner = 0; inner < 2; inner++) {
+        struct pair *p = pair_begin();
+
+        for (int i = 0; i < 4; i++) {
+            enter(p, "step");
+            if (inner)
+                enter(p, "forward");
+            uint32_t g = story_alloc(&p->good, 1, 4 * MB);
+            uint32_t b = story_alloc(&p->bad, 1, 4 * MB);
+            if (inner)
+                leave(p);
+            story_free(&p->good, g);
+            p->late[b] = i < 3;
+            if (i < 3)
+                leave(p);
+        }
+        struct mine m = mined(p);
+        REQUIRE_EQ(m.hint_count, 1);
+        CHECK_EQ(m.covered.count, 3);
+        CHECK_EQ(m.hints[0].count, 3);
+        CHECK_EQ(m.hints[0].rule.expect_count, 4);
+        CHECK_EQ(m.mixed.count, 0);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
+TEST(tensors_that_the_bad_run_frees_in_time_are_not_matched_either)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 4 * MB);
+    story_free(&p->good, story_alloc(&p->good, 1, 6 * MB));
+    story_free(&p->bad, story_alloc(&p->bad, 1, 6 * MB));
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, 4 * MB);
+    CHECK_EQ(m.hints[0].count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(allocations_of_the_site_outside_of_the_anchor_do_not_matter)
+{
+    struct pair *p = pair_begin();
+    kept(p, 1, 4 * MB);
+    enter(p, "A");
+    (void)late(p, 1, 4 * MB);
+    leave(p);
+    enter(p, "B");
+    kept(p, 1, 4 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, UINT64_MAX);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "A");
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(small_blocks_are_left_alone_and_counted)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 2 * MB - 1);
+    (void)late(p, 1, 2 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.covered.count, 1);
+    CHECK_EQ(m.small.count, 1);
+    CHECK_EQ(m.small.bytes, 2 * MB - 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(blocks_without_a_stack_get_no_hint)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 0, 4 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.unplaced.count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* In either run: the next one may export a block that this one did not. */
+TEST(r85_a_site_that_shared_a_block_gets_no_hint)
+{
+    for (int which = 0; which < 3; which++) {
+        struct pair *p = pair_begin();
+        uint32_t block;
+
+        enter(p, "A");
+        block = late(p, 1, 4 * MB);
+        (void)late(p, 1, 4 * MB);
+        (void)late(p, 2, 4 * MB);
+        leave(p);
+        if (which == 1)
+            p->bad.trace->blocks[block].shared = true;
+        if (which == 2)
+            p->good.trace->blocks[0].shared = true;
+        struct mine m = mined(p);
+        CHECK_EQ(m.shared.count, which ? 2 : 0);
+        CHECK_EQ(m.covered.count, which ? 1 : 3);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
+/* Times as a capture has them: one millisecond between events. */
+static void give_times(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++)
+        trace->events[i].time_ns = (i + 1) * 1000000;
+}
+
+static void use_at(const struct trace *trace, uint32_t block, uint64_t time_ns)
+{
+    trace->blocks[block].uses = (struct trace_uses){.first = time_ns, .last = time_ns, .count = 1};
+}
+
+TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
+{
+    struct pair *p = pair_begin();
+    uint32_t used, dead, exit;
+
+    enter(p, "A");
+    used = late(p, 1, 4 * MB);
+    dead = late(p, 2, 8 * MB);
+    (void)late(p, 3, 2 * MB); /* nobody saw a use */
+    leave(p);
+    give_times(p->bad.trace);
+    exit = p->bad.trace->anchors[p->bad.trace->blocks[used].anchor].exit;
+    use_at(p->bad.trace, used, p->bad.trace->events[exit].time_ns + 1);
+    use_at(p->bad.trace, dead, p->bad.trace->events[exit].time_ns - 1);
+    p->late[used] = false;
+    struct mine m = mined(p);
+    CHECK_EQ(m.used.count, 1);
+    CHECK_EQ(m.used.bytes, 4 * MB);
+    CHECK_EQ(m.covered.count, 2);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* One of two that no hint can tell apart is still used: the other one gets none either. */
+TEST(a_block_that_is_still_used_is_matched_by_no_hint_for_others)
+{
+    struct pair *p = pair_begin();
+    uint32_t block[3];
+
+    for (int i = 0; i < 3; i++) {
+        enter(p, "step");
+        block[i] = late(p, 1, 4 * MB);
+        leave(p);
+    }
+    give_times(p->bad.trace);
+    for (int i = 0; i < 2; i++) { /* used in the step that follows; the last step has none */
+        const struct trace_anchor *next =
+                &p->bad.trace->anchors[p->bad.trace->blocks[block[i + 1]].anchor];
+        use_at(p->bad.trace, block[i], p->bad.trace->events[next->enter].time_ns + 1);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.used.count, 2);
+    CHECK_EQ(m.mixed.count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* Freed by good after the inner anchor and before the outer one's exit: only the outer exit is proved. */
+TEST(a_hint_for_an_outer_anchor_does_not_act_at_the_inner_exit)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 3; i++) {
+        numbered(name, "step_", i);
+        enter(p, name);
+        enter(p, "forward");
+        uint32_t g = story_alloc(&p->good, 1, 4 * MB);
+        uint32_t b = story_alloc(&p->bad, 1, 4 * MB);
+        leave(p);
+        story_free(&p->good, g);
+        leave(p);
+        p->late[b] = true;
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_STR_EQ(m.hints[0].rule.when.anchor, "step_?");
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "step_*/forward");
+    CHECK_EQ(m.covered.count, 3);
+
+    struct predict_match matches[3];
+    REQUIRE_EQ(predict_matches(p->bad.trace, &m.hints[0].rule, 1, matches), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t inner = p->bad.trace->blocks[i].anchor;
+        uint32_t outer = p->bad.trace->anchors[inner].parent;
+        CHECK_EQ(matches[i].at, p->bad.trace->anchors[outer].exit);
+    }
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(the_prediction_counts_releases_at_their_exits)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+    for (int i = 0; i < 10; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        kept(p, 1, 4 * MB);
+        (void)late(p, 2, 8 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    CHECK_EQ(m.max_before, 120 * MB);
+    CHECK_EQ(m.max_after, 48 * MB); /* all kept, and the last late one before its exit */
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_PEAK);
+    CHECK_EQ(m.hints[0].gain, 72 * MB);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(a_hint_behind_the_peak_is_said_to_have_no_effect)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    uint32_t g = story_alloc(&p->good, 9, 100 * MB);
+    uint32_t b = story_alloc(&p->bad, 9, 100 * MB);
+    story_free(&p->good, g);
+    story_free(&p->bad, b);
+    leave(p);
+    enter(p, "B");
+    (void)late(p, 2, 8 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1); /* it is written all the same: every missing free becomes a hint */
+    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_NONE);
+    CHECK_EQ(m.max_after, m.max_before);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* Sites, sizes and anchors at random: never a hint that matches something else, never a late block lost. */
+TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
+{
+    uint32_t state = 7;
+    for (int round = 0; round < 300; round++) {
+        struct pair *p = pair_begin();
+        char name[32];
+        uint64_t late_count = 0;
+        for (int i = 0; i < 12; i++) {
+            numbered(name, "S", i % 8);
+            enter(p, name);
+            for (int k = 0; k < 6; k++) {
+                state = state * 1664525u + 1013904223u;
+                uint64_t site = 1 + (state >> 20) % 2;
+                uint64_t size = (1 + (state >> 10) % 4) * MB;
+                if ((state >> 28) % 3 == 0) {
+                    (void)late(p, site, size);
+                    late_count++;
+                } else {
+                    kept(p, site, size);
+                }
+            }
+            leave(p);
+        }
+        struct mine m = mined(p);
+        check_exact(p, &m);
+        CHECK_EQ(m.covered.count + m.small.count + m.mixed.count + m.unplaced.count, late_count);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
+static struct rule rule_for(uint64_t site)
+{
+    return (struct rule){.action = ACTION_RELEASE,
+            .mode = HINT_SHADOW,
+            .pick = {.site = {site},
+                    .site_count = 1,
+                    .size_hi = UINT64_MAX,
+                    .nth_hi = UINT32_MAX,
+                    .device = -1},
+            .when = {.anchor = "A", .kind = EDGE_EXIT},
+            .min_size = 2 * MB};
+}
+
+TEST(small_and_native_blocks_are_matched_but_not_released)
+{
+    struct story s = story_begin();
+    struct predict_match matches[3];
+    struct rule rule = rule_for(1);
+    uint32_t anchor = story_enter(&s, "A");
+    (void)story_alloc(&s, 1, MB);
+    (void)story_alloc(&s, 1, 4 * MB);
+    struct trace_birth native = {
+            .address = 1, .size = 4 * MB, .site = 1, .anchor = anchor, .native = true};
+    (void)trace_add_alloc(s.trace, &native);
+    story_exit(&s);
+    REQUIRE_EQ(predict_matches(s.trace, &rule, 1, matches), 0);
+    CHECK(matches[0].small);
+    CHECK_EQ(matches[0].at, TRACE_NEVER);
+    CHECK_EQ(matches[1].at, s.trace->anchors[anchor].exit);
+    CHECK_EQ(matches[2].rule, 0);
+    CHECK_EQ(matches[2].at, TRACE_NEVER);
+    story_end(&s);
+}
+
+TEST(a_block_from_outside_of_the_anchor_waits_for_the_next_exit)
+{
+    struct story s = story_begin();
+    struct predict_match matches[2];
+    struct rule rule = rule_for(1);
+    story_enter(&s, "A");
+    story_exit(&s);
+    (void)story_alloc(&s, 1, 4 * MB);
+    uint32_t anchor = story_enter(&s, "A");
+    story_exit(&s);
+    story_enter(&s, "A");
+    story_exit(&s);
+    (void)story_alloc(&s, 1, 4 * MB);
+    REQUIRE_EQ(predict_matches(s.trace, &rule, 1, matches), 0);
+    CHECK_EQ(matches[0].at, s.trace->anchors[anchor].exit);
+    CHECK_EQ(matches[1].at, TRACE_NEVER);
+    story_end(&s);
+}
+
+/* Handles of 2 MiB: ten late tensors of 8 MiB, one alive at a time with the hint. */
+TEST(held_bytes_are_predicted_by_the_pool_itself)
+{
+    struct story s = story_begin();
+    struct rule rule = rule_for(2);
+    uint64_t without = 0;
+    uint64_t with = 0;
+    for (int i = 0; i < 10; i++) {
+        story_enter(&s, "A");
+        (void)story_alloc(&s, 2, 8 * MB);
+        story_exit(&s);
+    }
+    REQUIRE_EQ(predict_reserved(s.trace, &rule, 0, &without), 0);
+    REQUIRE_EQ(predict_reserved(s.trace, &rule, 1, &with), 0);
+    CHECK_GE(without, 80 * MB);
+    CHECK_GE(with, 8 * MB);
+    CHECK_LT(with, 40 * MB);
+    story_end(&s);
+}
+
+/* Where the run could not count (its table was full), only a hint for all numbers can match. */
+TEST(blocks_without_a_number_are_not_picked_by_number)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    for (int i = 0; i < 4; i++) {
+        struct trace_birth birth = {.address = (uint64_t)(i + 1) << 40,
+                .size = 4 * MB,
+                .site = 1,
+                .nth = i == 0 ? 0 : UINT32_MAX,
+                .anchor = story_here(&p->bad)};
+        (void)trace_add_alloc(p->good.trace, &birth);
+        p->late[trace_add_alloc(p->bad.trace, &birth)] = i != 3;
+        if (i != 3)
+            (void)trace_add_free(p->good.trace, birth.address, 0);
+    }
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_lo, 0);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
+    CHECK_EQ(m.mixed.count, 2);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(folding_replaces_runs_of_digits)
+{
+    char glob[RULE_GLOB_MAX];
+    char path[RULE_GLOB_MAX + 100];
+    mine_fold("SOT_CALL_17", false, glob);
+    CHECK_STR_EQ(glob, "SOT_CALL_*");
+    mine_fold("step_12/layer3.fwd", false, glob);
+    CHECK_STR_EQ(glob, "step_*/layer*.fwd");
+    mine_fold("step_12", true, glob);
+    CHECK_STR_EQ(glob, "step_??");
+    memset(path, 'x', sizeof(path));
+    path[sizeof(path) - 1] = '\0';
+    mine_fold(path, false, glob);
+    CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
+    CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
+}

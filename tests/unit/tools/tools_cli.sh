@@ -1,0 +1,587 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Drives `kedge` on captures that capture_maker wrote. $1 says which part.
+. "$(dirname "$0")/../../check.sh"
+unset "${!KEDGE_@}" # kedge env judges what is set
+kedge=$TEST_BUILD/kedge
+make=$TEST_BUILD/tests/unit/capture_maker
+form() { "$make" "$1" "$1.kcap"; }
+
+case "$1" in
+report)
+    form good; form bad
+    expect 0 "$kedge" report bad.kcap --from SOT_CALL_0 --to SOT_CALL_18
+    # 19 anchors: inputs 2, 3, 4 MiB in turn (56), 16 + 8 + 1 MiB each, and 4 KiB pairs.
+    has out "Remaining memory: 227.00 MiB"
+    has out "Allocated memory: 531.07 MiB"
+    has out "Allocated count: 95"
+    has out "Freed memory: 304.07 MiB"
+    has out "Freed count: 38"
+    has out "blocks  unused_output capture_maker.c:"
+    hasnt out "blocks  allocate capture_maker.c:" # through which all of it was asked for
+    has out "unused_input /"
+    has out "Test device"
+    has out "ended     exited with status 0"
+    hasnt out $'\033'
+    expect 0 "$kedge" report good.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    json "j['remaining_bytes'] == (19 + 9*8)<<20 and j['freed_count'] == 19+19+10"
+    json "j['max_bytes'] > j['remaining_bytes'] and j['hinted_freed_count'] == 0"
+    json "len(j['anchors']) == 19 and j['anchors'][3]['name'] == 'SOT_CALL_3' and j['anchors'][3]['instance'] == 0"
+    json "j['anchors'][3]['allocated_count'] == 4 and j['complete'] is True and j['program']['clean'] is True"
+    json "all(k in j for k in 'max_with_hints_bytes remaining_with_hints_bytes peak_reserved_bytes'.split())"
+    json "j['live'][0]['stack'][0]['function'] == 'allocate' and j['live'][0]['stack'][0]['line'] > 0"
+    json "j['libraries'][0]['path'].endswith('capture_maker')"
+    json "sum(r['bytes'] for r in j['live']) == j['remaining_bytes'] and sum(r['bytes'] for r in j['live_at_max']) == j['max_bytes']"
+    json "[d['device'] for d in j['devices']] == [0]"
+    expect 0 "$kedge" report good.kcap --by anchor
+    has out "SOT_CALL_19"
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources; do expect 0 "$kedge" report good.kcap --view $view; done
+    expect 2 "$kedge" report good.kcap --view frag
+    has err "not in this version"
+    expect 2 "$kedge" report good.kcap --from SOT_CALL_99
+    has err "no anchor 'SOT_CALL_99'"
+    expect 2 "$kedge" report good.kcap --from SOT_CALL_5 --to SOT_CALL_4
+    expect 2 "$kedge" report nowhere.kcap
+    has err "nowhere.kcap"
+    echo nonsense >bad.txt
+    expect 2 "$kedge" report bad.txt
+    head -c 5000 good.kcap >cut.kcap
+    expect 2 "$kedge" report cut.kcap
+    mkfifo pipe
+    expect 2 timeout 20 "$kedge" report pipe # nobody writes
+    has err "pipe: not a regular file"
+    ;;
+first)
+    # What a whole run is asked first: who made the peak, what is left, and which view says more.
+    form bad; form oom || true
+    expect 0 "$kedge" report bad.kcap
+    order() { # the lines that begin so come in this order
+        local at=0 found
+        for words in "$@"; do
+            found=$(grep -nF -- "$words" out | head -1 | cut -d: -f1)
+            [ -n "$found" ] && [ "$found" -gt "$at" ] || { cat out >&2; fail "not in its place: $words"; }
+            at=$found
+        done
+    }
+    order "Peak live:" "Live at the maximum, by stack" "Live at the end, by stack" "More:"
+    sed -n '/^More:/,$p' out >more
+    for view in anchors leaks sources steps temporary; do
+        grep -qE "^  kedge report bad.kcap --view $view +[a-z0-9]" more || fail "no line about $view: $(cat more)"
+        expect 0 "$kedge" report bad.kcap --view $view
+    done
+    # What has nothing to tell is not named.
+    for view in uses hints oom; do ! grep -q -- "--view $view" more || fail "named: $view"; done
+    expect 0 "$kedge" report oom.kcap
+    order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
+    expect 0 "$kedge" report --help
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+        grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
+    done
+    ;;
+width)
+    # Nothing but files and fields of the head is wider than the terminal, which has 80 columns where there is none.
+    form bad; form good; form shadow; form oom || true
+    python3 - "$kedge" <<'PY' || fail "lines are too wide"
+import fcntl, os, pty, re, struct, subprocess, sys, termios
+kedge = sys.argv[1]
+views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses steps".split()
+commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "oom") for view in views]
+commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
+             ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"]]
+commands += [[name, "--help"] for name in "run report diff suggest verify replay whatif plan bundle hints env".split()]
+# heads, notes and places in files: as long as what the program is called
+FREE = re.compile(r"^(capture|program|device|coverage|unwatched|warning|note|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
+def at(columns, command):
+    if columns == 0:
+        return subprocess.run([kedge, *command], capture_output=True, text=True).stdout
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    with subprocess.Popen([kedge, *command], stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"}) as p:
+        os.close(slave)
+        data = b""
+        try:
+            while part := os.read(master, 65536):
+                data += part
+        except OSError:
+            pass
+        os.close(master)
+    return data.decode().replace("\r", "")
+wide = 0
+for columns in 0, 80, 100:
+    for command in commands:
+        for line in at(columns, command).splitlines():
+            if len(line) > (columns or 80) and not FREE.search(line):
+                wide += 1
+                print(columns, " ".join(command), len(line), line)
+sys.exit(wide != 0)
+PY
+    # A wide one shows all columns of the steps.
+    hasnt <("$kedge" report bad.kcap --view steps) "first seq"
+    ;;
+hints)
+    form shadow; form live; form touched; form good
+    expect 0 "$kedge" report shadow.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    json "j['hinted_freed_count'] == 0 and j['max_with_hints_bytes'] == j['max_bytes']"
+    json "j['would_freed_count'] == 29 and j['would_freed_bytes'] == (56 + 80)<<20"
+    json "j['remaining_would_bytes'] == (19 + 9*8)<<20"
+    expect 0 "$kedge" report shadow.kcap
+    has out "hints would make it"
+    expect 0 "$kedge" report live.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    cp out live.json
+    json "j['hinted_freed_count'] == 29 and j['remaining_bytes'] == 227<<20"
+    json "[h['id'] for h in j['hints']] == ['input', 'output'] and j['hints'][0]['released_count'] == 20"
+    expect 0 "$kedge" report good.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
+    json "json.load(open('live.json'))['remaining_with_hints_bytes'] == j['remaining_bytes']"
+    json "json.load(open('live.json'))['freed_with_hints_count'] == j['freed_count'] + 19"
+    expect 0 "$kedge" report touched.kcap
+    has out "hint input: a call that touches a released range was stopped"
+    has out "late_kernel"
+    has out "unused_input"
+    expect 0 "$kedge" report touched.kcap --json
+    json "j['hints'][0]['violations'] == 1 and any(f['function'] == 'late_kernel' for f in j['hints'][0]['used_by'])"
+    ;;
+endings)
+    form oom || true; form killed || true
+    expect 0 "$kedge" report oom.kcap
+    has out "Out of memory"
+    has out "requested                64.00 MiB by cuMemAllocAsync on device 0"
+    has out "free on the device       3.00 MiB of 80.00 GiB"
+    has out "held by kedge            400.00 MiB, live 150.00 MiB (utilisation 0.40)"
+    has out "free in the pool       240.00 MiB, largest block 48.00 MiB"
+    has out "whole free handles     96.00 MiB, and 32.00 MiB whose work has not passed"
+    has out "240.00 MiB were free in the pool, but in pieces: fragmentation"
+    has out "tried                    waits 3, trims 1 (2.00 MiB), moved 0.00 B"
+    has out "128.00 MiB       16  unused_output capture_maker.c:"
+    has out " < one_anchor capture_maker.c:"
+    has out "SOT_CALL_15"
+    has out "run_out_of_memory"
+    expect 0 "$kedge" report oom.kcap --json
+    json "j['oom_count'] == 1 and [o['number'] for o in j['ooms']] == [1]"
+    json "j['ooms'][0]['requested_bytes'] == 64<<20 and j['ooms'][0]['largest_free_bytes'] == 48<<20"
+    json "j['ooms'][0]['remappable_bytes'] == 96<<20 and j['ooms'][0]['waits'] == 3 and j['ooms'][0]['e'] == 0.4"
+    json "sum(h['bytes'] for h in j['ooms'][0]['holders']) + j['ooms'][0]['other_bytes'] == j['remaining_bytes']"
+    json "j['ooms'][0]['live_bytes'] == j['remaining_bytes']"
+    expect 0 "$kedge" report oom.kcap --view oom
+    has out "requested by:"
+    expect 0 "$kedge" report killed.kcap --json
+    json "j['program']['clean'] is False and j['ooms'] == []"
+    # 32 outside; 15 whole anchors (45 of inputs, 15 * 9) and the 16th with 2 + 8 + 1
+    json "j['remaining_bytes'] == (32 + 45 + 15*9 + 2 + 9)<<20"
+    expect 0 "$kedge" report killed.kcap
+    has out "still running, or killed"
+    ;;
+escapes)
+    # What the program called things reaches no terminal as commands.
+    form touched; form oom || true; form good; form bad
+    python3 - "$TEST_SOURCE/tests/replay" <<'PY'
+import pathlib, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import kcap
+for name in ("touched", "oom", "good", "bad"):
+    data = pathlib.Path(f"{name}.kcap").read_bytes()
+    for word in (b"SOT_CALL_", b"cuMemAllocAsync", b"Test device", b"capture_maker", b"output", b"input"):
+        evil = b"\x1b[31m\x07\x1b]0;title\x07"[:len(word)]
+        data = data.replace(word, evil + word[len(evil):])
+    pathlib.Path(f"{name}.kcap").write_bytes(kcap.mended(data))
+PY
+    evil=$'\033[31m\007\033]0'
+    for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+        for name in touched oom; do
+            expect 0 "$kedge" report $name.kcap --view $view
+            cat out err >>said
+        done
+    done
+    expect 0 "$kedge" diff good.kcap bad.kcap --top 3
+    cat out err >>said
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml
+    cat out err h.yaml >>said
+    expect 2 "$kedge" report good.kcap --from "x${evil:1}_3"
+    has err "did you mean ?[31m"
+    has said "?[31m"
+    ! grep -qP '[\x00-\x08\x0b-\x1f]' said || { grep -aP '[\x00-\x08\x0b-\x1f]' said | cat -v | sort -u | head -5 >&2; fail "commands reach the terminal"; }
+    ;;
+places)
+    form bad; form agg
+    # Who held the memory at the maximum, without one event: as all events say.
+    expect 0 "$kedge" report bad.kcap --view hwm --top 99
+    mv out events
+    expect 0 "$kedge" report agg.kcap --view hwm --top 99
+    has out "Live at the maximum of device 0,"
+    # one row is a stack there, and here a stack and the anchors that are alike but for digits
+    sums() { awk '/ blocks  / { sum[$5] += $1 * ($2 == "GiB" ? 1024 : $2 == "KiB" ? 1 / 1024 : 1); count[$5] += $3 }
+        END { for (i in sum) printf "%s %.2f %d\n", i, sum[i], count[i] }' "$1" | sort; }
+    [ "$(sums events)" = "$(sums out)" ] || { sums events; sums out; fail "the places' high-water mark is another"; }
+    [ "$(sums out | wc -l)" -ge 1 ] || fail "nothing at the maximum"
+    has out "in SOT_CALL_* (20 places, most in SOT_CALL_"
+    for file in bad agg; do
+        expect 0 "$kedge" report $file.kcap --view leaks
+        has out "Live at the end, by place"
+        has out "160.00 MiB      20 blocks  unused_output"
+        expect 0 "$kedge" report $file.kcap --view temporary
+        has out "      20 of       20 blocks,   80.00 KiB  allocate"
+        [ "$(grep -c ' of .* blocks, ' out)" = 1 ] || fail "one loop is several rows"
+        expect 0 "$kedge" report $file.kcap --json --top 999
+        json "sum(p['high_bytes'] for p in j['places']) == j['high_water'][0]['bytes'] == j['max_bytes']"
+        json "sum(p['live_bytes'] for p in j['places']) == j['remaining_bytes']"
+        json "sum(p['temporary_count'] for p in j['places']) == 20 and j['places_lost'] == 0"
+        json "len(j['places']) == j['place_count'] and {p['anchor'] for p in j['places']} >= {'SOT_CALL_0', 'SOT_CALL_19'}"
+        json "all(p['stack'][0]['function'] == 'allocate' for p in j['places'] if p['allocated_count'])"
+    done
+    expect 2 "$kedge" report bad.kcap --view leaks --from SOT_CALL_3
+    has err "of the whole run"
+    # What can only be counted with all events says so, and is no ground for an answer.
+    for file in bad agg; do
+        expect 0 "$kedge" report $file.kcap --view libraries
+        mv out $file.libraries
+        expect 0 "$kedge" report $file.kcap --json
+        json "j['complete'] is ('$file' == 'bad')"
+        json "sum(l['allocated_count'] for l in j['libraries']) == j['allocated_count'] > 0"
+    done
+    diff bad.libraries agg.libraries >&2 || fail "libraries are others without events"
+    for view in anchors uses steps; do
+        expect 0 "$kedge" report agg.kcap --view $view
+        has out "events are missing: this is of what is on record"
+        expect 0 "$kedge" report bad.kcap --view $view
+        hasnt out "events are missing"
+    done
+    expect 0 "$kedge" diff bad.kcap agg.kcap
+    has out "Late frees: not known: events are missing"
+    expect 0 "$kedge" diff bad.kcap agg.kcap --json
+    json "j['complete'] is False and j['late_frees'] == 0"
+    expect 2 "$kedge" diff bad.kcap agg.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: not known without all events"
+    expect 0 "$kedge" diff bad.kcap bad.kcap --json
+    json "j['complete'] is True"
+    ;;
+diff)
+    form good; form bad; form oom || true
+    expect 0 "$kedge" diff good.kcap bad.kcap
+    has out "Late frees: 30, 139.00 MiB"
+    has out "unused_input /"
+    has out "unused_output /"
+    has out "Harmless: 20 allocations only in bad (80.00 KiB)"
+    expect 0 "$kedge" diff good.kcap bad.kcap --json
+    json "j['late_frees'] == 30 and j['late_bytes'] == 139<<20 and j['harmless_pairs'] == 20"
+    json "[(g['count'], g['bytes']>>20) for g in j['groups']] == [(10, 80), (20, 59)]"
+    json "j['groups'][0]['site'].startswith('allocate capture_maker.c:') and j['groups'][0]['sizes'] == [8<<20]"
+    json "j['groups'][1]['sizes'] == [2<<20, 3<<20, 4<<20] and j['groups'][1]['anchors'][0] == 'SOT_CALL_0'"
+    json "j['groups'][1]['stack'][1]['function'] == 'unused_input'"
+    json "j['extra_kept'] == 0 and j['missing'] == 0 and j['anchors_paired'] == 20"
+    expect 0 "$kedge" diff good.kcap bad.kcap --from SOT_CALL_2 --to SOT_CALL_3 --json
+    json "j['late_frees'] == 3"
+    expect 1 "$kedge" diff good.kcap bad.kcap --fail-on 'late>29'
+    has err "--fail-on late>29: 30 frees come late or never (139.00 MiB)"
+    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30,remaining>139M'
+    expect 0 "$kedge" diff bad.kcap good.kcap --json
+    json "j['late_frees'] == 0"
+    # The run that ended inside SOT_CALL_15 proves nothing about that anchor.
+    expect 0 "$kedge" diff good.kcap oom.kcap --json
+    json "j['late_frees'] == 15 + 8 and j['never_freed'] == 0"
+    json "j['allocated']['count'] == 1 + 16 * 5 and j['looked_at']['count'] == 15 * 4 and j['advice'] is None"
+    json "j['passed_over']['outside']['count'] == 1 and j['passed_over']['unfinished']['count'] == 4 and j['passed_over']['unpaired']['count'] == 16"
+    ;;
+fail_on)
+    form good; form bad; form leak; form short; form empty; form oom || true
+    expect 0 "$kedge" diff good.kcap good.kcap --fail-on default
+    [ ! -s err ] || fail "$(cat err)"
+    # A new leak frees nothing late.
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'late>0'
+    has err "--fail-on extra>0: 10 allocations that only bad makes (60.00 MiB) are live at the end"
+    has err "--fail-on remaining>0: 60.00 MiB more remain at the end than in good"
+    hasnt err "late>0"
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>10' # what is not named keeps its default
+    hasnt err "extra>"
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>9,remaining>any'
+    hasnt err "remaining>"
+    expect 0 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>10,remaining>60MiB'
+    expect 0 "$kedge" diff good.kcap leak.kcap --fail-on 'extra>any,remaining>any'
+    expect 1 "$kedge" diff good.kcap leak.kcap --to SOT_CALL_0 --fail-on 'extra>any,remaining>6143K'
+    has err "6.00 MiB more remain"
+    expect 0 "$kedge" diff leak.kcap good.kcap --fail-on default
+    expect 1 "$kedge" diff good.kcap leak.kcap --fail-on default --json
+    json "j['extra_remaining'] == 10 and j['extra_remaining_bytes'] == 60<<20"
+    json "j['remaining_bytes'] - j['remaining_good_bytes'] == 60<<20 and j['remaining'] - j['remaining_good'] == 10"
+    json "[(f['condition'], f['limit'], f['value'], f['answer']) for f in j['fail_on']] == [('late', 0, 0, 'yes'),
+        ('extra', 0, 10, 'no'), ('remaining', 0, 60<<20, 'no'), ('pairs', 50, 89, 'yes')]"
+    expect 0 "$kedge" diff good.kcap leak.kcap --json
+    json "j['fail_on'] is None"
+    # Runs with little or nothing in common are not equal.
+    for pair in "good short" "short good" "good empty" "empty good" "empty empty"; do
+        set -- $pair
+        expect 2 "$kedge" diff $1.kcap $2.kcap --fail-on 'late>0'
+        has err "--fail-on pairs<50: not known: "
+    done
+    expect 0 "$kedge" diff good.kcap short.kcap --fail-on 'pairs<10'
+    expect 2 "$kedge" diff good.kcap short.kcap --fail-on 'pairs<20'
+    # What is live where a run was cut off is no answer, but a late free that was seen is.
+    expect 2 "$kedge" diff good.kcap oom.kcap --fail-on 'late>any'
+    has err "--fail-on remaining>0: not known: the bad run was cut off before its end"
+    expect 1 "$kedge" diff good.kcap oom.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: 23 frees come late or never"
+    expect 0 "$kedge" diff good.kcap oom.kcap --to SOT_CALL_3 --fail-on 'late>any,remaining>any'
+    for bad in 'late' 'late>' 'late<3' 'late>-1' 'late>x' 'pairs<101' 'pairs>3' 'pairs<any' 'peak>1' 'late>0,' ',' ''; do
+        expect 2 "$kedge" diff good.kcap bad.kcap --fail-on "$bad"
+        has err "default, or late>N, extra>N, remaining>SIZE, pairs<PERCENT"
+    done
+    ;;
+unknown)
+    # Programs that state nothing, or something else in each run: "nothing was freed late" would not be true.
+    form good; form bad; form unsaid; form unsaid-bad; form numbered
+    expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap
+    has out "Late frees: not known"
+    has out "note: none of 101 allocations of the bad run (591.08 MiB) were looked at"
+    has out "note: 101 of them lie in no anchor: state where a step begins and ends: 'kedge run' does it for PyTorch"
+    expect 0 "$kedge" diff unsaid.kcap unsaid-bad.kcap --json
+    json "j['late_frees'] == 0 and j['looked_at'] == {'count': 0, 'bytes': 0} and j['passed_over']['outside']['count'] == 101"
+    json "j['allocated']['count'] == 101 and j['paired'] == 81 and 'kedge run' in j['advice']"
+    # What good frees at some time and bad never does is known all the same.
+    expect 1 "$kedge" diff unsaid.kcap unsaid-bad.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: 30 frees come late or never (139.00 MiB)"
+    expect 2 "$kedge" diff unsaid.kcap unsaid.kcap --fail-on 'late>0'
+    has err "--fail-on late>0: not known where so little could be looked at"
+    expect 0 "$kedge" diff unsaid.kcap unsaid.kcap --fail-on 'late>any'
+    expect 2 "$kedge" suggest --good unsaid.kcap --bad unsaid-bad.kcap -o h.yaml
+    has err "no hint to write: too little could be looked at to know what was freed late"
+    has out "note: 101 of them lie in no anchor"
+    hasnt err "nothing was freed late"
+    expect 2 "$kedge" suggest --good unsaid.kcap --bad unsaid-bad.kcap -o h.yaml --json
+    json "j['output'] is None and j['looked_at']['count'] == 0 and 'kedge run' in j['advice']"
+    expect 0 "$kedge" diff good.kcap numbered.kcap
+    has out "Late frees: not known"
+    has out "note: none of 101 allocations of the bad run"
+    has out "100 of them lie in anchors that the good run never entered (the bad run's first: SOT_CALL at 0; the good run's: SOT_CALL_0)"
+    expect 0 "$kedge" diff good.kcap bad.kcap
+    hasnt out "note: only"
+    expect 0 "$kedge" diff good.kcap bad.kcap --fail-on 'late>30,remaining>139M'
+    ;;
+suggest)
+    form good; form bad
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o hints.yaml
+    has out "for 30 of 30 late frees"
+    has out "lowers the peak"
+    expect 0 "$kedge" hints lint hints.yaml
+    has hints.yaml "SOT_CALL_"
+    has hints.yaml "shadow"
+    has hints.yaml "capture_maker"
+    [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644"
+    expect 2 "$kedge" suggest --good good.kcap --bad bad.kcap -o hints.yaml
+    has err "hints.yaml is there already; --force replaces it"
+    rm hints.yaml
+    (umask 077; "$kedge" suggest --good good.kcap --bad bad.kcap --output hints.yaml --json >out)
+    [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644 under umask 077"
+    json "j['late_frees'] == 30 and j['covered'] == {'count': 30, 'bytes': 139<<20}"
+    json "sum(h['count'] for h in j['hints']) == 30 and j['predicted_max_bytes'] < j['max_bytes']"
+    json "any(h['inside'] == 'SOT_CALL_*' and h['count'] == 20 for h in j['hints'])"
+    expect 1 "$kedge" suggest --good bad.kcap --bad good.kcap -o none.yaml
+    has err "no hint to write"
+    [ ! -e none.yaml ] || fail "none.yaml was written"
+    expect 2 "$kedge" suggest --good good.kcap
+    expect 2 "$kedge" suggest --good good.kcap --bad bad.kcap -o /nowhere/h.yaml
+    has err "/nowhere/h.yaml"
+    ;;
+damage)
+    form good; form bad
+    # 3 KB of any bytes in the events, in the live table, in names and in places; and a file that ends too early.
+    python3 - <<'PY'
+import pathlib, random, struct
+random.seed(5)
+good = pathlib.Path("bad.kcap").read_bytes()
+directory, = struct.unpack_from("<I", good, 4844)
+names = {1: "live", 2: "names", 3: "events", 5: "places"}
+for i in range(20):
+    offset, length, kind, _ = struct.unpack_from("<QQII", good, directory + 24 * i)
+    if kind in names:
+        bad = bytearray(good)
+        bad[offset + 300 : offset + 3300] = random.randbytes(3000)
+        pathlib.Path(names.pop(kind) + ".kcap").write_bytes(bad)
+assert not names, names
+pathlib.Path("cut.kcap").write_bytes(good[: len(good) * 2 // 3])
+PY
+    for name in live names events places cut; do
+        expect 0 "$kedge" report $name.kcap
+        [ "$(grep -c "^kedge: $name.kcap is damaged (.*): figures are wrong or incomplete" err)" = 1 ] || fail "$name: $(cat err)"
+        has out "damaged"
+        hasnt out "by itself"
+        expect 0 "$kedge" report $name.kcap --json
+        json "j['complete'] is False and len(j['damaged']) > 0 and j['program']['clean'] is False"
+        for view in live hwm leaks steps; do
+            expect 0 "$kedge" report $name.kcap --view $view
+            has err "$name.kcap is damaged"
+        done
+        expect 0 "$kedge" diff good.kcap $name.kcap --json
+        json "j['complete'] is False"
+        has err "$name.kcap is damaged"
+        expect 2 "$kedge" diff good.kcap $name.kcap --fail-on 'late>100000'
+        expect 2 "$kedge" suggest --good good.kcap --bad $name.kcap -o h.yaml
+        has err "kedge suggest: $name.kcap is damaged: nothing can be decided by it"
+        expect 2 "$kedge" suggest --good $name.kcap --bad bad.kcap -o h.yaml
+        expect 2 "$kedge" suggest $name.kcap -o h.yaml
+        [ ! -e h.yaml ] || fail "hints were written"
+        expect 2 "$kedge" plan $name.kcap
+        expect 0 "$kedge" bundle $name.kcap
+        has err "$name.kcap is damaged"
+        expect 0 "$kedge" report $name.kcap.tar.zst --json
+        json "j['complete'] is False"
+    done
+    expect 0 "$kedge" report bad.kcap --json
+    json "j['complete'] is True and j['damaged'] == []"
+    [ ! -s err ] || fail "$(cat err)"
+    ;;
+outputs)
+    form good; form bad
+    pair="--good good.kcap --bad bad.kcap"
+    # What is no regular file is written where it stands. Not /dev/full itself: a test that fails must not cost the machine its device.
+    mkfifo pipe
+    timeout 60 cat pipe >piped &
+    expect 0 timeout 60 "$kedge" suggest $pair -o pipe
+    [ -p pipe ] || fail "the pipe was replaced"
+    wait $!
+    expect 0 "$kedge" hints lint piped
+    if mknod full c 1 7 2>/dev/null && (: >full) 2>/dev/null; then
+        expect 2 "$kedge" suggest $pair -o full
+        has err "full: No space left on device"
+        expect 2 "$kedge" bundle good.kcap -o full
+        has err "full: No space left on device"
+        [ -c full ] || fail "the device was replaced"
+    fi
+    # "-" is standard output, and nothing else goes there.
+    expect 0 "$kedge" suggest $pair -o -
+    [ ! -e ./- ] || fail "a file called - was written"
+    cp out stdout.yaml
+    has err "for 30 of 30 late frees"
+    expect 0 "$kedge" hints lint stdout.yaml
+    "$kedge" bundle good.kcap -o - 2>/dev/null >stdout.tar.zst || fail "bundle -o -"
+    expect 0 "$kedge" report stdout.tar.zst
+    # Links are followed, also where nothing is yet; the mode is kept; a file that cannot be replaced stays.
+    mkdir real && : >real/h.yaml && chmod 600 real/h.yaml && ln -s real/h.yaml link.yaml && ln -s real/new.yaml fresh.yaml
+    expect 0 "$kedge" suggest $pair -o link.yaml
+    [ -L link.yaml ] && [ -s real/h.yaml ] || fail "the link was replaced"
+    [ "$(stat -c %a real/h.yaml)" = 600 ] || fail "the mode of real/h.yaml is $(stat -c %a real/h.yaml)"
+    expect 0 "$kedge" suggest $pair -o fresh.yaml
+    [ -L fresh.yaml ] && [ "$(stat -c %a real/new.yaml)" = 644 ] || fail "the link to nothing was replaced"
+    expect 0 "$kedge" bundle good.kcap -o b.tar.zst
+    [ "$(stat -c %a b.tar.zst)" = 600 ] || fail "a new bundle is not 0600"
+    chmod 640 b.tar.zst
+    expect 0 "$kedge" bundle bad.kcap -o b.tar.zst
+    [ "$(stat -c %a b.tar.zst)" = 640 ] || fail "the bundle's mode changed"
+    # Hints that others may write are refused by the library: such a mode is not kept.
+    : >open.yaml && chmod 666 open.yaml
+    expect 0 "$kedge" suggest $pair -o open.yaml
+    [ "$(stat -c %a open.yaml)" = 644 ] || fail "others may write open.yaml"
+    # Hints are edited by people.
+    echo "# mine" >>real/h.yaml
+    for path in real/h.yaml link.yaml; do
+        expect 2 "$kedge" suggest $pair -o $path
+        has err "$path is there already; --force replaces it"
+    done
+    has real/h.yaml "# mine"
+    expect 0 "$kedge" suggest $pair -o link.yaml --force
+    hasnt real/h.yaml "# mine"
+    [ -z "$(find . -name '*.new')" ] || fail "drafts are left: $(find . -name '*.new')"
+    ;;
+lint)
+    printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {sizes: 3}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
+    expect 1 "$kedge" hints lint h.yaml
+    has err "h.yaml:5:"
+    expect 1 "$kedge" hints lint h.yaml --json
+    json "j['valid'] is False and 'h.yaml:5:' in j['error']"
+    expect 2 "$kedge" hints lint nowhere.yaml
+    expect 2 "$kedge" hints check h.yaml
+    printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {size: ">=4MiB"}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
+    expect 0 "$kedge" hints lint h.yaml
+    has out "a matches allocations of any site anywhere"
+    ;;
+words)
+    expect 0 "$kedge" --help
+    for c in run report diff suggest verify replay whatif plan bundle hints env; do has out "  $c "; done
+    expect 0 "$kedge" --version
+    expect 2 "$kedge"
+    for c in check ranks export import top; do
+        expect 2 "$kedge" $c x
+        has err "not in this version yet"
+        [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
+    done
+    expect 2 "$kedge" reprot
+    has err "did you mean report?"
+    expect 2 "$kedge" report --form x
+    has err "did you mean --from?"
+    expect 0 "$kedge" env
+    has out "KEDGE_CAPTURE="
+    KEDGE_POOL=cap=11GiB expect 0 "$kedge" env
+    [ ! -s err ] || fail "$(cat err)"
+    # What the library would not take is told, with what it would.
+    KEDGE_MODE=fast KEDGE_POOL=cap=many KEDGE_MODUS=x expect 1 "$kedge" env
+    has out "KEDGE_MODE=fast"
+    has err "kedge env: KEDGE_MODE: bad value 'fast' for it: expected pool|track|off, using pool"
+    has err "kedge env: KEDGE_POOL: bad value 'many' for key cap: expected size, using the default"
+    has err "kedge env: unknown variable KEDGE_MODUS is ignored; did you mean KEDGE_MODE?"
+    KEDGE_TRACE=mb=0 expect 1 "$kedge" env --json
+    json "len(j['complaints']) == 1 and '1..1048576' in j['complaints'][0]"
+    KEDGE_MODE=track expect 0 "$kedge" env --json
+    json "j['complaints'] == []"
+    json "[v['value'] for v in j['variables'] if v['name'] == 'KEDGE_MODE'] == ['track']"
+    json "any(k['key'] == 'mb' for v in j['variables'] for k in v['keys'])"
+    # A full disk is no success.
+    got=0; "$kedge" env >/dev/full 2>err || got=$?
+    [ "$got" = 2 ] || fail "exit $got with /dev/full"
+    [ "$(cat err)" = "kedge: the output is not whole: No space left on device" ] || fail "with /dev/full: $(cat err)"
+    ;;
+man)
+    # The source of a page as text: dashes plain, quotes gone.
+    text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
+    options() { grep -oE -- '--[a-z-]+' | sort -u; }
+    for c in run report diff suggest verify replay whatif plan bundle hints env; do
+        page=$TEST_SOURCE/tools/man/kedge-$c.1
+        [ -e "$page" ] || fail "no $page"
+        "$kedge" $c --help | options >help
+        # The paragraphs of OPTIONS: each option stands in the line after .TP.
+        text "$page" | sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' | grep -A1 '^.TP' | options >page
+        diff help page >&2 || fail "--help and kedge-$c.1 list different options"
+        has "$page" "SPDX-License-Identifier"
+        has "$TEST_SOURCE/tools/man/kedge.1" ".BR kedge-$c (1)"
+    done
+    "$TEST_BUILD/kedge-replay" --help | options >help
+    text "$TEST_SOURCE/tools/man/kedge-replay.1" | options >page
+    comm -23 help page >missing
+    [ ! -s missing ] || fail "kedge-replay.1 lacks options of kedge-replay: $(cat missing)"
+    ! command -v man >/dev/null || for page in "$TEST_SOURCE"/tools/man/*.1; do
+        man --warnings -l "$page" >/dev/null 2>err
+        [ ! -s err ] || fail "$page: $(cat err)"
+    done
+    ;;
+keys)
+    # Every key that a command prints stands in its page.
+    form good; form bad; form touched; form oom || true; form live
+    keys() {
+        local page=$TEST_SOURCE/tools/man/kedge-$1.1
+        "$kedge" "$@" --json >out || fail "kedge $* --json"
+        python3 - "$page" <<'PY' || fail "keys of kedge $*"
+import json, pathlib, re, sys
+page = re.sub(r"\\(.)", r"\1", pathlib.Path(sys.argv[1]).read_text())
+def keys(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key != "settings":  # names of the environment's
+                yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+found = set(keys(json.load(open("out"))))
+missing = sorted(key for key in found if not re.search(rf"(?<![a-z_]){key}(?![a-z_])", page))
+print(len(found), "keys;", "not in the page:", missing)
+sys.exit(bool(missing) or not found)
+PY
+    }
+    for name in good bad touched oom live; do keys report $name.kcap --view steps --from SOT_CALL_2; done
+    keys diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
+    keys suggest --good good.kcap --bad bad.kcap -o h.yaml
+    keys hints lint h.yaml
+    keys bundle bad.kcap --modules
+    keys env
+    ;;
+*)
+    fail "no part $1"
+    ;;
+esac

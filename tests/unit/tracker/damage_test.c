@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * damage_test.c - what was changed in a capture since it was written is noticed, area by area; what was never written is none.
+ */
+#include "tests/unit/tracker/track_help.h"
+
+#include "tracker/format.h"
+#include "tracker/intern.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define MB (UINT64_C(1) << 20)
+
+static unsigned char *image;
+static size_t image_bytes;
+
+static void fail_to_allocate(uint64_t size, uint64_t seq)
+{
+    struct tag tag = track_tag(size);
+    struct capture_oom_info info = {.tag = &tag, .seq = seq, .call = "cuMemAlloc_v2", .result = 2};
+
+    CHECK_EQ(capture_oom(&info, NULL), 0);
+}
+
+/* A capture with all areas, as bytes: 40 allocations at four places, ten of them freed. */
+static void make_image(void)
+{
+    char file[TRACK_PATH_MAX];
+    struct stat status;
+    int fd;
+
+    track_path(file, track_scratch(), "a.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        struct intern_frame frame = {.offset = 0x1000 + i % 4};
+        struct tag tag = {.size = MB + i, .stack = intern_stack(&frame, 1), .path = ""};
+        struct capture_alloc_info info = {
+                .tag = &tag, .ptr = (i + 1) * 16 * MB, .seq = i + 1, .rule = -1};
+
+        CHECK_EQ(capture_alloc(&info), 0);
+    }
+    for (uint32_t i = 0; i < 10; i++)
+        CHECK_EQ(track_free((i + 1) * 16 * MB, 41 + i), 0);
+    fail_to_allocate(90 * MB, 51);
+    CHECK_EQ(capture_note(1, "a note of some length"), 0);
+    capture_state(FORMAT_STATE_CLEAN, 0);
+
+    fd = open(file, O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0 && fstat(fd, &status) == 0);
+    image_bytes = (size_t)status.st_size;
+    image = malloc(image_bytes);
+    REQUIRE(image != NULL);
+    REQUIRE_EQ(read(fd, image, image_bytes), (ssize_t)image_bytes);
+    (void)close(fd);
+}
+
+/* Damaged areas as bits; all ones where it is no capture any more. */
+static unsigned read_areas(size_t length)
+{
+    struct read_capture *capture;
+    unsigned areas = 0;
+
+    if (read_open_bytes(image, length, &capture, NULL) < 0)
+        return ~0u;
+    for (unsigned area = 0; area < READ_AREA_COUNT; area++)
+        areas |= capture->damaged[area] > 0 ? 1u << area : 0;
+    CHECK_EQ(read_is_damaged(capture), areas != 0);
+    read_close(capture);
+    return areas;
+}
+
+/* Each byte of a range, changed by itself, is damage of this area. `skip`: so many bytes in between are not looked at. */
+static void every_byte_counts(uint64_t at, size_t bytes, size_t skip, enum read_area area)
+{
+    for (size_t i = 0; i < bytes; i += skip + 1) {
+        image[at + i] ^= (unsigned char)(1 + i % 255);
+        if ((read_areas(image_bytes) & 1u << area) == 0) {
+            CHECK_EQ(read_areas(image_bytes), 1u << area);
+            printf("    byte %zu of %zu at %llu\n", i, bytes, (unsigned long long)at);
+        }
+        image[at + i] ^= (unsigned char)(1 + i % 255);
+    }
+}
+
+static struct format_extent extent_of(enum format_extent_kind kind)
+{
+    struct format_extent extent = {0};
+
+    for (uint32_t i = 0; i < FORMAT_EXTENTS_MAX && extent.kind != kind; i++)
+        memcpy(&extent, image + FORMAT_DIRECTORY_OFFSET + i * sizeof extent, sizeof extent);
+    REQUIRE_EQ(extent.kind, kind);
+    return extent;
+}
+
+/* The first published record of an area. */
+static uint64_t record_of(enum format_extent_kind kind, size_t unit)
+{
+    struct format_extent extent = extent_of(kind);
+    uint64_t state;
+
+    for (uint64_t at = 0; at < extent.length; at += unit) {
+        memcpy(&state, image + extent.offset + at, sizeof state);
+        if (state != 0)
+            return extent.offset + at;
+    }
+    REQUIRE(false);
+    return 0;
+}
+
+TEST(a_changed_byte_of_what_was_written_is_damage)
+{
+    struct format_chunk chunk;
+    uint64_t at;
+
+    make_image();
+    REQUIRE_EQ(read_areas(image_bytes), 0);
+    at = record_of(FORMAT_EXTENT_LIVE, sizeof(struct format_live));
+    every_byte_counts(at, offsetof(struct format_live, hint), 0, READ_AREA_LIVE);
+    every_byte_counts(at + offsetof(struct format_live, pystack), 4, 0, READ_AREA_LIVE);
+    every_byte_counts(at + offsetof(struct format_live, sum), 8, 0, READ_AREA_LIVE);
+    at = record_of(FORMAT_EXTENT_PLACES, sizeof(struct format_place));
+    every_byte_counts(at, sizeof(struct format_place), 0, READ_AREA_PLACES);
+    at = record_of(FORMAT_EXTENT_OOM, sizeof(struct format_oom));
+    every_byte_counts(at, sizeof(struct format_oom), 0, READ_AREA_FAILURES);
+    at = record_of(FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES);
+    memcpy(&chunk, image + at, sizeof chunk);
+    REQUIRE((uint32_t)chunk.used > 500);
+    every_byte_counts(at, 16, 0, READ_AREA_EVENTS);
+    every_byte_counts(at + sizeof chunk, (uint32_t)chunk.used, 0, READ_AREA_EVENTS);
+    every_byte_counts(extent_of(FORMAT_EXTENT_DEFS).offset, 200, 0, READ_AREA_DEFS);
+    every_byte_counts(FORMAT_DIRECTORY_OFFSET, sizeof(struct format_extent), 0, READ_AREA_HEADER);
+    every_byte_counts(offsetof(struct format_header, exe), sizeof(((struct format_header *)0)->exe),
+            40, READ_AREA_HEADER);
+    every_byte_counts(offsetof(struct format_header, sum), 8, 0, READ_AREA_HEADER);
+    free(image);
+}
+
+/* What nobody wrote yet, and what was given back, may hold anything. */
+TEST(bytes_that_hold_nothing_are_no_damage)
+{
+    struct format_extent live, events;
+    struct format_chunk chunk;
+    uint64_t at, state;
+
+    make_image();
+    events = extent_of(FORMAT_EXTENT_EVENTS);
+    memcpy(&chunk, image + events.offset, sizeof chunk);
+    memset(image + events.offset + sizeof chunk + (uint32_t)chunk.used, 0xa5,
+            FORMAT_CHUNK_ROOM - (uint32_t)chunk.used);
+    live = extent_of(FORMAT_EXTENT_LIVE);
+    for (at = live.offset; at < live.offset + live.length; at += sizeof(struct format_live)) {
+        memcpy(&state, image + at, sizeof state);
+        if (state == 0)
+            memset(image + at + sizeof state, 0xa5, sizeof(struct format_live) - sizeof state);
+    }
+    CHECK_EQ(read_areas(image_bytes), 0);
+    free(image);
+}
+
+TEST(a_file_that_was_cut_is_damaged)
+{
+    make_image();
+    for (size_t length = FORMAT_HEADER_BYTES; length < image_bytes; length += 10000)
+        CHECK_EQ(read_areas(length) & 1u << READ_AREA_HEADER, 1u << READ_AREA_HEADER);
+    free(image);
+}
+
+/* Killed while a place was being changed: its figures are right but for one operation. */
+TEST(r47_a_place_that_was_being_changed_is_no_damage)
+{
+    const uint64_t changing = FORMAT_PLACE_CHANGING;
+    uint64_t at;
+
+    make_image();
+    at = record_of(FORMAT_EXTENT_PLACES, sizeof(struct format_place));
+    memcpy(image + at + offsetof(struct format_place, changing), &changing, sizeof changing);
+    image[at + offsetof(struct format_place, live_bytes)] ^= 1;
+    CHECK_EQ(read_areas(image_bytes), 0);
+    free(image);
+}

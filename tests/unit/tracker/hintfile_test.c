@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/tracker/track_help.h"
+
+#include "tracker/hintfile.h"
+#include "tracker/receipt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+/* Every key that this kedge acts upon. */
+static const char full_text[] =
+        "kedge-hints: 1                     # format version\n"
+        "made: {by: kedge-suggest 0.1, from: [pt.kcap, pir.kcap], on: 2026-11-21}\n"
+        "program:\n"
+        "  argv: \"*tools/train.py*\"\n"
+        "  rank: \"*\"\n"
+        "  build: {libpaddle.so: \"7f3c01aa92de\"}\n"
+        "  on-mismatch: refuse\n"
+        "defaults:\n"
+        "  mode: trap\n"
+        "  wait: all-streams\n"
+        "  on-touch: fail\n"
+        "  backend: unmap\n"
+        "  min-size: 4MiB\n"
+        "\n"
+        "hints:\n"
+        "  - id: dy2st-unused-input\n"
+        "    do: release\n"
+        "    pick: {site: [c:9b1f44d0e2a7c315], size: 3538944, inside: \"SOT_CALL_*\", nth: 0}\n"
+        "    when: {anchor: \"SOT_CALL_*\", edge: exit}\n"
+        "    expect: {per-step: 259, bytes: 1.20GB, saves: 980.5KiB}\n"
+        "  - id: dy2st-unused-output\n"
+        "    do: release\n"
+        "    pick: {site: [c:51aa08c77d20be41, \"c:0000000000000001\"], size: \">=2MiB\", nth: "
+        "all}\n"
+        "    when: {anchor: SOT_CALL_7, edge: enter}\n"
+        "    mode: live\n"
+        "    min-size: 0\n"
+        "    proof: \"the good run freed it\"\n"
+        "  - id: third\n"
+        "    do: release\n"
+        "    pick: {size: 1KiB..2GiB, inside: a, nth: 2..5, device: 3}\n"
+        "    when: {anchor: a, edge: exit}\n"
+        "    note: \"by hand\"\n";
+
+static struct hintfile *parse(const char *text)
+{
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+
+    if (hintfile_read_bytes(text, strlen(text), "t.yaml", &file, &error) < 0) {
+        printf("    %s\n", error.text);
+        return NULL;
+    }
+    return file;
+}
+
+TEST(every_supported_key_is_read)
+{
+    struct hintfile *file = parse(full_text);
+
+    REQUIRE(file != NULL);
+    CHECK_STR_EQ(file->argv, "*tools/train.py*");
+    CHECK_STR_EQ(file->rank, "*");
+    REQUIRE_EQ(file->build_count, 1);
+    CHECK_STR_EQ(file->build[0].soname, "libpaddle.so");
+    CHECK_STR_EQ(file->build[0].id, "7f3c01aa92de");
+    CHECK_EQ(file->on_mismatch, HINTFILE_MISMATCH_REFUSE);
+    CHECK_EQ(file->mode, HINT_TRAP);
+    CHECK_EQ(file->min_size, 4u << 20);
+    CHECK_STR_EQ(file->made_by, "kedge-suggest 0.1");
+    CHECK_STR_EQ(file->made_on, "2026-11-21");
+    REQUIRE_EQ(file->made_from_count, 2);
+    CHECK_STR_EQ(file->made_from[1], "pir.kcap");
+    CHECK_EQ(file->hash, hintfile_hash(full_text, strlen(full_text)));
+
+    REQUIRE_EQ(file->rule_count, 3);
+    const struct rule *rule = &file->rule[0];
+    CHECK_STR_EQ(rule->id, "dy2st-unused-input");
+    CHECK_EQ(rule->action, ACTION_RELEASE);
+    CHECK_EQ(rule->mode, HINT_TRAP);
+    CHECK_EQ(rule->pick.site_count, 1);
+    CHECK_EQ(rule->pick.site[0], 0x9b1f44d0e2a7c315);
+    CHECK_EQ(rule->pick.size_lo, 3538944);
+    CHECK_EQ(rule->pick.size_hi, 3538944);
+    CHECK_EQ(rule->pick.nth_lo, 0);
+    CHECK_EQ(rule->pick.nth_hi, 0);
+    CHECK_EQ(rule->pick.device, -1);
+    CHECK_STR_EQ(rule->pick.inside, "SOT_CALL_*");
+    CHECK_STR_EQ(rule->when.anchor, "SOT_CALL_*");
+    CHECK_EQ(rule->when.kind, EDGE_EXIT);
+    CHECK_EQ(rule->min_size, 4u << 20);
+    CHECK_EQ(rule->expect_count, 259);
+    CHECK_EQ(rule->expect_bytes, 1200000000);
+    CHECK_EQ(file->words[0].saves, 980 * 1024 + 512);
+    CHECK_EQ(rule->line, 16);
+    CHECK_EQ(rule->column, 5);
+
+    rule = &file->rule[1];
+    CHECK_EQ(rule->mode, HINT_LIVE);
+    CHECK_EQ(rule->min_size, 0);
+    CHECK_EQ(rule->pick.site_count, 2);
+    CHECK_EQ(rule->pick.site[1], 1);
+    CHECK_EQ(rule->pick.size_lo, 2u << 20);
+    CHECK_EQ(rule->pick.size_hi, UINT64_MAX);
+    CHECK_EQ(rule->pick.nth_hi, UINT32_MAX);
+    CHECK_STR_EQ(rule->pick.inside, "");
+    CHECK_EQ(rule->when.kind, EDGE_ENTER);
+    CHECK_STR_EQ(file->words[1].proof, "the good run freed it");
+
+    rule = &file->rule[2];
+    CHECK_EQ(rule->pick.size_lo, 1024);
+    CHECK_EQ(rule->pick.size_hi, 2ull << 30);
+    CHECK_EQ(rule->pick.nth_lo, 2);
+    CHECK_EQ(rule->pick.nth_hi, 5);
+    CHECK_EQ(rule->pick.device, 3);
+    CHECK_STR_EQ(file->words[2].note, "by hand");
+    hintfile_free(file);
+}
+
+/* Without mode and min-size: a hint starts in shadow, and blocks below one handle are left alone. */
+TEST(defaults_are_the_careful_ones)
+{
+    struct hintfile *file = parse("kedge-hints: 1\n"
+                                  "hints: [{id: a, do: release, pick: {size: 5},"
+                                  " when: {anchor: x, edge: exit}}]\n");
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->mode, HINT_SHADOW);
+    CHECK_EQ(file->rule[0].mode, HINT_SHADOW);
+    CHECK_EQ(file->rule[0].min_size, HINTFILE_MIN_SIZE);
+    CHECK_EQ(file->rule[0].pick.nth_lo, 0);
+    CHECK_EQ(file->rule[0].pick.nth_hi, UINT32_MAX);
+    CHECK_EQ(file->on_mismatch, HINTFILE_MISMATCH_SHADOW);
+    hintfile_free(file);
+}
+
+TEST(json_is_read_too)
+{
+    struct hintfile *file =
+            parse("{\"kedge-hints\": 1, \"hints\": [{\"id\": \"a\", \"do\": \"release\","
+                  "\"pick\": {\"size\": 5}, \"when\": {\"anchor\": \"x\","
+                  "\"edge\": \"exit\"}}]}");
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->rule_count, 1);
+    hintfile_free(file);
+}
+
+/* The text of one hint with one part replaced. */
+#define HINT(pick_, when_, more_)                                                               \
+    "kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: " pick_ "\n    when: " when_ \
+    "\n" more_
+#define PICK "{size: 5}"
+#define WHEN "{anchor: x, edge: exit}"
+
+/* What is wrong, and where people will look. */
+static const struct {
+    const char *text;
+    const char *error;
+} bad_files[] = {
+        {"", "t.yaml:1:1: there is nothing in it"},
+        {"hello", "t.yaml:1:1: a hint file is a mapping that begins with kedge-hints: 1"},
+        {"- 1\n", "t.yaml:1:1: a hint file is a mapping that begins with kedge-hints: 1"},
+        {"hints: []\n", "t.yaml:1:1: no kedge-hints: 1 in it"},
+        {"kedge-hints: 2\nhints: []\n",
+                "t.yaml:1:14: version '2' is not one that this kedge reads (1)"},
+        {"kedge-hints: [1]\n", "t.yaml:1:14: version '' is not one that this kedge reads (1)"},
+        {"kedge-hints: 1\n", "t.yaml:1:1: no hints in it"},
+        {"kedge-hints: 1\nhints: []\n", "t.yaml:2:8: hints must be a list of at least one hint"},
+        {"kedge-hints: 1\nhints: x\n", "t.yaml:2:8: hints must be a list of at least one hint"},
+        {"kedge-hints: 1\nhint: []\n", "t.yaml:2:1: unknown key 'hint' in the file"},
+        {"kedge-hints: 1\nkedge-hints: 1\n", "t.yaml:2:1: the same key twice"},
+        {"kedge-hints: 1\nhints: [x]\n", "t.yaml:2:9: hint must be a mapping"},
+        {"kedge-hints: 1\nhints: [{id: a}]\n", "t.yaml:2:9: a hint needs 'do'"},
+        {"kedge-hints: 1\nhints: *a\n", "t.yaml:2:8: aliases are not allowed"},
+        {"kedge-hints: &a 1\n", "t.yaml:1:14: anchors and tags are not allowed"},
+        {"kedge-hints: !!int 1\n", "t.yaml:1:14: anchors and tags are not allowed"},
+        {"kedge-hints: 1\nhints: !x []\n", "t.yaml:2:8: anchors and tags are not allowed"},
+        {"%YAML 1.1\n---\nkedge-hints: 1\n", "t.yaml:1:1: directives are not allowed"},
+        {"kedge-hints: 1\n---\nkedge-hints: 1\n", "t.yaml:2:1: a second document"},
+        {"? [a]\n: 1\n", "t.yaml:1:3: a key must be a word"},
+        {"kedge-hints: 1\nmade: {by: [[[[[1]]]]]}\n", "t.yaml:2:16: nested deeper than 6 levels"},
+        {"kedge-hints: 1\nhints:\n  - id: a\n  b: c\n",
+                "t.yaml:4:3: did not find expected '-' indicator"},
+        {"kedge-hints: \"\\0\"\n", "t.yaml:1:14: a NUL byte in a text"},
+        {"kedge-hints: 1\nhints: [{id: 'a b', do: release}]\n",
+                "t.yaml:2:14: an id is letters, digits, '-', '_' and '.'"},
+        {"kedge-hints: 1\nhints: [{id: a, do: destroy}]\n", "t.yaml:2:21: do must be release"},
+        {"kedge-hints: 1\nhints: [{id: a, do: evict}]\n",
+                "t.yaml:2:21: do: evict is not supported yet"},
+        {"kedge-hints: 1\nhints: [{id: a, do: keep-meta}]\n",
+                "t.yaml:2:21: do: keep-meta is not supported yet"},
+        {"kedge-hints: 1\nevents: {}\n", "t.yaml:2:1: 'events' in the file is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {mode: poison}\n",
+                "t.yaml:2:18: mode: poison is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {mode: off}\n",
+                "t.yaml:2:18: mode must be shadow, trap or live"},
+        {"kedge-hints: 1\ndefaults: {wait: event-only}\n",
+                "t.yaml:2:18: wait: event-only is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {on-touch: restore}\n",
+                "t.yaml:2:22: on-touch: restore is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {backend: alias}\n",
+                "t.yaml:2:21: backend: alias is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {host-budget: 8GiB}\n",
+                "t.yaml:2:12: 'host-budget' in defaults is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {min-size: 2 MiB}\n",
+                "t.yaml:2:22: min-size must be a size: a number of bytes, or a number with KiB, "
+                "MiB, "
+                "GiB, MB or GB"},
+        {"kedge-hints: 1\nprogram: {build: {x: 7F}}\n",
+                "t.yaml:2:22: a build-id is hex digits, lower case"},
+        {"kedge-hints: 1\nprogram: {on-mismatch: live}\n",
+                "t.yaml:2:24: on-mismatch must be shadow, refuse"},
+        {HINT("{}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
+        {HINT("{nth: 1}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
+        {HINT("{size: '>=0KiB', inside: ''}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
+        {HINT("{sizes: 5}", WHEN, ""), "t.yaml:5:12: unknown key 'sizes' in pick"},
+        {HINT("{used-by: {call: ncclSend}}", WHEN, ""),
+                "t.yaml:5:12: 'used-by' in pick is not supported yet"},
+        {HINT("{site: c:9b1f44d0e2a7c315}", WHEN, ""),
+                "t.yaml:5:18: site must be a list of site keys"},
+        {HINT("{site: [c:9b1f]}", WHEN, ""), "t.yaml:5:19: a site is c: and 16 hex digits"},
+        {HINT("{site: [c:9b1f44d0e2a7c3155]}", WHEN, ""),
+                "t.yaml:5:19: a site is c: and 16 hex digits"},
+        {HINT("{site: [c:9B1F44D0E2A7C315]}", WHEN, ""),
+                "t.yaml:5:19: a site is c: and 16 hex digits"},
+        {HINT("{site: [c:0000000000000000]}", WHEN, ""),
+                "t.yaml:5:19: site 0 means unknown and matches nothing"},
+        {HINT("{site: [s:9b1f44d0e2a7c315]}", WHEN, ""),
+                "t.yaml:5:19: s: sites are not supported yet"},
+        {HINT("{site: [\"p:model.py:f\"]}", WHEN, ""),
+                "t.yaml:5:19: p: sites are not supported yet"},
+        {HINT("{size: 7..3}", WHEN, ""), "t.yaml:5:18: the range of sizes is empty"},
+        {HINT("{size: 1.5}", WHEN, ""),
+                "t.yaml:5:18: size must be a size, \"low..high\" or \">=size\""},
+        {HINT("{size: -1}", WHEN, ""),
+                "t.yaml:5:18: size must be a size, \"low..high\" or \">=size\""},
+        {HINT("{size: 18446744073709551616}", WHEN, ""),
+                "t.yaml:5:18: size must be a size, \"low..high\" or \">=size\""},
+        {HINT("{size: 99999999999GiB}", WHEN, ""),
+                "t.yaml:5:18: size must be a size, \"low..high\" or \">=size\""},
+        {HINT("{size: 5, nth: some}", WHEN, ""),
+                "t.yaml:5:26: nth must be a number, \"a..b\" or all"},
+        {HINT("{size: 5, nth: 4294967295}", WHEN, ""),
+                "t.yaml:5:26: nth must be a number, \"a..b\" or all"},
+        {HINT("{size: 5, nth: 5..2}", WHEN, ""), "t.yaml:5:26: the range of nth is empty"},
+        {HINT("{size: 5, device: gpu}", WHEN, ""), "t.yaml:5:29: device must be a device number"},
+        {HINT(PICK, "{anchor: x}", ""), "t.yaml:6:11: when needs anchor and edge"},
+        {HINT(PICK, "{anchor: '', edge: exit}", ""), "t.yaml:6:20: anchor is empty"},
+        {HINT(PICK, "{anchor: x, edge: point}", ""), "t.yaml:6:29: edge must be enter, exit"},
+        {HINT(PICK, "{event: sot-end}", ""), "t.yaml:6:12: 'event' in when is not supported yet"},
+        {HINT(PICK, "{anchor: x, edge: exit, count: 2}", ""),
+                "t.yaml:6:35: 'count' in when is not supported yet"},
+        {HINT(PICK, WHEN, "    else: {anchor: y, edge: exit}\n"),
+                "t.yaml:7:5: 'else' in hint is not supported yet"},
+        {HINT(PICK, WHEN, "    canary: 1/16\n"),
+                "t.yaml:7:5: 'canary' in hint is not supported yet"},
+        {HINT(PICK, WHEN, "    cap: {device: 1}\n"),
+                "t.yaml:7:5: 'cap' in hint is not supported yet"},
+        {HINT(PICK, WHEN, "    expect: {per-step: 1..2}\n"),
+                "t.yaml:7:24: a range in per-step is not supported yet"},
+        {HINT(PICK, WHEN, "  - id: a\n    do: release\n    pick: " PICK "\n    when: " WHEN "\n"),
+                "t.yaml:7:5: the id 'a' is used twice (first on line 3)"},
+};
+
+TEST(bad_files_are_refused_with_their_place)
+{
+    for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
+        struct hintfile *file = NULL;
+        struct hintfile_error error;
+        int r = hintfile_read_bytes(
+                bad_files[i].text, strlen(bad_files[i].text), "t.yaml", &file, &error);
+
+        CHECK_EQ(r, -EINVAL);
+        CHECK_STR_EQ(error.text, bad_files[i].error);
+        CHECK(file == NULL);
+        hintfile_free(file);
+    }
+}
+
+TEST(r53_bytes_that_are_no_text_are_refused)
+{
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+    static const unsigned char bytes[] = {'a', ':', ' ', 0xff, 0xfe, 0x80, '\n'};
+    char *large = calloc(1, HINTFILE_BYTES_MAX + 1);
+
+    CHECK_EQ(hintfile_read_bytes(bytes, sizeof bytes, "t.yaml", &file, &error), -EINVAL);
+    CHECK(strncmp(error.text, "t.yaml:", 7) == 0);
+    REQUIRE(large != NULL);
+    CHECK_EQ(hintfile_read_bytes(large, HINTFILE_BYTES_MAX + 1, "t.yaml", &file, &error), -EFBIG);
+    free(large);
+    CHECK(file == NULL);
+}
+
+/* ---- writing ---- */
+
+static void check_same(const struct hintfile *a, const struct hintfile *b)
+{
+    REQUIRE_EQ(a->rule_count, b->rule_count);
+    CHECK_STR_EQ(a->argv, b->argv);
+    CHECK_STR_EQ(a->rank, b->rank);
+    CHECK_EQ(a->build_count, b->build_count);
+    CHECK_EQ(memcmp(a->build, b->build, sizeof a->build), 0);
+    CHECK_EQ(a->on_mismatch, b->on_mismatch);
+    CHECK_EQ(a->mode, b->mode);
+    CHECK_EQ(a->min_size, b->min_size);
+    CHECK_EQ(a->made_from_count, b->made_from_count);
+    for (size_t i = 0; i < a->rule_count; i++) {
+        struct rule left = a->rule[i];
+        struct rule right = b->rule[i];
+
+        left.line = right.line = left.column = right.column = 0;
+        CHECK_STR_EQ(left.id, right.id);
+        CHECK_EQ(memcmp(&left.pick, &right.pick, sizeof left.pick), 0);
+        CHECK_STR_EQ(left.when.anchor, right.when.anchor);
+        CHECK_EQ(left.when.kind, right.when.kind);
+        CHECK_EQ(left.mode, right.mode);
+        CHECK_EQ(left.min_size, right.min_size);
+        CHECK_EQ(left.expect_count, right.expect_count);
+        CHECK_EQ(left.expect_bytes, right.expect_bytes);
+        CHECK_EQ(a->words[i].saves, b->words[i].saves);
+        CHECK_EQ(!a->words[i].proof, !b->words[i].proof);
+        if (a->words[i].proof && b->words[i].proof)
+            CHECK_STR_EQ(a->words[i].proof, b->words[i].proof);
+    }
+}
+
+TEST(what_is_written_is_read_back_equal)
+{
+    struct hintfile *file = parse(full_text);
+    struct hintfile *again;
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    file->words[0].comment = strdup("two lines:\nno effect on the peak: here");
+    file->comment = strdup("left out: 3 late frees");
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    CHECK(strstr(text, "kedge-hints: 1\n# left out: 3 late frees\n") == text);
+    CHECK_EQ(strlen(text), length);
+    CHECK(strstr(text, "  # two lines:\n  # no effect on the peak: here\n  - id:") != NULL);
+    again = parse(text);
+    REQUIRE(again != NULL);
+    check_same(file, again);
+    hintfile_free(again);
+    hintfile_free(file);
+    free(text);
+}
+
+/* Anchor names are the program's own bytes: quotes, colons, line ends, UTF-8, and what is none. */
+TEST(odd_names_survive_writing)
+{
+    static const struct {
+        const char *name;
+        const char *read;
+    } names[] = {
+            {"SOT_CALL_0", "SOT_CALL_0"},
+            {"a: b # c", "a: b # c"},
+            {"\"quoted\\", "\"quoted\\"},
+            {"two\nlines\ttab", "two\nlines\ttab"},
+            {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+            {"bad \xff\xc3 utf", "bad ?? utf"}, /* `?` matches the byte that cannot be written */
+            {"\xed\xa0\x80\xc0\xaf", "?????"},
+            {"\x7f\x1b[0m", "\x7f\x1b[0m"},
+            {"\xc2\x85\xe2\x80\xa8", "?????"},
+            {"- [x]", "- [x]"},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct hintfile file = {.mode = HINT_SHADOW, .min_size = 1, .rule_count = 1};
+        struct rule rule = {.id = "a", .action = ACTION_RELEASE, .mode = HINT_SHADOW};
+        struct hintfile_words words = {0};
+        struct hintfile *again;
+        char *text = NULL;
+        size_t length = 0;
+
+        rule.pick.size_lo = rule.pick.size_hi = 7;
+        rule.pick.nth_hi = UINT32_MAX;
+        rule.pick.device = -1;
+        rule.min_size = 1;
+        rule.when.kind = EDGE_EXIT;
+        (void)snprintf(rule.pick.inside, sizeof rule.pick.inside, "%s", names[i].name);
+        (void)snprintf(rule.when.anchor, sizeof rule.when.anchor, "%s", names[i].name);
+        file.rule = &rule;
+        file.words = &words;
+        REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
+        again = parse(text);
+        REQUIRE(again != NULL);
+        CHECK_STR_EQ(again->rule[0].pick.inside, names[i].read);
+        CHECK_STR_EQ(again->rule[0].when.anchor, names[i].read);
+        CHECK(hintfile_glob(again->rule[0].when.anchor, names[i].name));
+        hintfile_free(again);
+        free(text);
+    }
+}
+
+TEST(what_the_grammar_cannot_say_is_not_written)
+{
+    struct hintfile *file = parse(full_text);
+    char *text = NULL;
+    size_t length = 0;
+    struct rule good;
+
+    REQUIRE(file != NULL);
+    good = file->rule[1];
+    file->rule[1].action = ACTION_EVICT;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    file->rule[1] = good;
+    file->rule[1].mode = HINT_OFF;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    file->rule[1] = good;
+    file->rule[1].id[0] = ' ';
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    file->rule[1] = good;
+    file->rule[1].when.kind = EDGE_MARK;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    file->rule[1] = good;
+    file->rule_count = 0;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK(text == NULL);
+    file->rule_count = 3;
+    hintfile_free(file);
+}
+
+TEST(globs_match_without_backtracking_for_ever)
+{
+    char many[65], text[4096];
+
+    CHECK(hintfile_glob("", "anything"));
+    CHECK(hintfile_glob("*", ""));
+    CHECK(hintfile_glob("SOT_CALL_*", "SOT_CALL_17"));
+    CHECK(!hintfile_glob("SOT_CALL_*", "XSOT_CALL_17"));
+    CHECK(hintfile_glob("a*b*c", "a/x/b/y/c")); /* '/' is a byte like any other */
+    CHECK(!hintfile_glob("a*b*c", "a/x/c/y/b"));
+    CHECK(hintfile_glob("a?c", "abc"));
+    CHECK(!hintfile_glob("a?c", "ac"));
+    CHECK(!hintfile_glob("a", "ab"));
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    for (size_t i = 0; i < 64; i += 2)
+        memcpy(many + i, "*a", 2);
+    many[63] = 'b';
+    many[64] = '\0';
+    CHECK(!hintfile_glob(many, text));
+}
+
+TEST(a_file_is_for_its_program)
+{
+    struct hintfile *file = parse(full_text);
+
+    REQUIRE(file != NULL);
+    CHECK(hintfile_fits(file, "python tools/train.py --epochs 3", "0"));
+    CHECK(!hintfile_fits(file, "bash -c true", "0"));
+    hintfile_free(file);
+}
+
+/* ---- R54 and receipts ---- */
+
+static void put_file(const char *path, const char *text, mode_t mode)
+{
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    REQUIRE_EQ(fchmod(fd, mode), 0);
+    (void)close(fd);
+}
+
+TEST(r54_only_a_file_that_others_cannot_write_is_read)
+{
+    char path[TRACK_PATH_MAX];
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+    const char *directory = track_scratch();
+
+    track_path(path, directory, "h.yaml");
+    CHECK_EQ(hintfile_read(path, &file, &error), -ENOENT);
+    CHECK(strstr(error.text, "no such file") != NULL);
+    put_file(path, full_text, 0620);
+    CHECK_EQ(hintfile_read(path, &file, &error), -EPERM);
+    CHECK(strstr(error.text, "writable by group or others") != NULL);
+    put_file(path, full_text, 0602);
+    CHECK_EQ(hintfile_read(path, &file, &error), -EPERM);
+    put_file(path, full_text, 0644);
+    REQUIRE_EQ(hintfile_read(path, &file, &error), 0);
+    CHECK_EQ(file->hash, hintfile_hash(full_text, strlen(full_text)));
+    hintfile_free(file);
+    CHECK_EQ(hintfile_read(directory, &file, &error), -EINVAL);
+    track_path(path, directory, "fifo");
+    REQUIRE_EQ(mkfifo(path, 0600), 0);
+    CHECK_EQ(hintfile_read(path, &file, &error), -EINVAL); /* and does not wait for a writer */
+    if (geteuid() == 0) {
+        track_path(path, directory, "h.yaml");
+        REQUIRE_EQ(chown(path, 12345, 12345), 0);
+        CHECK_EQ(hintfile_read(path, &file, &error), -EPERM);
+        CHECK(strstr(error.text, "another user") != NULL);
+    }
+}
+
+TEST(a_receipt_holds_for_its_file_and_program)
+{
+    char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
+    struct receipt receipt = {
+            .hints_hash = 0x1234,
+            .program = "build-id:7f3c01aa92de",
+            .shadow_clean = 1,
+            .trap_clean = 1,
+            .date = "2026-11-21T12:00:00Z",
+    };
+    struct receipt found = {0};
+    struct stat status;
+
+    track_path(path, track_scratch(), "h.yaml");
+    (void)snprintf(twin, sizeof twin, "%s.receipt", path);
+    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NONE);
+    (void)umask(0);
+    REQUIRE_EQ(receipt_write(path, &receipt), 0);
+    REQUIRE_EQ(stat(twin, &status), 0);
+    CHECK_EQ(status.st_mode & 07777, 0644);
+    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, &found), RECEIPT_GOOD);
+    CHECK_STR_EQ(found.date, receipt.date);
+    CHECK_STR_EQ(found.program, receipt.program);
+    CHECK_EQ(receipt_check(path, 0x1235, receipt.program, NULL), RECEIPT_OTHER_HINTS);
+    CHECK_EQ(receipt_check(path, 0x1234, "build-id:00", NULL), RECEIPT_OTHER_PROGRAM);
+
+    receipt.trap_clean = 0;
+    REQUIRE_EQ(receipt_write(path, &receipt), 0); /* replaces the old one */
+    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
+    receipt.trap_clean = 1;
+    receipt.shadow_clean = 0;
+    REQUIRE_EQ(receipt_write(path, &receipt), 0);
+    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
+    REQUIRE_EQ(chmod(twin, 0666), 0);
+    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_UNREADABLE);
+    (void)snprintf(receipt.program, sizeof receipt.program, "two words");
+    CHECK_EQ(receipt_write(path, &receipt), -EINVAL);
+}
+
+TEST(a_damaged_receipt_is_none)
+{
+    static const char *const damaged[] = {
+            "",
+            "kedge-receipt 2\n",
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1",
+            "kedge-receipt 1\nhints 1234\nprogram p\nshadow clean 1\ntrap clean 1\n",
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean -1\ntrap clean 1\n",
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p q\nshadow clean 1\ntrap clean 1\n",
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1\nx\n",
+            ("kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 99999999999\n"
+             "trap clean 1\n"),
+    };
+    char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
+
+    track_path(path, track_scratch(), "h.yaml");
+    (void)snprintf(twin, sizeof twin, "%s.receipt", path);
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        put_file(twin, damaged[i], 0644);
+        CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_UNREADABLE);
+    }
+    put_file(twin,
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1\n",
+            0644);
+    CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_GOOD);
+}
+
+/* No memory is not a wrong file, and nothing may leak (asan). */
+TEST(a_long_list_of_hints_is_read)
+{
+    size_t size = 4u << 20;
+    char *text = malloc(size);
+    size_t used;
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+
+    REQUIRE(text != NULL);
+    used = (size_t)snprintf(text, size, "kedge-hints: 1\nhints:\n");
+    for (int i = 0; i < 10000; i++)
+        used += (size_t)snprintf(text + used, size - used,
+                "- {id: h%d, do: release, pick: {size: %d, inside: \"S_%d\", nth: 0},"
+                " when: {anchor: \"S_%d\", edge: exit}, expect: {per-step: 1}}\n",
+                i, i + 1, i, i);
+    REQUIRE_EQ(hintfile_read_bytes(text, used, "t.yaml", &file, &error), 0);
+    CHECK_EQ(file->rule_count, 10000);
+    CHECK_EQ(file->rule[9999].pick.size_lo, 10000);
+    hintfile_free(file);
+    free(text);
+}
