@@ -178,11 +178,9 @@ static void pack_files(struct job *job)
 
 static void say_text(const struct job *job)
 {
-    char text[RENDER_BYTES_MAX];
-
     render_text(stdout, job->output);
     printf(": %s, names for %" PRIu64 " of %zu frames in %" PRIu64 " module%s",
-            render_bytes(text, job->bytes), job->named, job->place_count, job->modules,
+            render_bytes(job->bytes).text, job->named, job->place_count, job->modules,
             render_s(job->modules));
     if (job->file_count)
         printf(", %zu file%s", job->file_count, render_s(job->file_count));

@@ -84,8 +84,6 @@ static void print_anchor_range(const struct diff *diff, const struct group *grou
 
 static void print_sizes(const struct group *group)
 {
-    char text[RENDER_BYTES_MAX];
-
     printf("    sizes ");
     for (size_t i = 0; i < group->size_count && i < 4; i++)
         printf("%s%" PRIu64, i ? ", " : "", group->sizes[i]);
@@ -93,18 +91,16 @@ static void print_sizes(const struct group *group)
         printf(", ... %" PRIu64 " (%zu sizes)", group->sizes[group->size_count - 1],
                 group->size_count);
     if (group->size_count == 1)
-        printf(" (%s each)", render_bytes(text, group->sizes[0]));
+        printf(" (%s each)", render_bytes(group->sizes[0]).text);
     putchar('\n');
 }
 
 /* Several lines of Python asked through one site. */
 static void print_stacks(const struct diff *diff, const struct group *group)
 {
-    char text[RENDER_BYTES_MAX];
-
     for (size_t i = 0; i < group->stack_count && i < STACKS_SHOWN; i++) {
         const struct groups_stack *stack = &group->stacks[i];
-        printf("    %" PRIu64 " of them, %s:\n", stack->count, render_bytes(text, stack->bytes));
+        printf("    %" PRIu64 " of them, %s:\n", stack->count, render_bytes(stack->bytes).text);
         figures_print_stack(stdout, diff->symbols, stack->stack, "      ", STACK_LINES);
     }
     if (group->stack_count > STACKS_SHOWN)
@@ -114,11 +110,9 @@ static void print_stacks(const struct diff *diff, const struct group *group)
 
 static void print_groups(const struct diff *diff, const struct groups *groups)
 {
-    char text[RENDER_BYTES_MAX];
-
     for (size_t i = 0; i < groups->count && i < diff->top; i++) {
         const struct group *group = &groups->rows[i];
-        printf("  %6" PRIu64 "  %11s  %s", group->count, render_bytes(text, group->bytes),
+        printf("  %6" PRIu64 "  %11s  %s", group->count, render_bytes(group->bytes).text,
                 diff->ink.bold);
         render_label(stdout, group->title, 23, 6);
         printf("%s", diff->ink.off);
@@ -144,7 +138,6 @@ static const char *more_perhaps(const struct diff *diff)
 static void diff_print_text(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
-    char text[2][RENDER_BYTES_MAX];
 
     printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
     const char *ink = diff->is_partial || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
@@ -154,33 +147,32 @@ static void diff_print_text(const struct diff *diff)
                 diff->is_partial ? ": events are missing" : "");
     else
         printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
-                render_bytes(text[0], c->late_bytes), diff->ink.off, more_perhaps(diff));
+                render_bytes(c->late_bytes).text, diff->ink.off, more_perhaps(diff));
     if (!diff->is_partial)
         looked_print(stdout, c, diff->good.trace, diff->bad.trace);
     puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
     print_groups(diff, &diff->late);
     if (c->never_count) {
         printf("\nNever freed: %zu, %s (good frees them outside of all anchors)\n", c->never_count,
-                render_bytes(text[0], c->never_bytes));
+                render_bytes(c->never_bytes).text);
         print_groups(diff, &diff->never);
     }
     if (c->extra_count) {
         printf("\nOnly bad allocates and keeps: %zu, %s (live at the end: %" PRIu64 ", %s)\n",
-                c->extra_count, render_bytes(text[0], c->extra_bytes), c->extra_remaining.count,
-                render_bytes(text[1], c->extra_remaining.bytes));
+                c->extra_count, render_bytes(c->extra_bytes).text, c->extra_remaining.count,
+                render_bytes(c->extra_remaining.bytes).text);
         print_groups(diff, &diff->extra);
     }
     printf("\nHarmless: %" PRIu64 " allocation%s only in bad (%s) and %" PRIu64
            " only in good (%s),\n  each freed in its anchor again\n",
             c->harmless_bad.count, render_s(c->harmless_bad.count),
-            render_bytes(text[0], c->harmless_bad.bytes), c->harmless_good.count,
-            render_bytes(text[1], c->harmless_good.bytes));
+            render_bytes(c->harmless_bad.bytes).text, c->harmless_good.count,
+            render_bytes(c->harmless_good.bytes).text);
     if (c->missing.count)
         printf("Only good allocates and keeps: %" PRIu64 ", %s\n", c->missing.count,
-                render_bytes(text[0], c->missing.bytes));
-    printf("Remaining at the end: %s in bad, %s in good\n",
-            render_bytes(text[0], c->remaining.bytes),
-            render_bytes(text[1], c->remaining_good.bytes));
+                render_bytes(c->missing.bytes).text);
+    printf("Remaining at the end: %s in bad, %s in good\n", render_bytes(c->remaining.bytes).text,
+            render_bytes(c->remaining_good.bytes).text);
     printf("Paired: %" PRIu64 " allocation%s in %" PRIu64 " anchor%s", c->paired.count,
             render_s(c->paired.count), c->anchors_paired - 1, render_s(c->anchors_paired - 1));
     if (c->anchors_lone_good || c->anchors_lone_bad)

@@ -112,11 +112,9 @@ static double ratio_of(const struct place_result *result)
 
 static void print_left(const struct recorded_left *left, const char *where)
 {
-    char bytes[RENDER_BYTES_MAX];
-
     if (left->count)
-        printf("Left out:      %" PRIu64 " (%s) %s\n", left->count,
-                render_bytes(bytes, left->bytes), where);
+        printf("Left out:      %" PRIu64 " (%s) %s\n", left->count, render_bytes(left->bytes).text,
+                where);
 }
 
 /* What the pool held, as far as that is of the blocks that were placed: it is known of all devices together. */
@@ -129,34 +127,32 @@ static void plan_print_text(const struct planning *planning)
 {
     const struct place_result *result = &planning->result;
     const struct recorded *recorded = &planning->recorded;
-    char bytes[RENDER_BYTES_MAX];
-    char capacity[RENDER_BYTES_MAX];
 
     printf("Blocks:        %" PRIu32 " in %" PRIu32 " independent part%s, %" PRIu32
            " all through one\n",
             recorded->count, result->parts, render_s(result->parts), result->whole);
     print_left(&recorded->native, "served by the driver");
     print_left(&recorded->other_device, "on another device");
-    printf("Max live:      %s (%" PRIu64 " bytes)\n", render_bytes(bytes, result->max_live),
+    printf("Max live:      %s (%" PRIu64 " bytes)\n", render_bytes(result->max_live).text,
             result->max_live);
     if (result->status == PLACE_FOUND) {
         printf("Planned peak:  %s (%" PRIu64 " bytes), %.4f x max live\n",
-                render_bytes(bytes, result->peak), result->peak, ratio_of(result));
+                render_bytes(result->peak).text, result->peak, ratio_of(result));
         printf("Found by:      %s%s\n", result->how, result->least ? ", the least there is" : "");
     }
     if (held_by(recorded))
         printf("Held:          %s (%" PRIu64 " bytes), %.4f x max live\n",
-                render_bytes(bytes, recorded->held), recorded->held,
+                render_bytes(recorded->held).text, recorded->held,
                 result->max_live ? (double)recorded->held / (double)result->max_live : 1);
     printf("Search:        %" PRIu64 " node%s of at most %" PRIu64 "%s\n", result->nodes,
             render_s(result->nodes), result->node_limit,
             planning->out_of_time ? ", ended by --seconds" : "");
     if (result->status == PLACE_IMPOSSIBLE)
         printf("No placement within %s (%" PRIu64 " bytes) exists.\n",
-                render_bytes(capacity, planning->fields->capacity), planning->fields->capacity);
+                render_bytes(planning->fields->capacity).text, planning->fields->capacity);
     if (result->status == PLACE_UNKNOWN)
         printf("No placement within %s (%" PRIu64 " bytes) was found; there may be one.\n",
-                render_bytes(capacity, planning->fields->capacity), planning->fields->capacity);
+                render_bytes(planning->fields->capacity).text, planning->fields->capacity);
 }
 
 static void json_left(struct json *json, const char *key, const struct recorded_left *left)

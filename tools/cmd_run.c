@@ -84,7 +84,6 @@ static void say_none(const struct config *config, const char *name)
 static void say_end(const struct launch *launch, uint64_t since, pid_t child)
 {
     char *directory = getcwd(NULL, 0);
-    char text[RENDER_BYTES_MAX];
     struct captures captures;
     struct config config;
 
@@ -94,9 +93,9 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
     const struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
         const char *path = from_here(file->path, directory);
-        (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(text, file->peak_live));
+        (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(file->peak_live).text);
         (void)fprintf(
-                stderr, "kedge run: peak reserved %s\n", render_bytes(text, file->peak_reserved));
+                stderr, "kedge run: peak reserved %s\n", render_bytes(file->peak_reserved).text);
         (void)fprintf(stderr, "kedge run: capture %s", path);
         if (captures.count > 1)
             (void)fprintf(stderr, ", one of %zu", captures.count);

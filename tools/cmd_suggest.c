@@ -90,13 +90,11 @@ static const char *effect_text(enum mine_effect effect)
 static char *make_comment(struct suggestion *s, size_t number, const char *way)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
-    char bytes[RENDER_BYTES_MAX];
-    char gain[RENDER_BYTES_MAX];
     char *effect = hint->gain
-            ? vec_format("without it the peak is %s higher", render_bytes(gain, hint->gain))
+            ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
             : vec_text(effect_text(hint->effect));
     char *comment = vec_format("%s: %" PRIu64 " late free%s, %s; %s\nthe first of them: %s",
-            s->titles[number], hint->count, render_s(hint->count), render_bytes(bytes, hint->bytes),
+            s->titles[number], hint->count, render_s(hint->count), render_bytes(hint->bytes).text,
             effect, way);
 
     free(effect);
@@ -182,13 +180,12 @@ static char *today(void)
 static char *make_head(const struct suggestion *s)
 {
     const struct compare_sum *used = &s->mine.used;
-    char bytes[RENDER_BYTES_MAX];
 
     if (used->count == 0)
         return NULL;
     return vec_format("left out: %" PRIu64
                       " late free%s (%s) that the run still used after the anchor's exit",
-            used->count, render_s(used->count), render_bytes(bytes, used->bytes));
+            used->count, render_s(used->count), render_bytes(used->bytes).text);
 }
 
 static struct hintfile *make_file(struct suggestion *s)
@@ -241,30 +238,27 @@ static int save(struct suggestion *s)
 /* What gets no hint, and why. */
 static void print_sum(const char *why, const struct compare_sum *sum)
 {
-    char text[RENDER_BYTES_MAX];
-
     if (sum->count)
         printf("  no hint for %" PRIu64 " late free%s (%s): %s\n", sum->count, render_s(sum->count),
-                render_bytes(text, sum->bytes), why);
+                render_bytes(sum->bytes).text, why);
 }
 
 static void suggest_print_text(struct suggestion *s)
 {
     const struct mine *mine = &s->mine;
-    char text[2][RENDER_BYTES_MAX];
 
     for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
         const struct mine_hint *hint = &mine->hints[i];
         printf("%-28s %6" PRIu64 "  %11s  %s\n    ", hint->rule.id, hint->count,
-                render_bytes(text[0], hint->bytes), effect_text(hint->effect));
+                render_bytes(hint->bytes).text, effect_text(hint->effect));
         render_label(stdout, s->titles[i], 4, 4);
     }
     if (mine->hint_count > HINTS_SHOWN)
         printf("... %zu more\n", mine->hint_count - HINTS_SHOWN);
     printf("%zu hint%s for %" PRIu64 " of %zu late free%s (%s of %s)\n", mine->hint_count,
             render_s(mine->hint_count), mine->covered.count, s->compare.late_count,
-            render_s(s->compare.late_count), render_bytes(text[0], mine->covered.bytes),
-            render_bytes(text[1], s->compare.late_bytes));
+            render_s(s->compare.late_count), render_bytes(mine->covered.bytes).text,
+            render_bytes(s->compare.late_bytes).text);
     print_sum("smaller than a physical handle (--min-size)", &mine->small);
     print_sum("not to be told apart from blocks that must stay", &mine->mixed);
     print_sum("no stack, or not the pool's", &mine->unplaced);
@@ -273,12 +267,12 @@ static void suggest_print_text(struct suggestion *s)
     if (s->compare.never_count)
         printf("  no hint for %zu block%s (%s): never freed, but not because of an anchor\n",
                 s->compare.never_count, render_s(s->compare.never_count),
-                render_bytes(text[0], s->compare.never_bytes));
+                render_bytes(s->compare.never_bytes).text);
     looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
-    printf("Max memory: %s, predicted with the hints %s\n", render_bytes(text[0], mine->max_before),
-            render_bytes(text[1], mine->max_after));
+    printf("Max memory: %s, predicted with the hints %s\n", render_bytes(mine->max_before).text,
+            render_bytes(mine->max_after).text);
     if (s->reserved != UINT64_MAX)
-        printf("Peak reserved, predicted with the hints: %s\n", render_bytes(text[0], s->reserved));
+        printf("Peak reserved, predicted with the hints: %s\n", render_bytes(s->reserved).text);
     if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
         builds_print(stdout, s->good.trace, s->bad.trace);
     if (mine->hint_count && strcmp(s->fields->output, "-") != 0)

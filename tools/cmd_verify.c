@@ -316,7 +316,6 @@ static void verify_print_json(const struct verify *verify, bool verified)
 
 static void verify_print_text(const struct verify *verify, bool verified)
 {
-    char text[RENDER_BYTES_MAX];
     uint64_t count = 0;
     uint64_t bytes = 0;
 
@@ -329,7 +328,7 @@ static void verify_print_text(const struct verify *verify, bool verified)
         printf("kedge verify: %zu hint%s verified, %" PRIu64
                " release%s, %s; receipt: %s.receipt\n",
                 verify->file->rule_count, render_s(verify->file->rule_count), count,
-                render_s(count), render_bytes(text, bytes), verify->fields->spawn.hints);
+                render_s(count), render_bytes(bytes).text, verify->fields->spawn.hints);
     else
         printf("kedge verify: not verified: %s%s%s%s\n", verify->failed_hint ? "hint " : "",
                 verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "",

@@ -286,9 +286,8 @@ static int read_input(struct query *query, const char *path)
         r = CMD_BAD;
     }
     if (r == CMD_DONE && query->workload.peak_live > WHATIF_LIVE_MAX) {
-        char text[RENDER_BYTES_MAX];
         (void)fprintf(stderr, "kedge whatif: %s: %s live at once: no device has that\n", path,
-                render_bytes(text, query->workload.peak_live));
+                render_bytes(query->workload.peak_live).text);
         r = CMD_BAD;
     }
     return r;
@@ -303,10 +302,9 @@ static void print_answer(const struct query *query, const struct whatif *answer,
     struct render_ink ink = render_ink(stdout);
     uint64_t live = query->workload.peak_live_512;
     uint64_t lost = answer->peak_reserved > live ? answer->peak_reserved - live : 0;
-    char text[2][RENDER_BYTES_MAX];
 
     printf("%s%-16s %11s %6.4f %11s %8" PRIu64, is_best ? ink.green : "", answer->policy->name,
-            render_bytes(text[0], answer->peak_reserved), answer->e, render_bytes(text[1], lost),
+            render_bytes(answer->peak_reserved).text, answer->e, render_bytes(lost).text,
             answer->passes[0].driver_calls);
     if (answer->pass_count > 1)
         printf(" %8" PRIu64, last->driver_calls);
@@ -314,24 +312,23 @@ static void print_answer(const struct query *query, const struct whatif *answer,
             is_best ? ink.off : "");
     if (query->fields->budget && answer->peak_reserved > query->job.budget)
         printf("  %s%s over budget%s", ink.red,
-                render_bytes(text[0], answer->peak_reserved - query->job.budget), ink.off);
+                render_bytes(answer->peak_reserved - query->job.budget).text, ink.off);
     putchar('\n');
 }
 
 static void print_input(const struct query *query)
 {
     const struct workload *workload = &query->workload;
-    char text[RENDER_BYTES_MAX];
 
     printf("%zu allocation%s, %zu freed, on %" PRIu32 " stream%s;\nat most %s live",
             workload->block_count, render_s(workload->block_count),
             workload->block_count - workload->left_count, workload->stream_count,
-            render_s(workload->stream_count), render_bytes(text, workload->peak_live));
-    printf(" (%s in blocks of 512 B)\n", render_bytes(text, workload->peak_live_512));
+            render_s(workload->stream_count), render_bytes(workload->peak_live).text);
+    printf(" (%s in blocks of 512 B)\n", render_bytes(workload->peak_live_512).text);
     if (workload->skipped_count)
         printf("%zu left out: no allocator could have served them\n", workload->skipped_count);
     if (query->fields->budget)
-        printf("budget %s\n", render_bytes(text, query->job.budget));
+        printf("budget %s\n", render_bytes(query->job.budget).text);
     if (query->fields->lag)
         printf("the device is %s steps behind; a step is taken to be %" PRIu64
                " requests and frees\n",

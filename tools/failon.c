@@ -157,18 +157,16 @@ static void print_unknown(FILE *out, enum failon_condition which, const struct f
 static void print_no(
         FILE *out, enum failon_condition which, const struct compare *compare, uint64_t value)
 {
-    char text[RENDER_BYTES_MAX];
-
     if (which == FAILON_LATE)
         (void)fprintf(out, "%" PRIu64 " free%s late or never (%s)", value,
                 value == 1 ? " comes" : "s come",
-                render_bytes(text, compare->late_bytes + compare->never_bytes));
+                render_bytes(compare->late_bytes + compare->never_bytes).text);
     else if (which == FAILON_EXTRA)
         (void)fprintf(out, "%" PRIu64 " allocation%s that only bad makes (%s) %s live at the end",
-                value, render_s(value), render_bytes(text, compare->extra_remaining.bytes),
+                value, render_s(value), render_bytes(compare->extra_remaining.bytes).text,
                 value == 1 ? "is" : "are");
     else
-        (void)fprintf(out, "%s more remain at the end than in good", render_bytes(text, value));
+        (void)fprintf(out, "%s more remain at the end than in good", render_bytes(value).text);
 }
 
 void failon_print(FILE *out, const struct failon *failon, const struct failon_runs *runs,

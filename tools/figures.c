@@ -92,13 +92,11 @@ void figures_of(const struct load *load, struct model_window window,
 static void print_bytes(
         FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
 {
-    char text[RENDER_BYTES_MAX];
-
-    (void)fprintf(out, "%s: %s", word, render_bytes(text, value));
+    (void)fprintf(out, "%s: %s", word, render_bytes(value).text);
     if (hinted != value)
-        (void)fprintf(out, "   with hints %s", render_bytes(text, hinted));
+        (void)fprintf(out, "   with hints %s", render_bytes(hinted).text);
     if (would != hinted)
-        (void)fprintf(out, "   hints would make it %s", render_bytes(text, would));
+        (void)fprintf(out, "   hints would make it %s", render_bytes(would).text);
     (void)fputc('\n', out);
 }
 

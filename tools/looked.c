@@ -75,19 +75,17 @@ static char *make_advice(
 void looked_print(
         FILE *out, const struct compare *compare, const struct trace *good, const struct trace *bad)
 {
-    char bytes[2][RENDER_BYTES_MAX];
-
     if (!looked_is_little(compare))
         return;
     (void)fputs("note: ", out);
     if (compare->looked.count)
         (void)fprintf(out, "only %" PRIu64 " (%s)", compare->looked.count,
-                render_bytes(bytes[0], compare->looked.bytes));
+                render_bytes(compare->looked.bytes).text);
     else
         (void)fputs("none", out);
     (void)fprintf(out, " of %" PRIu64 " allocation%s%s (%s) %s looked at: %s\n", compare->all.count,
             render_s(compare->all.count), good ? " of the bad run" : "",
-            render_bytes(bytes[1], compare->all.bytes), compare->looked.count == 1 ? "was" : "were",
+            render_bytes(compare->all.bytes).text, compare->looked.count == 1 ? "was" : "were",
             good ? "the others have no partner in an anchor that both runs have"
                  : "the others lie in no anchor, or their uses are not known");
     char *advice = make_advice(compare, good, bad);

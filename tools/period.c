@@ -771,11 +771,6 @@ static void find_in(struct search *search, struct finding *ret, struct finding *
 
 static void say_why(struct period *period, uint32_t kinds)
 {
-    char handed[RENDER_BYTES_MAX];
-    char peak[RENDER_BYTES_MAX];
-
-    render_bytes(handed, period->handed_on);
-    render_bytes(peak, period->peak);
     if (period->kind == PERIOD_NONE)
         (void)snprintf(period->reason, sizeof(period->reason), "%s",
                 kinds < 2 ? "all allocations look the same"
@@ -785,8 +780,9 @@ static void say_why(struct period *period, uint32_t kinds)
                 "%" PRIu32 " times about %" PRIu32
                 " allocations, %.0f %% alike (in random order %.0f %%), %s across %s of %s",
                 period->span_count, period->length, 100 * period->likeness, 100 * period->chance,
-                handed, period->kind == PERIOD_STEPS ? "a cut, at a peak" : "each cut, at a peak",
-                peak);
+                render_bytes(period->handed_on).text,
+                period->kind == PERIOD_STEPS ? "a cut, at a peak" : "each cut, at a peak",
+                render_bytes(period->peak).text);
 }
 
 /* From what is the same in most ways to what is in few. Returns how many kinds of allocations there are. */

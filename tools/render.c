@@ -16,18 +16,21 @@
 #define COLUMNS_UNKNOWN 80
 #define LABEL_LEAST     30 /* columns that a label has at least */
 
-const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes)
+struct render_bytes render_bytes(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
+    struct render_bytes size;
     size_t unit = 0;
 
+    if (bytes == UINT64_MAX)
+        return (struct render_bytes){"not known"};
     while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
         value /= 1024.0;
         unit++;
     }
-    (void)snprintf(text, RENDER_BYTES_MAX, "%.2f %s", value, units[unit]);
-    return text;
+    (void)snprintf(size.text, sizeof(size.text), "%.2f %s", value, units[unit]);
+    return size;
 }
 
 const char *render_s(uint64_t count)

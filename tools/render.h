@@ -16,10 +16,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define RENDER_BYTES_MAX 32
+/*
+ * "3.38 MiB"; "not known" for UINT64_MAX. For arguments of printf and the like: render_bytes(n).text lives as long as the
+ * statement that it stands in.
+ */
+struct render_bytes {
+    char text[32];
+};
 
-/* "3.38 MiB" into `text`; returns `text`. */
-const char *render_bytes(char text[static RENDER_BYTES_MAX], uint64_t bytes);
+struct render_bytes render_bytes(uint64_t bytes);
 
 /* What follows a noun behind this number: "" for one, else "s". */
 const char *render_s(uint64_t count);

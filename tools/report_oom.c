@@ -57,16 +57,6 @@ static void ungroup(struct owner *owners, unsigned count)
 
 /* ---- text ---- */
 
-/* Two values of one line may be printed at once. */
-static const char *size_text(uint64_t bytes)
-{
-    static char texts[4][RENDER_BYTES_MAX];
-    static unsigned next;
-
-    next = (next + 1) % 4;
-    return bytes == UINT64_MAX ? "not known" : render_bytes(texts[next], bytes);
-}
-
 static void print_word(const char *word)
 {
     printf("  %-24s ", word);
@@ -75,7 +65,7 @@ static void print_word(const char *word)
 static void print_size(const char *word, uint64_t bytes)
 {
     print_word(word);
-    puts(size_text(bytes));
+    puts(render_bytes(bytes).text);
 }
 
 static void print_request(const struct report *report, const struct load_oom *oom)
@@ -84,7 +74,8 @@ static void print_request(const struct report *report, const struct load_oom *oo
 
     print_word("requested");
     printf("%s",
-            why && oom->requested == 0 ? "(the call names no size)" : size_text(oom->requested));
+            why && oom->requested == 0 ? "(the call names no size)"
+                                       : render_bytes(oom->requested).text);
     if (why && *why->call) {
         printf(" by ");
         render_text(stdout, why->call);
@@ -108,7 +99,7 @@ static void print_verdict(const struct report *report, const struct format_oom *
     if (what->requested == 0 || heaps->free < what->requested)
         return;
     printf("  %s%s were free in the pool, but in pieces: fragmentation%s\n", report->ink.bold,
-            size_text(heaps->free), report->ink.off);
+            render_bytes(heaps->free).text, report->ink.off);
 }
 
 static void print_heaps(const struct report *report, const struct format_oom *what)
@@ -116,15 +107,16 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
     const struct format_oom_heaps *heaps = &what->heaps;
 
     print_word("held by kedge");
-    printf("%s, live %s", size_text(heaps->held), size_text(heaps->live));
+    printf("%s, live %s", render_bytes(heaps->held).text, render_bytes(heaps->live).text);
     if (heaps->held)
         printf(" (utilisation %.2f)", (double)heaps->used / (double)heaps->held);
     putchar('\n');
     print_word("  free in the pool");
-    printf("%s, largest block %s\n", size_text(heaps->free), size_text(heaps->largest_free));
+    printf("%s, largest block %s\n", render_bytes(heaps->free).text,
+            render_bytes(heaps->largest_free).text);
     print_word("  whole free handles");
-    printf("%s, and %s whose work has not passed\n", size_text(heaps->remappable),
-            size_text(heaps->remappable_waiting));
+    printf("%s, and %s whose work has not passed\n", render_bytes(heaps->remappable).text,
+            render_bytes(heaps->remappable_waiting).text);
     if (heaps->cached)
         print_size("  handles unmapped", heaps->cached);
     if (heaps->waiting)
@@ -133,7 +125,8 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
         print_size("  kept for others", heaps->kept);
     if (heaps->limbo + heaps->husk) {
         print_word("  released by hints");
-        printf("%s gone, %s on the way\n", size_text(heaps->husk), size_text(heaps->limbo));
+        printf("%s gone, %s on the way\n", render_bytes(heaps->husk).text,
+                render_bytes(heaps->limbo).text);
     }
     print_verdict(report, what);
 }
@@ -144,7 +137,7 @@ static void print_ladder(const struct format_oom *what)
 
     print_word("tried");
     printf("waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s\n", ladder->waits, ladder->trims,
-            size_text(ladder->trimmed_bytes), size_text(ladder->moved_bytes));
+            render_bytes(ladder->trimmed_bytes).text, render_bytes(ladder->moved_bytes).text);
     print_word("  attempts to grow");
     printf("%" PRIu32 "\n", ladder->attempts);
 }
@@ -157,21 +150,21 @@ static void print_holders(const struct report *report, const struct load_oom *oo
     if (count)
         puts("  held most then:");
     for (unsigned i = 0; i < count && i < report->top; i++) {
-        printf("    %12s %8" PRIu64 "  ", size_text(owners[i].bytes), owners[i].count);
+        printf("    %12s %8" PRIu64 "  ", render_bytes(owners[i].bytes).text, owners[i].count);
         render_label(stdout, owners[i].way, 27, 8);
     }
     ungroup(owners, count);
     if (oom->why->what.other_bytes)
-        printf("    %12s           others\n", size_text(oom->why->what.other_bytes));
+        printf("    %12s           others\n", render_bytes(oom->why->what.other_bytes).text);
 }
 
 static void print_one(const struct report *report, const struct load_oom *oom)
 {
     print_request(report, oom);
     print_word("free on the device");
-    printf("%s", size_text(oom->free_bytes));
+    printf("%s", render_bytes(oom->free_bytes).text);
     if (oom->why && oom->why->what.total_bytes != UINT64_MAX)
-        printf(" of %s", size_text(oom->why->what.total_bytes));
+        printf(" of %s", render_bytes(oom->why->what.total_bytes).text);
     putchar('\n');
     if (oom->live != UINT64_MAX)
         print_size("live then", oom->live);
@@ -195,8 +188,8 @@ static void print_table(const struct load *load)
     puts("\n     number       requested    largest free  call");
     for (size_t i = 0; i < load->oom_count; i++) {
         const struct load_oom *oom = &load->ooms[i];
-        printf("  %9" PRIu64 " %15s %15s  ", oom->number, size_text(oom->requested),
-                size_text(oom->largest_free));
+        printf("  %9" PRIu64 " %15s %15s  ", oom->number, render_bytes(oom->requested).text,
+                render_bytes(oom->largest_free).text);
         render_text(stdout, oom->why ? oom->why->call : "");
         putchar('\n');
     }

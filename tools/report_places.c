@@ -130,13 +130,11 @@ static void print_where(
 static void print_row(
         const struct report *report, const struct row *row, measure of, const char *title)
 {
-    char text[RENDER_BYTES_MAX];
-
     if (of == temporary_count)
         printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %11s  ", row->count, row->allocated_count,
-                render_bytes(text, row->bytes));
+                render_bytes(row->bytes).text);
     else
-        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(text, row->measured), row->count,
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(row->measured).text, row->count,
                 render_s(row->count));
     print_where(report, row, title, of == temporary_count ? 44 : 33);
 }
@@ -173,7 +171,6 @@ static void print_rows(const struct report *report, int device, measure of)
 void report_high_print(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
-    char text[RENDER_BYTES_MAX];
     bool any = false;
 
     for (int i = 0; i < (int)FORMAT_DEVICES_MAX; i++) {
@@ -181,7 +178,7 @@ void report_high_print(const struct report *report)
             continue;
         any = true;
         printf("\n%sLive at the maximum of device %d, %s, by place%s\n", report->ink.bold, i,
-                render_bytes(text, capture->high[i].bytes), report->ink.off);
+                render_bytes(capture->high[i].bytes).text, report->ink.off);
         print_rows(report, i, high_bytes);
     }
     if (!any)

@@ -15,13 +15,10 @@
 
 static void print_figures(const struct sources_figures *figures)
 {
-    char text[RENDER_BYTES_MAX];
-
-    printf(" %11s", render_bytes(text, figures->at_max));
-    printf(" %11s", figures->peak == UINT64_MAX ? "?" : render_bytes(text, figures->peak));
-    printf(" %11s", render_bytes(text, figures->live));
-    printf(" %11s %8" PRIu64 "  ", render_bytes(text, figures->allocated),
-            figures->allocated_count);
+    printf(" %11s", render_bytes(figures->at_max).text);
+    printf(" %11s", figures->peak == UINT64_MAX ? "?" : render_bytes(figures->peak).text);
+    printf(" %11s", render_bytes(figures->live).text);
+    printf(" %11s %8" PRIu64 "  ", render_bytes(figures->allocated).text, figures->allocated_count);
 }
 
 static void print_sites(
@@ -74,9 +71,7 @@ static void print_library(const struct report *report, const struct sources *sou
 
 static void print_part(const char *what, uint64_t bytes)
 {
-    char text[RENDER_BYTES_MAX];
-
-    printf("  %11s  %s\n", render_bytes(text, bytes), what);
+    printf("  %11s  %s\n", render_bytes(bytes).text, what);
 }
 
 /* From the whole device down to what is free: parts that add up. */
@@ -84,12 +79,11 @@ static void print_device(const struct report *report, unsigned device)
 {
     const struct format_look *look = &report->load.capture->look[device];
     struct classes_overhead overhead = classes_overhead(look);
-    char text[RENDER_BYTES_MAX];
 
     if (!overhead.is_known)
         return;
     printf("\n%sDevice %u, %s, when kedge looked last%s\n", report->ink.bold, device,
-            render_bytes(text, look->total_bytes), report->ink.off);
+            render_bytes(look->total_bytes).text, report->ink.off);
     print_part("held by kedge's pool", look->held_bytes);
     print_part("served by the driver itself, at the program's request", look->native_bytes);
     print_part("held by the driver for graphs", look->graph_reserved);

@@ -31,22 +31,20 @@ static void print_row(const struct report *report, const struct stepview *view, 
     const struct stepview_row *row = &view->rows[number];
     bool grew = row->live_end >= row->live_begin;
     uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
-    char text[6][RENDER_BYTES_MAX];
 
     if (is_wide()) {
         printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number, row->begin.seq,
                 row->end.seq, ms_since(report, &row->begin), ms_since(report, &row->end),
-                render_bytes(text[0], row->live_begin));
+                render_bytes(row->live_begin).text);
         printf(" %11s %c%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
-                render_bytes(text[1], row->live_end), grew ? '+' : '-',
-                render_bytes(text[2], change), render_bytes(text[3], row->peak),
-                render_bytes(text[4], row->allocated), row->allocated_count,
-                render_bytes(text[5], row->freed), row->freed_count);
+                render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
+                render_bytes(row->peak).text, render_bytes(row->allocated).text,
+                row->allocated_count, render_bytes(row->freed).text, row->freed_count);
     } else {
         printf("%6zu %11s %c%11s %11s %11s %7" PRIu64 "  ", number,
-                render_bytes(text[1], row->live_end), grew ? '+' : '-',
-                render_bytes(text[2], change), render_bytes(text[3], row->peak),
-                render_bytes(text[4], row->allocated), row->allocated_count);
+                render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
+                render_bytes(row->peak).text, render_bytes(row->allocated).text,
+                row->allocated_count);
     }
     if (row->anchor != TRACE_NONE)
         report_anchor_print(&report->load.trace->anchors[row->anchor], is_wide() ? 149 : 65);
@@ -80,8 +78,6 @@ static void print_rows(const struct report *report, const struct stepview *view)
 static void print_growers(
         const struct report *report, const struct stepview *view, unsigned stack_lines)
 {
-    char text[2][RENDER_BYTES_MAX];
-
     if (view->grower_count == 0)
         return;
     printf("\n%sGrows from step to step%s\n", report->ink.bold, report->ink.off);
@@ -91,9 +87,8 @@ static void print_growers(
     for (size_t i = 0; i < shown; i++) {
         const struct stepview_grower *grower = &view->growers[i];
         printf("  %s more in %zu step%s, rising in %" PRIu64 " of them, now %s",
-                render_bytes(text[0], grower->last - grower->first), view->grower_rows - 1,
-                render_s(view->grower_rows - 1), grower->rises,
-                render_bytes(text[1], grower->last));
+                render_bytes(grower->last - grower->first).text, view->grower_rows - 1,
+                render_s(view->grower_rows - 1), grower->rises, render_bytes(grower->last).text);
         if (grower->size)
             printf(", in blocks of %" PRIu64 " bytes", grower->size);
         putchar('\n');

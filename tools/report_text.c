@@ -48,13 +48,11 @@ static void print_program(const struct read_capture *capture)
 
 static void print_devices(const struct read_capture *capture)
 {
-    char text[RENDER_BYTES_MAX];
-
     for (size_t i = 0; i < capture->device_count; i++) {
         const struct read_device *device = &capture->device[i];
         printf("%-9s %d: ", "device", device->device);
         render_text(stdout, device->name);
-        printf(", %s, driver %" PRIu32 ".%" PRIu32 "\n", render_bytes(text, device->total_bytes),
+        printf(", %s, driver %" PRIu32 ".%" PRIu32 "\n", render_bytes(device->total_bytes).text,
                 device->driver_version / 1000, device->driver_version % 1000 / 10);
     }
 }
@@ -148,25 +146,22 @@ static void print_header(const struct report *report)
 
 static void print_peaks(const struct report *report)
 {
-    char live[RENDER_BYTES_MAX];
-    char reserved[RENDER_BYTES_MAX];
     const struct model_figures *f = &report->figures;
 
-    printf("\nPeak live: %s   Peak reserved: %s", render_bytes(live, f->peak_live),
-            render_bytes(reserved, f->peak_reserved));
+    printf("\nPeak live: %s   Peak reserved: %s", render_bytes(f->peak_live).text,
+            render_bytes(f->peak_reserved).text);
     if (f->peak_reserved && f->peak_stored_512)
         printf("   Utilisation: %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
     putchar('\n');
     if (f->outside_freed_count)
         printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",
                 f->outside_freed_count, render_s(f->outside_freed_count),
-                render_bytes(live, f->outside_freed));
+                render_bytes(f->outside_freed).text);
 }
 
 static void print_hint_touch(const struct report *report, const struct load_hint *hint)
 {
     const struct trace *trace = report->load.trace;
-    char text[RENDER_BYTES_MAX];
 
     printf("  %shint ", report->ink.red);
     render_text(stdout, hint->id);
@@ -179,22 +174,20 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     if (hint->touch_block == TRACE_NONE)
         return;
     const struct trace_block *block = &trace->blocks[hint->touch_block];
-    printf("    %s allocated by:\n", render_bytes(text, block->size));
+    printf("    %s allocated by:\n", render_bytes(block->size).text);
     figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
 }
 
 static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
 {
     bool live = hint->mode == HINT_LIVE;
-    char text[2][RENDER_BYTES_MAX];
 
     printf("  ");
     render_label(stdout, id, 2, 2);
     printf("    %-7s %8" PRIu64 " %11s %11s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", mode,
-            hint->planned, render_bytes(text[0], live ? hint->released_bytes : 0),
-            render_bytes(text[1], hint->would_bytes + (live ? 0 : hint->released_bytes)),
-            hint->skipped, hint->refused, hint->late_touches + hint->violations,
-            (double)hint->limbo_max_ns / 1e6);
+            hint->planned, render_bytes(live ? hint->released_bytes : 0).text,
+            render_bytes(hint->would_bytes + (live ? 0 : hint->released_bytes)).text, hint->skipped,
+            hint->refused, hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
 }
 
 static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
@@ -245,7 +238,6 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
 {
     size_t count;
     struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
-    char text[RENDER_BYTES_MAX];
 
     printf("\n%s%s%s\n", report->ink.bold, title, report->ink.off);
     if (count == 0)
@@ -253,7 +245,7 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
     size_t shown = count < report->top ? count : (size_t)report->top;
     char **titles = count ? title_rows(report->symbols, &rows->stack, sizeof(*rows), shown) : NULL;
     for (size_t i = 0; i < shown; i++) {
-        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(text, rows[i].bytes), rows[i].count,
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(rows[i].bytes).text, rows[i].count,
                 render_s(rows[i].count));
         render_label(stdout, titles[i], 33, 6);
         figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
@@ -268,8 +260,6 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
 static void print_libraries(const struct report *report)
 {
     const struct sources *sources = &report->sources;
-    char live[RENDER_BYTES_MAX];
-    char all[RENDER_BYTES_MAX];
     bool any = false;
 
     printf("\n%sBy library%s\n", report->ink.bold, report->ink.off);
@@ -279,8 +269,8 @@ static void print_libraries(const struct report *report)
             continue;
         any = true;
         printf("  %11s live in %6" PRIu64 " blocks, %11s in %6" PRIu64 " allocated  ",
-                render_bytes(live, figures->live), figures->live_count,
-                render_bytes(all, figures->allocated), figures->allocated_count);
+                render_bytes(figures->live).text, figures->live_count,
+                render_bytes(figures->allocated).text, figures->allocated_count);
         render_label(stdout, sources->libraries[i].name, 70, 6);
     }
     if (!any)
@@ -291,7 +281,6 @@ static void print_anchors(const struct report *report)
 {
     const struct trace *trace = report->load.trace;
     struct model_figures *figures = model_figure_anchors(trace, report->window);
-    char text[4][RENDER_BYTES_MAX];
 
     printf("\n%11s %11s %11s %7s %11s %7s  %s\n", "Remaining", "Max", "Allocated", "count", "Freed",
             "count", "anchor");
@@ -299,10 +288,9 @@ static void print_anchors(const struct report *report)
         const struct model_figures *f = &figures[i];
         if (!report_has_anchor(report, i))
             continue;
-        printf("%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
-                render_bytes(text[0], f->remaining), render_bytes(text[1], f->max),
-                render_bytes(text[2], f->allocated), f->allocated_count,
-                render_bytes(text[3], f->freed), f->freed_count);
+        printf("%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ", render_bytes(f->remaining).text,
+                render_bytes(f->max).text, render_bytes(f->allocated).text, f->allocated_count,
+                render_bytes(f->freed).text, f->freed_count);
         report_anchor_print(&trace->anchors[i], 65);
     }
     free(figures);
@@ -322,8 +310,6 @@ void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
 static void print_overhead(const struct report *report, bool has_managed)
 {
     const struct read_capture *capture = report->load.capture;
-    char left[RENDER_BYTES_MAX];
-    char graphs[RENDER_BYTES_MAX];
 
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
         const struct format_look *look = &capture->look[i];
@@ -332,8 +318,8 @@ static void print_overhead(const struct report *report, bool has_managed)
             continue;
         if (look->graph_high)
             printf("  device %u: the driver held %s for graphs when we looked last, %s at most\n",
-                    i, render_bytes(left, look->graph_reserved),
-                    render_bytes(graphs, look->graph_high));
+                    i, render_bytes(look->graph_reserved).text,
+                    render_bytes(look->graph_high).text);
         if (overhead.is_short)
             printf("  device %u: no context overhead to be seen (more was asked for than the\n"
                    "      device holds)\n",
@@ -341,15 +327,13 @@ static void print_overhead(const struct report *report, bool has_managed)
         else
             printf("  device %u: context overhead %s (total - free - what stands above, when\n"
                    "      we looked last; other processes%s included)\n",
-                    i, render_bytes(left, overhead.bytes),
-                    has_managed ? " and managed memory" : "");
+                    i, render_bytes(overhead.bytes).text, has_managed ? " and managed memory" : "");
     }
 }
 
 static void print_classes(const struct report *report)
 {
     const struct sources_figures *rows = report->sources.classes;
-    char text[2][RENDER_BYTES_MAX];
     bool any = false;
 
     for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
@@ -360,7 +344,7 @@ static void print_classes(const struct report *report)
                     "live", "peak", "count");
         any = true;
         printf("  %-16s %12s %12s %8" PRIu64 "%s\n", classes_name((enum memclass)i),
-                render_bytes(text[0], rows[i].live), render_bytes(text[1], rows[i].peak),
+                render_bytes(rows[i].live).text, render_bytes(rows[i].peak).text,
                 rows[i].allocated_count, i >= MEMCLASS_DEVICE_END ? "  (not device memory)" : "");
     }
     if (!any && report->view)

@@ -31,14 +31,13 @@ static void print_doubts(const struct patterns_figures *figures)
             "they were shown to what uses them unseen",
             "they lived while a call was made whose arguments are not known",
     };
-    char text[RENDER_BYTES_MAX];
 
     for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
         if (figures->doubts[i])
             printf("  not judged: %" PRIu64 " block%s: %s\n", figures->doubts[i],
                     render_s(figures->doubts[i]), why[i]);
     if (figures->doubtful_bytes)
-        printf("  not judged: %s in all\n", render_bytes(text, figures->doubtful_bytes));
+        printf("  not judged: %s in all\n", render_bytes(figures->doubtful_bytes).text);
 }
 
 static void print_place(
@@ -57,9 +56,6 @@ static void print_place(
 static void print_pattern(
         const struct report *report, enum patterns_kind pattern, const struct patterns_found *found)
 {
-    char bytes[RENDER_BYTES_MAX];
-    char peak[RENDER_BYTES_MAX];
-
     printf("\n%s%s%s\n", report->ink.bold, titles[pattern], report->ink.off);
     if (found->count == 0) {
         puts("  none");
@@ -71,8 +67,8 @@ static void print_pattern(
     for (size_t i = 0; i < shown; i++) {
         const struct patterns_row *row = &found->row[i];
 
-        printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f", row->cost, render_bytes(bytes, row->bytes),
-                row->count, render_bytes(peak, row->at_peak), (double)row->longest_ns / 1e6);
+        printf("  %12.4g %12s %8" PRIu64 " %12s %10.3f", row->cost, render_bytes(row->bytes).text,
+                row->count, render_bytes(row->at_peak).text, (double)row->longest_ns / 1e6);
         print_place(report, row, rows[i]);
         figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
     }
@@ -86,18 +82,17 @@ void report_uses_print(const struct report *report)
 {
     const struct format_unseen *unseen = &report->load.capture->unseen;
     struct patterns_figures figures;
-    char text[2][RENDER_BYTES_MAX];
 
     figure(report, &figures);
     printf("\n%sUses%s of %" PRIu64 " block%s, %s\n", report->ink.bold, report->ink.off,
-            figures.judged, render_s(figures.judged), render_bytes(text[0], figures.judged_bytes));
+            figures.judged, render_s(figures.judged), render_bytes(figures.judged_bytes).text);
     if (unseen->count)
         printf("  %" PRIu64 " call%s whose arguments are not known\n", unseen->count,
                 render_s(unseen->count));
     print_doubts(&figures);
     if (figures.judged) {
         printf("  Max %s, with each of them freed after its last use %s\n",
-                render_bytes(text[0], figures.peak), render_bytes(text[1], figures.peak_then));
+                render_bytes(figures.peak).text, render_bytes(figures.peak_then).text);
         for (unsigned p = 0; p < PATTERNS_COUNT; p++)
             print_pattern(report, (enum patterns_kind)p, &figures.of[p]);
     }

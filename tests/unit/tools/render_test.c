@@ -9,26 +9,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *bytes(uint64_t n)
-{
-    static char text[RENDER_BYTES_MAX];
-    return render_bytes(text, n);
-}
-
 TEST(bytes_are_printed_with_binary_units)
 {
-    CHECK_STR_EQ(bytes(3538944), "3.38 MiB");
-    CHECK_STR_EQ(bytes(2 * UINT64_C(3538944)), "6.75 MiB");
-    CHECK_STR_EQ(bytes(3 * UINT64_C(3538944)), "10.12 MiB");
+    CHECK_STR_EQ(render_bytes(3538944).text, "3.38 MiB");
+    CHECK_STR_EQ(render_bytes(2 * UINT64_C(3538944)).text, "6.75 MiB");
+    CHECK_STR_EQ(render_bytes(3 * UINT64_C(3538944)).text, "10.12 MiB");
 }
 
 TEST(bytes_change_unit_at_1024)
 {
-    CHECK_STR_EQ(bytes(0), "0.00 B");
-    CHECK_STR_EQ(bytes(1023), "1023.00 B");
-    CHECK_STR_EQ(bytes(1024), "1.00 KiB");
-    CHECK_STR_EQ(bytes(UINT64_C(1) << 40), "1.00 TiB");
-    CHECK_STR_EQ(bytes(UINT64_C(1) << 52), "4096.00 TiB");
+    CHECK_STR_EQ(render_bytes(0).text, "0.00 B");
+    CHECK_STR_EQ(render_bytes(1023).text, "1023.00 B");
+    CHECK_STR_EQ(render_bytes(1024).text, "1.00 KiB");
+    CHECK_STR_EQ(render_bytes(UINT64_C(1) << 40).text, "1.00 TiB");
+    CHECK_STR_EQ(render_bytes(UINT64_C(1) << 52).text, "4096.00 TiB");
+    CHECK_STR_EQ(render_bytes(UINT64_MAX).text, "not known");
 }
 
 /* What a writer function prints, as one string. */
