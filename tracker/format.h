@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
-#define FORMAT_VERSION          3u         /* readers know this one alone */
+#define FORMAT_VERSION          4u         /* readers know this one alone */
 #define FORMAT_PAGE             4096u
 #define FORMAT_EXTENTS_MAX      1024u
 #define FORMAT_DIRECTORY_OFFSET 8192u  /* as the writer has it; readers look into the header */

@@ -180,7 +180,7 @@ SEEDS = {
         DIRECTORY, 0, struct.pack("<QQII", 1 << 62, 1 << 62, 3, 0) + struct.pack("<QQII", 1, 2, 1, 0)
     ),
     "many_extents": patch(HEADER, 36, struct.pack("<I", 0xFFFFFFFF)),
-    "another_version": patch(HEADER, 8, struct.pack("<I", 4)),
+    "another_version": patch(HEADER, 8, struct.pack("<I", 3)),
     "version_0": patch(HEADER, 8, struct.pack("<I", 0)),
     "directory_outside": patch(HEADER, 8, struct.pack("<II", 1, 0xFFFFFFFF)),
 }

@@ -90,8 +90,8 @@ README = "See `tracker/options.def`.\n\n## Environment\n\n| variable | |\n|---|-
 def clean(root):
     lintkit.write(root, "README.md", README)
     lintkit.write(root, "tracker/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
-    lintkit.write(root, "tracker/format.h", "#define CAPTURE_FORMAT_VERSION 3\n")
-    lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 3\n")
+    lintkit.write(root, "tracker/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")
+    lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 4\n")
 
 
 def seed(name, text):
@@ -105,6 +105,6 @@ lintkit.main(check, clean, [
     ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
     ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),
     ("no README", lambda root: os.unlink(os.path.join(root, "README.md"))),
-    ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 3\n")),
-    ("a format version that nobody wrote down", seed("tracker/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")),
+    ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 4\n")),
+    ("a format version that nobody wrote down", seed("tracker/format.h", "#define CAPTURE_FORMAT_VERSION 5\n")),
 ])

@@ -148,7 +148,7 @@ class Capture:
         with open(path, "rb") as file:
             self.bytes = file.read()
         self.lines = []
-        assert self.bytes[:8] == b"KEDGECAP" and self.get("I", 8) == (3,)
+        assert self.bytes[:8] == b"KEDGECAP" and self.get("I", 8) == (4,)
         self.extents = []
         directory = self.get("I", 4844)[0]
         for i in range(min(self.get("I", 36)[0], 1024)):
@@ -180,7 +180,7 @@ class Capture:
     def header(self):
         state, signal, trace, pid, ppid = self.get("5I", 16)
         start, _, _, seq, failures = self.get("5Q", 40)
-        self.say("version 3 state", state, signal, "trace", trace, "pid", pid, "ppid", ppid, "start", start)
+        self.say("version 4 state", state, signal, "trace", trace, "pid", pid, "ppid", ppid, "start", start)
         self.say("last", seq, "failures", failures, "file", len(self.bytes))
         for name, at, size in ("exe", 1768, 1024), ("host", 4848, 64), ("rank", 4912, 32), ("program", 4944, 96):
             self.say(name, self.text(at, size))

@@ -39,7 +39,7 @@ def oom(slot, number, requested, holders):
     put(OOM_AT + 1024 * slot, record)
 
 
-header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 3, HEADER, 3, 0, 1, 4711, 1, 2)
+header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 4, HEADER, 3, 0, 1, 4711, 1, 2)
 header += struct.pack("<QQQQQ", 1763724000 * 10**9, 55, TOTAL, 59, 19)
 header = header.ljust(1768, b"\0") + b"/usr/bin/trainer".ljust(1024, b"\0")
 header = header.ljust(4840, b"\0") + struct.pack("<II", 0, 2 * PAGE)

@@ -4,14 +4,15 @@ import struct
 
 PAGE = 4096
 CHUNK = 65536
-LIVE, DEFS, EVENTS, FAILURES = range(1, 5)
+LIVE, DEFS, EVENTS, FAILURES, PLACES = range(1, 6)
+ALL_BITS = (1 << 64) - 1
 # what never changes in the header: offsets and sizes
 HEADER_PARTS = ((8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4))
 
 
 def add(total, data):
     for i in range(0, len(data), 8):
-        total = (total ^ int.from_bytes(data[i : i + 8], "little")) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+        total = (total ^ int.from_bytes(data[i : i + 8], "little")) * 0x9E3779B97F4A7C15 & ALL_BITS
         total ^= total >> 32
     return total
 
@@ -47,6 +48,14 @@ def seal_failures(image, at, end):
             struct.pack_into("<Q", image, slot + 1016, add(0, image[slot : slot + 1016]))
 
 
+def seal_places(image, at, end):
+    for slot in range(at, end, 128):
+        if image[slot] and not any(image[slot + 120 : slot + 128]):
+            words = struct.unpack_from("<14Q", image, slot)
+            total = sum(word * pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) for i, word in enumerate(words))
+            struct.pack_into("<Q", image, slot + 112, total & ALL_BITS)
+
+
 def seal(image):
     total = 0
     for at, size in HEADER_PARTS:
@@ -64,3 +73,5 @@ def seal(image):
             seal_chunks(image, offset, offset + length)
         elif kind == FAILURES:
             seal_failures(image, offset, offset + length)
+        elif kind == PLACES:
+            seal_places(image, offset, offset + length)

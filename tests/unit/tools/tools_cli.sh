@@ -47,6 +47,14 @@ report)
     expect 2 "$kedge" report bad.txt
     head -c 5000 good.kcap >cut.kcap
     expect 2 "$kedge" report cut.kcap
+    # A capture of the version before is called so, and not damaged.
+    cp good.kcap old.kcap
+    printf '\003' | dd of=old.kcap bs=1 seek=8 conv=notrunc status=none
+    for command in report plan "diff good.kcap" "bundle"; do
+        expect 2 "$kedge" $command old.kcap
+        has err "old.kcap: written by another version of kedge: format 3, this kedge reads 4"
+        hasnt err "damaged"
+    done
     mkfifo pipe
     expect 2 timeout 20 "$kedge" report pipe # nobody writes
     has err "pipe: not a regular file"

@@ -131,13 +131,13 @@ TEST(what_is_no_capture_is_refused_in_words)
     CHECK_EQ(read_open_bytes("", 0, &capture, &error), -EBADMSG);
     CHECK_STR_EQ(error.text, "not a kedge capture");
     CHECK_EQ(read_open_bytes(image, 100, &capture, &error), -EBADMSG);
-    image[8] = 4;
+    image[8] = 3;
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
-    CHECK_STR_EQ(error.text, "written by another version of kedge: format 4, this kedge reads 3");
+    CHECK_STR_EQ(error.text, "written by another version of kedge: format 3, this kedge reads 4");
     CHECK_EQ(error.offset, 8);
     image[8] = 1;
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, &error), -EPROTONOSUPPORT);
-    CHECK_STR_EQ(error.text, "written by another version of kedge: format 1, this kedge reads 3");
+    CHECK_STR_EQ(error.text, "written by another version of kedge: format 1, this kedge reads 4");
     image[8] = FORMAT_VERSION;
     image[0] = 'X';
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, NULL), -EBADMSG);
@@ -596,7 +596,7 @@ TEST(a_capture_by_the_document_is_read)
     struct read_capture *capture;
     const struct read_event *event;
     size_t length = 0;
-    unsigned char *bytes = read_hex(SOURCE_DIRECTORY "/tests/replay/capture_v3.hex", &length);
+    unsigned char *bytes = read_hex(SOURCE_DIRECTORY "/tests/replay/capture_v4.hex", &length);
 
     REQUIRE(bytes != NULL);
     capture = read_bytes(bytes, length, &error);
@@ -630,6 +630,12 @@ TEST(a_capture_by_the_document_is_read)
     CHECK_EQ(event[9].largest_free, 12345);
     CHECK_EQ(event[9].pystack, 9);
     check_sample_blocks(capture);
+    REQUIRE_EQ(capture->place_count, 2);
+    CHECK_EQ(capture->place[0].high_bytes, 2 * 3538944);
+    CHECK_EQ(capture->place[0].high_count, 2);
+    CHECK_EQ(capture->place[1].high_bytes, 3538944);
+    CHECK_EQ(capture->place[1].pystack, 9);
+    CHECK_EQ(capture->high[0].seq, 4);
     read_close(capture);
 }
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes capture_v3.hex: a capture in version 3 of the format, built from FORMAT.md alone, never from our code.
+"""Writes capture_v4.hex: a capture in version 4 of the format, built from FORMAT.md alone, never from our code.
 
-    make_capture_v3.py > capture_v3.hex
+    make_capture_v4.py > capture_v4.hex
 
-The file stays as it is when the format changes; a new version gets a script and a sample of its own.
+Readers know one version alone: a new one gets a script and a sample of its own, in the place of these.
 """
 import struct
 
@@ -15,7 +15,8 @@ PAGE = 4096
 HEADER = 8 * PAGE
 LIVE_AT, DEFS_AT = HEADER, HEADER + PAGE
 EVENTS_AT = DEFS_AT + 65536
-TOTAL = EVENTS_AT + 2 * 65536
+PLACES_AT = EVENTS_AT + 2 * 65536
+TOTAL = PLACES_AT + PAGE
 SIZE = 3538944
 BASE = 0x7F0000000000
 
@@ -38,14 +39,14 @@ def live(slot, seq, address, uses):
 
 
 totals = struct.pack("<12Q", 3 * SIZE, 3, SIZE, 1, 2 * SIZE, 3 * SIZE, 0, 0, 2 * SIZE, 3 * SIZE, 1 << 24, 1 << 24)
-header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 3, HEADER, 2, 0, 3, 4711, 1, 3)
+header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 4, HEADER, 2, 0, 3, 4711, 1, 4)
 header += struct.pack("<QQQQQ", 1763724000 * 10**9, 55, TOTAL, 20, 1)
 header += struct.pack("<7Q", *[0] * 7)
 header += totals + totals + bytes(96 * 15)
 header = header.ljust(1768, b"\0") + b"/usr/bin/sot".ljust(1024, b"\0")
 header = header.ljust(4840, b"\0") + struct.pack("<II", 0, 2 * PAGE)
 put(0, header)
-for i, (at, size, kind) in enumerate([(LIVE_AT, PAGE, 1), (DEFS_AT, 65536, 2), (EVENTS_AT, 131072, 3)]):
+for i, (at, size, kind) in enumerate([(LIVE_AT, PAGE, 1), (DEFS_AT, 65536, 2), (EVENTS_AT, 131072, 3), (PLACES_AT, PAGE, 5)]):
     put(2 * PAGE + 24 * i, struct.pack("<QQII", at, size, kind, 0))
 
 defs = b"".join(define(1, i + 1, text=t) for i, t in enumerate([b"/usr/bin/sot", b"SOT_CALL_0", b"late-input"]))
@@ -78,9 +79,20 @@ second = Chunk()
 second.add(OTHER_ALLOC, 20, thread=2, flags=0x80, device=3, addr=ALL_BITS, size=ALL_BITS, stream=ALL_BITS, stack=1, nth=2**32 - 1)
 second.add(OTHER_FREE, 19, time=ALL_BITS, thread=2, flags=0x80, device=3, addr=1 << 63, size=1 << 63, last_use=1)
 put(EVENTS_AT + 65536, second.whole(2))
+
+def put_place(slot, figures, changing=0):
+    head = struct.pack("<QIIIhH", 2 * slot + 3, 2, 9, 2, 0, 0)
+    put(PLACES_AT + 128 * slot, (head + struct.pack("<11Q", *figures)).ljust(120, b"\0") + struct.pack("<Q", changing))
+
+
+# one whose share is what it had at the device's third peak, and one that was being changed
+header_high = struct.pack("<5Q", SIZE, 3 * SIZE, 3, 4, 4000)
+put(6792, header_high)
+put_place(0, (3 * SIZE, 3, SIZE, 1, 3 * SIZE, 3, SIZE, 1, 2 * SIZE, 2, 3))
+put_place(1, (SIZE, 1, SIZE, 1, SIZE, 1, 0, 0, 0, 0, 2), 0x474E49474E414843)
 seal(image)
 
-print("# A capture in version 3 of the format; see make_capture_v3.py. Lines \"offset: bytes\", all else is zero.")
+print("# A capture in version 4 of the format; see make_capture_v4.py. Lines \"offset: bytes\", all else is zero.")
 print("bytes", TOTAL)
 for at in range(0, TOTAL, 32):
     row = bytes(image[at : at + 32])
