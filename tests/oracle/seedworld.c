@@ -108,31 +108,51 @@ void home_current(const struct home *home)
     DO(cuCtxSetCurrent(home->handle));
 }
 
-/* The device may be full just now, as for any other allocation (R10: during a capture of another thread nobody waits for what
- * is pending). Then the others must get on first. */
-static CUresult alloc_slots(struct home *home)
+/* Whether somebody else may yet free something. Who has taken all its steps keeps its blocks until all others have, too
+ * (actor_meet), and where turns are taken nobody has one from then on but the one who acts. */
+static bool others_act(void)
 {
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    bool act;
 
-    for (int i = 0; i < 5000 && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+    (void)pthread_mutex_lock(&world.lock);
+    act = world.free_running ? world.acting > 1 : world.acting == world.actors_count;
+    (void)pthread_mutex_unlock(&world.lock);
+    return act;
+}
+
+/* The device may be full just now, as for any other allocation (R10: during a capture of another thread nobody waits for what
+ * is pending). Then the others must get on first; where none of them does, the device stays full. */
+static CUresult alloc_slots(struct actor *actor, struct home *home)
+{
+    CUresult result = cu.cuMemAlloc_v2(&home->slots, sizeof(home->expected));
+
+    for (int i = 0; i < 1000 && result == CUDA_ERROR_OUT_OF_MEMORY && others_act(); i++) {
+        actor_turn(actor);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         result = cu.cuMemAlloc_v2(&home->slots, sizeof(home->expected));
-        if (result == CUDA_ERROR_OUT_OF_MEMORY)
-            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return result;
 }
 
 /* The calling thread's current context is the home. */
-static void furnish(struct home *home)
+static void furnish(struct actor *actor, struct home *home)
 {
     CUmodule module;
+    CUresult result;
 
     DO(cuModuleLoadData(&module, module_text));
     DO(cuModuleGetFunction(&home->fill, module, "kedge_fill"));
     DO(cuModuleGetFunction(&home->sum, module, "kedge_sum"));
-    world_must(alloc_slots(home), "the sums of a new context", __FILE__, __LINE__);
-    cu.born(home->slots, sizeof(home->expected), SIMCUDA_NO_STREAM);
     memset(home->expected, 0, sizeof(home->expected));
+    result = alloc_slots(actor, home);
+    if (actor && result == CUDA_ERROR_OUT_OF_MEMORY) {
+        actor->figures.full_devices++;
+        home->slots = 0;
+        atomic_store(&home->slots_used, SEED_SLOTS);
+        return;
+    }
+    world_must(result, "the sums of a new context", __FILE__, __LINE__);
+    cu.born(home->slots, sizeof(home->expected), SIMCUDA_NO_STREAM);
     atomic_store(&home->slots_used, 0);
     DO(cuMemsetD32Async(home->slots, 0, sizeof(home->expected) / 4, CU_STREAM_LEGACY));
     DO(cuStreamSynchronize(CU_STREAM_LEGACY));
@@ -158,7 +178,6 @@ static void make_peers(const struct home *home)
 
 void home_open(struct actor *actor, struct home *home)
 {
-    (void)actor;
     if (home->primary) {
         if (!home->handle)
             DO(cuDevicePrimaryCtxRetain(&home->handle, home->device));
@@ -169,7 +188,7 @@ void home_open(struct actor *actor, struct home *home)
         DO(cuCtxCreate_v2(&home->handle, 0, home->device));
     }
     home_current(home);
-    furnish(home);
+    furnish(actor, home);
 }
 
 void actor_check_slots(struct home *home)
@@ -178,6 +197,8 @@ void actor_check_slots(struct home *home)
 
     home_current(home);
     DO(cuCtxSynchronize());
+    if (!home->slots)
+        return;
     DO(cuMemcpyDtoH_v2(got, home->slots, sizeof(got)));
     for (int i = 0; i < SEED_SLOTS; i++)
         if (got[i] != home->expected[i])
@@ -204,7 +225,8 @@ static void forget_home(struct actor *actor, struct home *home)
         cu.dies(block->ptr, SIMCUDA_NO_STREAM);
         block->kind = BLOCK_NONE;
     }
-    cu.dies(home->slots, SIMCUDA_NO_STREAM);
+    if (home->slots)
+        cu.dies(home->slots, SIMCUDA_NO_STREAM);
 }
 
 /* What other contexts do to blocks of this one must be over before the memory goes; its own work need not be. */

@@ -141,7 +141,7 @@ struct home {
     unsigned life;
     CUfunction fill, sum;
     atomic_int captures; /* running now: no waiting for the whole context */
-    CUdeviceptr slots;   /* 8 bytes each, zero at first */
+    CUdeviceptr slots;   /* 8 bytes each, zero at first; 0: no sums, the device was full */
     uint64_t expected[SEED_SLOTS];
     atomic_int slots_used;
 };
@@ -290,6 +290,7 @@ uint64_t actor_random(struct actor *actor);
 int actor_pick(struct actor *actor, int n);
 bool actor_chance(struct actor *actor, int percent);
 
+/* `actor` is NULL for the shared home, which is opened before there are actors. */
 void home_open(struct actor *actor, struct home *home);
 void home_current(const struct home *home);
 void actor_open(struct actor *actor);
