@@ -14,7 +14,7 @@
 
 #define SPIN_QUERIES  16         /* "not ready" answers in a row until the device goes on */
 #define RANDOM_BURST  6          /* at most so many operations at one call */
-#define HOST_PATIENCE 1000       /* ms that a voluntary host function is waited for */
+#define HOST_PATIENCE 1000       /* ms that a host function is waited for before another operation may run */
 #define QUEUE_DEPTH   (1U << 17) /* a submission waits when so many operations are queued */
 
 static struct sim_queue **queues;
@@ -449,7 +449,7 @@ static void run_first(struct sim_queue *queue, bool voluntary)
     if (op->host) {
         if (!host_start(op))
             host_run_here(op);
-        for (unsigned ms = 0; voluntary && queue->done < number && ms < HOST_PATIENCE; ms += 50)
+        for (unsigned ms = 0; queue->done < number && ms < HOST_PATIENCE; ms += 50)
             sim_sleep(50);
         return;
     }

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static char order[256];
 static unsigned order_count;
@@ -412,6 +414,36 @@ TEST(a_seed_gives_one_order_and_seeds_give_many)
         different += is_new;
     }
     CHECK_GE(different, 7);
+}
+
+static atomic_int under_way;
+static atomic_bool overlapped;
+
+static void take_time(void *unused)
+{
+    (void)unused;
+    if (atomic_fetch_add(&under_way, 1) > 0)
+        overlapped = true;
+    usleep(3000);
+    atomic_fetch_sub(&under_way, 1);
+}
+
+/* If they overlapped, threads and no longer the seed would decide which is over first. */
+TEST(host_functions_that_are_waited_for_run_one_after_the_other)
+{
+    CUstream s[3];
+
+    sim_env("SIMCUDA_SCHED", "random");
+    sim_env("SIMCUDA_LAG", "1"); /* all of them are still to be run when they are waited for */
+    sim_start();
+    for (int i = 0; i < 3; i++)
+        s[i] = sim_stream(CU_STREAM_NON_BLOCKING);
+    for (int k = 0; k < 30; k++)
+        CU(cuLaunchHostFunc(s[k % 3], take_time, NULL));
+    simcuda_witness_step();
+    CU(cuCtxSynchronize());
+    CHECK_EQ(overlapped, false);
+    CHECK_EQ(under_way, 0);
 }
 
 TEST(operations_wait_for_later_steps)
