@@ -155,7 +155,8 @@ static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LO
     uint64_t chunk =
             round_up(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
-    if (serve->want.whole)
+    if (serve->want.whole
+            || serve->full) /* a full device may have what is asked for, and no chunk */
         return exact;
     /* A chunk only as long as what it holds too much is small beside what is live anyway. */
     if (chunk > exact && device->reserved + chunk <= high + high / 20)

@@ -489,22 +489,22 @@ static uint64_t granules_of(const struct mempool *pool)
     return count * world.form->granule;
 }
 
-/* What the driver itself holds in its pool of this handle: where a device was full, its pool has served a request. */
-static uint64_t driver_holds(const struct mempool *pool)
+/* Without what the driver itself holds in its pool of this handle, which has served requests where a device was full: the
+ * driver gives back pieces of 32 MiB or nothing. */
+static uint64_t held_by_kedge(const struct mempool *pool)
 {
     __typeof__(&cuMemPoolGetAttribute) native =
             (__typeof__(native))client_driver("cuMemPoolGetAttribute");
-    cuuint64_t bytes = 0;
+    cuuint64_t drivers = 0;
 
-    must(native(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes));
-    return bytes;
+    must(native(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &drivers));
+    return ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) - drivers;
 }
 
-/* The driver gives back pieces of 32 MiB or nothing, so that no bound holds while it has any. */
 static bool can_bound(const struct mempool *pool)
 {
     return pool->is_open && pool->is_ours && !world.form->native && !world.form->fails
-            && !world.is_blurred[pool->device] && driver_holds(pool) == 0;
+            && !world.is_blurred[pool->device];
 }
 
 static void synchronise(void)
@@ -522,7 +522,7 @@ static void synchronise(void)
         most = granules_of(pool);
         if (pool->threshold > most)
             most = pool->threshold;
-        CHECK_LE(ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), most);
+        CHECK_LE(held_by_kedge(pool), most);
         world_floors[FLOOR_WAITED]++;
     }
 }
@@ -539,7 +539,7 @@ static void synchronise_stream(void)
 static void trim(void)
 {
     struct mempool *pool = &world.pool[dice(WORLD_POOLS)];
-    uint64_t keep, before, after, granules;
+    uint64_t keep, before, after, held, granules;
     bool waited = dice(2);
     bool all = dice(3) == 0;
 
@@ -558,11 +558,12 @@ static void trim(void)
     if (!waited || !can_bound(pool))
         return;
     granules = granules_of(pool);
+    held = held_by_kedge(pool);
     /* what is free in pieces goes as long as that is not below `keep` */
     keep += world.form->hinted ? 8 * MB : world.form->granule;
-    CHECK_LE(after, granules > keep ? granules : keep);
+    CHECK_LE(held, granules > keep ? granules : keep);
     if (all)
-        CHECK_LE(after, granules);
+        CHECK_LE(held, granules);
     world_floors[FLOOR_TRIMMED] += after < before;
 }
 

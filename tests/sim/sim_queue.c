@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_QUERIES  16         /* "not ready" answers in a row until the device goes on */
-#define RANDOM_BURST  6          /* at most so many operations at one call */
-#define HOST_PATIENCE 1000       /* ms that a host function is waited for before another operation may run */
-#define QUEUE_DEPTH   (1U << 17) /* a submission waits when so many operations are queued */
+#define SPIN_QUERIES 16 /* "not ready" answers in a row until the device goes on */
+#define RANDOM_BURST 6  /* at most so many operations at one call */
+#define HOST_PATIENCE \
+    1000 /* ms that a host function is waited for before another operation may run */
+#define QUEUE_DEPTH (1U << 17) /* a submission waits when so many operations are queued */
 
 static struct sim_queue **queues;
 static unsigned queues_count;

@@ -25,6 +25,26 @@ static struct bench *roomy(void)
     return bench_new_with(1 * GiB, &opts);
 }
 
+TEST(r22_the_last_bytes_are_had_where_no_chunk_fits)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t most, rest;
+
+    pool_opts_init(&opts);
+    opts.chunk = 16 * MiB;
+    b = bench_new_with(480 * MiB, &opts);
+    most = bench_alloc(b, 466 * MiB);
+    CHECK_NE(most, 0);
+    rest = bench_alloc(b, 14 * MiB);
+    CHECK_NE(rest, 0);
+    CHECK_EQ(b->fake->held, 480 * MiB);
+    CHECK_EQ(bench_free(b, rest), 0);
+    CHECK_EQ(bench_free(b, most), 0);
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
 TEST(r31_whole_handles_whose_work_has_passed_are_remappable)
 {
     struct bench *b = roomy();
