@@ -30,23 +30,38 @@ struct bench {
     int r;               /* and returned */
 };
 
-static inline struct bench *bench_new_with(uint64_t memory, const struct pool_opts *opts)
+/* The pool takes a copy of the fake's table, so what a test puts into it stands there before. NULL: the options by default. */
+static inline struct bench *bench_over(struct fake_driver *fake, const struct pool_opts *opts)
 {
     struct bench *b = calloc(1, sizeof(*b));
+    struct pool_opts by_default;
 
     if (!b)
         abort();
-    b->fake = fake_new(memory);
-    if (pool_new(&b->fake->driver, opts, &b->pool) != 0)
+    pool_opts_init(&by_default);
+    b->fake = fake;
+    if (pool_new(&fake->driver, opts ? opts : &by_default, &b->pool) != 0)
         abort();
     return b;
 }
 
+static inline struct bench *bench_new_with(uint64_t memory, const struct pool_opts *opts)
+{
+    return bench_over(fake_new(memory), opts);
+}
+
 static inline struct bench *bench_new(uint64_t memory)
+{
+    return bench_new_with(memory, NULL);
+}
+
+/* The least budget leaves no room to grow; one of all memory never matters. */
+static inline struct bench *bench_with_budget(uint64_t memory, uint64_t budget)
 {
     struct pool_opts opts;
 
     pool_opts_init(&opts);
+    opts.budget = budget;
     return bench_new_with(memory, &opts);
 }
 
@@ -124,6 +139,33 @@ static inline struct pool_stats bench_stats(struct bench *b)
 
     pool_stats(b->pool, -1, &stats);
     return stats;
+}
+
+/* Those of the memory pool of stream requests. */
+static inline struct pool_stats bench_heap_stats(struct bench *b)
+{
+    struct pool_stats stats = {0};
+
+    (void)pool_heap_stats(b->pool, HEAP_MAPPED, BENCH_POOL, &stats);
+    return stats;
+}
+
+static inline struct pool_room bench_room(struct bench *b)
+{
+    struct pool_room room;
+
+    memset(&room, 0xa5, sizeof room);
+    pool_room(b->pool, 0, &room);
+    return room;
+}
+
+/* The device does all that it was given, and the pool hears of it. */
+static inline void bench_pass(struct bench *b)
+{
+    size_t count;
+
+    fake_drain(b->fake);
+    (void)pool_poll(b->pool, true, NULL, 0, &count);
 }
 
 static inline void bench_end_at(struct bench *b, const char *file, int line)

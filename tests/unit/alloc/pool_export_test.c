@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Segments that another process was shown (R23, R24), and segments of their own (R16). */
 #include "tests/unit/alloc/pool_bench.h"
-
-#include <errno.h>
-
-/* Segments that another process was shown (R23, R24), segments of their own (R16), and when memory goes back. */
 
 static uint64_t segment_of(struct bench *b, devptr_t ptr)
 {
@@ -11,14 +8,6 @@ static uint64_t segment_of(struct bench *b, devptr_t ptr)
 
     (void)pool_find(b->pool, ptr, &info);
     return info.segment_base;
-}
-
-static void pass(struct bench *b)
-{
-    size_t count;
-
-    fake_drain(b->fake);
-    (void)pool_poll(b->pool, true, NULL, 0, &count);
 }
 
 TEST(r23_only_a_sole_tenant_at_the_start_of_its_segment_is_shown)
@@ -55,7 +44,7 @@ TEST(r24_what_was_shown_gets_no_neighbours)
 
         CHECK_NE(segment_of(b, later), segment_of(b, a));
         if (i == 20)
-            pass(b);
+            bench_pass(b);
     }
     bench_end(b);
 }
@@ -88,7 +77,7 @@ TEST(r24_a_trim_gives_back_what_was_shown)
 
     CHECK_EQ(pool_export(b->pool, a), 0);
     (void)bench_free(b, a);
-    pass(b);
+    bench_pass(b);
     CHECK_GE(pool_trim_device(b->pool, 0, true), 2 * MiB);
     CHECK_EQ(b->fake->segments, 0);
     CHECK_EQ(b->fake->held, 0);
@@ -106,7 +95,7 @@ TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
     b = bench_new_with(256 * MiB, &opts);
     a = bench_alloc(b, 8 * MiB);
     (void)bench_free(b, a);
-    pass(b);
+    bench_pass(b);
     a = bench_alloc(b, 4 * MiB);
     c = bench_alloc(b, 3 * MiB + 1);
     d = bench_alloc(b, 2 * MiB - 512); /* not large: it may be packed */
@@ -117,7 +106,7 @@ TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
     CHECK_EQ(pool_export(b->pool, a), 0);
     CHECK_EQ(pool_export(b->pool, c), 0);
     (void)bench_free(b, c);
-    pass(b);
+    bench_pass(b);
     c = bench_alloc(b, 3 * MiB + 1);
     CHECK_EQ(segment_of(b, c), c);
     bench_end(b);
@@ -136,57 +125,8 @@ TEST(r16_export_safe_segments_are_reused_whole)
     for (int i = 0; i < 20; i++) {
         a = bench_alloc(b, 5 * MiB + 100);
         (void)bench_free(b, a);
-        pass(b);
+        bench_pass(b);
     }
     CHECK_EQ(b->fake->segments, 1);
     bench_end(b);
-}
-
-/* ── when memory goes back ── */
-
-static struct bench *trimming(enum pool_trim trim)
-{
-    struct pool_opts opts;
-
-    pool_opts_init(&opts);
-    opts.trim = trim;
-    return bench_new_with(256 * MiB, &opts);
-}
-
-TEST(eager_gives_back_what_is_free_when_the_program_has_waited)
-{
-    struct bench *b = trimming(POOL_TRIM_EAGER);
-    devptr_t a = bench_alloc(b, 8 * MiB);
-
-    (void)bench_free(b, a);
-    fake_drain(b->fake);
-    pool_synchronised(b->pool);
-    CHECK_EQ(b->fake->held, 0);
-    bench_end(b);
-    b = trimming(POOL_TRIM_AUTO);
-    (void)bench_free(b, bench_alloc(b, 8 * MiB));
-    fake_drain(b->fake);
-    pool_synchronised(b->pool);
-    CHECK_EQ(b->fake->held, 8 * MiB);
-    bench_end(b);
-}
-
-/* Above the budget auto gives small segments back to take a large one; never grows beyond it. */
-TEST(never_gives_back_on_a_full_device_only)
-{
-    for (int never = 0; never < 2; never++) {
-        struct bench *b = trimming(never ? POOL_TRIM_NEVER : POOL_TRIM_AUTO);
-        devptr_t small[8];
-
-        for (int i = 0; i < 8; i++)
-            small[i] = bench_alloc(b, 4 * MiB);
-        for (int i = 0; i < 8; i++)
-            (void)bench_free(b, small[i]);
-        pass(b);
-        (void)bench_alloc(b, 30 * MiB);
-        CHECK_EQ(b->fake->held >= 62 * MiB, never);
-        (void)bench_alloc(b, 200 * MiB); /* fits only if they go */
-        CHECK_LE(b->fake->held, 240 * MiB);
-        bench_end(b);
-    }
 }

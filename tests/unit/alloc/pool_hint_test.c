@@ -1,66 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/alloc/pool_bench.h"
-
 /* Hints in shadow, trap and live: placement, the way of the storage, the guard, the figures, the proof on the device. */
-
-static const struct edge exit_edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
-
-static void add_rule(struct bench *b, enum hint_mode mode)
-{
-    static struct rule rules[HINT_MODE_COUNT];
-    struct rule *rule = &rules[mode];
-
-    *rule = (struct rule){
-            .action = ACTION_RELEASE,
-            .mode = mode,
-            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
-            .when = {.anchor = "step", .kind = EDGE_EXIT},
-            .min_size = 2 * MiB,
-    };
-    bench_rules(b, rule, 1);
-}
-
-static struct bench *hinted_bench(uint64_t memory, enum hint_mode mode)
-{
-    struct bench *b = bench_new(memory);
-
-    add_rule(b, mode);
-    return b;
-}
-
-/* An allocation inside instance 1 of "step" that the rule matches. */
-static devptr_t hinted_on(struct bench *b, uint64_t size, uint64_t stream)
-{
-    struct tag tag = {.size = size, .anchor = 1, .path = "step"};
-    struct pool_request request = bench_request(size, stream);
-    struct plan plan;
-
-    hint_plan(b->hints, &tag, &plan);
-    request.plan = &plan;
-    return bench_ask(b, &request);
-}
-
-static devptr_t hinted(struct bench *b, uint64_t size)
-{
-    return hinted_on(b, size, 0);
-}
-
-/* The edge passes; how many outcomes it told, the first in b->last. */
-static size_t pass_edge(struct bench *b)
-{
-    struct outcome told[8];
-    size_t count = 0;
-    size_t all = 0;
-
-    do {
-        REQUIRE_EQ(pool_edge(b->pool, &exit_edge, told, 8, &count), 0);
-        if (count)
-            b->last = told[0];
-        all += count;
-    } while (count == 8);
-    (void)pool_poll(b->pool, true, told, 0, &count); /* nothing is told: poll_husks hears of it */
-    return all;
-}
+#include "tests/unit/alloc/hinted.h"
 
 static size_t poll_husks(struct bench *b)
 {
@@ -75,14 +15,6 @@ static size_t poll_husks(struct bench *b)
         all += count;
     } while (count == 8);
     return all;
-}
-
-static enum holder_state state_of(struct bench *b, devptr_t ptr)
-{
-    struct block_info info = {.state = HOLDER_STATE_COUNT};
-
-    (void)pool_find(b->pool, ptr, &info);
-    return info.state;
 }
 
 TEST(a_hinted_block_stands_on_a_handle_of_its_own)
@@ -640,5 +572,59 @@ TEST(an_edge_in_a_capture_only_marks)
     CHECK_EQ(b->fake->mappings, 1);
     b->fake->capturing = false;
     CHECK_EQ(poll_husks(b), 1);
+    bench_end(b);
+}
+
+/* ── what a run has learnt against a rule ── */
+
+TEST(r85_a_rule_that_is_off_places_and_releases_nothing_more)
+{
+    struct bench *b = hinted_bench(256 * MiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    devptr_t c;
+
+    CHECK(hint_switch_off(b->hints, 0));
+    CHECK(!hint_switch_off(b->hints, 0)); /* told once */
+    CHECK(!hint_switch_off(b->hints, 7));
+    c = hinted(b, 4 * MiB);
+    CHECK(!(b->last.how & OUTCOME_HINTED));
+    CHECK_EQ(b->last.rule, -1);
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_REFUSED);
+    CHECK_EQ(state_of(b, a), HOLDER_LIVE);
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK_EQ(bench_free(b, c), 0);
+    bench_end(b);
+}
+
+TEST(r86_live_that_is_refused_is_shadow)
+{
+    struct bench *b = hinted_bench(256 * MiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    devptr_t c;
+
+    CHECK(hint_refuse_live(b->hints));
+    CHECK(!hint_refuse_live(b->hints));
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_REFUSED);
+    c = hinted(b, 4 * MiB);
+    CHECK_EQ(b->last.mode, HINT_SHADOW);
+    CHECK(!(b->last.how & OUTCOME_HINTED));
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_SHADOW);
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK_EQ(bench_free(b, c), 0);
+    bench_end(b);
+}
+
+TEST(r86_trap_is_not_touched_by_the_refusal_of_live)
+{
+    struct bench *b = hinted_bench(256 * MiB, HINT_TRAP);
+    devptr_t a = hinted(b, 4 * MiB);
+
+    CHECK(hint_refuse_live(b->hints));
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_RELEASE);
+    CHECK_EQ(bench_free(b, a), 0);
     bench_end(b);
 }

@@ -11,6 +11,7 @@ static devptr_t take(struct bench *b, uint64_t size)
     devptr_t ptr = bench_alloc_on(b, size, STREAM);
 
     REQUIRE(ptr != 0);
+    CHECK(fake_is_accessible(b->fake, ptr, size));
     BENCH_CHECK(b);
     return ptr;
 }
@@ -102,5 +103,51 @@ TEST(a_request_is_cut_beside_the_older_block)
     CHECK_EQ(take(b, 2 * MiB), before); /* younger now than what is behind the hole */
     give(b, hole);
     CHECK_EQ(take(b, 4 * MiB), hole + 4 * MiB);
+    bench_end(b);
+}
+
+TEST(small_requests_leave_whole_slots_whole)
+{
+    struct pool_opts opts;
+    devptr_t hole, wall, slot;
+    struct bench *b;
+
+    pool_opts_init(&opts);
+    opts.remap = POOL_REMAP_EAGER;
+    b = bench_new_with(1 * GiB, &opts);
+    (void)take(b, 1280 * KiB);
+    hole = take(b,
+            2304 * KiB); /* begins and ends inside slots: no whole one, though it is larger than one */
+    wall = take(b, 512 * KiB);
+    slot = take(b, 2 * MiB);
+    (void)take(b, 2 * MiB);
+    give(b, hole);
+    give(b, slot);
+    CHECK_LT(take(b, 1536 * KiB), wall); /* best fit alone would take the slot, which is smaller */
+    (void)take(b, 2 * MiB);
+    CHECK_EQ(b->fake->held, 8 * MiB);
+    bench_end(b);
+}
+
+TEST(best_fit_takes_the_smallest_hole_that_fits_at_its_low_end)
+{
+    struct bench *b = bench_new(1 * GiB);
+    static const uint64_t sizes[] = {
+            6 * MiB, 1536 * KiB, 10 * MiB, 1536 * KiB, 8 * MiB, 1536 * KiB};
+    devptr_t big = bench_alloc_on(b, 64 * MiB, 1);
+    devptr_t parts[6];
+
+    CHECK_EQ(bench_free_on(b, big, 1), 0);
+    for (int i = 0; i < 6; i++)
+        parts[i] = bench_alloc_on(b, sizes[i], 1);
+    CHECK_EQ(parts[0], big); /* low end, in address order */
+    for (int i = 1; i < 6; i++)
+        CHECK_EQ(parts[i], parts[i - 1] + sizes[i - 1]);
+    for (int i = 0; i < 6; i += 2)
+        CHECK_EQ(bench_free_on(b, parts[i], 1), 0);
+    CHECK_EQ(bench_alloc_on(b, 7 * MiB, 1), parts[4]);
+    CHECK_EQ(bench_alloc_on(b, 9 * MiB, 1), parts[2]);
+    CHECK_EQ(bench_alloc_on(b, 2 * MiB, 1), parts[0]);
+    CHECK_EQ(bench_stats(b).grows, 1);
     bench_end(b);
 }

@@ -1,100 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc/meta.h"
-#include "tests/unit/alloc/pool_bench.h"
-
-/*
- * Storage that moves, on a fake driver. What the program wrote is kept per handle, as the device's memory would keep it, so
- * that a handle that goes to a second tenant while the first is alive is seen by its data.
- */
-
-#define UNIT     (256 * KiB)
-#define SLOT     (2 * MiB)
-#define UNITS    (SLOT / UNIT)
-#define HANDLES  4096
-#define STREAM   1
-#define STREAM_2 2
-
-/* ── data ── */
-
-static uint32_t memory_of[HANDLES][UNITS];
-static uint32_t last_value;
-
-/* The word at an address, NULL if nothing is mapped there. */
-static uint32_t *word_at(const struct bench *b, devptr_t ptr)
-{
-    for (int i = 0; i < b->fake->piece_top; i++) {
-        const struct fake_piece *piece = &b->fake->pieces[i];
-
-        if (piece->kind == FAKE_MAPPING && ptr - piece->base < piece->size && piece->flag)
-            return &memory_of[piece->owner % HANDLES][(ptr - piece->base) % SLOT / UNIT];
-    }
-    return NULL;
-}
-
-/* A block of the program, a multiple of UNIT. */
-struct mine {
-    devptr_t ptr;
-    uint64_t size;
-    uint64_t stream;
-    uint32_t value;
-};
-
-static void write_block(struct bench *b, struct mine *mine)
-{
-    mine->value = ++last_value;
-    for (uint64_t at = 0; at < mine->size; at += UNIT) {
-        uint32_t *word = word_at(b, mine->ptr + at);
-
-        REQUIRE(word != NULL);
-        *word = mine->value + (uint32_t)(at / UNIT);
-    }
-}
-
-static void check_data(struct bench *b, const struct mine *mine)
-{
-    for (uint64_t at = 0; mine->ptr && at < mine->size; at += UNIT) {
-        const uint32_t *word = word_at(b, mine->ptr + at);
-
-        REQUIRE(word != NULL);
-        REQUIRE_EQ(*word, mine->value + (uint32_t)(at / UNIT));
-    }
-}
-
-static void take(struct bench *b, struct mine *mine, uint64_t size, uint64_t stream)
-{
-    *mine = (struct mine){.ptr = bench_alloc_on(b, size, stream), .size = size, .stream = stream};
-    if (mine->ptr)
-        write_block(b, mine);
-    BENCH_CHECK(b);
-}
-
-static void give_on(struct bench *b, struct mine *mine, uint64_t stream)
-{
-    if (!mine->ptr)
-        return;
-    check_data(b, mine);
-    CHECK_EQ(bench_free_on(b, mine->ptr, stream), 0);
-    mine->ptr = 0;
-    BENCH_CHECK(b);
-}
-
-static void give(struct bench *b, struct mine *mine)
-{
-    give_on(b, mine, mine->stream);
-}
-
-/* ── benches ── */
-
-static struct bench *bench_with(uint64_t memory, enum pool_remap remap, uint64_t budget)
-{
-    struct pool_opts opts;
-
-    pool_opts_init(&opts);
-    opts.remap = remap;
-    opts.budget = budget;
-    last_value += 1000;
-    return bench_new_with(memory, &opts);
-}
+/* Storage of free blocks moves to where a request needs it, and never under what somebody still uses. */
+#include "tests/unit/alloc/followed.h"
 
 /* `count` pairs of a slot: the first of each is freed, the second stays. */
 static void perforate(struct bench *b, struct mine *stay, int count)
@@ -109,12 +15,6 @@ static void perforate(struct bench *b, struct mine *stay, int count)
     for (int i = 0; i < count; i++)
         give(b, &gone[i]);
     free(gone);
-}
-
-static void check_all(struct bench *b, const struct mine *blocks, int count)
-{
-    for (int i = 0; i < count; i++)
-        check_data(b, &blocks[i]);
 }
 
 /* ── when ── */
@@ -238,143 +138,6 @@ TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
     bench_end(b);
 }
 
-/* ── where ── */
-
-TEST(a_gap_beside_a_free_block_is_filled_and_no_more)
-{
-    struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine a, wall, c, wall_2, d;
-
-    take(b, &a, 10 * MiB, STREAM);
-    take(b, &wall, SLOT, STREAM);
-    take(b, &c, 4 * MiB, STREAM);
-    take(b, &wall_2, SLOT, STREAM);
-    give(b, &a);
-    give(b, &c);
-    take(b, &d, 12 * MiB,
-            STREAM); /* 10 and 4 are free: the first is widened by nothing, so it goes to the top */
-    CHECK_EQ(bench_stats(b).granules_moved, 6);
-    CHECK_EQ(b->fake->held, 18 * MiB);
-    give(b, &d);
-    take(b, &a, 4 * MiB, STREAM);
-    take(b, &c, 8 * MiB, STREAM);
-    CHECK_EQ(b->fake->held, 18 * MiB);
-    check_data(b, &wall);
-    check_data(b, &wall_2);
-    bench_end(b);
-}
-
-TEST(a_request_widens_the_free_block_that_lacks_least)
-{
-    struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine blocks[3], walls[3], big;
-    uint64_t moved;
-
-    for (int i = 0; i < 3; i++) {
-        take(b, &blocks[i], (uint64_t)(i + 1) * 4 * MiB, STREAM);
-        take(b, &walls[i], SLOT, STREAM);
-    }
-    for (int i = 0; i < 3; i++)
-        give(b, &blocks[i]);
-    take(b, &big, 20 * MiB, STREAM); /* takes 20 of the 24 MiB: what stays has gaps beside it */
-    give(b, &walls[2]);
-    give(b, &big);
-    take(b, &blocks[0], 20 * MiB, STREAM);
-    moved = bench_stats(b).granules_moved;
-    give(b, &walls[0]);
-    take(b, &blocks[1], 4 * MiB, STREAM);
-    CHECK_LE(bench_stats(b).granules_moved - moved, 1);
-    CHECK_EQ(b->fake->held, 30 * MiB);
-    check_data(b, &walls[1]);
-    bench_end(b);
-}
-
-TEST(small_requests_leave_whole_slots_whole)
-{
-    struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine head, hole, wall, slot, wall_2, small, big;
-
-    take(b, &head, 5 * UNIT, STREAM);
-    take(b, &hole, 9 * UNIT,
-            STREAM); /* begins and ends inside slots: no whole one, though it is larger than one */
-    take(b, &wall, 2 * UNIT, STREAM);
-    take(b, &slot, SLOT, STREAM);
-    take(b, &wall_2, SLOT, STREAM);
-    give(b, &hole);
-    give(b, &slot);
-    take(b, &small, 6 * UNIT, STREAM);
-    CHECK_LT(small.ptr, wall.ptr); /* best fit alone would take the slot, which is smaller */
-    take(b, &big, SLOT, STREAM);
-    CHECK_EQ(b->fake->held, 8 * MiB);
-    bench_end(b);
-}
-
-TEST(gaps_are_used_again_for_days)
-{
-    struct bench *b = bench_with(64 * MiB, POOL_REMAP_EAGER, 0);
-    struct mine blocks[12] = {{0}};
-    uint64_t state = 7;
-    devptr_t lo = UINT64_MAX;
-    devptr_t hi = 0;
-
-    for (int i = 0; i < 20000; i++) {
-        struct mine *mine;
-        uint64_t size;
-
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        mine = &blocks[(state >> 33) % 12];
-        size = (1 + (state >> 40) % 34) * UNIT;
-        if (mine->ptr) {
-            CHECK_EQ(bench_free_on(b, mine->ptr, STREAM), 0);
-            mine->ptr = 0;
-            continue;
-        }
-        mine->ptr = bench_alloc_on(b, size, STREAM);
-        if (!mine->ptr)
-            continue;
-        lo = mine->ptr < lo ? mine->ptr : lo;
-        hi = mine->ptr + size > hi ? mine->ptr + size : hi;
-    }
-    BENCH_CHECK(b);
-    CHECK_GT(bench_stats(b).granules_moved, 50);
-    CHECK_EQ(b->fake->ranges, 1);
-    CHECK_LE(hi - lo, 128 * MiB);
-    bench_end(b);
-}
-
-TEST(another_range_is_reserved_when_no_stretch_of_addresses_is_long_enough)
-{
-    struct pool_opts opts;
-    struct mine blocks[6], big;
-    struct bench *b;
-
-    pool_opts_init(&opts);
-    b = bench_new_with(64 * MiB, &opts);
-    b->fake->range_max = 32 * MiB;
-    for (int i = 0; i < 6; i++)
-        take(b, &blocks[i], 5 * MiB, STREAM); /* 30 of the 32 MiB of addresses */
-    CHECK_EQ(b->fake->ranges, 1);
-    take(b, &big, 12 * MiB, STREAM);
-    CHECK_NE(big.ptr, 0);
-    CHECK_EQ(b->fake->ranges, 2);
-    give(b, &blocks[1]);
-    give(b, &blocks[2]);
-    take(b, &blocks[1], 10 * MiB, STREAM); /* the first is used as before */
-    CHECK_LT(blocks[1].ptr - blocks[0].ptr, 32 * MiB);
-    check_all(b, blocks, 2);
-    check_data(b, &big);
-    take(b, &blocks[2], 40 * MiB, STREAM); /* longer than any range: none is reserved for it */
-    CHECK_EQ(blocks[2].ptr, 0);
-    CHECK_EQ(b->fake->ranges, 2);
-    for (int i = 0; i < 6; i++)
-        give(b, &blocks[i]);
-    give(b, &big);
-    fake_drain(b->fake);
-    CHECK_GT(pool_trim_device(b->pool, 0, true), 0);
-    CHECK_EQ(b->fake->held, 0); /* the storage of both ranges */
-    bench_end(b);
-}
-
 /* ── what may not move ── */
 
 static void check_late_device(enum pool_remap remap, uint64_t budget)
@@ -491,60 +254,6 @@ TEST(r78_what_moves_is_held_all_the_time)
     CHECK_EQ(after.reserved_high, before.reserved_high);
     CHECK_EQ(after.reserved, b->fake->held);
     CHECK_EQ(after.cached, 0);
-    bench_end(b);
-}
-
-/* ── the ladder, step by step ── */
-
-static uint64_t step(struct bench *b, enum pool_step which)
-{
-    return bench_stats(b).steps[which];
-}
-
-TEST(every_step_of_the_ladder_is_counted)
-{
-    struct bench *b = bench_with(64 * MiB, POOL_REMAP_LAZY, 24 * MiB);
-    struct mine a, c, d;
-
-    take(b, &a, 8 * MiB, STREAM);
-    CHECK_EQ(step(b, POOL_STEP_GROW), 1);
-    take(b, &c, 8 * MiB, STREAM_2);
-    take(b, &d, SLOT, STREAM_2);
-    CHECK_EQ(step(b, POOL_STEP_GROW), 3);
-    give(b, &c);
-    take(b, &c, 8 * MiB, STREAM); /* its point has passed when it is asked */
-    CHECK_EQ(step(b, POOL_STEP_POLL), 1);
-    fake_submit(b->fake, STREAM, a.ptr, a.size);
-    b->fake->hangs = true;
-    give(b, &a);
-    take(b, &a, 8 * MiB,
-            STREAM_2); /* behind an inserted wait, since growth would pass the budget */
-    CHECK_EQ(step(b, POOL_STEP_OTHER), 1);
-    b->fake->hangs = false;
-    fake_drain(b->fake);
-    give(b, &c);
-    give(b, &a);
-    give(b, &d);
-    take(b, &a, SLOT, STREAM);
-    take(b, &c, 2 * SLOT, STREAM);
-    take(b, &d, 20 * MiB, STREAM);
-    CHECK_GT(step(b, POOL_STEP_REMAP) + step(b, POOL_STEP_OWN) + step(b, POOL_STEP_BEYOND), 0);
-    give(b, &d);
-    take(b, &d, 80 * MiB, STREAM);
-    CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
-    CHECK_EQ(step(b, POOL_STEP_OOM), 1);
-    bench_end(b);
-}
-
-TEST(growth_above_the_budget_is_told_from_growth_within_it)
-{
-    struct bench *b = bench_with(64 * MiB, POOL_REMAP_LAZY, 8 * MiB);
-    struct mine a, c;
-
-    take(b, &a, 8 * MiB, STREAM);
-    take(b, &c, 8 * MiB, STREAM);
-    CHECK_EQ(step(b, POOL_STEP_GROW), 1);
-    CHECK_EQ(step(b, POOL_STEP_BEYOND), 1);
     bench_end(b);
 }
 
@@ -688,5 +397,27 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
     take(b, &wide, 4 * MiB, STREAM); /* what was not touched serves */
     CHECK_EQ(bench_stats(b).free, 0);
     check_data(b, &wall);
+    bench_end(b);
+}
+
+TEST(free_slots_move_to_where_they_are_needed)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 32 * MiB);
+    devptr_t live[8], dead[8];
+    uint64_t creates;
+
+    for (int i = 0; i < 8; i++) {
+        dead[i] = bench_alloc_on(b, 2 * MiB, 1);
+        live[i] = bench_alloc_on(b, 2 * MiB, 1);
+    }
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(bench_free_on(b, dead[i], 1), 0);
+    creates = b->fake->creates;
+    CHECK_NE(bench_alloc_on(b, 16 * MiB, 1), 0); /* no hole is that large */
+    CHECK_EQ(b->fake->held_high, 32 * MiB);
+    CHECK_EQ(b->fake->creates, creates);
+    CHECK_EQ(bench_stats(b).remaps, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK(fake_is_accessible(b->fake, live[i], 2 * MiB));
     bench_end(b);
 }

@@ -1,37 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/alloc/pool_bench.h"
-
-#include <errno.h>
-
 /* Pins (R80): no release while one stands, and what becomes of a block that is freed under one. */
-
-static const struct edge exit_edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
-
-static struct bench *hinted_bench(enum hint_mode mode)
-{
-    static struct rule rules[HINT_MODE_COUNT];
-    struct bench *b = bench_new(256 * MiB);
-
-    rules[mode] = (struct rule){
-            .action = ACTION_RELEASE,
-            .mode = mode,
-            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
-            .when = {.anchor = "step", .kind = EDGE_EXIT},
-    };
-    bench_rules(b, &rules[mode], 1);
-    return b;
-}
-
-static devptr_t hinted(struct bench *b, uint64_t size)
-{
-    struct tag tag = {.size = size, .anchor = 1, .path = "step"};
-    struct pool_request request = bench_request(size, 0);
-    struct plan plan;
-
-    hint_plan(b->hints, &tag, &plan);
-    request.plan = &plan;
-    return bench_ask(b, &request);
-}
+#include "tests/unit/alloc/hinted.h"
 
 static struct pool_pinned pin(struct bench *b, devptr_t ptr, enum pool_pin kind)
 {
@@ -47,24 +16,12 @@ static void unpin(struct bench *b, const struct pool_pinned *pinned, enum pool_p
     pool_unpin(b->pool, pinned->base, pinned->alloc_seq, kind);
 }
 
-/* The edge passes; what was told of the only block that is due. */
-static struct outcome pass_edge(struct bench *b)
+/* What the edge tells of the only block that is due. */
+static struct outcome told_at_edge(struct bench *b)
 {
-    struct outcome told[4] = {{.kind = OUTCOME_NONE}};
-    size_t count;
-
-    REQUIRE_EQ(pool_edge(b->pool, &exit_edge, told, 4, &count), 0);
-    CHECK_LE(count, 1);
-    (void)pool_poll(b->pool, true, told + 1, 0, &count);
-    return told[0];
-}
-
-static enum holder_state state_of(struct bench *b, devptr_t ptr)
-{
-    struct block_info info = {.state = HOLDER_STATE_COUNT};
-
-    (void)pool_find(b->pool, ptr, &info);
-    return info.state;
+    b->last = (struct outcome){.kind = OUTCOME_NONE};
+    CHECK_LE(pass_edge(b), 1);
+    return b->last;
 }
 
 TEST(r80_a_pinned_block_is_not_released)
@@ -74,10 +31,10 @@ TEST(r80_a_pinned_block_is_not_released)
 
     for (size_t k = 0; k < 3; k++)
         for (size_t m = 0; m < 3; m++) {
-            struct bench *b = hinted_bench(modes[m]);
+            struct bench *b = hinted_bench(256 * MiB, modes[m]);
             devptr_t a = hinted(b, 4 * MiB);
             struct pool_pinned pinned = pin(b, a + 100, kinds[k]);
-            struct outcome told = pass_edge(b);
+            struct outcome told = told_at_edge(b);
 
             CHECK_EQ(pinned.base, a);
             CHECK_EQ(pinned.size, 4 * MiB);
@@ -88,7 +45,7 @@ TEST(r80_a_pinned_block_is_not_released)
             CHECK_EQ(state_of(b, a), HOLDER_LIVE);
             CHECK(fake_is_accessible(b->fake, a, 4 * MiB));
             CHECK_EQ(pool_touch(b->pool, a, 1, &(struct pool_hit){0}), 0);
-            CHECK_EQ(pass_edge(b).kind, OUTCOME_NONE); /* it was due once */
+            CHECK_EQ(told_at_edge(b).kind, OUTCOME_NONE); /* it was due once */
             BENCH_CHECK(b);
             unpin(b, &pinned, kinds[k]);
             CHECK_EQ(bench_free(b, a), 0);
@@ -98,7 +55,7 @@ TEST(r80_a_pinned_block_is_not_released)
 
 TEST(r80_after_the_last_pin_hints_act_again)
 {
-    struct bench *b = hinted_bench(HINT_LIVE);
+    struct bench *b = hinted_bench(256 * MiB, HINT_LIVE);
     devptr_t a = hinted(b, 4 * MiB);
     struct pool_pinned pinned = pin(b, a, POOL_PIN_LIVE);
 
@@ -107,7 +64,7 @@ TEST(r80_after_the_last_pin_hints_act_again)
     unpin(b, &pinned, POOL_PIN_LIVE); /* one too many is nobody's */
     BENCH_CHECK(b);
     unpin(b, &pinned, POOL_PIN_GRAPH);
-    CHECK_EQ(pass_edge(b).kind, OUTCOME_RELEASE);
+    CHECK_EQ(told_at_edge(b).kind, OUTCOME_RELEASE);
     CHECK_EQ(state_of(b, a), HOLDER_HUSK);
     CHECK_EQ(bench_free(b, a), 0);
     bench_end(b);
@@ -115,12 +72,12 @@ TEST(r80_after_the_last_pin_hints_act_again)
 
 TEST(r80_released_storage_cannot_be_pinned)
 {
-    struct bench *b = hinted_bench(HINT_TRAP);
+    struct bench *b = hinted_bench(256 * MiB, HINT_TRAP);
     devptr_t a = hinted(b, 4 * MiB);
     struct pool_pinned pinned;
     struct pool_hit hit;
 
-    CHECK_EQ(pass_edge(b).kind, OUTCOME_RELEASE);
+    CHECK_EQ(told_at_edge(b).kind, OUTCOME_RELEASE);
     CHECK_EQ(pool_pin(b->pool, a + 5, 1, POOL_PIN_SHOWN, &pinned, &hit), -EBUSY);
     CHECK_EQ(hit.base, a);
     CHECK_EQ(hit.mode, HINT_TRAP);
@@ -250,55 +207,5 @@ TEST(r80_pins_go_with_the_context_of_their_block)
     BENCH_CHECK(b);
     unpin(b, &pinned, POOL_PIN_SHOWN);
     BENCH_CHECK(b);
-    bench_end(b);
-}
-
-/* ---- what a run has learnt against a rule --------------------------------------------------- */
-
-TEST(r85_a_rule_that_is_off_places_and_releases_nothing_more)
-{
-    struct bench *b = hinted_bench(HINT_LIVE);
-    devptr_t a = hinted(b, 4 * MiB);
-    devptr_t c;
-
-    CHECK(hint_switch_off(b->hints, 0));
-    CHECK(!hint_switch_off(b->hints, 0)); /* told once */
-    CHECK(!hint_switch_off(b->hints, 7));
-    c = hinted(b, 4 * MiB);
-    CHECK(!(b->last.how & OUTCOME_HINTED));
-    CHECK_EQ(b->last.rule, -1);
-    CHECK_EQ(pass_edge(b).kind, OUTCOME_REFUSED);
-    CHECK_EQ(state_of(b, a), HOLDER_LIVE);
-    CHECK_EQ(bench_free(b, a), 0);
-    CHECK_EQ(bench_free(b, c), 0);
-    bench_end(b);
-}
-
-TEST(r86_live_that_is_refused_is_shadow)
-{
-    struct bench *b = hinted_bench(HINT_LIVE);
-    devptr_t a = hinted(b, 4 * MiB);
-    devptr_t c;
-
-    CHECK(hint_refuse_live(b->hints));
-    CHECK(!hint_refuse_live(b->hints));
-    CHECK_EQ(pass_edge(b).kind, OUTCOME_REFUSED);
-    c = hinted(b, 4 * MiB);
-    CHECK_EQ(b->last.mode, HINT_SHADOW);
-    CHECK(!(b->last.how & OUTCOME_HINTED));
-    CHECK_EQ(pass_edge(b).kind, OUTCOME_SHADOW);
-    CHECK_EQ(bench_free(b, a), 0);
-    CHECK_EQ(bench_free(b, c), 0);
-    bench_end(b);
-}
-
-TEST(r86_trap_is_not_touched_by_the_refusal_of_live)
-{
-    struct bench *b = hinted_bench(HINT_TRAP);
-    devptr_t a = hinted(b, 4 * MiB);
-
-    CHECK(hint_refuse_live(b->hints));
-    CHECK_EQ(pass_edge(b).kind, OUTCOME_RELEASE);
-    CHECK_EQ(bench_free(b, a), 0);
     bench_end(b);
 }
