@@ -12,14 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEX_DIGITS "0123456789abcdef"
+
 /* What is being read, and where trouble is told. */
 struct reading {
     struct hintfile *file;
     struct rule *rule; /* of the hint that is being read, NULL outside of all hints */
     struct hintfile_words *words;
+    const struct key *key; /* whose value is to be taken */
     struct hintfile_error *error;
     const char *name;
 };
+
+/* Trouble with the whole file. */
+static int fail(struct hintfile_error *error, const char *name, int r, const char *what)
+{
+    if (error)
+        (void)snprintf(error->text, sizeof error->text, "%.300s: %s", name, what);
+    return r;
+}
 
 __attribute__((format(printf, 3, 4))) static int refuse(
         const struct reading *reading, const struct hinttree_node *node, const char *text, ...)
@@ -44,42 +55,54 @@ __attribute__((format(printf, 3, 4))) static int refuse(
 
 static int no_memory(const struct reading *reading)
 {
-    if (reading->error)
-        (void)snprintf(reading->error->text, sizeof reading->error->text, "%.300s: no memory",
-                reading->name);
-    return -ENOMEM;
+    return fail(reading->error, reading->name, -ENOMEM, "no memory");
 }
 
-/* ---- typed scalars ---- */
+/* ---- keys ---- */
 
 typedef int (*take_fn)(struct reading *reading, const struct hinttree_node *value);
 
-/* A key of a mapping: how it is taken, or that it is known but not built yet (take NULL). */
+enum owner {
+    OWNER_NONE, /* the value is checked and not kept */
+    OWNER_FILE,
+    OWNER_RULE,
+    OWNER_WORDS,
+};
+
+/*
+ * A key of a mapping: how its value is taken (NULL: it was, before), and in which field it is kept. The last row of a table has
+ * no name: its `later` are keys that are known and not built yet.
+ */
 struct key {
     const char *name;
     take_fn take;
+    enum owner owner;
+    size_t at, room;
+    const struct key *keys;   /* take_map */
+    const char *const *words; /* take_word: NULL-terminated; the first one stands for `first` */
+    const char *const *later;
+    unsigned first;
 };
 
-static int take_map(struct reading *reading, const struct hinttree_node *map, const char *what,
-        const struct key *keys, size_t key_count)
-{
-    if (map->kind != HINTTREE_MAP)
-        return refuse(reading, map, "%s must be a mapping", what);
-    for (const struct hinttree_node *key = map->child; key; key = key->next) {
-        size_t i = 0;
-        int r;
-
-        while (i < key_count && strcmp(keys[i].name, key->text) != 0)
-            i++;
-        if (i == key_count)
-            return refuse(reading, key, "unknown key '%.60s' in %s", key->text, what);
-        if (!keys[i].take)
-            return refuse(reading, key, "'%s' in %s is not supported yet", key->text, what);
-        r = keys[i].take(reading, key->child);
-        if (r < 0)
-            return r;
+#define FIELD(owner_, type, field)                         \
+    .owner = (owner_), .at = offsetof(struct type, field), \
+    .room = sizeof(((struct type *)NULL)->field)
+#define OF_FILE(field)  FIELD(OWNER_FILE, hintfile, field)
+#define OF_RULE(field)  FIELD(OWNER_RULE, rule, field)
+#define OF_WORDS(field) FIELD(OWNER_WORDS, hintfile_words, field)
+#define LIST(...)         \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
     }
-    return 0;
+
+static void *field_of(const struct reading *reading)
+{
+    void *const owners[] = {[OWNER_FILE] = reading->file,
+            [OWNER_RULE] = reading->rule,
+            [OWNER_WORDS] = reading->words};
+
+    return (char *)owners[reading->key->owner] + reading->key->at;
 }
 
 static const struct hinttree_node *find_key(const struct hinttree_node *map, const char *name)
@@ -90,7 +113,41 @@ static const struct hinttree_node *find_key(const struct hinttree_node *map, con
     return NULL;
 }
 
-static int take_text(struct reading *reading, const struct hinttree_node *value, char *to,
+/* The index of a word in a list (NULL: empty), -1 if it is none of it. */
+static int find_word(const char *const *list, const char *word)
+{
+    for (int i = 0; list && list[i]; i++)
+        if (strcmp(list[i], word) == 0)
+            return i;
+    return -1;
+}
+
+static int take_map(struct reading *reading, const struct hinttree_node *map)
+{
+    const struct key *of = reading->key;
+
+    if (map->kind != HINTTREE_MAP)
+        return refuse(reading, map, "%s must be a mapping", of->name);
+    for (const struct hinttree_node *key = map->child; key; key = key->next) {
+        const struct key *row = of->keys;
+        int r = 0;
+
+        while (row->name && strcmp(row->name, key->text) != 0)
+            row++;
+        if (!row->name && find_word(row->later, key->text) >= 0)
+            return refuse(reading, key, "'%s' in %s is not supported yet", key->text, of->name);
+        if (!row->name)
+            return refuse(reading, key, "unknown key '%.60s' in %s", key->text, of->name);
+        reading->key = row;
+        if (row->take)
+            r = row->take(reading, key->child);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int copy_text(struct reading *reading, const struct hinttree_node *value, char *to,
         size_t size, const char *what)
 {
     if (value->kind != HINTTREE_SCALAR && value->kind != HINTTREE_KEY)
@@ -101,7 +158,14 @@ static int take_text(struct reading *reading, const struct hinttree_node *value,
     return 0;
 }
 
-static int take_long_text(
+static int take_text(struct reading *reading, const struct hinttree_node *value)
+{
+    const struct key *key = reading->key;
+
+    return copy_text(reading, value, field_of(reading), key->room, key->name);
+}
+
+static int keep_text(
         struct reading *reading, const struct hinttree_node *value, char **to, const char *what)
 {
     if (value->kind != HINTTREE_SCALAR)
@@ -112,21 +176,43 @@ static int take_long_text(
     return *to ? 0 : no_memory(reading);
 }
 
+static int take_long_text(struct reading *reading, const struct hinttree_node *value)
+{
+    return keep_text(reading, value, field_of(reading), reading->key->name);
+}
+
+/* An enum of consecutive values. */
+static int take_word(struct reading *reading, const struct hinttree_node *value)
+{
+    const struct key *key = reading->key;
+    const char *const *words = key->words;
+    int word = find_word(words, value->text);
+    unsigned number = key->first + (unsigned)word;
+
+    if (word < 0 && find_word(key->later, value->text) >= 0)
+        return refuse(reading, value, "%s: %s is not supported yet", key->name, value->text);
+    if (word < 0)
+        return refuse(reading, value, "%s must be %s%s%s%s%s", key->name, words[0],
+                words[1] ? ", " : "", words[1] ? words[1] : "", words[1] && words[2] ? " or " : "",
+                words[1] && words[2] ? words[2] : "");
+    if (key->owner != OWNER_NONE)
+        memcpy(field_of(reading), &number, sizeof number);
+    return 0;
+}
+
+/* ---- numbers: texts of lists and maps are empty, and so are none ---- */
+
 /* Digits only; moves *at behind them. false = none, or too large. */
 static bool scan_number(const char **at, uint64_t *ret_value)
 {
-    const char *from = *at;
-    uint64_t value = 0;
+    char *end;
 
-    for (; **at >= '0' && **at <= '9'; (*at)++) {
-        unsigned digit = (unsigned)(**at - '0');
-
-        if (value > (UINT64_MAX - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *ret_value = value;
-    return *at > from;
+    if (**at < '0' || **at > '9')
+        return false;
+    errno = 0;
+    *ret_value = strtoull(*at, &end, 10);
+    *at = end;
+    return errno == 0;
 }
 
 static uint64_t scan_unit(const char **at)
@@ -193,111 +279,45 @@ static bool scan_size(const char **at, uint64_t *ret_bytes)
     return true;
 }
 
-static int take_size(
-        struct reading *reading, const struct hinttree_node *value, uint64_t *to, const char *what)
+static int take_size(struct reading *reading, const struct hinttree_node *value)
 {
     const char *at = value->text;
 
-    if (value->kind != HINTTREE_SCALAR || !scan_size(&at, to) || *at != '\0')
+    if (!scan_size(&at, field_of(reading)) || *at != '\0')
         return refuse(reading, value,
                 "%s must be a size: a number of bytes, or a number with KiB, MiB, GiB, MB or GB",
-                what);
+                reading->key->name);
     return 0;
 }
 
-static int take_word(struct reading *reading, const struct hinttree_node *value,
-        const char *const *words, const char *const *later, const char *what, unsigned *ret_word)
+/* All of the text: one number, or "low..high". */
+static bool scan_range(const char *at, bool (*scan)(const char **at, uint64_t *ret_value),
+        uint64_t *ret_low, uint64_t *ret_high)
 {
-    if (value->kind == HINTTREE_SCALAR) {
-        for (unsigned i = 0; words[i]; i++)
-            if (strcmp(words[i], value->text) == 0) {
-                *ret_word = i;
-                return 0;
-            }
-        for (unsigned i = 0; later && later[i]; i++)
-            if (strcmp(later[i], value->text) == 0)
-                return refuse(reading, value, "%s: %s is not supported yet", what, value->text);
+    if (!scan(&at, ret_low))
+        return false;
+    *ret_high = *ret_low;
+    if (strncmp(at, "..", 2) == 0) {
+        at += 2;
+        if (!scan(&at, ret_high))
+            return false;
     }
-    return refuse(reading, value, "%s must be %s%s%s%s%s", what, words[0], words[1] ? ", " : "",
-            words[1] ? words[1] : "", words[1] && words[2] ? " or " : "",
-            words[1] && words[2] ? words[2] : "");
-}
-
-/* Of the hint, else of all that say nothing else. */
-static int take_mode(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"shadow", "trap", "live", NULL};
-    static const char *const later[] = {"poison", NULL};
-    static const enum hint_mode modes[] = {HINT_SHADOW, HINT_TRAP, HINT_LIVE};
-    unsigned word = 0;
-    int r = take_word(reading, value, words, later, "mode", &word);
-
-    if (r == 0)
-        *(reading->rule ? &reading->rule->mode : &reading->file->mode) = modes[word];
-    return r;
-}
-
-/* Likewise. */
-static int take_min_size(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_size(reading, value,
-            reading->rule ? &reading->rule->min_size : &reading->file->min_size, "min-size");
-}
-
-/* Keys whose only built value is the default: the word is checked, nothing is kept. */
-static int take_wait(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"all-streams", NULL};
-    static const char *const later[] = {"touched", "event-only", NULL};
-    unsigned word;
-
-    return take_word(reading, value, words, later, "wait", &word);
-}
-
-static int take_on_touch(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"fail", NULL};
-    static const char *const later[] = {"restore", "ignore", NULL};
-    unsigned word;
-
-    return take_word(reading, value, words, later, "on-touch", &word);
-}
-
-static int take_backend(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"unmap", NULL};
-    static const char *const later[] = {"alias", "managed", NULL};
-    unsigned word;
-
-    return take_word(reading, value, words, later, "backend", &word);
+    return *at == '\0';
 }
 
 /* ---- pick ---- */
 
 static int take_site(struct reading *reading, const struct hinttree_node *item, uint64_t *to)
 {
-    uint64_t value = 0;
-    size_t i;
+    const char *text = item->text;
 
-    if (item->kind != HINTTREE_SCALAR || item->length < 2 || item->text[1] != ':')
+    if ((text[0] == 's' || text[0] == 'p') && text[1] == ':')
+        return refuse(reading, item, "%c: sites are not supported yet", text[0]);
+    if (item->length != 18 || strncmp(text, "c:", 2) != 0 || strspn(text + 2, HEX_DIGITS) != 16)
         return refuse(reading, item, "a site is c: and 16 hex digits");
-    if (item->text[0] == 's' || item->text[0] == 'p')
-        return refuse(reading, item, "%c: sites are not supported yet", item->text[0]);
-    for (i = 2; i < 18; i++) {
-        const char c = item->text[i < item->length ? i : item->length]; /* its NUL behind the end */
-
-        if (c >= '0' && c <= '9')
-            value = value << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            value = value << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            break;
-    }
-    if (item->text[0] != 'c' || i != 18 || item->length != 18)
-        return refuse(reading, item, "a site is c: and 16 hex digits");
-    if (value == 0)
+    *to = strtoull(text + 2, NULL, 16);
+    if (*to == 0)
         return refuse(reading, item, "site 0 means unknown and matches nothing");
-    *to = value;
     return 0;
 }
 
@@ -323,30 +343,16 @@ static int take_pick_site(struct reading *reading, const struct hinttree_node *v
 /* size | "lo..hi" | ">=n" */
 static int take_pick_size(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = reading->rule;
-    const char *at = value->text;
-    uint64_t low = 0;
-    uint64_t high = UINT64_MAX;
-    bool fits = value->kind == HINTTREE_SCALAR;
+    struct rule_pick *pick = &reading->rule->pick;
+    bool is_open = strncmp(value->text, ">=", 2) == 0;
+    const char *at = value->text + (is_open ? 2 : 0);
+    bool fits = is_open ? scan_size(&at, &pick->size_lo) && *at == '\0'
+                        : scan_range(at, scan_size, &pick->size_lo, &pick->size_hi);
 
-    if (fits && strncmp(at, ">=", 2) == 0) {
-        at += 2;
-        fits = scan_size(&at, &low);
-    } else if (fits && scan_size(&at, &low)) {
-        high = low;
-        if (strncmp(at, "..", 2) == 0) {
-            at += 2;
-            fits = scan_size(&at, &high);
-        }
-    } else {
-        fits = false;
-    }
-    if (!fits || *at != '\0')
+    if (!fits)
         return refuse(reading, value, "size must be a size, \"low..high\" or \">=size\"");
-    if (low > high)
+    if (pick->size_lo > pick->size_hi)
         return refuse(reading, value, "the range of sizes is empty");
-    rule->pick.size_lo = low;
-    rule->pick.size_hi = high;
     return 0;
 }
 
@@ -354,22 +360,14 @@ static int take_pick_size(struct reading *reading, const struct hinttree_node *v
 static int take_pick_nth(struct reading *reading, const struct hinttree_node *value)
 {
     struct rule *rule = reading->rule;
-    const char *at = value->text;
     uint64_t low = 0;
-    uint64_t high = UINT32_MAX;
-    bool fits = value->kind == HINTTREE_SCALAR;
+    uint64_t high = 0;
 
-    if (fits && strcmp(at, "all") != 0) {
-        fits = scan_number(&at, &low);
-        high = low;
-        if (fits && strncmp(at, "..", 2) == 0) {
-            at += 2;
-            fits = scan_number(&at, &high);
-        }
-        /* UINT32_MAX is the count of an allocation that could not be counted. */
-        fits = fits && *at == '\0' && low < UINT32_MAX && high < UINT32_MAX;
-    }
-    if (!fits)
+    if (strcmp(value->text, "all") == 0)
+        return 0;
+    /* UINT32_MAX is the count of an allocation that could not be counted. */
+    if (!scan_range(value->text, scan_number, &low, &high) || low >= UINT32_MAX
+            || high >= UINT32_MAX)
         return refuse(reading, value, "nth must be a number, \"a..b\" or all");
     if (low > high)
         return refuse(reading, value, "the range of nth is empty");
@@ -378,40 +376,21 @@ static int take_pick_nth(struct reading *reading, const struct hinttree_node *va
     return 0;
 }
 
-static int take_pick_inside(struct reading *reading, const struct hinttree_node *value)
-{
-    struct rule *rule = reading->rule;
-
-    return take_text(reading, value, rule->pick.inside, sizeof rule->pick.inside, "inside");
-}
-
 static int take_pick_device(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = reading->rule;
     const char *at = value->text;
     uint64_t device = 0;
 
-    if (value->kind != HINTTREE_SCALAR || !scan_number(&at, &device) || *at != '\0'
-            || device > INT16_MAX)
+    if (!scan_number(&at, &device) || *at != '\0' || device > INT16_MAX)
         return refuse(reading, value, "device must be a device number");
-    rule->pick.device = (int)device;
+    reading->rule->pick.device = (int)device;
     return 0;
 }
 
 static int take_pick(struct reading *reading, const struct hinttree_node *value)
 {
-    static const struct key keys[] = {
-            {"site", take_pick_site},
-            {"size", take_pick_size},
-            {"inside", take_pick_inside},
-            {"nth", take_pick_nth},
-            {"device", take_pick_device},
-            {"used-by", NULL},
-            {"stream", NULL},
-            {"thread", NULL},
-    };
     const struct rule_pick *pick = &reading->rule->pick;
-    int r = take_map(reading, value, "pick", keys, sizeof keys / sizeof keys[0]);
+    int r = take_map(reading, value);
 
     /* `size: ">=0"` and `inside: ""` name nothing either. */
     if (r == 0 && pick->site_count == 0 && pick->size_lo == 0 && pick->size_hi == UINT64_MAX
@@ -421,84 +400,57 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value)
     return r;
 }
 
+static const struct key pick_keys[] = {
+        {.name = "site", .take = take_pick_site},
+        {.name = "size", .take = take_pick_size},
+        {"inside", take_text, OF_RULE(pick.inside)},
+        {.name = "nth", .take = take_pick_nth},
+        {.name = "device", .take = take_pick_device},
+        {.later = LIST("used-by", "stream", "thread")},
+};
+
 /* ---- when, expect ---- */
 
 static int take_when_anchor(struct reading *reading, const struct hinttree_node *value)
 {
-    struct rule *rule = reading->rule;
-    int r = take_text(reading, value, rule->when.anchor, sizeof rule->when.anchor, "anchor");
+    int r = take_text(reading, value);
 
-    if (r == 0 && rule->when.anchor[0] == '\0')
-        return refuse(reading, value, "anchor is empty");
-    return r;
-}
-
-static int take_when_edge(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"enter", "exit", NULL};
-    static const enum edge_kind edges[] = {EDGE_ENTER, EDGE_EXIT};
-    struct rule *rule = reading->rule;
-    unsigned word = 0;
-    int r = take_word(reading, value, words, NULL, "edge", &word);
-
-    if (r == 0)
-        rule->when.kind = edges[word];
-    return r;
+    return r == 0 && value->length == 0 ? refuse(reading, value, "anchor is empty") : r;
 }
 
 static int take_when(struct reading *reading, const struct hinttree_node *value)
 {
-    static const struct key keys[] = {
-            {"anchor", take_when_anchor},
-            {"edge", take_when_edge},
-            {"event", NULL},
-            {"count", NULL},
-            {"from", NULL},
-            {"launch", NULL},
-            {"free-of", NULL},
-    };
-    int r = take_map(reading, value, "when", keys, sizeof keys / sizeof keys[0]);
+    int r = take_map(reading, value);
 
     if (r == 0 && (!find_key(value, "anchor") || !find_key(value, "edge")))
         return refuse(reading, value, "when needs anchor and edge");
     return r;
 }
 
+static const struct key when_keys[] = {
+        {"anchor", take_when_anchor, OF_RULE(when.anchor)},
+        {"edge", take_word, OF_RULE(when.kind), .words = LIST("enter", "exit"),
+                .first = EDGE_ENTER},
+        {.later = LIST("event", "count", "from", "launch", "free-of")},
+};
+
 static int take_expect_count(struct reading *reading, const struct hinttree_node *value)
 {
     const char *at = value->text;
 
-    if (value->kind == HINTTREE_SCALAR && scan_number(&at, &reading->rule->expect_count)) {
-        if (*at == '\0')
-            return 0;
-        if (strncmp(at, "..", 2) == 0)
-            return refuse(reading, value, "a range in per-step is not supported yet");
-    }
-    return refuse(reading, value, "per-step must be a number");
+    if (!scan_number(&at, &reading->rule->expect_count))
+        return refuse(reading, value, "per-step must be a number");
+    if (strncmp(at, "..", 2) == 0)
+        return refuse(reading, value, "a range in per-step is not supported yet");
+    return *at ? refuse(reading, value, "per-step must be a number") : 0;
 }
 
-static int take_expect_bytes(struct reading *reading, const struct hinttree_node *value)
-{
-
-    return take_size(reading, value, &reading->rule->expect_bytes, "bytes");
-}
-
-static int take_expect_saves(struct reading *reading, const struct hinttree_node *value)
-{
-
-    return take_size(reading, value, &reading->words->saves, "saves");
-}
-
-static int take_expect(struct reading *reading, const struct hinttree_node *value)
-{
-    static const struct key keys[] = {
-            {"per-step", take_expect_count},
-            {"bytes", take_expect_bytes},
-            {"saves", take_expect_saves},
-    };
-
-    return take_map(reading, value, "expect", keys, sizeof keys / sizeof keys[0]);
-}
+static const struct key expect_keys[] = {
+        {.name = "per-step", .take = take_expect_count},
+        {"bytes", take_size, OF_RULE(expect_bytes)},
+        {"saves", take_size, OF_WORDS(saves)},
+        {0},
+};
 
 /* ---- one hint ---- */
 
@@ -511,67 +463,44 @@ bool hintfile_is_id(const char *text)
 
 static int take_id(struct reading *reading, const struct hinttree_node *value)
 {
-    int r = take_text(reading, value, reading->rule->id, sizeof reading->rule->id, "id");
+    int r = take_text(reading, value);
 
     if (r == 0 && !hintfile_is_id(reading->rule->id))
         return refuse(reading, value, "an id is letters, digits, '-', '_' and '.'");
     return r;
 }
 
-static int take_do(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"release", NULL};
-    static const char *const later[] = {
-            "keep-meta", "hold", "evict", "restore", "pin", "ignore", NULL};
-    unsigned word;
-    int r = take_word(reading, value, words, later, "do", &word);
+#define MODE_WORDS \
+    .words = LIST("shadow", "trap", "live"), .later = LIST("poison"), .first = HINT_SHADOW
 
-    if (r == 0)
-        reading->rule->action = ACTION_RELEASE;
-    return r;
-}
-
-static int take_proof(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_long_text(reading, value, &reading->words->proof, "proof");
-}
-
-static int take_note(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_long_text(reading, value, &reading->words->note, "note");
-}
+/* Keys whose only built value is the default. */
+#define DEFAULT_KEYS                                                                            \
+    {"wait", take_word, .words = LIST("all-streams"), .later = LIST("touched", "event-only")},  \
+            {"on-touch", take_word, .words = LIST("fail"), .later = LIST("restore", "ignore")}, \
+    {                                                                                           \
+        "backend", take_word, .words = LIST("unmap"), .later = LIST("alias", "managed")         \
+    }
 
 static const struct key hint_keys[] = {
-        {"id", take_id},
-        {"do", take_do},
-        {"pick", take_pick},
-        {"when", take_when},
-        {"expect", take_expect},
-        {"mode", take_mode},
-        {"min-size", take_min_size},
-        {"wait", take_wait},
-        {"on-touch", take_on_touch},
-        {"backend", take_backend},
-        {"proof", take_proof},
-        {"note", take_note},
-        {"else", NULL},
-        {"canary", NULL},
-        {"needs", NULL},
-        {"cap", NULL},
-        {"order", NULL},
-        {"victim", NULL},
-        {"cyclic", NULL},
-        {"prefetch", NULL},
-        {"backing", NULL},
-        {"restore", NULL},
-        {"clean", NULL},
-        {"warmup-cap", NULL},
-        {"sync-limit", NULL},
-        {"host-budget", NULL},
+        {"id", take_id, OF_RULE(id)},
+        {"do", take_word, OF_RULE(action), .words = LIST("release"),
+                .later = LIST("keep-meta", "hold", "evict", "restore", "pin", "ignore"),
+                .first = ACTION_RELEASE},
+        {"pick", take_pick, .keys = pick_keys},
+        {"when", take_when, .keys = when_keys},
+        {"expect", take_map, .keys = expect_keys},
+        {"mode", take_word, OF_RULE(mode), MODE_WORDS},
+        {"min-size", take_size, OF_RULE(min_size)},
+        DEFAULT_KEYS,
+        {"proof", take_long_text, OF_WORDS(proof)},
+        {"note", take_long_text, OF_WORDS(note)},
+        {.later = LIST("else", "canary", "needs", "cap", "order", "victim", "cyclic", "prefetch",
+                 "backing", "restore", "clean", "warmup-cap", "sync-limit", "host-budget")},
 };
 
 static int take_hint(struct reading *reading, const struct hinttree_node *item)
 {
+    static const struct key hint = {"hint", take_map, .keys = hint_keys};
     static const char *const needed[] = {"id", "do", "pick", "when"};
     struct hintfile *file = reading->file;
     int r;
@@ -586,8 +515,8 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
             .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
     };
     file->rule_count++; /* its words are freed from here on */
-    r = take_map(reading, item, "hint", hint_keys, sizeof hint_keys / sizeof hint_keys[0]);
-    reading->rule = NULL;
+    reading->key = &hint;
+    r = take_map(reading, item);
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
         if (!find_key(item, needed[i]))
             return refuse(reading, item, "a hint needs '%s'", needed[i]);
@@ -653,20 +582,10 @@ static int take_hints(struct reading *reading, const struct hinttree_node *value
 
 static int take_version(struct reading *reading, const struct hinttree_node *value)
 {
-    if (value->kind != HINTTREE_SCALAR || strcmp(value->text, "1") != 0)
+    if (strcmp(value->text, "1") != 0)
         return refuse(reading, value, "version '%.20s' is not one that this kedge reads (1)",
-                value->text ? value->text : "");
+                value->text);
     return 0;
-}
-
-static int take_made_by(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_long_text(reading, value, &reading->file->made_by, "by");
-}
-
-static int take_made_on(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_long_text(reading, value, &reading->file->made_on, "on");
 }
 
 static int take_made_from(struct reading *reading, const struct hinttree_node *value)
@@ -682,39 +601,13 @@ static int take_made_from(struct reading *reading, const struct hinttree_node *v
     if (!file->made_from)
         return no_memory(reading);
     for (const struct hinttree_node *item = value->child; item; item = item->next) {
-        int r = take_long_text(reading, item, &file->made_from[file->made_from_count], "from");
+        int r = keep_text(reading, item, &file->made_from[file->made_from_count], "from");
 
         if (r < 0)
             return r;
         file->made_from_count++;
     }
     return 0;
-}
-
-static int take_made(struct reading *reading, const struct hinttree_node *value)
-{
-    static const struct key keys[] = {
-            {"by", take_made_by},
-            {"from", take_made_from},
-            {"on", take_made_on},
-    };
-
-    return take_map(reading, value, "made", keys, sizeof keys / sizeof keys[0]);
-}
-
-static int take_argv(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_text(reading, value, reading->file->argv, sizeof reading->file->argv, "argv");
-}
-
-static int take_rank(struct reading *reading, const struct hinttree_node *value)
-{
-    return take_text(reading, value, reading->file->rank, sizeof reading->file->rank, "rank");
-}
-
-static bool is_hex(const char *text)
-{
-    return text[0] != '\0' && strspn(text, "0123456789abcdef") == strlen(text);
 }
 
 static int take_build(struct reading *reading, const struct hinttree_node *value)
@@ -729,76 +622,54 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
 
         if (file->build_count == HINTFILE_BUILDS_MAX)
             return refuse(reading, key, "more than %u modules in build", HINTFILE_BUILDS_MAX);
-        r = take_text(reading, key, build->soname, sizeof build->soname, "a file name");
+        r = copy_text(reading, key, build->soname, sizeof build->soname, "a file name");
         if (r == 0)
-            r = take_text(reading, key->child, build->id, sizeof build->id, "a build-id");
+            r = copy_text(reading, key->child, build->id, sizeof build->id, "a build-id");
         if (r < 0)
             return r;
-        if (!is_hex(build->id))
+        if (build->id[0] == '\0' || build->id[strspn(build->id, HEX_DIGITS)] != '\0')
             return refuse(reading, key->child, "a build-id is hex digits, lower case");
         file->build_count++;
     }
     return 0;
 }
 
-static int take_mismatch(struct reading *reading, const struct hinttree_node *value)
-{
-    static const char *const words[] = {"shadow", "refuse", NULL};
-    unsigned word = 0;
-    int r = take_word(reading, value, words, NULL, "on-mismatch", &word);
+static const struct key made_keys[] = {
+        {"by", take_long_text, OF_FILE(made_by)},
+        {.name = "from", .take = take_made_from},
+        {"on", take_long_text, OF_FILE(made_on)},
+        {0},
+};
 
-    if (r == 0)
-        reading->file->on_mismatch = word ? HINTFILE_MISMATCH_REFUSE : HINTFILE_MISMATCH_SHADOW;
-    return r;
-}
+static const struct key program_keys[] = {
+        {"argv", take_text, OF_FILE(argv)},
+        {"rank", take_text, OF_FILE(rank)},
+        {.name = "build", .take = take_build},
+        {"on-mismatch", take_word, OF_FILE(on_mismatch), .words = LIST("shadow", "refuse"),
+                .first = HINTFILE_MISMATCH_SHADOW},
+        {0},
+};
 
-static int take_program(struct reading *reading, const struct hinttree_node *value)
-{
-    static const struct key keys[] = {
-            {"argv", take_argv},
-            {"rank", take_rank},
-            {"build", take_build},
-            {"on-mismatch", take_mismatch},
-    };
+static const struct key default_keys[] = {
+        {"mode", take_word, OF_FILE(mode), MODE_WORDS},
+        {"min-size", take_size, OF_FILE(min_size)},
+        DEFAULT_KEYS,
+        {.later = LIST("host-budget", "sync-limit", "canary")},
+};
 
-    return take_map(reading, value, "program", keys, sizeof keys / sizeof keys[0]);
-}
-
-static int take_defaults(struct reading *reading, const struct hinttree_node *value)
-{
-    static const struct key keys[] = {
-            {"mode", take_mode},
-            {"min-size", take_min_size},
-            {"wait", take_wait},
-            {"on-touch", take_on_touch},
-            {"backend", take_backend},
-            {"host-budget", NULL},
-            {"sync-limit", NULL},
-            {"canary", NULL},
-    };
-
-    return take_map(reading, value, "defaults", keys, sizeof keys / sizeof keys[0]);
-}
-
-/* Already taken, before the hints that need them. */
-static int take_nothing(struct reading *reading, const struct hinttree_node *value)
-{
-    (void)reading;
-    (void)value;
-    return 0;
-}
+static const struct key file_keys[] = {
+        {.name = "kedge-hints"}, /* taken before all others, */
+        {.name = "defaults"},    /* and this before the hints that need them */
+        {"made", take_map, .keys = made_keys},
+        {"program", take_map, .keys = program_keys},
+        {.name = "hints", .take = take_hints},
+        {.later = LIST("events", "needs")},
+};
 
 static int take_file(struct reading *reading, const struct hinttree_node *root)
 {
-    static const struct key keys[] = {
-            {"kedge-hints", take_nothing},
-            {"made", take_made},
-            {"program", take_program},
-            {"defaults", take_nothing},
-            {"hints", take_hints},
-            {"events", NULL},
-            {"needs", NULL},
-    };
+    static const struct key the_file = {"the file", take_map, .keys = file_keys};
+    static const struct key defaults = {"defaults", take_map, .keys = default_keys};
     const struct hinttree_node *key;
     int r = 0;
 
@@ -809,10 +680,12 @@ static int take_file(struct reading *reading, const struct hinttree_node *root)
         return refuse(reading, root, "no kedge-hints: 1 in it");
     r = take_version(reading, key->child);
     key = find_key(root, "defaults");
+    reading->key = &defaults;
     if (r == 0 && key)
-        r = take_defaults(reading, key->child);
+        r = take_map(reading, key->child);
+    reading->key = &the_file;
     if (r == 0)
-        r = take_map(reading, root, "the file", keys, sizeof keys / sizeof keys[0]);
+        r = take_map(reading, root);
     if (r == 0 && !find_key(root, "hints"))
         r = refuse(reading, root, "no hints in it");
     return r;
@@ -829,32 +702,26 @@ int hintfile_read_bytes(const void *bytes, size_t length, const char *name,
         struct hintfile **ret_file, struct hintfile_error *ret_error)
 {
     struct reading reading = {.error = ret_error, .name = name};
-    struct hinttree *tree = NULL;
+    struct hinttree_node *root = NULL;
     struct hinttree_node where = {0};
     const char *what = "";
     int r;
 
     if (ret_error)
         *ret_error = (struct hintfile_error){{0}, 0, 0};
-    if (length > HINTFILE_BYTES_MAX) {
-        if (ret_error)
-            (void)snprintf(ret_error->text, sizeof ret_error->text, "%.300s: larger than %u bytes",
-                    name, HINTFILE_BYTES_MAX);
-        return -EFBIG;
-    }
+    if (length > HINTFILE_BYTES_MAX)
+        return fail(ret_error, name, -EFBIG, "is too large");
     reading.file = calloc(1, sizeof *reading.file);
     if (!reading.file)
         return no_memory(&reading);
     reading.file->mode = HINT_SHADOW;
     reading.file->min_size = HINTFILE_MIN_SIZE;
-    r = hinttree_read(bytes, length, &tree, &where, &what);
-    if (r == -ENOMEM)
-        r = no_memory(&reading);
-    else if (r < 0)
-        r = refuse(&reading, &where, "%s", what);
+    r = hinttree_read(bytes, length, &root, &where, &what);
+    if (r == 0)
+        r = take_file(&reading, root);
     else
-        r = take_file(&reading, hinttree_root(tree));
-    hinttree_free(tree);
+        r = r == -ENOMEM ? no_memory(&reading) : refuse(&reading, &where, "%s", what);
+    hinttree_free(root);
     if (r < 0) {
         hintfile_free(reading.file);
         return r;
@@ -874,11 +741,8 @@ int hintfile_read(const char *path, struct hintfile **ret_file, struct hintfile_
     if (ret_error)
         *ret_error = (struct hintfile_error){{0}, 0, 0};
     r = ownfile_read(path, HINTFILE_BYTES_MAX, &bytes, &length, &what);
-    if (r < 0) {
-        if (ret_error)
-            (void)snprintf(ret_error->text, sizeof ret_error->text, "%.300s: %s", path, what);
-        return r;
-    }
+    if (r < 0)
+        return fail(ret_error, path, r, what);
     r = hintfile_read_bytes(bytes, length, path, ret_file, ret_error);
     free(bytes);
     return r;

@@ -9,7 +9,7 @@
  *     map ─child─► key "a" ─next─► key "b"          list ─child─► item ─next─► item
  *                    └child─► value   └child─► value
  *
- * Memory is bounded by the file's size and HINTTREE_NODES_MAX. Uses malloc. No state.
+ * Memory is bounded by the file's size and HINTTREE_NODES_MAX. Uses malloc; recursive, as deep as the tree. No state.
  */
 #ifndef KEDGE_TRACKER_HINTTREE_H
 #define KEDGE_TRACKER_HINTTREE_H
@@ -29,23 +29,21 @@ enum hinttree_kind {
 
 struct hinttree_node {
     enum hinttree_kind kind;
-    uint32_t line, column; /* from 1 */
-    const char *text;      /* scalar, key; "" for the others */
-    size_t length;
+    uint32_t line, column;       /* from 1 */
     struct hinttree_node *child; /* list: first item; map: first key; key: its value */
     struct hinttree_node *next;
+    size_t length;
+    char text[]; /* scalar, key; "" for the others */
 };
 
-struct hinttree;
-
 /*
- * 0, or -EINVAL with the place (line, column) in *ret_where and what is wrong in *ret_what (valid for good), or -ENOMEM.
- * *ret_tree is given back with hinttree_free in the first case only.
+ * 0 with the outermost value, or -EINVAL with the place (line, column) in *ret_where and what is wrong in *ret_what (valid
+ * for good), or -ENOMEM.
  */
-int hinttree_read(const void *bytes, size_t length, struct hinttree **ret_tree,
+int hinttree_read(const void *bytes, size_t length, struct hinttree_node **ret_root,
         struct hinttree_node *ret_where, const char **ret_what);
 
-const struct hinttree_node *hinttree_root(const struct hinttree *tree);
-void hinttree_free(struct hinttree *tree);
+/* With all that is below it. NULL is fine. */
+void hinttree_free(struct hinttree_node *root);
 
 #endif

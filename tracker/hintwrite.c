@@ -69,6 +69,31 @@ static const char *mode_word(enum hint_mode mode)
     return mode == HINT_LIVE ? "live" : mode == HINT_TRAP ? "trap" : "shadow";
 }
 
+/* `before`: "text", where there is a text. */
+static void put_text(FILE *out, const char *before, const char *text, bool is_glob)
+{
+    if (!text || (is_glob && !text[0]))
+        return;
+    (void)fprintf(out, "%s: ", before);
+    put_quoted(out, text, is_glob);
+    (void)fputs("\n", out);
+}
+
+/* The next key of a mapping in braces. */
+static void put_key(FILE *out, const char **io_comma, const char *key)
+{
+    (void)fprintf(out, "%s%s: ", *io_comma, key);
+    *io_comma = ", ";
+}
+
+static void put_number(FILE *out, const char **io_comma, const char *key, uint64_t number)
+{
+    if (number == 0)
+        return;
+    put_key(out, io_comma, key);
+    (void)fprintf(out, "%" PRIu64, number);
+}
+
 static void put_made(FILE *out, const struct hintfile *file)
 {
     const char *comma = "";
@@ -77,21 +102,19 @@ static void put_made(FILE *out, const struct hintfile *file)
         return;
     (void)fputs("made: {", out);
     if (file->made_by) {
-        (void)fputs("by: ", out);
+        put_key(out, &comma, "by");
         put_quoted(out, file->made_by, false);
-        comma = ", ";
     }
     if (file->made_from_count > 0) {
-        (void)fprintf(out, "%sfrom: [", comma);
+        put_key(out, &comma, "from");
         for (size_t i = 0; i < file->made_from_count; i++) {
-            (void)fputs(i ? ", " : "", out);
+            (void)fputs(i ? ", " : "[", out);
             put_quoted(out, file->made_from[i], false);
         }
         (void)fputs("]", out);
-        comma = ", ";
     }
     if (file->made_on) {
-        (void)fprintf(out, "%son: ", comma);
+        put_key(out, &comma, "on");
         put_quoted(out, file->made_on, false);
     }
     (void)fputs("}\n", out);
@@ -103,16 +126,8 @@ static void put_program(FILE *out, const struct hintfile *file)
             && file->on_mismatch == HINTFILE_MISMATCH_SHADOW)
         return;
     (void)fputs("program:\n", out);
-    if (file->argv[0]) {
-        (void)fputs("  argv: ", out);
-        put_quoted(out, file->argv, true);
-        (void)fputs("\n", out);
-    }
-    if (file->rank[0]) {
-        (void)fputs("  rank: ", out);
-        put_quoted(out, file->rank, true);
-        (void)fputs("\n", out);
-    }
+    put_text(out, "  argv", file->argv, true);
+    put_text(out, "  rank", file->rank, true);
     if (file->build_count > 0)
         (void)fputs("  build:\n", out);
     for (size_t i = 0; i < file->build_count; i++) {
@@ -130,32 +145,30 @@ static void put_pick(FILE *out, const struct rule_pick *pick)
 
     (void)fputs("    pick: {", out);
     if (pick->site_count > 0) {
-        (void)fputs("site: [", out);
+        put_key(out, &comma, "site");
         for (uint32_t i = 0; i < pick->site_count; i++)
-            (void)fprintf(out, "%s\"c:%016" PRIx64 "\"", i ? ", " : "", pick->site[i]);
+            (void)fprintf(out, "%s\"c:%016" PRIx64 "\"", i ? ", " : "[", pick->site[i]);
         (void)fputs("]", out);
-        comma = ", ";
     }
-    if (pick->size_lo == pick->size_hi)
-        (void)fprintf(out, "%ssize: %" PRIu64, comma, pick->size_lo);
-    else if (pick->size_hi != UINT64_MAX)
-        (void)fprintf(
-                out, "%ssize: \"%" PRIu64 "..%" PRIu64 "\"", comma, pick->size_lo, pick->size_hi);
-    else if (pick->size_lo > 0)
-        (void)fprintf(out, "%ssize: \">=%" PRIu64 "\"", comma, pick->size_lo);
     if (pick->size_lo > 0 || pick->size_hi != UINT64_MAX)
-        comma = ", ";
+        put_key(out, &comma, "size");
+    if (pick->size_lo == pick->size_hi)
+        (void)fprintf(out, "%" PRIu64, pick->size_lo);
+    else if (pick->size_hi != UINT64_MAX)
+        (void)fprintf(out, "\"%" PRIu64 "..%" PRIu64 "\"", pick->size_lo, pick->size_hi);
+    else if (pick->size_lo > 0)
+        (void)fprintf(out, "\">=%" PRIu64 "\"", pick->size_lo);
     if (pick->inside[0]) {
-        (void)fprintf(out, "%sinside: ", comma);
+        put_key(out, &comma, "inside");
         put_quoted(out, pick->inside, true);
-        comma = ", ";
     }
+    put_key(out, &comma, "nth");
     if (pick->nth_hi == UINT32_MAX)
-        (void)fprintf(out, "%snth: all", comma);
+        (void)fputs("all", out);
     else if (pick->nth_lo == pick->nth_hi)
-        (void)fprintf(out, "%snth: %u", comma, pick->nth_lo);
+        (void)fprintf(out, "%u", pick->nth_lo);
     else
-        (void)fprintf(out, "%snth: \"%u..%u\"", comma, pick->nth_lo, pick->nth_hi);
+        (void)fprintf(out, "\"%u..%u\"", pick->nth_lo, pick->nth_hi);
     if (pick->device >= 0)
         (void)fprintf(out, ", device: %d", pick->device);
     (void)fputs("}\n", out);
@@ -168,35 +181,18 @@ static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
     if (rule->expect_count == 0 && rule->expect_bytes == 0 && saves == 0)
         return;
     (void)fputs("    expect: {", out);
-    if (rule->expect_count) {
-        (void)fprintf(out, "per-step: %" PRIu64, rule->expect_count);
-        comma = ", ";
-    }
-    if (rule->expect_bytes) {
-        (void)fprintf(out, "%sbytes: %" PRIu64, comma, rule->expect_bytes);
-        comma = ", ";
-    }
-    if (saves)
-        (void)fprintf(out, "%ssaves: %" PRIu64, comma, saves);
+    put_number(out, &comma, "per-step", rule->expect_count);
+    put_number(out, &comma, "bytes", rule->expect_bytes);
+    put_number(out, &comma, "saves", saves);
     (void)fputs("}\n", out);
-}
-
-static void put_text(FILE *out, const char *key, const char *text)
-{
-    if (!text)
-        return;
-    (void)fprintf(out, "    %s: ", key);
-    put_quoted(out, text, false);
-    (void)fputs("\n", out);
 }
 
 static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
     put_comment(out, "  ", words ? words->comment : NULL);
-    (void)fputs("  - id: ", out);
-    put_quoted(out, rule->id, false);
-    (void)fputs("\n    do: release\n", out);
+    put_text(out, "  - id", rule->id, false);
+    (void)fputs("    do: release\n", out);
     put_pick(out, &rule->pick);
     (void)fputs("    when: {anchor: ", out);
     put_quoted(out, rule->when.anchor, true);
@@ -207,8 +203,8 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
         (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
     put_expect(out, rule, words ? words->saves : 0);
     if (words) {
-        put_text(out, "proof", words->proof);
-        put_text(out, "note", words->note);
+        put_text(out, "    proof", words->proof, false);
+        put_text(out, "    note", words->note, false);
     }
 }
 

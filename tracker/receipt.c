@@ -22,21 +22,6 @@ static int receipt_path(const char *hints_path, const char *suffix, char *ret_pa
     return length < 0 || length >= (int)RECEIPT_PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-static int write_all(int fd, const char *text, size_t length)
-{
-    while (length > 0) {
-        ssize_t done = write(fd, text, length);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return -errno;
-        text += done;
-        length -= (size_t)done;
-    }
-    return 0;
-}
-
 /* A word of the receipt: no blanks, no control characters, so that a line is a line. */
 static bool is_word(const char *text)
 {
@@ -46,32 +31,27 @@ static bool is_word(const char *text)
     return text[0] != '\0';
 }
 
-static int format_receipt(const struct receipt *receipt, char *ret_text, size_t size)
+static int write_receipt(int fd, const struct receipt *receipt)
 {
-    int length;
-
-    if (!is_word(receipt->program) || (receipt->date[0] && !is_word(receipt->date)))
-        return -EINVAL;
-    length = snprintf(ret_text, size,
+    int written = dprintf(fd,
             "kedge-receipt 1\nhints %016" PRIx64 "\nprogram %s\nshadow clean %" PRIu32
             "\ntrap clean %" PRIu32 "%s%s\n",
             receipt->hints_hash, receipt->program, receipt->shadow_clean, receipt->trap_clean,
             receipt->date[0] ? " " : "", receipt->date);
-    return length < 0 || (size_t)length >= size ? -EINVAL : length;
+
+    return written < 0 ? -errno : 0;
 }
 
 int receipt_write(const char *hints_path, const struct receipt *receipt)
 {
     char path[RECEIPT_PATH_MAX];
     char fresh[RECEIPT_PATH_MAX];
-    char text[512];
     char suffix[32];
-    int length, fd, r;
+    int fd, r;
 
+    if (!is_word(receipt->program) || (receipt->date[0] && !is_word(receipt->date)))
+        return -EINVAL;
     (void)snprintf(suffix, sizeof suffix, ".%d", (int)getpid());
-    length = format_receipt(receipt, text, sizeof text);
-    if (length < 0)
-        return length;
     r = receipt_path(hints_path, "", path);
     if (r == 0)
         r = receipt_path(hints_path, suffix, fresh);
@@ -81,7 +61,7 @@ int receipt_write(const char *hints_path, const struct receipt *receipt)
     fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
-    r = fchmod(fd, 0644) == 0 ? write_all(fd, text, (size_t)length) : -errno;
+    r = fchmod(fd, 0644) == 0 ? write_receipt(fd, receipt) : -errno;
     if (close(fd) != 0 && r == 0)
         r = -errno;
     if (r == 0 && rename(fresh, path) != 0)
@@ -91,7 +71,7 @@ int receipt_write(const char *hints_path, const struct receipt *receipt)
     return r;
 }
 
-/* As format_receipt writes it, with or without a date. */
+/* As write_receipt writes it, with or without a date. */
 static bool parse(const char *text, struct receipt *ret_receipt)
 {
     char hash[17], shadow[10], trap[10];

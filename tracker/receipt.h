@@ -13,7 +13,7 @@
  *     trap clean 1 2026-11-21T12:00:00Z
  *
  * A receipt is no signature: whoever can write the hint file can write its receipt. It prevents
- * going live by mistake. The same ownership rules as for hints hold (R54). Threads: no state. Uses malloc (stdio-free).
+ * going live by mistake. The same ownership rules as for hints hold (R54). Threads: no state. Uses malloc.
  */
 #ifndef KEDGE_TRACKER_RECEIPT_H
 #define KEDGE_TRACKER_RECEIPT_H
