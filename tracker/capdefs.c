@@ -13,6 +13,16 @@
 
 #define BLOCK_BYTES FORMAT_DEFS_BLOCK
 
+/* What is interned, in the order in which it refers to itself. */
+enum kind {
+    STRINGS,
+    MODULES,
+    NODES,
+    CODES,
+    PYNODES,
+    KINDS,
+};
+
 static struct cappool pool;
 static _Atomic(struct format_header *)
         header_at; /* for capdefs_tell, which may run in a signal handler */
@@ -21,8 +31,7 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 /* guarded by lock: */
 static char *block;
 static uint32_t block_used;
-static uint32_t written_strings_locked, written_modules_locked, written_nodes_locked;
-static uint32_t written_codes_locked, written_pynodes_locked;
+static uint32_t written_locked[KINDS];
 
 /* copies of the above for the quick look; release after the records are in the file */
 _Atomic uint32_t capdefs_strings, capdefs_stacks, capdefs_pystacks;
@@ -35,8 +44,7 @@ void capdefs_init(struct capfile *file)
     lock_init(&lock, LOCK_RANK_CAPTURE);
     block = NULL;
     block_used = 0;
-    written_strings_locked = written_modules_locked = written_nodes_locked = 0;
-    written_codes_locked = written_pynodes_locked = 0;
+    memset(written_locked, 0, sizeof written_locked);
     atomic_store(&capdefs_strings, 0);
     atomic_store(&capdefs_stacks, 0);
     atomic_store(&capdefs_pystacks, 0);
@@ -45,20 +53,32 @@ void capdefs_init(struct capfile *file)
     capdefs_tell();
 }
 
-void capdefs_tell(void)
+/* How many there are of each kind, and how many a bound refused. */
+static uint64_t count_all(uint32_t ret_counts[KINDS])
 {
-    struct format_header *header = atomic_load_explicit(&header_at, memory_order_acquire);
     struct pycode_counts python;
     struct intern_counts counts;
 
+    pycode_counts(&python); /* first: the strings that it names are older */
+    intern_counts(&counts);
+    ret_counts[STRINGS] = counts.strings;
+    ret_counts[MODULES] = counts.modules;
+    ret_counts[NODES] = counts.nodes;
+    ret_counts[CODES] = python.codes;
+    ret_counts[PYNODES] = python.nodes;
+    return counts.refused + python.refused;
+}
+
+void capdefs_tell(void)
+{
+    struct format_header *header = atomic_load_explicit(&header_at, memory_order_acquire);
+    uint32_t counts[KINDS];
+
     if (!header)
         return;
-    intern_counts(&counts);
-    pycode_counts(&python);
     __atomic_store_n(&header->lost.defs_dropped,
             atomic_load_explicit(&missing, memory_order_relaxed)
-                    + atomic_load_explicit(&dropped, memory_order_relaxed) + counts.refused
-                    + python.refused,
+                    + atomic_load_explicit(&dropped, memory_order_relaxed) + count_all(counts),
             __ATOMIC_RELAXED);
 }
 
@@ -170,34 +190,22 @@ static bool put_pynode_locked(uint32_t number)
     return append_locked(&def.def, sizeof def, NULL, 0);
 }
 
-/* false = the block is full. */
-static bool put_all_locked(uint32_t *written, uint32_t count, bool (*put)(uint32_t number))
+/* Everything interned until now. false = the block is full. */
+static bool flush_locked(const uint32_t counts[KINDS])
 {
-    for (; *written < count; (*written)++)
-        if (!put(*written + 1))
-            return false;
-    return true;
-}
+    static bool (*const put_locked[KINDS])(uint32_t number) = {put_string_locked, put_module_locked,
+            put_node_locked, put_code_locked, put_pynode_locked};
+    static _Atomic uint32_t *const shown[KINDS] = {
+            [STRINGS] = &capdefs_strings, [NODES] = &capdefs_stacks, [PYNODES] = &capdefs_pystacks};
 
-static bool flush_python_locked(const struct pycode_counts *counts)
-{
-    if (!put_all_locked(&written_codes_locked, counts->codes, put_code_locked)
-            || !put_all_locked(&written_pynodes_locked, counts->nodes, put_pynode_locked))
-        return false;
-    atomic_store_explicit(&capdefs_pystacks, written_pynodes_locked, memory_order_release);
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        for (; written_locked[kind] < counts[kind]; written_locked[kind]++)
+            if (!put_locked[kind](written_locked[kind] + 1))
+                return false;
+        if (shown[kind])
+            atomic_store_explicit(shown[kind], written_locked[kind], memory_order_release);
+    }
     return true;
-}
-
-/* Everything interned until now, in the order in which it refers to itself. false = the block is full. */
-static bool flush_locked(const struct intern_counts *counts, const struct pycode_counts *python)
-{
-    if (!put_all_locked(&written_strings_locked, counts->strings, put_string_locked)
-            || !put_all_locked(&written_modules_locked, counts->modules, put_module_locked)
-            || !put_all_locked(&written_nodes_locked, counts->nodes, put_node_locked))
-        return false;
-    atomic_store_explicit(&capdefs_strings, written_strings_locked, memory_order_release);
-    atomic_store_explicit(&capdefs_stacks, written_nodes_locked, memory_order_release);
-    return flush_python_locked(python);
 }
 
 /* A new block, unless another thread has brought one meanwhile (`seen` is the full one). */
@@ -224,40 +232,28 @@ static int told_before(int r)
     return r == -ENOBUFS ? 0 : r;
 }
 
-static uint64_t behind(uint32_t written, uint32_t count)
-{
-    return count > written ? count - written : 0;
-}
-
 static void count_missing_locked(void)
 {
-    struct pycode_counts python;
-    struct intern_counts counts;
+    uint32_t counts[KINDS];
+    uint64_t behind = 0;
 
-    intern_counts(&counts);
-    pycode_counts(&python);
-    atomic_store_explicit(&missing,
-            behind(written_strings_locked, counts.strings)
-                    + behind(written_modules_locked, counts.modules)
-                    + behind(written_nodes_locked, counts.nodes)
-                    + behind(written_codes_locked, python.codes)
-                    + behind(written_pynodes_locked, python.nodes),
-            memory_order_relaxed);
+    (void)count_all(counts);
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        behind += counts[kind] > written_locked[kind] ? counts[kind] - written_locked[kind] : 0;
+    atomic_store_explicit(&missing, behind, memory_order_relaxed);
 }
 
 int capdefs_sync_all(void)
 {
     for (;;) {
-        struct pycode_counts python;
-        struct intern_counts counts;
+        uint32_t counts[KINDS];
         const char *seen;
         bool done;
         int r;
 
-        pycode_counts(&python); /* first: the strings that it names are older */
-        intern_counts(&counts);
+        (void)count_all(counts);
         lock_take(&lock);
-        done = flush_locked(&counts, &python);
+        done = flush_locked(counts);
         seen = block;
         lock_drop(&lock);
         if (done)

@@ -54,7 +54,6 @@ static _Atomic(struct format_header *)
 static _Atomic int phase = PHASE_NEVER;
 static _Atomic uint32_t notes;
 static _Atomic uint64_t missed; /* calls that found PHASE_LATE */
-static _Atomic bool is_degraded;
 /* -errno: what went wrong last, and what no caller has been told yet (0 = nothing) */
 static _Atomic int last_trouble, untold;
 static uint64_t start_ns; /* fixed when phase is PHASE_OPEN */
@@ -80,7 +79,6 @@ static struct format_header *header_now(void)
 
 int capture_keep_trouble(int r)
 {
-    atomic_store_explicit(&is_degraded, true, memory_order_relaxed);
     if (atomic_exchange_explicit(&last_trouble, r, memory_order_relaxed) != r)
         atomic_store_explicit(&untold, r, memory_order_relaxed);
     return r;
@@ -95,58 +93,37 @@ int capture_trouble(void)
 
 /* ---- names ---- */
 
-struct name {
-    char *to;
-    size_t size, used;
-};
-
-static bool name_add(struct name *name, const char *text)
-{
-    size_t length = strlen(text);
-
-    if (name->used + length >= name->size)
-        return false;
-    memcpy(name->to + name->used, text, length + 1);
-    name->used += length;
-    return true;
-}
-
 /* -EINVAL for an unknown %x, -ENAMETOOLONG. */
 static int expand(const char *pattern, const char *rank, char *ret_name, size_t size)
 {
-    struct name name = {ret_name, size, 0};
     char host[65] = "";
     char pid[16];
-    bool fits = true;
+    size_t used = 0;
 
     (void)gethostname(host, sizeof host - 1);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
     ret_name[0] = '\0';
-    for (const char *at = pattern; *at && fits; at++) {
+    for (const char *at = pattern; *at; at++) {
         char one[2] = {*at, '\0'};
+        const char *part = one;
+        int length;
 
-        if (*at != '%') {
-            fits = name_add(&name, one);
-            continue;
+        if (*at == '%') {
+            at++;
+            part = *at == 'h'    ? (host[0] ? host : "host")
+                    : *at == 'r' ? (rank[0] ? rank : "0")
+                    : *at == 'p' ? pid
+                    : *at == '%' ? "%"
+                                 : NULL;
         }
-        switch (*++at) {
-        case 'h':
-            fits = name_add(&name, host[0] ? host : "host");
-            break;
-        case 'r':
-            fits = name_add(&name, rank[0] ? rank : "0");
-            break;
-        case 'p':
-            fits = name_add(&name, pid);
-            break;
-        case '%':
-            fits = name_add(&name, "%");
-            break;
-        default:
+        if (!part)
             return -EINVAL;
-        }
+        length = snprintf(ret_name + used, size - used, "%s", part);
+        if (length < 0 || (size_t)length >= size - used)
+            return -ENAMETOOLONG;
+        used += (size_t)length;
     }
-    return fits ? 0 : -ENAMETOOLONG;
+    return 0;
 }
 
 static bool is_rank(const char *rank)
@@ -427,88 +404,83 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
     return capture_trouble();
 }
 
+/* The number of a text; none where nothing is recorded. */
 static uint32_t intern_word(const char *text)
 {
-    return text ? intern_string(text, strlen(text)) : 0;
-}
+    bool is_recording = atomic_load_explicit(&phase, memory_order_acquire) != PHASE_NEVER;
 
-static bool is_recording(void)
-{
-    return atomic_load_explicit(&phase, memory_order_acquire) != PHASE_NEVER;
+    return text && is_recording ? intern_string(text, strlen(text)) : 0;
 }
 
 int capture_setting(const char *name, const char *value)
 {
-    struct format_def_pair def = {.def.kind = FORMAT_DEF_SETTING};
+    struct format_def_pair def = {
+            .def.kind = FORMAT_DEF_SETTING,
+            .name = intern_word(name),
+            .value = intern_word(value),
+    };
 
-    if (!is_recording())
-        return 0;
-    def.name = intern_word(name);
-    def.value = intern_word(value);
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
 int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t driver_version)
 {
-    struct format_def_device def = {.def = {.kind = FORMAT_DEF_DEVICE, .id = (uint32_t)device}};
+    struct format_def_device def = {
+            .def = {.kind = FORMAT_DEF_DEVICE, .id = (uint32_t)device},
+            .total_bytes = total_bytes,
+            .name = intern_word(name),
+            .driver_version = driver_version,
+    };
 
-    if (!is_recording())
-        return 0;
-    def.total_bytes = total_bytes;
-    def.name = intern_word(name);
-    def.driver_version = driver_version;
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
 int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules)
 {
-    struct format_def_hints def = {.def.kind = FORMAT_DEF_HINTS};
+    struct format_def_hints def = {
+            .def.kind = FORMAT_DEF_HINTS,
+            .hash = hash,
+            .path = intern_word(path),
+            .mode = (uint32_t)mode,
+            .rules = rules,
+    };
 
-    if (!is_recording())
-        return 0;
-    def.hash = hash;
-    def.path = intern_word(path);
-    def.mode = (uint32_t)mode;
-    def.rules = rules;
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
 int capture_rule(uint32_t index, const struct rule *rule)
 {
-    struct format_def_rule def = {.def = {.kind = FORMAT_DEF_RULE, .id = index}};
+    struct format_def_rule def = {
+            .def = {.kind = FORMAT_DEF_RULE, .id = index},
+            .name = intern_word(rule->id),
+            .action = (uint32_t)rule->action,
+            .mode = (uint32_t)rule->mode,
+            .line = rule->line,
+    };
 
-    if (!is_recording())
-        return 0;
-    def.name = intern_word(rule->id);
-    def.action = (uint32_t)rule->action;
-    def.mode = (uint32_t)rule->mode;
-    def.line = rule->line;
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
 int capture_note(unsigned severity, const char *text)
 {
     struct format_def def = {.kind = FORMAT_DEF_NOTE, .id = severity};
-    size_t length = strnlen(text, INTERN_STRING_BYTES_MAX);
 
-    if (!is_recording())
-        return 0;
     if (atomic_fetch_add_explicit(&notes, 1, memory_order_relaxed) >= CAPTURE_NOTES_MAX) {
         capdefs_lost();
         return 0;
     }
-    return put_identity(&def, sizeof def, text, length);
+    return put_identity(&def, sizeof def, text, strnlen(text, INTERN_STRING_BYTES_MAX));
 }
 
 int capture_coverage(const char *hook, const char *route, uint64_t count)
 {
-    struct format_def_coverage def = {.def.kind = FORMAT_DEF_COVERAGE};
+    struct format_def_coverage def = {
+            .def.kind = FORMAT_DEF_COVERAGE,
+            .count = count,
+            .hook = intern_word(hook),
+            .route = intern_word(route),
+    };
 
-    if (!is_recording())
-        return 0;
-    def.hook = intern_word(hook);
-    def.route = intern_word(route);
-    def.count = count;
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
@@ -526,28 +498,6 @@ void capture_state(enum format_state state, uint32_t detail)
         return;
     __atomic_store_n(&header->state_detail, detail, __ATOMIC_RELAXED);
     __atomic_store_n(&header->state, (uint32_t)state, __ATOMIC_RELEASE);
-}
-
-void capture_stats(struct capture_stats *ret_stats)
-{
-    struct format_header *header = header_now();
-
-    *ret_stats = (struct capture_stats){
-            .is_open = atomic_load_explicit(&phase, memory_order_acquire) == PHASE_OPEN,
-            .is_degraded = atomic_load_explicit(&is_degraded, memory_order_relaxed),
-    };
-    if (!header)
-        return;
-    ret_stats->lost = (struct format_lost){
-            .events_recycled = __atomic_load_n(&header->lost.events_recycled, __ATOMIC_RELAXED),
-            .events_dropped = __atomic_load_n(&header->lost.events_dropped, __ATOMIC_RELAXED),
-            .live_dropped = __atomic_load_n(&header->lost.live_dropped, __ATOMIC_RELAXED),
-            .defs_dropped = __atomic_load_n(&header->lost.defs_dropped, __ATOMIC_RELAXED),
-            .unknown_frees = __atomic_load_n(&header->lost.unknown_frees, __ATOMIC_RELAXED),
-            .implied_frees = __atomic_load_n(&header->lost.implied_frees, __ATOMIC_RELAXED),
-            .recycled_seq = __atomic_load_n(&header->lost.recycled_seq, __ATOMIC_RELAXED),
-    };
-    ret_stats->file_bytes = __atomic_load_n(&header->file_bytes, __ATOMIC_RELAXED);
 }
 
 void capture_fork_child(void)

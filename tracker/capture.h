@@ -111,14 +111,6 @@ struct capture_look_info {
     uint64_t graph_reserved, graph_high; /* of the driver's pool for graphs, 0 = none */
 };
 
-/* For messages and `kedge` commands that ask the running library. */
-struct capture_stats {
-    struct format_lost lost;
-    uint64_t file_bytes;
-    bool is_open;
-    bool is_degraded; /* something could not be written */
-};
-
 /* Remembers the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
 int capture_init(const struct capture_opts *init_opts);
 
@@ -175,8 +167,6 @@ int capture_coverage(const char *hook, const char *route, uint64_t count);
  * `detail` is the signal's number.
  */
 void capture_state(enum format_state state, uint32_t detail);
-
-void capture_stats(struct capture_stats *ret_stats);
 
 /* In the child of a fork: detach from the parent's file; nothing is written any more if it was open, else as new. */
 void capture_fork_child(void);

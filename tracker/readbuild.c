@@ -2,7 +2,6 @@
 #include "tracker/readbuild.h"
 
 #include "tracker/fingerprint.h"
-#include "tracker/site.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -62,10 +61,7 @@ bool readbuild_is_same(const char *path, const char *captured_path, uint64_t ide
         return false;
     if (fstat(file.fd, &status) == 0 && S_ISREG(status.st_mode) && read_segments(&file)) {
         source.count = file.count;
-        is_same = fingerprint_identity(captured_path, fingerprint_take(&source)) == identity
-                /* as the first captures had it */
-                || site_hash(captured_path, strlen(captured_path), (uint64_t)status.st_size)
-                        == identity;
+        is_same = fingerprint_identity(captured_path, fingerprint_take(&source)) == identity;
     }
     (void)close(file.fd);
     return is_same;

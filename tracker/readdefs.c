@@ -6,20 +6,185 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t def_bytes[FORMAT_DEF_KIND_COUNT] = {
-        [FORMAT_DEF_STRING] = sizeof(struct format_def),
-        [FORMAT_DEF_MODULE] = sizeof(struct format_def_module),
-        [FORMAT_DEF_NODE] = sizeof(struct format_def_node),
-        [FORMAT_DEF_RULE] = sizeof(struct format_def_rule),
-        [FORMAT_DEF_HINTS] = sizeof(struct format_def_hints),
-        [FORMAT_DEF_SETTING] = sizeof(struct format_def_pair),
-        [FORMAT_DEF_NOTE] = sizeof(struct format_def),
-        [FORMAT_DEF_DEVICE] = sizeof(struct format_def_device),
-        [FORMAT_DEF_COVERAGE] = sizeof(struct format_def_coverage),
-        [FORMAT_DEF_THREAD] = sizeof(struct format_def_thread),
-        [FORMAT_DEF_PYCODE] = sizeof(struct format_def_pycode),
-        [FORMAT_DEF_PYNODE] = sizeof(struct format_def_pynode),
+/* ---- one definition of each kind; `def` is the whole record ---- */
+
+static int take_string(struct reader *reader, const struct format_def *def)
+{
+    struct read_private *private = reader->capture->private;
+
+    if (def->id == 0 || def->id > private->strings || private->string[def->id])
+        return read_pass_over(reader);
+    private->string[def->id] = strndup((const char *)(def + 1), def->length);
+    return private->string[def->id] ? 0 : read_no_memory(reader);
+}
+
+static int take_module(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_module *from = (const void *)def;
+    struct read_module *module;
+
+    if (def->id == 0 || def->id > reader->capture->private->modules
+            || from->build_id_bytes > sizeof from->build_id)
+        return read_pass_over(reader);
+    module = &reader->capture->module[def->id];
+    *module = (struct read_module){
+            .path = read_string(reader->capture, from->path),
+            .base = from->base,
+            .end = from->end,
+            .bias = from->bias,
+            .hash = from->hash,
+            .build_id_bytes = from->build_id_bytes,
+            .kind = from->module_kind,
+            .is_main = from->is_main != 0,
+    };
+    memcpy(module->build_id, from->build_id, sizeof from->build_id);
+    return 0;
+}
+
+static int take_node(struct reader *reader, const struct format_def *def)
+{
+    struct read_private *private = reader->capture->private;
+    const struct format_def_node *from = (const void *)def;
+
+    /* A parent's number is smaller: that is what makes every stack end. */
+    if (def->id == 0 || def->id > private->nodes || from->parent >= def->id
+            || from->module > private->modules)
+        return read_pass_over(reader);
+    private->node[def->id] = (struct read_node){from->parent, from->module, from->offset};
+    return 0;
+}
+
+static int take_pycode(struct reader *reader, const struct format_def *def)
+{
+    struct read_private *private = reader->capture->private;
+    const struct format_def_pycode *from = (const void *)def;
+    struct read_pycode *code;
+
+    if (def->id == 0 || def->id > private->codes || private->code[def->id].lines)
+        return read_pass_over(reader);
+    code = &private->code[def->id];
+    code->lines = malloc((size_t)def->length + 1);
+    if (!code->lines)
+        return read_no_memory(reader);
+    memcpy(code->lines, from + 1, def->length);
+    code->def = *from;
+    return 0;
+}
+
+static int take_pynode(struct reader *reader, const struct format_def *def)
+{
+    struct read_private *private = reader->capture->private;
+    const struct format_def_pynode *from = (const void *)def;
+
+    if (def->id == 0 || def->id > private->pynodes || from->parent >= def->id || from->code == 0
+            || from->code > private->codes)
+        return read_pass_over(reader);
+    private->pynode[def->id] =
+            (struct read_pynode){from->parent, from->code, from->lasti, from->entry != 0};
+    return 0;
+}
+
+static int take_rule(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_rule *from = (const void *)def;
+
+    if (def->id >= reader->capture->rule_count)
+        return read_pass_over(reader);
+    reader->capture->rule[def->id] = (struct read_rule){
+            .id = read_string(reader->capture, from->name),
+            .action = from->action < ACTION_COUNT ? (enum action)from->action : ACTION_NONE,
+            .mode = from->mode < HINT_MODE_COUNT ? (enum hint_mode)from->mode : HINT_OFF,
+            .line = from->line,
+    };
+    return 0;
+}
+
+static int take_hints(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_hints *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    capture->hints_hash = from->hash;
+    capture->hints_path = read_string(capture, from->path);
+    capture->hints_mode = from->mode < HINT_MODE_COUNT ? (enum hint_mode)from->mode : HINT_OFF;
+    return 0;
+}
+
+static int take_setting(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_pair *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    capture->setting[capture->setting_count++] =
+            (struct read_pair){read_string(capture, from->name), read_string(capture, from->value)};
+    return 0;
+}
+
+static int take_note(struct reader *reader, const struct format_def *def)
+{
+    struct read_capture *capture = reader->capture;
+    char *text = strndup((const char *)(def + 1), def->length);
+
+    if (!text)
+        return read_no_memory(reader);
+    capture->note[capture->note_count++] = (struct read_note){def->id, text};
+    return 0;
+}
+
+static int take_device(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_device *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    capture->device[capture->device_count++] = (struct read_device){
+            .device = (int)(int32_t)def->id,
+            .name = read_string(capture, from->name),
+            .total_bytes = from->total_bytes,
+            .driver_version = from->driver_version,
+    };
+    return 0;
+}
+
+static int take_thread(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_thread *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    capture->thread[capture->thread_count++] =
+            (struct read_thread){def->id, from->tid, read_string(capture, from->name)};
+    return 0;
+}
+
+/* Later records of the same hook and route replace earlier ones; sorted afterwards, since there may be many. */
+static int take_coverage(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_coverage *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    capture->coverage[capture->coverage_count++] = (struct read_coverage){
+            read_string(capture, from->hook), read_string(capture, from->route), from->count};
+    return 0;
+}
+
+static const struct {
+    size_t bytes; /* without the text */
+    int (*take)(struct reader *reader, const struct format_def *def);
+} kinds[FORMAT_DEF_KIND_COUNT] = {
+        [FORMAT_DEF_STRING] = {sizeof(struct format_def), take_string},
+        [FORMAT_DEF_MODULE] = {sizeof(struct format_def_module), take_module},
+        [FORMAT_DEF_NODE] = {sizeof(struct format_def_node), take_node},
+        [FORMAT_DEF_RULE] = {sizeof(struct format_def_rule), take_rule},
+        [FORMAT_DEF_HINTS] = {sizeof(struct format_def_hints), take_hints},
+        [FORMAT_DEF_SETTING] = {sizeof(struct format_def_pair), take_setting},
+        [FORMAT_DEF_NOTE] = {sizeof(struct format_def), take_note},
+        [FORMAT_DEF_DEVICE] = {sizeof(struct format_def_device), take_device},
+        [FORMAT_DEF_COVERAGE] = {sizeof(struct format_def_coverage), take_coverage},
+        [FORMAT_DEF_THREAD] = {sizeof(struct format_def_thread), take_thread},
+        [FORMAT_DEF_PYCODE] = {sizeof(struct format_def_pycode), take_pycode},
+        [FORMAT_DEF_PYNODE] = {sizeof(struct format_def_pynode), take_pynode},
 };
+
+/* ---- blocks ---- */
 
 static int keep_def(struct reader *reader, const unsigned char *at, uint32_t bytes, uint32_t kind)
 {
@@ -77,8 +242,8 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         if (!has_its_sum(block + at, &def, length - at))
             return read_leave_out(
                     reader, READ_AREA_DEFS); /* where the next one begins is not known */
-        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes < def_bytes[def.kind]
-                || def.length > def.bytes - def_bytes[def.kind]) {
+        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes < kinds[def.kind].bytes
+                || def.length > def.bytes - kinds[def.kind].bytes) {
             reader->capture
                     ->bad_records++; /* of a later version, perhaps: what follows may make sense */
             at += def.bytes;
@@ -173,181 +338,7 @@ static int read_defs(struct reader *reader)
     return r;
 }
 
-static int take_string(struct reader *reader, const unsigned char *at, const struct format_def *def)
-{
-    struct read_private *private = reader->capture->private;
-    char *text;
-
-    if (def->id == 0 || def->id > private->strings || private->string[def->id])
-        return read_pass_over(reader);
-    text = malloc((size_t)def->length + 1);
-    if (!text)
-        return read_no_memory(reader);
-    memcpy(text, at + sizeof *def, def->length);
-    text[def->length] = '\0';
-    private->string[def->id] = text;
-    return 0;
-}
-
-static int take_module(struct reader *reader, const unsigned char *at)
-{
-    struct read_private *private = reader->capture->private;
-    struct format_def_module def;
-    struct read_module *module;
-
-    memcpy(&def, at, sizeof def);
-    if (def.def.id == 0 || def.def.id > private->modules
-            || def.build_id_bytes > sizeof def.build_id)
-        return read_pass_over(reader);
-    module = &reader->capture->module[def.def.id];
-    *module = (struct read_module){
-            .path = read_string(reader->capture, def.path),
-            .base = def.base,
-            .end = def.end,
-            .bias = def.bias,
-            .hash = def.hash,
-            .build_id_bytes = def.build_id_bytes,
-            .kind = def.module_kind,
-            .is_main = def.is_main != 0,
-    };
-    memcpy(module->build_id, def.build_id, sizeof def.build_id);
-    return 0;
-}
-
-static int take_node(struct reader *reader, const unsigned char *at)
-{
-    struct read_private *private = reader->capture->private;
-    struct format_def_node def;
-
-    memcpy(&def, at, sizeof def);
-    /* A parent's number is smaller: that is what makes every stack end. */
-    if (def.def.id == 0 || def.def.id > private->nodes || def.parent >= def.def.id
-            || def.module > private->modules)
-        return read_pass_over(reader);
-    private->node[def.def.id] = (struct read_node){def.parent, def.module, def.offset};
-    return 0;
-}
-
-static int take_pycode(struct reader *reader, const unsigned char *at)
-{
-    struct read_private *private = reader->capture->private;
-    struct read_pycode *code;
-    struct format_def_pycode def;
-
-    memcpy(&def, at, sizeof def);
-    if (def.def.id == 0 || def.def.id > private->codes || private->code[def.def.id].lines)
-        return read_pass_over(reader);
-    code = &private->code[def.def.id];
-    code->lines = malloc((size_t)def.def.length + 1);
-    if (!code->lines)
-        return read_no_memory(reader);
-    memcpy(code->lines, at + sizeof def, def.def.length);
-    code->def = def;
-    return 0;
-}
-
-static int take_pynode(struct reader *reader, const unsigned char *at)
-{
-    struct read_private *private = reader->capture->private;
-    struct format_def_pynode def;
-
-    memcpy(&def, at, sizeof def);
-    if (def.def.id == 0 || def.def.id > private->pynodes || def.parent >= def.def.id
-            || def.code == 0 || def.code > private->codes)
-        return read_pass_over(reader);
-    private->pynode[def.def.id] =
-            (struct read_pynode){def.parent, def.code, def.lasti, def.entry != 0};
-    return 0;
-}
-
-static int take_rule(struct reader *reader, const unsigned char *at)
-{
-    struct format_def_rule def;
-
-    memcpy(&def, at, sizeof def);
-    if (def.def.id >= reader->capture->rule_count)
-        return read_pass_over(reader);
-    reader->capture->rule[def.def.id] = (struct read_rule){
-            .id = read_string(reader->capture, def.name),
-            .action = def.action < ACTION_COUNT ? (enum action)def.action : ACTION_NONE,
-            .mode = def.mode < HINT_MODE_COUNT ? (enum hint_mode)def.mode : HINT_OFF,
-            .line = def.line,
-    };
-    return 0;
-}
-
-static int take_hints(struct reader *reader, const unsigned char *at)
-{
-    struct format_def_hints def;
-
-    memcpy(&def, at, sizeof def);
-    reader->capture->hints_hash = def.hash;
-    reader->capture->hints_path = read_string(reader->capture, def.path);
-    reader->capture->hints_mode = def.mode < HINT_MODE_COUNT ? (enum hint_mode)def.mode : HINT_OFF;
-    return 0;
-}
-
-static int take_setting(struct reader *reader, const unsigned char *at)
-{
-    struct read_capture *capture = reader->capture;
-    struct format_def_pair def;
-
-    memcpy(&def, at, sizeof def);
-    capture->setting[capture->setting_count++] =
-            (struct read_pair){read_string(capture, def.name), read_string(capture, def.value)};
-    return 0;
-}
-
-static int take_note(struct reader *reader, const unsigned char *at, const struct format_def *def)
-{
-    struct read_capture *capture = reader->capture;
-    char *text = malloc((size_t)def->length + 1);
-
-    if (!text)
-        return read_no_memory(reader);
-    memcpy(text, at + sizeof *def, def->length);
-    text[def->length] = '\0';
-    capture->note[capture->note_count++] = (struct read_note){def->id, text};
-    return 0;
-}
-
-static int take_device(struct reader *reader, const unsigned char *at)
-{
-    struct read_capture *capture = reader->capture;
-    struct format_def_device def;
-
-    memcpy(&def, at, sizeof def);
-    capture->device[capture->device_count++] = (struct read_device){
-            .device = (int)(int32_t)def.def.id,
-            .name = read_string(capture, def.name),
-            .total_bytes = def.total_bytes,
-            .driver_version = def.driver_version,
-    };
-    return 0;
-}
-
-static int take_thread(struct reader *reader, const unsigned char *at)
-{
-    struct read_capture *capture = reader->capture;
-    struct format_def_thread def;
-
-    memcpy(&def, at, sizeof def);
-    capture->thread[capture->thread_count++] =
-            (struct read_thread){def.def.id, def.tid, read_string(capture, def.name)};
-    return 0;
-}
-
-/* Later records of the same hook and route replace earlier ones; sorted afterwards, since there may be many. */
-static int take_coverage(struct reader *reader, const unsigned char *at)
-{
-    struct read_capture *capture = reader->capture;
-    struct format_def_coverage def;
-
-    memcpy(&def, at, sizeof def);
-    capture->coverage[capture->coverage_count++] = (struct read_coverage){
-            read_string(capture, def.hook), read_string(capture, def.route), def.count};
-    return 0;
-}
+/* ---- all of them ---- */
 
 static int by_hook(const void *left, const void *right)
 {
@@ -379,38 +370,13 @@ static void merge_coverage(struct read_capture *capture)
     capture->coverage_count = kept;
 }
 
-static int take_def(struct reader *reader, const struct read_found *found)
+/* Zeroes for numbers up to `count`. */
+static void *make(struct reader *reader, uint32_t count, size_t bytes)
 {
-    const unsigned char *at = reader->arena + found->offset;
-    struct format_def def;
+    void *array = calloc((size_t)count + 1, bytes);
 
-    memcpy(&def, at, sizeof def);
-    switch (found->kind) {
-    case FORMAT_DEF_STRING:
-        return take_string(reader, at, &def);
-    case FORMAT_DEF_MODULE:
-        return take_module(reader, at);
-    case FORMAT_DEF_NODE:
-        return take_node(reader, at);
-    case FORMAT_DEF_PYCODE:
-        return take_pycode(reader, at);
-    case FORMAT_DEF_PYNODE:
-        return take_pynode(reader, at);
-    case FORMAT_DEF_RULE:
-        return take_rule(reader, at);
-    case FORMAT_DEF_HINTS:
-        return take_hints(reader, at);
-    case FORMAT_DEF_SETTING:
-        return take_setting(reader, at);
-    case FORMAT_DEF_NOTE:
-        return take_note(reader, at, &def);
-    case FORMAT_DEF_DEVICE:
-        return take_device(reader, at);
-    case FORMAT_DEF_COVERAGE:
-        return take_coverage(reader, at);
-    default:
-        return take_thread(reader, at);
-    }
+    reader->is_short |= !array;
+    return array;
 }
 
 /* Arrays as large as the number of records that were seen: a number beyond that is a bad record. */
@@ -427,20 +393,18 @@ static int make_arrays(struct reader *reader)
     private->pynodes = seen[FORMAT_DEF_PYNODE];
     capture->module_count = (size_t) private->modules + 1;
     capture->rule_count = seen[FORMAT_DEF_RULE];
-    private->string = calloc((size_t) private->strings + 1, sizeof *private->string);
-    private->node = calloc((size_t) private->nodes + 1, sizeof *private->node);
-    private->code = calloc((size_t) private->codes + 1, sizeof *private->code);
-    private->pynode = calloc((size_t) private->pynodes + 1, sizeof *private->pynode);
-    capture->module = calloc(capture->module_count, sizeof *capture->module);
-    capture->rule = calloc(capture->rule_count + 1, sizeof *capture->rule);
-    capture->setting = calloc((size_t)seen[FORMAT_DEF_SETTING] + 1, sizeof *capture->setting);
-    capture->note = calloc((size_t)seen[FORMAT_DEF_NOTE] + 1, sizeof *capture->note);
-    capture->device = calloc((size_t)seen[FORMAT_DEF_DEVICE] + 1, sizeof *capture->device);
-    capture->coverage = calloc((size_t)seen[FORMAT_DEF_COVERAGE] + 1, sizeof *capture->coverage);
-    capture->thread = calloc((size_t)seen[FORMAT_DEF_THREAD] + 1, sizeof *capture->thread);
-    if (!private->string || !private->node || !private->code || !private->pynode || !capture->module
-            || !capture->rule || !capture->setting || !capture->note || !capture->device
-            || !capture->coverage || !capture->thread)
+    private->string = make(reader, private->strings, sizeof *private->string);
+    private->node = make(reader, private->nodes, sizeof *private->node);
+    private->code = make(reader, private->codes, sizeof *private->code);
+    private->pynode = make(reader, private->pynodes, sizeof *private->pynode);
+    capture->module = make(reader, private->modules, sizeof *capture->module);
+    capture->rule = make(reader, seen[FORMAT_DEF_RULE], sizeof *capture->rule);
+    capture->setting = make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);
+    capture->note = make(reader, seen[FORMAT_DEF_NOTE], sizeof *capture->note);
+    capture->device = make(reader, seen[FORMAT_DEF_DEVICE], sizeof *capture->device);
+    capture->coverage = make(reader, seen[FORMAT_DEF_COVERAGE], sizeof *capture->coverage);
+    capture->thread = make(reader, seen[FORMAT_DEF_THREAD], sizeof *capture->thread);
+    if (reader->is_short)
         return read_no_memory(reader);
     for (size_t i = 0; i < capture->module_count; i++)
         capture->module[i].path = "";
@@ -449,18 +413,19 @@ static int make_arrays(struct reader *reader)
     return 0;
 }
 
-static int number_defs(struct reader *reader)
+/* Strings first, which others name. */
+static int take_defs(struct reader *reader, bool are_strings)
 {
-    int r = make_arrays(reader);
+    int r = 0;
 
-    for (size_t i = 0; r == 0 && i < reader->found_count; i++)
-        if (reader->found[i].kind == FORMAT_DEF_STRING)
-            r = take_def(reader, &reader->found[i]);
-    for (size_t i = 0; r == 0 && i < reader->found_count; i++)
-        if (reader->found[i].kind != FORMAT_DEF_STRING)
-            r = take_def(reader, &reader->found[i]);
-    if (r == 0)
-        merge_coverage(reader->capture);
+    for (size_t i = 0; r == 0 && i < reader->found_count; i++) {
+        uint32_t kind = reader->found[i].kind;
+        /* records are multiples of 8 bytes, as they are in the file */
+        const void *at = reader->arena + reader->found[i].offset;
+
+        if ((kind == FORMAT_DEF_STRING) == are_strings)
+            r = kinds[kind].take(reader, at);
+    }
     return r;
 }
 
@@ -468,5 +433,13 @@ int read_definitions(struct reader *reader)
 {
     int r = read_defs(reader);
 
-    return r == 0 ? number_defs(reader) : r;
+    if (r == 0)
+        r = make_arrays(reader);
+    if (r == 0)
+        r = take_defs(reader, true);
+    if (r == 0)
+        r = take_defs(reader, false);
+    if (r == 0)
+        merge_coverage(reader->capture);
+    return r;
 }

@@ -75,6 +75,7 @@ struct reader {
     struct read_found *found;
     size_t found_count, found_size;
     uint32_t seen[FORMAT_DEF_KIND_COUNT];
+    bool is_short; /* of memory */
 
     size_t live_size, other_size, event_size, oom_size, place_size;
 };
