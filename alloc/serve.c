@@ -207,6 +207,26 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
     return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
 }
 
+/* A piece of a wholly free segment would keep all of it from going back, to the other API too (R22, R78). If that is more than
+ * the request needs, it goes back now, and the request gets memory of its own. */
+static int regrow(struct pool *pool, struct serve *serve)
+{
+    struct want any = serve->want;
+    uint64_t need, given;
+    int r;
+
+    any.small = false;
+    lock_take(&pool->lock);
+    need = grow_need(pool, serve);
+    lock_drop(&pool->lock);
+    given = trim_segment(pool, serve->heap, &any, need);
+    if (!given)
+        return NEXT;
+    note_trim(serve, given);
+    r = grow(pool, serve);
+    return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r;
@@ -218,6 +238,8 @@ static int serve_full(struct pool *pool, struct serve *serve)
         r = wait_and_hit(pool, serve);
     }
     serve->want.most = 0;
+    if (r == NEXT && serve->request->may_fence && !serve->hinted && serve->heap->kind == HEAP_PLAIN)
+        r = regrow(pool, serve);
     if (r == NEXT)
         r = hit(pool, serve);
     if (r == NEXT)

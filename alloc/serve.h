@@ -5,8 +5,8 @@
  *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim ─► grow ─► full device
  *     stream         hit ─► points ─► join neighbours ─► eager: storage moves (remap.h) ─► in the budget: grow
  *                    ─► above: make the stream wait for another ─► storage moves ─► trim others ─► grow ─► full device
- *     full device    wait for what is pending and in limbo, hit again ─► all that is free moves, grow
- *                    ─► trim everything ─► grow ─► the driver's code
+ *     full device    wait for what is pending and in limbo, hit again ─► sync: a free segment that would be cut goes back, grow
+ *                    ─► hit whatever is free ─► all that is free moves, grow ─► trim everything ─► grow ─► the driver's code
  *
  * The step that served a request is counted (enum pool_step): a miss is one of them, and never a hit as well.
  *

@@ -114,27 +114,48 @@ static bool is_free(const struct pool *pool, const struct segment *segment) POOL
             && block->node.size == segment->size;
 }
 
-/* A plain segment that is one clean free block; of sealed ones only, if `sealed`. */
-static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most, bool sealed)
+/* Gives back a plain segment that is one clean free block, 0 = none; lets the lock go, which the caller holds. */
+static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t number)
+        TSA(release_capability(pool->lock))
 {
     struct segment found = {.raw_size = 0};
 
-    lock_take(&pool->lock);
-    freecache_settle(pool, heap);
-    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
-        const struct segment *segment = segment_at(pool, number);
-
-        if (!is_free(pool, segment) || segment->raw_size > most || (sealed && !segment->sealed))
-            continue;
-        found = *segment;
+    if (number) {
+        found = *segment_at(pool, number);
         segment_remove(pool, number);
         tally_reserved(heap, -(int64_t)found.raw_size);
-        break;
     }
     lock_drop(&pool->lock);
     if (found.raw_size)
         (void)drive_mem_free(pool, found.context, found.raw_base);
     return found.raw_size;
+}
+
+/* A plain segment that is one clean free block; of sealed ones only, if `sealed`. */
+static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most, bool sealed)
+{
+    uint32_t number;
+
+    lock_take(&pool->lock);
+    freecache_settle(pool, heap);
+    for (number = heap->segments; number; number = segment_at(pool, number)->next) {
+        const struct segment *segment = segment_at(pool, number);
+
+        if (is_free(pool, segment) && segment->raw_size <= most && (!sealed || segment->sealed))
+            break;
+    }
+    return give_segment(pool, heap, number);
+}
+
+uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *want, uint64_t most)
+{
+    uint32_t number;
+
+    lock_take(&pool->lock);
+    number = block_at(pool, choice_find(pool, heap, want))->segment;
+    if (!is_free(pool, segment_at(pool, number)) || segment_at(pool, number)->size <= most)
+        number = 0;
+    return give_segment(pool, heap, number);
 }
 
 void trim_sealed(struct pool *pool, struct heap *heap)

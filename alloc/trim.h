@@ -11,6 +11,7 @@
 #ifndef KEDGE_ALLOC_TRIM_H
 #define KEDGE_ALLOC_TRIM_H
 
+#include "alloc/choice.h"
 #include "alloc/records.h"
 
 /* Gives back at least `bytes` of one heap if there is so much, or (strictly) at most `bytes`. Returns what was given
@@ -22,6 +23,10 @@ uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
 
 /* The same for a request of this heap: the slots of its arena and their handles stay, they are moved instead (remap.h). */
 uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes);
+
+/* Gives back the plain segment that a request would be cut from, if it is wholly free and of more than `most` bytes. Returns
+ * what was given back. */
+uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *want, uint64_t most);
 
 /* Gives back a heap that no table names any more, live blocks or not, and forgets it. */
 void trim_whole_heap(struct pool *pool, struct heap *heap);

@@ -785,3 +785,78 @@ TEST(growth_above_the_budget_is_told_from_growth_within_it)
     CHECK_EQ(step(b, POOL_STEP_BEYOND), 1);
     bench_end(b);
 }
+
+/* ── the last bytes serve both APIs ── */
+
+/* A sync request of `size` bytes comes to a device of 64 MiB that one free segment fills: not all of it stays for that. */
+static void ask_of_full(uint64_t size)
+{
+    struct bench *b = bench_new(64 * MiB);
+    uint64_t rounded = round_up(size, 2 * MiB);
+    devptr_t all = bench_alloc(b, 64 * MiB);
+    devptr_t piece, rest, again;
+
+    CHECK_EQ(bench_free(b, all), 0);
+    piece = bench_alloc(b, size);
+    CHECK_NE(piece, 0);
+    CHECK_EQ(b->fake->held, rounded);
+    CHECK_EQ(b->last.how & (OUTCOME_HIT | OUTCOME_GROWN | OUTCOME_TRIMMED),
+            OUTCOME_GROWN | OUTCOME_TRIMMED);
+    CHECK_EQ(b->last.reserved, b->fake->held);
+    BENCH_CHECK(b);
+    rest = bench_alloc_on(b, 64 * MiB - rounded, 1);
+    CHECK_NE(rest, 0);
+    CHECK_EQ(bench_free_on(b, rest, 1), 0);
+    again = bench_alloc(b, 64 * MiB - rounded);
+    CHECK_NE(again, 0);
+    CHECK_EQ(bench_free(b, piece), 0);
+    CHECK_EQ(bench_free(b, again), 0);
+    bench_end(b);
+}
+
+TEST(r22_r78_a_small_piece_does_not_hold_on_to_a_free_segment)
+{
+    ask_of_full(28 * KiB);
+}
+
+TEST(r22_r78_a_larger_piece_does_not_hold_on_to_a_free_segment_either)
+{
+    ask_of_full(3 * MiB);
+}
+
+/* Beside a live block the segment stays anyway. */
+TEST(the_rest_of_a_segment_in_use_serves_a_small_request_on_a_full_device)
+{
+    struct pool_opts opts;
+    devptr_t all, half, piece;
+    struct bench *b;
+
+    pool_opts_init(&opts);
+    opts.budget = 1 * GiB;
+    b = bench_new_with(64 * MiB, &opts);
+    all = bench_alloc(b, 64 * MiB);
+    CHECK_EQ(bench_free(b, all), 0);
+    half = bench_alloc(b, 40 * MiB); /* within the factor that a block may be cut by */
+    piece = bench_alloc(b, 28 * KiB);
+    CHECK_NE(piece, 0);
+    CHECK_EQ(b->fake->held, 64 * MiB);
+    CHECK_EQ(bench_free(b, half), 0);
+    CHECK_EQ(bench_free(b, piece), 0);
+    bench_end(b);
+}
+
+TEST(a_small_request_takes_a_free_segment_that_is_no_larger_than_a_new_one)
+{
+    struct bench *b = bench_new(2 * MiB);
+    devptr_t all = bench_alloc(b, 2 * MiB);
+    uint64_t calls;
+    devptr_t piece;
+
+    CHECK_EQ(bench_free(b, all), 0);
+    calls = bench_stats(b).trims;
+    piece = bench_alloc(b, 28 * KiB);
+    CHECK_EQ(piece, all);
+    CHECK_EQ(bench_stats(b).trims, calls);
+    CHECK_EQ(bench_free(b, piece), 0);
+    bench_end(b);
+}
