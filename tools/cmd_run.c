@@ -84,6 +84,7 @@ static void say_none(const struct config *config, const char *name)
 static void say_end(const struct launch *launch, uint64_t since, pid_t child)
 {
     char *directory = getcwd(NULL, 0);
+    char of[32];
     struct captures captures;
     struct config config;
 
@@ -96,10 +97,10 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
         (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(file->peak_live).text);
         (void)fprintf(
                 stderr, "kedge run: peak reserved %s\n", render_bytes(file->peak_reserved).text);
-        (void)fprintf(stderr, "kedge run: capture %s", path);
-        if (captures.count > 1)
-            (void)fprintf(stderr, ", one of %zu", captures.count);
-        (void)fprintf(stderr, "; next: kedge report %s\n", path);
+        (void)snprintf(of, sizeof(of), ", one of %zu", captures.count);
+        /* A line is one write: other ranks say theirs at the same time. */
+        (void)fprintf(stderr, "kedge run: capture %s%s; next: kedge report %s\n", path,
+                captures.count > 1 ? of : "", path);
     } else {
         say_none(&config, from_here(name, directory));
     }

@@ -135,6 +135,16 @@ PY
     expect 3 "$kedge" run --sim -- sh -c "'$program' --steps 2; exit 3"
     ended
     grep -qx "kedge run: capture $(ls kedge-*.kcap); next: kedge report $(ls kedge-*.kcap)" lines || fail "$(cat err)"
+    # Each line is one write: ranks that share standard error would mix them otherwise.
+    python3 - "$kedge" "$program" <<'PY' || fail "a line in pieces"
+import socket, subprocess, sys
+here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+subprocess.run([sys.argv[1], "run", "--sim", "--capture", "l.kcap", "--", sys.argv[2], "--steps", "2"], stderr=there, stdout=subprocess.DEVNULL, check=True)
+there.close()
+here.settimeout(20)
+writes = [here.recv(4096) for _ in range(3)]
+assert all(w.startswith(b"kedge run: ") and w.endswith(b"\n") for w in writes), writes
+PY
     # Several: how many, and the one that held most.
     expect 0 "$kedge" run --sim --capture s.kcap -- sh -c "'$program' --steps 2 & '$sot' --form pt --graph small; wait"
     ended
