@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tools/figures.h"
+#include "tools/outfile.h"
 #include "tools/spawn.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
@@ -274,16 +275,20 @@ static void check_trapped(struct verify *verify)
 static int write_receipt(struct verify *verify)
 {
     struct receipt receipt = {.hints_hash = verify->file->hash, .shadow_clean = 1, .trap_clean = 1};
+    char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
+    char text[RECEIPT_TEXT_MAX];
     time_t now = time(NULL);
     struct tm parts;
 
     (void)snprintf(receipt.program, sizeof(receipt.program), "%s", verify->program);
     if (gmtime_r(&now, &parts))
         (void)strftime(receipt.date, sizeof(receipt.date), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    int r = receipt_write(verify->fields->spawn.hints, &receipt);
+    int r = receipt_format(&receipt, text);
     if (r < 0)
-        (void)fprintf(stderr, "kedge verify: %s.receipt: %s\n", verify->fields->spawn.hints,
-                strerror(-r));
+        (void)fprintf(stderr, "kedge verify: %s: %s\n", path, strerror(-r));
+    else
+        r = outfile_write("kedge verify", path, OUTFILE_FOR_RUNS, text, strlen(text));
+    free(path);
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 

@@ -4,23 +4,13 @@
 #include "tracker/ownfile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define RECEIPT_BYTES_MAX 4096u
 #define RECEIPT_PATH_MAX  4200u
-
-static int receipt_path(const char *hints_path, const char *suffix, char *ret_path)
-{
-    int length = snprintf(ret_path, RECEIPT_PATH_MAX, "%s.receipt%s", hints_path, suffix);
-
-    return length < 0 || length >= (int)RECEIPT_PATH_MAX ? -ENAMETOOLONG : 0;
-}
 
 /* A word of the receipt: no blanks, no control characters, so that a line is a line. */
 static bool is_word(const char *text)
@@ -31,47 +21,21 @@ static bool is_word(const char *text)
     return text[0] != '\0';
 }
 
-static int write_receipt(int fd, const struct receipt *receipt)
+int receipt_format(const struct receipt *receipt, char ret_text[static RECEIPT_TEXT_MAX])
 {
-    int written = dprintf(fd,
+    int length;
+
+    if (!is_word(receipt->program) || (receipt->date[0] && !is_word(receipt->date)))
+        return -EINVAL;
+    length = snprintf(ret_text, RECEIPT_TEXT_MAX,
             "kedge-receipt 1\nhints %016" PRIx64 "\nprogram %s\nshadow clean %" PRIu32
             "\ntrap clean %" PRIu32 "%s%s\n",
             receipt->hints_hash, receipt->program, receipt->shadow_clean, receipt->trap_clean,
             receipt->date[0] ? " " : "", receipt->date);
-
-    return written < 0 ? -errno : 0;
+    return length < 0 || length >= RECEIPT_TEXT_MAX ? -EINVAL : 0;
 }
 
-int receipt_write(const char *hints_path, const struct receipt *receipt)
-{
-    char path[RECEIPT_PATH_MAX];
-    char fresh[RECEIPT_PATH_MAX];
-    char suffix[32];
-    int fd, r;
-
-    if (!is_word(receipt->program) || (receipt->date[0] && !is_word(receipt->date)))
-        return -EINVAL;
-    (void)snprintf(suffix, sizeof suffix, ".%d", (int)getpid());
-    r = receipt_path(hints_path, "", path);
-    if (r == 0)
-        r = receipt_path(hints_path, suffix, fresh);
-    if (r < 0)
-        return r;
-    (void)unlink(fresh); /* of an earlier process with our number */
-    fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return -errno;
-    r = fchmod(fd, 0644) == 0 ? write_receipt(fd, receipt) : -errno;
-    if (close(fd) != 0 && r == 0)
-        r = -errno;
-    if (r == 0 && rename(fresh, path) != 0)
-        r = -errno;
-    if (r < 0)
-        (void)unlink(fresh);
-    return r;
-}
-
-/* As write_receipt writes it, with or without a date. */
+/* As receipt_format writes it, with or without a date. */
 static bool parse(const char *text, struct receipt *ret_receipt)
 {
     char hash[17], shadow[10], trap[10];
@@ -103,7 +67,8 @@ enum receipt_verdict receipt_check(
     bool is_good;
     int r;
 
-    if (receipt_path(hints_path, "", path) < 0)
+    r = snprintf(path, sizeof path, "%s.receipt", hints_path);
+    if (r < 0 || r >= (int)sizeof path)
         return RECEIPT_UNREADABLE;
     r = ownfile_read(path, RECEIPT_BYTES_MAX, &text, &length, &what);
     if (r == -ENOENT)

@@ -39,8 +39,10 @@ enum receipt_verdict {
     RECEIPT_VERDICT_COUNT,
 };
 
-/* Writes <hints>.receipt, 0644 whatever the umask, replacing an old one in one step. 0 or -errno. */
-int receipt_write(const char *hints_path, const struct receipt *receipt);
+#define RECEIPT_TEXT_MAX 512
+
+/* The text of <hints>.receipt. 0, or -EINVAL: the program or the date is no word. */
+int receipt_format(const struct receipt *receipt, char ret_text[static RECEIPT_TEXT_MAX]);
 
 /* Compares <hints>.receipt with the hash of the bytes in use and the program. *ret_found (may be NULL) is what it says. */
 enum receipt_verdict receipt_check(const char *hints_path, uint64_t hints_hash, const char *program,

@@ -319,10 +319,17 @@ END
     has out "not in force"
     expect 2 "$kedge" verify --sim -- "$sot"
     expect 2 "$kedge" verify --sim --hints nowhere.yaml -- "$sot"
-    expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small
+    (umask 0 && expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small)
     has out "1 hint verified, 1 release, 3.38 MiB;"
     [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
     expect 77 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot"
+    # The receipt is an output as others: 0644 whatever the umask, an old one is replaced where it lies and keeps its mode.
+    [ "$(stat -c %a h.yaml.receipt)" = 644 ] || fail "$(ls -l h.yaml.receipt)"
+    mkdir elsewhere && mv h.yaml.receipt elsewhere/old && ln -s elsewhere/old h.yaml.receipt
+    chmod 600 elsewhere/old && echo old >elsewhere/old
+    expect 0 "$kedge" verify --sim --hints h.yaml -- "$sot" --form pir --graph small
+    [ -L h.yaml.receipt ] && [ "$(stat -c %a elsewhere/old)" = 600 ] || fail "$(ls -l h.yaml.receipt elsewhere)"
+    has elsewhere/old kedge-receipt
     ;;
 replay)
     python3 - <<'PY'
