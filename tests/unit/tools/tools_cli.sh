@@ -516,7 +516,7 @@ words)
     has err "did you mean --from?"
     expect 0 "$kedge" env
     has out "KEDGE_CAPTURE="
-    KEDGE_POOL=cap=11GiB expect 0 "$kedge" env
+    KEDGE_POOL=cap=11GiB KEDGE_FRAMEWORKS=/tmp expect 0 "$kedge" env
     [ ! -s err ] || fail "$(cat err)"
     # What the library would not take is told, with what it would.
     KEDGE_MODE=fast KEDGE_POOL=cap=many KEDGE_MODUS=x expect 1 "$kedge" env

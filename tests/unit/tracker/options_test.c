@@ -94,7 +94,7 @@ TEST(the_table_is_the_contract)
 {
     static const char *const names[] = {"KEDGE_MODE", "KEDGE_CAPTURE", "KEDGE_TRACE", "KEDGE_HINTS",
             "KEDGE_HINTS_MODE", "KEDGE_ANCHORS", "KEDGE_STACKS", "KEDGE_POOL", "KEDGE_SYNC_FREE",
-            "KEDGE_BYPASS", "KEDGE_LOG", "KEDGE_TEST_TRACES", "KEDGE_SIM"};
+            "KEDGE_BYPASS", "KEDGE_LOG", "KEDGE_TEST_TRACES", "KEDGE_FRAMEWORKS", "KEDGE_SIM"};
     static const char *const pool_keys[] = {"chunk", "small-chunk", "cap", "budget", "reserve",
             "placement", "trim", "remap", "handle", "fence-timeout", "meminfo"};
     size_t pool_count = 0;
