@@ -12,7 +12,6 @@
 #include "tools/load.h"
 #include "tools/render.h"
 #include "tools/rmmlog.h"
-#include "tools/steps.h"
 #include "tools/stepview.h"
 #include "tools/vec.h"
 #include "tools/whatif.h"
@@ -132,42 +131,36 @@ static int pick_budget(struct query *query)
 }
 
 /* As `kedge report --view steps` has them; 0: none, after a line on stderr. */
-static uint64_t count_steps(const struct query *query, const char *path)
+static uint64_t count_steps(const struct load *load, struct model_window window)
 {
-    struct model_window window = {0};
     struct stepview view;
-    struct load load;
     uint64_t count = 0;
-    bool csv = load_is_csv(path);
 
-    if ((csv ? load_csv(path, &load) : load_open(path, &load)) != CMD_DONE)
-        return 0;
-    window.last = (uint32_t)load.trace->event_count;
-    if (csv || figures_window(&load, query->fields->from, query->fields->to, &window) == CMD_DONE) {
-        stepview_find(&load, window, STEPVIEW_ANY, &view);
-        if (view.origin == STEPVIEW_STATED || view.period.kind == PERIOD_STEPS)
-            count = view.row_count;
-        else
-            (void)fprintf(stderr, "kedge whatif: --steps auto: %s: no steps: %s\n", path,
-                    view.period.reason);
-        stepview_done(&view);
-    }
-    load_close(&load);
+    stepview_find(load, window, STEPVIEW_ANY, &view);
+    if (view.origin == STEPVIEW_STATED || view.period.kind == PERIOD_STEPS)
+        count = view.row_count;
+    else
+        (void)fprintf(stderr, "kedge whatif: --steps auto: %s: no steps: %s\n", load->path,
+                view.period.reason);
+    stepview_done(&view);
     return count;
 }
 
-static int pick_steps(struct query *query, const char *path)
+static bool is_auto(const struct fields *fields)
+{
+    return fields->steps && strcmp(fields->steps, "auto") == 0;
+}
+
+static int pick_steps(struct query *query)
 {
     const char *text = query->fields->steps;
     char *end;
 
+    if (is_auto(query->fields)) /* read_trace has counted them */
+        return CMD_DONE;
     query->steps = 1;
     if (!text)
         return CMD_DONE;
-    if (strcmp(text, "auto") == 0) {
-        query->steps = count_steps(query, path);
-        return query->steps ? CMD_DONE : CMD_BAD;
-    }
     errno = 0;
     query->steps = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || errno || query->steps == 0)
@@ -175,7 +168,7 @@ static int pick_steps(struct query *query, const char *path)
     return CMD_DONE;
 }
 
-static int pick_numbers(struct query *query, const char *path)
+static int pick_numbers(struct query *query)
 {
     const char *lag = query->fields->lag;
 
@@ -184,7 +177,7 @@ static int pick_numbers(struct query *query, const char *path)
         return bad_value("passes", "N", "at most 1000000");
     if (lag && !read_real(lag, "", &query->job.lag))
         return bad_value("lag", lag, "a number of steps such as 0.5");
-    if (pick_steps(query, path) != CMD_DONE)
+    if (pick_steps(query) != CMD_DONE)
         return CMD_BAD;
     query->job.lag /= (double)query->steps;
     return pick_budget(query);
@@ -202,47 +195,39 @@ static int check_words(const struct fields *fields, bool is_capture, bool is_csv
         (void)fputs("kedge whatif: --api is for a csv: others say it themselves\n", stderr);
         return CMD_BAD;
     }
+    if (fields->api && strcmp(fields->api, "stream") != 0 && strcmp(fields->api, "sync") != 0)
+        return bad_value("api", fields->api, "stream or sync");
+    if (!is_capture && !is_csv && is_auto(fields)) {
+        (void)fputs("kedge whatif: --steps auto: a log of RMM does not show steps\n", stderr);
+        return CMD_BAD;
+    }
     return CMD_DONE;
 }
 
-static int read_capture_file(struct query *query, const char *path)
+/* A capture or a csv. */
+static int read_trace(struct query *query, const char *path, bool is_csv)
 {
+    const struct fields *fields = query->fields;
+    bool sync = fields->api && strcmp(fields->api, "sync") == 0;
     struct model_window window;
     struct load load;
-    int r = check_words(query->fields, true, false);
 
-    if (r == CMD_DONE)
-        r = load_open(path, &load);
-    if (r != CMD_DONE)
-        return r;
-    r = figures_window(&load, query->fields->from, query->fields->to, &window);
-    if (r == CMD_DONE && load.complete_from > window.first)
+    if (check_words(fields, !is_csv, is_csv) != CMD_DONE
+            || (is_csv ? load_csv(path, sync, &load) : load_open(path, &load)) != CMD_DONE)
+        return CMD_BAD;
+    int r = figures_window(&load, fields->from, fields->to, &window);
+    if (r == CMD_DONE && !is_csv && load.complete_from > window.first)
         (void)fputs("kedge whatif: events are missing in the capture (KEDGE_TRACE=full keeps all): "
                     "the beginning is made up\n",
                 stderr);
+    if (r == CMD_DONE && is_auto(fields)) {
+        query->steps = count_steps(&load, window);
+        r = query->steps ? CMD_DONE : CMD_BAD;
+    }
     if (r == CMD_DONE)
         workload_from_trace(load.trace, window.first, window.last, &query->workload);
     load_close(&load);
     return r;
-}
-
-static int read_csv(struct query *query, FILE *in, const char *path)
-{
-    const char *api = query->fields->api;
-    bool sync = api && strcmp(api, "sync") == 0;
-    struct steps steps;
-
-    if (api && !sync && strcmp(api, "stream") != 0)
-        return bad_value("api", api, "stream or sync");
-    if (check_words(query->fields, false, true) != CMD_DONE)
-        return CMD_BAD;
-    int r = steps_read_stream(in, path, &steps);
-    if (r < 0)
-        (void)fprintf(stderr, "kedge whatif: %s\n", steps.error);
-    else
-        workload_from_steps(&steps, sync, &query->workload);
-    steps_done(&steps);
-    return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
 static int read_rmm(struct query *query, FILE *in, const char *path)
@@ -265,18 +250,14 @@ static int read_input(struct query *query, const char *path)
     bool is_packed = in && bundle_is(path);
     int r;
 
-    if (!in
-            || (!is_packed
-                    && ((fread(head, 1, sizeof(head), in) == 0 && ferror(in))
-                            || fseek(in, 0, SEEK_SET) != 0))) {
+    if (!in || (!is_packed && fread(head, 1, sizeof(head), in) == 0 && ferror(in))
+            || (!is_packed && fseek(in, 0, SEEK_SET) != 0)) {
         (void)fprintf(stderr, "kedge whatif: %s: %s\n", path, strerror(errno));
         r = CMD_BAD;
-    } else if (is_packed || memcmp(head, FORMAT_MAGIC, sizeof(head)) == 0) {
-        r = read_capture_file(query, path);
-    } else if (memcmp(head, RMMLOG_HEAD, sizeof(head)) == 0) {
+    } else if (!is_packed && memcmp(head, RMMLOG_HEAD, sizeof(head)) == 0) {
         r = read_rmm(query, in, path);
     } else {
-        r = read_csv(query, in, path);
+        r = read_trace(query, path, !is_packed && memcmp(head, FORMAT_MAGIC, sizeof(head)) != 0);
     }
     if (in)
         (void)fclose(in);
@@ -455,7 +436,7 @@ static int whatif_command(const void *parsed, char **words, int count)
     if (r == CMD_DONE)
         r = read_input(&query, words[0]);
     if (r == CMD_DONE)
-        r = pick_numbers(&query, words[0]);
+        r = pick_numbers(&query);
     if (r == CMD_DONE)
         r = ask_all(&query);
     if (r == CMD_DONE && query.fields->json)

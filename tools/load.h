@@ -18,6 +18,8 @@
 #include "tools/trace.h"
 #include "tracker/read.h"
 
+struct steps;
+
 /* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
 struct load_hint {
     const char *id;
@@ -91,10 +93,13 @@ int load_open(const char *path, struct load *ret_load);
 void load_close(struct load *load);
 
 /*
- * The same from a csv of allocations (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq.
- * load_close gives it back.
+ * The same from a csv of allocations (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq. With
+ * `sync` the streams are dropped: everything comes through the sync API. load_close gives it back.
  */
-int load_csv(const char *path, struct load *ret_load);
+int load_csv(const char *path, bool sync, struct load *ret_load);
+
+/* The trace alone. */
+struct trace *load_steps(const struct steps *steps, bool sync);
 
 /* Does the file begin as such a csv does? */
 bool load_is_csv(const char *path);

@@ -2,7 +2,6 @@
 #include "tools/load.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -28,49 +27,54 @@ bool load_is_csv(const char *path)
 }
 
 /* Blocks have addresses that no two of them share: their numbers. */
-static void add_row(struct load *load, const struct steps *steps, size_t number)
+static void add_row(struct trace *trace, const struct steps *steps, size_t number, bool sync)
 {
     const struct steps_row *row = &steps->rows[number];
     const struct steps_block *block = &steps->blocks[row->block];
     uint64_t address = (uint64_t)row->block + 1;
 
     if (row->is_free)
-        (void)trace_add_free(load->trace, address, 0);
+        (void)trace_add_free(trace, address, 0);
     else
-        (void)trace_add_alloc(load->trace,
+        (void)trace_add_alloc(trace,
                 &(struct trace_birth){.address = address,
                         .size = block->size,
                         .rule = -1,
-                        .stream = true,
+                        .stream = !sync,
                         .count_nth = true});
-    trace_set_stream(load->trace, steps->streams[row->stream], true);
+    trace_set_stream(trace, steps->streams[row->stream], !sync);
 }
 
-int load_csv(const char *path, struct load *ret_load)
+struct trace *load_steps(const struct steps *steps, bool sync)
 {
-    struct load load = {.path = vec_text(path), .trace = trace_new()};
+    struct trace *trace = trace_new();
     uint64_t began = 0;
+
+    for (size_t i = 0; i < steps->row_count; i++) {
+        uint64_t time = steps->rows[i].time_us;
+        size_t before = trace->event_count;
+
+        add_row(trace, steps, i, sync);
+        began = began ? began : time;
+        for (; before < trace->event_count; before++) {
+            trace->events[before].seq = i + 1;
+            trace->events[before].time_ns = time > began ? (time - began) * 1000 : 0;
+        }
+    }
+    return trace;
+}
+
+int load_csv(const char *path, bool sync, struct load *ret_load)
+{
     struct steps steps;
     int r = steps_read(path, &steps);
 
-    if (r < 0)
-        (void)fprintf(stderr, "kedge: %s\n", steps.error);
-    for (size_t i = 0; r == 0 && i < steps.row_count; i++) {
-        uint64_t time = steps.rows[i].time_us;
-        size_t before = load.trace->event_count;
-
-        add_row(&load, &steps, i);
-        began = began ? began : time;
-        for (; before < load.trace->event_count; before++) {
-            load.trace->events[before].seq = i + 1;
-            load.trace->events[before].time_ns = time > began ? (time - began) * 1000 : 0;
-        }
-    }
-    load.complete_from = r == 0 ? (uint32_t)steps.before_count : 0;
-    steps_done(&steps);
-    *ret_load = load;
     if (r == 0)
-        return CMD_DONE;
-    load_close(ret_load);
-    return CMD_BAD;
+        *ret_load = (struct load){.path = vec_text(path),
+                .trace = load_steps(&steps, sync),
+                .complete_from = (uint32_t)steps.before_count};
+    else
+        (void)fprintf(stderr, "kedge: %s\n", steps.error);
+    steps_done(&steps);
+    return r == 0 ? CMD_DONE : CMD_BAD;
 }

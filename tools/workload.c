@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "tools/steps.h"
 #include "tools/trace.h"
 #include "tools/vec.h"
 
@@ -112,28 +111,7 @@ void workload_done(struct workload *workload)
     *workload = (struct workload){0};
 }
 
-/* ── from a csv ── */
-
-void workload_from_steps(const struct steps *steps, bool sync, struct workload *ret)
-{
-    struct workload_builder builder = {.workload = {.device_count = 1}};
-
-    for (size_t i = 0; i < steps->row_count; i++) {
-        const struct steps_row *row = &steps->rows[i];
-        const struct steps_block *block = &steps->blocks[row->block];
-        struct workload_request request = {
-                .name = block->id, .size = block->size, .stream = row->stream, .is_stream = !sync};
-
-        /* The reader has checked them. */
-        if (row->is_free)
-            (void)workload_add_free(&builder, &request);
-        else
-            (void)workload_add_alloc(&builder, &request);
-    }
-    workload_finish(&builder, ret);
-}
-
-/* ── from a capture ── */
+/* ── from a trace ── */
 
 static bool has_pooled(const struct trace *trace)
 {

@@ -4,9 +4,8 @@
  *
  * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this.
  *
- *     csv (steps.h) ───────┐
- *     capture (trace.h) ───┼─► struct workload ─► whatif.h
- *     log of RMM (rmmlog.h)┘
+ *     capture, csv (trace.h) ─┬─► struct workload ─► whatif.h
+ *     log of RMM (rmmlog.h) ──┘
  *
  * Blocks and streams are small numbers; stream 0 is "not known". Everything is checked by who reads the file: a free names a
  * block that is live, a block is born once and dies at most once.
@@ -47,14 +46,10 @@ struct workload {
 
 /* ── from a file ── */
 
-struct steps;
 struct trace;
 
-/* A trace of steps.h. With `sync` the streams are dropped: everything comes through the sync API. */
-void workload_from_steps(const struct steps *steps, bool sync, struct workload *ret);
-
 /*
- * What a capture has between two events (first inside, first behind). Blocks that are live when the window begins are born
+ * What a trace has between two events (first inside, first behind). Blocks that are live when the window begins are born
  * before it, in the order of their addresses. Left out are blocks that no pool could have served; where none came from a pool
  * (the run was only tracked) those that the driver's own allocators served are taken instead.
  */

@@ -3,6 +3,7 @@
  * fuzz_requests - traces of allocations as `kedge whatif` reads them, a csv or a log of RMM. Whatever the bytes: either one
  * line that names the place, or requests that every policy plays twice, holding at least what is live.
  */
+#include "tools/load.h"
 #include "tools/render.h"
 #include "tools/rmmlog.h"
 #include "tools/steps.h"
@@ -54,7 +55,9 @@ static void try_steps(FILE *in)
     if (steps_read_stream(in, "t", &steps) != 0) {
         expect_place(steps.error);
     } else {
-        workload_from_steps(&steps, steps.alloc_count % 2 != 0, &workload);
+        struct trace *trace = load_steps(&steps, steps.alloc_count % 2 != 0);
+        workload_from_trace(trace, 0, (uint32_t)trace->event_count, &workload);
+        trace_free(trace);
         play(&workload);
         workload_done(&workload);
     }

@@ -2,11 +2,11 @@
 /* What `kedge whatif` plays and how it counts: inputs, the driver that is behind, passes. */
 #include "tests/check.h"
 
+#include "tools/load.h"
 #include "tools/playback.h"
 #include "tools/render.h"
 #include "tools/rmmlog.h"
 #include "tools/steps.h"
-#include "tools/trace.h"
 #include "tools/whatif.h"
 
 #include <errno.h>
@@ -273,7 +273,9 @@ static void read_csv(const char *text, bool sync, struct workload *ret)
     struct steps steps;
 
     REQUIRE_EQ(steps_read_stream(in, "t.csv", &steps), 0);
-    workload_from_steps(&steps, sync, ret);
+    struct trace *trace = load_steps(&steps, sync);
+    workload_from_trace(trace, 0, (uint32_t)trace->event_count, ret);
+    trace_free(trace);
     steps_done(&steps);
     (void)fclose(in);
 }
