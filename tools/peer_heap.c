@@ -14,10 +14,12 @@ void peer_heap_init(struct peer_heap *heap, const struct peer_device *device)
 
 void peer_heap_done(struct peer_heap *heap)
 {
-    for (size_t i = 0; i < heap->set_count; i++)
+    for (size_t i = 0; i < heap->set_count; i++) {
+        free(heap->lists[i].items);
         free(heap->lines[i].items);
+    }
+    free(heap->lists);
     free(heap->lines);
-    free(heap->roots);
     free(heap->blocks);
     free(heap->owners);
     keytable_done(&heap->sets);
@@ -56,123 +58,72 @@ uint32_t peer_set(struct peer_heap *heap, uint32_t stream, uint32_t pool)
 
     if (set == next) {
         heap->lines = vec_grow(heap->lines, set + 1, sizeof(*heap->lines), &heap->line_room);
-        VEC_PUSH(heap->roots, heap->set_count, heap->set_room) = 0;
+        VEC_PUSH(heap->lists, heap->set_count, heap->set_room) = (struct peer_list){0};
     }
     return set;
 }
 
-/* ── the treap ── */
+/* ── free blocks ── */
 
-static bool is_before(const struct peer_heap *heap, uint32_t a, uint32_t b)
+/* Where the first block stands that is (or comes after) a size and an address. */
+static size_t place_of(const struct peer_heap *heap, uint32_t set, uint64_t size, devptr_t base)
 {
-    const struct peer_block *one = &heap->blocks[a];
-    const struct peer_block *other = &heap->blocks[b];
+    const struct peer_list *list = &heap->lists[set];
+    size_t low = 0;
 
-    return one->size != other->size ? one->size < other->size : one->base < other->base;
-}
-
-/* Any number that has nothing to do with sizes and addresses, and is the same in each run. */
-static uint32_t priority(uint32_t index)
-{
-    index = (index ^ (index >> 16)) * 0x45d9f3bu;
-    index = (index ^ (index >> 16)) * 0x45d9f3bu;
-    return index ^ (index >> 16);
-}
-
-/* Two trees of what is before `key` and what is not. */
-static void split_tree(
-        struct peer_heap *heap, uint32_t root, uint32_t key, uint32_t *ret_low, uint32_t *ret_high)
-{
-    while (root) {
-        struct peer_block *block = &heap->blocks[root];
-        if (is_before(heap, root, key)) {
-            *ret_low = root;
-            ret_low = &block->right;
-            root = block->right;
-        } else {
-            *ret_high = root;
-            ret_high = &block->left;
-            root = block->left;
-        }
+    for (size_t high = list->count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        const struct peer_block *block = &heap->blocks[list->items[middle]];
+        if (block->size != size ? block->size < size : block->base < base)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    *ret_low = 0;
-    *ret_high = 0;
+    return low;
 }
 
-static uint32_t merge(struct peer_heap *heap, uint32_t low, uint32_t high)
+static uint32_t block_at(const struct peer_heap *heap, uint32_t set, size_t place)
 {
-    uint32_t root = 0;
-    uint32_t *at = &root;
+    const struct peer_list *list = &heap->lists[set];
 
-    while (low && high) {
-        if (priority(low) > priority(high)) {
-            *at = low;
-            at = &heap->blocks[low].right;
-            low = *at;
-        } else {
-            *at = high;
-            at = &heap->blocks[high].left;
-            high = *at;
-        }
-    }
-    *at = low ? low : high;
-    return root;
+    return place < list->count ? list->items[place] : 0;
 }
 
 void peer_put(struct peer_heap *heap, uint32_t index)
 {
     struct peer_block *block = &heap->blocks[index];
-    uint32_t *at = &heap->roots[block->set];
+    struct peer_list *list = &heap->lists[block->set];
+    size_t place = place_of(heap, block->set, block->size, block->base);
 
-    while (*at && priority(*at) > priority(index)) {
-        struct peer_block *root = &heap->blocks[*at];
-        at = is_before(heap, *at, index) ? &root->right : &root->left;
-    }
-    split_tree(heap, *at, index, &block->left, &block->right);
-    *at = index;
+    VEC_PUSH(list->items, list->count, list->room) = 0;
+    memmove(list->items + place + 1, list->items + place,
+            (list->count - 1 - place) * sizeof(*list->items));
+    list->items[place] = index;
     block->is_free = true;
 }
 
 void peer_pull(struct peer_heap *heap, uint32_t index)
 {
     struct peer_block *block = &heap->blocks[index];
-    uint32_t *at = &heap->roots[block->set];
+    struct peer_list *list = &heap->lists[block->set];
+    size_t place = place_of(heap, block->set, block->size, block->base);
 
-    while (*at != index) {
-        struct peer_block *root = &heap->blocks[*at];
-        at = is_before(heap, *at, index) ? &root->right : &root->left;
-    }
-    *at = merge(heap, block->left, block->right);
-    block->left = block->right = 0;
+    list->count--;
+    memmove(list->items + place, list->items + place + 1,
+            (list->count - place) * sizeof(*list->items));
     block->is_free = false;
-}
-
-/* The first block that is (or comes after) a size and an address. */
-static uint32_t lower_bound(
-        const struct peer_heap *heap, uint32_t set, uint64_t size, devptr_t base)
-{
-    uint32_t found = 0;
-
-    for (uint32_t at = heap->roots[set]; at;) {
-        const struct peer_block *block = &heap->blocks[at];
-        bool is_below = block->size != size ? block->size < size : block->base < base;
-        if (!is_below)
-            found = at;
-        at = is_below ? block->right : block->left;
-    }
-    return found;
 }
 
 uint32_t peer_find(const struct peer_heap *heap, uint32_t set, uint64_t size)
 {
-    return lower_bound(heap, set, size, 0);
+    return block_at(heap, set, place_of(heap, set, size, 0));
 }
 
 uint32_t peer_after(const struct peer_heap *heap, uint32_t index)
 {
     const struct peer_block *block = &heap->blocks[index];
 
-    return lower_bound(heap, block->set, block->size, block->base + 1);
+    return block_at(heap, block->set, place_of(heap, block->set, block->size, block->base + 1));
 }
 
 /* ── blocks ── */

@@ -5,11 +5,11 @@
  * What is rounded, cut, joined and asked of the driver is each model's own.
  *
  *     segment   [ block ]─[ block ]─[ block ]        prev, next: by address
- *     set       (stream, pool) ─► tree of free blocks by (size, address)
+ *     set       (stream, pool) ─► free blocks by (size, address)
  *     line      blocks that were freed and wait for an event, oldest first
  *
- * Blocks and sets are small numbers, block 0 is none. A set is a treap. The pool's own index (alloc/bestfit.h) knows multiples of
- * 512 bytes only, and a model that shares it would share its faults.
+ * Blocks and sets are small numbers, block 0 is none. The pool's own index (alloc/bestfit.h) knows multiples of 512 bytes
+ * only, and a model that shares it would share its faults.
  * Threads: none. Memory: vec.h.
  * Prefixes: peer_.
  */
@@ -24,12 +24,16 @@
 struct peer_block {
     uint64_t size;
     devptr_t base;
-    uint32_t left, right; /* in the tree of its set, while free */
-    uint32_t prev, next;  /* in its segment, 0 = none */
-    uint32_t set;         /* where it is free, or was last */
-    uint32_t stream;      /* the model's */
+    uint32_t prev, next; /* in its segment, 0 = none */
+    uint32_t set;        /* where it is free, or was last */
+    uint32_t stream;     /* the model's */
     uint64_t fence; /* the model's: a cut copies it, of two that are joined the later one stays */
     bool is_free;
+};
+
+struct peer_list {
+    uint32_t *items;
+    size_t count, room;
 };
 
 /* A block that waits for an event. */
@@ -48,7 +52,7 @@ struct peer_heap {
     struct peer_block *blocks;
     size_t block_count, block_room;
     uint32_t spare;          /* records to use again, through `next` */
-    uint32_t *roots;         /* per set */
+    struct peer_list *lists; /* of free blocks, per set */
     struct peer_line *lines; /* per set */
     size_t set_count, set_room, line_room;
     struct keytable sets; /* (stream, pool) */

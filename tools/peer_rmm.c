@@ -70,7 +70,7 @@ static void merge_list(struct rmm *rmm, uint32_t stream, uint32_t set, uint32_t 
     uint32_t index;
 
     wait_for(rmm, stream, other);
-    while ((index = heap->roots[other]) != 0) {
+    while ((index = peer_find(heap, other, 0)) != 0) {
         peer_pull(heap, index);
         peer_block(heap, index)->set = set;
         peer_free(heap, index);
@@ -82,7 +82,7 @@ static uint32_t find_merged(struct rmm *rmm, uint32_t stream, uint32_t set, uint
     uint32_t index = 0;
 
     for (uint32_t other = 0; other < rmm->heap.set_count && !index; other++) {
-        if (other == set || !rmm->heap.roots[other])
+        if (other == set || !peer_find(&rmm->heap, other, 0))
             continue;
         merge_list(rmm, stream, set, other);
         index = peer_find(&rmm->heap, set, size);
