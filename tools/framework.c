@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,21 +37,24 @@ struct names {
 };
 
 struct search {
-    struct names local; /* folders of the program's own modules */
-    struct names sites; /* folders of installed packages */
-    struct names files; /* to be looked through, and looked through already */
+    struct names local;    /* folders of the program's own modules */
+    struct names sites;    /* folders of installed packages */
+    struct names files;    /* to be looked through, and looked through already */
+    struct names packages; /* looked at already */
     unsigned which;
 };
 
-static void add_name(struct names *names, char *name)
+/* Takes `name` over; false: it is there already. */
+static bool add_name(struct names *names, char *name)
 {
     for (size_t i = 0; i < names->count; i++) {
         if (strcmp(names->at[i], name) == 0) {
             free(name);
-            return;
+            return false;
         }
     }
     VEC_PUSH(names->at, names->count, names->room) = name;
+    return true;
 }
 
 static void names_done(struct names *names)
@@ -74,13 +78,20 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static char *folder_of(const char *path)
+/* The folder so many levels above a file. */
+static char *above(const char *path, size_t levels)
 {
-    const char *slash = strrchr(path, '/');
+    char *folder = vec_text(path);
 
-    if (!slash)
-        return vec_text(".");
-    return slash == path ? vec_text("/") : vec_format("%.*s", (int)(slash - path), path);
+    for (; levels > 0; levels--) {
+        char *slash = strrchr(folder, '/');
+        if (!slash) {
+            free(folder);
+            return vec_text(".");
+        }
+        slash[slash == folder] = '\0';
+    }
+    return folder;
 }
 
 /* The beginning of a file as text, NULL if it cannot be read. */
@@ -104,9 +115,9 @@ static void add_list(struct names *names, const char *list, const char *director
     for (const char *s = list ? list : ""; *s; s += length + (s[length] == ':')) {
         length = (int)strcspn(s, ":");
         if (*s == '/')
-            add_name(names, vec_format("%.*s", length, s));
+            (void)add_name(names, vec_format("%.*s", length, s));
         else if (length > 0)
-            add_name(names, vec_format("%s/%.*s", directory, length, s));
+            (void)add_name(names, vec_format("%s/%.*s", directory, length, s));
     }
 }
 
@@ -220,7 +231,7 @@ static bool add_files(struct search *search, const char *folder, const char *mod
                 free(file);
                 continue;
             }
-            add_name(&search->files, file);
+            (void)add_name(&search->files, file);
             found = true;
         }
         if (dot)
@@ -230,24 +241,30 @@ static bool add_files(struct search *search, const char *folder, const char *mod
     return found;
 }
 
-/* A module by its dotted name, as an import or -m has it. */
-static void look_at_module(struct search *search, const char *module)
+/* A module by its dotted name. Dots in front of it lead up from the file's folder. */
+static void look_at_module(struct search *search, const char *file, const char *module)
 {
-    size_t top = strcspn(module, ".");
-    char *name = vec_format("%.*s", (int)top, module);
-    bool is_own = false;
+    size_t dots = strspn(module, ".");
+    bool is_own = dots > 0;
 
-    for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
-        if (strcmp(name, frameworks[f].module) == 0) {
-            search->which |= 1U << f;
-            free(name);
-            return;
-        }
+    if (is_own && module[dots]) {
+        char *folder = above(file, dots);
+        (void)add_files(search, folder, module + dots);
+        free(folder);
+    }
+    if (is_own)
+        return;
+    char *name = vec_format("%.*s", (int)strcspn(module, "."), module);
+    for (unsigned f = 0; f < FRAMEWORK_COUNT && !is_own; f++) {
+        is_own = strcmp(name, frameworks[f].module) == 0;
+        search->which |= is_own ? 1U << f : 0;
     }
     for (size_t i = 0; i < search->local.count && !is_own; i++)
         is_own = add_files(search, search->local.at[i], module);
-    for (size_t i = 0; i < search->sites.count && !is_own; i++)
-        look_at_package(search, search->sites.at[i], name);
+    if (!is_own && add_name(&search->packages, vec_text(name))) {
+        for (size_t i = 0; i < search->sites.count; i++)
+            look_at_package(search, search->sites.at[i], name);
+    }
     free(name);
 }
 
@@ -260,85 +277,55 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* "from ..package import x": `dots` of them lead up from the file's folder. */
-static void look_at_relative(
-        struct search *search, const char *file, const char *module, size_t dots)
+/* Behind this word and blanks; NULL: the text begins with another one. */
+static const char *behind(const char *s, const char *word)
 {
-    char *folder = folder_of(file);
+    size_t length = strlen(word);
 
-    for (size_t i = 1; i < dots; i++) {
-        char *up = folder_of(folder);
-        free(folder);
-        folder = up;
-    }
-    (void)add_files(search, folder, module);
-    free(folder);
+    if (word_length(s) != length || strncmp(s, word, length) != 0)
+        return NULL;
+    return s + length + strspn(s + length, " \t");
 }
 
-/* Behind "as name" and blanks. */
-static const char *behind_alias(const char *s)
+/* "import a, b as c", "from module import a, b": what is imported from a module may be one, too. `file` NULL: the text of -c. */
+static void look_at_statement(struct search *search, const char *file, const char *s)
 {
-    s += strspn(s, " \t");
-    if (strncmp(s, "as ", 3) != 0)
-        return s;
-    s += 3 + strspn(s + 3, " \t");
-    s += word_length(s);
-    return s + strspn(s, " \t");
-}
+    const char *from = behind(s, "from");
+    int base = from ? (int)word_length(from) : 0;
 
-/* The names behind `import` of "from module import a, b" may be modules, too. */
-static void look_at_from(struct search *search, const char *file, const char *line)
-{
-    size_t dots = strspn(line, ".");
-    size_t length = word_length(line + dots);
-    const char *s = line + dots + length;
-
-    s += strspn(s, " \t");
-    if (strncmp(s, "import", 6) != 0)
+    if (from)
+        s = from + base + strspn(from + base, " \t");
+    s = behind(s, "import");
+    if (!s)
         return;
-    s += 6;
-    char *base = vec_format("%.*s", (int)length, line + dots);
-    if (dots == 0)
-        look_at_module(search, base);
-    else if (length > 0)
-        look_at_relative(search, file, base, dots);
-    for (s += strspn(s, " \t("); word_length(s) > 0; s += strspn(s, " \t,(")) {
-        char *module = vec_format("%s%s%.*s", base, length ? "." : "", (int)word_length(s), s);
-        if (dots > 0)
-            look_at_relative(search, file, module, dots);
-        for (size_t i = 0; i < search->local.count && dots == 0; i++)
-            (void)add_files(search, search->local.at[i], module);
+    file = file ? file : ".";
+    if (base > 0) {
+        char *module = vec_format("%.*s", base, from);
+        look_at_module(search, file, module);
         free(module);
-        s = behind_alias(s + word_length(s));
+    }
+    for (s += strspn(s, "("); word_length(s) > 0; s += strspn(s, " \t,(")) {
+        int length = (int)word_length(s);
+        const char *dot = base > 0 && from[base - 1] != '.' ? "." : "";
+        char *module = vec_format("%.*s%s%.*s", base, from ? from : "", dot, length, s);
+        look_at_module(search, file, module);
+        free(module);
+        s += length;
+        s += strspn(s, " \t");
+        const char *alias = behind(s, "as");
+        if (alias)
+            s = alias + word_length(alias) + strspn(alias + word_length(alias), " \t");
         if (*s != ',')
             break;
     }
-    free(base);
 }
 
-static void look_at_import(struct search *search, const char *s)
-{
-    while (word_length(s) > 0) {
-        char *module = vec_format("%.*s", (int)word_length(s), s);
-        look_at_module(search, module);
-        free(module);
-        s = behind_alias(s + word_length(s));
-        if (*s != ',')
-            return;
-        s++;
-        s += strspn(s, " \t");
-    }
-}
-
-/* `file` NULL: the text of -c. Statements begin a line or follow a ';'. */
+/* Statements begin a line or follow a ';'. */
 static void look_at_text(struct search *search, const char *file, const char *text)
 {
     for (const char *s = text; *s; s += strcspn(s, "\n;"), s += *s != '\0') {
         s += strspn(s, " \t\r");
-        if (strncmp(s, "import", 6) == 0 && (s[6] == ' ' || s[6] == '\t'))
-            look_at_import(search, s + 6 + strspn(s + 6, " \t"));
-        else if (strncmp(s, "from", 4) == 0 && (s[4] == ' ' || s[4] == '\t'))
-            look_at_from(search, file ? file : ".", s + 4 + strspn(s + 4, " \t"));
+        look_at_statement(search, file, s);
     }
 }
 
@@ -397,38 +384,26 @@ static char *interpreter_of(const char *script, const char *path, const char *di
     return found;
 }
 
-static void add_if_folder(struct names *names, char *folder)
-{
-    if (is_folder(folder))
-        add_name(names, folder);
-    else
-        free(folder);
-}
-
-/* lib/python3.N/site-packages and Debian's dist-packages below a prefix. */
+/* site-packages and Debian's dist-packages below a prefix. Without a version those of every one. */
 static void add_sites(struct search *search, const char *prefix, const char *version)
 {
-    char *lib = vec_format("%s/lib", prefix);
-    DIR *folder = opendir(lib);
-    const struct dirent *entry;
+    char *pattern = vec_format(
+            "%s/lib/{python3,python%s}/{site,dist}-packages", prefix, version ? version : "3.*");
+    glob_t found = {0};
 
-    while (folder && (entry = readdir(folder)) != NULL) {
-        if (strncmp(entry->d_name, "python3", 7) != 0
-                || (version && entry->d_name[7] == '.' && strcmp(entry->d_name + 6, version) != 0))
-            continue;
-        add_if_folder(&search->sites, vec_format("%s/%s/site-packages", lib, entry->d_name));
-        add_if_folder(&search->sites, vec_format("%s/%s/dist-packages", lib, entry->d_name));
+    if (glob(pattern, GLOB_BRACE | GLOB_ONLYDIR, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (is_folder(found.gl_pathv[i]))
+                (void)add_name(&search->sites, vec_text(found.gl_pathv[i]));
     }
-    if (folder)
-        (void)closedir(folder);
-    free(lib);
+    globfree(&found);
+    free(pattern);
 }
 
 /* Where an interpreter finds packages: its environment's folders, and those of what the environment stands on if it says so. */
 static void add_environment(struct search *search, const char *interpreter, const char *home)
 {
-    char *bin = folder_of(interpreter);
-    char *prefix = folder_of(bin);
+    char *prefix = above(interpreter, 2);
     char *file = vec_format("%s/pyvenv.cfg", prefix);
     char *config = text_of(file, 4096);
     char *real = realpath(interpreter, NULL);
@@ -438,23 +413,19 @@ static void add_environment(struct search *search, const char *interpreter, cons
     if (real && (!config || strstr(config, "include-system-site-packages = true"))) {
         const char *name = strrchr(real, '/') + 1;
         const char *version = is_interpreter(real) && strchr(name, '.') ? name + 6 : NULL;
-        char *real_bin = folder_of(real);
-        char *real_prefix = folder_of(real_bin);
-        char *local = vec_format("%s/local", real_prefix);
-        char *user = vec_format("%s/.local", home ? home : "/nowhere");
-        add_sites(search, real_prefix, version);
-        add_sites(search, local, version);
-        add_sites(search, user, version);
-        free(user);
-        free(local);
-        free(real_prefix);
-        free(real_bin);
+        char *base = above(real, 2);
+        char *prefixes[] = {vec_text(base), vec_format("%s/local", base),
+                vec_format("%s/.local", home ? home : "/nowhere")};
+        for (size_t i = 0; i < CMD_COUNT(prefixes); i++) {
+            add_sites(search, prefixes[i], version);
+            free(prefixes[i]);
+        }
+        free(base);
     }
     free(real);
     free(config);
     free(file);
     free(prefix);
-    free(bin);
 }
 
 /* Looks at what an interpreter is told to run: -c TEXT, -m MODULE, a script or a folder with a __main__. */
@@ -467,13 +438,13 @@ static void look_at_arguments(struct search *search, char *const *words, const c
         if ((*words)[1] == '-')
             continue;
         if (last == 'c' && words[1]) {
-            add_name(&search->local, vec_text(directory));
+            (void)add_name(&search->local, vec_text(directory));
             look_at_text(search, NULL, words[1]);
             return;
         }
         if (last == 'm' && words[1]) {
-            add_name(&search->local, vec_text(directory));
-            look_at_module(search, words[1]);
+            (void)add_name(&search->local, vec_text(directory));
+            look_at_module(search, ".", words[1]);
             return;
         }
         if ((last == 'X' || last == 'W') && length == 2 && words[1])
@@ -487,8 +458,8 @@ static void look_at_arguments(struct search *search, char *const *words, const c
         free(script);
         script = file;
     }
-    add_name(&search->local, folder_of(script));
-    add_name(&search->files, script);
+    (void)add_name(&search->local, above(script, 1));
+    (void)add_name(&search->files, script);
 }
 
 static int major_of(const struct search *search, enum framework which)
@@ -532,8 +503,8 @@ struct framework_found framework_find(char *const *command, const char *path,
         char *script = *command[i] == '-' ? NULL : program_of(command[i], path, directory);
         interpreter = script ? interpreter_of(script, path, directory) : NULL;
         if (interpreter) {
-            add_name(&search.local, folder_of(script));
-            add_name(&search.files, vec_text(script));
+            (void)add_name(&search.local, above(script, 1));
+            (void)add_name(&search.files, vec_text(script));
         }
         free(script);
     }
@@ -556,5 +527,6 @@ struct framework_found framework_find(char *const *command, const char *path,
     names_done(&search.local);
     names_done(&search.sites);
     names_done(&search.files);
+    names_done(&search.packages);
     return found;
 }
