@@ -49,6 +49,13 @@ struct report {
     bool partial;     /* the figures of the window miss lost events */
 };
 
+/*
+ * A line of the head, or a note: "lost      3 events without room", the name in `ink` ("" as all). What is wider than the
+ * terminal goes on below itself.
+ */
+void report_field(const struct report *report, const char *ink, const char *name,
+        const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* What kedge saw: hooks and their routes, what went past them, frameworks with a pool of their own (report_coverage.c). */
 void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);

@@ -2,9 +2,10 @@
 #include "tools/report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/vec.h"
 
 /* The routes as the capture names them; hooks that were handed out by look-up have their calls under "called". */
 static const char route_called[] = "called";
@@ -30,8 +31,9 @@ static const char *pool_of(const struct read_capture *capture, size_t setting)
     return strncmp(name, pool_setting, length) == 0 ? name + length : NULL;
 }
 
-static void print_hooks(const struct read_capture *capture)
+static void print_hooks(const struct report *report)
 {
+    const struct read_capture *capture = report->load.capture;
     uint64_t calls = 0;
     uint64_t look_ups = 0;
     size_t called = 0;
@@ -48,30 +50,32 @@ static void print_hooks(const struct read_capture *capture)
             look_ups++;
         }
     }
-    printf("%-9s %zu hook%s called, %" PRIu64 " call%s; %" PRIu64
-           " found by look-up, %zu linked (--json lists them)\n",
-            "coverage", called, render_s(called), calls, render_s(calls), look_ups, by_symbol);
+    report_field(report, "", "coverage",
+            "%zu hook%s called, %" PRIu64 " call%s; %" PRIu64
+            " found by look-up, %zu linked (--json lists them)",
+            called, render_s(called), calls, render_s(calls), look_ups, by_symbol);
 }
 
-static void print_unhooked(const struct read_capture *capture, const struct render_ink *ink)
+static void print_unhooked(const struct report *report)
 {
-    size_t shown = 0;
+    static const char unhooked[] = ": looked up or linked by the program, no hook of kedge's";
+    const struct read_capture *capture = report->load.capture;
+    char *names = vec_text("");
+    size_t count = 0;
 
     for (size_t i = 0; i < capture->coverage_count; i++) {
-        if (!is_route(&capture->coverage[i], route_unhooked))
+        if (!is_route(&capture->coverage[i], route_unhooked) || count++ >= NAMES_SHOWN)
             continue;
-        if (shown == 0)
-            printf("%sunwatched%s ", ink->yellow, ink->off);
-        if (shown < NAMES_SHOWN) {
-            printf("%s", shown ? ", " : "");
-            render_text(stdout, capture->coverage[i].hook);
-        }
-        shown++;
+        char *longer = vec_format("%s%s%s", names, *names ? ", " : "", capture->coverage[i].hook);
+        free(names);
+        names = longer;
     }
-    if (shown > NAMES_SHOWN)
-        printf(" and %zu more", shown - NAMES_SHOWN);
-    if (shown)
-        puts(": looked up or linked by the program, no hook of kedge's");
+    if (count > NAMES_SHOWN)
+        report_field(report, report->ink.yellow, "unwatched", "%s and %zu more%s", names,
+                count - NAMES_SHOWN, unhooked);
+    else if (count)
+        report_field(report, report->ink.yellow, "unwatched", "%s%s", names, unhooked);
+    free(names);
 }
 
 void report_coverage_print(const struct report *report)
@@ -79,22 +83,18 @@ void report_coverage_print(const struct report *report)
     const struct read_capture *capture = report->load.capture;
 
     if (capture->coverage_count)
-        print_hooks(capture);
-    print_unhooked(capture, &report->ink);
+        print_hooks(report);
+    print_unhooked(report);
     if (capture->unseen.count)
-        printf("%sunseen%s    %" PRIu64
-               " call%s with arguments that nobody tells: what lived then is not judged\n",
-                report->ink.yellow, report->ink.off, capture->unseen.count,
-                render_s(capture->unseen.count));
+        report_field(report, report->ink.yellow, "unseen",
+                "%" PRIu64
+                " call%s with arguments that nobody tells: what lived then is not judged",
+                capture->unseen.count, render_s(capture->unseen.count));
     for (size_t i = 0; i < capture->setting_count; i++) {
-        const char *framework = pool_of(capture, i);
-        if (!framework)
-            continue;
-        printf("%spool%s      ", report->ink.yellow, report->ink.off);
-        render_text(stdout, framework);
-        printf(" keeps a pool of its own: the figures are its segments, not tensors; set ");
-        render_text(stdout, capture->setting[i].value);
-        putchar('\n');
+        if (pool_of(capture, i))
+            report_field(report, report->ink.yellow, "pool",
+                    "%s keeps a pool of its own: the figures are its segments, not tensors; set %s",
+                    pool_of(capture, i), capture->setting[i].value);
     }
 }
 

@@ -101,14 +101,11 @@ static void print_stack_notes(const struct report *report, const struct sources 
 
     if (sources->without_stack == 0)
         return;
-    printf("%snote%s      %" PRIu64 " of %" PRIu64 " allocations have no stack", report->ink.yellow,
-            report->ink.off, sources->without_stack, sources->count);
-    if (*stacks) {
-        fputs(" (KEDGE_STACKS=", stdout);
-        render_text(stdout, stacks);
-        putchar(')');
-    }
-    puts(": nobody can tell which library asked");
+    report_field(report, report->ink.yellow, "note",
+            "%" PRIu64 " of %" PRIu64
+            " allocations have no stack%s%s%s: nobody can tell which library asked",
+            sources->without_stack, sources->count, *stacks ? " (KEDGE_STACKS=" : "", stacks,
+            *stacks ? ")" : "");
 }
 
 void report_sources_print(const struct report *report)
@@ -125,13 +122,11 @@ void report_sources_print(const struct report *report)
         print_library(report, sources, i);
     print_stack_notes(report, sources);
     if (sources->by_places)
-        printf("%snote%s      events are missing: sums by place as the run kept them; by kind: "
-               "--view "
-               "classes\n",
-                report->ink.yellow, report->ink.off);
+        report_field(report, report->ink.yellow, "note",
+                "events are missing: sums by place as the run kept them; by kind: --view classes");
     else if (report->partial)
-        printf("%snote%s      events are missing in this window: these figures are incomplete\n",
-                report->ink.yellow, report->ink.off);
+        report_field(report, report->ink.yellow, "note",
+                "events are missing in this window: these figures are incomplete");
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         print_device(report, i);
 }

@@ -2,6 +2,7 @@
 #include "tools/report.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,21 @@ const char *report_setting(const struct read_capture *capture, const char *name)
             value = capture->setting[i].value;
     }
     return value;
+}
+
+void report_field(
+        const struct report *report, const char *ink, const char *name, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        vec_out_of_memory();
+    va_end(args);
+    printf("%s%-9s%s ", ink, name, *ink ? report->ink.off : "");
+    render_label(stdout, text, 10, 10);
+    free(text);
 }
 
 static void print_field(const char *name, const char *value)
@@ -77,11 +93,8 @@ static void print_bounds(const struct report *report)
     for (size_t i = 0; i < CMD_COUNT(bounds); i++) {
         const char *count = report_setting(report->load.capture, bounds[i].name);
 
-        if (!*count)
-            continue;
-        printf("%snote%s      ", report->ink.yellow, report->ink.off);
-        render_text(stdout, count);
-        printf(" %s\n", bounds[i].what);
+        if (*count)
+            report_field(report, report->ink.yellow, "note", "%s %s", count, bounds[i].what);
     }
 }
 
@@ -108,17 +121,17 @@ static void print_losses(const struct report *report)
 
     for (unsigned area = 0; area < READ_AREA_COUNT; area++)
         if (capture->damaged[area])
-            printf("%sdamaged%s   %" PRIu64 " in %s\n", report->ink.red, report->ink.off,
+            report_field(report, report->ink.red, "damaged", "%" PRIu64 " in %s",
                     capture->damaged[area], read_area_name(area));
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
         if (rows[i].count)
-            printf("%slost%s      %" PRIu64 " %s\n", report->ink.yellow, report->ink.off,
-                    rows[i].count, rows[i].what);
+            report_field(report, report->ink.yellow, "lost", "%" PRIu64 " %s", rows[i].count,
+                    rows[i].what);
     }
     print_bounds(report);
     if (report->partial)
-        printf("%snote%s      events are missing in this window: its figures are incomplete\n",
-                report->ink.yellow, report->ink.off);
+        report_field(report, report->ink.yellow, "note",
+                "events are missing in this window: its figures are incomplete");
 }
 
 static void print_header(const struct report *report)
@@ -361,9 +374,8 @@ static void print_record_note(const struct report *report)
             || (view == VIEW_ALL && report->by_anchor);
 
     if (counts_blocks && report_lacks_events(report))
-        printf("%snote%s      events are missing: this is of what is on record "
-               "(KEDGE_TRACE=full keeps all)\n",
-                report->ink.yellow, report->ink.off);
+        report_field(report, report->ink.yellow, "note",
+                "events are missing: this is of what is on record (KEDGE_TRACE=full keeps all)");
 }
 
 /* Why it was too much, who made the peak, what is left. */

@@ -3,19 +3,19 @@
 #
 # `kedge report` says what kedge saw and what it did not: hooks and their calls, memory functions without a hook, and that a
 # framework keeps a pool of its own. A run without such a framework says nothing of one. Forms of before CUDA 3.2 are unwatched.
-set -u
+set -uo pipefail
 export LD_LIBRARY_PATH=$TEST_BUILD/sim SIMCUDA_MEMORY=2G TEST_ROUTE=dlsym
 kedge=$TEST_BUILD/kedge
 lib=$TEST_BUILD/libkedge.so
 fail=0
 want() { grep -qE "$2" "$1" || { echo "$1 has no '$2':"; cat "$1"; fail=1; }; }
 
-# record NAME PRELOAD PROGRAM TEST: the text and the JSON of a run's report
+# record NAME PRELOAD PROGRAM TEST: the text and the JSON of a run's report, lines of the text that go on below themselves as one
 record() {
     rm -f "$1".*
     LD_PRELOAD=$2 KEDGE_CAPTURE=$1.kcap "$TEST_BUILD/tests/unit/$3" "$4" >"$1.out" 2>"$1.err" \
         || { cat "$1.out" "$1.err"; fail=1; }
-    "$kedge" report "$1.kcap" >"$1.txt" && "$kedge" report --json "$1.kcap" >"$1.json" || { echo "$1: report failed"; fail=1; }
+    "$kedge" report "$1.kcap" | sed -zE 's/\n {10}/ /g' >"$1.txt" && "$kedge" report --json "$1.kcap" >"$1.json" || { echo "$1: report failed"; fail=1; }
 }
 record plain "$lib" hooks_dlsym_test content_survives_in_neighbours
 record cached "$lib:$TEST_BUILD/tests/preload/libc10_cuda.so" hooks_dlsym_test content_survives_in_neighbours

@@ -228,10 +228,16 @@ static void describe(void)
 {
     static const struct rule rules[] = {
             {.id = "input", .action = ACTION_RELEASE}, {.id = "output", .action = ACTION_RELEASE}};
+    static const char *const unhooked[] = {"cuMemAlloc", "cuMemFree", "cuMemAllocHost",
+            "cuMemAllocPitch", "cuMemGetInfo", "cuMemGetAddressRange", "cuArrayCreate",
+            "cuArray3DCreate", "cuMemHostGetDevicePointer", "cuLaunchGrid"};
 
     (void)capture_setting("mode", "pool");
     (void)capture_device(0, "Test device", UINT64_C(80) << 30, 13000);
     (void)capture_coverage("cuMemAllocAsync", "cuGetProcAddress", 1);
+    for (size_t i = 0; i < sizeof(unhooked) / sizeof(*unhooked); i++)
+        (void)capture_coverage(unhooked[i], "unhooked", 1);
+    (void)capture_setting("stacks_cut", "123456789");
     (void)capture_note(0, "made by a test");
     if (!mode)
         return;

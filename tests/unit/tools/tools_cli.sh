@@ -97,8 +97,8 @@ commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shad
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"]]
 commands += [[name, "--help"] for name in "run report diff suggest verify replay whatif plan bundle hints env".split()]
-# heads, notes and places in files: as long as what the program is called
-FREE = re.compile(r"^(capture|program|device|coverage|unwatched|warning|note|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
+# what was captured, notes at the end and places in files: as long as what the program is called
+FREE = re.compile(r"^(capture|program|device|warning|note:|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
 def at(columns, command):
     if columns == 0:
         return subprocess.run([kedge, *command], capture_output=True, text=True).stdout
