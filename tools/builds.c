@@ -88,8 +88,7 @@ struct builds_change *builds_compare(
         name_build(module, change.second);
         VEC_PUSH(changes, count, room) = change;
     }
-    if (count)
-        qsort(changes, count, sizeof(*changes), by_path);
+    VEC_SORT(changes, count, by_path);
     *ret_count = count;
     return changes;
 }

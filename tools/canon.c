@@ -184,8 +184,7 @@ static void rank_units(struct canon *canon, enum canon_order order)
         keys[i] = make_key(canon->sections, &canon->sections->spans[canon->units[i].span], order);
         keys[i].unit = i;
     }
-    if (canon->count)
-        qsort(keys, canon->count, sizeof(*keys), compare_keys);
+    VEC_SORT(keys, canon->count, compare_keys);
     for (uint32_t i = 0; i < canon->count; i++)
         canon->units[keys[i].unit].rank = i;
     free(keys);
@@ -519,8 +518,7 @@ static void settle(struct canon *canon)
 
     for (uint32_t i = 0; i < canon->count; i++)
         list[i] = (struct standing){canon->units[i].offset, i};
-    if (canon->count)
-        qsort(list, canon->count, sizeof(*list), compare_standing);
+    VEC_SORT(list, canon->count, compare_standing);
     for (uint32_t i = 0; i < canon->count; i++) {
         const struct unit *unit = &canon->units[list[i].unit];
         uint64_t offset = 0;

@@ -180,8 +180,7 @@ static void collect_ranges(struct dwarfnames *names)
             VEC_PUSH(names->ranges, names->range_count, names->range_room) =
                     (struct unit_range){lo, hi, dwarf_dieoffset(unit)};
     }
-    if (names->range_count)
-        qsort(names->ranges, names->range_count, sizeof(*names->ranges), compare_ranges);
+    VEC_SORT(names->ranges, names->range_count, compare_ranges);
 }
 
 /* The unit of an address (as in the DWARF), false if none has it. */

@@ -87,20 +87,20 @@ static void finish_group(struct group *group)
 {
     size_t n = 0;
 
-    qsort(group->sizes, group->size_count, sizeof(*group->sizes), compare_u64);
+    VEC_SORT(group->sizes, group->size_count, compare_u64);
     for (size_t i = 0; i < group->size_count; i++) {
         if (n == 0 || group->sizes[n - 1] != group->sizes[i])
             group->sizes[n++] = group->sizes[i];
     }
     group->size_count = n;
     n = 0;
-    qsort(group->anchors, group->anchor_count, sizeof(*group->anchors), compare_u32);
+    VEC_SORT(group->anchors, group->anchor_count, compare_u32);
     for (size_t i = 0; i < group->anchor_count; i++) {
         if (n == 0 || group->anchors[n - 1] != group->anchors[i])
             group->anchors[n++] = group->anchors[i];
     }
     group->anchor_count = n;
-    qsort(group->stacks, group->stack_count, sizeof(*group->stacks), compare_stacks);
+    VEC_SORT(group->stacks, group->stack_count, compare_stacks);
 }
 
 static void give_titles(struct groups *groups)
@@ -118,8 +118,7 @@ void groups_finish(struct groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++)
         finish_group(&groups->rows[i]);
-    if (groups->count)
-        qsort(groups->rows, groups->count, sizeof(*groups->rows), compare_groups);
+    VEC_SORT(groups->rows, groups->count, compare_groups);
     give_titles(groups);
 }
 

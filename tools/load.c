@@ -566,8 +566,7 @@ static void add_reasons(struct translation *tr)
 
     for (size_t i = 0; i < tr->capture->oom_record_count; i++)
         add_reason(tr, &tr->capture->oom[i]);
-    if (load->oom_count)
-        qsort(load->ooms, load->oom_count, sizeof(*load->ooms), oom_by_seq);
+    VEC_SORT(load->ooms, load->oom_count, oom_by_seq);
 }
 
 static void add_places(struct translation *tr)

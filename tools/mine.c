@@ -339,8 +339,7 @@ static struct field list_blocks(const struct work *work)
             field.blocks[field.count++] = (uint32_t)i;
     }
     sort_trace = trace;
-    if (field.count)
-        qsort(field.blocks, field.count, sizeof(uint32_t), compare_blocks);
+    VEC_SORT(field.blocks, field.count, compare_blocks);
     return field;
 }
 

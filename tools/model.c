@@ -156,8 +156,7 @@ static struct release *sort_releases(const struct trace *trace, struct model_win
             continue;
         VEC_PUSH(list, n, room) = (struct release){at, (uint32_t)i};
     }
-    if (n)
-        qsort(list, n, sizeof(*list), compare_releases);
+    VEC_SORT(list, n, compare_releases);
     *ret_count = n;
     return list;
 }
@@ -438,8 +437,7 @@ struct model_live *model_live_by_stack(
         rows[count] = rows[i];
         rows[count++].stack = (uint32_t)i;
     }
-    if (count)
-        qsort(rows, count, sizeof(*rows), compare_live);
+    VEC_SORT(rows, count, compare_live);
     *ret_count = count;
     return rows;
 }

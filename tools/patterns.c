@@ -204,8 +204,7 @@ void patterns_figure(const struct trace *trace, struct model_window window, uint
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         struct patterns_found *found = &ret_figures->of[p];
 
-        if (found->count)
-            qsort(found->row, found->count, sizeof *found->row, by_cost);
+        VEC_SORT(found->row, found->count, by_cost);
         keytable_done(&work.rows[p]);
     }
     free(at);

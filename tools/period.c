@@ -95,7 +95,7 @@ static int by_number(const void *a, const void *b)
 /* The number that so many fourths of them are below. Sorts them. */
 static uint64_t quantile(uint64_t *numbers, size_t count, size_t fourths)
 {
-    qsort(numbers, count, sizeof(*numbers), by_number);
+    VEC_SORT(numbers, count, by_number);
     return numbers[count * fourths / 4];
 }
 
@@ -148,7 +148,7 @@ static uint32_t middle_distance(const uint32_t *at, uint32_t count)
 
     for (uint32_t i = 1; i < count; i++)
         distances[i - 1] = at[i] - at[i - 1];
-    qsort(distances, count - 1, sizeof(*distances), by_number);
+    VEC_SORT(distances, count - 1, by_number);
     uint64_t middle = distances[(count - 2) / 2];
     free(distances);
     return (uint32_t)middle;
@@ -761,8 +761,7 @@ static void find_in(struct search *search, struct finding *ret, struct finding *
         if (all[i].period.kind == PERIOD_PARTS && has_parts(all, count, &all[i]))
             all[i].period.kind = PERIOD_STEPS;
     }
-    if (count)
-        qsort(all, count, sizeof(*all), by_length);
+    VEC_SORT(all, count, by_length);
     for (size_t i = 0; i < count; i++) {
         take_if_better(&all[i], all[i].period.span_count < REPETITIONS_MIN ? ret_two : ret);
         period_done(&all[i].period);

@@ -122,8 +122,7 @@ static void cut(struct solver *solver, uint32_t count)
 
     for (uint32_t i = 0; i < count; i++)
         order[i] = (struct by_first){solver->spans[i].first, i};
-    if (count)
-        qsort(order, count, sizeof(*order), compare_first);
+    VEC_SORT(order, count, compare_first);
     for (uint32_t i = 0; i < count; i++) {
         const struct span *span = &solver->spans[order[i].number];
         numbers[i] = order[i].number;

@@ -45,7 +45,7 @@ static unsigned group(const struct report *report, const struct load_oom *oom,
         owners[at].count += oom->holder[i].count;
     }
     title_done(ways, oom->holder_count);
-    qsort(owners, count, sizeof(*owners), by_bytes);
+    VEC_SORT(owners, count, by_bytes);
     return count;
 }
 

@@ -94,8 +94,7 @@ static struct row *rows_of(const struct load *load, int device, measure of, size
     for (size_t i = 0; i < all; i++)
         if (rows[i].places)
             rows[count++] = rows[i];
-    if (count)
-        qsort(rows, count, sizeof(*rows), largest_first);
+    VEC_SORT(rows, count, largest_first);
     *ret_count = count;
     return rows;
 }

@@ -34,7 +34,7 @@ static struct moment *sort_moments(const struct span *spans, uint32_t count)
         moments[2 * (size_t)i] = (struct moment){spans[i].begin, i, true};
         moments[2 * (size_t)i + 1] = (struct moment){spans[i].end, i, false};
     }
-    qsort(moments, 2 * (size_t)count, sizeof(*moments), compare_moments);
+    VEC_SORT(moments, 2 * (size_t)count, compare_moments);
     return moments;
 }
 

@@ -243,7 +243,7 @@ static void sort_all(struct sources *sources)
 
     for (size_t i = 0; i < count; i++)
         ranked[i] = (struct ranked){sources->libraries[i], (uint32_t)i};
-    qsort(ranked, count, sizeof(*ranked), compare_libraries);
+    VEC_SORT(ranked, count, compare_libraries);
     for (size_t i = 0; i < count; i++) {
         sources->libraries[i] = ranked[i].library;
         place[ranked[i].before] = (uint32_t)i;
@@ -252,10 +252,8 @@ static void sort_all(struct sources *sources)
         sources->rows[i].library = place[sources->rows[i].library];
     for (size_t i = 0; i < sources->site_count; i++)
         sources->sites[i].library = place[sources->sites[i].library];
-    if (sources->row_count)
-        qsort(sources->rows, sources->row_count, sizeof(*sources->rows), compare_rows);
-    if (sources->site_count)
-        qsort(sources->sites, sources->site_count, sizeof(*sources->sites), compare_sites);
+    VEC_SORT(sources->rows, sources->row_count, compare_rows);
+    VEC_SORT(sources->sites, sources->site_count, compare_sites);
     free(place);
     free(ranked);
 }
@@ -332,8 +330,7 @@ void sources_figure(const struct load *load, struct model_window window, struct 
         const struct load_other *other = &load->others[i];
         add_block(&work, other->memclass, other->stack, other->size, other->born, other->died);
     }
-    if (work.move_count)
-        qsort(work.moves, work.move_count, sizeof(*work.moves), by_time);
+    VEC_SORT(work.moves, work.move_count, by_time);
     play(&work);
     if (ret_sources->by_places)
         take_classes(ret_sources, load->capture);

@@ -82,7 +82,7 @@ static int by_first(const void *a, const void *b)
 /* Marks reach to the next one; counts what was allocated. */
 static void finish(struct families *families, struct family *family, uint32_t end)
 {
-    qsort(family->spans, family->count, sizeof(*family->spans), by_first);
+    VEC_SORT(family->spans, family->count, by_first);
     for (size_t i = 0; i < family->count; i++) {
         struct stated_span *span = &family->spans[i];
         uint32_t next = i + 1 < family->count ? family->spans[i + 1].first : end;

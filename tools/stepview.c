@@ -261,8 +261,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
                     (struct stepview_grower){
                             place->stack, place->size, place->first, place->before, place->rises};
     }
-    if (view->grower_count)
-        qsort(view->growers, view->grower_count, sizeof(*view->growers), by_growth);
+    VEC_SORT(view->growers, view->grower_count, by_growth);
     free(places.places);
     free(places.touched);
     keytable_done(&places.numbers);

@@ -282,7 +282,7 @@ static bool tell_apart(struct row *rows, size_t count)
     bool changed = false;
     size_t i = 0;
 
-    qsort(rows, count, sizeof(*rows), by_title);
+    VEC_SORT(rows, count, by_title);
     while (i < count) {
         size_t end = i + 1;
         while (end < count && strcmp(rows[i].title, rows[end].title) == 0)

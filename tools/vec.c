@@ -36,6 +36,12 @@ void *vec_new(size_t count, size_t size)
     return base;
 }
 
+void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *))
+{
+    if (count)
+        qsort(base, count, size, compare);
+}
+
 char *vec_text(const char *text)
 {
     char *copy = strdup(text);

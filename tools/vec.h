@@ -25,10 +25,15 @@ void *vec_grow(void *base, size_t need, size_t size, size_t *room);
 /* Zeroed memory for `count` elements; never NULL. */
 void *vec_new(size_t count, size_t size);
 
+/* qsort, also of nothing, where `base` may be NULL. */
+void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
+
 char *vec_text(const char *text);
 
 /* printf into memory of its own. */
 char *vec_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))
 
 /* The next element of an array, as an lvalue. */
 #define VEC_PUSH(base_, count_, room_) \
