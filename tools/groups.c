@@ -105,10 +105,8 @@ static void finish_group(struct group *group)
 
 static void give_titles(struct groups *groups)
 {
-    if (groups->count == 0)
-        return;
-    char **titles =
-            title_rows(groups->symbols, &groups->rows->stack, sizeof(*groups->rows), groups->count);
+    char **titles = title_rows(groups->symbols, TITLE_STACKS(groups->rows), groups->count);
+
     for (size_t i = 0; i < groups->count; i++)
         groups->rows[i].title = titles[i];
     free((void *)titles);

@@ -113,7 +113,7 @@ static void json_live(struct json *json, const struct report *report, uint32_t a
     struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
 
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = count ? title_rows(report->symbols, &rows->stack, sizeof(*rows), shown) : NULL;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     json_begin(json, key, '[');
     for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');

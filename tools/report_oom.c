@@ -29,8 +29,7 @@ static int by_bytes(const void *left, const void *right)
 static unsigned group(const struct report *report, const struct load_oom *oom,
         struct owner owners[static FORMAT_OOM_HOLDERS])
 {
-    char **ways = title_ways(
-            report->symbols, &oom->holder->stack, sizeof(*oom->holder), oom->holder_count);
+    char **ways = title_ways(report->symbols, TITLE_STACKS(oom->holder), oom->holder_count);
     unsigned count = 0;
 
     for (unsigned i = 0; i < oom->holder_count; i++) {

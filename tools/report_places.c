@@ -32,6 +32,7 @@ struct row {
             bytes; /* bytes, blocks, bytes of what is temporary, as the view has it */
     uint64_t allocated_count;
     const struct load_place *place; /* the first, which has most of them */
+    uint32_t stack;                 /* its */
     uint64_t places;
 };
 
@@ -69,8 +70,10 @@ static void add_to_row(struct row *row, const struct load_place *place, measure 
                                    : what->temporary_count;
     row->bytes += what->temporary_bytes;
     row->places++;
-    if (!row->place || of(what) > of(row->place->what))
+    if (!row->place || of(what) > of(row->place->what)) {
         row->place = place;
+        row->stack = place->stack;
+    }
 }
 
 /* What a view shows of a device (-1 = of all), largest first; the caller frees the array. */
@@ -138,17 +141,6 @@ static void print_row(
     print_where(report, row, title, of == temporary_count ? 44 : 33);
 }
 
-static char **titles_of(const struct report *report, const struct row *rows, size_t count)
-{
-    uint32_t *stacks = vec_new(count, sizeof(*stacks));
-
-    for (size_t i = 0; i < count; i++)
-        stacks[i] = rows[i].place->stack;
-    char **titles = title_rows(report->symbols, stacks, sizeof(*stacks), count);
-    free(stacks);
-    return titles;
-}
-
 static void print_rows(const struct report *report, int device, measure of)
 {
     size_t count;
@@ -157,7 +149,7 @@ static void print_rows(const struct report *report, int device, measure of)
     if (count == 0)
         puts("  nothing");
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = titles_of(report, rows, shown);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
         print_row(report, &rows[i], of, titles[i]);
     title_done(titles, shown);
@@ -248,9 +240,7 @@ void report_places_json(struct json *json, const struct report *report)
     /* the reader has them by their share in the high-water mark */
     json_begin(json, "places", '[');
     size_t shown = load->place_count < report->top ? load->place_count : (size_t)report->top;
-    char **titles = shown
-            ? title_rows(report->symbols, &load->places->stack, sizeof(*load->places), shown)
-            : NULL;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(load->places), shown);
     for (size_t i = 0; i < shown; i++)
         json_place(json, report, &load->places[i], titles[i]);
     title_done(titles, shown);

@@ -24,9 +24,7 @@ static void print_figures(const struct sources_figures *figures)
 static void print_sites(
         const struct report *report, const struct sources *sources, uint32_t library)
 {
-    char **titles = sources->site_count ? title_rows(report->symbols, &sources->sites->stack,
-                            sizeof(*sources->sites), sources->site_count)
-                                        : NULL;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(sources->sites), sources->site_count);
     uint64_t top = report->top;
     uint64_t shown = 0;
     uint64_t all = 0;

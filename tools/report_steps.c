@@ -82,8 +82,7 @@ static void print_growers(
         return;
     printf("\n%sGrows from step to step%s\n", report->ink.bold, report->ink.off);
     size_t shown = view->grower_count < report->top ? view->grower_count : (size_t)report->top;
-    char **titles =
-            title_rows(report->symbols, &view->growers->stack, sizeof(*view->growers), shown);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(view->growers), shown);
     for (size_t i = 0; i < shown; i++) {
         const struct stepview_grower *grower = &view->growers[i];
         printf("  %s more in %zu step%s, rising in %" PRIu64 " of them, now %s",
@@ -215,9 +214,7 @@ void report_steps_json(struct json *json, const struct report *report)
         json_row(json, report, &view.rows[i]);
     json_end(json, ']');
     json_begin(json, "growers", '[');
-    char **titles = view.grower_count ? title_rows(report->symbols, &view.growers->stack,
-                            sizeof(*view.growers), view.grower_count)
-                                      : NULL;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(view.growers), view.grower_count);
     for (size_t i = 0; i < view.grower_count; i++)
         json_grower(json, report, &view.growers[i], titles[i]);
     title_done(titles, view.grower_count);

@@ -256,7 +256,7 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
     if (count == 0)
         puts("  nothing");
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = count ? title_rows(report->symbols, &rows->stack, sizeof(*rows), shown) : NULL;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++) {
         printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(rows[i].bytes).text, rows[i].count,
                 render_s(rows[i].count));

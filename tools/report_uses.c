@@ -63,7 +63,7 @@ static void print_pattern(
     }
     printf("  %12s %12s %8s %12s %10s\n", "bytes x s", "bytes", "blocks", "at the peak", "ms");
     size_t shown = found->count < report->top ? found->count : (size_t)report->top;
-    char **rows = title_rows(report->symbols, &found->row->stack, sizeof(*found->row), shown);
+    char **rows = title_rows(report->symbols, TITLE_STACKS(found->row), shown);
     for (size_t i = 0; i < shown; i++) {
         const struct patterns_row *row = &found->row[i];
 
@@ -141,9 +141,7 @@ void report_uses_json(struct json *json, const struct report *report)
 
         json_begin(json, patterns_name((enum patterns_kind)p), '[');
         size_t shown = found->count < report->top ? found->count : (size_t)report->top;
-        char **rows = shown
-                ? title_rows(report->symbols, &found->row->stack, sizeof(*found->row), shown)
-                : NULL;
+        char **rows = title_rows(report->symbols, TITLE_STACKS(found->row), shown);
         for (size_t i = 0; i < shown; i++)
             json_row(json, report, &found->row[i], rows[i]);
         title_done(rows, shown);

@@ -184,10 +184,14 @@ static char *name_line(const struct symbols_line *line, enum kind kind)
 }
 
 /* The frames of a stack that may be in its title, the best first. */
+struct part {
+    char *text;
+    enum kind kind;
+};
+
 struct parts {
-    char **text;
-    enum kind *kind;
-    size_t count, room, kind_room, kind_count;
+    struct part *part;
+    size_t count, room;
 };
 
 static void add_kind(
@@ -196,8 +200,8 @@ static void add_kind(
     for (size_t i = 0; i < count; i++) {
         if (kind_of(&lines[i]) != kind)
             continue;
-        VEC_PUSH(parts->kind, parts->kind_count, parts->kind_room) = kind;
-        VEC_PUSH(parts->text, parts->count, parts->room) = name_line(&lines[i], kind);
+        VEC_PUSH(parts->part, parts->count, parts->room) =
+                (struct part){name_line(&lines[i], kind), kind};
     }
 }
 
@@ -210,10 +214,9 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     for (enum kind kind = 0; kind < KINDS; kind++)
         add_kind(&parts, lines, count, kind);
     if (parts.count == 0) {
-        VEC_PUSH(parts.kind, parts.kind_count, parts.kind_room) = KIND_NONE;
-        VEC_PUSH(parts.text, parts.count, parts.room) = count
-                ? name_line(&lines[0], *lines[0].module ? KIND_LIBRARY : KIND_PROGRAM_NATIVE)
-                : vec_text("(no stack)");
+        enum kind kind = count && *lines[0].module ? KIND_LIBRARY : KIND_PROGRAM_NATIVE;
+        char *text = count ? name_line(&lines[0], kind) : vec_text("(no stack)");
+        VEC_PUSH(parts.part, parts.count, parts.room) = (struct part){text, KIND_NONE};
     }
     return parts;
 }
@@ -221,9 +224,8 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
 static void parts_done(struct parts *parts)
 {
     for (size_t i = 0; i < parts->count; i++)
-        free(parts->text[i]);
-    free((void *)parts->text);
-    free(parts->kind);
+        free(parts->part[i].text);
+    free(parts->part);
 }
 
 /* A title that is being made. */
@@ -237,14 +239,14 @@ struct row {
 
 static const char *part_at(const struct row *row, size_t at)
 {
-    return at < row->parts.count ? row->parts.text[at] : "";
+    return at < row->parts.count ? row->parts.part[at].text : "";
 }
 
 static void extend(struct row *row, size_t at)
 {
     if (at < row->parts.count) {
-        const char *link = row->parts.kind[at] == row->parts.kind[0] ? " < " : ", ";
-        char *longer = vec_format("%s%s%s", row->title, link, row->parts.text[at]);
+        const char *link = row->parts.part[at].kind == row->parts.part[0].kind ? " < " : ", ";
+        char *longer = vec_format("%s%s%s", row->title, link, row->parts.part[at].text);
         free(row->title);
         row->title = longer;
         row->frames++;
@@ -300,12 +302,12 @@ static bool tell_apart(struct row *rows, size_t count)
 /* So many frames of the program's own are the same in all rows, and then one follows that is not: wrappers. */
 static size_t count_wrappers(const struct row *rows, size_t count)
 {
-    enum kind kind = rows[0].parts.kind[0];
+    enum kind kind = rows[0].parts.part[0].kind;
 
     for (size_t at = 0; kind <= KIND_PROGRAM_NATIVE && at < rows[0].parts.count; at++) {
         bool differ = false;
         for (size_t i = 0; i < count; i++) {
-            if (at >= rows[i].parts.count || rows[i].parts.kind[at] != kind)
+            if (at >= rows[i].parts.count || rows[i].parts.part[at].kind != kind)
                 return 0;
             differ = differ || strcmp(part_at(&rows[i], at), part_at(&rows[0], at)) != 0;
         }
@@ -316,20 +318,19 @@ static size_t count_wrappers(const struct row *rows, size_t count)
 }
 
 static struct row *rows_new(
-        struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+        struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
 {
-    const char *at = (const char *)stacks;
     struct row *rows = vec_new(count, sizeof(*rows));
 
     for (size_t i = 0; i < count; i++) {
         uint32_t stack;
-        memcpy(&stack, at + i * stride, sizeof(stack));
+        memcpy(&stack, (const char *)from + i * stride + offset, sizeof(stack));
         rows[i] =
                 (struct row){.parts = parts_of(symbols, stack), .frames = 1, .number = (uint32_t)i};
     }
     size_t first = count ? count_wrappers(rows, count) : 0;
     for (size_t i = 0; i < count; i++) {
-        rows[i].title = vec_text(rows[i].parts.text[first]);
+        rows[i].title = vec_text(rows[i].parts.part[first].text);
         rows[i].used = first + 1;
     }
     return rows;
@@ -348,22 +349,24 @@ static char **rows_end(struct row *rows, size_t count)
     return titles;
 }
 
-char **title_rows(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+char **title_rows(
+        struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
 {
-    struct row *rows = rows_new(symbols, stacks, stride, count);
+    struct row *rows = rows_new(symbols, from, stride, offset, count);
 
     for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
         ;
     return rows_end(rows, count);
 }
 
-char **title_ways(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count)
+char **title_ways(
+        struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
 {
-    struct row *rows = rows_new(symbols, stacks, stride, count);
+    struct row *rows = rows_new(symbols, from, stride, offset, count);
 
     for (size_t i = 0; i < count; i++)
         while (rows[i].frames < WAY_PARTS && rows[i].used < rows[i].parts.count
-                && rows[i].parts.kind[rows[i].used] == rows[i].parts.kind[0])
+                && rows[i].parts.part[rows[i].used].kind == rows[i].parts.part[0].kind)
             extend(&rows[i], rows[i].used);
     return rows_end(rows, count);
 }

@@ -25,14 +25,19 @@
 #include "tools/symbols.h"
 
 /*
- * Titles of the rows of one table, told apart. `stacks` points to the first row's stack, the next one lies `stride` bytes further.
- * [i] is that of row i; title_done gives them back.
+ * Titles of the rows of one table, told apart. The stack of each row is a uint32_t at `offset` of it, the rows lie `stride` bytes
+ * apart; `count` may be 0. [i] is that of row i; title_done gives them back.
  */
-char **title_rows(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count);
+char **title_rows(
+        struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
 void title_done(char **titles, size_t count);
 
 /* Likewise: three frames of the kind each, told apart or not: "Block.attend gpt.py:28 < Block.forward gpt.py:32 < GPT.forward gpt.py:45". */
-char **title_ways(struct symbols *symbols, const uint32_t *stacks, size_t stride, size_t count);
+char **title_ways(
+        struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
+
+/* What both want to know of an array whose elements have a member `stack`. */
+#define TITLE_STACKS(rows_) (rows_), sizeof(*(rows_)), offsetof(__typeof__(*(rows_)), stack)
 
 /* The function that a title names first, as a word for an identifier: "attend" of "Block.attend gpt.py:28". The caller frees it. */
 char *title_word(const char *title);

@@ -149,7 +149,8 @@ static char *titles(struct bench *bench)
     size_t used = 0;
 
     bench->symbols = symbols_new(bench->trace);
-    char **rows = title_rows(bench->symbols, bench->stacks, sizeof(bench->stacks[0]), bench->count);
+    char **rows =
+            title_rows(bench->symbols, bench->stacks, sizeof(bench->stacks[0]), 0, bench->count);
     for (size_t i = 0; i < bench->count; i++)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n", rows[i]);
     title_done(rows, bench->count);
@@ -297,7 +298,7 @@ TEST(ways_and_words_are_of_the_same_frames)
             "allocate trainer.c:65 < unused_input trainer.c:89", "libc10_cuda.so.2.6",
             "<module> <string>:1"};
     static const char *const words[] = {"attend", "allocate", "libc10_cuda.so.2.6", "<module>"};
-    char **found = title_ways(bench.symbols, bench.stacks, sizeof(bench.stacks[0]), bench.count);
+    char **found = title_ways(bench.symbols, bench.stacks, sizeof(bench.stacks[0]), 0, bench.count);
     for (size_t i = 0; i < bench.count; i++) {
         char *word = title_word(ways[i]);
         CHECK_STR_EQ(found[i], ways[i]);
