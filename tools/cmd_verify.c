@@ -90,7 +90,8 @@ static void judge_hint(
 {
     const struct load_hint *hint = &load->hints[index];
     const char *id = verify->verdicts[index].id;
-    uint64_t touches = hint->late_touches + hint->violations;
+    uint64_t touches = load_touches(hint);
+    uint64_t refused = hint->sums[FORMAT_HINT_REFUSED].count;
 
     if (touches) {
         struct symbols *symbols = symbols_new(load->trace);
@@ -101,24 +102,24 @@ static void judge_hint(
         fail(verify, id,
                 vec_format("%s: its storage is used after the release was due", step->name));
     }
-    if (hint->refused)
+    if (refused)
         fail(verify, id,
-                vec_format(
-                        "%s: %" PRIu64 " releases could not be made", step->name, hint->refused));
+                vec_format("%s: %" PRIu64 " releases could not be made", step->name, refused));
 }
 
 static void add_hint(
         struct verify *verify, const struct step *step, size_t index, const struct load_hint *hint)
 {
     struct verdict *verdict = &verify->verdicts[index];
+    const struct load_sum *sums = hint->sums;
 
     if (step->mode == HINT_SHADOW) {
-        verdict->matched += hint->planned;
-        verdict->matched_bytes += hint->planned_bytes;
-        verdict->due += hint->would;
-        verdict->due_bytes += hint->would_bytes;
+        verdict->matched += sums[FORMAT_HINT_PLANNED].count;
+        verdict->matched_bytes += sums[FORMAT_HINT_PLANNED].bytes;
+        verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count;
+        verdict->due_bytes += sums[FORMAT_HINT_WOULD_RELEASE].bytes;
     } else {
-        verdict->trapped += hint->released;
+        verdict->trapped += sums[FORMAT_HINT_DEAD].count;
     }
 }
 

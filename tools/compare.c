@@ -74,13 +74,6 @@ static struct key key_of(
             like == LIKE_PYTHON ? python[block->stack] : 0};
 }
 
-static uint32_t token(struct work *work, struct key key)
-{
-    uint32_t next = (uint32_t)keytable_count(&work->tokens);
-
-    return *keytable_at(&work->tokens, key, next);
-}
-
 static void pair(struct work *work, uint32_t good, uint32_t bad)
 {
     work->partner[good] = bad;
@@ -107,15 +100,16 @@ static void pair_in_order(struct work *work, const struct table *table, enum lik
         uint32_t id = table->good[i];
         if (work->partner[id] != ALIGN_NONE)
             continue;
-        a[good_count] =
-                token(work, key_of(work->good_python, &work->good->trace->blocks[id], like));
+        a[good_count] = keytable_number(
+                &work->tokens, key_of(work->good_python, &work->good->trace->blocks[id], like));
         good[good_count++] = id;
     }
     for (uint32_t i = 0; i < table->bad_count; i++) {
         uint32_t id = table->bad[i];
         if (work->taken[id])
             continue;
-        b[bad_count] = token(work, key_of(work->bad_python, &work->bad->trace->blocks[id], like));
+        b[bad_count] = keytable_number(
+                &work->tokens, key_of(work->bad_python, &work->bad->trace->blocks[id], like));
         bad[bad_count++] = id;
     }
     align_sequences(a, good_count, b, bad_count, partner);

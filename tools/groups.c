@@ -12,26 +12,22 @@ static struct group *group_of(struct groups *groups, const struct trace_block *b
     bool ambient = groups->trace->stacks[block->stack].ambient;
     struct key key = python ? (struct key){python, 1, ambient ? block->site : 0}
                             : (struct key){block->site, 0, 0};
-    uint32_t *at = keytable_at(&groups->index, key, TRACE_NONE);
+    uint32_t at = keytable_number(&groups->index, key);
 
-    if (*at == TRACE_NONE) {
-        *at = (uint32_t)groups->count;
+    if (at == groups->count)
         VEC_PUSH(groups->rows, groups->count, groups->room) = (struct group){
                 .site = symbols_site(groups->symbols, block->stack), .stack = block->stack};
-    }
-    return &groups->rows[*at];
+    return &groups->rows[at];
 }
 
 static void add_stack(struct groups *groups, struct group *group, const struct trace_block *block)
 {
     struct key key = {
             trace_python(groups->trace, block->stack), (uint64_t)(group - groups->rows), 0};
-    uint32_t *at = keytable_at(&groups->stack_index, key, TRACE_NONE);
-    if (*at == TRACE_NONE) {
-        *at = (uint32_t)group->stack_count;
+    uint32_t *at = keytable_at(&groups->stack_index, key, (uint32_t)group->stack_count);
+    if (*at == group->stack_count)
         VEC_PUSH(group->stacks, group->stack_count, group->stack_room) =
                 (struct groups_stack){.stack = block->stack};
-    }
     group->stacks[*at].count++;
     group->stacks[*at].bytes += block->size;
 }

@@ -45,6 +45,11 @@ uint32_t *keytable_find(const struct keytable *map, struct key key)
     return entry ? &entry->value : NULL;
 }
 
+uint32_t keytable_number(struct keytable *map, struct key key)
+{
+    return *keytable_at(map, key, (uint32_t)keytable_count(map));
+}
+
 size_t keytable_count(const struct keytable *map)
 {
     return HASH_COUNT(map->head);

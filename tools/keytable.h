@@ -28,6 +28,9 @@ uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial);
 /* The value of `key`, NULL if it was never put in. */
 uint32_t *keytable_find(const struct keytable *map, struct key key);
 
+/* The number of `key`: 0 for the first one that was asked for, 1 for the next. Of a table of which nothing else is asked. */
+uint32_t keytable_number(struct keytable *map, struct key key);
+
 /* How many entries it has. */
 size_t keytable_count(const struct keytable *map);
 

@@ -103,9 +103,7 @@ static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack
 
 static uint32_t thread_of(struct translation *tr, uint32_t number)
 {
-    uint32_t next = (uint32_t)keytable_count(&tr->threads);
-
-    return *keytable_at(&tr->threads, (struct key){number, 0, 0}, next);
+    return keytable_number(&tr->threads, (struct key){number, 0, 0});
 }
 
 /* The instance of a path; an event may name one whose enter was lost. "" is the root. */
@@ -228,15 +226,13 @@ static void add_edge(struct translation *tr, const struct read_event *event)
 
 static void add_reserved(struct translation *tr, const struct read_event *event)
 {
-    uint32_t *index = keytable_at(&tr->reserved,
-            (struct key){(uint64_t)(int64_t)event->device, event->heap, 0}, TRACE_NONE);
+    uint32_t index = keytable_number(
+            &tr->reserved, (struct key){(uint64_t)(int64_t)event->device, event->heap, 0});
 
-    if (*index == TRACE_NONE) {
-        *index = (uint32_t)tr->heap_count;
+    if (index == tr->heap_count)
         VEC_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
-    }
-    tr->held += event->size - tr->heaps[*index];
-    tr->heaps[*index] = event->size;
+    tr->held += event->size - tr->heaps[index];
+    tr->heaps[index] = event->size;
     trace_add_reserved(tr->trace, tr->held);
 }
 
@@ -268,13 +264,11 @@ static void add_release(struct translation *tr, const struct read_event *event)
 
 static void enter_limbo(struct translation *tr, const struct read_event *event)
 {
-    uint32_t *index = keytable_at(&tr->dead, (struct key){event->addr, 0, 0}, TRACE_NONE);
+    uint32_t index = keytable_number(&tr->dead, (struct key){event->addr, 0, 0});
 
-    if (*index == TRACE_NONE) {
-        *index = (uint32_t)tr->limbo_count;
+    if (index == tr->limbo_count)
         VEC_PUSH(tr->limbo, tr->limbo_count, tr->limbo_room) = 0;
-    }
-    tr->limbo[*index] = event->time_ns;
+    tr->limbo[index] = event->time_ns;
 }
 
 static void leave_limbo(
@@ -289,56 +283,27 @@ static void leave_limbo(
         hint->limbo_max_ns = waited;
 }
 
-static void note_touch(
-        struct translation *tr, const struct read_event *event, struct load_hint *hint)
+uint64_t load_touches(const struct load_hint *hint)
 {
-    if (hint->late_touches + hint->violations > 1)
-        return;
-    hint->touch_stack = stack_of(tr, event->stack, event->pystack);
-    hint->touch_block = trace_find_live(tr->trace, event->addr);
-}
-
-static void add(uint64_t *count, uint64_t *bytes, uint64_t size)
-{
-    (*count)++;
-    *bytes += size;
+    return hint->sums[FORMAT_HINT_LATE_TOUCH].count + hint->sums[FORMAT_HINT_VIOLATION].count;
 }
 
 static void count_hint(
         struct translation *tr, const struct read_event *event, struct load_hint *hint)
 {
-    switch (event->what) {
-    case FORMAT_HINT_PLANNED:
-        add(&hint->planned, &hint->planned_bytes, event->size);
-        break;
-    case FORMAT_HINT_WOULD_RELEASE:
-        add(&hint->would, &hint->would_bytes, event->size);
-        break;
-    case FORMAT_HINT_DEAD:
-        add(&hint->released, &hint->released_bytes, event->size);
+    uint64_t touches = load_touches(hint);
+
+    if ((unsigned)event->what >= FORMAT_HINT_COUNT)
+        return;
+    hint->sums[event->what].count++;
+    hint->sums[event->what].bytes += event->size;
+    if (event->what == FORMAT_HINT_DEAD)
         enter_limbo(tr, event);
-        break;
-    case FORMAT_HINT_UNMAPPED:
-        add(&hint->unmapped, &hint->unmapped_bytes, event->size);
+    if (event->what == FORMAT_HINT_UNMAPPED)
         leave_limbo(tr, event, hint);
-        break;
-    case FORMAT_HINT_LATE_TOUCH:
-        hint->late_touches++;
-        note_touch(tr, event, hint);
-        break;
-    case FORMAT_HINT_VIOLATION:
-        hint->violations++;
-        note_touch(tr, event, hint);
-        break;
-    case FORMAT_HINT_SKIPPED:
-        add(&hint->skipped, &hint->skipped_bytes, event->size);
-        break;
-    case FORMAT_HINT_REFUSED:
-        hint->refused++;
-        break;
-    case FORMAT_HINT_NONE:
-    case FORMAT_HINT_COUNT:
-        break;
+    if (touches == 0 && load_touches(hint) > 0) {
+        hint->touch_stack = stack_of(tr, event->stack, event->pystack);
+        hint->touch_block = trace_find_live(tr->trace, event->addr);
     }
 }
 
@@ -364,35 +329,20 @@ static void add_hint(struct translation *tr, const struct read_event *event)
 
 static void add_event(struct translation *tr, const struct read_event *event)
 {
-    switch (event->kind) {
-    case FORMAT_EVENT_ALLOC:
-        add_birth(tr, event);
-        break;
-    case FORMAT_EVENT_FREE:
-        add_death(tr, event);
-        break;
-    case FORMAT_EVENT_EDGE:
-        add_edge(tr, event);
-        break;
-    case FORMAT_EVENT_HINT:
-        add_hint(tr, event);
-        break;
-    case FORMAT_EVENT_RESERVED:
-        add_reserved(tr, event);
-        break;
-    case FORMAT_EVENT_OOM:
-        add_oom(tr, event);
-        break;
-    case FORMAT_EVENT_OTHER_ALLOC:
-        add_other(tr, event);
-        break;
-    case FORMAT_EVENT_OTHER_FREE:
-        end_other(tr, event);
-        break;
-    case FORMAT_EVENT_NONE:
-    case FORMAT_EVENT_KIND_COUNT:
-        break;
-    }
+    static void (*const adders[FORMAT_EVENT_KIND_COUNT])(
+            struct translation *, const struct read_event *) = {
+            [FORMAT_EVENT_ALLOC] = add_birth,
+            [FORMAT_EVENT_FREE] = add_death,
+            [FORMAT_EVENT_EDGE] = add_edge,
+            [FORMAT_EVENT_HINT] = add_hint,
+            [FORMAT_EVENT_RESERVED] = add_reserved,
+            [FORMAT_EVENT_OOM] = add_oom,
+            [FORMAT_EVENT_OTHER_ALLOC] = add_other,
+            [FORMAT_EVENT_OTHER_FREE] = end_other,
+    };
+
+    if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])
+        adders[event->kind](tr, event);
 }
 
 static void carry(struct translation *tr, const struct read_event *birth)
@@ -474,7 +424,6 @@ static void make_hints(struct load *load)
     load->hints = vec_new(load->hint_count, sizeof(*load->hints));
     for (size_t i = 0; i < load->hint_count; i++) {
         load->hints[i].id = capture->rule[i].id;
-        load->hints[i].action = capture->rule[i].action;
         load->hints[i].mode = capture->rule[i].mode;
         load->hints[i].touch_block = TRACE_NONE;
     }

@@ -20,20 +20,18 @@
 
 struct steps;
 
+struct load_sum {
+    uint64_t count, bytes;
+};
+
 /* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
 struct load_hint {
     const char *id;
-    enum action action;
     enum hint_mode mode;
-    uint64_t planned, planned_bytes;   /* matched allocations */
-    uint64_t would, would_bytes;       /* shadow */
-    uint64_t released, released_bytes; /* marked dead: live, or in trap without access */
-    uint64_t unmapped, unmapped_bytes; /* left limbo */
-    uint64_t late_touches, violations;
-    uint64_t skipped, skipped_bytes, refused;
-    uint64_t limbo_max_ns; /* longest time between dead and unmapped */
-    uint32_t touch_stack;  /* of the first late touch or violation */
-    uint32_t touch_block;  /* what it touched, TRACE_NONE */
+    struct load_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind */
+    uint64_t limbo_max_ns;                   /* longest time between dead and unmapped */
+    uint32_t touch_stack;                    /* of the first late touch or violation */
+    uint32_t touch_block;                    /* what it touched, TRACE_NONE */
 };
 
 /* Who held memory when an allocation failed. */
@@ -87,6 +85,9 @@ struct load {
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;
 };
+
+/* Calls that touched what a hint had released, or would have. */
+uint64_t load_touches(const struct load_hint *hint);
 
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */
 int load_open(const char *path, struct load *ret_load);

@@ -216,7 +216,7 @@ static int choose(const struct items *items)
         struct key key = {(uint64_t)(uint32_t)item->device, 0, 0};
         if (item->native)
             continue;
-        uint32_t number = *keytable_at(&numbers, key, (uint32_t)count);
+        uint32_t number = keytable_number(&numbers, key);
         if (number == count)
             VEC_PUSH(devices, count, room) = (struct on_device){item->device, 0};
         devices[number].bytes += item->span.size;

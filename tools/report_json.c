@@ -84,19 +84,19 @@ static void json_hints(struct json *json, const struct report *report)
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->id);
         json_text(json, "mode", report_mode_name(hint->mode));
-        json_uint(json, "matched_count", hint->planned);
-        json_uint(json, "matched_bytes", hint->planned_bytes);
-        json_uint(json, "released_count", hint->released);
-        json_uint(json, "released_bytes", hint->released_bytes);
-        json_uint(json, "would_count", hint->would);
-        json_uint(json, "would_bytes", hint->would_bytes);
-        json_uint(json, "unmapped_count", hint->unmapped);
-        json_uint(json, "skipped_count", hint->skipped);
-        json_uint(json, "refused_count", hint->refused);
-        json_uint(json, "late_touches", hint->late_touches);
-        json_uint(json, "violations", hint->violations);
+        json_uint(json, "matched_count", hint->sums[FORMAT_HINT_PLANNED].count);
+        json_uint(json, "matched_bytes", hint->sums[FORMAT_HINT_PLANNED].bytes);
+        json_uint(json, "released_count", hint->sums[FORMAT_HINT_DEAD].count);
+        json_uint(json, "released_bytes", hint->sums[FORMAT_HINT_DEAD].bytes);
+        json_uint(json, "would_count", hint->sums[FORMAT_HINT_WOULD_RELEASE].count);
+        json_uint(json, "would_bytes", hint->sums[FORMAT_HINT_WOULD_RELEASE].bytes);
+        json_uint(json, "unmapped_count", hint->sums[FORMAT_HINT_UNMAPPED].count);
+        json_uint(json, "skipped_count", hint->sums[FORMAT_HINT_SKIPPED].count);
+        json_uint(json, "refused_count", hint->sums[FORMAT_HINT_REFUSED].count);
+        json_uint(json, "late_touches", hint->sums[FORMAT_HINT_LATE_TOUCH].count);
+        json_uint(json, "violations", hint->sums[FORMAT_HINT_VIOLATION].count);
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
-        if (hint->late_touches + hint->violations) {
+        if (load_touches(hint)) {
             figures_json_stack(json, report->symbols, hint->touch_stack, "used_by");
             if (hint->touch_block != TRACE_NONE)
                 figures_json_stack(json, report->symbols,

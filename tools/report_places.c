@@ -81,7 +81,6 @@ static struct row *rows_of(const struct load *load, int device, measure of, size
 {
     struct row *rows = vec_new(load->place_count, sizeof(*rows));
     struct keytable index = {0};
-    size_t all = 0;
     size_t count = 0;
 
     for (size_t i = 0; i < load->place_count; i++) {
@@ -89,10 +88,9 @@ static struct row *rows_of(const struct load *load, int device, measure of, size
 
         if (device >= 0 && place->what->device != device)
             continue;
-        uint32_t *at = keytable_at(&index, key_of(place), (uint32_t)all);
-        all += *at == all;
-        add_to_row(&rows[*at], place, of);
+        add_to_row(&rows[keytable_number(&index, key_of(place))], place, of);
     }
+    size_t all = keytable_count(&index);
     keytable_done(&index);
     for (size_t i = 0; i < all; i++)
         if (rows[i].places)

@@ -179,8 +179,9 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     printf("  %shint ", report->ink.red);
     render_text(stdout, hint->id);
     printf(": %s%s\n",
-            hint->violations ? "a call that touches a released range was stopped"
-                             : "a range was used after its release was due",
+            hint->sums[FORMAT_HINT_VIOLATION].count
+                    ? "a call that touches a released range was stopped"
+                    : "a range was used after its release was due",
             report->ink.off);
     puts("    used by:");
     figures_print_stack(stdout, report->symbols, hint->touch_stack, "      ", 8);
@@ -193,26 +194,26 @@ static void print_hint_touch(const struct report *report, const struct load_hint
 
 static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
 {
+    const struct load_sum *sums = hint->sums;
+    uint64_t marked = sums[FORMAT_HINT_DEAD].bytes;
     bool live = hint->mode == HINT_LIVE;
 
     printf("  ");
     render_label(stdout, id, 2, 2);
     printf("    %-7s %8" PRIu64 " %11s %11s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", mode,
-            hint->planned, render_bytes(live ? hint->released_bytes : 0).text,
-            render_bytes(hint->would_bytes + (live ? 0 : hint->released_bytes)).text, hint->skipped,
-            hint->refused, hint->late_touches + hint->violations, (double)hint->limbo_max_ns / 1e6);
+            sums[FORMAT_HINT_PLANNED].count, render_bytes(live ? marked : 0).text,
+            render_bytes(sums[FORMAT_HINT_WOULD_RELEASE].bytes + (live ? 0 : marked)).text,
+            sums[FORMAT_HINT_SKIPPED].count, sums[FORMAT_HINT_REFUSED].count, load_touches(hint),
+            (double)hint->limbo_max_ns / 1e6);
 }
 
 static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
 {
     sum->mode = hint->mode;
-    sum->planned += hint->planned;
-    sum->released_bytes += hint->released_bytes;
-    sum->would_bytes += hint->would_bytes;
-    sum->skipped += hint->skipped;
-    sum->refused += hint->refused;
-    sum->late_touches += hint->late_touches;
-    sum->violations += hint->violations;
+    for (unsigned i = 0; i < FORMAT_HINT_COUNT; i++) {
+        sum->sums[i].count += hint->sums[i].count;
+        sum->sums[i].bytes += hint->sums[i].bytes;
+    }
     if (hint->limbo_max_ns > sum->limbo_max_ns)
         sum->limbo_max_ns = hint->limbo_max_ns;
 }
@@ -242,7 +243,7 @@ static void print_hints(const struct report *report)
     if (load->hint_count > 1)
         print_hint_row(&sum, "all", "");
     for (size_t i = 0; i < load->hint_count; i++) {
-        if (load->hints[i].late_touches + load->hints[i].violations)
+        if (load_touches(&load->hints[i]))
             print_hint_touch(report, &load->hints[i]);
     }
 }

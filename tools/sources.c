@@ -31,13 +31,12 @@ struct work {
 static uint32_t library_named(struct work *work, const char *name)
 {
     struct sources *sources = work->sources;
-    uint32_t *at = keytable_at(&work->libraries, keytable_text(name), TRACE_NONE);
-    if (*at == TRACE_NONE) {
-        *at = (uint32_t)sources->library_count;
+    uint32_t at = keytable_number(&work->libraries, keytable_text(name));
+
+    if (at == sources->library_count)
         VEC_PUSH(sources->libraries, sources->library_count, sources->library_room) =
                 (struct sources_library){.name = name};
-    }
-    return *at;
+    return at;
 }
 
 static uint32_t library_of(struct work *work, uint32_t stack)
@@ -52,15 +51,12 @@ static uint32_t library_of(struct work *work, uint32_t stack)
 static uint32_t row_of(struct work *work, uint32_t library, enum memclass memclass)
 {
     struct sources *sources = work->sources;
-    uint32_t *at =
-            keytable_at(&work->rows, (struct key){library, (uint64_t)memclass, 0}, TRACE_NONE);
+    uint32_t at = keytable_number(&work->rows, (struct key){library, (uint64_t)memclass, 0});
 
-    if (*at == TRACE_NONE) {
-        *at = (uint32_t)sources->row_count;
+    if (at == sources->row_count)
         VEC_PUSH(sources->rows, sources->row_count, sources->row_room) =
                 (struct sources_row){.library = library, .memclass = memclass};
-    }
-    return *at;
+    return at;
 }
 
 static uint32_t site_of(struct work *work, uint32_t library, uint32_t stack)
@@ -74,13 +70,11 @@ static uint32_t site_of(struct work *work, uint32_t library, uint32_t stack)
     key.a ^= python.a;
     key.b ^= python.b;
     key.c ^= (uint64_t)(library + 1) << 32;
-    uint32_t *at = keytable_at(&work->sites, key, TRACE_NONE);
-    if (*at == TRACE_NONE) {
-        *at = (uint32_t)sources->site_count;
+    uint32_t at = keytable_number(&work->sites, key);
+    if (at == sources->site_count)
         VEC_PUSH(sources->sites, sources->site_count, sources->site_room) = (struct sources_site){
                 .library = library, .site = site, .pysite = pysite, .stack = stack};
-    }
-    return *at;
+    return at;
 }
 
 static void add_block(struct work *work, enum memclass memclass, uint32_t stack, uint64_t size,

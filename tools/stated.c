@@ -56,10 +56,9 @@ static bool says_step(const char *path)
 static void add_span(struct families *families, const struct trace *trace, struct stated_span span)
 {
     char *path = fold(trace->anchors[span.anchor].path);
-    uint32_t *number = keytable_at(&families->numbers, keytable_text(path), TRACE_NONE);
+    uint32_t number = keytable_number(&families->numbers, keytable_text(path));
 
-    if (*number == TRACE_NONE) {
-        *number = (uint32_t)families->count;
+    if (number == families->count) {
         struct family *fresh = &VEC_PUSH(families->families, families->count, families->room);
         *fresh = (struct family){.path = path, .is_named = says_step(path)};
         for (const char *c = path; *c; c++)
@@ -67,7 +66,7 @@ static void add_span(struct families *families, const struct trace *trace, struc
     } else {
         free(path);
     }
-    struct family *family = &families->families[*number];
+    struct family *family = &families->families[number];
     VEC_PUSH(family->spans, family->count, family->room) = span;
 }
 
