@@ -101,23 +101,10 @@ static char *make_comment(struct suggestion *s, size_t number, const char *way)
     return comment;
 }
 
-/* Of the first block of each hint; the caller frees it. */
-static uint32_t *list_stacks(const struct suggestion *s)
-{
-    uint32_t *stacks = vec_new(s->mine.hint_count, sizeof(*stacks));
-
-    for (size_t i = 0; i < s->mine.hint_count; i++)
-        stacks[i] = s->bad.trace->blocks[s->mine.hints[i].first_block].stack;
-    return stacks;
-}
-
 /* Before they are named: the hints are final. */
 static void give_titles(struct suggestion *s)
 {
-    uint32_t *stacks = list_stacks(s);
-
-    s->titles = title_rows(s->symbols, stacks, sizeof(*stacks), s->mine.hint_count);
-    free(stacks);
+    s->titles = title_rows(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         char *word = title_word(s->titles[i]);
         make_id(word, i + 1, s->mine.hints[i].rule.id);
@@ -191,8 +178,7 @@ static char *make_head(const struct suggestion *s)
 static struct hintfile *make_file(struct suggestion *s)
 {
     struct hintfile *file = vec_new(1, sizeof(*file));
-    uint32_t *stacks = list_stacks(s);
-    char **ways = title_ways(s->symbols, stacks, sizeof(*stacks), s->mine.hint_count);
+    char **ways = title_ways(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
 
     make_argv_glob(s->bad.capture, file->argv);
     file->mode = HINT_SHADOW;
@@ -210,10 +196,9 @@ static struct hintfile *make_file(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         file->rule[i] = s->mine.hints[i].rule;
         file->words[i].comment = make_comment(s, i, ways[i]);
-        add_builds(file, s->bad.trace, stacks[i]);
+        add_builds(file, s->bad.trace, s->mine.hints[i].stack);
     }
     title_done(ways, s->mine.hint_count);
-    free(stacks);
     return file;
 }
 
@@ -283,13 +268,12 @@ static void suggest_print_text(struct suggestion *s)
 static void json_hint(struct json *json, struct suggestion *s, size_t number)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
-    const struct trace_block *block = &s->bad.trace->blocks[hint->first_block];
 
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->rule.id);
     json_text(json, "title", s->titles[number]);
-    json_text(json, "site", symbols_site(s->symbols, block->stack));
-    json_text(json, "python_site", symbols_pysite(s->symbols, block->stack));
+    json_text(json, "site", symbols_site(s->symbols, hint->stack));
+    json_text(json, "python_site", symbols_pysite(s->symbols, hint->stack));
     json_text(json, "inside", hint->rule.pick.inside);
     json_text(json, "when", hint->rule.when.anchor);
     json_uint(json, "size_min", hint->rule.pick.size_lo);
@@ -330,60 +314,11 @@ static void suggest_print_json(struct suggestion *s)
 
 static void predict(struct suggestion *s)
 {
-    struct rule *rules = vec_new(s->mine.hint_count, sizeof(*rules));
+    struct rule *rules = mine_rules(&s->mine);
 
-    for (size_t i = 0; i < s->mine.hint_count; i++)
-        rules[i] = s->mine.hints[i].rule;
     if (predict_reserved(s->bad.trace, rules, s->mine.hint_count, &s->reserved) < 0)
         s->reserved = UINT64_MAX;
     free(rules);
-}
-
-/* Max of the window with these hints, UINT64_MAX = not known. */
-static uint64_t max_with(const struct suggestion *s, const struct mine_hint *hints, size_t count)
-{
-    const struct trace *trace = s->bad.trace;
-    struct predict_match *match = vec_new(trace->block_count + 1, sizeof(*match));
-    uint32_t *at = vec_new(trace->block_count + 1, sizeof(*at));
-    struct rule *rules = vec_new(count + 1, sizeof(*rules));
-    uint64_t max = UINT64_MAX;
-
-    for (size_t i = 0; i < count; i++)
-        rules[i] = hints[i].rule;
-    if (predict_matches(trace, rules, count, match) == 0) {
-        for (size_t i = 0; i < trace->block_count; i++)
-            at[i] = match[i].rule == TRACE_NONE ? TRACE_NEVER : match[i].at;
-        max = model_max(trace, s->window, &(struct model_releases){at});
-    }
-    free(rules);
-    free(at);
-    free(match);
-    return max;
-}
-
-/*
- * Of one run, whose uses prove less than another run does, only hints that lower the peak are worth their risk. Two that
- * lower it only together have an effect each; should the others be worse without those that have none, all stay.
- */
-static void drop_idle(struct suggestion *s)
-{
-    struct mine_hint *kept = vec_new(s->mine.hint_count + 1, sizeof(*kept));
-    size_t count = 0;
-    struct compare_sum covered = {0, 0};
-
-    for (size_t i = 0; i < s->mine.hint_count; i++) {
-        if (s->mine.hints[i].effect == MINE_EFFECT_NONE)
-            continue;
-        kept[count++] = s->mine.hints[i];
-        covered.count += s->mine.hints[i].count;
-        covered.bytes += s->mine.hints[i].bytes;
-    }
-    if (count < s->mine.hint_count && max_with(s, kept, count) <= s->mine.max_after) {
-        memcpy(s->mine.hints, kept, count * sizeof(*kept));
-        s->mine.hint_count = count;
-        s->mine.covered = covered;
-    }
-    free(kept);
 }
 
 static void say_none(const struct suggestion *s)
@@ -406,6 +341,7 @@ static int mine_and_save(struct suggestion *s)
             .late = s->compare.late,
             .late_count = s->compare.late_count,
             .min_size = s->fields->min_size,
+            .only_effective = s->is_mining,
     };
     progress_wait("looking for hints");
     int r = mine_hints(&job, &s->mine);
@@ -415,8 +351,6 @@ static int mine_and_save(struct suggestion *s)
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
         return CMD_BAD;
     }
-    if (s->is_mining)
-        drop_idle(s);
     s->symbols = symbols_new(s->bad.trace);
     give_titles(s);
     progress_wait("predicting");

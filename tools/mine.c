@@ -119,8 +119,8 @@ static void cover(struct work *work, const struct shape *shape, const struct fie
                                      .mode = HINT_SHADOW,
                                      .pick = *pick,
                                      .when = {.kind = EDGE_EXIT},
-                                     .min_size = work->job->min_size},
-            .first_block = TRACE_NONE};
+                                     .min_size = work->job->min_size}};
+    uint32_t first = TRACE_NONE;
 
     memcpy(hint.rule.pick.inside, shape->inside, RULE_GLOB_MAX);
     memcpy(hint.rule.when.anchor, shape->when, RULE_GLOB_MAX);
@@ -132,9 +132,9 @@ static void cover(struct work *work, const struct shape *shape, const struct fie
                 || block->nth > pick->nth_hi)
             continue;
         work->covered[id] = true;
-        if (id < hint.first_block)
-            hint.first_block = id;
+        first = id < first ? id : first;
     }
+    hint.stack = first == TRACE_NONE ? 0 : block_at(work, first)->stack;
     VEC_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
 }
 
@@ -414,13 +414,23 @@ static void sort_out_late(struct work *work)
     }
 }
 
-static struct rule *copy_rules(const struct mine *mine)
+struct rule *mine_rules(const struct mine *mine)
 {
     struct rule *rules = vec_new(mine->hint_count, sizeof(*rules));
 
     for (size_t i = 0; i < mine->hint_count; i++)
         rules[i] = mine->hints[i].rule;
     return rules;
+}
+
+/* What the code that acts in the run would do with these hints. */
+static int match(const struct work *work, const struct mine *mine, struct predict_match *ret)
+{
+    struct rule *rules = mine_rules(mine);
+    int r = predict_matches(work->job->trace, rules, mine->hint_count, ret);
+
+    free(rules);
+    return r;
 }
 
 /* Drops hint `at`: a check found that it would release what must stay. */
@@ -448,9 +458,7 @@ static uint32_t find_inexact(const struct work *work, const struct predict_match
 static int check_hints(struct work *work, struct predict_match *matches)
 {
     for (;;) {
-        struct rule *rules = copy_rules(work->out);
-        int r = predict_matches(work->job->trace, rules, work->out->hint_count, matches);
-        free(rules);
+        int r = match(work, work->out, matches);
         if (r < 0)
             return r;
         uint32_t wrong = find_inexact(work, matches);
@@ -483,36 +491,37 @@ static void count_matches(struct work *work, const struct predict_match *matches
     }
 }
 
-/* Max of the window if only the releases of the hints with use[hint] happened. */
+/* Max of the window if only the releases of the hints with use[hint] happened; NULL: of all. */
 static uint64_t max_with(
-        const struct work *work, const struct predict_match *matches, const bool *use, uint32_t *at)
+        const struct work *work, const struct predict_match *matches, const bool *use)
 {
-    struct model_releases releases = {.at = at};
+    const struct trace *trace = work->job->trace;
+    uint32_t *at = vec_new(trace->block_count, sizeof(*at));
 
-    for (size_t i = 0; i < work->job->trace->block_count; i++) {
-        bool taken = matches[i].rule != TRACE_NONE && use[matches[i].rule];
+    for (size_t i = 0; i < trace->block_count; i++) {
+        bool taken = matches[i].rule != TRACE_NONE && (!use || use[matches[i].rule]);
         at[i] = taken ? matches[i].at : TRACE_NEVER;
     }
-    return model_max(work->job->trace, work->job->window, &releases);
+    uint64_t max = model_max(trace, work->job->window, at);
+    free(at);
+    return max;
 }
 
 static void find_effects(struct work *work, const struct predict_match *matches)
 {
     struct mine *out = work->out;
     bool *use = vec_new(out->hint_count, sizeof(*use));
-    uint32_t *at = vec_new(work->job->trace->block_count, sizeof(*at));
     size_t tried = out->hint_count;
 
     if (tried * work->job->trace->event_count > EFFECTS_COST_MAX)
         tried = 0;
-    out->max_before = max_with(work, matches, use, at);
+    out->max_before = max_with(work, matches, use);
+    out->max_after = max_with(work, matches, NULL);
     for (size_t i = 0; i < out->hint_count; i++)
         use[i] = true;
-    out->max_after = max_with(work, matches, use, at);
     for (size_t i = 0; i < tried; i++) {
         use[i] = false;
-        uint64_t without = max_with(work, matches, use, at);
-        out->hints[i].gain = without - out->max_after;
+        out->hints[i].gain = max_with(work, matches, use) - out->max_after;
         out->hints[i].effect = out->hints[i].gain ? MINE_EFFECT_PEAK : MINE_EFFECT_NONE;
         use[i] = true;
     }
@@ -522,12 +531,38 @@ static void find_effects(struct work *work, const struct predict_match *matches)
         if (out->hints[i].effect != MINE_EFFECT_NONE)
             continue;
         use[i] = true;
-        if (max_with(work, matches, use, at) < out->max_before)
+        if (max_with(work, matches, use) < out->max_before)
             out->hints[i].effect = MINE_EFFECT_PEAK;
         use[i] = false;
     }
     free(use);
-    free(at);
+}
+
+/* Leaves out the hints without an effect, if the others do as much without them. `matches` is used up. */
+static int drop_idle(struct work *work, struct predict_match *matches)
+{
+    struct mine *out = work->out;
+    struct mine kept = *out;
+    int r;
+
+    kept.hints = vec_new(out->hint_count, sizeof(*kept.hints));
+    kept.hint_count = 0;
+    kept.covered = (struct compare_sum){0};
+    for (size_t i = 0; i < out->hint_count; i++) {
+        if (out->hints[i].effect == MINE_EFFECT_NONE)
+            continue;
+        kept.hints[kept.hint_count++] = out->hints[i];
+        kept.covered.count += out->hints[i].count;
+        kept.covered.bytes += out->hints[i].bytes;
+    }
+    r = match(work, &kept, matches);
+    if (r == 0 && max_with(work, matches, NULL) <= out->max_after) {
+        free(out->hints);
+        *out = kept;
+    } else {
+        free(kept.hints);
+    }
+    return r;
 }
 
 int mine_hints(const struct mine_job *job, struct mine *ret_mine)
@@ -549,8 +584,13 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     if (r == 0) {
         count_matches(&work, matches);
         find_effects(&work, matches);
-        *ret_mine = out;
+        if (job->only_effective)
+            r = drop_idle(&work, matches);
     }
+    if (r == 0)
+        *ret_mine = out;
+    else
+        mine_done(&out);
     free(all.blocks);
     free(work.late_exit);
     free(work.late_anchor);

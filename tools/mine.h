@@ -31,7 +31,7 @@ enum mine_effect {
 struct mine_hint {
     struct rule rule;
     uint64_t count, bytes; /* late frees; rule.expect_* has those without an exit, too */
-    uint32_t first_block;  /* one of them */
+    uint32_t stack;        /* of the first of them */
     enum mine_effect effect;
     uint64_t gain; /* how much higher the peak would be without it */
 };
@@ -55,11 +55,19 @@ struct mine_job {
     const struct compare_late *late;
     size_t late_count;
     uint64_t min_size;
+    /*
+     * Only hints that lower the peak: late frees of one run by its own uses prove less than another run does. Two that lower it
+     * only together have an effect each; should the others be worse without those that have none, all stay.
+     */
+    bool only_effective;
 };
 
 /* 0, or -errno of hint_new. */
 int mine_hints(const struct mine_job *job, struct mine *ret_mine);
 void mine_done(struct mine *mine);
+
+/* The rules of the hints, for predict.h; the caller frees them. */
+struct rule *mine_rules(const struct mine *mine);
 
 /*
  * Runs of digits become one `*` (SOT_CALL_17 -> SOT_CALL_*), or with per_digit each digit a `?`. Cut, with a final `*`, if it

@@ -21,58 +21,43 @@ bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
     return last && !strchr(name, '/') && strcmp(last + 1, name) == 0;
 }
 
-static bool find_first_enter(const struct trace *trace, const char *name, uint32_t *ret_at)
+/* The window from the first enter of anchors of this name to their last exit; false: there are none. */
+static bool find_named(const struct trace *trace, const char *name, struct model_window *ret_window)
 {
-    uint32_t first = TRACE_NEVER;
-    bool found = false;
-
-    for (size_t i = 1; i < trace->anchor_count; i++) {
-        if (!model_anchor_named(&trace->anchors[i], name))
-            continue;
-        found = true;
-        if (trace->anchors[i].enter < first)
-            first = trace->anchors[i].enter;
-    }
-    *ret_at = first == TRACE_NEVER ? 0 : first;
-    return found;
-}
-
-static bool find_last_exit(const struct trace *trace, const char *name, uint32_t *ret_at)
-{
-    uint32_t last = 0;
+    uint32_t end = (uint32_t)trace->event_count;
+    struct model_window window = {TRACE_NEVER, 0};
     bool found = false;
 
     for (size_t i = 1; i < trace->anchor_count; i++) {
         const struct trace_anchor *anchor = &trace->anchors[i];
         if (!model_anchor_named(anchor, name))
             continue;
-        found = true;
         /* Still open: the process ended inside it. */
-        uint32_t behind =
-                anchor->exit == TRACE_NEVER ? (uint32_t)trace->event_count : anchor->exit + 1;
-        if (behind > last)
-            last = behind;
+        uint32_t behind = anchor->exit == TRACE_NEVER ? end : anchor->exit + 1;
+        found = true;
+        window.first = anchor->enter < window.first ? anchor->enter : window.first;
+        window.last = behind > window.last ? behind : window.last;
     }
-    *ret_at = last;
+    if (window.first == TRACE_NEVER)
+        window.first = 0;
+    *ret_window = window;
     return found;
 }
 
 int model_find_window(const struct trace *trace, const char *from, const char *to,
         struct model_window *ret_window, const char **ret_missing)
 {
-    struct model_window window = model_whole(trace);
+    struct model_window begin = model_whole(trace);
+    struct model_window end = begin;
+    bool has_from = !from || find_named(trace, from, &begin);
 
-    if (from && !find_first_enter(trace, from, &window.first)) {
-        *ret_missing = from;
+    if (!has_from || (to && !find_named(trace, to, &end))) {
+        *ret_missing = has_from ? to : from;
         return -ENOENT;
     }
-    if (to && !find_last_exit(trace, to, &window.last)) {
-        *ret_missing = to;
-        return -ENOENT;
-    }
-    if (from && to && window.last <= window.first)
+    if (from && to && end.last <= begin.first)
         return -ERANGE;
-    *ret_window = window;
+    *ret_window = (struct model_window){begin.first, end.last};
     return 0;
 }
 
@@ -89,7 +74,7 @@ static bool is_in(struct model_window window, uint32_t at)
 
 /* One way to count: which releases are frees, and the sums so far. */
 struct count {
-    const struct model_releases *releases; /* NULL: the trace's own */
+    const uint32_t *releases; /* NULL: the trace's own */
     bool live_only;
     uint64_t now;
     struct model_second sums;
@@ -100,7 +85,7 @@ static uint32_t released_at(const struct count *count, const struct trace *trace
     const struct trace_block *block = &trace->blocks[id];
 
     if (count->releases)
-        return count->releases->at[id];
+        return count->releases[id];
     if (count->live_only && block->mode != HINT_LIVE)
         return TRACE_NEVER;
     return block->released;
@@ -251,8 +236,8 @@ static void plain_event(
     }
 }
 
-void model_figure(const struct trace *trace, struct model_window window,
-        const struct model_releases *releases, struct model_figures *ret_figures)
+void model_figure(const struct trace *trace, struct model_window window, const uint32_t *releases,
+        struct model_figures *ret_figures)
 {
     struct model_figures figures = {.max_at = TRACE_NEVER};
     struct plain plain = {.figures = &figures};
@@ -265,8 +250,7 @@ void model_figure(const struct trace *trace, struct model_window window,
     *ret_figures = figures;
 }
 
-uint64_t model_max(const struct trace *trace, struct model_window window,
-        const struct model_releases *releases)
+uint64_t model_max(const struct trace *trace, struct model_window window, const uint32_t *releases)
 {
     return count_window(trace, window, (struct count){.releases = releases}).max;
 }
@@ -428,8 +412,6 @@ struct model_live *model_live_by_stack(
         struct model_live *row = &rows[block->stack];
         row->bytes += block->size;
         row->count++;
-        if (block->size > row->largest)
-            row->largest = block->size;
     }
     for (size_t i = 0; i < trace->stack_count; i++) {
         if (rows[i].count == 0)

@@ -52,11 +52,6 @@ struct model_figures {
     struct model_second would;  /* those and the ones that shadow and trap wrote down */
 };
 
-/* Releases to count instead of the trace's own: at[block] is an event index or TRACE_NEVER. For predictions. */
-struct model_releases {
-    const uint32_t *at;
-};
-
 struct model_window model_whole(const struct trace *trace);
 
 /*
@@ -67,12 +62,15 @@ struct model_window model_whole(const struct trace *trace);
 int model_find_window(const struct trace *trace, const char *from, const char *to,
         struct model_window *ret_window, const char **ret_missing);
 
-void model_figure(const struct trace *trace, struct model_window window,
-        const struct model_releases *releases, struct model_figures *ret_figures);
+/*
+ * `releases`: to count instead of the trace's own, for predictions; [block] is an event index or TRACE_NEVER. NULL = the trace's
+ * own.
+ */
+void model_figure(const struct trace *trace, struct model_window window, const uint32_t *releases,
+        struct model_figures *ret_figures);
 
 /* Max of the window with these releases, nothing else: what figures->hinted.max would be. */
-uint64_t model_max(const struct trace *trace, struct model_window window,
-        const struct model_releases *releases);
+uint64_t model_max(const struct trace *trace, struct model_window window, const uint32_t *releases);
 
 /*
  * The figures of every anchor instance of the window, by number: its own blocks and those of the instances nested in it,
@@ -83,7 +81,7 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
 /* Live bytes by stack just before event `at`. */
 struct model_live {
     uint32_t stack;
-    uint64_t bytes, count, largest;
+    uint64_t bytes, count;
 };
 
 /* Sorted by bytes, largest first; the caller frees the array. Only blocks born in the window. */

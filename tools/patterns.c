@@ -105,13 +105,12 @@ static struct patterns_row *row_of(
         struct work *work, enum patterns_kind pattern, const struct trace_block *block)
 {
     struct patterns_found *found = &work->figures->of[pattern];
-    uint32_t *at = keytable_at(&work->rows[pattern], (struct key){block->stack, block->site, 0},
-            (uint32_t)found->count);
+    uint32_t at = keytable_number(&work->rows[pattern], (struct key){block->stack, block->site, 0});
 
-    if (*at == found->count)
+    if (at == found->count)
         VEC_PUSH(found->row, found->count, found->room) =
                 (struct patterns_row){.stack = block->stack, .anchor = block->anchor};
-    return &found->row[*at];
+    return &found->row[at];
 }
 
 static void add_interval(struct work *work, enum patterns_kind pattern,
@@ -200,7 +199,7 @@ void patterns_figure(const struct trace *trace, struct model_window window, uint
         ret_figures->judged_bytes += block->size;
         at[i] = find_patterns(&work, block);
     }
-    ret_figures->peak_then = model_max(trace, window, &(struct model_releases){at});
+    ret_figures->peak_then = model_max(trace, window, at);
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         struct patterns_found *found = &ret_figures->of[p];
 
