@@ -6,9 +6,14 @@
 #include <string.h>
 
 #include "tools/symbols.h"
+#include "tools/symfile.h"
 #include "tools/vec.h"
 
-#define DIGITS 8 /* bytes of a build-id that are shown */
+/* What one library is in the two runs. Texts are the first 16 digits of the build-id, or the fingerprint. */
+struct change {
+    const char *path; /* in the bad run; the trace's */
+    char good[SYMFILE_HEX_MAX], bad[SYMFILE_HEX_MAX];
+};
 
 static bool is_same_build(const struct trace_module *a, const struct trace_module *b)
 {
@@ -30,12 +35,13 @@ static bool is_same_name(const struct trace_module *a, const struct trace_module
     return strcmp(symbols_base_name(a->path), symbols_base_name(b->path)) == 0;
 }
 
-static void name_build(const struct trace_module *module, char text[static 20])
+static void name_build(const struct trace_module *module, char text[static SYMFILE_HEX_MAX])
 {
-    if (module->build_id_length == 0)
-        (void)snprintf(text, 20, "%016" PRIx64, module->identity);
-    for (unsigned i = 0; i < module->build_id_length && i < DIGITS; i++)
-        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", module->build_id[i]);
+    if (module->build_id_length)
+        symfile_hex(module->build_id, module->build_id_length, text);
+    else
+        (void)snprintf(text, SYMFILE_HEX_MAX, "%016" PRIx64, module->identity);
+    text[16] = '\0';
 }
 
 /* A module of that name in the other run, unless one of them is the same build. */
@@ -57,13 +63,13 @@ static const struct trace_module *find_other(
 
 static int by_path(const void *left, const void *right)
 {
-    const struct builds_change *a = left;
-    const struct builds_change *b = right;
+    const struct change *a = left;
+    const struct change *b = right;
 
     return strcmp(a->path, b->path);
 }
 
-static bool is_told(const struct builds_change *changes, size_t count, const char *path)
+static bool is_told(const struct change *changes, size_t count, const char *path)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(changes[i].path, path) == 0)
@@ -71,21 +77,22 @@ static bool is_told(const struct builds_change *changes, size_t count, const cha
     return false;
 }
 
-struct builds_change *builds_compare(
-        const struct trace *first, const struct trace *second, size_t *ret_count)
+/* Sorted by path; the caller frees the array. */
+static struct change *list_changes(
+        const struct trace *good, const struct trace *bad, size_t *ret_count)
 {
-    struct builds_change *changes = NULL;
+    struct change *changes = NULL;
     size_t count = 0;
     size_t room = 0;
 
-    for (size_t i = 0; i < second->module_count; i++) {
-        const struct trace_module *module = &second->modules[i];
-        struct builds_change change = {.path = module->path};
-        const struct trace_module *other = is_known(module) ? find_other(first, module) : NULL;
+    for (size_t i = 0; i < bad->module_count; i++) {
+        const struct trace_module *module = &bad->modules[i];
+        struct change change = {.path = module->path};
+        const struct trace_module *other = is_known(module) ? find_other(good, module) : NULL;
         if (!other || is_told(changes, count, module->path))
             continue;
-        name_build(other, change.first);
-        name_build(module, change.second);
+        name_build(other, change.good);
+        name_build(module, change.bad);
         VEC_PUSH(changes, count, room) = change;
     }
     VEC_SORT(changes, count, by_path);
@@ -96,7 +103,7 @@ struct builds_change *builds_compare(
 void builds_print(FILE *out, const struct trace *good, const struct trace *bad)
 {
     size_t count;
-    struct builds_change *changes = builds_compare(good, bad, &count);
+    struct change *changes = list_changes(good, bad, &count);
 
     for (size_t i = 0; i < count; i++) {
         (void)fputs("note: ", out);
@@ -104,7 +111,7 @@ void builds_print(FILE *out, const struct trace *good, const struct trace *bad)
         (void)fprintf(out,
                 " is another build in bad (%s) than in good (%s): what it asks for has other "
                 "places, is paired by size alone, and hints for the one do not match the other\n",
-                changes[i].second, changes[i].first);
+                changes[i].bad, changes[i].good);
     }
     free(changes);
 }
@@ -112,14 +119,14 @@ void builds_print(FILE *out, const struct trace *good, const struct trace *bad)
 void builds_json(struct json *json, const struct trace *good, const struct trace *bad)
 {
     size_t count;
-    struct builds_change *changes = builds_compare(good, bad, &count);
+    struct change *changes = list_changes(good, bad, &count);
 
     json_begin(json, "rebuilt", '[');
     for (size_t i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "path", changes[i].path);
-        json_text(json, "good", changes[i].first);
-        json_text(json, "bad", changes[i].second);
+        json_text(json, "good", changes[i].good);
+        json_text(json, "bad", changes[i].bad);
         json_end(json, '}');
     }
     json_end(json, ']');

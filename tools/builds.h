@@ -14,16 +14,6 @@
 #include "tools/render.h"
 #include "tools/trace.h"
 
-/* What one library is in the two runs. Texts are 16 digits of the build-id or fingerprint. */
-struct builds_change {
-    const char *path; /* in the second run; the trace's */
-    char first[20], second[20];
-};
-
-/* Sorted by path; the caller frees the array. */
-struct builds_change *builds_compare(
-        const struct trace *first, const struct trace *second, size_t *ret_count);
-
 /* "note: PATH is another build in bad ...", and "rebuilt": [{path, good, bad}]. */
 void builds_print(FILE *out, const struct trace *good, const struct trace *bad);
 void builds_json(struct json *json, const struct trace *good, const struct trace *bad);

@@ -15,6 +15,7 @@
 #include "tools/mine.h"
 #include "tools/outfile.h"
 #include "tools/predict.h"
+#include "tools/symfile.h"
 #include "tools/title.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
@@ -130,8 +131,7 @@ static void add_builds(struct hintfile *file, const struct trace *trace, uint32_
             continue;
         struct hintfile_build *build = &file->build[file->build_count++];
         memcpy(build->soname, name, strlen(name) + 1);
-        for (size_t b = 0; b < module->build_id_length; b++)
-            (void)snprintf(build->id + 2 * b, 3, "%02x", module->build_id[b]);
+        symfile_hex(module->build_id, module->build_id_length, build->id);
     }
 }
 

@@ -7,15 +7,14 @@
 #include <string.h>
 
 #include "tools/keytable.h"
+#include "tools/symfile.h"
 #include "tools/vec.h"
 
 #define FIELDS_MAX 5
 
 struct module {
+    const char *build_id; /* hexadecimal; "-": none */
     const char *path, *note;
-    uint64_t identity;
-    uint8_t build_id[32];
-    uint8_t build_id_length;
 };
 
 struct frame {
@@ -92,58 +91,37 @@ static bool number_of(const char *text, int base, uint64_t *ret_number)
     return errno == 0 && *end == '\0';
 }
 
-static bool build_id_of(const char *text, struct module *module)
+static bool is_build_id(const char *text)
 {
     size_t length = strlen(text);
 
-    if (strcmp(text, "-") == 0)
-        return true;
-    if (length == 0 || length % 2 != 0 || length / 2 > sizeof(module->build_id))
-        return false;
-    for (size_t i = 0; i < length; i += 2) {
-        char digits[3] = {text[i], text[i + 1], '\0'};
-        uint64_t value;
-        if (!number_of(digits, 16, &value))
-            return false;
-        module->build_id[i / 2] = (uint8_t)value;
-    }
-    module->build_id_length = (uint8_t)(length / 2);
-    return true;
+    return strcmp(text, "-") == 0
+            || (length > 0 && length % 2 == 0 && length < SYMFILE_HEX_MAX
+                    && strspn(text, "0123456789abcdef") == length);
 }
 
 /* The build counts; without a build-id the path and what the code looks like, which may not be known. */
-static struct key key_of(
-        const uint8_t *build_id, size_t length, uint64_t identity, const char *path)
+static struct key key_of(const char *build_id, uint64_t identity, const char *path)
 {
-    struct key key = {0, length, 0};
+    struct key key = keytable_text(build_id);
 
-    if (length == 0) {
+    if (strcmp(build_id, "-") == 0) {
         key = keytable_text(path);
         key.a ^= identity;
-        key.c = ~key.c; /* no build-id has so many bytes */
-    }
-    for (size_t i = 0; i < length; i++) {
-        key.a = (key.a ^ build_id[i]) * UINT64_C(0x100000001b3);
-        key.c = (key.c << 8) | build_id[i];
     }
     return key;
 }
 
 static bool add_module(struct symcache *cache, char *const *fields, unsigned count)
 {
-    struct module module = {0};
+    uint64_t identity;
 
-    if (count != 5 || !build_id_of(fields[1], &module)
-            || !number_of(fields[2], 16, &module.identity))
+    if (count != 5 || !is_build_id(fields[1]) || !number_of(fields[2], 16, &identity))
         return false;
-    module.path = fields[3];
-    module.note = fields[4];
-    cache->current = *keytable_at(&cache->builds,
-            key_of(module.build_id, module.build_id_length, module.identity, module.path),
-            (uint32_t)cache->module_count);
-    if (cache->current < cache->module_count)
-        return true; /* the same build, loaded once more */
-    VEC_PUSH(cache->modules, cache->module_count, cache->module_room) = module;
+    cache->current = keytable_number(&cache->builds, key_of(fields[1], identity, fields[3]));
+    if (cache->current == cache->module_count) /* else the same build, loaded once more */
+        VEC_PUSH(cache->modules, cache->module_count, cache->module_room) =
+                (struct module){.build_id = fields[1], .path = fields[3], .note = fields[4]};
     return true;
 }
 
@@ -234,12 +212,14 @@ void symcache_free(struct symcache *cache)
 bool symcache_has_module(const struct symcache *cache, const struct trace_module *wanted,
         uint32_t *ret_number, const char **ret_note)
 {
-    const uint32_t *number = keytable_find(&cache->builds,
-            key_of(wanted->build_id, wanted->build_id_length, wanted->identity, wanted->path));
-    const struct module *module = number ? &cache->modules[*number] : NULL;
+    char build_id[SYMFILE_HEX_MAX] = "-";
 
-    if (!module || module->build_id_length != wanted->build_id_length
-            || memcmp(module->build_id, wanted->build_id, wanted->build_id_length) != 0
+    if (wanted->build_id_length)
+        symfile_hex(wanted->build_id, wanted->build_id_length, build_id);
+    const uint32_t *number =
+            keytable_find(&cache->builds, key_of(build_id, wanted->identity, wanted->path));
+    const struct module *module = number ? &cache->modules[*number] : NULL;
+    if (!module || strcmp(module->build_id, build_id) != 0
             || (wanted->build_id_length == 0 && strcmp(module->path, wanted->path) != 0))
         return false;
     *ret_number = *number;
@@ -280,10 +260,11 @@ void symcache_write_head(FILE *out)
 
 void symcache_write_module(FILE *out, const struct trace_module *module, const char *note)
 {
-    (void)fputs("m\t", out);
-    for (unsigned i = 0; i < module->build_id_length; i++)
-        (void)fprintf(out, "%02x", module->build_id[i]);
-    (void)fprintf(out, "%s\t%" PRIx64 "\t", module->build_id_length ? "" : "-", module->identity);
+    char build_id[SYMFILE_HEX_MAX] = "-";
+
+    if (module->build_id_length)
+        symfile_hex(module->build_id, module->build_id_length, build_id);
+    (void)fprintf(out, "m\t%s\t%" PRIx64 "\t", build_id, module->identity);
     write_text(out, module->path);
     (void)fputc('\t', out);
     write_text(out, note);
