@@ -123,9 +123,7 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
         else
             print_stacks(diff, group);
     }
-    if (groups->count > diff->top)
-        printf("  ... %zu more group%s (--top)\n", groups->count - (size_t)diff->top,
-                render_s(groups->count - (size_t)diff->top));
+    figures_print_more(groups->count, diff->top, "group");
 }
 
 static const char *more_perhaps(const struct diff *diff)

@@ -145,6 +145,12 @@ void figures_json(struct json *json, const struct model_figures *f)
     json_uint(json, "remaining_would_bytes", f->would.remaining);
 }
 
+void figures_print_more(uint64_t count, uint64_t top, const char *noun)
+{
+    if (count > top)
+        printf("  ... %" PRIu64 " more %s%s (--top)\n", count - top, noun, render_s(count - top));
+}
+
 static void print_line(
         FILE *out, const struct symbols_line *line, bool is_introduced, const char *indent)
 {

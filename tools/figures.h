@@ -34,6 +34,9 @@ void figures_print(FILE *out, const struct model_figures *figures);
 /* The same figures as JSON keys, into an object that is open. */
 void figures_json(struct json *json, const struct model_figures *figures);
 
+/* "  ... 3 more stacks (--top)", where there are more than `top`. */
+void figures_print_more(uint64_t count, uint64_t top, const char *noun);
+
 /* A stack, one line per call, `limit` lines at most. */
 void figures_print_stack(
         FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit);

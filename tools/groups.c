@@ -51,13 +51,6 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int compare_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int compare_groups(const void *a, const void *b)
 {
     const struct group *x = a;
@@ -79,23 +72,23 @@ static int compare_stacks(const void *a, const void *b)
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-static void finish_group(struct group *group)
+/* Sorts the numbers and leaves one of each; returns how many. */
+static size_t make_distinct(uint64_t *numbers, size_t count)
 {
     size_t n = 0;
 
-    VEC_SORT(group->sizes, group->size_count, compare_u64);
-    for (size_t i = 0; i < group->size_count; i++) {
-        if (n == 0 || group->sizes[n - 1] != group->sizes[i])
-            group->sizes[n++] = group->sizes[i];
+    VEC_SORT(numbers, count, compare_u64);
+    for (size_t i = 0; i < count; i++) {
+        if (n == 0 || numbers[n - 1] != numbers[i])
+            numbers[n++] = numbers[i];
     }
-    group->size_count = n;
-    n = 0;
-    VEC_SORT(group->anchors, group->anchor_count, compare_u32);
-    for (size_t i = 0; i < group->anchor_count; i++) {
-        if (n == 0 || group->anchors[n - 1] != group->anchors[i])
-            group->anchors[n++] = group->anchors[i];
-    }
-    group->anchor_count = n;
+    return n;
+}
+
+static void finish_group(struct group *group)
+{
+    group->size_count = make_distinct(group->sizes, group->size_count);
+    group->anchor_count = make_distinct(group->anchors, group->anchor_count);
     VEC_SORT(group->stacks, group->stack_count, compare_stacks);
 }
 

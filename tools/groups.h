@@ -36,7 +36,7 @@ struct group {
     uint64_t count, bytes;
     uint64_t *sizes; /* distinct, ascending */
     size_t size_count, size_room;
-    uint32_t *anchors; /* distinct instances, in order */
+    uint64_t *anchors; /* distinct instances, in order */
     size_t anchor_count, anchor_room;
     struct groups_stack *stacks; /* most bytes first */
     size_t stack_count, stack_room;

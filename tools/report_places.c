@@ -8,41 +8,44 @@
 #include "tools/mine.h"
 #include "tools/vec.h"
 
-/* What a view shows of a place; 0 = the place is not in it. */
-typedef uint64_t (*measure)(const struct read_place *place);
+/* What a view is about. */
+enum about {
+    HIGH,
+    LIVE,
+    TEMPORARY, /* by blocks, the others by bytes */
+};
 
-static uint64_t high_bytes(const struct read_place *place)
+static struct load_sum sum_of(const struct read_place *place, enum about about)
 {
-    return place->high_bytes;
+    if (about == HIGH)
+        return (struct load_sum){place->high_count, place->high_bytes};
+    if (about == LIVE)
+        return (struct load_sum){place->live_count, place->live_bytes};
+    return (struct load_sum){place->temporary_count, place->temporary_bytes};
 }
 
-static uint64_t live_bytes(const struct read_place *place)
+/* 0 = it is not in the view. */
+static uint64_t weight_of(struct load_sum sum, enum about about)
 {
-    return place->live_bytes;
-}
-
-static uint64_t temporary_count(const struct read_place *place)
-{
-    return place->temporary_count;
+    return about == TEMPORARY ? sum.count : sum.bytes;
 }
 
 /* Places of one stack whose anchors differ in digits only: the steps of a loop are one row. */
 struct row {
-    uint64_t measured, count,
-            bytes; /* bytes, blocks, bytes of what is temporary, as the view has it */
-    uint64_t allocated_count;
+    struct load_sum sum;
+    uint64_t weight, allocated_count;
     const struct load_place *place; /* the first, which has most of them */
     uint32_t stack;                 /* its */
     uint64_t places;
 };
 
-static int largest_first(const void *left, const void *right)
+static int heaviest_first(const void *left, const void *right)
 {
     const struct row *a = left;
     const struct row *b = right;
 
-    if (a->measured != b->measured)
-        return a->measured < b->measured ? 1 : -1;
+    if (a->weight != b->weight)
+        return a->weight < b->weight ? 1 : -1;
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
@@ -57,27 +60,26 @@ static struct key key_of(const struct load_place *place)
     return key;
 }
 
-static void add_to_row(struct row *row, const struct load_place *place, measure of)
+static void add_to_row(struct row *row, const struct load_place *place, enum about about)
 {
-    const struct read_place *what = place->what;
+    struct load_sum sum = sum_of(place->what, about);
+    uint64_t weight = weight_of(sum, about);
 
-    row->allocated_count += what->allocated_count;
-    if (!of(what))
+    row->allocated_count += place->what->allocated_count;
+    if (!weight)
         return;
-    row->measured += of(what);
-    row->count += of == high_bytes ? what->high_count
-            : of == live_bytes     ? what->live_count
-                                   : what->temporary_count;
-    row->bytes += what->temporary_bytes;
+    row->sum.count += sum.count;
+    row->sum.bytes += sum.bytes;
+    row->weight += weight;
     row->places++;
-    if (!row->place || of(what) > of(row->place->what)) {
+    if (!row->place || weight > weight_of(sum_of(row->place->what, about), about)) {
         row->place = place;
         row->stack = place->stack;
     }
 }
 
 /* What a view shows of a device (-1 = of all), largest first; the caller frees the array. */
-static struct row *rows_of(const struct load *load, int device, measure of, size_t *ret_count)
+static struct row *rows_of(const struct load *load, int device, enum about about, size_t *ret_count)
 {
     struct row *rows = vec_new(load->place_count, sizeof(*rows));
     struct keytable index = {0};
@@ -88,14 +90,14 @@ static struct row *rows_of(const struct load *load, int device, measure of, size
 
         if (device >= 0 && place->what->device != device)
             continue;
-        add_to_row(&rows[keytable_number(&index, key_of(place))], place, of);
+        add_to_row(&rows[keytable_number(&index, key_of(place))], place, about);
     }
     size_t all = keytable_count(&index);
     keytable_done(&index);
     for (size_t i = 0; i < all; i++)
         if (rows[i].places)
             rows[count++] = rows[i];
-    VEC_SORT(rows, count, largest_first);
+    VEC_SORT(rows, count, heaviest_first);
     *ret_count = count;
     return rows;
 }
@@ -128,32 +130,30 @@ static void print_where(
 }
 
 static void print_row(
-        const struct report *report, const struct row *row, measure of, const char *title)
+        const struct report *report, const struct row *row, enum about about, const char *title)
 {
-    if (of == temporary_count)
-        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %11s  ", row->count, row->allocated_count,
-                render_bytes(row->bytes).text);
+    if (about == TEMPORARY)
+        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %11s  ", row->sum.count,
+                row->allocated_count, render_bytes(row->sum.bytes).text);
     else
-        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(row->measured).text, row->count,
-                render_s(row->count));
-    print_where(report, row, title, of == temporary_count ? 44 : 33);
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(row->sum.bytes).text, row->sum.count,
+                render_s(row->sum.count));
+    print_where(report, row, title, about == TEMPORARY ? 44 : 33);
 }
 
-static void print_rows(const struct report *report, int device, measure of)
+static void print_rows(const struct report *report, int device, enum about about)
 {
     size_t count;
-    struct row *rows = rows_of(&report->load, device, of, &count);
+    struct row *rows = rows_of(&report->load, device, about, &count);
 
     if (count == 0)
         puts("  nothing");
     size_t shown = count < report->top ? count : (size_t)report->top;
     char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
-        print_row(report, &rows[i], of, titles[i]);
+        print_row(report, &rows[i], about, titles[i]);
     title_done(titles, shown);
-    if (count > report->top)
-        printf("  ... %zu more place%s (--top)\n", count - (size_t)report->top,
-                render_s(count - report->top));
+    figures_print_more(count, report->top, "place");
     free(rows);
 }
 
@@ -168,7 +168,7 @@ void report_high_print(const struct report *report)
         any = true;
         printf("\n%sLive at the maximum of device %d, %s, by place%s\n", report->ink.bold, i,
                 render_bytes(capture->high[i].bytes).text, report->ink.off);
-        print_rows(report, i, high_bytes);
+        print_rows(report, i, HIGH);
     }
     if (!any)
         puts("nothing was allocated");
@@ -180,14 +180,14 @@ void report_leaks_print(const struct report *report)
             load_has_ended(&report->load) ? "Live at the end"
                                           : "Live now (still running, or killed)",
             report->ink.off);
-    print_rows(report, -1, live_bytes);
+    print_rows(report, -1, LIVE);
 }
 
 void report_temporary_print(const struct report *report)
 {
     printf("\n%sTemporary blocks (freed by their thread before it allocated two others)%s\n",
             report->ink.bold, report->ink.off);
-    print_rows(report, -1, temporary_count);
+    print_rows(report, -1, TEMPORARY);
 }
 
 static void json_place(struct json *json, const struct report *report,

@@ -99,8 +99,7 @@ static void print_growers(
             figures_print_stack(stdout, report->symbols, grower->stack, "      ", stack_lines);
     }
     title_done(titles, shown);
-    if (view->grower_count > report->top)
-        printf("  ... %zu more (--top)\n", view->grower_count - (size_t)report->top);
+    figures_print_more(view->grower_count, report->top, "place");
 }
 
 static const char *kind_name(const struct stepview *view)

@@ -237,9 +237,7 @@ static void print_hints(const struct report *report)
         if (i < report->top)
             print_hint_row(hint, hint->id, report_mode_name(hint->mode));
     }
-    if (load->hint_count > report->top)
-        printf("  ... %zu more hint%s (--top)\n", load->hint_count - (size_t)report->top,
-                render_s(load->hint_count - report->top));
+    figures_print_more(load->hint_count, report->top, "hint");
     if (load->hint_count > 1)
         print_hint_row(&sum, "all", "");
     for (size_t i = 0; i < load->hint_count; i++) {
@@ -264,9 +262,7 @@ static void print_live(const struct report *report, uint32_t at, const char *tit
         render_label(stdout, titles[i], 33, 6);
         figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
     }
-    if (count > report->top)
-        printf("  ... %zu more stack%s (--top)\n", count - (size_t)report->top,
-                render_s(count - report->top));
+    figures_print_more(count, report->top, "stack");
     title_done(titles, shown);
     free(rows);
 }

@@ -73,9 +73,7 @@ static void print_pattern(
         figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
     }
     title_done(rows, shown);
-    if (found->count > report->top)
-        printf("  ... %zu more stack%s (--top)\n", found->count - (size_t)report->top,
-                render_s(found->count - report->top));
+    figures_print_more(found->count, report->top, "stack");
 }
 
 void report_uses_print(const struct report *report)

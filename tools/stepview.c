@@ -183,7 +183,6 @@ struct place {
     uint64_t live, before; /* now, and at the end of the step before */
     uint64_t first;        /* at the end of the first step */
     uint64_t rises;
-    uint32_t touched; /* in step so many, + 1 */
     bool fell;
 };
 
@@ -191,41 +190,29 @@ struct places {
     struct place *places;
     size_t count, room;
     struct keytable numbers;
-    uint32_t *touched; /* in this step */
-    size_t touched_count, touched_room;
 };
 
-static void touch(
-        struct places *places, const struct trace_block *block, bool is_alloc, uint32_t row)
+static void touch(struct places *places, const struct trace_block *block, bool is_alloc)
 {
     uint64_t size = block->stack ? 0 : block->size;
-    uint32_t *number =
-            keytable_at(&places->numbers, (struct key){block->stack, size, 0}, TRACE_NONE);
+    uint32_t number = keytable_number(&places->numbers, (struct key){block->stack, size, 0});
 
-    if (*number == TRACE_NONE) {
-        *number = (uint32_t)places->count;
+    if (number == places->count)
         VEC_PUSH(places->places, places->count, places->room) =
                 (struct place){.stack = block->stack, .size = size};
-    }
-    struct place *place = &places->places[*number];
-    place->live += is_alloc ? block->size : 0 - block->size;
-    if (place->touched == row + 1)
-        return;
-    place->touched = row + 1;
-    VEC_PUSH(places->touched, places->touched_count, places->touched_room) = *number;
+    places->places[number].live += is_alloc ? block->size : 0 - block->size;
 }
 
 static void end_row(struct places *places, bool is_first)
 {
-    for (size_t i = 0; i < places->touched_count; i++) {
-        struct place *place = &places->places[places->touched[i]];
+    for (size_t i = 0; i < places->count; i++) {
+        struct place *place = &places->places[i];
         if (is_first)
-            place->first = place->live;
-        place->fell = place->fell || (!is_first && place->live < place->before);
-        place->rises += !is_first && place->live > place->before;
+            place->first = place->before = place->live;
+        place->fell = place->fell || place->live < place->before;
+        place->rises += place->live > place->before;
         place->before = place->live;
     }
-    places->touched_count = 0;
 }
 
 static int by_growth(const void *a, const void *b)
@@ -250,7 +237,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
             const struct trace_event *at = &trace->events[event];
             bool is_alloc = at->kind == TRACE_ALLOC;
             if (is_alloc || (at->kind == TRACE_FREE && at->block != TRACE_NONE))
-                touch(&places, &trace->blocks[at->block], is_alloc, i);
+                touch(&places, &trace->blocks[at->block], is_alloc);
         }
         end_row(&places, i == 0);
     }
@@ -263,7 +250,6 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     }
     VEC_SORT(view->growers, view->grower_count, by_growth);
     free(places.places);
-    free(places.touched);
     keytable_done(&places.numbers);
 }
 
