@@ -90,8 +90,7 @@ struct canon *canon_new(struct sections *sections)
     canon->heap = vec_new((size_t)n + 1, sizeof(*canon->heap));
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
-    if (n)
-        qsort_r(order, n, sizeof(*order), compare_spans, sections->spans);
+    qsort_r(order, n, sizeof(*order), compare_spans, sections->spans);
     for (uint32_t i = 0; i < n; i++) {
         const struct span *span = &sections->spans[order[i]];
         canon->units[i] = (struct unit){
@@ -495,32 +494,29 @@ static void follow(struct canon *canon, uint32_t choice_number, uint32_t number)
     VEC_PUSH(canon->pending, canon->pending_count, canon->pending_room) = rest;
 }
 
-struct standing {
-    uint64_t offset;
-    uint32_t unit;
-};
-
-static int compare_standing(const void *a, const void *b)
+static int compare_standing(const void *a, const void *b, void *units)
 {
-    const struct standing *x = a;
-    const struct standing *y = b;
+    uint32_t i = *(const uint32_t *)a;
+    uint32_t j = *(const uint32_t *)b;
+    const struct unit *x = (const struct unit *)units + i;
+    const struct unit *y = (const struct unit *)units + j;
 
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
-    return (x->unit > y->unit) - (x->unit < y->unit);
+    return (i > j) - (i < j);
 }
 
 /* Lets everything down as far as it goes, since blocks were put to the top of their components, and hands the offsets over. */
 static void settle(struct canon *canon)
 {
-    struct standing *list = vec_new(canon->count, sizeof(*list));
+    uint32_t *list = vec_new(canon->count, sizeof(*list));
     uint64_t *floor = vec_new(canon->sections->count, sizeof(*floor));
 
     for (uint32_t i = 0; i < canon->count; i++)
-        list[i] = (struct standing){canon->units[i].offset, i};
-    VEC_SORT(list, canon->count, compare_standing);
+        list[i] = i;
+    qsort_r(list, canon->count, sizeof(*list), compare_standing, canon->units);
     for (uint32_t i = 0; i < canon->count; i++) {
-        const struct unit *unit = &canon->units[list[i].unit];
+        const struct unit *unit = &canon->units[list[i]];
         uint64_t offset = 0;
         for (uint32_t s = unit->first; s <= unit->last; s++) {
             if (floor[s] > offset)

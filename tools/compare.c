@@ -342,30 +342,19 @@ static void compare_anchors(struct work *work)
     keytable_done(&by_name);
 }
 
-static void count_good(struct work *work)
+/* What takes part of one run, and what of it remains. */
+static void count_side(const struct compare_side *side, struct compare_sum *all,
+        struct compare_sum *remaining, struct compare_sum *outside)
 {
-    const struct trace *good = work->good->trace;
-
-    for (uint32_t i = 0; i < work->good_lists.first[good->anchor_count]; i++) {
-        const struct trace_block *block = &good->blocks[work->good_lists.blocks[i]];
-        compare_sum_add(&work->out->all_good, block->size);
-        if (remains(work->good, block))
-            compare_sum_add(&work->out->remaining_good, block->size);
-    }
-}
-
-static void count_bad(struct work *work)
-{
-    const struct trace *bad = work->bad->trace;
-    struct compare *out = work->out;
-
-    for (uint32_t i = 0; i < work->bad_lists.first[bad->anchor_count]; i++) {
-        const struct trace_block *block = &bad->blocks[work->bad_lists.blocks[i]];
-        compare_sum_add(&out->all, block->size);
-        if (block->anchor == 0)
-            compare_sum_add(&out->outside, block->size);
-        if (remains(work->bad, block))
-            compare_sum_add(&out->remaining, block->size);
+    for (size_t i = 0; i < side->trace->block_count; i++) {
+        const struct trace_block *block = &side->trace->blocks[i];
+        if (!takes_part(side, block))
+            continue;
+        compare_sum_add(all, block->size);
+        if (remains(side, block))
+            compare_sum_add(remaining, block->size);
+        if (outside && block->anchor == 0)
+            compare_sum_add(outside, block->size);
     }
 }
 
@@ -385,8 +374,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
         work.good_python = list_python(good->trace);
         work.bad_python = list_python(bad->trace);
     }
-    count_good(&work);
-    count_bad(&work);
+    count_side(good, &out.all_good, &out.remaining_good, NULL);
+    count_side(bad, &out.all, &out.remaining, &out.outside);
     compare_anchors(&work);
     free(work.good_python);
     free(work.bad_python);

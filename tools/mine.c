@@ -12,37 +12,24 @@
 /* Trying each hint alone costs two passes over the events: some seconds at most. */
 #define EFFECTS_COST_MAX ((size_t)400 << 20)
 
-void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_MAX])
+void mine_fold(const char *path, enum mine_fold fold, char ret_glob[static RULE_GLOB_MAX])
 {
     size_t n = 0;
 
     while (*path) {
-        bool digits = *path >= '0' && *path <= '9';
+        bool is_folded = fold != MINE_FOLD_NOTHING && *path >= '0' && *path <= '9';
         if (n + 2 >= RULE_GLOB_MAX) {
             ret_glob[n++] = '*';
             break;
         }
         ret_glob[n] = *path++;
-        if (digits)
-            ret_glob[n] = per_digit ? '?' : '*';
+        if (is_folded)
+            ret_glob[n] = fold == MINE_FOLD_DIGITS ? '?' : '*';
         n++;
-        while (digits && !per_digit && *path >= '0' && *path <= '9')
+        while (is_folded && fold == MINE_FOLD_RUNS && *path >= '0' && *path <= '9')
             path++;
     }
     ret_glob[n] = '\0';
-}
-
-/* A literal path as a glob: the same, unless it is too long. */
-static void as_glob(const char *path, char ret_glob[static RULE_GLOB_MAX])
-{
-    size_t length = strlen(path);
-
-    if (length < RULE_GLOB_MAX) {
-        memcpy(ret_glob, path, length + 1);
-        return;
-    }
-    memcpy(ret_glob, path, RULE_GLOB_MAX - 2);
-    memcpy(ret_glob + RULE_GLOB_MAX - 2, "*", 2);
 }
 
 struct work {
@@ -278,7 +265,7 @@ static void solve(struct work *work, const struct shape *shape, const struct fie
 }
 
 /* The shapes of the uncovered late blocks, each once; literal or folded. */
-static void solve_shapes(struct work *work, const struct field *field, bool literal)
+static void solve_shapes(struct work *work, const struct field *field, enum mine_fold fold)
 {
     struct keytable seen = {0};
 
@@ -289,14 +276,10 @@ static void solve_shapes(struct work *work, const struct field *field, bool lite
         struct shape shape;
         const char *inside = path_of(work, block_at(work, id)->anchor);
         const char *when = path_of(work, work->late_anchor[id]);
-        if (literal) {
-            as_glob(inside, shape.inside);
-            as_glob(when, shape.when);
-        } else {
-            /* A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's exit. */
-            mine_fold(inside, false, shape.inside);
-            mine_fold(when, work->late_anchor[id] != block_at(work, id)->anchor, shape.when);
-        }
+        /* A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's exit. */
+        bool is_outer = work->late_anchor[id] != block_at(work, id)->anchor;
+        mine_fold(inside, fold, shape.inside);
+        mine_fold(when, fold == MINE_FOLD_RUNS && is_outer ? MINE_FOLD_DIGITS : fold, shape.when);
         struct key key = keytable_text(shape.inside);
         key.c = keytable_text(shape.when).a;
         uint32_t *known = keytable_at(&seen, key, 0);
@@ -309,14 +292,12 @@ static void solve_shapes(struct work *work, const struct field *field, bool lite
     keytable_done(&seen);
 }
 
-static const struct trace *sort_trace; /* qsort has no context; the tools have one thread */
-
-static int compare_blocks(const void *a, const void *b)
+static int compare_blocks(const void *a, const void *b, void *blocks)
 {
     uint32_t i = *(const uint32_t *)a;
     uint32_t k = *(const uint32_t *)b;
-    const struct trace_block *x = &sort_trace->blocks[i];
-    const struct trace_block *y = &sort_trace->blocks[k];
+    const struct trace_block *x = (const struct trace_block *)blocks + i;
+    const struct trace_block *y = (const struct trace_block *)blocks + k;
 
     if (x->site != y->site)
         return x->site < y->site ? -1 : 1;
@@ -338,8 +319,7 @@ static struct field list_blocks(const struct work *work)
         if (block->site && block->size >= work->job->min_size && !block->native)
             field.blocks[field.count++] = (uint32_t)i;
     }
-    sort_trace = trace;
-    VEC_SORT(field.blocks, field.count, compare_blocks);
+    qsort_r(field.blocks, field.count, sizeof(*field.blocks), compare_blocks, trace->blocks);
     return field;
 }
 
@@ -352,8 +332,8 @@ static void solve_sites(struct work *work, const struct field *all)
         struct field field = {.blocks = all->blocks + i};
         for (; i < all->count && block_at(work, all->blocks[i])->site == site; i++)
             field.count++;
-        solve_shapes(work, &field, false);
-        solve_shapes(work, &field, true);
+        solve_shapes(work, &field, MINE_FOLD_RUNS);
+        solve_shapes(work, &field, MINE_FOLD_NOTHING);
     }
 }
 

@@ -69,10 +69,13 @@ void mine_done(struct mine *mine);
 /* The rules of the hints, for predict.h; the caller frees them. */
 struct rule *mine_rules(const struct mine *mine);
 
-/*
- * Runs of digits become one `*` (SOT_CALL_17 -> SOT_CALL_*), or with per_digit each digit a `?`. Cut, with a final `*`, if it
- * is too long.
- */
-void mine_fold(const char *path, bool per_digit, char ret_glob[static RULE_GLOB_MAX]);
+enum mine_fold {
+    MINE_FOLD_NOTHING,
+    MINE_FOLD_DIGITS, /* each digit becomes a `?` */
+    MINE_FOLD_RUNS,   /* runs of them become one `*`: SOT_CALL_17 -> SOT_CALL_* */
+};
+
+/* A path as a glob. Cut, with a final `*`, if it is too long. */
+void mine_fold(const char *path, enum mine_fold fold, char ret_glob[static RULE_GLOB_MAX]);
 
 #endif

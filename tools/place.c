@@ -98,36 +98,32 @@ static void part_make(
     *ret_part = part;
 }
 
-struct by_first {
-    uint32_t first, number;
-};
-
-static int compare_first(const void *a, const void *b)
+static int compare_first(const void *a, const void *b, void *spans)
 {
-    const struct by_first *x = a;
-    const struct by_first *y = b;
+    uint32_t i = *(const uint32_t *)a;
+    uint32_t j = *(const uint32_t *)b;
+    const struct span *x = (const struct span *)spans + i;
+    const struct span *y = (const struct span *)spans + j;
 
     if (x->first != y->first)
         return x->first < y->first ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
+    return (i > j) - (i < j);
 }
 
 /* Cuts where no block lives on from one section to the next. */
 static void cut(struct solver *solver, uint32_t count)
 {
-    struct by_first *order = vec_new(count, sizeof(*order));
     uint32_t *numbers = vec_new(count, sizeof(*numbers));
     uint32_t begin = 0;
     uint32_t last = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        order[i] = (struct by_first){solver->spans[i].first, i};
-    VEC_SORT(order, count, compare_first);
+        numbers[i] = i;
+    qsort_r(numbers, count, sizeof(*numbers), compare_first, solver->spans);
     for (uint32_t i = 0; i < count; i++) {
-        const struct span *span = &solver->spans[order[i].number];
-        numbers[i] = order[i].number;
+        const struct span *span = &solver->spans[numbers[i]];
         last = span->last > last ? span->last : last;
-        if (i + 1 < count && order[i + 1].first <= last)
+        if (i + 1 < count && solver->spans[numbers[i + 1]].first <= last)
             continue;
         struct part part;
         part_make(solver, numbers + begin, i + 1 - begin, &part);
@@ -136,7 +132,6 @@ static void cut(struct solver *solver, uint32_t count)
     }
     solver->result->parts = (uint32_t)solver->part_count;
     free(numbers);
-    free(order);
 }
 
 /* What the first order comes to without a ceiling: a placement to begin with, in as many nodes as there are blocks. */

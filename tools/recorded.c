@@ -12,7 +12,6 @@
 #include "tools/keytable.h"
 #include "tools/load.h"
 #include "tools/rowread.h"
-#include "tools/steps.h"
 #include "tools/vec.h"
 
 /* A block of any form, in the order of the file, which is that of the births. Times count from 1; 0 and the last lie outside the window. */
@@ -125,30 +124,16 @@ static int read_capture(const char *path, const struct recorded_request *request
 
 static int read_trace(const char *path, struct items *items)
 {
-    struct steps steps;
-    int r = steps_read(path, &steps);
+    struct load load;
+    int r = load_csv(path, false, &load);
 
-    if (r < 0) {
-        (void)fprintf(stderr, "kedge plan: %s\n", steps.error);
-        steps_done(&steps);
-        return CMD_BAD;
-    }
-    uint32_t *item_of = vec_new(steps.block_count, sizeof(*item_of));
-    for (size_t i = 0; i < steps.row_count; i++) {
-        const struct steps_row *row = &steps.rows[i];
-        if (row->is_free) {
-            items->items[item_of[row->block]].span.end = i + 1;
-            continue;
-        }
-        item_of[row->block] = (uint32_t)items->count;
-        /* what lives before the first row comes first */
-        add_item(items)->span = (struct span){.size = steps.blocks[row->block].size,
-                .begin = i < steps.before_count ? 0 : i + 1,
-                .end = steps.row_count + 1};
-    }
-    free(item_of);
-    steps_done(&steps);
-    return 0;
+    if (r != CMD_DONE)
+        return r;
+    /* what lives before the first row lies outside the window */
+    add_blocks(items, load.trace,
+            (struct model_window){load.complete_from, (uint32_t)load.trace->event_count});
+    load_close(&load);
+    return CMD_DONE;
 }
 
 /* ── from an abstract instance ── */

@@ -609,15 +609,15 @@ TEST(folding_replaces_runs_of_digits)
 {
     char glob[RULE_GLOB_MAX];
     char path[RULE_GLOB_MAX + 100];
-    mine_fold("SOT_CALL_17", false, glob);
+    mine_fold("SOT_CALL_17", MINE_FOLD_RUNS, glob);
     CHECK_STR_EQ(glob, "SOT_CALL_*");
-    mine_fold("step_12/layer3.fwd", false, glob);
+    mine_fold("step_12/layer3.fwd", MINE_FOLD_RUNS, glob);
     CHECK_STR_EQ(glob, "step_*/layer*.fwd");
-    mine_fold("step_12", true, glob);
+    mine_fold("step_12", MINE_FOLD_DIGITS, glob);
     CHECK_STR_EQ(glob, "step_??");
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
-    mine_fold(path, false, glob);
+    mine_fold(path, MINE_FOLD_RUNS, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
 }
