@@ -95,7 +95,7 @@ static inline bool pyframe_is_loop(const void *address)
     return (uintptr_t)address - pyframe_loop < pyframe_loop_bytes;
 }
 
-/* "CPython 3.11", or why it was refused ("CPython 3.14.0 ...: its version is not ..."); "" without an interpreter. */
+/* "CPython 3.11", or why it was refused ("CPython 3.9.18 ...: its version is not ..."); "" without an interpreter. */
 const char *pyframe_text(void);
 
 /* The layout in force; only when READY. */

@@ -3,8 +3,8 @@
  * pyknown.h - the layouts of pylayout.h that are known beforehand, as constants.
  *
  * In a header so that pyframe.c can be compiled once for each of them: a field's place is then in the instruction and
- * not in memory. For pylayout.c and pyframe.c only. From the interpreters' own headers; all but 3.14 were compared with
- * running interpreters (tests/python).
+ * not in memory. For pylayout.c and pyframe.c only. From the interpreters' own headers; they were compared with running
+ * interpreters (tests/python).
  */
 #ifndef KEDGE_TRACKER_PYKNOWN_H
 #define KEDGE_TRACKER_PYKNOWN_H
@@ -85,7 +85,7 @@ static const struct pylayout pylayout_12 = {
 };
 
 /*
- * What every 3.13 published that was seen, and what 3.14's headers make it publish. The table counts; what it lacks (the two
+ * What every 3.13 published that was seen, and what 3.14.10 and 3.15.2 published. The table counts; what it lacks (the two
  * last fields of code objects, the heads of strings behind their ASCII form, tags) is taken from here, those two fields only if
  * the code objects are as here.
  */

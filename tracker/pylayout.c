@@ -41,8 +41,10 @@ struct groups {
 static const struct groups groups_13 = {19, 28, 34, 44, 46, 64, 67};
 /* more words on the interpreter (3), its frames (2), code objects (1), and a group on sets (4) */
 static const struct groups groups_14 = {22, 31, 39, 50, 52, 74, 77};
+/* more words on threads (7) and types (2), and groups on exceptions (1) and types made at run time (2) */
+static const struct groups groups_15 = {22, 39, 47, 58, 60, 86, 89};
 
-#define OFFSET_WORDS 81u    /* of the longer one */
+#define OFFSET_WORDS 93u    /* of the longest one */
 #define STRUCT_MAX   65535u /* bytes; none of these structs is larger */
 
 /* What pyframe.c and pycode.c count on in every version: these groups as they are in all of them, and where a type has its flags. */
@@ -117,7 +119,7 @@ static void add_unpublished(struct pylayout *layout, const struct pylayout *know
 static int from_table(
         const uint64_t *words, unsigned minor, struct pylayout *ret_layout, const char **ret_why)
 {
-    const struct groups *at = minor == 13 ? &groups_13 : &groups_14;
+    const struct groups *at = minor == 13 ? &groups_13 : minor == 14 ? &groups_14 : &groups_15;
     const struct pylayout *known = minor == 13 ? &pylayout_13 : &pylayout_14;
     const uint64_t *thread = words + at->thread;
     const uint64_t *frame = words + at->frame;
@@ -174,7 +176,7 @@ int pylayout_choose(const char *version, const void *runtime, size_t runtime_byt
     unsigned minor = minor_of(version);
     uint64_t words[OFFSET_WORDS];
 
-    *ret_why = "its version is not one of CPython 3.10 to 3.14";
+    *ret_why = "its version is not one of CPython 3.10 to 3.15";
     if (strstr(version, "free-threading")) {
         *ret_why = "it is a free-threaded build";
         return -ENOTSUP;

@@ -3,8 +3,8 @@
  * pylayout.h - where the fields of an interpreter's structs are.
  *
  * One row for each of CPython 3.10 to 3.12, as their headers have them; from 3.13 on the interpreter publishes a table of
- * offsets at the start of _PyRuntime, and that is what counts. A version after 3.14 is read if its table is arranged as that
- * of 3.14 is and every offset lies in its struct. Any other version, a free-threaded build and an alpha or beta are refused in
+ * offsets at the start of _PyRuntime, and that is what counts. A version after 3.15 is read if its table is arranged as that
+ * of 3.15 is and every offset lies in its struct. Any other version, a free-threaded build and an alpha or beta are refused in
  * words: a wrong offset would be a wrong stack, or worse.
  *
  * Pure: reads the version's text and the table, nothing else of the process. Any thread.
@@ -25,8 +25,8 @@ enum pylayout_ip {
 
 /* Offsets in bytes; PYLAYOUT_NONE where a version has no such field. */
 struct pylayout {
-    unsigned minor;       /* 3.minor whose rules it follows: 14 for later ones, too */
-    unsigned table;       /* enum format_pytable: how code.lines is read */
+    unsigned minor; /* 3.minor whose rules it follows: 14 for later ones, which have the same */
+    unsigned table; /* enum format_pytable: how code.lines is read */
     enum pylayout_ip ip;  /* what frame.ip is */
     int32_t thread_frame; /* of the thread state: the innermost frame, or */
     int32_t cframe_frame; /* what holds it at this offset */

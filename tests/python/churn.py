@@ -4,7 +4,7 @@
     churn.py COUNT OUT [SEED]
 
 Knows nothing of kedge. Each allocation has a size of its own; OUT gets, for each size, what `traceback` says of the place.
-Runs under CPython 3.10 to 3.14.
+Runs under CPython 3.10 to 3.15.
 """
 import asyncio
 import ctypes

@@ -3,7 +3,7 @@
 
     frameworklike.py good|bad
 
-bad keeps what linear() and norm() made beyond their step. Runs under CPython 3.10 to 3.14.
+bad keeps what linear() and norm() made beyond their step. Runs under CPython 3.10 to 3.15.
 """
 import ctypes
 import os

@@ -6,7 +6,7 @@
 CASE: lookalikes (functions that differ in little, freed and made again at one address), moments (frames that begin, end or are
 thrown into), threads (callbacks into Python from threads of LIBRARY, which is pyworker.c). OUT gets, for each size, what the
 interpreter's own frames say of the place: file, qualified name where there is one, line. Knows nothing of kedge.
-Runs under CPython 3.10 to 3.14.
+Runs under CPython 3.10 to 3.15.
 """
 import asyncio
 import contextlib

@@ -4,7 +4,7 @@
     program.py CASE OUT LIBRARY
 
 LIBRARY is pyworker.c. OUT gets, for each size, the function and the line that asked for it, or waited for it.
-Runs under CPython 3.10 to 3.14.
+Runs under CPython 3.10 to 3.15.
 """
 import ctypes
 import importlib

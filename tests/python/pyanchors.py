@@ -5,7 +5,7 @@
     pyanchors.py CASE
 
 The frameworks are torchlike.py and paddlelike.py by the names of torch and paddle: they have what is hooked and nothing else;
-tests/frameworks runs the real ones. Each case runs under every CPython 3.10 to 3.14 that is found (pystacks.py).
+tests/frameworks runs the real ones. Each case runs under every CPython 3.10 to 3.15 that is found (pystacks.py).
 """
 import json
 import pathlib

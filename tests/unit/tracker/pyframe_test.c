@@ -249,7 +249,7 @@ TEST(versions_that_are_not_known_are_refused)
         const char *why = NULL;
 
         CHECK_EQ(choose(refused[i], &layout, &why), -ENOTSUP);
-        CHECK_STR_EQ(why, "its version is not one of CPython 3.10 to 3.14");
+        CHECK_STR_EQ(why, "its version is not one of CPython 3.10 to 3.15");
     }
 }
 
@@ -266,12 +266,13 @@ TEST(versions_that_are_known_are_not)
     }
 }
 
-/* At which word of _Py_DebugOffsets the groups begin, each with its size: in 3.13, and in 3.14. */
+/* At which word of _Py_DebugOffsets the groups begin, each with its size: in 3.13, 3.14 and 3.15. */
 static const struct groups {
     uint64_t version;
     unsigned thread, frame, code, object, type, bytes, text;
 } in_3_13 = {0x030d01f0, 19, 28, 34, 44, 46, 64, 67},
-  in_3_14 = {0x030e00f0, 22, 31, 39, 50, 52, 74, 77};
+  in_3_14 = {0x030e00f0, 22, 31, 39, 50, 52, 74, 77},
+  in_3_15 = {0x030f02f0, 22, 39, 47, 58, 60, 86, 89};
 
 static void publish_group(unsigned at, const uint64_t *words, size_t bytes)
 {
@@ -347,35 +348,44 @@ TEST(in_3_14_the_table_of_the_interpreter_counts)
     CHECK_EQ(layout.code_tags, 3);
 }
 
-TEST(a_later_version_with_the_table_of_3_14_needs_no_new_one)
+TEST(in_3_15_the_table_of_the_interpreter_counts)
 {
-    struct groups later = in_3_14;
-
-    later.version = 0x030f00f0;
-    table_counts(&later, "3.15.0 (main)");
+    table_counts(&in_3_15, "3.15.2 (main)");
     CHECK_EQ(layout.code_tags, 3);
 }
 
-/* Two words more among those of the thread state, as release candidates of 3.15 have them, or in any other group before. */
-TEST(a_later_version_with_another_table_is_refused)
+TEST(a_later_version_with_the_table_of_3_15_needs_no_new_one)
 {
-    struct groups later = in_3_14;
+    struct groups later = in_3_15;
 
-    later.version = 0x030f00f0;
+    later.version = 0x031000f0;
+    table_counts(&later, "3.16.0 (main)");
+    CHECK_EQ(layout.code_tags, 3);
+}
+
+static void table_is_refused(const struct groups *at, uint64_t as_version, const char *release)
+{
+    publish_table(at);
+    runtime[1] = as_version;
+    CHECK_STR_EQ(refusal(release), "its table of offsets makes no sense");
+}
+
+/* Two words more among those of the thread state, or in any other group before. */
+TEST(a_version_with_the_table_of_another_is_refused)
+{
+    struct groups later = in_3_15;
+
     later.frame += 2;
     later.code += 2;
     later.object += 2;
     later.type += 2;
     later.bytes += 2;
     later.text += 2;
-    publish_table(&later);
-    CHECK_STR_EQ(refusal("3.15.0 (main)"), "its table of offsets makes no sense");
-    publish_table(&in_3_13);
-    runtime[1] = 0x030f00f0;
-    CHECK_STR_EQ(refusal("3.15.0 (main)"), "its table of offsets makes no sense");
-    publish_table(&in_3_14);
-    runtime[1] = 0x030d00f0;
-    CHECK_STR_EQ(refusal("3.13.0 (main)"), "its table of offsets makes no sense");
+    table_is_refused(&later, 0x031000f0, "3.16.0 (main)");
+    table_is_refused(&in_3_13, 0x030f00f0, "3.15.0 (main)");
+    table_is_refused(&in_3_14, 0x030f00f0, "3.15.0 (main)");
+    table_is_refused(&in_3_15, 0x030e00f0, "3.14.0 (main)");
+    table_is_refused(&in_3_14, 0x030d00f0, "3.13.0 (main)");
 }
 
 TEST(a_table_without_its_cookie_or_of_another_version_is_refused)
@@ -454,6 +464,7 @@ TEST(offsets_outside_of_their_structs_are_refused)
 {
     offsets_are_checked(&in_3_13, "3.13.1 (main)");
     offsets_are_checked(&in_3_14, "3.14.0 (main)");
+    offsets_are_checked(&in_3_15, "3.15.0 (main)");
 }
 
 /* What the table does not say is known only of code objects that are as those of the version that was seen. */
