@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/launch.h"
 
+#include <argz.h>
+#include <envz.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,23 +27,9 @@ bool launch_parse_api(const char *word, enum launch_api *ret_api)
     return false;
 }
 
-static size_t find(const struct launch *launch, const char *name)
-{
-    size_t length = strlen(name);
-    size_t i;
-
-    for (i = 0; i < launch->env_count; i++) {
-        if (strncmp(launch->env[i], name, length) == 0 && launch->env[i][length] == '=')
-            break;
-    }
-    return i;
-}
-
 const char *launch_value(const struct launch *launch, const char *name)
 {
-    size_t i = find(launch, name);
-
-    return i < launch->env_count ? launch->env[i] + strlen(name) + 1 : NULL;
+    return envz_get(launch->vars, launch->vars_length, name);
 }
 
 /* An empty value counts as not stated. */
@@ -54,38 +42,15 @@ static const char *stated(const struct launch *launch, const char *name)
 
 static void put(struct launch *launch, const char *name, const char *value)
 {
-    size_t i = find(launch, name);
-    char *text = vec_format("%s=%s", name, value);
-
-    if (i < launch->env_count) {
-        free(launch->env[i]);
-        launch->env[i] = text;
-        return;
-    }
-    /* One more slot than counted stays NULL for execve. */
-    launch->env =
-            vec_grow(launch->env, launch->env_count + 2, sizeof(*launch->env), &launch->env_room);
-    launch->env[launch->env_count++] = text;
-    launch->env[launch->env_count] = NULL;
+    while (envz_entry(launch->vars, launch->vars_length, name)) /* it may be there twice */
+        envz_remove(&launch->vars, &launch->vars_length, name);
+    if (envz_add(&launch->vars, &launch->vars_length, name, value) != 0)
+        vec_out_of_memory();
 }
 
 static void say(struct launch *launch, char *line)
 {
     VEC_PUSH(launch->lines, launch->line_count, launch->line_room) = line;
-}
-
-static void copy_words(struct launch *launch, const struct launch_request *request)
-{
-    for (char *const *word = request->command; *word; word++)
-        VEC_PUSH(launch->argv, launch->argc, launch->argv_room) = vec_text(*word);
-    launch->argv =
-            vec_grow(launch->argv, launch->argc + 1, sizeof(*launch->argv), &launch->argv_room);
-    launch->argv[launch->argc] = NULL;
-    for (char *const *var = request->env; *var; var++)
-        VEC_PUSH(launch->env, launch->env_count, launch->env_room) = vec_text(*var);
-    launch->env =
-            vec_grow(launch->env, launch->env_count + 1, sizeof(*launch->env), &launch->env_room);
-    launch->env[launch->env_count] = NULL;
 }
 
 /* Is `word` one of the words of a list that any of `separators` separates? */
@@ -413,9 +378,10 @@ static void framework_switches(struct launch *launch, const struct launch_reques
 
 int launch_prepare(const struct launch_request *request, struct launch *ret_launch)
 {
-    struct launch launch = {0};
+    struct launch launch = {.argv = request->command};
 
-    copy_words(&launch, request);
+    if (argz_create(request->env, &launch.vars, &launch.vars_length) != 0)
+        vec_out_of_memory();
     int r = preload(&launch, request);
     if (r == 0) {
         put_own(&launch, request);
@@ -423,21 +389,18 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
         put_python(&launch, request);
         framework_switches(&launch, request);
     }
+    launch.env = vec_new(argz_count(launch.vars, launch.vars_length) + 1, sizeof(*launch.env));
+    argz_extract(launch.vars, launch.vars_length, launch.env);
     *ret_launch = launch;
     return r;
 }
 
-static void free_texts(char **texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(texts[i]);
-    free((void *)texts);
-}
-
 void launch_done(struct launch *launch)
 {
-    free_texts(launch->argv, launch->argc);
-    free_texts(launch->env, launch->env_count);
-    free_texts(launch->lines, launch->line_count);
+    for (size_t i = 0; i < launch->line_count; i++)
+        free(launch->lines[i]);
+    free((void *)launch->lines);
+    free((void *)launch->env);
+    free(launch->vars);
     *launch = (struct launch){0};
 }

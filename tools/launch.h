@@ -68,14 +68,15 @@ struct launch_request {
 };
 
 struct launch {
-    char **argv;
-    char **env;
-    char **lines; /* for stderr, without a prefix */
-    size_t argc, env_count, line_count;
-    size_t argv_room, env_room, line_room;
+    char *const *argv; /* the request's */
+    char **env;        /* NULL-terminated */
+    char **lines;      /* for stderr, without a prefix */
+    size_t line_count, line_room;
+    char *vars; /* what `env` points into (envz.h) */
+    size_t vars_length;
 };
 
-/* 0, or -EINVAL with a line in `lines` that says why. launch_done in both cases. */
+/* 0, or -EINVAL with a line in `lines` that says why. launch_done in both cases; the command must live as long. */
 int launch_prepare(const struct launch_request *request, struct launch *ret_launch);
 void launch_done(struct launch *launch);
 

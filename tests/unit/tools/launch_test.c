@@ -44,12 +44,17 @@ enum {
 
 TEST(the_command_is_passed_on_unchanged)
 {
-    struct launch l = prepared((struct launch_request){0}, no_env);
-    REQUIRE_EQ(l.argc, 2);
+    char *env[] = {(char[]){"A=1"}, (char[]){"KEDGE_CAPTURE=x"}, (char[]){"KEDGE_CAPTURE=y"}, NULL};
+    struct launch l = prepared((struct launch_request){.capture = "/z"}, env);
     CHECK_STR_EQ(l.argv[0], "prog");
     CHECK_STR_EQ(l.argv[1], "--json");
     CHECK(l.argv[2] == NULL);
-    CHECK(l.env[l.env_count] == NULL);
+    CHECK_STR_EQ(l.env[0], "A=1");
+    size_t count = 0;
+    while (l.env[count])
+        CHECK(strchr(l.env[count++], '=') != NULL);
+    CHECK_GE(count, 2);
+    CHECK_STR_EQ(value(&l, "KEDGE_CAPTURE"), "/z");
     launch_done(&l);
 }
 
