@@ -23,37 +23,32 @@ const char *args_nearest(const char *word, const char *const *candidates, size_t
     return found;
 }
 
-/* "output|o" has the long name "output" and the letter 'o'. */
 static size_t name_length(const struct args_option *option)
 {
     return strcspn(option->name, "|");
 }
 
-static char letter_of(const struct args_option *option)
+/* Behind the bar of "output|o" or "api|entrance"; "" where there is none. */
+static const char *other_name(const struct args_option *option)
 {
     const char *bar = strchr(option->name, '|');
 
-    if (!bar)
-        return '\0';
-    return bar[1];
+    return bar ? bar + 1 : "";
 }
 
-static const struct args_option *find_option(
-        const struct args_spec *spec, const char *name, size_t length)
+/* "--name", with or without "=value", or "-n". */
+static const struct args_option *find_option(const struct args_spec *spec, const char *word)
 {
-    for (size_t i = 0; i < spec->option_count; i++) {
+    bool is_long = word[1] == '-';
+    const char *name = word + 1 + is_long;
+    size_t length = is_long ? strcspn(name, "=") : strlen(name);
+
+    for (size_t i = 0; i < spec->option_count && is_long == (length > 1); i++) {
         const struct args_option *option = &spec->options[i];
-        if (name_length(option) == length && memcmp(option->name, name, length) == 0)
+        const char *other = other_name(option);
+        if ((name_length(option) == length && memcmp(option->name, name, length) == 0)
+                || (strlen(other) == length && memcmp(other, name, length) == 0))
             return option;
-    }
-    return NULL;
-}
-
-static const struct args_option *find_letter(const struct args_spec *spec, const char *word)
-{
-    for (size_t i = 0; i < spec->option_count && word[1] && !word[2]; i++) {
-        if (letter_of(&spec->options[i]) == word[1])
-            return &spec->options[i];
     }
     return NULL;
 }
@@ -109,11 +104,8 @@ static enum args_result parse_option(
         const struct args_spec *spec, int argc, char **argv, int *io_index, void *fields)
 {
     const char *word = argv[*io_index];
-    bool is_long = word[1] == '-';
-    const char *equals = is_long ? strchr(word, '=') : NULL;
-    size_t length = equals ? (size_t)(equals - word) - 2 : strlen(word) - 1 - is_long;
-    const struct args_option *option =
-            is_long ? find_option(spec, word + 2, length) : find_letter(spec, word);
+    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    const struct args_option *option = find_option(spec, word);
 
     if (!option) {
         print_unknown(spec, word);
@@ -167,11 +159,12 @@ enum args_result args_parse(const struct args_spec *spec, int argc, char **argv,
 
 static void print_option(FILE *out, const struct args_option *option)
 {
+    const char *other = other_name(option);
     char left[64];
     char letter[8] = "";
 
-    if (letter_of(option))
-        (void)snprintf(letter, sizeof(letter), "-%c, ", letter_of(option));
+    if (*other && !other[1])
+        (void)snprintf(letter, sizeof(letter), "-%c, ", *other);
     (void)snprintf(left, sizeof(left), "%s--%.*s%s%s", letter, (int)name_length(option),
             option->name, option->value ? " " : "", option->value ? option->value : "");
     (void)fprintf(out, "  %-26s ", left);

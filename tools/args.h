@@ -29,7 +29,8 @@ enum args_kind {
 };
 
 struct args_option {
-    const char *name;  /* "output", or "output|o" for one that has a letter too (-o FILE) */
+    /* "output"; "output|o" with a letter (-o FILE); "api|entrance" with an older name, which --help leaves out */
+    const char *name;
     const char *value; /* what --help calls the value; NULL for flags */
     const char *help;
     enum args_kind kind;

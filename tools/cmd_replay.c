@@ -15,17 +15,9 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
-        {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT,
-                offsetof(struct fields, spawn.capture)},
-        {"hints", "FILE", "liveness hints, or off", ARGS_TEXT,
-                offsetof(struct fields, spawn.hints)},
-        {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT,
-                offsetof(struct fields, spawn.hints_mode)},
-        {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct fields, spawn.mode)},
-        {"api", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)", ARGS_TEXT,
-                offsetof(struct fields, spawn.api)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, spawn.api)},
+        SPAWN_OPTIONS,
+        {"api|entrance", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)",
+                ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},
@@ -39,7 +31,7 @@ static int replay_command(const void *parsed, char **words, int count)
     char *passes = vec_format("%" PRIu64, fields.passes ? fields.passes : 1);
     const char *api = fields.spawn.api ? fields.spawn.api : "stream";
     char *command[10] = {
-            program, words[0], vec_text("--entrance"), vec_text(api), vec_text("--passes"), passes};
+            program, words[0], vec_text("--api"), vec_text(api), vec_text("--passes"), passes};
     struct launch launch;
     size_t n = 6;
     int r = CMD_CANNOT;

@@ -22,19 +22,11 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
-        {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT,
-                offsetof(struct fields, spawn.capture)},
-        {"hints", "FILE", "liveness hints, or off", ARGS_TEXT,
-                offsetof(struct fields, spawn.hints)},
-        {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT,
-                offsetof(struct fields, spawn.hints_mode)},
-        {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct fields, spawn.mode)},
+        SPAWN_OPTIONS,
         {"trace", "KIND", "ring, full, agg or off: which events are kept", ARGS_TEXT,
                 offsetof(struct fields, spawn.trace)},
-        {"api", "WHICH", "allocation API of frameworks: stream, sync or framework", ARGS_TEXT,
-                offsetof(struct fields, spawn.api)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, spawn.api)},
+        {"api|entrance", "WHICH", "allocation API of frameworks: stream, sync or framework",
+                ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"quiet|q", NULL, "say nothing at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
 };
 

@@ -43,9 +43,8 @@ static const struct args_option options[] = {
                 "how many steps of the program a pass is (default 1), or auto: those that are "
                 "stated or detected",
                 ARGS_TEXT, offsetof(struct fields, steps)},
-        {"api", "WHICH", "allocation API of a csv: stream (default) or sync", ARGS_TEXT,
+        {"api|entrance", "WHICH", "allocation API of a csv: stream (default) or sync", ARGS_TEXT,
                 offsetof(struct fields, api)},
-        {"entrance", "WHICH", "the same as --api", ARGS_TEXT, offsetof(struct fields, api)},
         {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "of a capture: end after the last exit of ANCHOR", ARGS_TEXT,

@@ -25,6 +25,19 @@ struct spawn_options {
     const char *capture, *hints, *hints_mode, *mode, *trace, *api;
 };
 
+/* Rows of them that commands share whose fields begin with a struct spawn_options. */
+#define SPAWN_OPTIONS                                                                             \
+    {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct spawn_options, sim)}, \
+            {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT,     \
+                    offsetof(struct spawn_options, capture)},                                     \
+            {"hints", "FILE", "liveness hints, or off", ARGS_TEXT,                                \
+                    offsetof(struct spawn_options, hints)},                                       \
+            {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT, \
+                    offsetof(struct spawn_options, hints_mode)},                                  \
+    {                                                                                             \
+        "mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct spawn_options, mode)     \
+    }
+
 /* What is known about a program's file. */
 struct spawn_program {
     bool is_elf;
