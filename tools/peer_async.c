@@ -25,17 +25,6 @@ static uint32_t find_passed(const struct peer_heap *heap, uint32_t set, uint64_t
     return 0;
 }
 
-/* A piece is got by the very call that asks for the block. */
-static uint32_t grow(struct peer_heap *heap, uint32_t set, uint64_t size)
-{
-    const struct driver *driver = &heap->device->driver;
-    uint64_t bytes = (size + PIECE - 1) & ~(PIECE - 1);
-    devptr_t base;
-
-    (void)driver->mem_alloc(driver->self, 0, 0, bytes, &base);
-    return peer_segment(heap, base, bytes, set);
-}
-
 static void async_take(void *self, uint32_t number, uint64_t size, uint32_t stream)
 {
     struct peer_heap *heap = self;
@@ -48,8 +37,8 @@ static void async_take(void *self, uint32_t number, uint64_t size, uint32_t stre
     if (index) {
         peer_pull(heap, index);
         counting_call(heap->device->counting);
-    } else {
-        index = grow(heap, set, rounded);
+    } else { /* a piece is got by the very call that asks for the block */
+        index = peer_grow(heap, (rounded + PIECE - 1) & ~(PIECE - 1), set, stream);
     }
     if (peer_block(heap, index)->size > rounded)
         peer_put(heap, peer_cut(heap, index, rounded));

@@ -90,15 +90,12 @@ static uint32_t find_merged(struct rmm *rmm, uint32_t stream, uint32_t set, uint
     return index;
 }
 
-static uint32_t grow(struct rmm *rmm, uint32_t set, uint64_t size)
+static uint32_t grow(struct rmm *rmm, uint32_t set, uint64_t size, uint32_t stream)
 {
-    const struct driver *driver = &rmm->heap.device->driver;
     uint64_t bytes = size > rmm->held ? size : rmm->held;
-    devptr_t base;
 
-    (void)driver->mem_alloc(driver->self, 0, 0, bytes, &base);
     rmm->held += bytes;
-    return peer_segment(&rmm->heap, base, bytes, set);
+    return peer_grow(&rmm->heap, bytes, set, stream);
 }
 
 static void rmm_take(void *self, uint32_t number, uint64_t size, uint32_t stream)
@@ -116,7 +113,7 @@ static void rmm_take(void *self, uint32_t number, uint64_t size, uint32_t stream
     if (index)
         peer_pull(heap, index);
     else
-        index = grow(rmm, set, rounded);
+        index = grow(rmm, set, rounded, stream);
     /* what is left over stays in the list that it came from */
     if (peer_block(heap, index)->size > rounded)
         peer_put(heap, peer_cut(heap, index, rounded));

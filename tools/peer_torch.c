@@ -21,7 +21,8 @@ bool peer_torch_is_small(uint64_t size)
     return size <= MIB;
 }
 
-uint64_t peer_torch_segment(uint64_t size)
+/* What the default policy asks the driver for. */
+static uint64_t segment_of(uint64_t size)
 {
     if (peer_torch_is_small(size))
         return 2 * MIB;
@@ -59,7 +60,7 @@ static void torch_take(void *self, uint32_t number, uint64_t size, uint32_t stre
     if (index)
         peer_pull(heap, index);
     else
-        index = peer_grow(heap, peer_torch_segment(rounded), set, stream);
+        index = peer_grow(heap, segment_of(rounded), set, stream);
     uint64_t left = peer_block(heap, index)->size - rounded;
     if (is_small ? left >= PEER_TORCH_LEAST : left > MIB)
         peer_put(heap, peer_cut(heap, index, rounded));

@@ -16,10 +16,9 @@ enum peer_torch_pool {
     PEER_TORCH_LARGE,
 };
 
-/* The size of the block for a request, in which pool it lies, and what the default policy asks the driver for. */
+/* The size of the block for a request, and in which pool it lies. */
 uint64_t peer_torch_round(uint64_t size);
 bool peer_torch_is_small(uint64_t size);
-uint64_t peer_torch_segment(uint64_t size);
 
 /* Frees the blocks whose events have passed: of each stream's line from the oldest on, until one has not. */
 void peer_torch_poll(struct peer_heap *heap);
