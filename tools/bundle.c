@@ -66,11 +66,9 @@ struct bundle_modules {
 struct unpack {
     struct archive *archive;
     struct bundle_modules *modules; /* NULL: all but these are wanted, else only these */
-    uint64_t left;  /* bytes that may still come out of it, those of empty blocks aside */
-    int capture_fd; /* -1: none yet */
-    char *symbols;
-    size_t symbols_length;
-    bool is_ours; /* "about" was there */
+    uint64_t most, left; /* bytes that may (still) come out of it, those of empty blocks aside */
+    int capture_fd, symbols_fd; /* -1: not there */
+    bool is_ours;               /* "about" was there */
     char *why;
 };
 
@@ -122,73 +120,37 @@ static int write_blocks(struct unpack *unpack, int fd, const char *from, size_t 
     return 0;
 }
 
-/* The next piece of an entry: 1, 0 at its end, -1. */
-static int next_piece(
-        struct unpack *unpack, const void **ret_from, size_t *ret_bytes, off_t *ret_at)
-{
-    la_int64_t at = 0;
-    int r = archive_read_data_block(unpack->archive, ret_from, ret_bytes, &at);
-
-    if (r == ARCHIVE_EOF)
-        return 0;
-    if (r != ARCHIVE_OK)
-        return archive_fault(unpack);
-    if (at < 0 || (uint64_t)at + *ret_bytes > LENGTH_MAX)
-        return too_much(unpack);
-    *ret_at = (off_t)at;
-    return 1;
-}
-
 static int unpack_file(struct unpack *unpack, int fd)
 {
     const void *from;
     size_t bytes;
-    off_t at;
+    la_int64_t at = 0;
     off_t end = 0;
     int r;
 
     if (fd < 0)
         return give_up(unpack, vec_format("no place to unpack: %s", strerror(errno)));
-    while ((r = next_piece(unpack, &from, &bytes, &at)) == 1) {
-        if (write_blocks(unpack, fd, from, bytes, at) < 0)
-            return -1;
-        if (end < at + (off_t)bytes)
-            end = at + (off_t)bytes;
-    }
-    if (r == 0 && ftruncate(fd, end) != 0)
-        return give_up(unpack, vec_format("cannot unpack: %s", strerror(errno)));
-    return r;
-}
-
-static int unpack_capture(struct unpack *unpack)
-{
-    if (unpack->capture_fd >= 0)
-        return give_up(unpack, vec_text("not a bundle: two captures in it"));
-    unpack->capture_fd = nameless_file();
-    return unpack_file(unpack, unpack->capture_fd);
-}
-
-static int unpack_symbols(struct unpack *unpack)
-{
-    const void *from;
-    size_t bytes;
-    size_t room = 0;
-    off_t at;
-    int r;
-
-    if (unpack->symbols)
-        return give_up(unpack, vec_text("not a bundle: names twice"));
-    while ((r = next_piece(unpack, &from, &bytes, &at)) == 1) {
-        if ((size_t)at != unpack->symbols_length)
-            return give_up(unpack, vec_text("not a bundle: names with holes"));
-        if (bytes > unpack->left)
+    while ((r = archive_read_data_block(unpack->archive, &from, &bytes, &at)) == ARCHIVE_OK) {
+        if (at < 0 || (uint64_t)at + bytes > LENGTH_MAX)
             return too_much(unpack);
-        unpack->left -= bytes;
-        unpack->symbols = vec_grow(unpack->symbols, unpack->symbols_length + bytes + 1, 1, &room);
-        memcpy(unpack->symbols + unpack->symbols_length, from, bytes);
-        unpack->symbols_length += bytes;
+        if (write_blocks(unpack, fd, from, bytes, (off_t)at) < 0)
+            return -1;
+        if (end < (off_t)at + (off_t)bytes)
+            end = (off_t)at + (off_t)bytes;
     }
-    return r;
+    if (r != ARCHIVE_EOF)
+        return archive_fault(unpack);
+    if (ftruncate(fd, end) != 0)
+        return give_up(unpack, vec_format("cannot unpack: %s", strerror(errno)));
+    return 0;
+}
+
+static int unpack_once(struct unpack *unpack, int *io_fd)
+{
+    if (*io_fd >= 0)
+        return give_up(unpack, vec_text("not a bundle: a part of it is there twice"));
+    *io_fd = nameless_file();
+    return unpack_file(unpack, *io_fd);
 }
 
 /* The name of a file in the archive, NULL: something else. */
@@ -219,9 +181,9 @@ static int unpack_entry(struct unpack *unpack, struct archive_entry *entry)
     if (strcmp(name, ABOUT_NAME) == 0)
         unpack->is_ours = true;
     if (strcmp(name, CAPTURE_NAME) == 0)
-        return unpack_capture(unpack);
+        return unpack_once(unpack, &unpack->capture_fd);
     if (strcmp(name, SYMBOLS_NAME) == 0)
-        return unpack_symbols(unpack);
+        return unpack_once(unpack, &unpack->symbols_fd);
     return pass_over(unpack, entry);
 }
 
@@ -267,7 +229,7 @@ static int open_archive(struct unpack *unpack, const char *path)
 
     if (stat(path, &status) != 0)
         return give_up(unpack, vec_text(strerror(errno)));
-    unpack->left = UNPACKED_BASE + (uint64_t)status.st_size * UNPACKED_RATE;
+    unpack->most = unpack->left = UNPACKED_BASE + (uint64_t)status.st_size * UNPACKED_RATE;
     unpack->archive = archive_read_new();
     if (!unpack->archive)
         vec_out_of_memory();
@@ -281,67 +243,88 @@ static int open_archive(struct unpack *unpack, const char *path)
     return r;
 }
 
+static int open_in(const char *folder, const char *name)
+{
+    char *path = vec_format("%s/%s", folder, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    free(path);
+    return fd;
+}
+
 /* From what tar made of one. */
 static int open_folder(struct unpack *unpack, const char *path)
 {
-    char *name = vec_format("%s/capture.kcap", path);
-    FILE *symbols;
-    struct stat status;
+    unpack->most = UINT64_MAX;
+    unpack->capture_fd = open_in(path, "capture.kcap");
+    unpack->symbols_fd = open_in(path, "symbols");
+    return unpack->capture_fd < 0
+            ? give_up(unpack, vec_text("a folder without a capture.kcap in it"))
+            : 0;
+}
 
-    unpack->capture_fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    free(name);
-    if (unpack->capture_fd < 0)
-        return give_up(unpack, vec_text("a folder without a capture.kcap in it"));
-    name = vec_format("%s/symbols", path);
-    symbols = stat(name, &status) == 0 && S_ISREG(status.st_mode) ? fopen(name, "re") : NULL;
-    free(name);
-    if (!symbols)
-        return 0; /* then the files of this machine are asked */
-    unpack->symbols = vec_new((size_t)status.st_size + 1, 1);
-    unpack->symbols_length = fread(unpack->symbols, 1, (size_t)status.st_size, symbols);
-    (void)fclose(symbols);
-    return 0;
+/* *ret_names NULL: there are none, and the files of this machine are asked. */
+static int read_names(struct unpack *unpack, struct symcache **ret_names)
+{
+    struct stat status;
+    char *why = NULL;
+
+    *ret_names = NULL;
+    if (unpack->symbols_fd < 0 || fstat(unpack->symbols_fd, &status) != 0
+            || !S_ISREG(status.st_mode))
+        return 0;
+    if ((uint64_t)status.st_size > unpack->most)
+        return too_much(unpack);
+    char *text = vec_new((size_t)status.st_size + 1, 1);
+    FILE *in = fdopen(unpack->symbols_fd, "r");
+    if (!in)
+        vec_out_of_memory();
+    *ret_names = symcache_read(text, fread(text, 1, (size_t)status.st_size, in), &why);
+    (void)fclose(in);
+    unpack->symbols_fd = -1;
+    free(text);
+    return *ret_names ? 0 : give_up(unpack, why);
 }
 
 static int read_parts(
         struct unpack *unpack, struct read_capture **ret_capture, struct symcache **ret_names)
 {
     struct read_error error = {.text = ""};
-    struct symcache *names = NULL;
-    char *file = vec_format("/proc/self/fd/%d", unpack->capture_fd);
-    char *why = NULL;
-    int r = 0;
+    struct symcache *names;
+    int r = read_names(unpack, &names);
 
-    if (unpack->symbols) {
-        names = symcache_read(unpack->symbols, unpack->symbols_length, &why);
-        r = names ? 0 : give_up(unpack, why);
-    }
-    if (r == 0) {
-        r = read_open(file, ret_capture, &error);
-        if (r < 0) {
-            symcache_free(names);
-            r = give_up(unpack, vec_text(*error.text ? error.text : strerror(-r)));
-        } else {
-            *ret_names = names;
-        }
-    }
+    if (r < 0)
+        return r;
+    char *file = vec_format("/proc/self/fd/%d", unpack->capture_fd);
+    r = read_open(file, ret_capture, &error);
     free(file);
-    return r;
+    if (r < 0) {
+        symcache_free(names);
+        return give_up(unpack, vec_text(*error.text ? error.text : strerror(-r)));
+    }
+    *ret_names = names;
+    return 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 int bundle_open(const char *path, struct read_capture **ret_capture, struct symcache **ret_names,
         char **ret_why)
 {
-    struct unpack unpack = {.capture_fd = -1};
-    struct stat status;
-    bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    int r = is_folder ? open_folder(&unpack, path) : open_archive(&unpack, path);
+    struct unpack unpack = {.capture_fd = -1, .symbols_fd = -1};
+    int r = is_folder(path) ? open_folder(&unpack, path) : open_archive(&unpack, path);
 
     if (r == 0)
         r = read_parts(&unpack, ret_capture, ret_names);
     if (unpack.capture_fd >= 0)
         (void)close(unpack.capture_fd);
-    free(unpack.symbols);
+    if (unpack.symbols_fd >= 0)
+        (void)close(unpack.symbols_fd);
     *ret_why = unpack.why;
     return r;
 }
@@ -351,10 +334,9 @@ int bundle_open(const char *path, struct read_capture **ret_capture, struct symc
 struct bundle_modules *bundle_modules_new(const char *path)
 {
     struct bundle_modules *modules = vec_new(1, sizeof(*modules));
-    struct stat status;
 
     modules->path = vec_text(path);
-    modules->is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    modules->is_folder = is_folder(path);
     return modules;
 }
 
