@@ -57,38 +57,31 @@ static void print_rows(void)
     }
 }
 
+static void print_form(struct json *json, const struct row *row)
+{
+    json_text(json, "default", row->initial);
+    json_text(json, "form", row->form);
+    json_text(json, "help", row->help);
+}
+
 static void env_print_json(const struct complaints *complaints)
 {
     struct json json = {.out = stdout};
-    bool open = false;
 
     json_begin(&json, NULL, '{');
     json_begin(&json, "variables", '[');
-    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
-        const struct row *row = &rows[i];
-        if (!row->key) {
-            if (open) {
-                json_end(&json, ']');
-                json_end(&json, '}');
-            }
-            json_begin(&json, NULL, '{');
-            json_text(&json, "name", row->name);
-            json_text(&json, "value", getenv(row->name));
-            json_text(&json, "default", row->initial);
-            json_text(&json, "form", row->form);
-            json_text(&json, "help", row->help);
-            json_begin(&json, "keys", '[');
-            open = true;
-            continue;
-        }
+    for (size_t i = 0; i < CMD_COUNT(rows);) {
         json_begin(&json, NULL, '{');
-        json_text(&json, "key", row->key);
-        json_text(&json, "default", row->initial);
-        json_text(&json, "form", row->form);
-        json_text(&json, "help", row->help);
-        json_end(&json, '}');
-    }
-    if (open) {
+        json_text(&json, "name", rows[i].name);
+        json_text(&json, "value", getenv(rows[i].name));
+        print_form(&json, &rows[i]);
+        json_begin(&json, "keys", '[');
+        for (i++; i < CMD_COUNT(rows) && rows[i].key; i++) {
+            json_begin(&json, NULL, '{');
+            json_text(&json, "key", rows[i].key);
+            print_form(&json, &rows[i]);
+            json_end(&json, '}');
+        }
         json_end(&json, ']');
         json_end(&json, '}');
     }

@@ -219,9 +219,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     (void)fprintf(stderr, "kedge verify: %s run\n", step->name);
     int r = spawn_prepare("kedge verify", &how, words, &launch);
     if (r == 0) {
-        r = spawn_remove_old("kedge verify", capture);
-        if (r == 0)
-            r = spawn_wait("kedge verify", &launch, verify->fields->json, &status);
+        r = spawn_wait("kedge verify", &launch, verify->fields->json, &status);
         launch_done(&launch);
     }
     free(capture);

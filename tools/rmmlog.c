@@ -6,16 +6,12 @@
 
 #include "tools/keytable.h"
 
-struct reader {
-    struct workload_builder builder;
-};
-
 static bool is_word(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && strncmp(text, word, length) == 0;
 }
 
-static int add_row(struct reader *reader, struct rowread *row, bool is_free)
+static int add_row(struct workload_builder *builder, struct rowread *row, bool is_free)
 {
     uint64_t pointer;
     uint64_t size;
@@ -31,8 +27,8 @@ static int add_row(struct reader *reader, struct rowread *row, bool is_free)
         return rowread_fault(row, "Stream must be a hexadecimal number, and the last column");
     struct workload_request request = {
             .name = pointer, .size = size, .stream = stream, .is_stream = true};
-    const char *fault = is_free ? workload_add_free(&reader->builder, &request)
-                                : workload_add_alloc(&reader->builder, &request);
+    const char *fault =
+            is_free ? workload_add_free(builder, &request) : workload_add_alloc(builder, &request);
     if (!fault)
         return 0;
     row->field = fault == workload_bad_size ? size_at : pointer_at;
@@ -41,7 +37,7 @@ static int add_row(struct reader *reader, struct rowread *row, bool is_free)
 
 static int read_row(void *context, struct rowread *row)
 {
-    struct reader *reader = context;
+    struct workload_builder *builder = context;
     const char *text = "";
     size_t length = 0;
 
@@ -55,27 +51,24 @@ static int read_row(void *context, struct rowread *row)
             return rowread_fault(row, "Thread, Time and Action must be there");
     }
     if (is_word(text, length, "allocate failure")) {
-        reader->builder.workload.skipped_count++;
+        builder->workload.skipped_count++;
         return 0;
     }
     if (!is_word(text, length, "allocate") && !is_word(text, length, "free"))
         return rowread_fault(row, "Action must be allocate, free or allocate failure");
-    return add_row(reader, row, *text == 'f');
+    return add_row(builder, row, *text == 'f');
 }
 
 int rmmlog_read(FILE *in, const char *name, struct workload *ret, char error[ROWREAD_ERROR_MAX])
 {
-    struct reader reader = {.builder = {.workload = {.device_count = 1}}};
-    struct rowread row = {.name = name};
-    int r;
+    struct workload_builder builder = {.workload = {.device_count = 1}};
+    struct rowread row = {.name = name, .error = error};
+    int r = rowread_all(&row, in, read_row, &builder);
 
-    row.error = error;
-    r = rowread_all(&row, in, read_row, &reader);
-
-    if (r == 0 && reader.builder.workload.block_count == 0) {
+    if (r == 0 && builder.workload.block_count == 0) {
         row.line++;
         r = rowread_fault(&row, "no allocations");
     }
-    workload_finish(&reader.builder, ret);
+    workload_finish(&builder, ret);
     return r;
 }

@@ -36,32 +36,28 @@ struct symcache {
 
 /* ---- reading ---- */
 
+/* What is escaped, and the letter behind the backslash. */
+static const char escapes[][2] = {{'\t', 't'}, {'\n', 'n'}, {'\r', 'r'}, {'\\', '\\'}};
+
+#define ESCAPE_COUNT (sizeof(escapes) / sizeof(escapes[0]))
+
 /* Undoes the escapes in place; false: one that does not exist. */
 static bool unescape(char *text)
 {
     char *to = text;
 
     for (const char *at = text; *at; at++) {
-        if (*at != '\\') {
-            *to++ = *at;
-            continue;
+        char found = *at;
+        if (found == '\\') {
+            size_t i = 0;
+            at++;
+            while (i < ESCAPE_COUNT && escapes[i][1] != *at)
+                i++;
+            if (i == ESCAPE_COUNT)
+                return false;
+            found = escapes[i][0];
         }
-        switch (*++at) {
-        case 't':
-            *to++ = '\t';
-            break;
-        case 'n':
-            *to++ = '\n';
-            break;
-        case 'r':
-            *to++ = '\r';
-            break;
-        case '\\':
-            *to++ = '\\';
-            break;
-        default:
-            return false;
-        }
+        *to++ = found;
     }
     *to = '\0';
     return true;
@@ -244,10 +240,11 @@ bool symcache_find(const struct symcache *cache, uint32_t number, uint64_t offse
 static void write_text(FILE *out, const char *text)
 {
     for (; *text; text++) {
-        const char *found = strchr("\tt\nn\rr\\\\", *text);
-
-        if (*text == '\t' || *text == '\n' || *text == '\r' || *text == '\\')
-            (void)fprintf(out, "\\%c", found[1]);
+        size_t i = 0;
+        while (i < ESCAPE_COUNT && escapes[i][0] != *text)
+            i++;
+        if (i < ESCAPE_COUNT)
+            (void)fprintf(out, "\\%c", escapes[i][1]);
         else
             (void)fputc(*text, out);
     }

@@ -181,9 +181,8 @@ uint32_t trace_find_live(const struct trace *trace, uint64_t address)
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
 {
     uint32_t id = trace_find_live(trace, address);
-    uint32_t at = add_event(trace,
-            (struct trace_event){
-                    .kind = TRACE_FREE, .block = id, .anchor = 0, .thread = thread, .value = 0});
+    uint32_t at = add_event(
+            trace, (struct trace_event){.kind = TRACE_FREE, .block = id, .thread = thread});
 
     if (id == TRACE_NONE)
         return id;
@@ -248,11 +247,8 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
     struct open_ranges *ranges = ranges_of(trace, thread);
     struct trace_anchor *a = &trace->anchors[anchor];
     uint32_t at = add_event(trace,
-            (struct trace_event){.kind = kind,
-                    .block = TRACE_NONE,
-                    .anchor = anchor,
-                    .thread = thread,
-                    .value = 0});
+            (struct trace_event){
+                    .kind = kind, .block = TRACE_NONE, .anchor = anchor, .thread = thread});
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
@@ -271,11 +267,8 @@ uint32_t trace_add_release(
 {
     uint32_t id = trace_find_live(trace, address);
     uint32_t at = add_event(trace,
-            (struct trace_event){.kind = TRACE_RELEASE,
-                    .block = id,
-                    .anchor = anchor,
-                    .thread = 0,
-                    .value = (uint64_t)mode});
+            (struct trace_event){
+                    .kind = TRACE_RELEASE, .block = id, .anchor = anchor, .value = (uint64_t)mode});
 
     if (id == TRACE_NONE)
         return id;
@@ -294,21 +287,13 @@ uint32_t trace_add_release(
 void trace_add_reserved(struct trace *trace, uint64_t bytes)
 {
     (void)add_event(trace,
-            (struct trace_event){.kind = TRACE_RESERVED,
-                    .block = TRACE_NONE,
-                    .anchor = 0,
-                    .thread = 0,
-                    .value = bytes});
+            (struct trace_event){.kind = TRACE_RESERVED, .block = TRACE_NONE, .value = bytes});
 }
 
 void trace_add_other(struct trace *trace, uint32_t thread)
 {
     (void)add_event(trace,
-            (struct trace_event){.kind = TRACE_OTHER,
-                    .block = TRACE_NONE,
-                    .anchor = 0,
-                    .thread = thread,
-                    .value = 0});
+            (struct trace_event){.kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread});
 }
 
 bool trace_is_inside(const struct trace *trace, uint32_t anchor, uint32_t of)

@@ -9,10 +9,6 @@
 #define NO_BLOCK UINT32_MAX
 
 const char workload_bad_size[] = "freed with another size than it was allocated with";
-const char workload_twice[] = "this is allocated already";
-const char workload_unknown[] = "this is not allocated";
-static const char no_size[] = "size 0";
-static const char too_much[] = "sizes add up to more than 64 bits hold";
 
 /* ── one by one ── */
 
@@ -37,11 +33,11 @@ const char *workload_add_alloc(
     uint32_t *known = keytable_at(&builder->live, (struct key){request->name, 0, 0}, NO_BLOCK);
 
     if (*known != NO_BLOCK)
-        return workload_twice;
+        return "this is allocated already";
     if (request->size == 0)
-        return no_size;
+        return "size 0";
     if (builder->bytes + request->size < request->size)
-        return too_much;
+        return "sizes add up to more than 64 bits hold";
     builder->bytes += request->size;
     *known = (uint32_t)workload->block_count;
     VEC_PUSH(workload->events, workload->event_count, workload->event_room) =
@@ -62,7 +58,7 @@ const char *workload_add_free(
     uint32_t *known = keytable_find(&builder->live, (struct key){request->name, 0, 0});
 
     if (!known || *known == NO_BLOCK || !workload->blocks)
-        return workload_unknown;
+        return "this is not allocated";
     if (request->size && workload->blocks[*known].size != request->size)
         return workload_bad_size;
     builder->bytes -= workload->blocks[*known].size;

@@ -72,8 +72,8 @@ struct workload_request {
     int device;
 };
 
-/* NULL, or what is wrong with it; the texts are these: */
-extern const char workload_bad_size[], workload_twice[], workload_unknown[];
+/* NULL, or what is wrong with it; workload_bad_size, if that is the size of a free. */
+extern const char workload_bad_size[];
 const char *workload_add_alloc(
         struct workload_builder *builder, const struct workload_request *request);
 const char *workload_add_free(
