@@ -46,8 +46,8 @@ const char *bundle_modules_why(const struct bundle_modules *modules);
 
 /* What goes into one. */
 struct bundle_file {
-    const char *path; /* here */
-    char *name;       /* under modules/ */
+    char *path; /* here */
+    char *name; /* under modules/ */
 };
 
 struct bundle_parts {

@@ -11,18 +11,17 @@
 #include "tools/vec.h"
 #include "tracker/format.h"
 
-bool captures_is_made_of(const char *name, const char *entry)
+static bool is_made_of(const char *name, const char *entry)
 {
     if (*name == '\0')
         return *entry == '\0'
                 || (*entry == '.' && entry[1 + strspn(entry + 1, "0123456789.")] == '\0');
     if (*name != '%' || name[1] == '\0' || name[1] == '%')
-        return *name == *entry
-                && captures_is_made_of(name + (*name == '%' && name[1] ? 2 : 1), entry + 1);
+        return *name == *entry && is_made_of(name + (*name == '%' && name[1] ? 2 : 1), entry + 1);
     for (size_t used = 1; entry[used - 1]; used++) {
         if (name[1] == 'p' && !isdigit((unsigned char)entry[used - 1]))
             return false;
-        if (captures_is_made_of(name + 2, entry + used))
+        if (is_made_of(name + 2, entry + used))
             return true;
     }
     return false;
@@ -48,30 +47,47 @@ static int by_path(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret)
+void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
 {
     const char *slash = strrchr(name, '/');
     char *folder = slash ? vec_format("%.*s", (int)(slash - name + 1), name) : vec_text("");
     DIR *entries = opendir(*folder ? folder : ".");
     const struct dirent *entry;
 
-    *ret = (struct captures){0};
     while (entries && (entry = readdir(entries)) != NULL) {
-        struct format_header header;
-
-        if (!captures_is_made_of(slash ? slash + 1 : name, entry->d_name))
+        if (!is_made_of(slash ? slash + 1 : name, entry->d_name))
             continue;
         char *path = vec_format("%s%s", folder, entry->d_name);
-        if (captures_read_header(path, &header) && header.start_real_ns >= since
-                && (!rank || strncmp(header.rank, rank, sizeof(header.rank)) == 0))
-            VEC_PUSH(ret->file, ret->count, ret->room) = (struct captures_file){
-                    path, header.pid, header.total.peak_bytes, header.total.peak_reserved_bytes};
-        else
-            free(path);
+        each(self, path);
+        free(path);
     }
     if (entries)
         (void)closedir(entries);
     free(folder);
+}
+
+struct search {
+    struct captures *found;
+    const char *rank;
+    uint64_t since;
+};
+
+static void add_capture(void *self, const char *path)
+{
+    const struct search *search = self;
+    struct captures *found = search->found;
+    struct format_header header;
+
+    if (captures_read_header(path, &header) && header.start_real_ns >= search->since
+            && (!search->rank || strncmp(header.rank, search->rank, sizeof(header.rank)) == 0))
+        VEC_PUSH(found->file, found->count, found->room) = (struct captures_file){vec_text(path),
+                header.pid, header.total.peak_bytes, header.total.peak_reserved_bytes};
+}
+
+void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret)
+{
+    *ret = (struct captures){0};
+    captures_each(name, add_capture, &(struct search){ret, rank, since});
     if (ret->count)
         qsort(ret->file, ret->count, sizeof(*ret->file), by_path);
 }

@@ -34,8 +34,11 @@ struct captures {
 void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret);
 void captures_done(struct captures *captures);
 
-/* Is it what the library makes of this name: any host and rank, any process, and ".N" behind names that were taken? */
-bool captures_is_made_of(const char *name, const char *entry);
+/*
+ * Every file that the library may have made of this name: any host and rank, any process, and ".N" behind names that were taken.
+ * `each` may remove it.
+ */
+void captures_each(const char *name, void (*each)(void *self, const char *path), void *self);
 
 /* False: it is no capture of this format. */
 bool captures_read_header(const char *path, struct format_header *ret_header);

@@ -21,7 +21,7 @@ struct fields {
 static const struct args_option options[] = {
         {"output|o", "FILE", "where to write it (default CAPTURE.tar.zst)", ARGS_TEXT,
                 offsetof(struct fields, output)},
-        {"modules", NULL, "pack the files that names come from, too", ARGS_FLAG,
+        {"modules", NULL, "also pack the files that the names come from", ARGS_FLAG,
                 offsetof(struct fields, modules)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
@@ -44,8 +44,6 @@ struct job {
     size_t text_length;
     struct bundle_file *files;
     size_t file_count, file_room;
-    char **packed; /* paths of `files` */
-    size_t packed_count, packed_room;
     uint64_t modules, named, bytes;
 };
 
@@ -146,17 +144,17 @@ static int write_names(struct job *job)
 static void pack_file(struct job *job, const char *path, char *name)
 {
     for (size_t i = 0; path && i < job->file_count; i++)
-        if (strcmp(job->packed[i], path) == 0
+        if (strcmp(job->files[i].path, path) == 0
                 || (name && strcmp(job->files[i].name, name) == 0)) /* one build at two places */
             path = NULL;
     if (!path) {
         free(name);
         return;
     }
-    VEC_PUSH(job->packed, job->packed_count, job->packed_room) = vec_text(path);
-    VEC_PUSH(job->files, job->file_count, job->file_room) = (struct bundle_file){
-            .path = job->packed[job->packed_count - 1],
-            .name = name ? name : vec_format("%zu-%s", job->packed_count, symbols_base_name(path))};
+    if (!name)
+        name = vec_format("%zu-%s", job->file_count + 1, symbols_base_name(path));
+    VEC_PUSH(job->files, job->file_count, job->file_room) =
+            (struct bundle_file){.path = vec_text(path), .name = name};
 }
 
 static void pack_files(struct job *job)
@@ -199,8 +197,8 @@ static void say_json(const struct job *job)
     json_uint(&json, "frames", job->place_count);
     json_uint(&json, "named_frames", job->named);
     json_begin(&json, "files", '[');
-    for (size_t i = 0; i < job->packed_count; i++)
-        json_text(&json, NULL, job->packed[i]);
+    for (size_t i = 0; i < job->file_count; i++)
+        json_text(&json, NULL, job->files[i].path);
     json_end(&json, ']');
     figures_json_trouble(&json, job->symbols);
     json_end(&json, '}');
@@ -231,13 +229,12 @@ static int write_bundle(struct job *job)
 
 static void drop(struct job *job)
 {
-    for (size_t i = 0; i < job->packed_count; i++) {
-        free(job->packed[i]);
+    for (size_t i = 0; i < job->file_count; i++) {
+        free(job->files[i].path);
         free(job->files[i].name);
     }
     symbols_free(job->symbols);
     trace_free(job->all);
-    free((void *)job->packed);
     free(job->files);
     free(job->places);
     free(job->text);

@@ -120,9 +120,9 @@ static int env_command(const void *parsed, char **words, int count)
 const struct cmd cmd_env = {
         .name = "env",
         .usage = "env [options]",
-        .summary = "Every KEDGE_* variable with its value here, its default and what it does; "
-                   "checks the "
-                   "values.",
+        .summary =
+                "Prints every KEDGE_* variable with its value here, its default and what it does, "
+                "and checks the values.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = 0,

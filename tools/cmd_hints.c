@@ -99,8 +99,8 @@ static int hints_command(const void *parsed, char **words, int count)
 const struct cmd cmd_hints = {
         .name = "hints",
         .usage = "hints lint FILE [options]",
-        .summary = "Checks a hint file: file:line:column of the first fault, and what a reviewer "
-                   "would ask.",
+        .summary = "Checks a hint file: prints file:line:column of the first fault, or what a "
+                   "reviewer would ask.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 2,
         .words_max = 2,

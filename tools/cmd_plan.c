@@ -19,18 +19,17 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"capacity", "SIZE",
-                "find a placement within SIZE, the first that does (default: the least)", ARGS_SIZE,
-                offsetof(struct fields, capacity)},
-        {"nodes", "N", "search no more than N nodes (default: 4000000, less for many blocks)",
-                ARGS_UINT, offsetof(struct fields, nodes)},
-        {"seconds", "N", "nor longer than N seconds (default: no such limit)", ARGS_UINT,
+        {"capacity", "SIZE", "take the first placement within SIZE (default: look for the least)",
+                ARGS_SIZE, offsetof(struct fields, capacity)},
+        {"nodes", "N", "search at most N nodes (default: 4000000, less for many blocks)", ARGS_UINT,
+                offsetof(struct fields, nodes)},
+        {"seconds", "N", "search at most N seconds (default: no such limit)", ARGS_UINT,
                 offsetof(struct fields, seconds)},
-        {"from", "ANCHOR", "of a capture: the step begins at the first enter of ANCHOR", ARGS_TEXT,
+        {"from", "ANCHOR", "the step begins at the first enter of ANCHOR (captures)", ARGS_TEXT,
                 offsetof(struct fields, from)},
-        {"to", "ANCHOR", "of a capture: it ends after the last exit of ANCHOR", ARGS_TEXT,
+        {"to", "ANCHOR", "the step ends after the last exit of ANCHOR (captures)", ARGS_TEXT,
                 offsetof(struct fields, to)},
-        {"passage", "N", "of a capture: only the Nth passage through --from, counted from 1",
+        {"passage", "N", "the step is the Nth passage through --from, counted from 1 (captures)",
                 ARGS_UINT, offsetof(struct fields, passage)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
@@ -220,7 +219,8 @@ static int plan_command(const void *parsed, char **words, int count)
 const struct cmd cmd_plan = {
         .name = "plan",
         .usage = "plan FILE [options]",
-        .summary = "The least memory that a recorded step could live in, beside what it held.",
+        .summary = "Finds the least memory that a recorded step could live in, and compares it "
+                   "with what was held.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,

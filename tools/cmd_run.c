@@ -25,9 +25,10 @@ static const struct args_option options[] = {
         SPAWN_OPTIONS,
         {"trace", "KIND", "ring, full, agg or off: which events are kept", ARGS_TEXT,
                 offsetof(struct fields, spawn.trace)},
-        {"api|entrance", "WHICH", "allocation API of frameworks: stream, sync or framework",
+        {"api|entrance", "WHICH",
+                "how frameworks allocate: stream (default), sync, or framework (as they are)",
                 ARGS_TEXT, offsetof(struct fields, spawn.api)},
-        {"quiet|q", NULL, "say nothing at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
+        {"quiet|q", NULL, "print no lines at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
 };
 
 /* A path as the user would type it here. */

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/captures.h"
 #include "tools/figures.h"
 #include "tools/outfile.h"
 #include "tools/spawn.h"
@@ -29,7 +30,8 @@ static const struct args_option options[] = {
         {"hints", "FILE", "the hints to verify; the receipt is written beside them", ARGS_TEXT,
                 offsetof(struct fields, spawn.hints)},
         {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
-        {"api|entrance", "WHICH", "allocation API of frameworks: stream, sync or framework",
+        {"api|entrance", "WHICH",
+                "how frameworks allocate: stream (default), sync, or framework (as they are)",
                 ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"keep", "DIRECTORY", "make DIRECTORY and leave both captures there", ARGS_TEXT,
                 offsetof(struct fields, keep)},
@@ -54,8 +56,9 @@ struct verify {
     char *program; /* identity, as the captures have it */
     char *failure; /* what is wrong, NULL = nothing yet */
     const char *failed_hint;
-    size_t capture_count; /* of the current step */
-    bool is_damaged;      /* one of them: nothing is decided */
+    const struct step *step; /* the current one */
+    size_t capture_count;    /* of it */
+    bool is_damaged;         /* one of them: nothing is decided */
 };
 
 struct step {
@@ -153,8 +156,11 @@ static void check_program(struct verify *verify, const struct load *load)
         fail(verify, NULL, vec_text("the runs were of different programs, no receipt fits both"));
 }
 
-static void judge_capture(struct verify *verify, const struct step *step, const char *path)
+/* One of a step's: each of the program's processes wrote one. */
+static void judge_capture(void *self, const char *path)
 {
+    struct verify *verify = self;
+    const struct step *step = verify->step;
     struct load load;
 
     if (load_open(path, &load) != 0) {
@@ -175,26 +181,6 @@ static void judge_capture(struct verify *verify, const struct step *step, const 
         }
     }
     load_close(&load);
-}
-
-/* All captures of a step: the program's processes each wrote one. */
-static void judge_captures(struct verify *verify, const struct step *step)
-{
-    char *prefix = vec_format("%s.kcap", step->name);
-    DIR *directory = opendir(verify->directory);
-    const struct dirent *entry;
-
-    verify->capture_count = 0;
-    while (directory && (entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
-            continue;
-        char *path = vec_format("%s/%s", verify->directory, entry->d_name);
-        judge_capture(verify, step, path);
-        free(path);
-    }
-    if (directory)
-        (void)closedir(directory);
-    free(prefix);
 }
 
 static char *status_text(int status)
@@ -222,10 +208,14 @@ static int run_step(struct verify *verify, const struct step *step, char **words
         r = spawn_wait("kedge verify", &launch, verify->fields->json, &status);
         launch_done(&launch);
     }
+    if (r == 0) {
+        verify->step = step;
+        verify->capture_count = 0;
+        captures_each(capture, judge_capture, verify);
+    }
     free(capture);
     if (r)
         return r;
-    judge_captures(verify, step);
     if (tree_signal()) /* it came meanwhile */
         return 128 + tree_signal();
     if (verify->is_damaged)
@@ -429,6 +419,10 @@ static int verify_command(const void *parsed, char **words, int count)
     (void)count;
     if (r != CMD_DONE)
         return r;
+    if (spawn_check("kedge verify", words[0]) != 0) {
+        hintfile_free(verify.file);
+        return CMD_BAD;
+    }
     tree_watch(); /* so that the folder goes whatever ends us */
     verify.directory = make_directory(verify.fields->keep);
     if (!verify.directory) {

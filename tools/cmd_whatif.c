@@ -25,29 +25,25 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"policy", "NAMES",
-                "one or several of kedge, kedge-eager, torch, torch-expandable, paddle, rmm, "
-                "async, "
-                "with commas; or all (default)",
+        {"policy", "NAMES", "one or several of the policies below, with commas; or all (default)",
                 ARGS_TEXT, offsetof(struct fields, policy)},
         {"passes", "N", "play the requests N times (default 1)", ARGS_UINT,
                 offsetof(struct fields, passes)},
         {"budget", "X",
-                "bytes that kedge tries not to go beyond: a size, or 1.05x for that multiple of "
-                "the "
-                "peak of live bytes (default: kedge's own)",
+                "bytes that kedge tries to stay within: a size, or 1.05x for so many times the "
+                "peak live bytes (default: kedge's own rule)",
                 ARGS_TEXT, offsetof(struct fields, budget)},
         {"lag", "STEPS", "how many steps the device is behind (default 0)", ARGS_TEXT,
                 offsetof(struct fields, lag)},
         {"steps", "N",
-                "how many steps of the program a pass is (default 1), or auto: those that are "
-                "stated or detected",
+                "how many steps of the program are in the file (default 1), or auto: as many as "
+                "it states or kedge detects",
                 ARGS_TEXT, offsetof(struct fields, steps)},
-        {"api|entrance", "WHICH", "allocation API of a csv: stream (default) or sync", ARGS_TEXT,
-                offsetof(struct fields, api)},
-        {"from", "ANCHOR", "of a capture: begin at the first enter of ANCHOR", ARGS_TEXT,
+        {"api|entrance", "WHICH", "how the program of a csv allocates: stream (default) or sync",
+                ARGS_TEXT, offsetof(struct fields, api)},
+        {"from", "ANCHOR", "only from the first enter of ANCHOR on (captures)", ARGS_TEXT,
                 offsetof(struct fields, from)},
-        {"to", "ANCHOR", "of a capture: end after the last exit of ANCHOR", ARGS_TEXT,
+        {"to", "ANCHOR", "only to the last exit of ANCHOR (captures)", ARGS_TEXT,
                 offsetof(struct fields, to)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
@@ -191,7 +187,8 @@ static int check_words(const struct fields *fields, bool is_capture, bool is_csv
         return CMD_BAD;
     }
     if (!is_csv && fields->api) {
-        (void)fputs("kedge whatif: --api is for a csv: others say it themselves\n", stderr);
+        (void)fputs(
+                "kedge whatif: --api is for a csv; captures and logs say it themselves\n", stderr);
         return CMD_BAD;
     }
     if (fields->api && strcmp(fields->api, "stream") != 0 && strcmp(fields->api, "sync") != 0)
@@ -426,6 +423,13 @@ static int ask_all(struct query *query)
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
+static void explain_policies(void)
+{
+    puts("\npolicies:");
+    for (size_t i = 0; i < whatif_policy_count; i++)
+        printf("  %-16s %s\n", whatif_policies[i].name, whatif_policies[i].summary);
+}
+
 static int whatif_command(const void *parsed, char **words, int count)
 {
     struct query query = {.fields = parsed};
@@ -453,7 +457,9 @@ static int whatif_command(const void *parsed, char **words, int count)
 const struct cmd cmd_whatif = {
         .name = "whatif",
         .usage = "whatif FILE [options]",
-        .summary = "What other allocators would hold for the same requests, and kedge's pool.",
+        .summary =
+                "Compares what kedge's pool and other allocators would hold for the same requests.",
+        .explain = explain_policies,
         CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 1,

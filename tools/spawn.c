@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/spawn.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -309,19 +308,6 @@ int spawn_become(const char *who, const struct launch *launch)
     return start_status(error);
 }
 
-/* In the child: only what may be called between fork and exec. The reason of a failure goes through the pipe. */
-static _Noreturn void run_child(
-        const struct launch *launch, bool stdout_to_stderr, int report, pid_t parent)
-{
-    tree_child(parent);
-    if (stdout_to_stderr)
-        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
-    (void)execvpe(launch->argv[0], launch->argv, launch->env);
-    int error = errno;
-    (void)!write(report, &error, sizeof(error));
-    _exit(127);
-}
-
 int spawn_check(const char *who, const char *program)
 {
     char *path = find_program(program);
@@ -367,25 +353,10 @@ static bool is_of_rank(const char *path, const char *rank)
 }
 
 /* Of all ranks where `rank` is NULL: then they are started by the program, and none runs yet. */
-static void remove_kin(const char *file, const char *rank)
+static void remove_one(void *rank, const char *path)
 {
-    const char *slash = strrchr(file, '/');
-    const char *name = slash ? slash + 1 : file;
-    char *folder = slash ? vec_format("%.*s", (int)(slash - file + 1), file) : vec_text("./");
-    DIR *entries = opendir(folder);
-    const struct dirent *entry;
-
-    while (entries && (entry = readdir(entries)) != NULL) {
-        char *path = captures_is_made_of(name, entry->d_name)
-                ? vec_format("%s%s", folder, entry->d_name)
-                : NULL;
-        if (path && is_capture(path) == 0 && (!rank || is_of_rank(path, rank)))
-            (void)unlink(path);
-        free(path);
-    }
-    if (entries)
-        (void)closedir(entries);
-    free(folder);
+    if (is_capture(path) == 0 && (!rank || is_of_rank(path, rank)))
+        (void)unlink(path);
 }
 
 int spawn_remove_old(const char *who, const char *capture)
@@ -406,7 +377,7 @@ int spawn_remove_old(const char *who, const char *capture)
         (void)complain(who, file, -r);
     if (r == 0 || r == -ENOENT) {
         r = 0;
-        remove_kin(file, rank);
+        captures_each(file, remove_one, (void *)(size_t)rank);
     }
     free(file);
     return r == 0 ? CMD_DONE : CMD_BAD;
@@ -415,25 +386,18 @@ int spawn_remove_old(const char *who, const char *capture)
 int spawn_wait(const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status)
 {
     pid_t own = getpid();
-    int report[2];
-    int error = 0;
 
     (void)fflush(NULL);
     tree_watch();
-    if (pipe2(report, O_CLOEXEC) != 0)
-        return complain(who, launch->argv[0], errno);
     pid_t child = fork();
-    if (child == 0)
-        run_child(launch, stdout_to_stderr, report[1], own);
-    (void)close(report[1]);
-    if (child < 0) {
-        (void)close(report[0]);
+    if (child < 0)
         return complain(who, launch->argv[0], errno);
+    if (child == 0) {
+        tree_child(own);
+        if (stdout_to_stderr)
+            (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+        _exit(spawn_become(who, launch));
     }
-    ssize_t told = read(report[0], &error, sizeof(error));
-    (void)close(report[0]);
     *ret_status = tree_wait(child);
-    if (told == (ssize_t)sizeof(error))
-        return complain(who, launch->argv[0], error);
     return tree_signal() ? 128 + tree_signal() : 0;
 }

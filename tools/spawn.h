@@ -26,17 +26,14 @@ struct spawn_options {
 };
 
 /* Rows of them that commands share whose fields begin with a struct spawn_options. */
-#define SPAWN_OPTIONS                                                                             \
+/* clang-format off */
+#define SPAWN_OPTIONS \
     {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct spawn_options, sim)}, \
-            {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT,     \
-                    offsetof(struct spawn_options, capture)},                                     \
-            {"hints", "FILE", "liveness hints, or off", ARGS_TEXT,                                \
-                    offsetof(struct spawn_options, hints)},                                       \
-            {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT, \
-                    offsetof(struct spawn_options, hints_mode)},                                  \
-    {                                                                                             \
-        "mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct spawn_options, mode)     \
-    }
+    {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT, offsetof(struct spawn_options, capture)}, \
+    {"hints", "FILE", "liveness hints, or off", ARGS_TEXT, offsetof(struct spawn_options, hints)}, \
+    {"hints-mode", "MODE", "off, shadow, trap or live, instead of the file's", ARGS_TEXT, offsetof(struct spawn_options, hints_mode)}, \
+    {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct spawn_options, mode)}
+/* clang-format on */
 
 /* What is known about a program's file. */
 struct spawn_program {
@@ -55,7 +52,8 @@ int spawn_become(const char *who, const struct launch *launch);
 /*
  * Starts the program and waits for it. Signals that would end kedge end the program and all that it
  * started (tree.h), and the exit code is then 128 and the signal's number. With stdout_to_stderr its standard output goes
- * to ours for errors. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr.
+ * to ours for errors. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr. A program that cannot be
+ * started ends with 127 or 126, after one line.
  */
 int spawn_wait(
         const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status);

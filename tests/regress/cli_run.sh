@@ -319,6 +319,9 @@ END
     has out "not in force"
     expect 2 "$kedge" verify --sim -- "$sot"
     expect 2 "$kedge" verify --sim --hints nowhere.yaml -- "$sot"
+    expect 2 "$kedge" verify --sim --hints h.yaml -- ./nowhere
+    has err "kedge verify: ./nowhere: No such file"
+    [ "$(wc -l <err)" = 1 ] || fail "$(cat err)"
     (umask 0 && expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small)
     has out "1 hint verified, 1 release, 3.38 MiB;"
     [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"

@@ -25,12 +25,13 @@ TEST(exit_codes_and_signals_are_told)
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == 9);
 }
 
-TEST(a_program_that_is_not_there_is_bad_use)
+TEST(a_program_that_is_not_there_ends_as_shells_have_it)
 {
     char *none[] = {(char[]){"/nowhere/program"}, NULL};
     struct launch l = launch_of(none);
     int status = 0;
-    CHECK_EQ(spawn_wait("test", &l, false, &status), 2);
+    CHECK_EQ(spawn_wait("test", &l, false, &status), 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
 TEST(programs_are_told_from_scripts)
