@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bundle.h"
 #include "tools/figures.h"
 #include "tools/load.h"
 #include "tools/render.h"
-#include "tools/rmmlog.h"
 #include "tools/stepview.h"
 #include "tools/vec.h"
 #include "tools/whatif.h"
@@ -151,7 +149,7 @@ static int pick_steps(struct query *query)
     const char *text = query->fields->steps;
     char *end;
 
-    if (is_auto(query->fields)) /* read_trace has counted them */
+    if (is_auto(query->fields)) /* read_input has counted them */
         return CMD_DONE;
     query->steps = 1;
     if (!text)
@@ -180,39 +178,36 @@ static int pick_numbers(struct query *query)
 
 /* ── input ── */
 
-static int check_words(const struct fields *fields, bool is_capture, bool is_csv)
+static int check_words(const struct fields *fields, bool is_capture)
 {
+    const char *api = fields->api;
+
     if (!is_capture && (fields->from || fields->to)) {
         (void)fputs("kedge whatif: --from and --to: only a capture has anchors\n", stderr);
         return CMD_BAD;
     }
-    if (!is_csv && fields->api) {
-        (void)fputs(
-                "kedge whatif: --api is for a csv; captures and logs say it themselves\n", stderr);
+    if (is_capture && api) {
+        (void)fputs("kedge whatif: --api is for a csv; a capture says it itself\n", stderr);
         return CMD_BAD;
     }
-    if (fields->api && strcmp(fields->api, "stream") != 0 && strcmp(fields->api, "sync") != 0)
-        return bad_value("api", fields->api, "stream or sync");
-    if (!is_capture && !is_csv && is_auto(fields)) {
-        (void)fputs("kedge whatif: --steps auto: a log of RMM does not show steps\n", stderr);
-        return CMD_BAD;
-    }
+    if (api && strcmp(api, "stream") != 0 && strcmp(api, "sync") != 0)
+        return bad_value("api", api, "stream or sync");
     return CMD_DONE;
 }
 
-/* A capture or a csv. */
-static int read_trace(struct query *query, const char *path, bool is_csv)
+static int read_input(struct query *query, const char *path)
 {
     const struct fields *fields = query->fields;
+    bool is_capture = !load_is_csv(path);
     bool sync = fields->api && strcmp(fields->api, "sync") == 0;
     struct model_window window;
     struct load load;
 
-    if (check_words(fields, !is_csv, is_csv) != CMD_DONE
-            || (is_csv ? load_csv(path, sync, &load) : load_open(path, &load)) != CMD_DONE)
+    if (check_words(fields, is_capture) != CMD_DONE
+            || (is_capture ? load_open(path, &load) : load_csv(path, sync, &load)) != CMD_DONE)
         return CMD_BAD;
     int r = figures_window(&load, fields->from, fields->to, &window);
-    if (r == CMD_DONE && !is_csv && load.complete_from > window.first)
+    if (r == CMD_DONE && is_capture && load.complete_from > window.first)
         (void)fputs("kedge whatif: events are missing in the capture (KEDGE_TRACE=full keeps all): "
                     "the beginning is made up\n",
                 stderr);
@@ -220,43 +215,11 @@ static int read_trace(struct query *query, const char *path, bool is_csv)
         query->steps = count_steps(&load, window);
         r = query->steps ? CMD_DONE : CMD_BAD;
     }
-    if (r == CMD_DONE)
+    if (r == CMD_DONE) {
         workload_from_trace(load.trace, window.first, window.last, &query->workload);
-    load_close(&load);
-    return r;
-}
-
-static int read_rmm(struct query *query, FILE *in, const char *path)
-{
-    char error[ROWREAD_ERROR_MAX];
-
-    if (check_words(query->fields, false, false) != CMD_DONE)
-        return CMD_BAD;
-    if (rmmlog_read(in, path, &query->workload, error) == 0)
-        return CMD_DONE;
-    (void)fprintf(stderr, "kedge whatif: %s\n", error);
-    return CMD_BAD;
-}
-
-/* What a file is, is told by how it begins. */
-static int read_input(struct query *query, const char *path)
-{
-    char head[8] = {0};
-    FILE *in = fopen(path, "re");
-    bool is_packed = in && bundle_is(path);
-    int r;
-
-    if (!in || (!is_packed && fread(head, 1, sizeof(head), in) == 0 && ferror(in))
-            || (!is_packed && fseek(in, 0, SEEK_SET) != 0)) {
-        (void)fprintf(stderr, "kedge whatif: %s: %s\n", path, strerror(errno));
-        r = CMD_BAD;
-    } else if (!is_packed && memcmp(head, RMMLOG_HEAD, sizeof(head)) == 0) {
-        r = read_rmm(query, in, path);
-    } else {
-        r = read_trace(query, path, !is_packed && memcmp(head, FORMAT_MAGIC, sizeof(head)) != 0);
+        query->workload.skipped_count += load.failed_count;
     }
-    if (in)
-        (void)fclose(in);
+    load_close(&load);
     if (r == CMD_DONE && query->workload.block_count == 0) {
         (void)fprintf(
                 stderr, "kedge whatif: %s: no allocations that an allocator could serve\n", path);

@@ -82,6 +82,7 @@ struct load {
     struct load_place *places; /* most at the high-water mark first */
     size_t place_count;
     uint64_t carried_count, carried_bytes;
+    uint64_t failed_count; /* rows of a log that ask for memory in vain */
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;
 };
@@ -94,7 +95,7 @@ int load_open(const char *path, struct load *ret_load);
 void load_close(struct load *load);
 
 /*
- * The same from a csv of allocations (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq. With
+ * The same from a csv of allocations or a log of RMM (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq. With
  * `sync` the streams are dropped: everything comes through the sync API. load_close gives it back.
  */
 int load_csv(const char *path, bool sync, struct load *ret_load);
@@ -102,7 +103,7 @@ int load_csv(const char *path, bool sync, struct load *ret_load);
 /* The trace alone. */
 struct trace *load_steps(const struct steps *steps, bool sync);
 
-/* Does the file begin as such a csv does? */
+/* Does the file begin as one of them does? */
 bool load_is_csv(const char *path);
 
 /* The same from a capture that is open already; takes it over. `path` is only a name. */

@@ -9,11 +9,9 @@
 #include "tools/steps.h"
 #include "tools/vec.h"
 
-static const char csv_begin[] = "op,id,size,stream";
-
 bool load_is_csv(const char *path)
 {
-    char start[sizeof(csv_begin)] = "";
+    char start[sizeof(STEPS_RMM_HEAD)] = "";
     struct stat status;
     /* a pipe can be read once only, and may have nobody who writes */
     FILE *in = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
@@ -23,7 +21,8 @@ bool load_is_csv(const char *path)
     size_t n = fread(start, 1, sizeof(start) - 1, in);
     (void)fclose(in);
     start[n] = '\0';
-    return strcmp(start, csv_begin) == 0;
+    return strncmp(start, STEPS_HEAD, strlen(STEPS_HEAD)) == 0
+            || strcmp(start, STEPS_RMM_HEAD) == 0;
 }
 
 /* Blocks have addresses that no two of them share: their numbers. */
@@ -72,7 +71,8 @@ int load_csv(const char *path, bool sync, struct load *ret_load)
     if (r == 0)
         *ret_load = (struct load){.path = vec_text(path),
                 .trace = load_steps(&steps, sync),
-                .complete_from = (uint32_t)steps.before_count};
+                .complete_from = (uint32_t)steps.before_count,
+                .failed_count = steps.failed_count};
     else
         (void)fprintf(stderr, "kedge: %s\n", steps.error);
     steps_done(&steps);

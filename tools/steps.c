@@ -15,6 +15,7 @@ struct reader {
     struct keytable live;    /* id -> block, UINT32_MAX once freed */
     struct keytable streams; /* number -> index */
     uint64_t bytes;          /* live now */
+    bool is_rmm;
 };
 
 /* A row, as it stands there. */
@@ -43,7 +44,7 @@ static int add_alloc(struct reader *reader, struct rowread *row, const struct li
     uint32_t *known = keytable_at(&reader->live, (struct key){line->id, 0, 0}, NO_BLOCK);
 
     if (*known != NO_BLOCK)
-        return rowread_fault(row, "this id is allocated already");
+        return rowread_fault(row, "this is allocated already");
     row->field = line->size_at;
     if (line->size == 0)
         return rowread_fault(row, "size 0");
@@ -69,7 +70,7 @@ static int add_free(struct reader *reader, struct rowread *row, const struct lin
     uint32_t *known = keytable_find(&reader->live, (struct key){line->id, 0, 0});
 
     if (!known || *known == NO_BLOCK)
-        return rowread_fault(row, "this id is not allocated");
+        return rowread_fault(row, "this is not allocated");
     row->field = line->size_at;
     if (steps->blocks[*known].size != line->size)
         return rowread_fault(row, "freed with another size than it was allocated with");
@@ -82,35 +83,81 @@ static int add_free(struct reader *reader, struct rowread *row, const struct lin
     return 0;
 }
 
-static int read_row(void *context, struct rowread *row)
+static int read_csv_row(struct rowread *row, struct line *ret_line)
 {
-    struct reader *reader = context;
-    struct line line = {.is_free = *row->text == 'f'};
-    uint64_t time;
     const char *op;
     size_t length;
 
-    if (row->line == 1) {
-        if (strcmp(row->text, "op,id,size,stream,time_us") != 0)
-            return rowread_fault(row, "the first line must be op,id,size,stream,time_us");
-        return 0;
-    }
     if (!rowread_text(row, &op, &length) || length != 1 || (*op != 'a' && *op != 'f'))
         return rowread_fault(row, "op must be a or f");
-    line.id_at = row->at;
-    bool is_number = rowread_uint(row, 10, &line.id);
-    line.size_at = row->at;
-    if (!is_number || !rowread_uint(row, 10, &line.size) || !rowread_uint(row, 10, &line.stream))
+    ret_line->is_free = *op == 'f';
+    ret_line->id_at = row->at;
+    bool is_number = rowread_uint(row, 10, &ret_line->id);
+    ret_line->size_at = row->at;
+    if (!is_number || !rowread_uint(row, 10, &ret_line->size)
+            || !rowread_uint(row, 10, &ret_line->stream))
         return rowread_fault(row, "id, size and stream must be numbers");
-    line.is_before = *row->at == '-';
+    ret_line->is_before = *row->at == '-';
     const char *last = row->at;
-    row->at += line.is_before;
-    is_number = rowread_uint(row, 10, &time);
+    row->at += ret_line->is_before;
+    is_number = rowread_uint(row, 10, &ret_line->time_us);
     row->field = last;
     if (!is_number || !rowread_is_end(row))
         return rowread_fault(row, "time_us must be a number, and the last column");
+    if (ret_line->is_before)
+        ret_line->time_us = 0;
+    return 0;
+}
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && strncmp(text, word, length) == 0;
+}
+
+/* A failure has no `id_at`. */
+static int read_rmm_row(struct rowread *row, struct line *ret_line)
+{
+    const char *text = "";
+    size_t length = 0;
+
+    for (int i = 0; i < 3; i++) {
+        if (!rowread_text(row, &text, &length))
+            return rowread_fault(row, "Thread, Time and Action must be there");
+    }
+    if (is_word(text, length, "allocate failure"))
+        return 0;
+    ret_line->is_free = is_word(text, length, "free");
+    if (!ret_line->is_free && !is_word(text, length, "allocate"))
+        return rowread_fault(row, "Action must be allocate, free or allocate failure");
+    ret_line->id_at = row->at;
+    if (!rowread_uint(row, 16, &ret_line->id))
+        return rowread_fault(row, "Pointer must be a hexadecimal number");
+    ret_line->size_at = row->at;
+    if (!rowread_uint(row, 10, &ret_line->size))
+        return rowread_fault(row, "Size must be a number");
+    if (!rowread_uint(row, 16, &ret_line->stream) || !rowread_is_end(row))
+        return rowread_fault(row, "Stream must be a hexadecimal number, and the last column");
+    return 0;
+}
+
+static int read_row(void *context, struct rowread *row)
+{
+    struct reader *reader = context;
+    struct line line = {.id_at = NULL};
+
+    if (row->line == 1) {
+        reader->is_rmm = strcmp(row->text, STEPS_RMM_HEAD) == 0;
+        if (!reader->is_rmm && strcmp(row->text, STEPS_HEAD) != 0)
+            return rowread_fault(row, "the first line must be " STEPS_HEAD ", or " STEPS_RMM_HEAD);
+        return 0;
+    }
+    int r = reader->is_rmm ? read_rmm_row(row, &line) : read_csv_row(row, &line);
+    if (r < 0)
+        return r;
+    reader->steps->failed_count += !line.id_at;
+    if (!line.id_at)
+        return 0;
     row->field = line.id_at;
-    line.time_us = line.is_before ? 0 : time;
     return line.is_free ? add_free(reader, row, &line) : add_alloc(reader, row, &line);
 }
 

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steps.h - an allocation trace in a csv file.
+ * steps.h - an allocation trace in a csv file, or in a log of RMM (RMM_LOG_FILE, logging_resource_adaptor).
  *
  *     op,id,size,stream,time_us
  *     a,0,2097152,0,-1            live before the recording began
  *     a,1,4096,0,1772688692031319
  *     f,1,4096,0,1772688692032623
  *
- * An id names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
+ *     Thread,Time,Action,Pointer,Size,Stream
+ *     4021,10:21:05.118223,allocate,0x7f2c40000000,4096,0x2
+ *     4021,10:21:05.120117,free,0x7f2c40000000,4096,0x2
+ *
+ * Action is allocate, free or "allocate failure" (passed over and counted). Pointer and stream are hexadecimal, with 0x or not. Threads
+ * and times do not matter: rows are in the order of the calls.
+ *
+ * An id, or a pointer, names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
  * that makes no sense gives one message `file:line:column: what`.
  *
  * Knows nothing of CUDA. Threads: none. Memory: vec.h.
@@ -22,13 +29,16 @@
 
 #include "tools/rowread.h"
 
+#define STEPS_HEAD     "op,id,size,stream,time_us"
+#define STEPS_RMM_HEAD "Thread,Time,Action,Pointer,Size,Stream"
+
 struct steps_block {
     uint64_t id, size;
     uint32_t stream; /* index in streams */
 };
 
 struct steps_row {
-    uint64_t time_us; /* 0: before the recording began */
+    uint64_t time_us; /* 0: before the recording began, or a log of RMM */
     uint32_t block;
     uint32_t stream; /* index in streams: where it was allocated or freed */
     bool is_free;
@@ -40,7 +50,7 @@ struct steps {
     uint64_t *streams; /* the numbers in the file, in order of appearance */
     size_t row_count, block_count, stream_count;
     size_t row_room, block_room, stream_room;
-    size_t alloc_count, free_count, before_count;
+    size_t alloc_count, free_count, before_count, failed_count;
     uint64_t peak_bytes;
     char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
 };

@@ -3,70 +3,30 @@
 
 #include <stdlib.h>
 
+#include "tools/keytable.h"
 #include "tools/trace.h"
 #include "tools/vec.h"
 
-#define NO_BLOCK UINT32_MAX
+/* A trace on its way. */
+struct builder {
+    const struct trace *trace;
+    struct workload *workload;
+    struct keytable streams; /* the trace's -> number */
+    uint32_t *numbers;       /* of its blocks here */
+    bool is_pooled;
+};
 
-const char workload_bad_size[] = "freed with another size than it was allocated with";
-
-/* ── one by one ── */
-
-static uint32_t stream_number(
-        struct workload_builder *builder, const struct workload_request *request)
+static uint32_t stream_number(struct builder *builder, uint64_t stream, bool is_stream)
 {
-    struct workload *workload = &builder->workload;
+    struct workload *workload = builder->workload;
 
-    if (!request->is_stream)
+    if (!is_stream)
         return 0;
     uint32_t next = workload->stream_count + 1;
-    uint32_t number = *keytable_at(&builder->streams, (struct key){request->stream, 0, 0}, next);
+    uint32_t number = *keytable_at(&builder->streams, (struct key){stream, 0, 0}, next);
     if (number == next)
         workload->stream_count++;
     return number;
-}
-
-const char *workload_add_alloc(
-        struct workload_builder *builder, const struct workload_request *request)
-{
-    struct workload *workload = &builder->workload;
-    uint32_t *known = keytable_at(&builder->live, (struct key){request->name, 0, 0}, NO_BLOCK);
-
-    if (*known != NO_BLOCK)
-        return "this is allocated already";
-    if (request->size == 0)
-        return "size 0";
-    if (builder->bytes + request->size < request->size)
-        return "sizes add up to more than 64 bits hold";
-    builder->bytes += request->size;
-    *known = (uint32_t)workload->block_count;
-    VEC_PUSH(workload->events, workload->event_count, workload->event_room) =
-            (struct workload_event){.block = *known};
-    VEC_PUSH(workload->blocks, workload->block_count, workload->block_room) =
-            (struct workload_block){.size = request->size,
-                    .stream = stream_number(builder, request),
-                    .device = request->device};
-    if ((uint32_t)request->device >= workload->device_count)
-        workload->device_count = (uint32_t)request->device + 1;
-    return NULL;
-}
-
-const char *workload_add_free(
-        struct workload_builder *builder, const struct workload_request *request)
-{
-    struct workload *workload = &builder->workload;
-    uint32_t *known = keytable_find(&builder->live, (struct key){request->name, 0, 0});
-
-    if (!known || *known == NO_BLOCK || !workload->blocks)
-        return "this is not allocated";
-    if (request->size && workload->blocks[*known].size != request->size)
-        return workload_bad_size;
-    builder->bytes -= workload->blocks[*known].size;
-    VEC_PUSH(workload->events, workload->event_count, workload->event_room) =
-            (struct workload_event){
-                    .block = *known, .stream = stream_number(builder, request), .is_free = true};
-    *known = NO_BLOCK;
-    return NULL;
 }
 
 static void sum(struct workload *workload)
@@ -91,23 +51,12 @@ static void sum(struct workload *workload)
     workload->left_count = count;
 }
 
-void workload_finish(struct workload_builder *builder, struct workload *ret)
-{
-    sum(&builder->workload);
-    *ret = builder->workload;
-    keytable_done(&builder->live);
-    keytable_done(&builder->streams);
-    *builder = (struct workload_builder){.bytes = 0};
-}
-
 void workload_done(struct workload *workload)
 {
     free(workload->events);
     free(workload->blocks);
     *workload = (struct workload){0};
 }
-
-/* ── from a trace ── */
 
 static bool has_pooled(const struct trace *trace)
 {
@@ -118,9 +67,9 @@ static bool has_pooled(const struct trace *trace)
     return false;
 }
 
-static bool is_served(const struct trace_block *block, bool pooled)
+static bool is_served(const struct builder *builder, const struct trace_block *block)
 {
-    bool could = pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
+    bool could = builder->is_pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
 
     return could && block->size != 0;
 }
@@ -138,59 +87,77 @@ static int by_address(const void *a, const void *b)
     return one->address < other->address ? -1 : one->address > other->address;
 }
 
-static void add_birth(struct workload_builder *builder, const struct trace *trace, uint32_t number)
+static void add_birth(struct builder *builder, uint32_t number)
 {
-    const struct trace_block *block = &trace->blocks[number];
-    struct workload_request request = {.name = number,
-            .size = block->size,
-            .stream = trace->events[block->born].stream,
-            .is_stream = block->stream,
-            .device = block->device < 0 ? 0 : block->device};
+    const struct trace_block *block = &builder->trace->blocks[number];
+    struct workload *workload = builder->workload;
+    int device = block->device < 0 ? 0 : block->device;
 
-    (void)workload_add_alloc(builder, &request);
+    builder->numbers[number] = (uint32_t)workload->block_count;
+    VEC_PUSH(workload->events, workload->event_count, workload->event_room) =
+            (struct workload_event){.block = builder->numbers[number]};
+    VEC_PUSH(workload->blocks, workload->block_count, workload->block_room) =
+            (struct workload_block){.size = block->size,
+                    .stream = stream_number(
+                            builder, builder->trace->events[block->born].stream, block->stream),
+                    .device = device};
+    if ((uint32_t)device >= workload->device_count)
+        workload->device_count = (uint32_t)device + 1;
+}
+
+static void add_death(struct builder *builder, const struct trace_event *event)
+{
+    struct workload *workload = builder->workload;
+
+    VEC_PUSH(workload->events, workload->event_count, workload->event_room) =
+            (struct workload_event){.block = builder->numbers[event->block],
+                    .stream = stream_number(builder, event->stream, event->by_stream),
+                    .is_free = true};
 }
 
 /* What is live when the window begins. */
-static void add_carried(
-        struct workload_builder *builder, const struct trace *trace, uint32_t first, bool pooled)
+static void add_carried(struct builder *builder, uint32_t first)
 {
+    const struct trace *trace = builder->trace;
     struct carried *carried = NULL;
     size_t count = 0;
     size_t room = 0;
 
     for (uint32_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
-        if (block->born < first && block->died >= first && is_served(block, pooled))
+        if (block->born < first && block->died >= first && is_served(builder, block))
             VEC_PUSH(carried, count, room) = (struct carried){block->address, i};
     }
     if (count)
         qsort(carried, count, sizeof(*carried), by_address);
     for (size_t i = 0; i < count; i++)
-        add_birth(builder, trace, carried[i].block);
+        add_birth(builder, carried[i].block);
     free(carried);
 }
 
 void workload_from_trace(
         const struct trace *trace, uint32_t first, uint32_t behind, struct workload *ret)
 {
-    struct workload_builder builder = {.workload = {.device_count = 1}};
-    bool pooled = has_pooled(trace);
+    struct builder builder = {.trace = trace,
+            .workload = ret,
+            .numbers = vec_new(trace->block_count, sizeof(*builder.numbers)),
+            .is_pooled = has_pooled(trace)};
 
-    add_carried(&builder, trace, first, pooled);
+    *ret = (struct workload){.device_count = 1};
+    add_carried(&builder, first);
     for (uint32_t i = first; i < behind; i++) {
         const struct trace_event *event = &trace->events[i];
-        bool is_ours = (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE)
-                && event->block != TRACE_NONE;
 
-        if (is_ours && !is_served(&trace->blocks[event->block], pooled)) {
-            builder.workload.skipped_count += event->kind == TRACE_ALLOC;
-        } else if (is_ours && event->kind == TRACE_ALLOC) {
-            add_birth(&builder, trace, event->block);
-        } else if (is_ours) {
-            struct workload_request request = {
-                    .name = event->block, .stream = event->stream, .is_stream = event->by_stream};
-            (void)workload_add_free(&builder, &request);
-        }
+        if ((event->kind != TRACE_ALLOC && event->kind != TRACE_FREE) || event->block == TRACE_NONE)
+            continue;
+        if (!is_served(&builder, &trace->blocks[event->block]))
+            ret->skipped_count += event->kind == TRACE_ALLOC;
+        else if (event->kind == TRACE_ALLOC)
+            add_birth(&builder, event->block);
+        else
+            add_death(&builder, event);
     }
-    workload_finish(&builder, ret);
+    sum(ret);
+    keytable_done(&builder.streams);
+    free(builder.numbers);
 }

@@ -2,13 +2,11 @@
 /*
  * workload.h - what a program asked of its allocator, in order, and nothing else.
  *
- * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this.
+ * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this:
  *
- *     capture, csv (trace.h) ─┬─► struct workload ─► whatif.h
- *     log of RMM (rmmlog.h) ──┘
+ *     capture, csv, log of RMM ─► trace.h ─► struct workload ─► whatif.h
  *
- * Blocks and streams are small numbers; stream 0 is "not known". Everything is checked by who reads the file: a free names a
- * block that is live, a block is born once and dies at most once.
+ * Blocks and streams are small numbers; stream 0 is "not known". A block is born once and dies at most once.
  * Does not keep addresses, times or stacks. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_WORKLOAD_H
@@ -17,8 +15,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "tools/keytable.h"
 
 struct workload_block {
     uint64_t size;
@@ -44,8 +40,6 @@ struct workload {
     uint64_t peak_live, peak_live_512;
 };
 
-/* ── from a file ── */
-
 struct trace;
 
 /*
@@ -55,32 +49,6 @@ struct trace;
  */
 void workload_from_trace(
         const struct trace *trace, uint32_t first, uint32_t behind, struct workload *ret);
-
-/* ── one by one ── */
-
-struct workload_builder {
-    struct workload workload; /* device_count may be set before, the rest is nothing */
-    struct keytable live;     /* the file's name of a block -> number */
-    struct keytable streams;  /* the file's stream -> number */
-    uint64_t bytes;
-};
-
-struct workload_request {
-    uint64_t name, size; /* size of a free: 0 = the file does not say */
-    uint64_t stream;     /* as the file names it */
-    bool is_stream;      /* false: the sync API */
-    int device;
-};
-
-/* NULL, or what is wrong with it; workload_bad_size, if that is the size of a free. */
-extern const char workload_bad_size[];
-const char *workload_add_alloc(
-        struct workload_builder *builder, const struct workload_request *request);
-const char *workload_add_free(
-        struct workload_builder *builder, const struct workload_request *request);
-
-/* Counts what is left and the peaks; the builder is empty afterwards. */
-void workload_finish(struct workload_builder *builder, struct workload *ret);
 
 void workload_done(struct workload *workload);
 

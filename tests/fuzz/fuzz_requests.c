@@ -5,7 +5,6 @@
  */
 #include "tools/load.h"
 #include "tools/render.h"
-#include "tools/rmmlog.h"
 #include "tools/steps.h"
 #include "tools/whatif.h"
 
@@ -64,18 +63,6 @@ static void try_steps(FILE *in)
     steps_done(&steps);
 }
 
-static void try_rmm(FILE *in)
-{
-    char error[ROWREAD_ERROR_MAX] = "";
-    struct workload workload;
-
-    if (rmmlog_read(in, "t", &workload, error) != 0)
-        expect_place(error);
-    else
-        play(&workload);
-    workload_done(&workload);
-}
-
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
 {
     char *text = malloc(length + 1);
@@ -88,8 +75,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)
     if (!in)
         goto free_text;
     try_steps(in);
-    rewind(in);
-    try_rmm(in);
     (void)fclose(in);
 free_text:
     free(text);

@@ -5,7 +5,6 @@
 #include "tools/load.h"
 #include "tools/playback.h"
 #include "tools/render.h"
-#include "tools/rmmlog.h"
 #include "tools/steps.h"
 #include "tools/whatif.h"
 
@@ -92,19 +91,31 @@ TEST(the_books_of_the_driver_are_those_of_the_pool)
 
 /* ── inputs ── */
 
+static void read_csv(const char *text, bool sync, struct workload *ret)
+{
+    FILE *in = open_text(text);
+    struct steps steps;
+
+    REQUIRE_EQ(steps_read_stream(in, "t.csv", &steps), 0);
+    struct trace *trace = load_steps(&steps, sync);
+    workload_from_trace(trace, 0, (uint32_t)trace->event_count, ret);
+    ret->skipped_count += steps.failed_count;
+    trace_free(trace);
+    steps_done(&steps);
+    (void)fclose(in);
+}
+
 TEST(the_log_of_rmm_is_read)
 {
-    FILE *in = open_text(RMMLOG_HEAD "\n"
-                                     "41,10:21:05.118223,allocate,0x7f00,4096,0x2\n"
-                                     "41,10:21:05.2,allocate failure,0x0,99999999,0x2\n"
-                                     "42,10:21:06.1,allocate,8f00,100,0\n"
-                                     "41,10:21:06.2,free,0x7f00,4096,0x3\n"
-                                     "41,10:21:06.3,allocate,0x7f00,512,0x2\n");
-    char error[ROWREAD_ERROR_MAX] = "";
     struct workload w;
 
-    CHECK_EQ(rmmlog_read(in, "r.log", &w, error), 0);
-    CHECK_STR_EQ(error, "");
+    read_csv(STEPS_RMM_HEAD "\n"
+                            "41,10:21:05.118223,allocate,0x7f00,4096,0x2\n"
+                            "41,10:21:05.2,allocate failure,0x0,99999999,0x2\n"
+                            "42,10:21:06.1,allocate,8f00,100,0\n"
+                            "41,10:21:06.2,free,0x7f00,4096,0x3\n"
+                            "41,10:21:06.3,allocate,0x7f00,512,0x2\n",
+            false, &w);
     CHECK_EQ(w.block_count, 3);
     CHECK_EQ(w.event_count, 4);
     CHECK_EQ(w.skipped_count, 1);
@@ -116,7 +127,6 @@ TEST(the_log_of_rmm_is_read)
     CHECK_EQ(w.peak_live_512, 4096 + 512);
     CHECK_EQ(w.left_count, 2);
     workload_done(&w);
-    (void)fclose(in);
 }
 
 TEST(faults_of_an_rmm_log_have_their_place)
@@ -124,31 +134,31 @@ TEST(faults_of_an_rmm_log_have_their_place)
     static const struct {
         const char *text, *error;
     } cases[] = {
-            {"Thread,Time,Action\n", "r.log:1:1: the first line must be " RMMLOG_HEAD},
-            {RMMLOG_HEAD "\n", "r.log:2:1: no allocations"},
-            {RMMLOG_HEAD "\n1,2\n", "r.log:2:4: Thread, Time and Action must be there"},
-            {RMMLOG_HEAD "\n1,2,alloc,0x1,1,0\n",
+            {"Thread,Time,Action\n",
+                    "r.log:1:1: the first line must be " STEPS_HEAD ", or " STEPS_RMM_HEAD},
+            {STEPS_RMM_HEAD "\n", "r.log:2:1: no allocations"},
+            {STEPS_RMM_HEAD "\n1,2\n", "r.log:2:4: Thread, Time and Action must be there"},
+            {STEPS_RMM_HEAD "\n1,2,alloc,0x1,1,0\n",
                     "r.log:2:5: Action must be allocate, free or allocate failure"},
-            {RMMLOG_HEAD "\n1,2,allocate,0xg,1,0\n",
+            {STEPS_RMM_HEAD "\n1,2,allocate,0xg,1,0\n",
                     "r.log:2:14: Pointer must be a hexadecimal number"},
-            {RMMLOG_HEAD "\n1,2,allocate,0x1,-1,0\n", "r.log:2:18: Size must be a number"},
-            {RMMLOG_HEAD "\n1,2,allocate,0x1,1,s\n",
+            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,-1,0\n", "r.log:2:18: Size must be a number"},
+            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,1,s\n",
                     "r.log:2:20: Stream must be a hexadecimal number, and the last column"},
-            {RMMLOG_HEAD "\n1,2,allocate,0x1,1,0,9\n",
+            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,1,0,9\n",
                     "r.log:2:22: Stream must be a hexadecimal number, and the last column"},
-            {RMMLOG_HEAD "\n1,2,free,0x1,1,0\n", "r.log:2:10: this is not allocated"},
-            {RMMLOG_HEAD "\n1,2,allocate,0x1,8,0\n\n1,2,allocate,0x1,8,0\n",
+            {STEPS_RMM_HEAD "\n1,2,free,0x1,1,0\n", "r.log:2:10: this is not allocated"},
+            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,8,0\n\n1,2,allocate,0x1,8,0\n",
                     "r.log:4:14: this is allocated already"},
-            {RMMLOG_HEAD "\n1,2,allocate,0x1,8,0\n1,2,free,0x1,9,0\n",
+            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,8,0\n1,2,free,0x1,9,0\n",
                     "r.log:3:14: freed with another size than it was allocated with"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         FILE *in = open_text(cases[i].text);
-        char error[ROWREAD_ERROR_MAX] = "";
-        struct workload w;
-        CHECK_EQ(rmmlog_read(in, "r.log", &w, error), -EINVAL);
-        CHECK_STR_EQ(error, cases[i].error);
-        workload_done(&w);
+        struct steps steps;
+        CHECK_EQ(steps_read_stream(in, "r.log", &steps), -EINVAL);
+        CHECK_STR_EQ(steps.error, cases[i].error);
+        steps_done(&steps);
         (void)fclose(in);
     }
 }
@@ -226,17 +236,16 @@ TEST(what_was_live_before_a_window_comes_in_the_order_of_addresses)
 
 TEST(sizes_add_up_to_what_64_bits_hold)
 {
-    static const char rows[] = RMMLOG_HEAD "\n1,2,allocate,0x1,13835058055282163712,0\n"
-                                           "1,2,free,0x1,13835058055282163712,0\n"
-                                           "1,2,allocate,0x2,13835058055282163712,0\n"
-                                           "1,2,allocate,0x3,13835058055282163712,0\n";
-    char error[ROWREAD_ERROR_MAX] = "";
+    static const char rows[] = STEPS_RMM_HEAD "\n1,2,allocate,0x1,13835058055282163712,0\n"
+                                              "1,2,free,0x1,13835058055282163712,0\n"
+                                              "1,2,allocate,0x2,13835058055282163712,0\n"
+                                              "1,2,allocate,0x3,13835058055282163712,0\n";
     FILE *in = open_text(rows);
-    struct workload w;
+    struct steps steps;
 
-    CHECK_EQ(rmmlog_read(in, "r.log", &w, error), -EINVAL);
-    CHECK_STR_EQ(error, "r.log:5:14: sizes add up to more than 64 bits hold");
-    workload_done(&w);
+    CHECK_EQ(steps_read_stream(in, "r.log", &steps), -EINVAL);
+    CHECK_STR_EQ(steps.error, "r.log:5:18: sizes add up to more than 64 bits hold");
+    steps_done(&steps);
     (void)fclose(in);
 }
 
@@ -265,19 +274,6 @@ static const struct whatif_policy *policy(const char *name)
     }
     REQUIRE(false);
     return NULL;
-}
-
-static void read_csv(const char *text, bool sync, struct workload *ret)
-{
-    FILE *in = open_text(text);
-    struct steps steps;
-
-    REQUIRE_EQ(steps_read_stream(in, "t.csv", &steps), 0);
-    struct trace *trace = load_steps(&steps, sync);
-    workload_from_trace(trace, 0, (uint32_t)trace->event_count, ret);
-    trace_free(trace);
-    steps_done(&steps);
-    (void)fclose(in);
 }
 
 static const char two_blocks[] = "op,id,size,stream,time_us\n"
@@ -345,18 +341,19 @@ TEST(a_lag_is_in_passes_and_the_sync_entrance_feels_it)
 
 TEST(blocks_of_two_devices_are_served_apart)
 {
-    struct workload_builder builder = {.workload = {.device_count = 1}};
+    struct trace *trace = trace_new();
     struct workload w;
     struct progress progress = {0};
     struct whatif_job job = {.workload = &w, .passes = 1, .progress = &progress};
     struct whatif answer;
 
-    for (uint64_t i = 0; i < 2; i++) {
-        struct workload_request request = {
-                .name = i, .size = 1000, .is_stream = true, .device = (int)i};
-        CHECK(workload_add_alloc(&builder, &request) == NULL);
+    for (int i = 0; i < 2; i++) {
+        struct trace_birth birth = {
+                .address = 1 + (uint64_t)i, .size = 1000, .stream = true, .device = i};
+        (void)trace_add_alloc(trace, &birth);
     }
-    workload_finish(&builder, &w);
+    workload_from_trace(trace, 0, (uint32_t)trace->event_count, &w);
+    trace_free(trace);
     CHECK_EQ(w.device_count, 2);
     CHECK_EQ(whatif_run(policy("torch"), &job, &answer), 0);
     CHECK_EQ(answer.peak_reserved, 4 * MIB);
