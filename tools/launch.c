@@ -200,21 +200,6 @@ static void put_python(struct launch *launch, const struct launch_request *reque
     free(list);
 }
 
-/* Adds a variable unless the user stated it; a line if what the user stated is another backend. */
-static void offer(struct launch *launch, const char *name, const char *value, bool speak)
-{
-    const char *old = stated(launch, name);
-
-    if (!old) {
-        put(launch, name, value);
-        return;
-    }
-    if (strcmp(old, value) != 0 && speak)
-        say(launch,
-                vec_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
-                        name, old));
-}
-
 /* Is a key stated in PyTorch's "key:value,key:value"? */
 static bool has_key(const char *list, const char *key)
 {
@@ -304,36 +289,29 @@ static void pytorch_stream(struct launch *launch, bool speak)
                          "--api framework leaves it alone"));
 }
 
-static void pytorch_sync(struct launch *launch, bool speak)
-{
-    if (is_backend_stated(launch, "no backend is ours here"))
-        return;
-    const char *old = stated(launch, PYTORCH_UNCACHED);
-
-    offer(launch, PYTORCH_UNCACHED, "1", speak);
-    if (speak && !old)
-        say(launch,
-                vec_text("PyTorch runs without its cache (" PYTORCH_UNCACHED "), without CUDA "
-                         "graphs; --api framework leaves it alone"));
-}
-
-/* What JAX, TensorFlow and PaddlePaddle are switched by: one variable each. */
+/* What frameworks are switched by, PyTorch's stream API aside: one variable each. */
 struct switch_row {
     const char *name, *value, *other; /* nothing is set where the user states `other` */
     const char *lost;
 };
 
+/* Sets it unless the user did; a line to who uses the framework if something changes, or if another backend is kept. */
 static void turn(struct launch *launch, const struct switch_row *row, const char *framework)
 {
-    const char *old = row->name ? stated(launch, row->name) : NULL;
+    const char *old = stated(launch, row->name);
 
-    if (!row->name || (row->other && stated(launch, row->other)))
+    if (row->other && stated(launch, row->other))
         return;
-    offer(launch, row->name, row->value, framework != NULL);
     if (framework && !old)
         say(launch,
                 vec_format("%s gets %s=%s, %s; --api framework leaves it alone", framework,
                         row->name, row->value, row->lost));
+    else if (framework && strcmp(old, row->value) != 0)
+        say(launch,
+                vec_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
+                        row->name, old));
+    if (!old)
+        put(launch, row->name, row->value);
 }
 
 static void framework_switches(struct launch *launch, const struct launch_request *request)
@@ -345,8 +323,10 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                             "without its BFC allocator's preallocation"},
                     [FRAMEWORK_PADDLE] = {"FLAGS_use_cuda_malloc_async_allocator", "1",
                             "FLAGS_use_system_allocator", "without its auto-growth allocator"}},
-            [LAUNCH_SYNC] = {[FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
-                                     "without its BFC allocator"},
+            [LAUNCH_SYNC] = {[FRAMEWORK_PYTORCH] = {PYTORCH_UNCACHED, "1", NULL,
+                                     "without its cache and CUDA graphs"},
+                    [FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
+                            "without its BFC allocator"},
                     [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
                             "without its BFC allocator; 0.10 makes a pool of segments of it, and "
                             "only --api stream shows its buffers"},
@@ -367,12 +347,10 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                         vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
                                    "(--api stream shows tensors)",
                                 name));
-        } else if (f != FRAMEWORK_PYTORCH)
-            turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : api][f], name);
-        else if (api == LAUNCH_STREAM)
+        } else if (f == FRAMEWORK_PYTORCH && api == LAUNCH_STREAM)
             pytorch_stream(launch, name != NULL);
-        else
-            pytorch_sync(launch, name != NULL);
+        else if (f != FRAMEWORK_PYTORCH || !is_backend_stated(launch, "no backend is ours here"))
+            turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : api][f], name);
     }
 }
 
