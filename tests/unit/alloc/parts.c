@@ -97,6 +97,5 @@ void parts_end(struct parts *parts)
 
 uint64_t parts_random(struct parts *parts, uint64_t below)
 {
-    parts->random = parts->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (parts->random >> 33) % below;
+    return bench_random(&parts->random, below);
 }

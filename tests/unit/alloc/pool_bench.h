@@ -168,6 +168,13 @@ static inline void bench_pass(struct bench *b)
     (void)pool_poll(b->pool, true, NULL, 0, &count);
 }
 
+/* A number below `below`; the same ones after the same state. */
+static inline uint64_t bench_random(uint64_t *state, uint64_t below)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*state >> 33) % below;
+}
+
 static inline void bench_end_at(struct bench *b, const char *file, int line)
 {
     bench_check(b, file, line);
