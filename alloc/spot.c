@@ -101,7 +101,7 @@ static uint32_t left_of(const struct look *look, uint32_t index)
     return index;
 }
 
-/* From the free blocks before a gap on; and up to the end of the free blocks behind it. */
+/* From the free blocks before a gap on; and up to the end of the free blocks behind it, from the gap where that begins. */
 static void try_gap(const struct look *look, uint32_t gap)
 {
     const struct block *block = block_at(look->pool, gap);
@@ -113,10 +113,12 @@ static void try_gap(const struct look *look, uint32_t gap)
     try_from(look, block->segment, first, block_at(look->pool, first)->node.base);
     for (uint32_t at = block->next; is_free(look, at); at = block_at(look->pool, at)->next)
         end = end_of(block_at(look->pool, at));
-    if (end - block->node.base <= look->want->size)
-        return;
     base = (end - look->want->size) & ~(segment->slot - 1);
-    if (base > block->node.base && base < end_of(block))
+    while (base < block->node.base && (is_free(look, block->prev) || is_gap(look, block->prev))) {
+        gap = block->prev;
+        block = block_at(look->pool, gap);
+    }
+    if (is_gap(look, gap) && base > block->node.base && base < end_of(block))
         try_from(look, block->segment, gap, base);
 }
 

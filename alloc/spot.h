@@ -4,7 +4,7 @@
  *
  * A request that fits no free block can still stand on a free block and the gap beside it, so that only what the gap lacks
  * has to be brought there. Addresses cost nothing and storage does, so the run of free blocks and gaps with the fewest
- * slots without storage is chosen; of equal ones the smallest gap, and what lies above the top comes last:
+ * slots without storage is chosen; of equal ones the smallest gap, and one that has no gap below the top comes last:
  *
  *     LIVE │ FREE │ DECOMMITTED │ FREE │ LIVE │ DECOMMITTED │ LIVE │ FREE │ top ┄┄┄
  *          └──── a spot ───────┘      └─────┘      └────── spots ┄┄┄

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a request stands for the least storage. */
+#include "alloc/freelist.h"
+#include "alloc/spot.h"
+#include "alloc/streams.h"
 #include "tests/unit/alloc/followed.h"
+#include "tests/unit/alloc/layout.h"
 
 TEST(a_gap_beside_a_free_block_is_filled_and_no_more)
 {
@@ -81,5 +85,201 @@ TEST(gaps_are_used_again_for_days)
     CHECK_GT(bench_stats(b).granules_moved, 50);
     CHECK_EQ(b->fake->ranges, 1);
     CHECK_LE(hi - lo, 128 * MiB);
+    bench_end(b);
+}
+
+/* ── against a look at every address ── */
+
+/* Slots without storage below [base, base + size) if all of it is free for the stream or a gap; UINT64_MAX if it is not. */
+static uint64_t missing_at(struct pool *pool, const struct segment *segment, devptr_t base,
+        const struct want *want) POOL_LOCKED
+{
+    devptr_t top = segment->base + segment->top;
+    devptr_t end = base + want->size;
+    uint64_t missing = 0;
+
+    for (devptr_t at = base; at < end && at < top;) {
+        const struct block *block = block_at(pool, block_find(pool, at));
+        devptr_t hi = min_of(end, block->node.base + block->node.size);
+
+        if (block->state == BLOCK_DECOMMITTED)
+            missing += round_up(hi, SLOT) - (at & ~(SLOT - 1));
+        else if (block->state != BLOCK_FREE || (block->stream && block->stream != want->stream))
+            return UINT64_MAX;
+        at = hi;
+    }
+    return end > top ? missing + round_up(end, SLOT) - max_of(base & ~(SLOT - 1), top) : missing;
+}
+
+/* Of all places that begin at `to` or before. */
+static uint64_t least_missing(struct pool *pool, const struct segment *segment, devptr_t to,
+        const struct want *want) POOL_LOCKED
+{
+    uint64_t least = UINT64_MAX;
+
+    for (devptr_t at = segment->base; at <= to; at += 4 * KiB)
+        least = min_of(least, missing_at(pool, segment, at, want));
+    return least;
+}
+
+static devptr_t start_of(struct pool *pool, const struct spot *spot) POOL_LOCKED
+{
+    const struct segment *segment = segment_at(pool, spot->segment);
+
+    return spot->first ? block_at(pool, spot->first)->node.base + spot->skip
+                       : segment->base + segment->top;
+}
+
+TEST(no_other_place_lacks_less)
+{
+    uint64_t widened = 0;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct pool *pool = layout.pool;
+        struct heap *heap;
+
+        lock_take(&pool->lock);
+        heap = layout_heap(pool);
+        for (uint64_t size = 512 * KiB; size <= 24 * MiB; size += 1536 * KiB) {
+            const struct segment *segment = segment_at(pool, heap->arena);
+            struct want want = {.size = size, .align = 512, .stream = streams_find(pool, 1)};
+            struct spot spot;
+            devptr_t top = segment->base + segment->top;
+            uint64_t least = least_missing(pool, segment, top, &want);
+
+            if (least == 0)
+                continue; /* a run of free blocks: nobody looks for a spot then */
+            REQUIRE_EQ(spot_find(pool, heap, &want, &spot), 0);
+            CHECK_EQ(spot.missing, least);
+            CHECK_GE(spot.bytes, size);
+            /* all that it lacks is above the top: no gap is as good */
+            if (start_of(pool, &spot) + spot.bytes >= top + spot.missing)
+                CHECK_GT(least_missing(pool, segment, top - size, &want), least);
+            widened += spot.first && spot.missing < size;
+        }
+        lock_drop(&pool->lock);
+        layout_end(&layout);
+    }
+    CHECK_GT(widened, 30);
+}
+
+/* What there is of each kind, and how far the range goes. */
+struct books {
+    uint64_t free, gaps, top;
+};
+
+static struct books books_of(struct pool *pool) POOL_LOCKED
+{
+    const struct heap *heap = layout_heap(pool);
+    const struct segment *segment = segment_at(pool, heap->arena);
+    struct books books = {.top = segment->top};
+
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
+
+        books.free += block->state == BLOCK_FREE ? block->node.size : 0;
+        books.gaps += block->state == BLOCK_DECOMMITTED ? block->node.size : 0;
+    }
+    return books;
+}
+
+/* The blocks of a spot: BUSY, in a row, long enough, and without storage where it says so. */
+static void check_taken(struct pool *pool, const struct spot *spot, devptr_t start, uint32_t first,
+        uint32_t last) POOL_LOCKED
+{
+    uint64_t bytes = 0;
+    uint64_t missing = 0;
+
+    CHECK_EQ(block_at(pool, first)->node.base, start);
+    for (uint32_t at = first;; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
+
+        REQUIRE_EQ(block->state, BLOCK_BUSY);
+        bytes += block->node.size;
+        if (!*spot_handles(pool, block))
+            missing += block->node.size;
+        if (at == last)
+            break;
+    }
+    CHECK_GE(bytes, spot->bytes);
+    CHECK_EQ(missing, spot->missing);
+}
+
+static void put_back(struct pool *pool, uint32_t first, uint32_t last) POOL_LOCKED
+{
+    for (uint32_t at = first, next;; at = next) {
+        bool is_last = at == last;
+
+        next = block_at(pool, at)->next;
+        if (*spot_handles(pool, block_at(pool, at)))
+            spot_put_back(pool, at);
+        else
+            freelist_put_decommitted(pool, at);
+        if (is_last)
+            return;
+    }
+}
+
+TEST(what_is_taken_is_what_was_found_and_goes_back_as_it_was)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct pool *pool = layout.pool;
+
+        for (uint64_t size = 512 * KiB; size <= 24 * MiB; size += 1536 * KiB) {
+            struct want want = {.size = size, .align = 512};
+            struct books before, after;
+            uint32_t first, last;
+            struct spot spot;
+            devptr_t start;
+
+            lock_take(&pool->lock);
+            want.stream = streams_find(pool, 1);
+            before = books_of(pool);
+            REQUIRE_EQ(spot_find(pool, layout_heap(pool), &want, &spot), 0);
+            start = start_of(pool, &spot);
+            first = spot_take(pool, &spot, &last);
+            REQUIRE(first != 0);
+            check_taken(pool, &spot, start, first, last);
+            put_back(pool, first, last);
+            after = books_of(pool);
+            lock_drop(&pool->lock);
+            CHECK_EQ(after.free, before.free);
+            CHECK_EQ(after.gaps, before.gaps);
+            CHECK_EQ(after.top, before.top);
+        }
+        BENCH_CHECK(layout.b);
+        layout_end(&layout);
+    }
+}
+
+/* The point that its block needs never comes then. */
+TEST(r5_what_is_put_back_after_its_stream_was_lost_waits_for_all)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
+    struct pool *pool = b->pool;
+    struct want want = {.size = 10 * MiB, .align = 512};
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
+    struct spot spot;
+    uint32_t first, last;
+
+    fake_submit(b->fake, 1, a, 6 * MiB);
+    b->fake->hangs = true;
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    lock_take(&pool->lock);
+    want.stream = streams_find(pool, 1);
+    REQUIRE_EQ(spot_find(pool, layout_heap(pool), &want, &spot), 0);
+    CHECK_EQ(start_of(pool, &spot), a);
+    first = spot_take(pool, &spot, &last);
+    lock_drop(&pool->lock);
+    pool_stream_lost(pool, 1);
+    lock_take(&pool->lock);
+    put_back(pool, first, last);
+    lock_drop(&pool->lock);
+    BENCH_CHECK(b);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 2), a);
+    fake_drain(b->fake);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 2), a);
     bench_end(b);
 }
