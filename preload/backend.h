@@ -42,7 +42,4 @@ void backend_apply_peer(int device, int accessor, bool enabled);
 /* The context is dead: its events are not to be asked any more. */
 void backend_context_gone(uint64_t context);
 
-/* In the child of a fork. */
-void backend_fork_child(void);
-
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/contexts.h"
 
+#include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 
-#include "alloc/lock.h"
 #include "alloc/table.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct stream_entry {
     bool going;     /* about to be destroyed: no new ones */
 };
 
-static struct lock contexts_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(contexts_lock);
 
 /* guarded by contexts_lock: */
 static struct table contexts = TABLE_OF(struct context_entry);
@@ -726,7 +726,6 @@ void stream_forget(uint64_t identity)
 
 void context_fork_child(void)
 {
-    lock_init(&contexts_lock, LOCK_RANK_PRELOAD);
     for (struct context_entry *at = table_next(&contexts, NULL); at; at = table_next(&contexts, at))
         at->uses = 0;
     atomic_store(&contexts_ending, 0);

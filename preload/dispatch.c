@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -356,7 +357,7 @@ void dispatch_tell_python(void)
 
     if (!text)
         return;
-    (void)msg_format(
+    (void)snprintf(
             line, sizeof line, "%s%s", refused ? "no Python stacks: " : "Python stacks of ", text);
     msg_info("%s", line);
     dispatch_told(capture_note(0, line));
@@ -372,7 +373,7 @@ static void tell_no_range(void)
 
     if (errors <= before || !atomic_compare_exchange_strong(&told, &before, errors))
         return;
-    (void)msg_format(text, sizeof text,
+    (void)snprintf(text, sizeof text,
             "the driver gave no addresses for stream-ordered memory (%lu so far): it serves such "
             "requests itself meanwhile",
             (unsigned long)errors);
@@ -786,8 +787,6 @@ void dispatch_fork_child(void)
 {
     uses_init(false); /* the file is the parent's */
     guard_clear(GUARD_USES);
-    pins_fork_child();
-    touch_fork_child();
     if (pool)
         pool_forget(pool);
 }

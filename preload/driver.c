@@ -2,13 +2,13 @@
 #include "preload/backend.h"
 
 #include "preload/contexts.h"
+#include "preload/forklock.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
 #include "preload/resolve.h"
 
-#include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/table.h"
 
@@ -240,7 +240,7 @@ struct range {
 
 #define RANGE_NOBODY UINT64_MAX /* the memory pool of what is not accessible */
 
-static struct lock ranges_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(ranges_lock);
 static struct table ranges = TABLE_OF(struct range); /* guarded by ranges_lock */
 
 static void range_forget(devptr_t ptr)
@@ -402,7 +402,7 @@ struct fence {
     struct event *first;
 };
 
-static struct lock events_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(events_lock);
 static struct event *spare_events; /* guarded by events_lock */
 static _Atomic(uint64_t)
         refused_context; /* cuCtxRecordEvent met a capture there: synchronise instead (R14) */
@@ -833,10 +833,4 @@ void backend_context_gone(uint64_t context)
         meta_put(event, sizeof *event);
     }
     lock_drop(&events_lock);
-}
-
-void backend_fork_child(void)
-{
-    lock_init(&events_lock, LOCK_RANK_PRELOAD);
-    lock_init(&ranges_lock, LOCK_RANK_PRELOAD);
 }

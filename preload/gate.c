@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/gate.h"
 
+#include "preload/forklock.h"
 #include "preload/guard.h"
-
-#include "alloc/lock.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -26,7 +25,7 @@ static _Atomic(uint64_t) gate_word;
 static _Atomic(uint32_t) gate_drains;
 static _Atomic(uint64_t) gate_count;
 
-static struct lock gate_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(gate_lock);
 static struct {
     uint64_t stream;
     uint64_t context;
@@ -226,7 +225,6 @@ void gate_fork_child(void)
 {
     atomic_store(&gate_word, 0);
     atomic_store(&gate_drains, 0);
-    lock_init(&gate_lock, LOCK_RANK_PRELOAD);
     for (int i = 0; i < GATE_CAPTURES; i++)
         gate_running[i].used = false;
     guard_clear(GUARD_CAPTURING);

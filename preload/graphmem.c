@@ -2,10 +2,10 @@
 #include "preload/graphmem.h"
 
 #include "preload/dispatch.h"
+#include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 
-#include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/table.h"
 
@@ -37,7 +37,7 @@ struct place {
     enum state state;
 };
 
-static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(lock);
 /* guarded by lock: */
 static struct table owners; /* graph or instance: the first of its nodes */
 static struct table states = TABLE_OF(struct place);
@@ -203,11 +203,6 @@ void graphmem_launched(uint64_t exec)
         all += count;
     } while (count == BATCH);
     life_leave();
-}
-
-void graphmem_fork_child(void)
-{
-    lock_init(&lock, LOCK_RANK_PRELOAD);
 }
 
 /* ---- nodes, as they are added --------------------------------------------------------------- */

@@ -34,9 +34,6 @@ void graphmem_freed(devptr_t ptr);
 /* An instance was launched: writes down what that allocated. */
 void graphmem_launched(uint64_t exec);
 
-/* In the child of a fork. */
-void graphmem_fork_child(void);
-
 /* Where a node allocates: a device, or -1 for the host. */
 int graphmem_device(const CUDA_MEM_ALLOC_NODE_PARAMS *params);
 

@@ -4,6 +4,7 @@
  * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
  * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80).
  */
+#include "preload/forklock.h"
 #include "preload/hookrow.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
@@ -11,7 +12,6 @@
 #include "preload/touch.h"
 #include "preload/vmm.h"
 
-#include "alloc/lock.h"
 #include "alloc/table.h"
 #include "tracker/uses.h"
 
@@ -96,13 +96,8 @@ struct import {
     uint64_t opens;
 };
 
-static struct lock imports_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(imports_lock);
 static struct table imports = TABLE_OF(struct import); /* guarded by imports_lock */
-
-void ipc_fork_child(void)
-{
-    lock_init(&imports_lock, LOCK_RANK_PRELOAD);
-}
 
 static void opened(devptr_t ptr)
 {

@@ -7,10 +7,10 @@
  */
 #include "preload/vmm.h"
 
+#include "preload/forklock.h"
 #include "preload/hookrow.h"
 #include "preload/pins.h"
 
-#include "alloc/lock.h"
 #include "alloc/table.h"
 
 /* What holds the memory of a handle. */
@@ -45,17 +45,12 @@ struct tile {
     uint64_t handle;
 };
 
-static struct lock vmm_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(vmm_lock);
 /* guarded by vmm_lock: */
 static struct table vmm_handles = TABLE_OF(struct handle);
 static struct table vmm_aliases = TABLE_OF(struct alias);
 static struct table vmm_mappings = TABLE_OF(struct mapping);
 static struct table vmm_tiles = TABLE_OF(struct tile);
-
-void vmm_fork_child(void)
-{
-    lock_init(&vmm_lock, LOCK_RANK_PRELOAD);
-}
 
 static uint64_t key_of(uint64_t handle)
 {

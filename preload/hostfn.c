@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/hostfn.h"
 
+#include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 
-#include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "tracker/catalog.h"
 #include "tracker/site.h"
@@ -23,7 +23,7 @@ enum {
 };
 
 static bool same_record(uint32_t number, const void *key);
-static struct lock kept_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(kept_lock);
 static struct catalog kept = CATALOG_OF(struct record, KEPT_MAX, same_record);
 
 static bool same_record(uint32_t number, const void *key)
@@ -33,11 +33,6 @@ static bool same_record(uint32_t number, const void *key)
 
     return have->fn == wanted->fn && have->callback == wanted->callback
             && have->data == wanted->data;
-}
-
-void hostfn_fork_child(void)
-{
-    lock_init(&kept_lock, LOCK_RANK_PRELOAD);
 }
 
 /* ---- what the driver runs ------------------------------------------------------------------- */

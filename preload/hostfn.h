@@ -46,7 +46,4 @@ const CUDA_HOST_NODE_PARAMS *hostfn_host_node(
 /* Puts the program's own function and data where ours are; leaves anything else alone. */
 void hostfn_original(CUDA_HOST_NODE_PARAMS *params);
 
-/* In the child of a fork. */
-void hostfn_fork_child(void);
-
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/launches.h"
 
-#include "alloc/lock.h"
 #include "alloc/table.h"
+#include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
@@ -16,6 +16,7 @@
 #include "tracker/wildcard.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -26,7 +27,7 @@ enum {
 
 _Static_assert(LOGLINES_MAX + GROUPS <= ANCHOR_GROUP_PYTHON, "groups of anchors");
 
-static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(lock);
 
 /* What a handle stands for. */
 struct number {
@@ -131,7 +132,7 @@ void launches_capture_begins(uint64_t stream)
     if (number == 0)
         return;
     source_enter_group(group_of(number), name,
-            msg_format(name, sizeof name, "capture:%lu", (unsigned long)number - 1));
+            (size_t)snprintf(name, sizeof name, "capture:%lu", (unsigned long)number - 1));
 }
 
 void launches_capture_ends(uint64_t stream)
@@ -166,7 +167,7 @@ void launches_graph(CUgraphExec exec)
     number = number_get(&instances, (uint64_t)(uintptr_t)exec, false);
     if (number == 0)
         return;
-    (void)msg_format(name, sizeof name, "graph:%lu", (unsigned long)number - 1);
+    (void)snprintf(name, sizeof name, "graph:%lu", (unsigned long)number - 1);
     label(name);
 }
 
@@ -233,9 +234,4 @@ void launches_forget(void)
     lock_take(&lock);
     table_clear(&kernels);
     lock_drop(&lock);
-}
-
-void launches_fork_child(void)
-{
-    lock_init(&lock, LOCK_RANK_PRELOAD);
 }

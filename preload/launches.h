@@ -46,7 +46,4 @@ void launches_kernel(CUfunction function);
 /* Handles of functions may mean others from now on. */
 void launches_forget(void);
 
-/* In the child of a fork. */
-void launches_fork_child(void);
-
 #endif

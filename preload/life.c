@@ -6,26 +6,21 @@
 #include "preload/coverage.h"
 #include "preload/dispatch.h"
 #include "preload/exports.h"
+#include "preload/forklock.h"
 #include "preload/gate.h"
-#include "preload/graphmem.h"
 #include "preload/guard.h"
-#include "preload/hostfn.h"
 #include "preload/launches.h"
-#include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
 #include "preload/nvtx_chain.h"
 #include "preload/output.h"
-#include "preload/params.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/source.h"
-#include "preload/vmm.h"
 #include "tracker/capture.h"
 #include "tracker/thread.h"
 #include "tracker/where.h"
 
-#include "alloc/lock.h"
 #include "alloc/meta.h"
 
 #include <dlfcn.h>
@@ -311,19 +306,11 @@ static void fork_child(void)
 {
     lock_forget_thread();
     meta_forget();
+    forklock_child();
     guard_fork_child();
     gate_fork_child();
     context_fork_child();
-    mempool_fork_child();
-    backend_fork_child();
     dispatch_fork_child();
-    launches_fork_child();
-    params_fork_child();
-    hostfn_fork_child();
-    graphmem_fork_child();
-    nvtx_chain_fork_child();
-    vmm_fork_child();
-    ipc_fork_child();
     where_fork_child();
     capture_fork_child();
     quick_end();
@@ -352,9 +339,9 @@ static void fork_child_early(void)
         atomic_store(&life_child, true);
     lock_forget_thread();
     meta_forget();
+    forklock_child();
     where_fork_child();
     export_fork_child();
-    nvtx_chain_fork_child();
 }
 
 /* Runs behind all destructors, ours included, since it is asked for before the program's start. */

@@ -2,9 +2,9 @@
 #include "preload/mempools.h"
 
 #include "preload/contexts.h"
+#include "preload/forklock.h"
 #include "preload/resolve.h"
 
-#include "alloc/lock.h"
 #include "alloc/table.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ struct entry {
     CUmemAccessDesc desc[MEMPOOL_ACCESS_MAX];
 };
 
-static struct lock mempools_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(mempools_lock);
 
 /* guarded by mempools_lock: */
 static struct table pools = TABLE_OF(struct entry); /* by id */
@@ -281,9 +281,4 @@ size_t mempool_access(uint64_t id, int device, CUmemAccessDesc *ret_descs, size_
             ret_descs[n++] = desc_of(i);
     lock_drop(&mempools_lock);
     return n;
-}
-
-void mempool_fork_child(void)
-{
-    lock_init(&mempools_lock, LOCK_RANK_PRELOAD);
 }

@@ -75,6 +75,4 @@ void mempool_set_peer(int device, int accessor, bool enabled);
 /* Descriptors for a new mapping: the device itself, then what the program asked for. id 0: a private heap. */
 size_t mempool_access(uint64_t id, int device, CUmemAccessDesc *ret_descs, size_t max);
 
-void mempool_fork_child(void);
-
 #endif

@@ -2,12 +2,11 @@
 /*
  * msg.h - the only file that prints.
  *
- * One line each, to stderr: "kedge[pid]: what happened, what happens next". A formatter of our own and write(2), because a
- * hook may be entered where stdio's locks are held; errno is kept. At most MSG_MAX lines per process, the last of which
- * says that it is the last; after that the capture is the place to look.
+ * One line each, to stderr: "kedge[pid]: what happened, what happens next". Written by one system call and through no stream,
+ * because a hook may be entered where stdio's locks are held; errno is kept. At most MSG_MAX lines per process, the last of
+ * which says that it is the last; after that the capture is the place to look.
  *
- * Knows %s %d %u %x %lu %zu %p %% and nothing else. Lines are cut at 512 bytes.
- * Any thread, any context, no lock, no memory.
+ * Lines are cut at MSG_LINE bytes. Any thread, any context, no lock, no memory.
  */
 #ifndef KEDGE_PRELOAD_MSG_H
 #define KEDGE_PRELOAD_MSG_H
@@ -33,10 +32,6 @@ void msg_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same at KEDGE_LOG=info; not counted. */
 void msg_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The text that msg_warn would print, without the prefix: how much was written, the NUL not counted. */
-size_t msg_format(char *ret_text, size_t size, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
 
 void msg_set_level(enum msg_level level);
 

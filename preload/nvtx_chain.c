@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/nvtx_chain.h"
 
-#include "alloc/lock.h"
 #include "alloc/table.h"
+#include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
@@ -33,7 +33,7 @@ static _Atomic(struct shadow *)
 /* The library that a tool is being asked for: its functions get no argument that says so. */
 static __thread struct shadow *asked __attribute__((tls_model("initial-exec")));
 
-static struct lock lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(lock);
 
 /* What a handle or an id stands for. */
 struct entry {
@@ -198,9 +198,4 @@ void nvtx_chain_range(uint64_t id, uint64_t anchor)
 uint64_t nvtx_chain_anchor(uint64_t id)
 {
     return get(&ranges, id, true);
-}
-
-void nvtx_chain_fork_child(void)
-{
-    lock_init(&lock, LOCK_RANK_PRELOAD);
 }

@@ -59,7 +59,4 @@ const char *nvtx_chain_text(const void *handle);
 void nvtx_chain_range(uint64_t id, uint64_t anchor);
 uint64_t nvtx_chain_anchor(uint64_t id); /* and forgets it */
 
-/* In the child of a fork. */
-void nvtx_chain_fork_child(void);
-
 #endif

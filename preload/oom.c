@@ -10,6 +10,7 @@
 #include "tracker/intern.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -60,7 +61,7 @@ static void look_at_device(int device, struct capture_oom_info *info)
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* As the report prints bytes, without stdio. */
+/* As the report prints bytes: with a point, whatever the locale says. */
 static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -75,7 +76,7 @@ static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
     hundredths = bytes / divisor * 100 + bytes % divisor * 100 / divisor;
     rest = bytes % divisor * 100 % divisor * 2; /* half goes to the even one, as in %.2f */
     hundredths += rest > divisor || (rest == divisor && hundredths % 2);
-    (void)msg_format(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
+    (void)snprintf(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
             (unsigned)(hundredths / 10 % 10), (unsigned)(hundredths % 10), units[unit]);
     return text;
 }
@@ -93,7 +94,7 @@ static const char *place_text(char text[static PLACE_MAX], uint32_t stack)
     path = module ? intern_text(module->path) : "";
     slash = strrchr(path, '/');
     if (*path)
-        (void)msg_format(
+        (void)snprintf(
                 text, PLACE_MAX, "%s+0x%x", slash ? slash + 1 : path, (unsigned)frame.offset);
     return text;
 }
@@ -103,7 +104,7 @@ static void tell_heaps(char *text, size_t size, const struct format_oom_heaps *h
     char held[BYTES_MAX], live[BYTES_MAX], largest[BYTES_MAX];
     unsigned e = heaps->held ? (unsigned)(heaps->used * 100 / heaps->held) : 100;
 
-    (void)msg_format(text, size,
+    (void)snprintf(text, size,
             "; kedge holds %s for %s live (utilisation %u.%u%u), largest free block %s",
             bytes_text(held, heaps->held), bytes_text(live, heaps->live), e / 100, e / 10 % 10,
             e % 10, bytes_text(largest, heaps->largest_free));
@@ -119,7 +120,7 @@ static void tell(const struct capture_oom_info *info, const struct format_oom_ho
     if (info->flags & FORMAT_OOM_HEAPS)
         tell_heaps(heaps, sizeof heaps, &info->heaps);
     if (top->bytes)
-        (void)msg_format(holder, sizeof holder, "; most is held by %s: %s",
+        (void)snprintf(holder, sizeof holder, "; most is held by %s: %s",
                 *place_text(place, top->stack) ? place : "an unknown caller",
                 bytes_text(most, top->bytes));
     msg_warn("out of memory: %s requested%s%s, %s free on device %d%s%s%s%s",

@@ -2,10 +2,10 @@
 #include "preload/params.h"
 
 #include "preload/dispatch.h"
+#include "preload/forklock.h"
 #include "preload/resolve.h"
 #include "preload/touch.h"
 
-#include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/table.h"
 
@@ -29,7 +29,7 @@ struct params {
     } param[];
 };
 
-static struct lock params_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(params_lock);
 /* guarded by params_lock: */
 static struct table layouts; /* by handle: struct params */
 static uint64_t forgets;     /* how often all was forgotten */
@@ -49,11 +49,6 @@ void params_forget(void)
     table_clear(&layouts);
     forgets++;
     lock_drop(&params_lock);
-}
-
-void params_fork_child(void)
-{
-    lock_init(&params_lock, LOCK_RANK_PRELOAD);
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */

@@ -32,7 +32,4 @@ bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, c
 /* A module or library goes, or a context with its modules. */
 void params_forget(void);
 
-/* In the child of a fork. */
-void params_fork_child(void);
-
 #endif

@@ -2,10 +2,10 @@
 #include "preload/pins.h"
 
 #include "preload/dispatch.h"
+#include "preload/forklock.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
 
-#include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "alloc/table.h"
 #include "tracker/usemap.h"
@@ -50,14 +50,9 @@ struct owner {
     struct pins_uses *uses; /* NULL = not listed since the last change */
 };
 
-static struct lock pins_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(pins_lock);
 /* guarded by pins_lock: by id */
 static struct table owners[PINS_OWNER_COUNT];
-
-void pins_fork_child(void)
-{
-    lock_init(&pins_lock, LOCK_RANK_PRELOAD);
-}
 
 /* ---- collecting ----------------------------------------------------------------------------- */
 

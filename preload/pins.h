@@ -110,7 +110,4 @@ static inline void pins_end(struct pins *pins, bool ended, enum pins_owner owner
         pins_give_back(pins, owner, id);
 }
 
-/* In the child of a fork. */
-void pins_fork_child(void);
-
 #endif

@@ -4,6 +4,7 @@
 #include "preload/contexts.h"
 #include "preload/coverage.h"
 #include "preload/dispatch.h"
+#include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
@@ -13,8 +14,6 @@
 #include "tracker/uses.h"
 #include "tracker/where.h"
 
-#include "alloc/lock.h"
-
 #include <errno.h>
 
 enum {
@@ -22,7 +21,7 @@ enum {
 };
 
 /* (rule, stack) pairs that were reported: the same place is not told twice. */
-static struct lock seen_lock = LOCK_INIT(LOCK_RANK_PRELOAD);
+FORKLOCK(seen_lock);
 static struct {
     int rule;
     uint32_t stack;
@@ -200,9 +199,4 @@ void touch_unknown_layout(const char *call)
              "here on",
             call);
     dispatch_told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
-}
-
-void touch_fork_child(void)
-{
-    lock_init(&seen_lock, LOCK_RANK_PRELOAD);
 }

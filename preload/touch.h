@@ -50,7 +50,4 @@ void touch_shared(devptr_t base, uint64_t size, int device);
 /* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). */
 void touch_unknown_layout(const char *call);
 
-/* In the child of a fork. */
-void touch_fork_child(void);
-
 #endif
