@@ -19,40 +19,16 @@ enum {
     NO_TRACKING = -2,
 };
 
-typedef const struct nvtx_attributes *attributes_ptr;
-
-/* X(name, result, parameters, arguments) */
-#define NVTX2_CALLS(X)                                                                        \
-    X(nvtxMarkEx, void, (attributes_ptr what), (what))                                        \
-    X(nvtxMarkA, void, (const char *name), (name))                                            \
-    X(nvtxMarkW, void, (const wchar_t *name), (name))                                         \
-    X(nvtxRangeStartEx, uint64_t, (attributes_ptr what), (what))                              \
-    X(nvtxRangeStartA, uint64_t, (const char *name), (name))                                  \
-    X(nvtxRangeStartW, uint64_t, (const wchar_t *name), (name))                               \
-    X(nvtxRangeEnd, void, (uint64_t id), (id))                                                \
-    X(nvtxRangePushEx, int, (attributes_ptr what), (what))                                    \
-    X(nvtxRangePushA, int, (const char *name), (name))                                        \
-    X(nvtxRangePushW, int, (const wchar_t *name), (name))                                     \
-    X(nvtxRangePop, int, (void), ())                                                          \
-    X(nvtxDomainMarkEx, void, (void *domain, attributes_ptr what), (domain, what))            \
-    X(nvtxDomainRangeStartEx, uint64_t, (void *domain, attributes_ptr what), (domain, what))  \
-    X(nvtxDomainRangeEnd, void, (void *domain, uint64_t id), (domain, id))                    \
-    X(nvtxDomainRangePushEx, int, (void *domain, attributes_ptr what), (domain, what))        \
-    X(nvtxDomainRangePop, int, (void *domain), (domain))                                      \
-    X(nvtxDomainRegisterStringA, void *, (void *domain, const char *text), (domain, text))    \
-    X(nvtxDomainRegisterStringW, void *, (void *domain, const wchar_t *text), (domain, text)) \
-    X(nvtxDomainCreateA, void *, (const char *name), (name))                                  \
-    X(nvtxDomainCreateW, void *, (const wchar_t *name), (name))
+#define TEXT(handle)     nvtx_chain_text(handle)
+#define NAME(attributes) nvtx_name(attributes, nvtx_chain_text)
 
 #pragma GCC visibility push(default)
-#define DECLARE(name, result, params, args) result name params;
-NVTX2_CALLS(DECLARE)
-#undef DECLARE
+#define EVENT(kind, result, name, module, id, params, ...) result name params;
+#include "preload/nvtx_events.def"
 #pragma GCC visibility pop
 
-#define REAL_SLOT(name, result, params, args) static struct export export_of_##name;
-NVTX2_CALLS(REAL_SLOT)
-#undef REAL_SLOT
+#define EVENT(kind, result, name, ...) static struct export export_of_##name;
+#include "preload/nvtx_events.def"
 
 static struct export_library library = {.base = "libnvToolsExt.so"};
 
@@ -62,13 +38,12 @@ static struct export_library library = {.base = "libnvToolsExt.so"};
 
 static struct export *export_of(const char *name, void **ret_ours)
 {
-#define ROW(call, result, params, args) \
-    if (strcmp(name, #call) == 0) {     \
-        *ret_ours = (void *)(call);     \
-        return &export_of_##call;       \
+#define EVENT(kind, result, call, ...) \
+    if (strcmp(name, #call) == 0) {    \
+        *ret_ours = (void *)(call);    \
+        return &export_of_##call;      \
     }
-    NVTX2_CALLS(ROW)
-#undef ROW
+#include "preload/nvtx_events.def"
     return NULL;
 }
 
@@ -109,9 +84,9 @@ static void *handled(uint64_t before, void *handle, const char *name)
     return handle;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a parameter cannot stand in parentheses of its own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define MARK(name, params, args, domain, said)                 \
+#define MARK(name, module, nth, params, args, domain, said)    \
     void name params                                           \
     {                                                          \
         __typeof__(&(name)) real = FIND(name);                 \
@@ -119,9 +94,9 @@ static void *handled(uint64_t before, void *handle, const char *name)
         if (real)                                              \
             real args;                                         \
         if (is_untold(before))                                 \
-            source_mark(domain, said);                          \
+            source_mark(domain, said);                         \
     }
-#define START(name, params, args, domain, said)                \
+#define START(name, module, nth, params, args, domain, said)   \
     uint64_t name params                                       \
     {                                                          \
         __typeof__(&(name)) real = FIND(name);                 \
@@ -129,7 +104,7 @@ static void *handled(uint64_t before, void *handle, const char *name)
         uint64_t id = real ? real args : 0;                    \
         return started(before, id, domain, said);              \
     }
-#define END(name, params, args)                                \
+#define END(name, module, nth, params, args, domain, said)     \
     void name params                                           \
     {                                                          \
         __typeof__(&(name)) real = FIND(name);                 \
@@ -137,9 +112,9 @@ static void *handled(uint64_t before, void *handle, const char *name)
         if (real)                                              \
             real args;                                         \
         if (is_untold(before))                                 \
-            source_end(nvtx_chain_anchor(id));                  \
+            source_end(nvtx_chain_anchor(id));                 \
     }
-#define PUSH(name, params, args, tell)                         \
+#define LEVEL(name, params, args, tell)                        \
     int name params                                            \
     {                                                          \
         __typeof__(&(name)) real = FIND(name);                 \
@@ -149,7 +124,11 @@ static void *handled(uint64_t before, void *handle, const char *name)
             tell;                                              \
         return level;                                          \
     }
-#define HANDLE(name, params, args, said)                       \
+#define PUSH(name, module, nth, params, args, domain, said)    \
+    LEVEL(name, params, args, source_push(domain, said))
+#define POP(name, module, nth, params, args, domain, said)     \
+    LEVEL(name, params, args, source_pop(domain))
+#define STRING(name, module, nth, params, args, domain, said)  \
     void *name params                                          \
     {                                                          \
         __typeof__(&(name)) real = FIND(name);                 \
@@ -157,31 +136,9 @@ static void *handled(uint64_t before, void *handle, const char *name)
         void *handle = real ? real args : NULL;                \
         return handled(before, handle, said);                  \
     }
+#define DOMAIN(...) STRING(__VA_ARGS__)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-MARK(nvtxMarkEx, (attributes_ptr what), (what), NULL, nvtx_name(what, nvtx_chain_text))
-MARK(nvtxMarkA, (const char *name), (name), NULL, name)
-MARK(nvtxMarkW, (const wchar_t *name), (name), NULL, nvtx_narrow(name))
-MARK(nvtxDomainMarkEx, (void *domain, attributes_ptr what), (domain, what), nvtx_chain_text(domain),
-        nvtx_name(what, nvtx_chain_text))
-START(nvtxRangeStartEx, (attributes_ptr what), (what), NULL, nvtx_name(what, nvtx_chain_text))
-START(nvtxRangeStartA, (const char *name), (name), NULL, name)
-START(nvtxRangeStartW, (const wchar_t *name), (name), NULL, nvtx_narrow(name))
-START(nvtxDomainRangeStartEx, (void *domain, attributes_ptr what), (domain, what),
-        nvtx_chain_text(domain), nvtx_name(what, nvtx_chain_text))
-END(nvtxRangeEnd, (uint64_t id), (id))
-END(nvtxDomainRangeEnd, (void *domain, uint64_t id), (domain, id))
-PUSH(nvtxRangePushEx, (attributes_ptr what), (what),
-        source_push(NULL, nvtx_name(what, nvtx_chain_text)))
-PUSH(nvtxRangePushA, (const char *name), (name), source_push(NULL, name))
-PUSH(nvtxRangePushW, (const wchar_t *name), (name), source_push(NULL, nvtx_narrow(name)))
-PUSH(nvtxRangePop, (void), (), source_pop(NULL))
-PUSH(nvtxDomainRangePushEx, (void *domain, attributes_ptr what), (domain, what),
-        source_push(nvtx_chain_text(domain), nvtx_name(what, nvtx_chain_text)))
-PUSH(nvtxDomainRangePop, (void *domain), (domain), source_pop(nvtx_chain_text(domain)))
-HANDLE(nvtxDomainRegisterStringA, (void *domain, const char *text), (domain, text), nvtx_kept(text))
-HANDLE(nvtxDomainRegisterStringW, (void *domain, const wchar_t *text), (domain, text),
-        nvtx_narrow(text))
-HANDLE(nvtxDomainCreateA, (const char *name), (name), nvtx_kept(name))
-HANDLE(nvtxDomainCreateW, (const wchar_t *name), (name), nvtx_narrow(name))
+#define EVENT(kind, result, ...) kind(__VA_ARGS__)
+#include "preload/nvtx_events.def"

@@ -42,7 +42,6 @@ static const char *kept_text(const char *text, size_t length)
     return text_kept;
 }
 
-/* The interned UTF-8 form of a wide string, NULL for NULL. */
 const char *nvtx_narrow(const wchar_t *wide)
 {
     char text[ANCHOR_NAME_MAX + 5];
@@ -71,9 +70,10 @@ static const char *text_of(const void *handle)
  * What stands for a name of ours: with a tool behind us what it made, which may be nothing, since it will be given that again
  * and may take it for its own.
  */
-static const void *handle_for(const char *name, const void *theirs)
+static void *handle_for(const char *name, void *theirs)
 {
-    const void *handle = nvtx_chain_is_open() ? theirs : name;
+    void *handle =
+            nvtx_chain_is_open() ? theirs : (void *)(uintptr_t)name; /* nobody writes to it */
 
     if (nvtx_chain_is_set() && handle)
         nvtx_chain_name(handle, name);
@@ -103,9 +103,6 @@ static uint64_t ended_id(uint64_t id)
     return anchor && id == (anchor | NOT_THEIRS) ? 0 : id;
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
-
-/* The name of an event; one without text is still a range that will be closed. */
 const char *nvtx_name(
         const struct nvtx_attributes *attributes, const char *(*text_of_handle)(const void *))
 {
@@ -124,129 +121,6 @@ const char *nvtx_name(
 
 /* ---- events: the story's first, then the tool's, with the program's arguments ---------------- */
 
-/* X(function, ids in the module, what it takes, how to hand it on, its name) */
-#define NVTX_NAMES(X)                                                            \
-    X(ex, 0, const struct nvtx_attributes *what, what, nvtx_name(what, text_of)) \
-    X(a, 1, const char *what, what, what)                                        \
-    X(w, 2, const wchar_t *what, what, nvtx_narrow(what))
-
-/* NOLINTBEGIN(bugprone-macro-parentheses): a parameter cannot stand in parentheses of its own */
-#define NEXT(type, module, id) ((type)nvtx_chain_next(NVTX_MODULE_##module, id))
-#define PLAIN(form, nth, param, arg, name)                                   \
-    static void mark_##form(param)                                           \
-    {                                                                        \
-        nvtx_calls++;                                                        \
-        void (*next)(param) = NEXT(void (*)(param), CORE, 1 + (nth));        \
-        source_mark(NULL, name);                                             \
-        if (next)                                                            \
-            next(arg);                                                       \
-    }                                                                        \
-    static uint64_t start_##form(param)                                      \
-    {                                                                        \
-        nvtx_calls++;                                                        \
-        uint64_t (*next)(param) = NEXT(uint64_t(*)(param), CORE, 4 + (nth)); \
-        uint64_t anchor = source_start(NULL, name);                          \
-        return started_id(anchor, next ? next(arg) : 0);                     \
-    }                                                                        \
-    static int push_##form(param)                                            \
-    {                                                                        \
-        nvtx_calls++;                                                        \
-        int (*next)(param) = NEXT(int (*)(param), CORE, 8 + (nth));          \
-        source_push(NULL, name);                                             \
-        return next ? next(arg) : NO_TRACKING;                               \
-    }
-NVTX_NAMES(PLAIN)
-/* NOLINTEND(bugprone-macro-parentheses) */
-
-static void range_end(uint64_t id)
-{
-    nvtx_calls++;
-    void (*next)(uint64_t) = NEXT(void (*)(uint64_t), CORE, 7);
-
-    id = ended_id(id);
-    if (next)
-        next(id);
-}
-
-static int pop_plain(void)
-{
-    nvtx_calls++;
-    int (*next)(void) = NEXT(int (*)(void), CORE, 11);
-
-    source_pop(NULL);
-    return next ? next() : NO_TRACKING;
-}
-
-typedef const struct nvtx_attributes *attributes_ptr;
-
-static void domain_mark_ex(const void *domain, attributes_ptr what)
-{
-    nvtx_calls++;
-    void (*next)(const void *, attributes_ptr) =
-            NEXT(void (*)(const void *, attributes_ptr), CORE2, 1);
-
-    source_mark(text_of(domain), nvtx_name(what, text_of));
-    if (next)
-        next(domain, what);
-}
-
-static uint64_t domain_start_ex(const void *domain, attributes_ptr what)
-{
-    nvtx_calls++;
-    uint64_t (*next)(const void *, attributes_ptr) =
-            NEXT(uint64_t(*)(const void *, attributes_ptr), CORE2, 2);
-    uint64_t anchor = source_start(text_of(domain), nvtx_name(what, text_of));
-
-    return started_id(anchor, next ? next(domain, what) : 0);
-}
-
-static void domain_end(const void *domain, uint64_t id)
-{
-    nvtx_calls++;
-    void (*next)(const void *, uint64_t) = NEXT(void (*)(const void *, uint64_t), CORE2, 3);
-
-    id = ended_id(id);
-    if (next)
-        next(domain, id);
-}
-
-static int domain_push_ex(const void *domain, attributes_ptr what)
-{
-    nvtx_calls++;
-    int (*next)(const void *, attributes_ptr) =
-            NEXT(int (*)(const void *, attributes_ptr), CORE2, 4);
-
-    source_push(text_of(domain), nvtx_name(what, text_of));
-    return next ? next(domain, what) : NO_TRACKING;
-}
-
-static int domain_pop(const void *domain)
-{
-    nvtx_calls++;
-    int (*next)(const void *) = NEXT(int (*)(const void *), CORE2, 5);
-
-    source_pop(text_of(domain));
-    return next ? next(domain) : NO_TRACKING;
-}
-
-static const void *domain_string_a(const void *domain, const char *text)
-{
-    nvtx_calls++;
-    const void *(*next)(const void *, const char *) =
-            NEXT(const void *(*)(const void *, const char *), CORE2, 10);
-
-    return handle_for(nvtx_kept(text), next ? next(domain, text) : NULL);
-}
-
-static const void *domain_string_w(const void *domain, const wchar_t *text)
-{
-    nvtx_calls++;
-    const void *(*next)(const void *, const wchar_t *) =
-            NEXT(const void *(*)(const void *, const wchar_t *), CORE2, 11);
-
-    return handle_for(nvtx_narrow(text), next ? next(domain, text) : NULL);
-}
-
 /* NCCL's ranges are its calls. */
 static const char *note_nccl(const char *name)
 {
@@ -255,54 +129,76 @@ static const char *note_nccl(const char *name)
     return name;
 }
 
-static const void *domain_create_a(const char *name)
-{
-    nvtx_calls++;
-    const void *(*next)(const char *) = NEXT(const void *(*)(const char *), CORE2, 12);
+#define TEXT(handle)     text_of(handle)
+#define NAME(attributes) nvtx_name(attributes, text_of)
 
-    return handle_for(note_nccl(nvtx_kept(name)), next ? next(name) : NULL);
-}
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define NEXT(name, module, id) ((__typeof__(&on_##name))nvtx_chain_next(NVTX_MODULE_##module, id))
+#define MARK(name, module, nth, params, args, domain, said)    \
+    static void on_##name params                               \
+    {                                                          \
+        __typeof__(&on_##name) next = NEXT(name, module, nth); \
+        nvtx_calls++;                                          \
+        source_mark(domain, said);                             \
+        if (next)                                              \
+            next args;                                         \
+    }
+#define START(name, module, nth, params, args, domain, said)   \
+    static uint64_t on_##name params                           \
+    {                                                          \
+        __typeof__(&on_##name) next = NEXT(name, module, nth); \
+        uint64_t anchor;                                       \
+        nvtx_calls++;                                          \
+        anchor = source_start(domain, said);                   \
+        return started_id(anchor, next ? next args : 0);       \
+    }
+#define END(name, module, nth, params, args, domain, said)     \
+    static void on_##name params                               \
+    {                                                          \
+        __typeof__(&on_##name) next = NEXT(name, module, nth); \
+        nvtx_calls++;                                          \
+        id = ended_id(id);                                     \
+        if (next)                                              \
+            next args;                                         \
+    }
+#define LEVEL(name, module, nth, params, args, tell)           \
+    static int on_##name params                                \
+    {                                                          \
+        __typeof__(&on_##name) next = NEXT(name, module, nth); \
+        nvtx_calls++;                                          \
+        tell;                                                  \
+        return next ? next args : NO_TRACKING;                 \
+    }
+#define PUSH(name, module, nth, params, args, domain, said)    \
+    LEVEL(name, module, nth, params, args, source_push(domain, said))
+#define POP(name, module, nth, params, args, domain, said)     \
+    LEVEL(name, module, nth, params, args, source_pop(domain))
+#define STRING(name, module, nth, params, args, domain, said)  \
+    static void *on_##name params                              \
+    {                                                          \
+        __typeof__(&on_##name) next = NEXT(name, module, nth); \
+        nvtx_calls++;                                          \
+        return handle_for(said, next ? next args : NULL);      \
+    }
+#define DOMAIN(name, module, nth, params, args, domain, said)  \
+    STRING(name, module, nth, params, args, domain, note_nccl(said))
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
-static const void *domain_create_w(const wchar_t *name)
-{
-    nvtx_calls++;
-    const void *(*next)(const wchar_t *) = NEXT(const void *(*)(const wchar_t *), CORE2, 13);
-
-    return handle_for(note_nccl(nvtx_narrow(name)), next ? next(name) : NULL);
-}
+#define EVENT(kind, result, ...) kind(__VA_ARGS__)
+#include "preload/nvtx_events.def"
 
 /* ---- injection ------------------------------------------------------------------------------ */
 
-/* Numbers are NVTX's callback ids. */
-static const nvtx_fn core[NVTX_SLOTS] = {
-        [1] = (nvtx_fn)mark_ex,
-        [2] = (nvtx_fn)mark_a,
-        [3] = (nvtx_fn)mark_w,
-        [4] = (nvtx_fn)start_ex,
-        [5] = (nvtx_fn)start_a,
-        [6] = (nvtx_fn)start_w,
-        [7] = (nvtx_fn)range_end,
-        [8] = (nvtx_fn)push_ex,
-        [9] = (nvtx_fn)push_a,
-        [10] = (nvtx_fn)push_w,
-        [11] = (nvtx_fn)pop_plain,
-};
-
-static const nvtx_fn core2[NVTX_SLOTS] = {
-        [1] = (nvtx_fn)domain_mark_ex,
-        [2] = (nvtx_fn)domain_start_ex,
-        [3] = (nvtx_fn)domain_end,
-        [4] = (nvtx_fn)domain_push_ex,
-        [5] = (nvtx_fn)domain_pop,
-        [10] = (nvtx_fn)domain_string_a,
-        [11] = (nvtx_fn)domain_string_w,
-        [12] = (nvtx_fn)domain_create_a,
-        [13] = (nvtx_fn)domain_create_w,
+/* By module and callback, as NVTX numbers them. */
+static const nvtx_fn ours[][NVTX_SLOTS] = {
+#define EVENT(kind, result, name, module, id, ...) [NVTX_MODULE_##module][id] = (nvtx_fn)on_##name,
+#include "preload/nvtx_events.def"
 };
 
 /* An older library has a shorter table. What we have no function for is another tool's. */
-static void fill_table(
-        const struct nvtx_callbacks *callbacks, int module, const nvtx_fn ours[NVTX_SLOTS])
+static void fill_table(const struct nvtx_callbacks *callbacks, int module)
 {
     nvtx_fn **table = NULL;
     unsigned size = 0;
@@ -310,7 +206,7 @@ static void fill_table(
     if (!callbacks->module_table(module, &table, &size) || !table)
         return;
     for (unsigned id = 0; id < size && id < NVTX_SLOTS; id++) {
-        nvtx_fn fn = ours[id] ? ours[id] : nvtx_chain_next(module, id);
+        nvtx_fn fn = ours[module][id] ? ours[module][id] : nvtx_chain_next(module, id);
 
         if (fn && table[id])
             *table[id] = fn;
@@ -328,8 +224,8 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_tab
     resolve_note_export(EXPORT_InitializeInjectionNvtx2);
     if (!nvtx_chain_open(get_table))
         return 1;
-    fill_table(callbacks, NVTX_MODULE_CORE, core);
-    fill_table(callbacks, NVTX_MODULE_CORE2, core2);
+    fill_table(callbacks, NVTX_MODULE_CORE);
+    fill_table(callbacks, NVTX_MODULE_CORE2);
     return 1;
 }
 
