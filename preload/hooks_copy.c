@@ -21,80 +21,11 @@ static bool either(devptr_t a, devptr_t b, size_t size, const char *what)
     return touch_range(a, size, TOUCH_POINTER, what) || touch_range(b, size, TOUCH_POINTER, what);
 }
 
-/* From the first byte to the last of `depth` planes of `height` rows of `width` bytes. */
-static uint64_t extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth)
-{
-    uint64_t rows;
-
-    if (width == 0 || height == 0 || depth == 0)
-        return 0;
-    rows = (uint64_t)(depth - 1) * (plane_rows ? plane_rows : height) + height - 1;
-    return rows * (pitch ? pitch : width) + width;
-}
-
-/* One side of a 2D or 3D copy. */
-struct side {
-    CUmemorytype type;
-    const void *host;
-    devptr_t device;
-    size_t x, y, z, pitch, plane_rows;
-};
-
-static bool side_touches(
-        const struct side *side, size_t width, size_t height, size_t depth, const char *what)
-{
-    size_t pitch = side->pitch ? side->pitch : width;
-    size_t rows = side->plane_rows ? side->plane_rows : height;
-    devptr_t base = side->device;
-
-    if (side->type == CU_MEMORYTYPE_ARRAY)
-        return false;
-    if (side->type == CU_MEMORYTYPE_HOST)
-        base = (devptr_t)(uintptr_t)side->host;
-    base += (side->z * rows + side->y) * pitch + side->x;
-    return touch_range(base, extent(pitch, rows, width, height, depth), TOUCH_POINTER, what);
-}
-
 static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
 {
-    struct side src, dst;
-
-    if (!copy)
-        return false;
-    src = (struct side){copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes,
-            copy->srcY, 0, copy->srcPitch, 0};
-    dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
-            copy->dstY, 0, copy->dstPitch, 0};
-    return side_touches(&src, copy->WidthInBytes, copy->Height, 1, what)
-            || side_touches(&dst, copy->WidthInBytes, copy->Height, 1, what);
-}
-
-static bool touches_3d(const CUDA_MEMCPY3D *copy, const char *what)
-{
-    struct side src, dst;
-
-    if (!copy)
-        return false;
-    src = (struct side){copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes,
-            copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
-    dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
-            copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
-    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what)
-            || side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
-}
-
-static bool touches_peer(const CUDA_MEMCPY3D_PEER *copy, const char *what)
-{
-    struct side src, dst;
-
-    if (!copy)
-        return false;
-    src = (struct side){copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes,
-            copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight};
-    dst = (struct side){copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
-            copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight};
-    return side_touches(&src, copy->WidthInBytes, copy->Height, copy->Depth, what)
-            || side_touches(&dst, copy->WidthInBytes, copy->Height, copy->Depth, what);
+    return copy
+            && touch_sides(TOUCH_SIDE(copy, src, 0, 0), TOUCH_SIDE(copy, dst, 0, 0),
+                    (CUextent3D){copy->WidthInBytes, copy->Height, 1}, what);
 }
 
 static bool touches_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
@@ -132,8 +63,8 @@ static bool operand_touches(const CUmemcpy3DOperand *operand, const CUextent3D *
 
     if (operand->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
         return false;
-    bytes = extent(row * element, operand->op.ptr.layerHeight, size->width * element, size->height,
-            size->depth);
+    bytes = touch_extent(row * element, operand->op.ptr.layerHeight, size->width * element,
+            size->height, size->depth);
     return touch_range(operand->op.ptr.ptr, bytes, TOUCH_POINTER, what);
 }
 
@@ -220,12 +151,12 @@ SUBMIT_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), (copy), touches_2d(copy,
 SUBMIT_PTDS(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), touches_2d(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream), (copy, stream),
         touches_2d(copy, __func__))
-SUBMIT_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), (copy), touches_3d(copy, __func__))
+SUBMIT_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), (copy), TOUCH_COPY_3D(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream), (copy, stream),
-        touches_3d(copy, __func__))
-SUBMIT_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), (copy), touches_peer(copy, __func__))
+        TOUCH_COPY_3D(copy, __func__))
+SUBMIT_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), (copy), TOUCH_COPY_3D(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream), (copy, stream),
-        touches_peer(copy, __func__))
+        TOUCH_COPY_3D(copy, __func__))
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
@@ -266,30 +197,30 @@ SUBMIT_PTSZ(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count
 SUBMIT_PTDS(cuMemsetD2D8_v2,
         (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height),
         (dst, pitch, value, width, height),
-        touch_range(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, touch_extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD2D16_v2,
         (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height),
         (dst, pitch, value, width, height),
-        touch_range(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, touch_extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemsetD2D32_v2,
         (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height),
         (dst, pitch, value, width, height),
-        touch_range(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, touch_extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD2D8Async,
         (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
-        touch_range(dst, extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, touch_extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD2D16Async,
         (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
-        touch_range(dst, extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, touch_extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
 SUBMIT_PTSZ(cuMemsetD2D32Async,
         (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height,
                 CUstream stream),
         (dst, pitch, value, width, height, stream),
-        touch_range(dst, extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+        touch_range(dst, touch_extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
 
 /* ---- a word that a stream writes or waits for ------------------------------------------------ */
 

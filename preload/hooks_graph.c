@@ -65,42 +65,16 @@ static bool kernel_v2_touches(const CUDA_KERNEL_NODE_PARAMS *params, const char 
                     params->func, params->kern, params->kernelParams, params->extra, what);
 }
 
-/* From the first byte to the last of one side of a copy. */
-static bool side_touches(const CUDA_MEMCPY3D *copy, bool source, const char *what)
-{
-    CUmemorytype type = source ? copy->srcMemoryType : copy->dstMemoryType;
-    devptr_t base = source ? copy->srcDevice : copy->dstDevice;
-    size_t pitch = source ? copy->srcPitch : copy->dstPitch;
-    size_t rows = source ? copy->srcHeight : copy->dstHeight;
-    size_t x = source ? copy->srcXInBytes : copy->dstXInBytes;
-    size_t y = source ? copy->srcY : copy->dstY;
-    size_t z = source ? copy->srcZ : copy->dstZ;
-
-    if (type == CU_MEMORYTYPE_ARRAY || !copy->WidthInBytes || !copy->Height || !copy->Depth)
-        return false;
-    if (type == CU_MEMORYTYPE_HOST)
-        base = key(source ? copy->srcHost : copy->dstHost);
-    pitch = pitch ? pitch : copy->WidthInBytes;
-    rows = rows ? rows : copy->Height;
-    base += (z * rows + y) * pitch + x;
-    return touch_range(base,
-            ((copy->Depth - 1) * rows + copy->Height - 1) * pitch + copy->WidthInBytes,
-            TOUCH_POINTER, what);
-}
-
 static bool copy_touches(const CUDA_MEMCPY3D *copy, const char *what)
 {
-    return copy && (side_touches(copy, true, what) || side_touches(copy, false, what));
+    return TOUCH_COPY_3D(copy, what);
 }
 
 static bool set_touches(
         devptr_t dst, size_t pitch, size_t width, size_t height, unsigned element, const char *what)
 {
-    uint64_t bytes = (uint64_t)width * element;
-
-    if (height > 1)
-        bytes += (uint64_t)(height - 1) * pitch;
-    return touch_range(dst, bytes ? bytes : 1, TOUCH_POINTER, what);
+    return touch_range(
+            dst, touch_extent(pitch, height, width * element, height, 1), TOUCH_POINTER, what);
 }
 
 static bool memset_touches(const CUDA_MEMSET_NODE_PARAMS *set, const char *what)

@@ -6,27 +6,12 @@
 #include "preload/submit.h"
 
 /* SUBMIT_ON, and the kernel's name on the way, where it is wanted. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define LAUNCH_ON(symbol, params, args, check, on_stream, per_thread)              \
-    CUresult symbol params                                                         \
-    {                                                                              \
-        CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
-        struct submit submit;                                                      \
-        submit_notice(on_stream, per_thread);                                      \
-        if (guard_is_idle())                                                       \
-            return REAL(symbol) args;                                              \
-        launches_kernel(func);                                                     \
-        if (!submit_begin(&submit, on_stream, per_thread))                         \
-            return REAL(symbol) args;                                              \
-        if (!(check))                                                              \
-            result = REAL(symbol) args;                                            \
-        return submit_end(&submit, result);                                        \
-    }
+    SUBMIT_FIRST(symbol, params, args, launches_kernel(func), check, on_stream, per_thread)
 #define LAUNCH_PTSZ(symbol, params, args, check)                                   \
     LAUNCH_ON(symbol, params, args, check, stream, false)                          \
     LAUNCH_ON(symbol##_ptsz, params, args, check, stream, true)
-/* NOLINTEND(bugprone-macro-parentheses) */
 
 LAUNCH_PTSZ(cuLaunchKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,

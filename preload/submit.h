@@ -13,7 +13,8 @@
  * known, another stream); it says false then, and nothing has to be ended. Between begin and end the thread is inside kedge.
  *
  * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ that of the per-thread form too. `check` says true if the call must
- * not be made. _PTSZ takes the stream from a parameter of that name.
+ * not be made. _PTSZ takes the stream from a parameter of that name. SUBMIT_FIRST has something to do where it is not idle,
+ * outside of kedge still.
  */
 #ifndef KEDGE_PRELOAD_SUBMIT_H
 #define KEDGE_PRELOAD_SUBMIT_H
@@ -56,18 +57,23 @@ void submit_end_whole(struct submit *submit, bool is_made);
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define SUBMIT_ON(symbol, params, args, check, on_stream, per_thread)              \
+#define SUBMIT_FIRST(symbol, params, args, first, check, on_stream, per_thread)    \
     CUresult symbol params                                                         \
     {                                                                              \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
         struct submit submit;                                                      \
         submit_notice(on_stream, per_thread);                                      \
-        if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))      \
+        if (guard_is_idle())                                                       \
+            return REAL(symbol) args;                                              \
+        first;                                                                     \
+        if (!submit_begin(&submit, on_stream, per_thread))                         \
             return REAL(symbol) args;                                              \
         if (!(check))                                                              \
             result = REAL(symbol) args;                                            \
         return submit_end(&submit, result);                                        \
     }
+#define SUBMIT_ON(symbol, params, args, check, on_stream, per_thread)              \
+    SUBMIT_FIRST(symbol, params, args, (void)0, check, on_stream, per_thread)
 #define SUBMIT(symbol, params, args, check)                                        \
     SUBMIT_ON(symbol, params, args, check, SUBMIT_NO_STREAM, false)
 #define SUBMIT_PTDS(symbol, params, args, check)                                   \

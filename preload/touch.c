@@ -111,6 +111,34 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
     return false;
 }
 
+uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth)
+{
+    uint64_t rows;
+
+    if (width == 0 || height == 0 || depth == 0)
+        return 0;
+    rows = (uint64_t)(depth - 1) * (plane_rows ? plane_rows : height) + height - 1;
+    return rows * (pitch ? pitch : width) + width;
+}
+
+static bool touch_side(struct touch_side side, CUextent3D size, const char *what)
+{
+    size_t pitch = side.pitch ? side.pitch : size.width;
+    size_t rows = side.plane_rows ? side.plane_rows : size.height;
+    devptr_t base = side.type == CU_MEMORYTYPE_HOST ? (uintptr_t)side.host : side.device;
+
+    if (side.type == CU_MEMORYTYPE_ARRAY)
+        return false;
+    base += (side.z * rows + side.y) * pitch + side.x;
+    return touch_range(base, touch_extent(pitch, rows, size.width, size.height, size.depth),
+            TOUCH_POINTER, what);
+}
+
+bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, const char *what)
+{
+    return touch_side(src, size, what) || touch_side(dst, size, what);
+}
+
 void touch_unseen(void)
 {
     if (!uses_on())

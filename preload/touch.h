@@ -31,6 +31,32 @@ enum touch {
  */
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
 
+/* From the first byte to the last of `depth` planes of `height` rows of `width` bytes. A pitch of 0 is the width, plane_rows of 0
+ * the height. */
+uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth);
+
+/* One side of a 2D or 3D copy. */
+struct touch_side {
+    CUmemorytype type;
+    const void *host;
+    devptr_t device;
+    size_t x, y, z, pitch, plane_rows;
+};
+
+/* touch_range, of both sides; arrays have no address. Host memory is looked up as well: under unified addressing it may be the
+ * device's. */
+bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, const char *what);
+
+/* Of CUDA's descriptions of a copy, `of` is src or dst. */
+#define TOUCH_SIDE(copy, of, z, plane_rows)                                            \
+    ((struct touch_side){(copy)->of##MemoryType, (copy)->of##Host, (copy)->of##Device, \
+            (copy)->of##XInBytes, (copy)->of##Y, z, (copy)->of##Pitch, plane_rows})
+#define TOUCH_COPY_3D(copy, what)                                                  \
+    ((copy)                                                                        \
+            && touch_sides(TOUCH_SIDE(copy, src, (copy)->srcZ, (copy)->srcHeight), \
+                    TOUCH_SIDE(copy, dst, (copy)->dstZ, (copy)->dstHeight),        \
+                    (CUextent3D){(copy)->WidthInBytes, (copy)->Height, (copy)->Depth}, what))
+
 /* The call, or the node of a graph, uses memory that the driver does not tell: blocks that are live now are not judged by their
  * uses. */
 void touch_unseen(void);
