@@ -549,11 +549,26 @@ static void count_named(CUstream handle, int device)
 
 /* ---- streams of a call ---------------------------------------------------------------------- */
 
-static CUstream normalised(CUstream handle, bool per_thread_call)
+bool stream_is_captured(CUstream named)
 {
-    if (handle)
-        return handle;
-    return per_thread_call ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    return !REAL_HAS(cuStreamIsCapturing)
+            || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+uint64_t stream_captured_graph(CUstream named)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph = NULL;
+    cuuint64_t id;
+
+    if (!REAL_HAS(cuStreamGetCaptureInfo_v2)
+            || REAL(cuStreamGetCaptureInfo_v2)(named, &status, &id, &graph, NULL, NULL)
+                    != CUDA_SUCCESS)
+        return 0;
+    return (uintptr_t)graph;
 }
 
 /* The driver's number of a stream, which is never another one's; below 12.0 the handle and the context's generation. */
@@ -611,7 +626,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     uint64_t identity;
     int r = context_here(&here);
 
-    handle = normalised(handle, per_thread_call);
+    handle = stream_named(handle, per_thread_call);
     if (r == 0)
         r = ask_identity(handle, here.generation, &identity);
     if (r != 0)
@@ -698,7 +713,7 @@ uint64_t stream_capture_key(CUstream handle, bool per_thread_call)
     struct context here;
     uint64_t identity;
 
-    handle = normalised(handle, per_thread_call);
+    handle = stream_named(handle, per_thread_call);
     if (handle != CU_STREAM_PER_THREAD || context_here(&here) != 0
             || ask_identity(handle, here.generation, &identity) != 0)
         return (uintptr_t)handle;

@@ -205,6 +205,19 @@ static inline unsigned stream_memo_at(CUstream handle)
     return (uintptr_t)handle / 16 % STREAM_MEMOS;
 }
 
+/* What a stream is called in calls of ours: 0 is the legacy stream, and the thread's own in a _ptsz call. */
+static inline CUstream stream_named(CUstream handle, bool per_thread_call)
+{
+    if (handle)
+        return handle;
+    return per_thread_call ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+/* Whether a stream, as it is called above, is being captured: yes, where the driver does not answer. And the graph that it is
+ * captured into, 0 = none, or not known. Driver calls. */
+bool stream_is_captured(CUstream named);
+uint64_t stream_captured_graph(CUstream named);
+
 /* Finds out which stream that is; `per_thread_call` = the entry was a _ptsz one. 0, or the driver's code, or -errno. */
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream);
 

@@ -18,66 +18,45 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-typedef CUresult (*alloc_fn)(CUdeviceptr *, size_t, CUstream);
-typedef CUresult (*alloc_from_fn)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
-typedef CUresult (*free_fn)(CUdeviceptr, CUstream);
-
-/* The driver's entries of one flavour. */
-struct flavour {
-    alloc_fn alloc;
-    alloc_from_fn alloc_from;
-    free_fn free;
-    bool per_thread;
+/* How the program named it. */
+enum form {
+    PER_THREAD = 1, /* a _ptsz call */
+    FROM_POOL = 2,
 };
-
-static struct flavour flavour_of(bool per_thread)
-{
-    if (per_thread)
-        return (struct flavour){REAL(cuMemAllocAsync_ptsz), REAL(cuMemAllocFromPoolAsync_ptsz),
-                REAL(cuMemFreeAsync_ptsz), true};
-    return (struct flavour){
-            REAL(cuMemAllocAsync), REAL(cuMemAllocFromPoolAsync), REAL(cuMemFreeAsync), false};
-}
 
 /* One call of the program's, with a pool or without. */
 struct call {
-    struct flavour real;
     CUmemoryPool mempool;
     CUstream stream;
-    bool from_pool;
+    unsigned form;
 };
+
+static CUresult driver_alloc(CUdeviceptr *ret_ptr, size_t size, CUstream stream, bool per_thread)
+{
+    return per_thread ? REAL(cuMemAllocAsync_ptsz)(ret_ptr, size, stream)
+                      : REAL(cuMemAllocAsync)(ret_ptr, size, stream);
+}
+
+static CUresult driver_free(CUdeviceptr ptr, CUstream stream, bool per_thread)
+{
+    return per_thread ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : REAL(cuMemFreeAsync)(ptr, stream);
+}
 
 static CUresult forward(const struct call *call, CUdeviceptr *ret_ptr, size_t size)
 {
-    if (call->from_pool)
-        return call->real.alloc_from(ret_ptr, size, call->mempool, call->stream);
-    return call->real.alloc(ret_ptr, size, call->stream);
+    bool per_thread = call->form & PER_THREAD;
+
+    if (!(call->form & FROM_POOL))
+        return driver_alloc(ret_ptr, size, call->stream, per_thread);
+    return per_thread
+            ? REAL(cuMemAllocFromPoolAsync_ptsz)(ret_ptr, size, call->mempool, call->stream)
+            : REAL(cuMemAllocFromPoolAsync)(ret_ptr, size, call->mempool, call->stream);
 }
 
 /* Asked only while some capture runs. */
-static bool is_capturing(const struct stream *stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-    if (gate_captures() == 0 || !REAL_HAS(cuStreamIsCapturing))
-        return false;
-    return REAL(cuStreamIsCapturing)(stream->handle, &status) != CUDA_SUCCESS
-            || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* The graph that the stream is captured into, 0 = none, or not known. */
 static uint64_t captured_graph(CUstream handle, bool per_thread)
 {
-    CUstream named = handle ? handle : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    CUstreamCaptureStatus status;
-    CUgraph graph = NULL;
-    cuuint64_t id;
-
-    if (gate_captures() == 0 || !REAL_HAS(cuStreamGetCaptureInfo_v2)
-            || REAL(cuStreamGetCaptureInfo_v2)(named, &status, &id, &graph, NULL, NULL)
-                    != CUDA_SUCCESS)
-        return 0;
-    return (uintptr_t)graph;
+    return gate_captures() > 0 ? stream_captured_graph(stream_named(handle, per_thread)) : 0;
 }
 
 /* The driver has freed it, or will at each launch of a graph. */
@@ -101,16 +80,17 @@ static bool prepare(
     *request = (struct dispatch_request){.size = size, .api = API_STREAM, .caller = caller};
     if (size == 0 || guard_in_callback() || context_here(&request->context) != 0)
         return false;
-    r = stream_here(call->stream, call->real.per_thread, &request->stream);
+    r = stream_here(call->stream, call->form & PER_THREAD, &request->stream);
     if (r > 0)
         return false;
     if (r < 0)
         request->stream = (struct stream){.device = request->context.device};
     request->forward = r < 0;
-    request->capturing = r == 0 && is_capturing(&request->stream);
+    request->capturing =
+            r == 0 && gate_captures() > 0 && stream_is_captured(request->stream.handle);
     if (request->forward || request->capturing)
         return true;
-    if (call->from_pool) {
+    if (call->form & FROM_POOL) {
         request->named = call->mempool;
         mempool_learn_defaults(); /* one may be named before anything else made it known */
         /* A heap serves the streams of its own device. */
@@ -121,7 +101,7 @@ static bool prepare(
         r = mempool_current(request->stream.device, &mempool);
     }
     request->mempool = r == 0 ? mempool.id : 0;
-    if (call->from_pool && r != 0 && mempool_is_host(call->mempool))
+    if (call->form & FROM_POOL && r != 0 && mempool_is_host(call->mempool))
         request->memclass = MEMCLASS_HOST;
     return true;
 }
@@ -218,33 +198,24 @@ __attribute__((always_inline)) static inline CUresult alloc(
     if (result == CUDA_SUCCESS)
         note_native(request.mempool);
     if (result == CUDA_SUCCESS && request.capturing)
-        graphmem_allocates(captured_graph(call->stream, call->real.per_thread), *ret_ptr, size,
+        graphmem_allocates(captured_graph(call->stream, call->form & PER_THREAD), *ret_ptr, size,
                 request.stream.device);
     return result;
 }
 
-static __attribute__((noinline)) CUresult alloc_fully(
-        CUdeviceptr *ret_ptr, size_t size, CUstream stream, const void *caller)
+static __attribute__((noinline)) CUresult alloc_fully(CUdeviceptr *ret_ptr, size_t size,
+        CUmemoryPool mempool, CUstream stream, unsigned form, const void *caller)
 {
-    bool entered = life_enter(SLOT_cuMemAllocAsync);
-    struct call call = {.real = flavour_of(false), .stream = stream};
+    static const int slots[] = {
+            [0] = SLOT_cuMemAllocAsync,
+            [PER_THREAD] = SLOT_cuMemAllocAsync_ptsz,
+            [FROM_POOL] = SLOT_cuMemAllocFromPoolAsync,
+            [FROM_POOL | PER_THREAD] = SLOT_cuMemAllocFromPoolAsync_ptsz,
+    };
+    struct call call = {mempool, stream, form};
     CUresult result;
 
-    if (!entered)
-        return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, caller);
-    life_leave();
-    return result;
-}
-
-static __attribute__((noinline)) CUresult alloc_from_fully(CUdeviceptr *ret_ptr, size_t size,
-        CUmemoryPool mempool, CUstream stream, const void *caller)
-{
-    bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync);
-    struct call call = {flavour_of(false), mempool, stream, true};
-    CUresult result;
-
-    if (!entered)
+    if (!life_enter(slots[form]))
         return forward(&call, ret_ptr, size);
     result = alloc(&call, ret_ptr, size, caller);
     life_leave();
@@ -262,8 +233,7 @@ static __attribute__((noinline)) CUresult alloc_recorded(CUdeviceptr *ret_ptr, s
     if (ret_ptr && quick_records() && coverage_is_quiet())
         given = quick_alloc_on(QUICK_RECORDS, size, mempool, stream, caller);
     if (!given.ptr)
-        return mempool ? alloc_from_fully(ret_ptr, size, mempool, stream, caller)
-                       : alloc_fully(ret_ptr, size, stream, caller);
+        return alloc_fully(ret_ptr, size, mempool, stream, mempool ? FROM_POOL : 0, caller);
     *ret_ptr = given.ptr;
     return quick_record_alloc(given, size, call, caller);
 }
@@ -282,15 +252,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 {
-    bool entered = life_enter(SLOT_cuMemAllocAsync_ptsz);
-    struct call call = {.real = flavour_of(true), .stream = stream};
-    CUresult result;
-
-    if (!entered)
-        return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
-    life_leave();
-    return result;
+    return alloc_fully(ret_ptr, size, NULL, stream, PER_THREAD, __builtin_return_address(0));
 }
 
 CUresult cuMemAllocFromPoolAsync(
@@ -299,7 +261,7 @@ CUresult cuMemAllocFromPoolAsync(
     struct pool_given given = {0, 0};
 
     if (!mempool)
-        return alloc_from_fully(ret_ptr, size, mempool, stream, __builtin_return_address(0));
+        return alloc_fully(ret_ptr, size, NULL, stream, FROM_POOL, __builtin_return_address(0));
     if (ret_ptr)
         given = quick_alloc_on(0, size, mempool, stream, __builtin_return_address(0));
     if (!given.ptr)
@@ -311,15 +273,8 @@ CUresult cuMemAllocFromPoolAsync(
 CUresult cuMemAllocFromPoolAsync_ptsz(
         CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
 {
-    bool entered = life_enter(SLOT_cuMemAllocFromPoolAsync_ptsz);
-    struct call call = {flavour_of(true), mempool, stream, true};
-    CUresult result;
-
-    if (!entered)
-        return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, __builtin_return_address(0));
-    life_leave();
-    return result;
+    return alloc_fully(
+            ret_ptr, size, mempool, stream, FROM_POOL | PER_THREAD, __builtin_return_address(0));
 }
 
 /* ---- free ----------------------------------------------------------------------------------- */
@@ -354,15 +309,14 @@ static bool is_about_stream(int r)
  */
 static int ask_stream(CUstream handle, bool per_thread)
 {
-    struct flavour real = flavour_of(per_thread);
     CUdeviceptr ptr = 0;
-    int r = (int)real.alloc(&ptr, 1, handle);
+    int r = (int)driver_alloc(&ptr, 1, handle, per_thread);
 
     if (r != 0 && !is_about_stream(r))
-        r = (int)real.alloc(&ptr, 1, handle);
+        r = (int)driver_alloc(&ptr, 1, handle, per_thread);
     if (r != 0)
         return r == CUDA_ERROR_OUT_OF_MEMORY ? 0 : r;
-    r = (int)real.free(ptr, handle);
+    r = (int)driver_free(ptr, handle, per_thread);
     if (r != 0)
         free_quietly(ptr);
     return r;
@@ -372,7 +326,7 @@ static int ask_stream(CUstream handle, bool per_thread)
 static int free_beside_capture(const struct block_info *block, CUstream handle, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUstream named = handle ? handle : per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    CUstream named = stream_named(handle, per_thread);
     int r;
 
     if (!REAL_HAS(cuStreamIsCapturing))
@@ -397,7 +351,7 @@ static int free_on_unknown(
     int r = 0;
 
     if (dispatch_pool() && pool_find(dispatch_pool(), ptr, &block) == 0)
-        r = block.mapped ? (int)flavour_of(per_thread).free(ptr, handle)
+        r = block.mapped ? (int)driver_free(ptr, handle, per_thread)
                          : ask_stream(handle, per_thread);
     return r == 0 || r == CUDA_ERROR_INVALID_VALUE ? dispatch_free(ptr, API_STREAM, NULL, ret_end)
                                                    : r;
@@ -428,21 +382,22 @@ static int free_here(
     return dispatch_free(ptr, API_STREAM, &stream, ret_end);
 }
 
-static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr, CUstream stream)
+static __attribute__((noinline)) CUresult free_fully(
+        CUdeviceptr ptr, CUstream stream, bool per_thread)
 {
     struct dispatch_end end = {.key = 0};
     CUresult result;
     uint64_t native;
     int r;
 
-    if (!life_enter(SLOT_cuMemFreeAsync))
-        return dispatch_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync)(ptr, stream);
-    r = free_here(ptr, stream, false, &end);
+    if (!life_enter(per_thread ? SLOT_cuMemFreeAsync_ptsz : SLOT_cuMemFreeAsync))
+        return dispatch_free_passive(ptr) ? CUDA_SUCCESS : driver_free(ptr, stream, per_thread);
+    r = free_here(ptr, stream, per_thread, &end);
     native = r < 0 ? async_native_pool(ptr) : 0;
-    result = r < 0 ? REAL(cuMemFreeAsync)(ptr, stream) : (CUresult)r;
+    result = r < 0 ? driver_free(ptr, stream, per_thread) : (CUresult)r;
     dispatch_ended(&end, (int)result);
     if (end.key && result == CUDA_SUCCESS)
-        driver_freed(ptr, stream, false);
+        driver_freed(ptr, stream, per_thread);
     async_native_freed(native);
     life_leave();
     return result;
@@ -453,7 +408,7 @@ static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr, CUstrea
     struct pool_taken taken;
 
     if (!quick_records() || !quick_free_on(QUICK_RECORDS, ptr, stream, &taken))
-        return free_fully(ptr, stream);
+        return free_fully(ptr, stream, false);
     quick_record_free(ptr, &taken, (struct quick_call){stream, API_STREAM, SLOT_cuMemFreeAsync});
     return CUDA_SUCCESS;
 }
@@ -465,22 +420,7 @@ CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
 {
-    struct dispatch_end end = {.key = 0};
-    CUresult result;
-    uint64_t native;
-    int r;
-
-    if (!life_enter(SLOT_cuMemFreeAsync_ptsz))
-        return dispatch_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFreeAsync_ptsz)(ptr, stream);
-    r = free_here(ptr, stream, true, &end);
-    native = r < 0 ? async_native_pool(ptr) : 0;
-    result = r < 0 ? REAL(cuMemFreeAsync_ptsz)(ptr, stream) : (CUresult)r;
-    dispatch_ended(&end, (int)result);
-    if (end.key && result == CUDA_SUCCESS)
-        driver_freed(ptr, stream, true);
-    async_native_freed(native);
-    life_leave();
-    return result;
+    return free_fully(ptr, stream, true);
 }
 
 /* ---- pools ---------------------------------------------------------------------------------- */

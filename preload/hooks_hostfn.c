@@ -4,6 +4,7 @@
  * call may be made, and calls the program's (hostfn.h, R38). A captured callback is a node too: what the driver says about a
  * node is what the program put there.
  */
+#include "preload/contexts.h"
 #include "preload/gate.h"
 #include "preload/hostfn.h"
 #include "preload/life.h"
@@ -11,26 +12,13 @@
 
 /* ---- in a stream ---------------------------------------------------------------------------- */
 
-static bool is_captured(CUstream stream, bool per_thread)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUstream named = stream;
-
-    if (gate_captures() == 0)
-        return false;
-    if (!named)
-        named = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    return !REAL_HAS(cuStreamIsCapturing)
-            || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
-            || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 /* A graph may run a captured one any number of times. */
 static struct hostfn wrap(
         CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
 {
-    return is_captured(stream, per_thread) ? hostfn_kept(fn, callback, data)
-                                           : hostfn_once(fn, callback, data);
+    bool is_captured = gate_captures() > 0 && stream_is_captured(stream_named(stream, per_thread));
+
+    return is_captured ? hostfn_kept(fn, callback, data) : hostfn_once(fn, callback, data);
 }
 
 static CUresult started(struct hostfn *given, CUresult result)

@@ -14,39 +14,20 @@
 
 /* ---- capture -------------------------------------------------------------------------------- */
 
-static CUstream special(CUstream stream, bool per_thread)
-{
-    if (stream)
-        return stream;
-    return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
-/* The graph that the stream is captured into; a free must not ask (R2), so it is asked here. */
-static CUgraph captured_graph(CUstream stream)
-{
-    CUstreamCaptureStatus status;
-    CUgraph graph = NULL;
-    cuuint64_t id;
-
-    if (!dispatch_pool() || !REAL_HAS(cuStreamGetCaptureInfo_v2)
-            || REAL(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, NULL, NULL)
-                    != CUDA_SUCCESS)
-        return NULL;
-    return graph;
-}
-
 static void began(CUresult result, CUstream stream, bool per_thread)
 {
     struct stream named = {.context = 0};
     bool runs = result == CUDA_SUCCESS;
-    CUgraph graph = NULL;
+    uint64_t graph = 0;
 
     /* a capture dies with the context of its stream, not with the current one */
     if (runs) {
         (void)stream_here(stream, per_thread, &named);
-        graph = captured_graph(special(stream, per_thread));
+        /* a free must not ask (R2), so it is asked here */
+        if (dispatch_pool())
+            graph = stream_captured_graph(stream_named(stream, per_thread));
     }
-    gate_begin_leave(runs, stream_capture_key(stream, per_thread), named.context, (uintptr_t)graph);
+    gate_begin_leave(runs, stream_capture_key(stream, per_thread), named.context, graph);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
@@ -70,7 +51,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
     uint64_t known = gate_graph(key);
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
 
-    if (result != CUDA_SUCCESS && !is_over(special(stream, per_thread)))
+    if (result != CUDA_SUCCESS && !is_over(stream_named(stream, per_thread)))
         return false;
     (void)gate_ended(key);
     if (!known || known == (uintptr_t)graph)

@@ -10,13 +10,6 @@
 /* A capture whose graph the driver does not tell (below 11.3): what it pins stays pinned for good. */
 #define UNKNOWN_GRAPH UINT64_MAX
 
-static CUstream named(CUstream stream, bool per_thread)
-{
-    if (stream)
-        return stream;
-    return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
 /* What the stream is captured into, 0 = it is not. The last node of it in *ret_node, if there is one. */
 static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
 {
@@ -57,7 +50,7 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
         dispatch_go_on();
     if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM
             && (dispatch_pool() || word & GUARD_USES)) {
-        submit->stream = named(stream, per_thread);
+        submit->stream = stream_named(stream, per_thread);
         submit->graph = graph_of(submit->stream, &node);
     }
     if (!(word & (GUARD_ACTING | GUARD_USES)) && !submit->graph) {
