@@ -2,7 +2,7 @@
 /*
  * hookrow.h - hooks that are one row: the real call is made, and what it has made or ended is recorded.
  *
- *     HOOKROW        `then`, if the call has succeeded
+ *     HOOKROW        `then`, if the call has succeeded; it may set `result`
  *     HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key (dispatch_made), its size
  *     HOOKROW_ROOM   as HOOKROW; a call that finds no memory on `device` is made once more after a trim (R81), and what
  *                    it came to is told

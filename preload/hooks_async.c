@@ -5,15 +5,13 @@
  */
 #include "preload/async.h"
 #include "preload/backend.h"
-#include "preload/dispatch.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/graphmem.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/hookrow.h"
 #include "preload/mempools.h"
 #include "preload/quick.h"
-#include "preload/resolve.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -435,17 +433,14 @@ static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
     return mempool_find(handle, ret_mempool);
 }
 
-CUresult cuMemPoolCreate(CUmemoryPool *ret_mempool, const CUmemPoolProps *props)
+static void pool_made(CUmemoryPool mempool, const CUmemPoolProps *props)
 {
-    bool entered = life_enter(SLOT_cuMemPoolCreate);
-    CUresult result = REAL(cuMemPoolCreate)(ret_mempool, props);
-
-    if (entered && result == CUDA_SUCCESS && dispatch_pool() && ret_mempool && props)
-        mempool_created(*ret_mempool, props);
-    if (entered)
-        life_leave();
-    return result;
+    if (dispatch_pool())
+        mempool_created(mempool, props);
 }
+
+HOOKROW(cuMemPoolCreate, (CUmemoryPool * made, const CUmemPoolProps *props), (made, props),
+        pool_made(*made, props))
 
 CUresult cuMemPoolDestroy(CUmemoryPool mempool)
 {
@@ -503,13 +498,13 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
     return result;
 }
 
-static void mirror_setting(
-        const struct mempool *mempool, CUmemPool_attribute attribute, const void *value)
+static void mirror_setting(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value)
 {
     struct pool_heap_attrs attrs;
     struct pool *pool = dispatch_pool();
+    struct mempool known;
 
-    if (pool_heap_attrs(pool, mempool->id, mempool->device, &attrs) != 0)
+    if (!is_served(handle, &known) || pool_heap_attrs(pool, known.id, known.device, &attrs) != 0)
         return;
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
@@ -524,28 +519,18 @@ static void mirror_setting(
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver took it, so it was 0 */
         async_look_again();
-        (void)pool_reset_high(pool, HEAP_MAPPED, mempool->id,
+        (void)pool_reset_high(pool, HEAP_MAPPED, known.id,
                 attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
                 attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
         return;
     default:
         return;
     }
-    (void)pool_set_heap_attrs(pool, mempool->id, mempool->device, &attrs);
+    (void)pool_set_heap_attrs(pool, known.id, known.device, &attrs);
 }
 
-CUresult cuMemPoolSetAttribute(CUmemoryPool mempool, CUmemPool_attribute attribute, void *value)
-{
-    bool entered = life_enter(SLOT_cuMemPoolSetAttribute);
-    CUresult result = REAL(cuMemPoolSetAttribute)(mempool, attribute, value);
-    struct mempool known;
-
-    if (entered && result == CUDA_SUCCESS && value && is_served(mempool, &known))
-        mirror_setting(&known, attribute, value);
-    if (entered)
-        life_leave();
-    return result;
-}
+HOOKROW(cuMemPoolSetAttribute, (CUmemoryPool mempool, CUmemPool_attribute attribute, void *value),
+        (mempool, attribute, value), mirror_setting(mempool, attribute, value))
 
 /* What the heap has of an attribute; 0 for settings, which the driver's pool keeps. */
 static uint64_t share_of(const struct mempool *mempool, CUmemPool_attribute attribute)
@@ -577,84 +562,36 @@ static cuuint64_t together(CUmemPool_attribute attribute, cuuint64_t native, uin
     return native + share;
 }
 
-CUresult cuMemPoolGetAttribute(CUmemoryPool mempool, CUmemPool_attribute attribute, void *value)
+/* Settings have no share, and may be narrower. */
+static void add_share(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
-    bool entered = life_enter(SLOT_cuMemPoolGetAttribute);
-    CUresult result = REAL(cuMemPoolGetAttribute)(mempool, attribute, value);
     struct mempool known;
-    uint64_t share;
+    uint64_t share = is_served(handle, &known) ? share_of(&known, attribute) : 0;
 
-    if (entered && result == CUDA_SUCCESS && value && is_served(mempool, &known)) {
-        share = share_of(&known, attribute); /* 0 for settings, which may be narrower */
-        if (share > 0)
-            *(cuuint64_t *)value = together(attribute, *(cuuint64_t *)value, share);
-    }
-    if (entered)
-        life_leave();
-    return result;
+    if (share > 0)
+        *(cuuint64_t *)value = together(attribute, *(cuuint64_t *)value, share);
 }
 
-CUresult cuMemPoolSetAccess(CUmemoryPool mempool, const CUmemAccessDesc *map, size_t count)
+HOOKROW(cuMemPoolGetAttribute, (CUmemoryPool mempool, CUmemPool_attribute attribute, void *value),
+        (mempool, attribute, value), add_share(mempool, attribute, value))
+
+static CUresult give_access(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
 {
-    bool entered = life_enter(SLOT_cuMemPoolSetAccess);
-    CUresult result = REAL(cuMemPoolSetAccess)(mempool, map, count);
     struct mempool known;
+    int r = map && is_served(handle, &known) ? backend_apply_access(known.id, map, count) : 0;
 
-    if (entered && result == CUDA_SUCCESS && map && is_served(mempool, &known)) {
-        int r = backend_apply_access(known.id, map, count);
-
-        result = r > 0 ? (CUresult)r : result;
-    }
-    if (entered)
-        life_leave();
-    return result;
+    return r > 0 ? (CUresult)r : CUDA_SUCCESS;
 }
+
+HOOKROW(cuMemPoolSetAccess, (CUmemoryPool mempool, const CUmemAccessDesc *map, size_t count),
+        (mempool, map, count), result = give_access(mempool, map, count))
 
 /* The driver's pool was given the same access, so its answer is ours. */
-CUresult cuMemPoolGetAccess(
-        CUmemAccess_flags *ret_flags, CUmemoryPool mempool, CUmemLocation *location)
-{
-    if (life_enter(SLOT_cuMemPoolGetAccess))
-        life_leave();
-    return REAL(cuMemPoolGetAccess)(ret_flags, mempool, location);
-}
+HOOKROW(cuMemPoolGetAccess,
+        (CUmemAccess_flags * ret_flags, CUmemoryPool mempool, CUmemLocation *location),
+        (ret_flags, mempool, location), (void)0)
 
-/* Memory of another process, or of another pool of this one. It is freed like any other, and so recorded. */
-CUresult cuMemPoolImportPointer(
-        CUdeviceptr *ret_ptr, CUmemoryPool mempool, CUmemPoolPtrExportData *data)
-{
-    bool entered = life_enter(SLOT_cuMemPoolImportPointer);
-    CUresult result = REAL(cuMemPoolImportPointer)(ret_ptr, mempool, data);
-    CUdeviceptr base = 0;
-    size_t size = 0;
-
-    if (entered && result == CUDA_SUCCESS && ret_ptr) {
-        (void)REAL(cuMemGetAddressRange_v2)(&base, &size, *ret_ptr);
-        dispatch_made(MEMCLASS_IMPORTED, *ret_ptr, size, dispatch_device());
-    }
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool mempool)
-{
-    bool entered = life_enter(SLOT_cuDeviceSetMemPool);
-    CUresult result = REAL(cuDeviceSetMemPool)(device, mempool);
-
-    mempool_changed(device);
-    if (entered)
-        life_leave();
-    return result;
-}
-
-CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool mempool)
-{
-    bool entered = life_enter(SLOT_cuMemSetMemPool);
-    CUresult result = REAL(cuMemSetMemPool)(location, type, mempool);
-
-    mempool_changed(-1);
-    if (entered)
-        life_leave();
-    return result;
-}
+HOOKROW(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool mempool), (device, mempool),
+        mempool_changed(device))
+HOOKROW(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool mempool),
+        (location, type, mempool), mempool_changed(-1))

@@ -99,21 +99,31 @@ struct import {
 FORKLOCK(imports_lock);
 static struct table imports = TABLE_OF(struct import); /* guarded by imports_lock */
 
+static void imported(devptr_t ptr)
+{
+    CUdeviceptr base = 0;
+    size_t size = 0;
+
+    (void)REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
+    dispatch_made(MEMCLASS_IMPORTED, ptr, size, dispatch_device());
+}
+
+/* Of another process, or of another pool of this one. It is freed like any other, and so recorded. */
+HOOKROW(cuMemPoolImportPointer,
+        (CUdeviceptr * made, CUmemoryPool mempool, CUmemPoolPtrExportData *data),
+        (made, mempool, data), imported(*made))
+
 static void opened(devptr_t ptr)
 {
     struct import *known;
-    CUdeviceptr base = 0;
-    size_t size = 0;
     bool is_new;
 
     lock_take(&imports_lock);
     known = table_add(&imports, ptr);
     is_new = known && known->opens++ == 0;
     lock_drop(&imports_lock);
-    if (!is_new)
-        return;
-    (void)REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
-    dispatch_made(MEMCLASS_IMPORTED, ptr, size, dispatch_device());
+    if (is_new)
+        imported(ptr);
 }
 
 /* How often the address was open; it is so once less from here on. */

@@ -78,66 +78,53 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
     return CUDA_SUCCESS;
 }
 
-static CUresult alloc_pitch(CUdeviceptr *ret_ptr, size_t *ret_pitch, size_t width, size_t height,
-        unsigned element, const void *caller)
+/* Of memory that the driver serves in any case. */
+static bool prepare_forwarded(
+        struct dispatch_request *request, uint64_t size, enum memclass memclass, const void *caller)
 {
-    struct dispatch_request request;
-    CUresult result;
-    size_t size;
-
-    if (!ret_ptr || !ret_pitch || __builtin_mul_overflow(width, height, &size)
-            || !prepare(&request, size, caller))
-        return REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
-    request.forward = true;
-    request.memclass = MEMCLASS_PITCHED;
-    (void)dispatch_alloc(&request, NULL);
-    result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
-    if (dispatch_make_room((int)result, request.context.device, &request.ladder))
-        result = REAL(cuMemAllocPitch_v2)(ret_ptr, ret_pitch, width, height, element);
-    if (result == CUDA_SUCCESS)
-        size = *ret_pitch * height;
-    dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
-    return result;
+    if (!prepare(request, size, caller))
+        return false;
+    request->forward = true;
+    request->memclass = memclass;
+    (void)dispatch_alloc(request, NULL);
+    return true;
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *p_pitch, size_t width, size_t height,
         unsigned int element_size)
 {
-    CUresult result;
-
-    if (!life_enter(SLOT_cuMemAllocPitch_v2))
-        return REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
-    result =
-            alloc_pitch(ret_ptr, p_pitch, width, height, element_size, __builtin_return_address(0));
-    life_leave();
-    return result;
-}
-
-static CUresult alloc_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags, const void *caller)
-{
     struct dispatch_request request;
-    CUresult result;
+    bool entered = life_enter(SLOT_cuMemAllocPitch_v2);
+    size_t size = 0;
+    bool tells = entered && ret_ptr && p_pitch && !__builtin_mul_overflow(width, height, &size)
+            && prepare_forwarded(&request, size, MEMCLASS_PITCHED, __builtin_return_address(0));
+    CUresult result = REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
 
-    if (!ret_ptr || !prepare(&request, size, caller))
-        return REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    request.forward = true;
-    request.memclass = MEMCLASS_MANAGED;
-    (void)dispatch_alloc(&request, NULL);
-    result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    if (dispatch_make_room((int)result, request.context.device, &request.ladder))
-        result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    if (tells && dispatch_make_room((int)result, request.context.device, &request.ladder))
+        result = REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
+    if (tells && result == CUDA_SUCCESS)
+        dispatch_forwarded(&request, 0, *ret_ptr, *p_pitch * height);
+    else if (tells)
+        dispatch_forwarded(&request, (int)result, 0, size);
+    if (entered)
+        life_leave();
     return result;
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags)
 {
-    CUresult result;
+    struct dispatch_request request;
+    bool entered = life_enter(SLOT_cuMemAllocManaged);
+    bool tells = entered && ret_ptr
+            && prepare_forwarded(&request, size, MEMCLASS_MANAGED, __builtin_return_address(0));
+    CUresult result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
 
-    if (!life_enter(SLOT_cuMemAllocManaged))
-        return REAL(cuMemAllocManaged)(ret_ptr, size, flags);
-    result = alloc_managed(ret_ptr, size, flags, __builtin_return_address(0));
-    life_leave();
+    if (tells && dispatch_make_room((int)result, request.context.device, &request.ladder))
+        result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
+    if (tells)
+        dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
+    if (entered)
+        life_leave();
     return result;
 }
 

@@ -4,12 +4,10 @@
  * libraries need that export `base` and add `ptr - base` (R21). On the mapped heap the driver knows one handle's mapping,
  * which is nothing the program ever asked for: there the block answers, also when a hint has taken its storage (R79).
  */
-#include "preload/dispatch.h"
 #include "preload/gauge.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/hookrow.h"
 #include "preload/mempools.h"
-#include "preload/resolve.h"
 
 /* ---- how much is there ---------------------------------------------------------------------- */
 
@@ -25,22 +23,19 @@ static size_t free_for_program(size_t native_free, size_t total, int device)
     return (size_t)pool_available(dispatch_pool(), device, &memory);
 }
 
-CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
+static void answer_free(size_t *ret_free, const size_t *ret_total)
 {
-    bool entered = life_enter(SLOT_cuMemGetInfo_v2);
-    CUresult result = REAL(cuMemGetInfo_v2)(ret_free, ret_total);
     struct context context;
 
-    if (entered && result == CUDA_SUCCESS && ret_free && ret_total && !guard_in_callback()
-            && context_here(&context) == 0) {
-        gauge_looked(context.device, *ret_free, *ret_total);
-        if (dispatch_pool() && !dispatch_meminfo_raw())
-            *ret_free = free_for_program(*ret_free, *ret_total, context.device);
-    }
-    if (entered)
-        life_leave();
-    return result;
+    if (!ret_free || !ret_total || guard_in_callback() || context_here(&context) != 0)
+        return;
+    gauge_looked(context.device, *ret_free, *ret_total);
+    if (dispatch_pool() && !dispatch_meminfo_raw())
+        *ret_free = free_for_program(*ret_free, *ret_total, context.device);
 }
+
+HOOKROW(cuMemGetInfo_v2, (size_t * ret_free, size_t *ret_total), (ret_free, ret_total),
+        answer_free(ret_free, ret_total))
 
 /* ---- what is at an address ------------------------------------------------------------------ */
 

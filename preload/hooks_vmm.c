@@ -182,22 +182,19 @@ static bool note_mapping(devptr_t ptr, uint64_t size, uint64_t handle, uint64_t 
     return sized;
 }
 
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-        unsigned long long flags)
+static void mapped(devptr_t ptr, uint64_t size, uint64_t offset, uint64_t handle)
 {
-    bool entered = life_enter(SLOT_cuMemMap);
-    CUresult result = REAL(cuMemMap)(ptr, size, offset, handle, flags);
     uint64_t meant;
 
-    if (entered && result == CUDA_SUCCESS) {
-        if (note_mapping(ptr, size, handle, &meant))
-            dispatch_made(MEMCLASS_IMPORTED, key_of(handle), offset + size, dispatch_device());
-        dispatch_mapped(key_of(meant), ptr, size);
-    }
-    if (entered)
-        life_leave();
-    return result;
+    if (note_mapping(ptr, size, handle, &meant))
+        dispatch_made(MEMCLASS_IMPORTED, key_of(handle), offset + size, dispatch_device());
+    dispatch_mapped(key_of(meant), ptr, size);
 }
+
+HOOKROW(cuMemMap,
+        (CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                unsigned long long flags),
+        (ptr, size, offset, handle, flags), mapped(ptr, size, offset, handle))
 
 /* One that begins inside [ptr, ptr + size), NULL if none is left: one call may take away several. */
 static struct mapping *inside_locked(devptr_t ptr, uint64_t size)
@@ -229,23 +226,19 @@ static bool take_mapping(
     return mapping != NULL;
 }
 
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+static void unmapped(devptr_t ptr, uint64_t size)
 {
-    bool entered = life_enter(SLOT_cuMemUnmap);
-    CUresult result = REAL(cuMemUnmap)(ptr, size);
     uint64_t handle;
     devptr_t at;
     bool last = false;
 
-    while (entered && result == CUDA_SUCCESS && !last
-            && take_mapping(ptr, size, &handle, &at, &last)) {
+    while (!last && take_mapping(ptr, size, &handle, &at, &last)) {
         dispatch_unmapped(key_of(handle), at);
         drop(handle, HOLD_MAPPING);
     }
-    if (entered)
-        life_leave();
-    return result;
 }
+
+HOOKROW(cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size), unmapped(ptr, size))
 
 /* The mapping that an address lies in, NULL = none of ours. */
 static const struct mapping *around_locked(devptr_t ptr)
