@@ -7,6 +7,7 @@
  *     HOOKROW_ROOM   as HOOKROW; a call that finds no memory on `device` is made once more after a trim (R81), and what
  *                    it came to is told
  *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
+ *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h)
  *
  * A row that made something calls the place where the driver leaves it `made`: it is there when the call has succeeded.
  * Where kedge does not act (life_enter), a row is the real call alone.
@@ -16,6 +17,7 @@
 
 #include "preload/dispatch.h"
 #include "preload/life.h"
+#include "preload/pins.h"
 #include "preload/resolve.h"
 
 /* The key of a handle, 0 for none. */
@@ -69,6 +71,21 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
         dispatch_ended(&end, (int)result);                                          \
         if (entered)                                                               \
             life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_OWNER(symbol, type, owner, then)                                  \
+    CUresult symbol(type object)                                                   \
+    {                                                                              \
+        struct pins pins = {NULL, POOL_PIN_LIVE};                                  \
+        CUresult result;                                                           \
+        if (!life_enter(SLOT_##symbol))                                            \
+            return REAL(symbol)(object);                                           \
+        pins_take(&pins, owner, (uint64_t)object);                                 \
+        result = REAL(symbol)(object);                                             \
+        pins_end(&pins, result == CUDA_SUCCESS, owner, (uint64_t)object);          \
+        if (result == CUDA_SUCCESS)                                                \
+            then;                                                                  \
+        life_leave();                                                              \
         return result;                                                             \
     }
 /* clang-format on */

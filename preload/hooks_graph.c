@@ -11,11 +11,10 @@
  * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
  * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
  */
-#include "preload/dispatch.h"
 #include "preload/graphmem.h"
+#include "preload/hookrow.h"
 #include "preload/hostfn.h"
 #include "preload/launches.h"
-#include "preload/life.h"
 #include "preload/params.h"
 #include "preload/pins.h"
 #include "preload/submit.h"
@@ -131,10 +130,7 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
 static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const CUgraphNode *node)
 {
     guard_thread.pins = NULL;
-    if (result == CUDA_SUCCESS)
-        pins_give(pins, PINS_OF_GRAPH, key(graph), node ? key(*node) : 0);
-    else
-        pins_undo(pins);
+    pins_settle(pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, key(graph), node ? key(*node) : 0);
     end();
     return result;
 }
@@ -159,12 +155,13 @@ static CUresult changed(
     return result;
 }
 
-/* What the call names is looked at, and is pinned for what `then` says. */
+/* What the call names is looked at, and is pinned for what `then` says. `first` is done before entering. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define NAMES(symbol, params, args, check, then)                                \
+#define NAMES(symbol, params, args, first, check, then)                         \
     CUresult symbol params                                                      \
     {                                                                           \
+        first;                                                                  \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
         struct pins pins;                                                       \
         if (!begin(&pins, SLOT_##symbol))                                       \
@@ -175,12 +172,17 @@ static CUresult changed(
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define ADD(symbol, params, args, check)                                        \
-    NAMES(symbol, params, args, check, added(&pins, result, graph, ret_node))
+    NAMES(symbol, params, args, (void)0, check, added(&pins, result, graph, ret_node))
 #define SET(symbol, params, args, check)                                        \
-    NAMES(symbol, params, args, check,                                          \
+    SET_WITH(symbol, params, args, (void)0, check)
+#define SET_WITH(symbol, params, args, first, check)                            \
+    NAMES(symbol, params, args, first, check,                                   \
             changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node))
 #define SET_EXEC(symbol, params, args, check)                                   \
-    NAMES(symbol, params, args, check, changed(&pins, result, PINS_OF_EXEC, key(exec), node))
+    SET_EXEC_WITH(symbol, params, args, (void)0, check)
+#define SET_EXEC_WITH(symbol, params, args, first, check)                       \
+    NAMES(symbol, params, args, first, check,                                   \
+            changed(&pins, result, PINS_OF_EXEC, key(exec), node))
 
 ADD(cuGraphAddKernelNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
@@ -210,11 +212,13 @@ ADD(cuGraphAddChildGraphNode,
 /* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
+#define GIVEN                                                                   \
+    CUgraphNodeParams copy;                                                     \
+    CUgraphNodeParams *given = hostfn_node(params, &copy)
 #define ADD_ANY(symbol, params_list, args)                                      \
     CUresult symbol params_list                                                 \
     {                                                                           \
-        CUgraphNodeParams copy;                                                 \
-        CUgraphNodeParams *given = hostfn_node(params, &copy);                  \
+        GIVEN;                                                                  \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
         struct pool_ladder ladder = {.waits = 0};                               \
         struct pins pins;                                                       \
@@ -271,35 +275,13 @@ SET_EXEC(cuGraphExecMemsetNodeSetParams,
         (exec, node, set, ctx), memset_touches(set, __func__))
 SET_EXEC(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
         (exec, node, child), (child_touches(child), false))
+
+SET_WITH(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, given),
+        GIVEN, node_touches(params, __func__))
+SET_EXEC_WITH(cuGraphExecNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params), (exec, node, given),
+        GIVEN, node_touches(params, __func__))
 /* clang-format on */
-
-CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params)
-{
-    CUgraphNodeParams copy;
-    CUgraphNodeParams *given = hostfn_node(params, &copy);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pins pins;
-
-    if (!begin(&pins, SLOT_cuGraphNodeSetParams))
-        return REAL(cuGraphNodeSetParams)(node, given);
-    if (!node_touches(params, __func__))
-        result = REAL(cuGraphNodeSetParams)(node, given);
-    return changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node);
-}
-
-CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
-{
-    CUgraphNodeParams copy;
-    CUgraphNodeParams *given = hostfn_node(params, &copy);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pins pins;
-
-    if (!begin(&pins, SLOT_cuGraphExecNodeSetParams))
-        return REAL(cuGraphExecNodeSetParams)(exec, node, given);
-    if (!node_touches(params, __func__))
-        result = REAL(cuGraphExecNodeSetParams)(exec, node, given);
-    return changed(&pins, result, PINS_OF_EXEC, key(exec), node);
-}
 
 CUresult cuGraphDestroyNode(CUgraphNode node)
 {
@@ -333,10 +315,7 @@ static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
 
 static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id)
 {
-    if (result == CUDA_SUCCESS)
-        pins_give(pins, owner, id, PINS_SAME_PARTS);
-    else
-        pins_undo(pins);
+    pins_settle(pins, result == CUDA_SUCCESS, owner, id, PINS_SAME_PARTS);
     if (result == CUDA_SUCCESS && owner == PINS_OF_EXEC)
         launches_made(id);
     life_leave();
@@ -410,18 +389,12 @@ static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec)
     return result;
 }
 
-static void graph_gone(CUgraph graph)
-{
-    graphmem_gone(key(graph));
-}
-
 static void exec_gone(CUgraphExec exec)
 {
     launches_gone(key(exec));
     graphmem_gone(key(exec));
 }
 
-/* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define UPDATES(symbol, params, args)                                           \
@@ -432,21 +405,6 @@ static void exec_gone(CUgraphExec exec)
             return REAL(symbol) args;                                           \
         return updated(&pins, REAL(symbol) args, exec);                         \
     }
-#define DESTROYS(symbol, type, owner, gone)                                     \
-    CUresult symbol(type object)                                                \
-    {                                                                           \
-        struct pins pins = PINS_NONE(POOL_PIN_GRAPH);                           \
-        CUresult result;                                                        \
-        if (!life_enter(SLOT_##symbol))                                         \
-            return REAL(symbol)(object);                                        \
-        pins_take(&pins, owner, key(object));                                   \
-        result = REAL(symbol)(object);                                          \
-        pins_end(&pins, result == CUDA_SUCCESS, owner, key(object));            \
-        if (result == CUDA_SUCCESS)                                             \
-            gone(object);                                                       \
-        life_leave();                                                           \
-        return result;                                                          \
-    }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 UPDATES(cuGraphExecUpdate,
@@ -455,8 +413,9 @@ UPDATES(cuGraphExecUpdate,
 UPDATES(cuGraphExecUpdate_v2,
         (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info),
         (exec, graph, ret_info))
-DESTROYS(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graph_gone)
-DESTROYS(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, exec_gone)
+/* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
+HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graphmem_gone(key(object)))
+HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, exec_gone(object))
 /* clang-format on */
 
 /* ---- launches ------------------------------------------------------------------------------- */

@@ -200,10 +200,8 @@ static CUresult retain_of_ours(
     if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
         return CUDA_ERROR_INVALID_VALUE;
     result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
-    if (result == CUDA_SUCCESS && ret_handle)
-        pins_give(&pins, PINS_OF_HANDLE, *ret_handle, 0);
-    else
-        pins_undo(&pins);
+    pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE,
+            result == CUDA_SUCCESS ? *ret_handle : 0, 0);
     return result;
 }
 

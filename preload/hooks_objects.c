@@ -4,11 +4,9 @@
  * refused like any visible use; a block that is named is pinned until the thing is gone (R80). A tensor map is bytes of the
  * program's own and has no end, so its block is pinned as long as the program holds it.
  */
-#include "preload/dispatch.h"
 #include "preload/guard.h"
-#include "preload/life.h"
+#include "preload/hookrow.h"
 #include "preload/pins.h"
-#include "preload/resolve.h"
 
 /* Between the first look and the driver's return the thread is a reader (R66). */
 static bool begin(struct pins *pins, enum pool_pin kind, int slot)
@@ -26,28 +24,41 @@ static void end(void)
     life_leave();
 }
 
-/* ---- tensor maps ---------------------------------------------------------------------------- */
-
+/* The call is made unless `check` says that it names what a hint has released; `then` settles what was pinned for it. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define ENCODE(symbol, params, args, address)                                                   \
+#define NAMES(symbol, kind, params, args, check, then)                                          \
     CUresult symbol params                                                                      \
     {                                                                                           \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                             \
         struct pins pins;                                                                       \
-        if (!begin(&pins, POOL_PIN_LIVE, SLOT_##symbol))                                        \
+        if (!begin(&pins, kind, SLOT_##symbol))                                                 \
             return REAL(symbol) args;                                                           \
-        if (!pins_collect(&pins, (devptr_t)(uintptr_t)(address), 1, TOUCH_POINTER, __func__))   \
+        if (!(check))                                                                           \
             result = REAL(symbol) args;                                                         \
-        pins_shared(&pins, __func__, false);                                                    \
-        if (result == CUDA_SUCCESS)                                                             \
-            pins_keep(&pins);                                                                   \
-        else                                                                                    \
-            pins_undo(&pins);                                                                   \
+        then;                                                                                   \
         end();                                                                                  \
         return result;                                                                          \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
+/* clang-format on */
+
+/* ---- tensor maps ---------------------------------------------------------------------------- */
+
+static void encoded(struct pins *pins, CUresult result, const char *what)
+{
+    pins_shared(pins, what, false);
+    if (result == CUDA_SUCCESS)
+        pins_keep(pins);
+    else
+        pins_undo(pins);
+}
+
+/* clang-format off */
+#define ENCODE(symbol, params, args, address)                                                   \
+    NAMES(symbol, POOL_PIN_LIVE, params, args,                                                  \
+            pins_collect(&pins, (devptr_t)(uintptr_t)(address), 1, TOUCH_POINTER, __func__),    \
+            encoded(&pins, result, __func__))
 
 ENCODE(cuTensorMapEncodeTiled,
         (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
@@ -103,77 +114,42 @@ static bool resource_touches(
     return false;
 }
 
-static void describe(struct pins *pins, CUresult result, enum pins_owner owner, uint64_t object)
+static void described(
+        struct pins *pins, CUresult result, enum pins_owner owner, const unsigned long long *object)
 {
     pins_shared(pins, NULL, false);
-    if (result == CUDA_SUCCESS)
-        pins_give(pins, owner, object, 0);
-    else
-        pins_undo(pins);
+    pins_settle(pins, result == CUDA_SUCCESS, owner, result == CUDA_SUCCESS ? *object : 0, 0);
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
-#define CREATES(symbol, params, args, owner)                                                    \
-    CUresult symbol params                                                                      \
-    {                                                                                           \
-        CUresult result = CUDA_ERROR_INVALID_VALUE;                                             \
-        struct pins pins;                                                                       \
-        if (!begin(&pins, POOL_PIN_LIVE, SLOT_##symbol))                                        \
-            return REAL(symbol) args;                                                           \
-        if (!resource_touches(&pins, resource, __func__))                                       \
-            result = REAL(symbol) args;                                                         \
-        describe(&pins, result, owner, result == CUDA_SUCCESS ? *made : 0);                     \
-        end();                                                                                  \
-        return result;                                                                          \
-    }
-#define DESTROYS(symbol, params, args, owner)                                                   \
-    CUresult symbol params                                                                      \
-    {                                                                                           \
-        struct pins pins = PINS_NONE(POOL_PIN_LIVE);                                            \
-        CUresult result;                                                                        \
-        if (!life_enter(SLOT_##symbol))                                                         \
-            return REAL(symbol) args;                                                           \
-        pins_take(&pins, owner, object);                                                        \
-        result = REAL(symbol) args;                                                             \
-        pins_end(&pins, result == CUDA_SUCCESS, owner, object);                                 \
-        life_leave();                                                                           \
-        return result;                                                                          \
-    }
-/* NOLINTEND(bugprone-macro-parentheses) */
-
-CREATES(cuTexObjectCreate,
+NAMES(cuTexObjectCreate, POOL_PIN_LIVE,
         (CUtexObject *made, const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *texture,
                 const CUDA_RESOURCE_VIEW_DESC *view),
-        (made, resource, texture, view), PINS_OF_TEXTURE)
-CREATES(cuSurfObjectCreate, (CUsurfObject *made, const CUDA_RESOURCE_DESC *resource),
-        (made, resource), PINS_OF_SURFACE)
-DESTROYS(cuTexObjectDestroy, (CUtexObject object), (object), PINS_OF_TEXTURE)
-DESTROYS(cuSurfObjectDestroy, (CUsurfObject object), (object), PINS_OF_SURFACE)
+        (made, resource, texture, view), resource_touches(&pins, resource, __func__),
+        described(&pins, result, PINS_OF_TEXTURE, made))
+NAMES(cuSurfObjectCreate, POOL_PIN_LIVE, (CUsurfObject *made, const CUDA_RESOURCE_DESC *resource),
+        (made, resource), resource_touches(&pins, resource, __func__),
+        described(&pins, result, PINS_OF_SURFACE, made))
+HOOKROW_OWNER(cuTexObjectDestroy, CUtexObject, PINS_OF_TEXTURE, (void)0)
+HOOKROW_OWNER(cuSurfObjectDestroy, CUsurfObject, PINS_OF_SURFACE, (void)0)
 /* clang-format on */
 
 /* ---- multicast ------------------------------------------------------------------------------ */
 
 /* A bind shows whole granules to other devices: every block in the range is pinned, and its hint is off (R85). */
-CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
-        CUdeviceptr memptr, size_t size, unsigned long long flags)
+static bool bind_touches(struct pins *pins, devptr_t ptr, size_t size, const char *what)
 {
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct pins pins;
-
-    if (!begin(&pins, POOL_PIN_SHOWN, SLOT_cuMulticastBindAddr))
-        return REAL(cuMulticastBindAddr)(mc_handle, mc_offset, memptr, size, flags);
-    if (!pins_collect(&pins, memptr, size, TOUCH_POINTER, __func__)) {
-        pins_shared(&pins, __func__, true);
-        result = REAL(cuMulticastBindAddr)(mc_handle, mc_offset, memptr, size, flags);
-    }
-    if (result == CUDA_SUCCESS)
-        pins_give(&pins, PINS_OF_MULTICAST, mc_handle, mc_offset);
-    else
-        pins_undo(&pins);
-    end();
-    return result;
+    if (pins_collect(pins, ptr, size, TOUCH_POINTER, what))
+        return true;
+    pins_shared(pins, what, true);
+    return false;
 }
+
+NAMES(cuMulticastBindAddr, POOL_PIN_SHOWN,
+        (CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUdeviceptr memptr, size_t size,
+                unsigned long long flags),
+        (mc_handle, mc_offset, memptr, size, flags), bind_touches(&pins, memptr, size, __func__),
+        pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle, mc_offset))
 
 /* Of a handle that the program retained from a block of ours: bound, it relies on the block after its release too. */
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
@@ -187,10 +163,7 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_of
         return REAL(cuMulticastBindMem)(mc_handle, mc_offset, mem_handle, mem_offset, size, flags);
     pins_copy(&pins, PINS_OF_HANDLE, mem_handle);
     result = REAL(cuMulticastBindMem)(mc_handle, mc_offset, mem_handle, mem_offset, size, flags);
-    if (result == CUDA_SUCCESS)
-        pins_give(&pins, PINS_OF_MULTICAST, mc_handle, mc_offset);
-    else
-        pins_undo(&pins);
+    pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle, mc_offset);
     life_leave();
     return result;
 }

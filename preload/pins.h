@@ -10,7 +10,7 @@
  *     struct pins pins = PINS_NONE(kind);
  *     pins_collect(&pins, ptr, size, TOUCH_POINTER, __func__)    true: released storage, the call must not be made
  *     result = REAL(...)
- *     result == 0 ? pins_give(&pins, OWNER, handle, part) : pins_undo(&pins)
+ *     pins_settle(&pins, result == 0, OWNER, handle, part)
  *     ...
  *     pins_take(&pins, OWNER, handle) · REAL(destroy) · pins_end(&pins, result == 0, OWNER, handle)
  *
@@ -69,6 +69,16 @@ void pins_copy(struct pins *pins, enum pins_owner owner, uint64_t id);
 void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t part);
 void pins_undo(struct pins *pins);
 void pins_keep(struct pins *pins);
+
+/* After the call: the owner's if it was `made`, else nobody's. */
+static inline void pins_settle(
+        struct pins *pins, bool made, enum pins_owner owner, uint64_t id, uint64_t part)
+{
+    if (made)
+        pins_give(pins, owner, id, part);
+    else
+        pins_undo(pins);
+}
 
 /*
  * The end of an owner: what it has is taken before the driver is asked (the handle may be another's right after), and undone
