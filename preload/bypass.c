@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/bypass.h"
 
+#include "preload/linked.h"
+
 #include "alloc/hint.h"
 #include "tracker/config.h"
 #include "tracker/intern.h"
@@ -24,14 +26,12 @@ static const char framework_names[] =
         "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";
 
 /*
- * A framework, and the settings under which its allocations reach the driver one by one: any of them will do. The libraries
- * are globs for the base name, or for the end of the path where they hold a slash.
+ * A framework, and the settings under which its allocations reach the driver one by one: any of them will do.
  */
 static const struct framework {
     const char *name;
     const char *library;
     const char *advice;
-    const char *setting;
     bool depends; /* on what the program does: nothing outside tells */
     struct {
         const char *variable;
@@ -39,30 +39,28 @@ static const struct framework {
         bool perhaps;      /* in some versions of the framework only */
     } uncached[5];
 } frameworks[] = {
-        {"PyTorch", "libc10_cuda.so*", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync",
-                "framework-pool.PyTorch", false,
+        {"PyTorch", "libc10_cuda.so*", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync", false,
                 {{"PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync", false},
                         {"PYTORCH_ALLOC_CONF", "cudaMallocAsync", false},
                         {"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL, false}}},
         /* Paddle 2.6 has no asynchronous allocator, and no word about a flag that it does not know. */
-        {"PaddlePaddle", "libpaddle.so*", "FLAGS_use_system_allocator=1",
-                "framework-pool.PaddlePaddle", false,
+        {"PaddlePaddle", "libpaddle.so*", "FLAGS_use_system_allocator=1", false,
                 {{"FLAGS_use_system_allocator", "1", false},
                         {"FLAGS_use_system_allocator", "true", false},
                         {"FLAGS_use_cuda_malloc_async_allocator", "1", true},
                         {"FLAGS_use_cuda_malloc_async_allocator", "true", true}}},
         /* platform is a pool of physical handles in JAX 0.10. */
         {"JAX", "xla_cuda_plugin.so*,xla_extension.so*,libjax_common.so*",
-                "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async", "framework-pool.JAX", false,
+                "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async", false,
                 {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", false},
                         {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", true}}},
         {"TensorFlow", "libtensorflow_framework.so*,libtensorflow_cc.so*",
-                "TF_GPU_ALLOCATOR=cuda_malloc_async", "framework-pool.TensorFlow", false,
+                "TF_GPU_ALLOCATOR=cuda_malloc_async", false,
                 {{"TF_GPU_ALLOCATOR", "cuda_malloc", false}}},
-        {"CuPy", "*/cupy/cuda/memory.*so", "cupy.cuda.set_allocator(None) in the program",
-                "framework-pool.CuPy", true, {{NULL, NULL, false}}},
-        {"RMM", "librmm.so*", "a resource without a pool in the program", "framework-pool.RMM",
-                true, {{NULL, NULL, false}}},
+        {"CuPy", "*/cupy/cuda/memory.*so", "cupy.cuda.set_allocator(None) in the program", true,
+                {{NULL, NULL, false}}},
+        {"RMM", "librmm.so*", "a resource without a pool in the program", true,
+                {{NULL, NULL, false}}},
 };
 
 static const char *more_names = "";
@@ -75,14 +73,8 @@ void bypass_init(const char *names)
     more_names = names;
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-static bool in_list(const char *list, const char *name)
+/* Globs for the base name, or for the end of the path where they hold a slash. */
+static bool in_list(const char *list, const char *path)
 {
     char glob[128];
 
@@ -92,7 +84,7 @@ static bool in_list(const char *list, const char *name)
         if (n > 0 && n < sizeof glob) {
             memcpy(glob, list, n);
             glob[n] = '\0';
-            if (hint_glob(glob, name))
+            if (hint_glob(glob, strchr(glob, '/') ? path : linked_base(path)))
                 return true;
         }
         list += n + (list[n] == ',' ? 1 : 0);
@@ -100,25 +92,17 @@ static bool in_list(const char *list, const char *name)
     return false;
 }
 
-bool bypass_names(const char *base_name)
-{
-    return in_list(default_names, base_name) || in_list(more_names, base_name);
-}
-
-static bool is_framework(const char *base_name)
-{
-    return in_list(framework_names, base_name);
-}
-
 static bool module_wants(uint32_t number, const struct intern_module *module)
 {
     unsigned char answer;
+    const char *path;
 
     if (!module || number >= INTERN_MODULES_MAX)
         return false;
     answer = atomic_load_explicit(&module_known[number], memory_order_relaxed);
     if (answer == 0) {
-        answer = bypass_names(base_of(intern_text(module->path))) ? 2 : 1;
+        path = intern_text(module->path);
+        answer = in_list(default_names, path) || in_list(more_names, path) ? 2 : 1;
         atomic_store_explicit(&module_known[number], answer, memory_order_relaxed);
     }
     return answer == 2;
@@ -138,47 +122,44 @@ void bypass_loader_says(uint64_t changes)
                     memory_order_release, memory_order_relaxed)) {}
 }
 
-/* An answer, with the sum of counts that it is for above it; 0: none yet. */
-struct presence {
-    bool (*names)(const char *base_name);
-    _Atomic(uint64_t) known;
+/* For a library that is on one of the lists. */
+struct search {
+    const char *list, *more;
+    uint64_t changes; /* the loader's counts, of the objects that were walked */
 };
 
-struct presence_search {
-    bool (*names)(const char *base_name);
-    uint64_t changes;
-    bool is_there;
-};
-
-static int find_named(struct dl_phdr_info *info, size_t size, void *data)
+static int find_library(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct presence_search *search = data;
+    struct search *search = data;
 
     if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
         search->changes = info->dlpi_adds + info->dlpi_subs;
-    search->is_there = info->dlpi_name && search->names(base_of(info->dlpi_name));
-    return search->is_there;
+    return info->dlpi_name
+            && (in_list(search->list, info->dlpi_name) || in_list(search->more, info->dlpi_name));
 }
 
-/* The counts are those of the list that was walked: an answer that is overtaken is not taken for a later list's. */
-static bool is_present(struct presence *presence)
+/*
+ * `known`: the answer, with the sum of counts that it is for above it; 0: none yet. The counts are those of the objects that were
+ * walked: an answer that is overtaken is not taken for a later one.
+ */
+static bool is_present(const char *list, const char *more, _Atomic(uint64_t) *known)
 {
-    uint64_t known = atomic_load_explicit(&presence->known, memory_order_acquire);
-    struct presence_search search = {presence->names, 0, false};
+    uint64_t answer = atomic_load_explicit(known, memory_order_acquire);
+    struct search search = {list, more, 0};
 
-    if (known == 0 || known >> 1 < atomic_load_explicit(&loader_changes, memory_order_acquire)) {
-        (void)dl_iterate_phdr(find_named, &search);
-        known = search.changes << 1 | search.is_there;
-        atomic_store_explicit(&presence->known, known, memory_order_release);
+    if (answer == 0 || answer >> 1 < atomic_load_explicit(&loader_changes, memory_order_acquire)) {
+        answer = dl_iterate_phdr(find_library, &search) != 0;
+        answer |= search.changes << 1;
+        atomic_store_explicit(known, answer, memory_order_release);
     }
-    return known & 1;
+    return answer & 1;
 }
 
 static bool list_is_there(void)
 {
-    static struct presence listed = {.names = bypass_names};
+    static _Atomic(uint64_t) known;
 
-    return is_present(&listed);
+    return is_present(default_names, more_names, &known);
 }
 
 /* ---- who asks? ---- */
@@ -250,22 +231,6 @@ bool bypass_spares(const void *caller, const void *asker)
 
 /* ---- frameworks ---- */
 
-struct search {
-    const char *list;
-};
-
-static int find_library(struct dl_phdr_info *info, size_t size, void *data)
-{
-    const struct search *search = data;
-
-    (void)size;
-    return info->dlpi_name
-                    && in_list(search->list,
-                            strchr(search->list, '/') ? info->dlpi_name : base_of(info->dlpi_name))
-            ? 1
-            : 0;
-}
-
 enum uncached {
     UNCACHED_NO,
     UNCACHED_PERHAPS,
@@ -293,7 +258,7 @@ static enum uncached how_uncached(const struct framework *framework)
 int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
 {
     const struct framework *framework = &frameworks[which];
-    struct search search;
+    struct search search = {.more = ""};
     enum uncached uncached;
 
     if (which >= sizeof frameworks / sizeof *frameworks)
@@ -303,7 +268,6 @@ int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
     *ret_caching = (struct bypass_caching){
             .name = framework->name,
             .advice = framework->advice,
-            .setting = framework->setting,
             .is_on = dl_iterate_phdr(find_library, &search) && uncached != UNCACHED_YES,
             .is_certain = uncached == UNCACHED_NO,
     };
@@ -312,7 +276,7 @@ int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
 
 bool bypass_framework_known(void)
 {
-    static struct presence framework = {.names = is_framework};
+    static _Atomic(uint64_t) known;
 
-    return is_present(&framework);
+    return is_present(framework_names, "", &known);
 }

@@ -33,16 +33,12 @@ bool bypass_wants(const struct tag *tag, const void *caller, const void *asker);
  * from there, nor through there. */
 bool bypass_spares(const void *caller, const void *asker);
 
-/* Whether a base name of a library is on the list. */
-bool bypass_names(const char *base_name);
-
 /* A framework's own caching allocator. With it on, kedge sees the framework's segments and not its tensors. */
 struct bypass_caching {
     const char *name;
-    const char *advice;  /* the setting that turns it off */
-    const char *setting; /* the name under which the capture keeps the advice */
-    bool is_on;          /* its library is loaded, and none of its settings turns the cache off */
-    bool is_certain;     /* false: the program or its version decides, and nothing outside tells */
+    const char *advice; /* the setting that turns it off */
+    bool is_on;         /* its library is loaded, and none of its settings turns the cache off */
+    bool is_certain;    /* false: the program or its version decides, and nothing outside tells */
 };
 
 /* The framework number `which`, as it is now: 0, or -ENOENT beyond the last one. */

@@ -40,7 +40,6 @@ static struct table streams = TABLE_OF(struct stream_entry);
 static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 
-static atomic_uint context_count;
 static atomic_uint contexts_ending;
 atomic_uint context_epoch = 1;
 
@@ -90,7 +89,6 @@ static void forget_locked(struct context_entry *entry)
     while (at)
         at = at->stream.context == generation ? table_remove(&streams, at)
                                               : table_next(&streams, at);
-    atomic_fetch_sub(&context_count, 1);
     entry->gone = true;
     if (entry->uses == 0)
         (void)table_remove(&contexts, entry);
@@ -113,7 +111,6 @@ static bool add_locked(const struct context *context, uint64_t *ret_lost)
         return false;
     entry->context = *context;
     entry->gone = false; /* its end was refused, perhaps */
-    atomic_fetch_add(&context_count, 1);
     return true;
 }
 
@@ -153,11 +150,6 @@ size_t context_list(struct context *ret_contexts, size_t max)
         ret_contexts[n++] = at->context;
     lock_drop(&contexts_lock);
     return n;
-}
-
-bool context_any(void)
-{
-    return atomic_load_explicit(&context_count, memory_order_relaxed) > 0;
 }
 
 void context_changed(void)

@@ -62,9 +62,6 @@ void context_on_lost(void (*on_lost)(uint64_t generation));
 /* All that are alive, at most max; returns how many were written. */
 size_t context_list(struct context *ret_contexts, size_t max);
 
-/* Whether any context is known. No call, no lock. */
-bool context_any(void);
-
 /* A context is dead or about to die: it is known no more, and its streams neither. Waits for calls of ours that name it.
  * Returns its generation, 0 = unknown. */
 uint64_t context_forget(CUcontext handle);

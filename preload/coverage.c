@@ -164,6 +164,7 @@ static void tell_frameworks(void)
 {
     static atomic_uint told;
     struct bypass_caching caching;
+    char setting[48];
 
     for (unsigned i = 0; bypass_caching_framework(i, &caching) >= 0; i++) {
         if (!caching.is_on || (atomic_fetch_or(&told, 1U << i) & 1U << i))
@@ -171,7 +172,8 @@ static void tell_frameworks(void)
         msg_warn("%s %s: what follows are its segments, not tensors; set %s", caching.name,
                 caching.is_certain ? "caches memory by itself" : "may cache memory by itself",
                 caching.advice);
-        (void)capture_setting(caching.setting, caching.advice);
+        (void)snprintf(setting, sizeof setting, "framework-pool.%s", caching.name);
+        (void)capture_setting(setting, caching.advice);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "preload/exports.h"
 
 #include "preload/cuda_abi.h"
+#include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 
@@ -92,13 +93,12 @@ static void tell_namespace(void)
 
 void export_namespace(const void *caller)
 {
-    const char *slash, *base;
+    const char *base;
     Dl_info info;
 
     /* CUDA's own libraries do as they please, and the runtime is known to have such a call */
     if (dladdr(caller, &info) && info.dli_fname) {
-        slash = strrchr(info.dli_fname, '/');
-        base = slash ? slash + 1 : info.dli_fname;
+        base = linked_base(info.dli_fname);
         if (strncmp(base, "libcu", 5) == 0 || strncmp(base, "libnv", 5) == 0)
             return;
     }

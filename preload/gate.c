@@ -23,7 +23,6 @@ enum {
 
 static _Atomic(uint64_t) gate_word;
 static _Atomic(uint32_t) gate_drains;
-static _Atomic(uint64_t) gate_count;
 
 FORKLOCK(gate_lock);
 static struct {
@@ -105,7 +104,6 @@ void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t gr
         tell_guard();
         return;
     }
-    atomic_fetch_add(&gate_count, 1);
     remember(stream, context, graph);
 }
 
@@ -214,11 +212,6 @@ void gate_fences_end(void)
 unsigned gate_captures(void)
 {
     return (unsigned)(atomic_load(&gate_word) >> 32);
-}
-
-uint64_t gate_began(void)
-{
-    return atomic_load(&gate_count);
 }
 
 void gate_fork_child(void)

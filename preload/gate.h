@@ -61,9 +61,6 @@ void gate_fences_end(void);
 /* Captures that run or are about to begin, in the whole process. */
 unsigned gate_captures(void);
 
-/* How many captures ever began; R12 compares. */
-uint64_t gate_began(void);
-
 /* In the child of a fork: no captures, nobody inside. */
 void gate_fork_child(void);
 

@@ -10,6 +10,7 @@
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/launches.h"
+#include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
 #include "preload/nvtx_chain.h"
@@ -48,7 +49,6 @@ static atomic_int life_sticky_code;
 static atomic_bool life_child;
 static atomic_bool where_ready;
 static struct config config;
-static char own_path[PATH_MAX];
 
 /* ---- configuration -------------------------------------------------------------------------- */
 
@@ -97,11 +97,6 @@ enum life_mode life_mode(void)
 const struct config *life_config(void)
 {
     return &config;
-}
-
-const char *life_own_path(void)
-{
-    return own_path;
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -321,8 +316,7 @@ static void fork_child(void)
 
 static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 {
-    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    const char *base = slash ? slash + 1 : info->dlpi_name;
+    const char *base = info->dlpi_name ? linked_base(info->dlpi_name) : NULL;
 
     (void)size;
     (void)data;
@@ -363,6 +357,7 @@ static void note_exit_status(int status, void *unused)
 __attribute__((constructor)) static void loaded(void)
 {
     static struct config early;
+    static char own_path[PATH_MAX];
     bool is_off, uses_cuda;
     Dl_info info;
 

@@ -63,7 +63,4 @@ bool life_is_passive(void);
 /* The configuration; only after life_mode() was asked. */
 const struct config *life_config(void);
 
-/* The library's own file, for NVTX. "" if it cannot be known. */
-const char *life_own_path(void);
-
 #endif

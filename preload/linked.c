@@ -23,19 +23,12 @@ static bool is_us(const struct link_map *object)
     return object->l_ld == _DYNAMIC; /* the linker gives each object its own */
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* Whether this is what a library means that needs `name`. */
 static bool is_called(const struct link_map *object, const char *name)
 {
     const char *soname;
 
-    if (strcmp(strchr(name, '/') ? object->l_name : base_of(object->l_name), name) == 0)
+    if (strcmp(strchr(name, '/') ? object->l_name : linked_base(object->l_name), name) == 0)
         return true;
     soname = elfsym_soname(object);
     return soname && strcmp(soname, name) == 0;
@@ -194,7 +187,7 @@ struct search {
 
 static bool begins(const char *path, const char *base)
 {
-    return path && strncmp(base_of(path), base, strlen(base)) == 0;
+    return path && strncmp(linked_base(path), base, strlen(base)) == 0;
 }
 
 static int look_in(struct dl_phdr_info *info, size_t size, void *data)

@@ -18,6 +18,15 @@
 #define KEDGE_PRELOAD_LINKED_H
 
 #include <stdbool.h>
+#include <string.h>
+
+/* The name of a file without its folder. */
+static inline const char *linked_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
 
 /* What is known of the object that an address lies in. */
 struct linked {

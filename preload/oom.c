@@ -4,6 +4,7 @@
 #include "preload/backend.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "tracker/capture.h"
@@ -86,16 +87,14 @@ static const char *place_text(char text[static PLACE_MAX], uint32_t stack)
 {
     const struct intern_module *module = NULL;
     struct intern_frame frame = {.module = 0};
-    const char *path, *slash;
+    const char *path;
 
     text[0] = '\0';
     if (intern_frames(stack, &frame, 1) > 0 && frame.module)
         module = intern_module_at(frame.module);
     path = module ? intern_text(module->path) : "";
-    slash = strrchr(path, '/');
     if (*path)
-        (void)snprintf(
-                text, PLACE_MAX, "%s+0x%x", slash ? slash + 1 : path, (unsigned)frame.offset);
+        (void)snprintf(text, PLACE_MAX, "%s+0x%x", linked_base(path), (unsigned)frame.offset);
     return text;
 }
 

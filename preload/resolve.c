@@ -5,6 +5,7 @@
 #include "preload/elfsym.h"
 #include "preload/exports.h"
 #include "preload/guard.h"
+#include "preload/linked.h"
 #include "preload/msg.h"
 
 #include <dlfcn.h>
@@ -118,8 +119,7 @@ static uintptr_t object_base(const void *address)
 
 static bool is_driver_name(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
+    const char *base = linked_base(path);
 
     return strncmp(base, "libcuda.so", 10) == 0 && (base[10] == '\0' || base[10] == '.');
 }

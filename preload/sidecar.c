@@ -2,6 +2,7 @@
 #include "preload/sidecar.h"
 
 #include "preload/dispatch.h"
+#include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "tracker/capture.h"
@@ -59,10 +60,7 @@ static bool differs(const struct hintfile_build *build)
     const struct intern_module *module;
 
     for (uint32_t i = 1; (module = intern_module_at(i)); i++) {
-        const char *path = intern_text(module->path);
-        const char *slash = strrchr(path, '/');
-
-        if (strcmp(slash ? slash + 1 : path, build->soname) == 0)
+        if (strcmp(linked_base(intern_text(module->path)), build->soname) == 0)
             return !has_prefix(module, build->id);
     }
     return false;

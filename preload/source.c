@@ -96,13 +96,19 @@ static const char *named(const char *name)
     return name && *name ? name : "(unnamed)";
 }
 
-void source_push(const char *domain, const char *name)
+static void say(const char *domain, const char *name,
+        int (*how)(const char *, const char *, struct edge *), enum reach reach)
 {
     struct visit visit;
     struct edge edge;
 
     if (begin(&visit))
-        finish(&visit, anchor_push(domain, named(name), &edge), &edge, REACH_ALL);
+        finish(&visit, how(domain, named(name), &edge), &edge, reach);
+}
+
+void source_push(const char *domain, const char *name)
+{
+    say(domain, name, anchor_push, REACH_ALL);
 }
 
 void source_pop(const char *domain)
@@ -116,20 +122,12 @@ void source_pop(const char *domain)
 
 void source_mark(const char *domain, const char *name)
 {
-    struct visit visit;
-    struct edge edge;
-
-    if (begin(&visit))
-        finish(&visit, anchor_mark(domain, named(name), &edge), &edge, REACH_ALL);
+    say(domain, name, anchor_mark, REACH_ALL);
 }
 
 void source_label(const char *domain, const char *name)
 {
-    struct visit visit;
-    struct edge edge;
-
-    if (begin(&visit))
-        finish(&visit, anchor_mark(domain, named(name), &edge), &edge, REACH_CAPTURE);
+    say(domain, name, anchor_mark, REACH_CAPTURE);
 }
 
 uint64_t source_start(const char *domain, const char *name)
@@ -167,56 +165,44 @@ static const char *copied(char text[ANCHOR_NAME_MAX + 1], const char *name, size
     return text;
 }
 
-void source_enter_group(uint32_t group, const char *name, size_t length)
+static void say_group(uint32_t group, const char *name,
+        int (*how)(uint32_t, const char *, struct edge *), enum reach reach)
 {
-    char text[ANCHOR_NAME_MAX + 1];
     struct visit visit;
     struct edge edge;
 
-    source_leave_group(group, NULL, 0);
     if (begin(&visit))
-        finish(&visit, anchor_push_group(group, named(copied(text, name, length)), &edge), &edge,
-                REACH_HANDLER);
+        finish(&visit, how(group, name, &edge), &edge, reach);
+}
+
+void source_enter_group(uint32_t group, const char *name, size_t length)
+{
+    char text[ANCHOR_NAME_MAX + 1];
+
+    source_leave_group(group, NULL, 0);
+    say_group(group, named(copied(text, name, length)), anchor_push_group, REACH_HANDLER);
 }
 
 void source_leave_group(uint32_t group, const char *name, size_t length)
 {
     char text[ANCHOR_NAME_MAX + 1];
-    struct visit visit;
-    struct edge edge;
 
-    if (begin(&visit))
-        finish(&visit, anchor_pop_group(group, copied(text, name, length), &edge), &edge,
-                REACH_HANDLER);
+    say_group(group, copied(text, name, length), anchor_pop_group, REACH_HANDLER);
 }
 
 /* ---- Python --------------------------------------------------------------------------------- */
 
 void source_enter_python(const char *name)
 {
-    struct visit visit;
-    struct edge edge;
-
-    if (begin(&visit))
-        finish(&visit, anchor_push_group(ANCHOR_GROUP_PYTHON, named(name), &edge), &edge,
-                REACH_ALL);
+    say_group(ANCHOR_GROUP_PYTHON, named(name), anchor_push_group, REACH_ALL);
 }
 
 void source_enter_step(const char *name)
 {
-    struct visit visit;
-    struct edge edge;
-
-    if (begin(&visit))
-        finish(&visit, anchor_push_outermost(ANCHOR_GROUP_PYTHON, named(name), &edge), &edge,
-                REACH_ALL);
+    say_group(ANCHOR_GROUP_PYTHON, named(name), anchor_push_outermost, REACH_ALL);
 }
 
 void source_leave_python(const char *name)
 {
-    struct visit visit;
-    struct edge edge;
-
-    if (begin(&visit))
-        finish(&visit, anchor_pop_group(ANCHOR_GROUP_PYTHON, named(name), &edge), &edge, REACH_ALL);
+    say_group(ANCHOR_GROUP_PYTHON, named(name), anchor_pop_group, REACH_ALL);
 }
