@@ -39,7 +39,7 @@ static const char *const export_names[EXPORT_COUNT] = {
 
 /* A function's address as data: ISO C has no conversion, POSIX demands one. */
 #define HOOK(symbol, name, from, to, per_thread, family) \
-    [SLOT_##symbol] = {#symbol, name, from, to, per_thread, HOOK_FAMILY_##family, (void *)(symbol)},
+    [SLOT_##symbol] = {#symbol, name, from, to, per_thread, (void *)(symbol)},
 static const struct hook_row hook_rows[SLOT_HOOKS] = {
 #include "preload/hooks.def"
 };

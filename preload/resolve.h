@@ -38,30 +38,6 @@ enum resolve_slot {
     SLOT_COUNT,
 };
 
-enum hook_family {
-    HOOK_FAMILY_LOOKUP,
-    HOOK_FAMILY_MEM,
-    HOOK_FAMILY_HOST,
-    HOOK_FAMILY_ARRAY,
-    HOOK_FAMILY_EXTERNAL,
-    HOOK_FAMILY_ASYNC,
-    HOOK_FAMILY_POOL,
-    HOOK_FAMILY_VMM,
-    HOOK_FAMILY_QUERY,
-    HOOK_FAMILY_IPC,
-    HOOK_FAMILY_COPY,
-    HOOK_FAMILY_SET,
-    HOOK_FAMILY_LAUNCH,
-    HOOK_FAMILY_GRAPH,
-    HOOK_FAMILY_ADDRESS,
-    HOOK_FAMILY_HOSTFN,
-    HOOK_FAMILY_CAPTURE,
-    HOOK_FAMILY_STREAM,
-    HOOK_FAMILY_CONTEXT,
-    HOOK_FAMILY_MODULE,
-    HOOK_FAMILY_COUNT,
-};
-
 /* How the program reached a hook. */
 enum resolve_route {
     ROUTE_DLSYM,  /* given out by dlsym */
@@ -84,7 +60,6 @@ struct hook_row {
     const char *name;
     int from, to; /* from <= version < to; to 0 = no end */
     unsigned per_thread;
-    enum hook_family family;
     void *ours;
 };
 
