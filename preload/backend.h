@@ -27,7 +27,7 @@ extern const struct driver backend_driver;
 /* After this error nothing on the device can go on in this process (R34). */
 bool backend_is_sticky(int result);
 
-/* The driver refuses because a capture is there. */
+/* The driver refuses because a capture is there: never the program's business (R14). */
 bool backend_is_capture_error(int result);
 
 /* Waits until all work of a context is done (R61). 0, the driver's code, or -errno (-EBUSY: a capture is there). */

@@ -76,7 +76,6 @@ bool backend_is_sticky(int result)
     }
 }
 
-/* The driver refuses because a capture is there: never the program's business (R14). */
 bool backend_is_capture_error(int result)
 {
     return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
@@ -89,15 +88,17 @@ static bool is_gone(int result)
             || result == CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* Every function of the table below is given one, and there is but one driver here. */
+#define SELF void *self __attribute__((unused))
+
 /* ---- plain segments ------------------------------------------------------------------------- */
 
-static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
+static int mem_alloc(SELF, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
 {
     struct quiet quiet = quiet_begin();
     CUdeviceptr ptr = 0;
     int r;
 
-    (void)self;
     (void)device;
     r = context_enter(context, &quiet.use);
     if (r == 0)
@@ -109,12 +110,11 @@ static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, de
     return quiet_end(&quiet, r);
 }
 
-static int mem_free(void *self, uint64_t context, devptr_t ptr)
+static int mem_free(SELF, uint64_t context, devptr_t ptr)
 {
     struct quiet quiet = quiet_begin();
     int r;
 
-    (void)self;
     r = context_enter(context, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemFree_v2)(ptr);
@@ -138,14 +138,13 @@ static CUmemAllocationProp handle_prop(int device)
     return prop;
 }
 
-static int granularity(void *self, int device, uint64_t *ret_size)
+static int granularity(SELF, int device, uint64_t *ret_size)
 {
     struct quiet quiet = quiet_begin();
     CUmemAllocationProp prop = handle_prop(device);
     size_t size = 0;
     int r;
 
-    (void)self;
     r = (int)REAL(cuMemGetAllocationGranularity)(&size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (r == 0)
         *ret_size = size;
@@ -164,14 +163,13 @@ static int enter_device(int device, struct context_use *ret_use)
     return -ENOENT;
 }
 
-static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
+static int memory(SELF, int device, uint64_t *ret_total, uint64_t *ret_free)
 {
     struct quiet quiet = quiet_begin();
     size_t total = 0;
     size_t available = 0;
     int r;
 
-    (void)self;
     r = enter_device(device, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemGetInfo_v2)(&available, &total);
@@ -182,14 +180,13 @@ static int memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_fre
     return quiet_end(&quiet, r);
 }
 
-static int address_reserve(void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
+static int address_reserve(SELF, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     struct quiet quiet = quiet_begin();
     CUdeviceptr ptr = 0;
     int supported = 0;
     int r;
 
-    (void)self;
     r = (int)REAL(cuDeviceGetAttribute)(
             &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
     if (r == 0 && (!supported || !REAL_HAS(cuMemAddressReserve)))
@@ -201,32 +198,29 @@ static int address_reserve(void *self, int device, uint64_t size, uint64_t align
     return quiet_end(&quiet, r);
 }
 
-static int address_free(void *self, devptr_t ptr, uint64_t size)
+static int address_free(SELF, devptr_t ptr, uint64_t size)
 {
     struct quiet quiet = quiet_begin();
 
-    (void)self;
     return quiet_end(&quiet, (int)REAL(cuMemAddressFree)(ptr, size));
 }
 
-static int handle_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
+static int handle_create(SELF, int device, uint64_t size, uint64_t *ret_handle)
 {
     struct quiet quiet = quiet_begin();
     CUmemAllocationProp prop = handle_prop(device);
     CUmemGenericAllocationHandle handle = 0;
     int r = (int)REAL(cuMemCreate)(&handle, size, &prop, 0);
 
-    (void)self;
     if (r == 0)
         *ret_handle = handle;
     return quiet_end(&quiet, r);
 }
 
-static int handle_release(void *self, uint64_t handle)
+static int handle_release(SELF, uint64_t handle)
 {
     struct quiet quiet = quiet_begin();
 
-    (void)self;
     return quiet_end(&quiet, (int)REAL(cuMemRelease)(handle));
 }
 
@@ -282,27 +276,25 @@ static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
     lock_drop(&ranges_lock);
 }
 
-static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
+static int map(SELF, devptr_t ptr, uint64_t size, uint64_t handle)
 {
     struct quiet quiet = quiet_begin();
     int r = (int)REAL(cuMemMap)(ptr, size, 0, handle, 0);
 
-    (void)self;
     if (r == 0)
         range_note(ptr, size);
     return quiet_end(&quiet, r);
 }
 
-static int unmap(void *self, devptr_t ptr, uint64_t size)
+static int unmap(SELF, devptr_t ptr, uint64_t size)
 {
     struct quiet quiet = quiet_begin();
 
-    (void)self;
     range_forget(ptr);
     return quiet_end(&quiet, (int)REAL(cuMemUnmap)(ptr, size));
 }
 
-static int set_access(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
         uint64_t size, enum driver_access access)
 {
     CUmemAccessDesc descs[MEMPOOL_ACCESS_MAX + 1];
@@ -311,7 +303,6 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
     size_t n;
     int r;
 
-    (void)self;
     /* Noted before the call: access given meanwhile is applied to it, or is in the list already. */
     range_own(ptr, size, access == DRIVER_ACCESS_RW ? mempool : RANGE_NOBODY, device);
     n = mempool_access(mempool, device, descs, MEMPOOL_ACCESS_MAX + 1);
@@ -468,9 +459,8 @@ static void fence_free(struct fence *fence)
     meta_put(fence, sizeof *fence);
 }
 
-static void fence_put(void *self, uint64_t handle)
+static void fence_put(SELF, uint64_t handle)
 {
-    (void)self;
     fence_free((struct fence *)(uintptr_t)handle);
 }
 
@@ -555,14 +545,13 @@ static int fence_all(struct fence *fence, struct drains *drains)
     return 0;
 }
 
-static int fence_record(void *self, uint64_t *ret_fence)
+static int fence_record(SELF, uint64_t *ret_fence)
 {
     struct drains drains;
     struct fence *fence;
     struct quiet quiet;
     int r;
 
-    (void)self;
     if (!gate_fence_enter())
         return -EBUSY;
     drains.count = 0;
@@ -609,20 +598,32 @@ static int record_on(const struct stream *stream, struct fence *fence)
     return 0;
 }
 
-static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
+/* A stream's handle, in the gate; leave_gate after 0 alone. */
+static int enter_gate(uint64_t identity, struct stream *ret_stream)
+{
+    if (!stream_enter(identity, ret_stream))
+        return -ENOENT;
+    if (gate_fence_enter())
+        return 0;
+    stream_leave(identity);
+    return -EBUSY;
+}
+
+static void leave_gate(uint64_t identity)
+{
+    gate_fence_leave();
+    stream_leave(identity);
+}
+
+static int stream_record(SELF, uint64_t identity, uint64_t *ret_fence)
 {
     struct stream stream;
     struct fence *fence;
     struct quiet quiet;
-    int r;
+    int r = enter_gate(identity, &stream);
 
-    (void)self;
-    if (!stream_enter(identity, &stream))
-        return -ENOENT;
-    if (!gate_fence_enter()) {
-        stream_leave(identity);
-        return -EBUSY;
-    }
+    if (r != 0)
+        return r;
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
     r = fence ? record_on(&stream, fence) : -ENOMEM;
@@ -631,8 +632,7 @@ static int stream_record(void *self, uint64_t identity, uint64_t *ret_fence)
     else if (is_gone(r))
         r = -ENOENT;
     r = quiet_end(&quiet, r);
-    gate_fence_leave();
-    stream_leave(identity);
+    leave_gate(identity);
     if (r != 0 && fence)
         fence_free(fence);
     if (r == 0)
@@ -670,13 +670,12 @@ static int query_events(const struct fence *fence)
     return r;
 }
 
-static int fence_query(void *self, uint64_t handle)
+static int fence_query(SELF, uint64_t handle)
 {
     const struct fence *fence = (const struct fence *)(uintptr_t)handle;
     struct quiet quiet;
     int r;
 
-    (void)self;
     if (!gate_fence_enter()) /* nothing is asked of an event while a capture runs (R10) */
         return -EBUSY;
     quiet = quiet_begin();
@@ -726,38 +725,30 @@ static int wait_on(const struct stream *stream, const struct fence *fence)
     return r;
 }
 
-static int stream_wait_fence(void *self, uint64_t identity, uint64_t handle)
+static int stream_wait_fence(SELF, uint64_t identity, uint64_t handle)
 {
     struct stream stream;
     struct quiet quiet;
-    int r;
+    int r = enter_gate(identity, &stream);
 
-    (void)self;
-    if (!stream_enter(identity, &stream))
-        return -ENOENT;
-    if (!gate_fence_enter()) {
-        stream_leave(identity);
-        return -EBUSY;
-    }
+    if (r != 0)
+        return r;
     quiet = quiet_begin();
     r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
     r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
-    gate_fence_leave();
-    stream_leave(identity);
+    leave_gate(identity);
     return r;
 }
 
 /* ---- readers -------------------------------------------------------------------------------- */
 
-static uint64_t readers_snapshot(void *self)
+static uint64_t readers_snapshot(SELF)
 {
-    (void)self;
     return guard_readers_snapshot();
 }
 
-static int readers_passed(void *self, uint64_t snapshot)
+static int readers_passed(SELF, uint64_t snapshot)
 {
-    (void)self;
     return guard_readers_passed(snapshot);
 }
 
