@@ -74,12 +74,12 @@ void dispatch_told(int r)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-static void set_size(const struct config *config, const char *key, uint64_t *size)
+/* Of a key of KEDGE_POOL that nobody set and that has no default: `otherwise`. */
+static uint64_t pool_key(const struct config *config, const char *key, uint64_t otherwise)
 {
     const struct config_value *value = config_key(config, CONFIG_POOL, key);
 
-    if (value && (value->set || value->number))
-        *size = value->number;
+    return value && (value->set || value->number) ? value->number : otherwise;
 }
 
 /* Blocks must suit a linear texture on every device (R15). */
@@ -101,31 +101,24 @@ static uint64_t texture_alignment(void)
 
 static int start_pool(const struct config *config)
 {
-    const struct config_value *timeout = config_key(config, CONFIG_POOL, "fence-timeout");
-    const struct config_value *trim = config_key(config, CONFIG_POOL, "trim");
-    const struct config_value *remap = config_key(config, CONFIG_POOL, "remap");
-    const struct config_value *placement = config_key(config, CONFIG_POOL, "placement");
-    const struct config_value *meminfo = config_key(config, CONFIG_POOL, "meminfo");
     struct pool_opts opts;
+    uint64_t timeout;
 
     pool_opts_init(&opts);
     opts.quantum = texture_alignment();
-    set_size(config, "chunk", &opts.chunk);
-    set_size(config, "small-chunk", &opts.small_chunk);
-    set_size(config, "cap", &opts.cap);
+    opts.chunk = pool_key(config, "chunk", opts.chunk);
+    opts.small_chunk = pool_key(config, "small-chunk", opts.small_chunk);
+    opts.cap = pool_key(config, "cap", opts.cap);
     capped = opts.cap != 0;
-    set_size(config, "budget", &opts.budget);
-    set_size(config, "reserve", &opts.reserve);
-    set_size(config, "handle", &opts.handle);
-    if (timeout && timeout->set)
-        opts.fence_timeout_ms =
-                timeout->number < UINT32_MAX ? (uint32_t)timeout->number : UINT32_MAX;
-    if (trim && trim->set)
-        opts.trim = (enum pool_trim)trim->number;
-    if (remap && remap->set)
-        opts.remap = (enum pool_remap)remap->number;
-    opts.export_safe = placement && placement->set && placement->number == 1;
-    meminfo_raw = meminfo && meminfo->set && meminfo->number == 1;
+    opts.budget = pool_key(config, "budget", opts.budget);
+    opts.reserve = pool_key(config, "reserve", opts.reserve);
+    opts.handle = pool_key(config, "handle", opts.handle);
+    timeout = pool_key(config, "fence-timeout", opts.fence_timeout_ms);
+    opts.fence_timeout_ms = timeout < UINT32_MAX ? (uint32_t)timeout : UINT32_MAX;
+    opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
+    opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
+    opts.export_safe = pool_key(config, "placement", 0) == 1;
+    meminfo_raw = pool_key(config, "meminfo", 0) == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }
 
