@@ -181,46 +181,27 @@ SUBMIT_PTSZ(cuMemcpy3DBatchAsync_v2,
 
 /* ---- sets ----------------------------------------------------------------------------------- */
 
-SUBMIT_PTDS(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t count),
-        (dst, value, count), touch_range(dst, count, TOUCH_POINTER, __func__))
-SUBMIT_PTDS(cuMemsetD16_v2, (CUdeviceptr dst, unsigned short value, size_t count),
-        (dst, value, count), touch_range(dst, 2 * count, TOUCH_POINTER, __func__))
-SUBMIT_PTDS(cuMemsetD32_v2, (CUdeviceptr dst, unsigned int value, size_t count),
-        (dst, value, count), touch_range(dst, 4 * count, TOUCH_POINTER, __func__))
-SUBMIT_PTSZ(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t count, CUstream stream),
-        (dst, value, count, stream), touch_range(dst, count, TOUCH_POINTER, __func__))
-SUBMIT_PTSZ(cuMemsetD16Async,
-        (CUdeviceptr dst, unsigned short value, size_t count, CUstream stream),
-        (dst, value, count, stream), touch_range(dst, 2 * count, TOUCH_POINTER, __func__))
-SUBMIT_PTSZ(cuMemsetD32Async, (CUdeviceptr dst, unsigned int value, size_t count, CUstream stream),
-        (dst, value, count, stream), touch_range(dst, 4 * count, TOUCH_POINTER, __func__))
-SUBMIT_PTDS(cuMemsetD2D8_v2,
-        (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height),
-        (dst, pitch, value, width, height),
-        touch_range(dst, touch_extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
-SUBMIT_PTDS(cuMemsetD2D16_v2,
-        (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height),
-        (dst, pitch, value, width, height),
-        touch_range(dst, touch_extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
-SUBMIT_PTDS(cuMemsetD2D32_v2,
-        (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height),
-        (dst, pitch, value, width, height),
-        touch_range(dst, touch_extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
-SUBMIT_PTSZ(cuMemsetD2D8Async,
-        (CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
-                CUstream stream),
-        (dst, pitch, value, width, height, stream),
-        touch_range(dst, touch_extent(pitch, height, width, height, 1), TOUCH_POINTER, __func__))
-SUBMIT_PTSZ(cuMemsetD2D16Async,
-        (CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height,
-                CUstream stream),
-        (dst, pitch, value, width, height, stream),
-        touch_range(dst, touch_extent(pitch, height, 2 * width, height, 1), TOUCH_POINTER, __func__))
-SUBMIT_PTSZ(cuMemsetD2D32Async,
-        (CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height,
-                CUstream stream),
-        (dst, pitch, value, width, height, stream),
-        touch_range(dst, touch_extent(pitch, height, 4 * width, height, 1), TOUCH_POINTER, __func__))
+#define SUBMIT_SETS(bits, type)                                                              \
+    SUBMIT_PTDS(cuMemsetD##bits##_v2, (CUdeviceptr dst, type value, size_t count),           \
+            (dst, value, count),                                                             \
+            touch_range(dst, (bits) / 8 * count, TOUCH_POINTER, __func__))                   \
+    SUBMIT_PTSZ(cuMemsetD##bits##Async,                                                      \
+            (CUdeviceptr dst, type value, size_t count, CUstream stream),                    \
+            (dst, value, count, stream),                                                     \
+            touch_range(dst, (bits) / 8 * count, TOUCH_POINTER, __func__))                   \
+    SUBMIT_PTDS(cuMemsetD2D##bits##_v2,                                                      \
+            (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),        \
+            (dst, pitch, value, width, height),                                              \
+            touch_rows(dst, pitch, (bits) / 8 * width, height, __func__))                    \
+    SUBMIT_PTSZ(cuMemsetD2D##bits##Async,                                                    \
+            (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height,         \
+                    CUstream stream),                                                        \
+            (dst, pitch, value, width, height, stream),                                      \
+            touch_rows(dst, pitch, (bits) / 8 * width, height, __func__))
+
+SUBMIT_SETS(8, unsigned char)
+SUBMIT_SETS(16, unsigned short)
+SUBMIT_SETS(32, unsigned int)
 
 /* ---- a word that a stream writes or waits for ------------------------------------------------ */
 

@@ -69,17 +69,10 @@ static bool copy_touches(const CUDA_MEMCPY3D *copy, const char *what)
     return TOUCH_COPY_3D(copy, what);
 }
 
-static bool set_touches(
-        devptr_t dst, size_t pitch, size_t width, size_t height, unsigned element, const char *what)
-{
-    return touch_range(
-            dst, touch_extent(pitch, height, width * element, height, 1), TOUCH_POINTER, what);
-}
-
 static bool memset_touches(const CUDA_MEMSET_NODE_PARAMS *set, const char *what)
 {
     return set
-            && set_touches(set->dst, set->pitch, set->width, set->height, set->elementSize, what);
+            && touch_rows(set->dst, set->pitch, set->width * set->elementSize, set->height, what);
 }
 
 static bool words_touch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch, const char *what)
@@ -110,8 +103,8 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return copy_touches(&params->memcpy.copyParams, what);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return set_touches(params->memset.dst, params->memset.pitch, params->memset.width,
-                params->memset.height, params->memset.elementSize, what);
+        return touch_rows(params->memset.dst, params->memset.pitch,
+                params->memset.width * params->memset.elementSize, params->memset.height, what);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         child_touches(child_of(params));
         return false;

@@ -35,6 +35,13 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
  * the height. */
 uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth);
 
+/* touch_range, of `height` rows. */
+static inline bool touch_rows(
+        devptr_t ptr, size_t pitch, size_t width, size_t height, const char *what)
+{
+    return touch_range(ptr, touch_extent(pitch, height, width, height, 1), TOUCH_POINTER, what);
+}
+
 /* One side of a 2D or 3D copy. */
 struct touch_side {
     CUmemorytype type;
