@@ -34,8 +34,8 @@ enum name_state {
 struct name {
     atomic_int state;
     _Atomic(uint64_t) count;
-    uint64_t told;     /* any thread, only to save writing */
-    const char *route; /* fixed once it is there, like the text */
+    _Atomic(uint64_t) told; /* only to save writing */
+    const char *route;      /* fixed once it is there, like the text */
     char text[NAME_BYTES];
 };
 
@@ -128,7 +128,6 @@ static struct link_map as_link_map(const struct dl_phdr_info *info)
 
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
             object.l_ld = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     return object;
 }
@@ -235,6 +234,12 @@ void coverage_look(void)
 
 /* ---- what the capture is told --------------------------------------------------------------- */
 
+static void tell_count(const char *name, const char *route, uint64_t count, _Atomic(uint64_t) *told)
+{
+    if (count > 0 && atomic_exchange_explicit(told, count, memory_order_relaxed) != count)
+        (void)capture_coverage(name, route, count);
+}
+
 static void tell_hooks(void)
 {
     static const char *const routes[ROUTE_COUNT] = {[ROUTE_DLSYM] = "dlsym",
@@ -249,12 +254,8 @@ static void tell_hooks(void)
         if (!resolve_counts((enum resolve_slot)slot, count))
             continue;
         for (int route = 0; route < ROUTE_COUNT; route++)
-            if (count[route] > 0
-                    && atomic_exchange_explicit(
-                               &told[slot][route], count[route], memory_order_relaxed)
-                            != count[route])
-                (void)capture_coverage(
-                        resolve_row((enum resolve_slot)slot)->symbol, routes[route], count[route]);
+            tell_count(resolve_row((enum resolve_slot)slot)->symbol, routes[route], count[route],
+                    &told[slot][route]);
     }
 }
 
@@ -262,14 +263,9 @@ static void tell_exports(void)
 {
     static _Atomic(uint64_t) told[EXPORT_COUNT];
 
-    for (int export = 0; export < EXPORT_COUNT; export ++) {
-        uint64_t count = resolve_export_count((enum resolve_export) export);
-
-        if (count > 0
-                && atomic_exchange_explicit(&told[export], count, memory_order_relaxed) != count)
-            (void)capture_coverage(
-                    resolve_export_name((enum resolve_export) export), "symbol", count);
-    }
+    for (int export = 0; export < EXPORT_COUNT; export ++)
+        tell_count(resolve_export_name((enum resolve_export) export), "symbol",
+                resolve_export_count((enum resolve_export) export), &told[export]);
 }
 
 static void tell_names(void)
@@ -279,8 +275,7 @@ static void tell_names(void)
 
         if (atomic_load_explicit(&names[i].state, memory_order_acquire) != NAME_THERE)
             continue;
-        if (count > 0 && __atomic_exchange_n(&names[i].told, count, __ATOMIC_RELAXED) != count)
-            (void)capture_coverage(names[i].text, names[i].route, count);
+        tell_count(names[i].text, names[i].route, count, &names[i].told);
     }
 }
 

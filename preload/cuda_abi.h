@@ -676,14 +676,7 @@ typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st {
     unsigned int count;
     CUstreamBatchMemOpParams *paramArray;
     unsigned int flags;
-} CUDA_BATCH_MEM_OP_NODE_PARAMS_v1, CUDA_BATCH_MEM_OP_NODE_PARAMS;
-
-typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v2_st {
-    CUcontext ctx;
-    unsigned int count;
-    CUstreamBatchMemOpParams *paramArray;
-    unsigned int flags;
-} CUDA_BATCH_MEM_OP_NODE_PARAMS_v2;
+} CUDA_BATCH_MEM_OP_NODE_PARAMS_v1, CUDA_BATCH_MEM_OP_NODE_PARAMS, CUDA_BATCH_MEM_OP_NODE_PARAMS_v2;
 
 /* One node of any type (12.2 on). What kedge does not look into is named by its size only. */
 typedef struct CUgraphNodeParams_st {

@@ -22,7 +22,6 @@ enum {
 /* The loader of glibc puts addresses in their places, others leave offsets. */
 static const void *at(const struct link_map *object, ElfW(Addr) value)
 {
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
     return (const void *)(value < object->l_addr ? value + object->l_addr : value);
 }
 
@@ -134,7 +133,6 @@ void *elfsym_function(const struct link_map *object, const char *name)
         symbol = find_by_hash(&tables, name);
     if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
         return NULL;
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
     return (void *)(object->l_addr + symbol->st_value);
 }
 

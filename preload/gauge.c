@@ -62,7 +62,6 @@ void gauge_look(int device)
         gauge_looked(device, available, total);
 }
 
-/* When the program has waited for the 1st, 2nd, 4th, 8th ... time: kernels and caches of the driver come with use. */
 void gauge_waited(void)
 {
     uint32_t count;
@@ -94,7 +93,6 @@ void gauge_all_reserved(void)
     for_each_told(gauge_reserved);
 }
 
-/* Once per device: three questions that the driver answers from its tables. */
 void gauge_device(int device)
 {
     uint64_t bit = device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;

@@ -16,7 +16,7 @@ void gauge_device(int device);
 void gauge_look(int device);
 void gauge_looked(int device, uint64_t free_bytes, uint64_t total_bytes);
 
-/* The program waited for the device: a look at the 1st, 2nd, 4th, 8th ... time. */
+/* The program waited for the device: a look at the 1st, 2nd, 4th, 8th ... time, since the driver's own memory comes with use. */
 void gauge_waited(void);
 
 /* From now on the driver's figures for graphs are looked at, too. */

@@ -9,6 +9,8 @@
 #include "preload/hookrow.h"
 #include "preload/mempools.h"
 
+#include <string.h>
+
 /* ---- how much is there ---------------------------------------------------------------------- */
 
 /* What one request of the program can get, whatever hints did to the storage of its blocks (R22, R84). */
@@ -84,6 +86,18 @@ static bool put_bool(void *value, CUpointer_attribute attribute, devptr_t ptr, b
     return true;
 }
 
+static bool put_word(void *value, uint64_t word)
+{
+    memcpy(value, &word, sizeof word);
+    return true;
+}
+
+static bool put_int(void *value, unsigned number)
+{
+    memcpy(value, &number, sizeof number);
+    return true;
+}
+
 /* Attributes whose answer is the block's in every state. false: not one of them. */
 static bool answer_block(
         void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
@@ -92,19 +106,15 @@ static bool answer_block(
 
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)value = info->base;
-        return true;
+        return put_word(value, info->base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)value = info->size;
-        return true;
+        return put_word(value, info->size);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: /* of this tenant, never used again */
-        *(unsigned long long *)value = info->alloc_seq | UINT64_C(1) << 63;
-        return true;
+        return put_word(value, info->alloc_seq | UINT64_C(1) << 63);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         if (info->heap == HEAP_PRIVATE || !mempool_of_id(info->owner, &mempool))
             mempool.handle = NULL;
-        *(CUmemoryPool *)value = mempool.handle;
-        return true;
+        return put_word(value, (uintptr_t)mempool.handle);
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return put_bool(value, attribute, ptr, true);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -121,8 +131,7 @@ static bool answer_context(void *value, const struct block_info *info)
 
     if (info->heap != HEAP_PRIVATE || !context_of_generation(info->owner, &context))
         return false;
-    *(CUcontext *)value = context.handle;
-    return true;
+    return put_word(value, (uintptr_t)context.handle);
 }
 
 /* The others, for a range that has no storage to ask the driver about (limbo is not told apart: both are dead). */
@@ -131,30 +140,23 @@ static bool answer_husk(
 {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned *)value = CU_MEMORYTYPE_DEVICE;
-        return true;
+        return put_int(value, (unsigned)CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        *(CUdeviceptr *)value = ptr;
-        return true;
+        return put_word(value, ptr);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)value = info->device;
-        return true;
+        return put_int(value, (unsigned)info->device);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return put_bool(value, attribute, ptr, false);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(unsigned long long *)value = 0;
-        return true;
+        return put_word(value, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        *(unsigned *)value = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        return true;
+        return put_int(value, (unsigned)CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: /* the block stood on a handle of its own */
-        *(CUdeviceptr *)value = info->base;
-        return true;
+        return put_word(value, info->base);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        *(size_t *)value = info->rounded;
-        return true;
+        return put_word(value, info->rounded);
     default:
         return false;
     }

@@ -101,11 +101,6 @@ const struct config *life_config(void)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-static void *real_dlsym(void *handle, const char *name)
-{
-    return resolve_real_dlsym()(handle, name);
-}
-
 _Static_assert(UNWIND_DEPTH_MAX == 128, "as tracker/options.def says");
 
 static void start_where(const struct config *c)
@@ -117,7 +112,7 @@ static void start_where(const struct config *c)
     const struct config_value *min = config_key(c, CONFIG_STACKS, "min");
     struct where_opts opts = {
             .unwind = {.mode = modes[config_word(c, CONFIG_STACKS) % 5],
-                    .ops = {dlopen, real_dlsym}},
+                    .ops = {dlopen, resolve_real_dlsym()}},
             .python = strcmp(stacks, "auto") == 0 || strcmp(stacks, "python") == 0,
             .min_size = min ? min->number : 0,
             .self = &config,

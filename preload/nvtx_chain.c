@@ -186,7 +186,6 @@ void nvtx_chain_name(const void *handle, const char *text)
 
 const char *nvtx_chain_text(const void *handle)
 {
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): what was put there */
     return (const char *)(uintptr_t)get(&names, (uint64_t)(uintptr_t)handle, false);
 }
 

@@ -225,7 +225,7 @@ static void forget_uses_locked(struct owner *owner)
 }
 
 /* The list becomes the owner's; what cannot be noted stays pinned for good. */
-static void give(struct pins *pins, enum pins_owner owner, uint64_t id)
+void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id)
 {
     struct pins_entry *last = pins->first;
     struct owner *known;
@@ -256,12 +256,7 @@ void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t p
     if (part != PINS_SAME_PARTS)
         for (struct pins_entry *at = pins->first; at; at = at->next)
             at->part = part;
-    give(pins, owner, id);
-}
-
-void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id)
-{
-    give(pins, owner, id);
+    pins_give_back(pins, owner, id);
 }
 
 void pins_take(struct pins *pins, enum pins_owner owner, uint64_t id)

@@ -70,7 +70,6 @@ static __attribute__((noinline)) void tell_news(int r)
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
-/* The hook jumps here: a frame less to unwind. Always CUDA_SUCCESS. */
 CUresult quick_record_alloc(
         struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
 {
