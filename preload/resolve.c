@@ -20,15 +20,15 @@ typedef void *(*dlsym_fn)(void *, const char *);
 void *resolve_real[SLOT_COUNT] = {[0 ... SLOT_COUNT - 1] = (void *)resolve_missing};
 
 static const char *const slot_symbol[SLOT_COUNT] = {
-#define HOOK(symbol, name, from, to, per_thread, family) [SLOT_##symbol] = #symbol,
-#define CALL(symbol)                                     [SLOT_##symbol] = #symbol,
+#define HOOK(symbol, ...)    [SLOT_##symbol] = #symbol,
+#define CALL(symbol, params) [SLOT_##symbol] = #symbol,
 #include "preload/hooks.def"
 };
 
 /* A program may look up many names, of which few are ours: most are told apart by their length. */
 static const uint8_t slot_length[SLOT_COUNT] = {
-#define HOOK(symbol, name, from, to, per_thread, family) [SLOT_##symbol] = sizeof #symbol - 1,
-#define CALL(symbol)                                     [SLOT_##symbol] = sizeof #symbol - 1,
+#define HOOK(symbol, ...)    [SLOT_##symbol] = sizeof #symbol - 1,
+#define CALL(symbol, params) [SLOT_##symbol] = sizeof #symbol - 1,
 #include "preload/hooks.def"
 };
 
@@ -38,7 +38,7 @@ static const char *const export_names[EXPORT_COUNT] = {
 };
 
 /* A function's address as data: ISO C has no conversion, POSIX demands one. */
-#define HOOK(symbol, name, from, to, per_thread, family) \
+#define HOOK(symbol, name, from, to, per_thread, family, params) \
     [SLOT_##symbol] = {#symbol, name, from, to, per_thread, (void *)(symbol)},
 static const struct hook_row hook_rows[SLOT_HOOKS] = {
 #include "preload/hooks.def"

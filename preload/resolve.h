@@ -29,11 +29,11 @@
 
 /* Slots: hooks first, so that a slot below SLOT_HOOKS is also a coverage id; then what we only call. */
 enum resolve_slot {
-#define HOOK(symbol, name, from, to, per_thread, family) SLOT_##symbol,
+#define HOOK(symbol, ...) SLOT_##symbol,
 #include "preload/hooks.def"
     SLOT_HOOKS,
     SLOT_BEFORE_CALLS = SLOT_HOOKS - 1,
-#define CALL(symbol) SLOT_##symbol,
+#define CALL(symbol, params) SLOT_##symbol,
 #include "preload/hooks.def"
     SLOT_COUNT,
 };

@@ -16,7 +16,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define HOOK(symbol, name, from, to, per_thread, family) {#symbol, name, from, per_thread},
+#define HOOK(symbol, name, from, to, per_thread, ...) {#symbol, name, from, per_thread},
 #include "preload/hooks.def"
 };
 

@@ -202,7 +202,7 @@ TEST(r42_each_row_is_what_its_version_and_flag_give)
         int from, to;
         unsigned flag;
     } rows[] = {
-#define HOOK(symbol, name, from, to, per_thread, family) {#symbol, name, from, to, per_thread},
+#define HOOK(symbol, name, from, to, per_thread, ...) {#symbol, name, from, to, per_thread},
 #include "preload/hooks.def"
     };
     void *handle = driver();

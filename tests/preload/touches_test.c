@@ -288,7 +288,7 @@ TEST(r86_no_entry_is_left_out)
         const char *symbol;
         const char *family;
     } rows[] = {
-#define HOOK(symbol, name, from, to, per_thread, family) {#symbol, #family},
+#define HOOK(symbol, name, from, to, per_thread, family, params) {#symbol, #family},
 #include "preload/hooks.def"
     };
 

@@ -3,7 +3,8 @@
  * program_abi.h - CUDA as programs use it: what tests and the simulated device speak of it beyond preload/cuda_abi.h.
  *
  * The rest of the driver's interface, and the runtime's, in the same manner: types, values, one prototype per real symbol, and
- * with KEDGE_ABI_PROTOTYPES_ONLY the prototypes alone. tests/abi compares both headers with the toolkit's.
+ * with KEDGE_ABI_PROTOTYPES_ONLY the prototypes alone. CUDA_ABI_PTSZ(CUresult, cuMemAllocAsync, (...)) declares cuMemAllocAsync
+ * and cuMemAllocAsync_ptsz, CUDA_ABI_PTDS the same with _ptds. tests/abi compares both headers with the toolkit's.
  *
  * The runtime part is CUDA 13's; the calls that have another form under the same name in CUDA 12 (cudaMemPrefetchAsync,
  * cudaMemAdvise, cudaStreamGetCaptureInfo, cudaGraphAddDependencies, cudaGetDeviceProperties) are left out, and
@@ -479,9 +480,24 @@ typedef struct cudaLaunchConfig_st {
     unsigned int numAttrs;
 } cudaLaunchConfig_t;
 #endif /* KEDGE_ABI_PROTOTYPES_ONLY */
+#define CUDA_ABI_PTSZ(result, name, args) \
+    result name args;                     \
+    result name##_ptsz args
+#define CUDA_ABI_PTDS(result, name, args) \
+    result name args;                     \
+    result name##_ptds args
 #pragma GCC visibility push(default)
 
 /* ==== driver prototypes ==== */
+
+/* the forms for per-thread default streams of what kedge calls in the other form */
+CUresult cuEventRecord_ptsz(CUevent, CUstream);
+CUresult cuStreamGetFlags_ptsz(CUstream, unsigned int *);
+CUresult cuStreamGetId_ptsz(CUstream, unsigned long long *);
+CUresult cuStreamGetCtx_ptsz(CUstream, CUcontext *);
+CUresult cuStreamIsCapturing_ptsz(CUstream, CUstreamCaptureStatus *);
+CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCaptureStatus *capture_status,
+        cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, size_t *num_dependencies);
 
 /* start, version, errors, look-up */
 CUresult cuInit(unsigned int);

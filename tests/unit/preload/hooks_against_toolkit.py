@@ -22,9 +22,9 @@ for name, version, flavour in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[ds][sz])?\)",
     versions[name, 2 if flavour else 0].add(int(version))
 
 table = open(os.path.join(os.environ["TEST_SOURCE"], "preload", "hooks.def")).read()
-rows = re.findall(r'^HOOK\((\w+), "(\w+)", (\d+), (\d+), (\d), \w+\)', table, re.M)
+rows = re.findall(r'^HOOK\((\w+), "(\w+)", (\d+), (\d+), (\d), \w+,', table, re.M)
 for form, symbol, name, start, start_per_thread, end in re.findall(
-        r'^HOOK_(PTSZ|PTDS)\((\w+), "(\w+)", (\d+), (\d+), (\d+), \w+\)', table, re.M):
+        r'^HOOK_(PTSZ|PTDS)\((\w+), "(\w+)", (\d+), (\d+), (\d+), \w+,', table, re.M):
     rows += [(symbol, name, start, end, "0"), (f"{symbol}_{form.lower()}", name, start_per_thread, end, "2")]
 bad = 0
 for symbol, name, start, end, flag in rows:

@@ -11,12 +11,12 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define HOOK(symbol, name, from, to, per_thread, family) {#symbol, name, from, to, per_thread},
+#define HOOK(symbol, name, from, to, per_thread, ...) {#symbol, name, from, to, per_thread},
 #include "preload/hooks.def"
 };
 
 static const char *const calls[] = {
-#define CALL(symbol) #symbol,
+#define CALL(symbol, params) #symbol,
 #include "preload/hooks.def"
 };
 
