@@ -38,12 +38,12 @@ enum {
 
 /* fixed by dispatch_start: */
 static struct pool *pool;
-static bool meminfo_raw;
 static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 unsigned dispatch_sync_free;
+bool dispatch_meminfo_raw;
+bool dispatch_records;
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
-static bool records;                /* a capture is written */
 
 struct pool *dispatch_pool(void)
 {
@@ -118,7 +118,7 @@ static int start_pool(const struct config *config)
     opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
     opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
     opts.export_safe = pool_key(config, "placement", 0) == 1;
-    meminfo_raw = pool_key(config, "meminfo", 0) == 1;
+    dispatch_meminfo_raw = pool_key(config, "meminfo", 0) == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }
 
@@ -134,7 +134,7 @@ static bool wants_uses(const struct config *config)
         USES_ON
     };
 
-    if (!records || !uses)
+    if (!dispatch_records || !uses)
         return false;
     return uses->number == USES_ON
             || (uses->number == USES_AUTO && config_is_set(config, CONFIG_CAPTURE));
@@ -154,7 +154,7 @@ static void start_capture(const struct config *config)
     };
     int r;
 
-    records = opts.trace != FORMAT_TRACE_OFF;
+    dispatch_records = opts.trace != FORMAT_TRACE_OFF;
     uses_init(wants_uses(config));
     r = capture_init(&opts);
     if (r < 0) {
@@ -759,21 +759,6 @@ void dispatch_context_gone(uint64_t generation)
 {
     if (pool && generation != 0)
         pool_context_gone(pool, generation);
-}
-
-bool dispatch_decides(void)
-{
-    return sidecar.hints != NULL;
-}
-
-bool dispatch_records(void)
-{
-    return records;
-}
-
-bool dispatch_meminfo_raw(void)
-{
-    return meminfo_raw;
 }
 
 void dispatch_fork_child(void)

@@ -150,12 +150,9 @@ void dispatch_context_hide(uint64_t generation, bool hidden);
 void dispatch_context_going(uint64_t generation);
 void dispatch_context_gone(uint64_t generation);
 
-/* Whether hints have a say in requests, and whether requests are recorded. Fixed by dispatch_start. */
-bool dispatch_decides(void);
-bool dispatch_records(void);
-
-/* KEDGE_POOL=meminfo=driver. */
-bool dispatch_meminfo_raw(void);
+/* Fixed by dispatch_start: requests are recorded; KEDGE_POOL=meminfo=driver. */
+extern bool dispatch_records;
+extern bool dispatch_meminfo_raw;
 
 /* In the child of a fork. */
 void dispatch_fork_child(void);

@@ -268,73 +268,37 @@ __attribute__((format(printf, 4, 0))) static int print_seen(
 /* Without _chk. */
 #define PLAIN (-1)
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define WITH_ARGS(format, call)            \
-    va_list args;                  \
-    int result;                    \
-    va_start(args, format);        \
-    result = call;                 \
-    va_end(args);                  \
-    return result
+#define PRINTS(name, params, stream, fd, flag)                      \
+    int name params                                                \
+    {                                                              \
+        return print_seen(stream, fd, flag, format, args);         \
+    }
+#define PRINTS_ARGS(name, params, stream, fd, flag)                 \
+    int name params                                                \
+    {                                                              \
+        va_list args;                                              \
+        int result;                                                \
+        va_start(args, format);                                    \
+        result = print_seen(stream, fd, flag, format, args);       \
+        va_end(args);                                              \
+        return result;                                             \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+#define FORMAT const char *restrict format
+
+PRINTS_ARGS(printf, (FORMAT, ...), stdout, NULL, PLAIN)
+PRINTS_ARGS(fprintf, (FILE *restrict stream, FORMAT, ...), stream, NULL, PLAIN)
+PRINTS_ARGS(dprintf, (int fd, FORMAT, ...), NULL, &fd, PLAIN)
+PRINTS(vprintf, (FORMAT, va_list args), stdout, NULL, PLAIN)
+PRINTS(vfprintf, (FILE *restrict stream, FORMAT, va_list args), stream, NULL, PLAIN)
+PRINTS(vdprintf, (int fd, FORMAT, va_list args), NULL, &fd, PLAIN)
+PRINTS_ARGS(__printf_chk, (int flag, FORMAT, ...), stdout, NULL, flag)
+PRINTS_ARGS(__fprintf_chk, (FILE *restrict stream, int flag, FORMAT, ...), stream, NULL, flag)
+PRINTS_ARGS(__dprintf_chk, (int fd, int flag, FORMAT, ...), NULL, &fd, flag)
+PRINTS(__vprintf_chk, (int flag, FORMAT, va_list args), stdout, NULL, flag)
+PRINTS(__vfprintf_chk, (FILE *restrict stream, int flag, FORMAT, va_list args), stream, NULL, flag)
+PRINTS(__vdprintf_chk, (int fd, int flag, FORMAT, va_list args), NULL, &fd, flag)
 /* clang-format on */
-
-int printf(const char *restrict format, ...)
-{
-    WITH_ARGS(format, print_seen(stdout, NULL, PLAIN, format, args));
-}
-
-int fprintf(FILE *restrict stream, const char *restrict format, ...)
-{
-    WITH_ARGS(format, print_seen(stream, NULL, PLAIN, format, args));
-}
-
-int dprintf(int fd, const char *restrict fmt, ...)
-{
-    WITH_ARGS(fmt, print_seen(NULL, &fd, PLAIN, fmt, args));
-}
-
-int vprintf(const char *restrict format, va_list arg)
-{
-    return print_seen(stdout, NULL, PLAIN, format, arg);
-}
-
-int vfprintf(FILE *restrict s, const char *restrict format, va_list arg)
-{
-    return print_seen(s, NULL, PLAIN, format, arg);
-}
-
-int vdprintf(int fd, const char *restrict fmt, va_list arg)
-{
-    return print_seen(NULL, &fd, PLAIN, fmt, arg);
-}
-
-int __printf_chk(int flag, const char *restrict format, ...)
-{
-    WITH_ARGS(format, print_seen(stdout, NULL, flag, format, args));
-}
-
-int __fprintf_chk(FILE *restrict stream, int flag, const char *restrict format, ...)
-{
-    WITH_ARGS(format, print_seen(stream, NULL, flag, format, args));
-}
-
-int __dprintf_chk(int fd, int flag, const char *restrict format, ...)
-{
-    WITH_ARGS(format, print_seen(NULL, &fd, flag, format, args));
-}
-
-int __vprintf_chk(int flag, const char *restrict format, va_list arg)
-{
-    return print_seen(stdout, NULL, flag, format, arg);
-}
-
-int __vfprintf_chk(FILE *restrict stream, int flag, const char *restrict format, va_list arg)
-{
-    return print_seen(stream, NULL, flag, format, arg);
-}
-
-int __vdprintf_chk(int fd, int flag, const char *restrict format, va_list arg)
-{
-    return print_seen(NULL, &fd, flag, format, arg);
-}
 #pragma GCC visibility pop

@@ -56,7 +56,7 @@ void gauge_look(int device)
     uint64_t total = 0;
     uint64_t available = 0;
 
-    if (!dispatch_records() || device < 0 || !dispatch_may_fence() || life_sticky())
+    if (!dispatch_records || device < 0 || !dispatch_may_fence() || life_sticky())
         return;
     if (backend_driver.memory(NULL, device, &total, &available) == 0)
         gauge_looked(device, available, total);
@@ -66,7 +66,7 @@ void gauge_waited(void)
 {
     uint32_t count;
 
-    if (!dispatch_records())
+    if (!dispatch_records)
         return;
     count = atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) + 1;
     if ((count & (count - 1)) == 0)

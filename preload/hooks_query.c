@@ -32,7 +32,7 @@ static void answer_free(size_t *ret_free, const size_t *ret_total)
     if (!ret_free || !ret_total || guard_in_callback() || context_here(&context) != 0)
         return;
     gauge_looked(context.device, *ret_free, *ret_total);
-    if (dispatch_pool() && !dispatch_meminfo_raw())
+    if (dispatch_pool() && !dispatch_meminfo_raw)
         *ret_free = free_for_program(*ret_free, *ret_total, context.device);
 }
 

@@ -17,6 +17,7 @@
 #include "preload/output.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
+#include "preload/sidecar.h"
 #include "preload/source.h"
 #include "tracker/capture.h"
 #include "tracker/thread.h"
@@ -195,7 +196,7 @@ static bool wake_up(void)
     }
     atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);
     if (dispatch_pool())
-        quick_start(dispatch_pool(), dispatch_decides(), dispatch_records());
+        quick_start(dispatch_pool(), sidecar.hints != NULL, dispatch_records);
     msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(&config, CONFIG_MODE),
             resolve_driver_path(), unwind_engine_name(unwind_engine()),
             config_text(&config, CONFIG_CAPTURE));
