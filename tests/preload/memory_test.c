@@ -109,7 +109,7 @@ TEST(r18_what_is_not_pooled_goes_to_the_driver_as_it_came)
 
 /* ---- placement ------------------------------------------------------------------------------ */
 
-TEST(r15_every_pooled_pointer_suits_a_texture)
+static void check_textures(int expected)
 {
     static const size_t sizes[] = {
             1, 2, 511, 512, 513, 4095, 65537, 2 * MB - 1, 2 * MB, 2 * MB + 1};
@@ -121,6 +121,7 @@ TEST(r15_every_pooled_pointer_suits_a_texture)
     stream = new_stream();
     REQUIRE_EQ(cu->cuDeviceGetAttribute(&texture, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 0),
             CUDA_SUCCESS);
+    REQUIRE_EQ(texture, expected);
     for (size_t i = 0; i < 3 * sizeof sizes / sizeof *sizes; i++) {
         size_t size = sizes[i % (sizeof sizes / sizeof *sizes)];
 
@@ -128,6 +129,33 @@ TEST(r15_every_pooled_pointer_suits_a_texture)
         CHECK_EQ(ptr % (texture > 512 ? (unsigned)texture : 512u), 0);
         REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, size, stream), CUDA_SUCCESS);
         CHECK_EQ(ptr % (texture > 512 ? (unsigned)texture : 512u), 0);
+    }
+}
+
+TEST(r15_every_pooled_pointer_suits_a_texture)
+{
+    check_textures(512);
+}
+
+TEST(r15_so_it_is_where_textures_want_more)
+{
+    REQUIRE_EQ(setenv("SIMCUDA_TEXTURE", "2048", 1), 0);
+    check_textures(2048);
+}
+
+/* Two into the room of one, so that the second begins inside its segment. */
+TEST(r15_large_blocks_begin_at_2_mib_wherever_they_stand)
+{
+    static const size_t sizes[] = {6 * MB + 512, 3 * MB};
+    CUdeviceptr room, ptr;
+
+    client_init();
+    room = alloc(12 * MB);
+    REQUIRE_EQ(cu->cuMemFree_v2(room), CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        ptr = alloc(sizes[i]);
+        CHECK_LT(ptr - room, 12 * MB);
+        CHECK_EQ(ptr % (2 * MB), 0);
     }
 }
 

@@ -16,6 +16,7 @@ struct sim_config sim_config = {
         .devices = 1,
         .seed = 1,
         .version = SIM_DRIVER_VERSION,
+        .texture = 512,
         .oracle = true,
 };
 
@@ -78,7 +79,7 @@ static void check_names(void)
 {
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
-            "ORACLE", "KERNELS", "FAULT"};
+            "ORACLE", "KERNELS", "FAULT", "TEXTURE"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -124,6 +125,8 @@ void sim_config_read(void)
     read_number("SIMCUDA_LAG", 0, 1000000, "a number of steps expected", &sim_config.lag);
     read_number("SIMCUDA_PATIENCE", 0, 600000, "a number of milliseconds expected",
             &sim_config.patience);
+    read_number("SIMCUDA_TEXTURE", 1, SIM_GRANULE, "an alignment in bytes expected",
+            &sim_config.texture);
     sim_config.schedule = (enum sim_schedule)read_word("SIMCUDA_SCHED", schedules,
             "eager, lazy, random or timed expected", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off expected", 1) == 1;

@@ -52,6 +52,7 @@ struct sim_config {
     int version; /* that the driver says it is, and up to which it knows entries */
     enum sim_schedule schedule;
     uint64_t lag;
+    uint64_t texture;  /* alignment, bytes */
     uint64_t patience; /* ms until a host function runs unasked; 0: never (sim_patience.h) */
     bool oracle;
     bool any_kernel; /* kernels that are not in kernels.def exist */

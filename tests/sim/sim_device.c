@@ -192,7 +192,6 @@ static const struct {
         {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1512000},
         {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
         {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 40 << 20},
-        {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
         {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
         {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
         {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
@@ -228,6 +227,8 @@ static int attribute(CUdevice_attribute which, int device)
 {
     if (which == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         return device + 1;
+    if (which == CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)
+        return (int)sim_config.texture;
     for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
         if (attributes[i].which == which)
             return attributes[i].value;

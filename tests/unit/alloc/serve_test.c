@@ -28,7 +28,7 @@ TEST(r7_r72_the_same_stream_has_its_memory_back_at_once)
     bench_end(b);
 }
 
-TEST(r63_r72_another_stream_has_it_when_its_point_has_passed)
+TEST(r63_r72_r73_another_stream_has_it_when_its_point_has_passed)
 {
     struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
     devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
@@ -39,6 +39,7 @@ TEST(r63_r72_another_stream_has_it_when_its_point_has_passed)
     CHECK_EQ(b->fake->stream_records, 0); /* lazily: nobody wanted it */
     other = bench_alloc_on(b, 6 * MiB, 2);
     CHECK_NE(other, a);
+    CHECK_EQ(b->fake->waits, 0);
     CHECK_EQ(b->fake->stream_records, 1);
     fake_drain(b->fake);
     CHECK_EQ(bench_alloc_on(b, 6 * MiB, 2), a);

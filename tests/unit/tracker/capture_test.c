@@ -501,7 +501,7 @@ TEST(r52_a_pipe_in_the_place_of_the_file_is_left_alone)
     CHECK(S_ISREG(status.st_mode));
 }
 
-TEST(names_have_patterns)
+TEST(r52_names_have_patterns)
 {
     char pattern[TRACK_PATH_MAX], wanted[TRACK_PATH_MAX];
     const char *directory = track_scratch();

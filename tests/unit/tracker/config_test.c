@@ -114,7 +114,7 @@ TEST(several_words_replace_the_default_set)
     CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 256);
 }
 
-TEST(a_bad_value_is_named_with_the_form_and_the_default_is_used)
+TEST(r53_a_bad_value_is_named_with_the_form_and_the_default_is_used)
 {
     static const char *const bad[] = {"KEDGE_MODE=fast", "KEDGE_POOL=cap=many",
             "KEDGE_POOL=cap=", "KEDGE_POOL=cap=99999999999G", "KEDGE_TRACE=ring,mb=-1",
@@ -137,7 +137,7 @@ TEST(a_bad_value_is_named_with_the_form_and_the_default_is_used)
 }
 
 /* What was out of bounds was used as it was (mb), or silently replaced (depth). */
-TEST(a_count_beyond_its_bounds_is_a_bad_value)
+TEST(r53_a_count_beyond_its_bounds_is_a_bad_value)
 {
     static const char *const bad[] = {"KEDGE_STACKS=auto,depth=0", "KEDGE_STACKS=depth=129",
             "KEDGE_TRACE=ring,mb=0", "KEDGE_TRACE=mb=1048577", "KEDGE_TRACE=mb=17592186044416"};
@@ -163,7 +163,7 @@ TEST(a_count_beyond_its_bounds_is_a_bad_value)
     }
 }
 
-TEST(an_unknown_variable_is_told_with_the_nearest_name)
+TEST(r53_an_unknown_variable_is_told_with_the_nearest_name)
 {
     const char *env[] = {"KEDGE_HINT=x", "KEDGE_CAPTUR=y", "KEDGES=z", "XKEDGE_MODE=1", NULL};
 
@@ -183,7 +183,7 @@ TEST(an_empty_value_is_unset)
     CHECK_STR_EQ(config_text(&config, CONFIG_CAPTURE), "kedge-%h-%r-%p.kcap");
 }
 
-TEST(a_value_that_is_too_long_is_refused)
+TEST(r53_a_value_that_is_too_long_is_refused)
 {
     static char entry[2 * CONFIG_TEXT_MAX];
     const char *env[] = {entry, NULL};
