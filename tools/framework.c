@@ -331,29 +331,27 @@ static void look_at_text(struct search *search, const char *file, const char *te
 
 /* ---- the interpreter ------------------------------------------------------------------------ */
 
-/* The file that a word is, as execvp finds it; NULL if it is none. */
-static char *program_of(const char *word, const char *path, const char *directory)
+char *framework_program(const char *word, const char *path, const char *directory)
 {
-    struct names folders = {0};
-    char *found = NULL;
+    char *refused = NULL;
 
-    if (strchr(word, '/')) {
-        found = *word == '/' ? vec_text(word) : vec_format("%s/%s", directory, word);
-        if (is_file(found))
-            return found;
-        free(found);
-        return NULL;
-    }
-    add_list(&folders, path, directory);
-    for (size_t i = 0; i < folders.count && !found; i++) {
-        found = vec_format("%s/%s", folders.at[i], word);
-        if (!is_file(found) || access(found, X_OK) != 0) {
-            free(found);
-            found = NULL;
+    if (strchr(word, '/'))
+        return *word == '/' ? vec_text(word) : vec_format("%s/%s", directory, word);
+    for (const char *s = path ? path : "/usr/local/bin:/bin:/usr/bin"; *word && *s;) {
+        size_t n = strcspn(s, ":");
+        char *file = vec_format("%.*s/%s", (int)n, n ? s : ".", word);
+        if (is_file(file) && access(file, X_OK) == 0) {
+            free(refused);
+            return file;
         }
+        if (!refused && access(file, F_OK) == 0)
+            refused = file;
+        else
+            free(file);
+        s += n;
+        s += *s == ':';
     }
-    names_done(&folders);
-    return found;
+    return refused;
 }
 
 /* "python", "python3", "/usr/bin/python3.11". */
@@ -377,7 +375,7 @@ static char *interpreter_of(const char *script, const char *path, const char *di
         for (char *word = strtok_r(text + 2, " \t", &rest); word && !found;
                 word = strtok_r(NULL, " \t", &rest)) {
             if (is_interpreter(word))
-                found = program_of(word, path, directory);
+                found = framework_program(word, path, directory);
         }
     }
     free(text);
@@ -498,9 +496,9 @@ struct framework_found framework_find(char *const *command, const char *path,
     while (command[at] && !is_interpreter(command[at]))
         at++;
     if (command[at])
-        interpreter = program_of(command[at++], path, directory);
+        interpreter = framework_program(command[at++], path, directory);
     for (size_t i = 0; !command[at] && !interpreter && command[i]; i++) {
-        char *script = *command[i] == '-' ? NULL : program_of(command[i], path, directory);
+        char *script = *command[i] == '-' ? NULL : framework_program(command[i], path, directory);
         interpreter = script ? interpreter_of(script, path, directory) : NULL;
         if (interpreter) {
             (void)add_name(&search.local, above(script, 1));

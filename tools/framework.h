@@ -37,6 +37,12 @@ struct framework_found {
 struct framework_found framework_find(char *const *command, const char *path,
         const char *pythonpath, const char *directory, const char *home);
 
+/*
+ * The file that execvp runs for a word (`path` NULL = where it looks then); where there is none, the first of that name, which may not
+ * be run; else NULL. With a '/' in it the word is a file's name as it is.
+ */
+char *framework_program(const char *word, const char *path, const char *directory);
+
 /* "PyTorch". */
 const char *framework_name(enum framework which);
 

@@ -102,31 +102,6 @@ static bool is_program(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The file that execvp would run; where there is none, the first of that name, which may not be run; else NULL. */
-static char *find_program(const char *name)
-{
-    const char *path = getenv("PATH");
-    char *refused = NULL;
-
-    if (strchr(name, '/'))
-        return vec_text(name);
-    for (const char *s = path ? path : "/usr/local/bin:/bin:/usr/bin"; *name && *s;) {
-        size_t n = strcspn(s, ":");
-        char *file = vec_format("%.*s/%s", (int)n, n ? s : ".", name);
-        if (is_program(file)) {
-            free(refused);
-            return file;
-        }
-        if (!refused && access(file, F_OK) == 0)
-            refused = file;
-        else
-            free(file);
-        s += n;
-        s += *s == ':';
-    }
-    return refused;
-}
-
 static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *program)
 {
     GElf_Shdr header;
@@ -179,7 +154,7 @@ struct spawn_program spawn_look_at(const char *path)
 /* What depends on the program's file: whether the runtime must be preloaded, and which framework it uses. */
 static void look_at_command(struct launch_request *request, const char *name, char **io_runtime)
 {
-    char *path = find_program(name);
+    char *path = framework_program(name, getenv("PATH"), ".");
     struct spawn_program program = {0};
 
     if (path)
@@ -310,7 +285,7 @@ int spawn_become(const char *who, const struct launch *launch)
 
 int spawn_check(const char *who, const char *program)
 {
-    char *path = find_program(program);
+    char *path = framework_program(program, getenv("PATH"), ".");
     struct stat status;
     int error = 0;
 
