@@ -68,15 +68,24 @@ static bool has_word(const char *list, const char *word, const char *separators)
     return false;
 }
 
+/* One entry more of a list with colons. */
+static void put_entry(struct launch *launch, const char *name, const char *entry, bool in_front)
+{
+    const char *old = stated(launch, name);
+    char *list = !old  ? vec_text(entry)
+            : in_front ? vec_format("%s:%s", entry, old)
+                       : vec_format("%s:%s", old, entry);
+
+    put(launch, name, list);
+    free(list);
+}
+
 static void append_preload(struct launch *launch, const char *object)
 {
     const char *old = stated(launch, "LD_PRELOAD");
 
-    if (old && has_word(old, object, ": "))
-        return;
-    char *list = old ? vec_format("%s:%s", old, object) : vec_text(object);
-    put(launch, "LD_PRELOAD", list);
-    free(list);
+    if (!old || !has_word(old, object, ": "))
+        put_entry(launch, "LD_PRELOAD", object, false);
 }
 
 static int preload(struct launch *launch, const struct launch_request *request)
@@ -97,10 +106,7 @@ static int preload(struct launch *launch, const struct launch_request *request)
     }
     if (request->sim_runtime)
         append_preload(launch, request->sim_runtime);
-    const char *old = stated(launch, "LD_LIBRARY_PATH");
-    char *list = old ? vec_format("%s:%s", request->sim, old) : vec_text(request->sim);
-    put(launch, "LD_LIBRARY_PATH", list);
-    free(list);
+    put_entry(launch, "LD_LIBRARY_PATH", request->sim, true);
     return 0;
 }
 
@@ -157,11 +163,8 @@ static void put_own(struct launch *launch, const struct launch_request *request)
 static void put_lines(struct launch *launch)
 {
     const char *anchors = stated(launch, "KEDGE_ANCHORS");
-    const char *mode = stated(launch, "KEDGE_MODE");
 
-    if ((anchors && !strstr(anchors, "log")) || (mode && strcmp(mode, "off") == 0))
-        return;
-    if (!launch_value(launch, "PYTHONUNBUFFERED"))
+    if ((!anchors || strstr(anchors, "log")) && !launch_value(launch, "PYTHONUNBUFFERED"))
         put(launch, "PYTHONUNBUFFERED", "1");
 }
 
@@ -169,11 +172,8 @@ static void put_lines(struct launch *launch)
 static bool wants_python(const struct launch *launch)
 {
     const char *anchors = stated(launch, "KEDGE_ANCHORS");
-    const char *mode = stated(launch, "KEDGE_MODE");
     bool has_words = false;
 
-    if (mode && strcmp(mode, "off") == 0)
-        return false;
     if (!anchors)
         return true;
     size_t length;
@@ -192,12 +192,9 @@ static void put_python(struct launch *launch, const struct launch_request *reque
 {
     const char *old = stated(launch, "PYTHONPATH");
 
-    if (!request->python || strchr(request->python, ':') || !wants_python(launch)
-            || (old && has_word(old, request->python, ":")))
-        return;
-    char *list = old ? vec_format("%s:%s", request->python, old) : vec_text(request->python);
-    put(launch, "PYTHONPATH", list);
-    free(list);
+    if (request->python && !strchr(request->python, ':') && wants_python(launch)
+            && (!old || !has_word(old, request->python, ":")))
+        put_entry(launch, "PYTHONPATH", request->python, true);
 }
 
 /* Is a key stated in PyTorch's "key:value,key:value"? */
@@ -363,8 +360,11 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
     int r = preload(&launch, request);
     if (r == 0) {
         put_own(&launch, request);
-        put_lines(&launch);
-        put_python(&launch, request);
+        const char *mode = stated(&launch, "KEDGE_MODE");
+        if (!mode || strcmp(mode, "off") != 0) {
+            put_lines(&launch);
+            put_python(&launch, request);
+        }
         framework_switches(&launch, request);
     }
     launch.env = vec_new(argz_count(launch.vars, launch.vars_length) + 1, sizeof(*launch.env));
