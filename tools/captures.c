@@ -88,8 +88,7 @@ void captures_find(const char *name, const char *rank, uint64_t since, struct ca
 {
     *ret = (struct captures){0};
     captures_each(name, add_capture, &(struct search){ret, rank, since});
-    if (ret->count)
-        qsort(ret->file, ret->count, sizeof(*ret->file), by_path);
+    VEC_SORT(ret->file, ret->count, by_path);
 }
 
 void captures_done(struct captures *captures)

@@ -94,8 +94,7 @@ static void add_all_places(struct job *job)
                 (struct place){frame.module_number - 1, frame.offset};
     }
     keytable_done(&seen);
-    if (job->place_count)
-        qsort(job->places, job->place_count, sizeof(*job->places), compare_places);
+    VEC_SORT(job->places, job->place_count, compare_places);
 }
 
 /* ── the names ── */

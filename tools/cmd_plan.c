@@ -92,21 +92,20 @@ static int place(struct planning *planning)
 
 static const char *status_text(const struct planning *planning)
 {
-    switch (planning->result.status) {
-    case PLACE_FOUND:
+    if (planning->result.status == PLACE_FOUND)
         return planning->result.least ? "least" : "found";
-    case PLACE_IMPOSSIBLE:
-        return "impossible";
-    case PLACE_UNKNOWN:
-    case PLACE_BROKEN:
-        break;
-    }
-    return "unknown";
+    return planning->result.status == PLACE_IMPOSSIBLE ? "impossible" : "unknown";
 }
 
-static double ratio_of(const struct place_result *result)
+static double ratio_of(const struct place_result *result, uint64_t bytes)
 {
-    return result->max_live ? (double)result->peak / (double)result->max_live : 1;
+    return result->max_live ? (double)bytes / (double)result->max_live : 1;
+}
+
+static void print_bytes(const char *label, uint64_t bytes, const struct place_result *result)
+{
+    printf("%-14s %s (%" PRIu64 " bytes), %.4f x max live\n", label, render_bytes(bytes).text,
+            bytes, ratio_of(result, bytes));
 }
 
 static void print_left(const struct recorded_left *left, const char *where)
@@ -135,23 +134,18 @@ static void plan_print_text(const struct planning *planning)
     printf("Max live:      %s (%" PRIu64 " bytes)\n", render_bytes(result->max_live).text,
             result->max_live);
     if (result->status == PLACE_FOUND) {
-        printf("Planned peak:  %s (%" PRIu64 " bytes), %.4f x max live\n",
-                render_bytes(result->peak).text, result->peak, ratio_of(result));
+        print_bytes("Planned peak:", result->peak, result);
         printf("Found by:      %s%s\n", result->how, result->least ? ", the least there is" : "");
     }
     if (held_by(recorded))
-        printf("Held:          %s (%" PRIu64 " bytes), %.4f x max live\n",
-                render_bytes(recorded->held).text, recorded->held,
-                result->max_live ? (double)recorded->held / (double)result->max_live : 1);
+        print_bytes("Held:", recorded->held, result);
     printf("Search:        %" PRIu64 " node%s of at most %" PRIu64 "%s\n", result->nodes,
             render_s(result->nodes), result->node_limit,
             planning->out_of_time ? ", ended by --seconds" : "");
-    if (result->status == PLACE_IMPOSSIBLE)
-        printf("No placement within %s (%" PRIu64 " bytes) exists.\n",
-                render_bytes(planning->fields->capacity).text, planning->fields->capacity);
-    if (result->status == PLACE_UNKNOWN)
-        printf("No placement within %s (%" PRIu64 " bytes) was found; there may be one.\n",
-                render_bytes(planning->fields->capacity).text, planning->fields->capacity);
+    if (result->status != PLACE_FOUND)
+        printf("No placement within %s (%" PRIu64 " bytes) %s.\n",
+                render_bytes(planning->fields->capacity).text, planning->fields->capacity,
+                result->status == PLACE_IMPOSSIBLE ? "exists" : "was found; there may be one");
 }
 
 static void json_left(struct json *json, const char *key, const struct recorded_left *left)
@@ -174,7 +168,7 @@ static void plan_print_json(const struct planning *planning)
     json_uint(&json, "max_live_bytes", result->max_live);
     if (result->status == PLACE_FOUND) {
         json_uint(&json, "planned_peak_bytes", result->peak);
-        json_real(&json, "ratio", ratio_of(result));
+        json_real(&json, "ratio", ratio_of(result, result->peak));
         json_text(&json, "found_by", result->how);
     }
     if (held_by(recorded))

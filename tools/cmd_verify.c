@@ -41,8 +41,6 @@ static const struct args_option options[] = {
 
 /* What the two runs said about one hint, all processes together. */
 struct verdict {
-    const char *id;
-    uint64_t expect_count, expect_bytes;
     uint64_t matched, matched_bytes;
     uint64_t due, due_bytes; /* shadow: would have been released */
     uint64_t trapped;        /* trap: access was taken away */
@@ -51,7 +49,7 @@ struct verdict {
 struct verify {
     const struct fields *fields;
     struct hintfile *file;
-    struct verdict *verdicts;
+    struct verdict *verdicts; /* per rule of the file */
     char *directory;
     char *program; /* identity, as the captures have it */
     char *failure; /* what is wrong, NULL = nothing yet */
@@ -91,7 +89,7 @@ static void judge_hint(
         struct verify *verify, const struct load *load, const struct step *step, size_t index)
 {
     const struct load_hint *hint = &load->hints[index];
-    const char *id = verify->verdicts[index].id;
+    const char *id = verify->file->rule[index].id;
     uint64_t touches = load_touches(hint);
     uint64_t refused = hint->sums[FORMAT_HINT_REFUSED].count;
 
@@ -138,7 +136,7 @@ static bool check_force(struct verify *verify, const struct load *load, const st
     }
     for (size_t i = 0; i < load->hint_count; i++) {
         if (verify->file->rule[i].mode != HINT_OFF && load->hints[i].mode != step->mode) {
-            fail(verify, verify->verdicts[i].id,
+            fail(verify, verify->file->rule[i].id,
                     vec_format("was not in %s mode in that run", step->name));
             return false;
         }
@@ -236,17 +234,18 @@ static int run_step(struct verify *verify, const struct step *step, char **words
 static void check_expectations(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct rule *rule = &verify->file->rule[i];
         const struct verdict *v = &verify->verdicts[i];
-        if (v->expect_count && v->expect_count != v->matched)
-            fail(verify, v->id,
+        if (rule->expect_count && rule->expect_count != v->matched)
+            fail(verify, rule->id,
                     vec_format("matched %" PRIu64 " allocation%s, %" PRIu64 " expected", v->matched,
-                            render_s(v->matched), v->expect_count));
-        else if (v->expect_bytes && v->expect_bytes != v->matched_bytes)
-            fail(verify, v->id,
+                            render_s(v->matched), rule->expect_count));
+        else if (rule->expect_bytes && rule->expect_bytes != v->matched_bytes)
+            fail(verify, rule->id,
                     vec_format("matched %" PRIu64 " bytes, %" PRIu64 " expected", v->matched_bytes,
-                            v->expect_bytes));
-        else if (v->matched == 0 && verify->file->rule[i].mode != HINT_OFF)
-            fail(verify, v->id, vec_text("matched nothing"));
+                            rule->expect_bytes));
+        else if (v->matched == 0 && rule->mode != HINT_OFF)
+            fail(verify, rule->id, vec_text("matched nothing"));
     }
 }
 
@@ -254,9 +253,10 @@ static void check_expectations(struct verify *verify)
 static void check_trapped(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct rule *rule = &verify->file->rule[i];
         const struct verdict *v = &verify->verdicts[i];
         if (v->due && v->trapped == 0)
-            fail(verify, v->id, vec_text("released nothing in the trap run: nothing is proved"));
+            fail(verify, rule->id, vec_text("released nothing in the trap run: nothing is proved"));
     }
 }
 
@@ -291,13 +291,14 @@ static void verify_print_json(const struct verify *verify, bool verified)
     json_text(&json, "program", verify->program);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct rule *rule = &verify->file->rule[i];
         const struct verdict *v = &verify->verdicts[i];
         json_begin(&json, NULL, '{');
-        json_text(&json, "id", v->id);
+        json_text(&json, "id", rule->id);
         json_uint(&json, "matched_count", v->matched);
         json_uint(&json, "matched_bytes", v->matched_bytes);
-        json_uint(&json, "expect_count", v->expect_count);
-        json_uint(&json, "expect_bytes", v->expect_bytes);
+        json_uint(&json, "expect_count", rule->expect_count);
+        json_uint(&json, "expect_bytes", rule->expect_bytes);
         json_uint(&json, "due_count", v->due);
         json_uint(&json, "due_bytes", v->due_bytes);
         json_uint(&json, "trapped_count", v->trapped);
@@ -400,17 +401,6 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     return CMD_BAD;
 }
 
-static void make_verdicts(struct verify *verify)
-{
-    const struct hintfile *file = verify->file;
-
-    verify->verdicts = vec_new(file->rule_count, sizeof(*verify->verdicts));
-    for (size_t i = 0; i < file->rule_count; i++)
-        verify->verdicts[i] = (struct verdict){.id = file->rule[i].id,
-                .expect_count = file->rule[i].expect_count,
-                .expect_bytes = file->rule[i].expect_bytes};
-}
-
 static int verify_command(const void *parsed, char **words, int count)
 {
     struct verify verify = {.fields = parsed};
@@ -429,7 +419,7 @@ static int verify_command(const void *parsed, char **words, int count)
         hintfile_free(verify.file);
         return CMD_CANNOT;
     }
-    make_verdicts(&verify);
+    verify.verdicts = vec_new(verify.file->rule_count, sizeof(*verify.verdicts));
     r = run_steps(&verify, words);
     if (!verify.fields->keep)
         remove_directory(verify.directory);

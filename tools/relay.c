@@ -16,14 +16,12 @@
 static const int not_passed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGTSTP,
         SIGTTIN, SIGTTOU, SIGPIPE};
 
-static void block_signals(sigset_t *ret_before)
+static void block_signals(sigset_t *ret_blocked, sigset_t *ret_before)
 {
-    sigset_t all;
-
-    (void)sigfillset(&all);
+    (void)sigfillset(ret_blocked);
     for (size_t i = 0; i < sizeof(not_passed) / sizeof(not_passed[0]); i++)
-        (void)sigdelset(&all, not_passed[i]);
-    (void)sigprocmask(SIG_BLOCK, &all, ret_before);
+        (void)sigdelset(ret_blocked, not_passed[i]);
+    (void)sigprocmask(SIG_BLOCK, ret_blocked, ret_before);
 }
 
 static _Noreturn void become(const char *who, const struct launch *launch, pid_t parent,
@@ -38,17 +36,13 @@ static _Noreturn void become(const char *who, const struct launch *launch, pid_t
 }
 
 /* Until the program has ended. Blocked signals stand in line, those that are ignored too: the program ignores them as well. */
-static int wait_and_pass(pid_t child)
+static int wait_and_pass(pid_t child, const sigset_t *blocked)
 {
-    sigset_t waited;
     siginfo_t info;
     int status = 0;
 
-    (void)sigfillset(&waited);
-    for (size_t i = 0; i < sizeof(not_passed) / sizeof(not_passed[0]); i++)
-        (void)sigdelset(&waited, not_passed[i]);
     for (;;) {
-        int number = sigwaitinfo(&waited, &info);
+        int number = sigwaitinfo(blocked, &info);
 
         if (number == SIGCHLD) {
             pid_t ended = waitpid(child, &status, WNOHANG);
@@ -65,10 +59,10 @@ int relay_run(const char *who, const struct launch *launch, pid_t *ret_pid)
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     struct sigaction child_action;
     pid_t parent = getpid();
-    sigset_t before;
+    sigset_t blocked, before;
 
     (void)fflush(NULL);
-    block_signals(&before);
+    block_signals(&blocked, &before);
     (void)sigaction(SIGCHLD, &by_default, &child_action); /* ignored, there would be no status */
     *ret_pid = fork();
     if (*ret_pid == 0)
@@ -78,7 +72,7 @@ int relay_run(const char *who, const struct launch *launch, pid_t *ret_pid)
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
         return -1;
     }
-    return wait_and_pass(*ret_pid);
+    return wait_and_pass(*ret_pid, &blocked);
 }
 
 int relay_end(int status)

@@ -100,9 +100,12 @@ static uint32_t page_at(uint64_t size, uint64_t *io_offset)
     return (uint32_t)(size - last);
 }
 
-static uint32_t piece_length(uint64_t offset, uint32_t length)
+/* How long the piece at `at` of a page is: the last one takes what does not divide. */
+static uint32_t piece_length(uint64_t offset, uint32_t length, uint32_t at)
 {
-    return offset == 0 && length >= PIECES ? length / PIECES : length;
+    uint32_t size = offset == 0 && length >= PIECES ? length / PIECES : length;
+
+    return length - at < 2 * size ? length - at : size;
 }
 
 static int fill(struct replay *replay, uint32_t index)
@@ -114,11 +117,9 @@ static int fill(struct replay *replay, uint32_t index)
     uint32_t length;
 
     while ((length = page_at(block->size, &offset)) != 0) {
-        uint32_t size = piece_length(offset, length);
         uint32_t at = 0;
         for (uint32_t piece = 0; at < length; piece++) {
-            /* The last piece takes what does not divide. */
-            uint32_t n = length - at < 2 * size ? length - at : size;
+            uint32_t n = piece_length(offset, length, at);
             int error = replay->rt.memset_async(
                     ptr + offset + at, pattern(block->id, replay->pass, offset, piece), n, stream);
             if (error)
@@ -145,11 +146,10 @@ static int complain(const struct replay *replay, const struct slot *slot, uint32
 static int judge_slot(struct replay *replay, const struct slot *slot, const unsigned char *bytes)
 {
     uint64_t id = replay->steps.blocks[slot->block].id;
-    uint32_t size = piece_length(slot->offset, slot->length);
     uint32_t at = 0;
 
     for (uint32_t piece = 0; at < slot->length; piece++) {
-        uint32_t n = slot->length - at < 2 * size ? slot->length - at : size;
+        uint32_t n = piece_length(slot->offset, slot->length, at);
         unsigned char want = pattern(id, slot->pass, slot->offset, piece);
         for (uint32_t i = 0; i < n; i++) {
             if (bytes[at + i] != want)

@@ -128,8 +128,7 @@ static void add_carried(struct builder *builder, uint32_t first)
         if (block->born < first && block->died >= first && is_served(builder, block))
             VEC_PUSH(carried, count, room) = (struct carried){block->address, i};
     }
-    if (count)
-        qsort(carried, count, sizeof(*carried), by_address);
+    VEC_SORT(carried, count, by_address);
     for (size_t i = 0; i < count; i++)
         add_birth(builder, carried[i].block);
     free(carried);
