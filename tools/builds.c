@@ -30,11 +30,6 @@ static bool is_known(const struct trace_module *module)
             && (module->build_id_length > 0 || module->identity != 0);
 }
 
-static bool is_same_name(const struct trace_module *a, const struct trace_module *b)
-{
-    return strcmp(symbols_base_name(a->path), symbols_base_name(b->path)) == 0;
-}
-
 static void name_build(const struct trace_module *module, char text[static SYMFILE_HEX_MAX])
 {
     if (module->build_id_length)
@@ -48,11 +43,12 @@ static void name_build(const struct trace_module *module, char text[static SYMFI
 static const struct trace_module *find_other(
         const struct trace *trace, const struct trace_module *module)
 {
+    const char *name = symbols_base_name(module->path);
     const struct trace_module *other = NULL;
 
     for (size_t i = 0; i < trace->module_count; i++) {
         const struct trace_module *at = &trace->modules[i];
-        if (!is_known(at) || !is_same_name(at, module))
+        if (!is_known(at) || strcmp(symbols_base_name(at->path), name) != 0)
             continue;
         if (is_same_build(at, module))
             return NULL;

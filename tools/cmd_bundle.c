@@ -166,8 +166,11 @@ static void pack_files(struct job *job)
         module = job->places[i].module;
         const struct trace_module *captured = &job->all->modules[module];
         const struct symfile *file = symbols_file(job->symbols, module);
-        pack_file(job, symfile_main_path(file), symfile_packed_name(captured, false));
-        pack_file(job, symfile_debug_path(file), symfile_packed_name(captured, true));
+        const char *main_path;
+        const char *debug_path;
+        symfile_paths(file, &main_path, &debug_path);
+        pack_file(job, main_path, symfile_packed_name(captured, false));
+        pack_file(job, debug_path, symfile_packed_name(captured, true));
     }
 }
 

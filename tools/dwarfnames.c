@@ -96,11 +96,6 @@ static Dwarf_Addr place(Dwfl_Module *module, uint64_t offset)
     return offset + bias;
 }
 
-static void push_line(struct lines *lines, struct dwarfnames_line line)
-{
-    VEC_PUSH(lines->line, lines->count, lines->room) = line;
-}
-
 /* Where an inlined call was written: DW_AT_call_file and DW_AT_call_line. */
 static void call_place(
         struct dwarfnames *names, Dwarf_Die *cu, Dwarf_Die *call, struct dwarfnames_line *line)
@@ -258,7 +253,7 @@ static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwar
             continue;
         const char *name = die_name(names, &scopes[i]);
         at.function = name ? name : "(no name)";
-        push_line(lines, at);
+        VEC_PUSH(lines->line, lines->count, lines->room) = at;
         named = true;
         if (tag == DW_TAG_subprogram)
             break;
@@ -280,7 +275,7 @@ static bool name_by_symbol(
         return false;
     line.function =
             keep(names, vec_format("%s+0x%" PRIx64, readable(names, name), (uint64_t)distance));
-    push_line(lines, line);
+    VEC_PUSH(lines->line, lines->count, lines->room) = line;
     return true;
 }
 

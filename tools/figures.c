@@ -49,9 +49,10 @@ int figures_window(
     return 2;
 }
 
-static bool is_whole(const struct load *load, struct model_window window)
+bool figures_by_totals(const struct load *load, struct model_window window)
 {
-    return window.first == 0 && window.last == load->trace->event_count;
+    return window.first == 0 && window.last == load->trace->event_count
+            && load->complete_from > window.first;
 }
 
 /* What the writer counted itself, exact even where events were lost. */
@@ -79,14 +80,12 @@ static void take_totals(const struct read_capture *capture, struct model_figures
 void figures_of(const struct load *load, struct model_window window,
         struct model_figures *ret_figures, bool *ret_partial)
 {
-    bool lost = load->complete_from > window.first;
+    bool by_totals = figures_by_totals(load, window);
 
     model_figure(load->trace, window, NULL, ret_figures);
-    if (lost && is_whole(load, window)) {
+    if (by_totals)
         take_totals(load->capture, ret_figures);
-        lost = false;
-    }
-    *ret_partial = lost || load_is_damaged(load);
+    *ret_partial = (load->complete_from > window.first && !by_totals) || load_is_damaged(load);
 }
 
 static void print_bytes(

@@ -21,6 +21,9 @@
 int figures_window(
         const struct load *load, const char *from, const char *to, struct model_window *ret_window);
 
+/* Is it the whole run, and are events of it missing? Then what the writer counted itself stands for them. */
+bool figures_by_totals(const struct load *load, struct model_window window);
+
 /*
  * The figures of a window. For the whole process of a capture that lost events the writer's own totals replace what the events
  * cannot say; *ret_partial tells whether anything is still missing.

@@ -85,28 +85,19 @@ static size_t make_distinct(uint64_t *numbers, size_t count)
     return n;
 }
 
-static void finish_group(struct group *group)
+void groups_finish(struct groups *groups)
 {
-    group->size_count = make_distinct(group->sizes, group->size_count);
-    group->anchor_count = make_distinct(group->anchors, group->anchor_count);
-    VEC_SORT(group->stacks, group->stack_count, compare_stacks);
-}
-
-static void give_titles(struct groups *groups)
-{
+    for (size_t i = 0; i < groups->count; i++) {
+        struct group *group = &groups->rows[i];
+        group->size_count = make_distinct(group->sizes, group->size_count);
+        group->anchor_count = make_distinct(group->anchors, group->anchor_count);
+        VEC_SORT(group->stacks, group->stack_count, compare_stacks);
+    }
+    VEC_SORT(groups->rows, groups->count, compare_groups);
     char **titles = title_rows(groups->symbols, TITLE_STACKS(groups->rows), groups->count);
-
     for (size_t i = 0; i < groups->count; i++)
         groups->rows[i].title = titles[i];
     free((void *)titles);
-}
-
-void groups_finish(struct groups *groups)
-{
-    for (size_t i = 0; i < groups->count; i++)
-        finish_group(&groups->rows[i]);
-    VEC_SORT(groups->rows, groups->count, compare_groups);
-    give_titles(groups);
 }
 
 void groups_done(struct groups *groups)

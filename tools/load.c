@@ -255,13 +255,6 @@ static void add_oom(struct translation *tr, const struct read_event *event)
     };
 }
 
-static void add_release(struct translation *tr, const struct read_event *event)
-{
-    uint32_t anchor = anchor_of(tr, event->path_number, event->instance);
-
-    (void)trace_add_release(tr->trace, event->addr, anchor, event->rule, event->mode);
-}
-
 static void enter_limbo(struct translation *tr, const struct read_event *event)
 {
     uint32_t index = keytable_number(&tr->dead, (struct key){event->addr, 0, 0});
@@ -318,7 +311,8 @@ static void note_shared(struct translation *tr, const struct read_event *event)
 static void add_hint(struct translation *tr, const struct read_event *event)
 {
     if (event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE)
-        add_release(tr, event);
+        (void)trace_add_release(tr->trace, event->addr,
+                anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
         trace_add_other(tr->trace, thread_of(tr, event->thread));
     if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
@@ -343,13 +337,6 @@ static void add_event(struct translation *tr, const struct read_event *event)
 
     if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])
         adders[event->kind](tr, event);
-}
-
-static void carry(struct translation *tr, const struct read_event *birth)
-{
-    add_birth(tr, birth);
-    tr->load->carried_count++;
-    tr->load->carried_bytes += birth->size;
 }
 
 /* The same for what is live and not device memory: at the very beginning, unless its birth is on record. */
@@ -384,7 +371,7 @@ static void add_carried(struct translation *tr)
             continue;
         uint32_t *known = keytable_at(&live, (struct key){event->addr, 0, 0}, 2);
         if (*known == 2 && event->size)
-            carry(tr,
+            add_birth(tr,
                     &(struct read_event){.addr = event->addr,
                             .size = event->size,
                             .path = "",
@@ -397,7 +384,7 @@ static void add_carried(struct translation *tr)
         const struct read_live *at = &tr->capture->live[i];
         if (keytable_find(&births, (struct key){at->addr, at->seq, 0}))
             continue;
-        carry(tr,
+        add_birth(tr,
                 &(struct read_event){.addr = at->addr,
                         .size = at->size,
                         .stack = at->stack,

@@ -6,7 +6,7 @@
  * numbers, and collects per hint what happened to it.
  *
  * Where a bounded event log has lost its beginning, blocks without a birth on record that are freed later or live at the end are
- * put at the very beginning (`carried_count`); figures of a window that begins before `complete_from` are incomplete.
+ * put at the very beginning; figures of a window that begins before `complete_from` are incomplete.
  *
  * A bundle (bundle.h) is as good as a capture, and brings names along.
  *
@@ -81,7 +81,6 @@ struct load {
     size_t other_count, other_room;
     struct load_place *places; /* most at the high-water mark first */
     size_t place_count;
-    uint64_t carried_count, carried_bytes;
     uint64_t failed_count; /* rows of a log that ask for memory in vain */
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;

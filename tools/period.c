@@ -385,13 +385,6 @@ static uint32_t find_like(const struct search *search, const struct wish *wish)
     return best;
 }
 
-static void put_span(struct period *period, uint32_t first, uint32_t behind)
-{
-    if (2 * (behind - first) >= period->length)
-        period->spans[period->span_count++] =
-                (struct period_span){.first = first, .behind = behind};
-}
-
 /* Where a first repetition that lacks the anchor begins: at what is most like that, and the earliest. It may be longer than others. */
 static uint32_t find_first(const struct search *search, uint32_t that, uint32_t length)
 {
@@ -451,7 +444,10 @@ static void put_spans(const struct search *search, const struct place *place, st
     for (uint32_t i = 0; i < count; i++) {
         bool is_long = i == 0 && cuts[1] - cuts[0] <= LONGER_MOST * length;
         bool is_whole = is_long || cuts[i + 1] - cuts[i] <= length + length / 4;
-        put_span(ret, cuts[i], is_whole ? cuts[i + 1] : cuts[i] + length);
+        uint32_t behind = is_whole ? cuts[i + 1] : cuts[i] + length;
+        if (2 * (behind - cuts[i]) >= length)
+            ret->spans[ret->span_count++] =
+                    (struct period_span){.first = cuts[i], .behind = behind};
     }
     free(cuts);
 }

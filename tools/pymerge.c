@@ -33,15 +33,10 @@ static bool is_interpreter(const struct symbols_line *line)
             || begins(line->function, "_Py");
 }
 
-/* What `kedge run` puts into the interpreter (tools/python): it stands around functions of the framework. */
-static bool is_of_kedge(const struct trace_pyframe *frame)
-{
-    return begins(symbols_base_name(frame->file), "_kedge_");
-}
-
 static void push_python(struct merging *merging, const struct trace_pyframe *frame)
 {
-    if (is_of_kedge(frame))
+    /* what `kedge run` puts into the interpreter (tools/python): it stands around functions of the framework */
+    if (begins(symbols_base_name(frame->file), "_kedge_"))
         return;
     VEC_PUSH(merging->out, merging->count, merging->room) =
             (struct symbols_line){.function = *frame->function ? frame->function : "?",

@@ -14,54 +14,93 @@
 #include "tools/rowread.h"
 #include "tools/vec.h"
 
-/* A block of any form, in the order of the file, which is that of the births. Times count from 1; 0 and the last lie outside the window. */
-struct item {
-    struct span span;
-    int device;
-    bool native; /* served by the driver itself */
-};
+/* ── from a window of a trace ── */
 
-struct items {
-    struct item *items;
-    size_t count, room;
-};
-
-static struct item *add_item(struct items *items)
-{
-    return &VEC_PUSH(items->items, items->count, items->room);
-}
-
-/* ── from a capture ── */
-
+/* By the pool, or in a run without one by the driver itself. */
 static bool is_served(const struct trace_block *block, bool pooled)
 {
     return pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
 }
 
-static void add_block(struct items *items, const struct trace *trace, struct model_window window,
-        uint32_t number, bool pooled)
+static bool is_pooled(const struct trace *trace)
 {
-    const struct trace_block *block = &trace->blocks[number];
-
-    if (block->born >= window.last || block->died < window.first || block->size == 0)
-        return;
-    struct item *item = add_item(items);
-    uint32_t end = block->died < window.last ? block->died : window.last; /* TRACE_NEVER is later */
-    item->span.begin = block->born < window.first ? 0 : (uint64_t)block->born - window.first + 1;
-    item->span.end = (uint64_t)end - window.first + 1;
-    item->span.size = block->size;
-    item->device = block->device;
-    item->native = !is_served(block, pooled);
+    for (size_t i = 0; i < trace->block_count; i++)
+        if (!trace->blocks[i].native)
+            return true;
+    return false;
 }
 
-static void add_blocks(struct items *items, const struct trace *trace, struct model_window window)
+static bool is_in(const struct trace_block *block, struct model_window window)
 {
-    bool pooled = false;
+    return block->born < window.last && block->died >= window.first && block->size > 0;
+}
 
-    for (size_t i = 0; i < trace->block_count; i++)
-        pooled = pooled || !trace->blocks[i].native;
-    for (size_t i = 0; i < trace->block_count; i++)
-        add_block(items, trace, window, (uint32_t)i, pooled);
+/* The device that most bytes of the served blocks are on. */
+static int choose(const struct trace *trace, struct model_window window, bool pooled)
+{
+    struct on_device {
+        int device;
+        uint64_t bytes;
+    } *devices = NULL, best = {0};
+    struct keytable numbers = {0};
+    size_t count = 0;
+    size_t room = 0;
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        struct key key = {(uint64_t)(uint32_t)block->device, 0, 0};
+        if (!is_in(block, window) || !is_served(block, pooled))
+            continue;
+        uint32_t number = keytable_number(&numbers, key);
+        if (number == count)
+            VEC_PUSH(devices, count, room) = (struct on_device){block->device, 0};
+        devices[number].bytes += block->size;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (devices[i].bytes > best.bytes)
+            best = devices[i];
+    }
+    keytable_done(&numbers);
+    free(devices);
+    return best.device;
+}
+
+static void leave_out(struct recorded_left *left, const struct trace_block *block)
+{
+    left->count++;
+    left->bytes += block->size;
+}
+
+/* Times count from 1; 0 and the last lie outside the window. */
+static struct span span_of(const struct trace_block *block, struct model_window window)
+{
+    uint32_t end = block->died < window.last ? block->died : window.last; /* TRACE_NEVER is later */
+
+    return (struct span){
+            .size = (block->size + RECORDED_QUANTUM - 1) & ~(uint64_t)(RECORDED_QUANTUM - 1),
+            .begin = block->born < window.first ? 0 : (uint64_t)block->born - window.first + 1,
+            .end = (uint64_t)end - window.first + 1};
+}
+
+void recorded_from_trace(
+        const struct trace *trace, struct model_window window, struct recorded *ret)
+{
+    struct recorded recorded = {.spans = vec_new(trace->block_count, sizeof(*recorded.spans))};
+    bool pooled = is_pooled(trace);
+    int device = choose(trace, window, pooled);
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        if (!is_in(block, window))
+            continue;
+        if (!is_served(block, pooled))
+            leave_out(&recorded.native, block);
+        else if (block->device != device)
+            leave_out(&recorded.other_device, block);
+        else
+            recorded.spans[recorded.count++] = span_of(block, window);
+    }
+    *ret = recorded;
 }
 
 /* One passage through an anchor, in the order in which they began. */
@@ -87,8 +126,8 @@ static int find_passage(const struct load *load, const struct recorded_request *
     return CMD_BAD;
 }
 
-static int read_capture(const char *path, const struct recorded_request *request,
-        struct items *items, uint64_t *ret_held)
+static int read_capture(
+        const char *path, const struct recorded_request *request, struct recorded *ret)
 {
     struct load load;
     struct model_window window;
@@ -112,17 +151,15 @@ static int read_capture(const char *path, const struct recorded_request *request
         struct model_figures figures;
         bool partial;
 
-        add_blocks(items, load.trace, window);
+        recorded_from_trace(load.trace, window, ret);
         figures_of(&load, window, &figures, &partial);
-        *ret_held = figures.peak_reserved;
+        ret->held = figures.peak_reserved;
     }
     load_close(&load);
     return r;
 }
 
-/* ── from a trace ── */
-
-static int read_trace(const char *path, struct items *items)
+static int read_trace(const char *path, struct recorded *ret)
 {
     struct load load;
     int r = load_csv(path, false, &load);
@@ -130,128 +167,64 @@ static int read_trace(const char *path, struct items *items)
     if (r != CMD_DONE)
         return r;
     /* what lives before the first row lies outside the window */
-    add_blocks(items, load.trace,
-            (struct model_window){load.complete_from, (uint32_t)load.trace->event_count});
+    recorded_from_trace(load.trace,
+            (struct model_window){load.complete_from, (uint32_t)load.trace->event_count}, ret);
     load_close(&load);
     return CMD_DONE;
 }
 
 /* ── from an abstract instance ── */
 
+struct spans {
+    struct span *spans;
+    size_t count, room;
+};
+
 static int abstract_row(void *context, struct rowread *reader)
 {
-    struct items *items = context;
+    struct spans *to = context;
+    struct span span = {0};
     const char *name;
     size_t length;
-    uint64_t lower;
-    uint64_t upper;
-    uint64_t size;
 
     if (reader->line == 1)
         return 0;
     if (!rowread_text(reader, &name, &length) || length == 0)
         return rowread_fault(reader, "an id is missing");
-    if (!rowread_uint(reader, 10, &lower) || !rowread_uint(reader, 10, &upper))
+    if (!rowread_uint(reader, 10, &span.begin) || !rowread_uint(reader, 10, &span.end))
         return rowread_fault(reader, "lower and upper must be numbers");
-    if (lower >= upper)
+    if (span.begin >= span.end)
         return rowread_fault(reader, "upper must be above lower");
-    if (!rowread_uint(reader, 10, &size) || size == 0)
+    if (!rowread_uint(reader, 10, &span.size) || span.size == 0)
         return rowread_fault(reader, "size must be a number, not 0");
     if (!rowread_is_end(reader))
         return rowread_fault(reader, "more than four columns");
-    add_item(items)->span = (struct span){.size = size, .begin = lower, .end = upper};
+    if (to->count >= UINT32_MAX / 2)
+        return rowread_fault(reader, "too many blocks");
+    VEC_PUSH(to->spans, to->count, to->room) = span;
     return 0;
 }
 
-static int read_abstract(const char *path, struct items *items)
+static int read_abstract(const char *path, struct recorded *ret)
 {
     char error[ROWREAD_ERROR_MAX];
     struct rowread reader = {.name = path, .error = error};
+    struct spans spans = {0};
     FILE *in = fopen(path, "re");
 
     if (!in) {
         (void)fprintf(stderr, "kedge plan: %s: %s\n", path, strerror(errno));
         return CMD_BAD;
     }
-    int r = rowread_all(&reader, in, abstract_row, items);
+    int r = rowread_all(&reader, in, abstract_row, &spans);
     (void)fclose(in);
     if (r < 0) {
         (void)fprintf(stderr, "kedge plan: %s\n", error);
+        free(spans.spans);
         return CMD_BAD;
     }
-    return 0;
-}
-
-/* ── which blocks are placed ── */
-
-/* The device that most bytes of the pool's blocks are on. */
-static int choose(const struct items *items)
-{
-    struct keytable numbers = {0};
-    struct on_device {
-        int device;
-        uint64_t bytes;
-    } *devices = NULL;
-    size_t count = 0;
-    size_t room = 0;
-    struct on_device best = {0};
-
-    for (size_t i = 0; i < items->count; i++) {
-        const struct item *item = &items->items[i];
-        struct key key = {(uint64_t)(uint32_t)item->device, 0, 0};
-        if (item->native)
-            continue;
-        uint32_t number = keytable_number(&numbers, key);
-        if (number == count)
-            VEC_PUSH(devices, count, room) = (struct on_device){item->device, 0};
-        devices[number].bytes += item->span.size;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (devices[i].bytes > best.bytes)
-            best = devices[i];
-    }
-    keytable_done(&numbers);
-    free(devices);
-    return best.device;
-}
-
-static void leave_out(struct recorded_left *left, const struct item *item)
-{
-    left->count++;
-    left->bytes += item->span.size;
-}
-
-/* Sizes become multiples of `quantum`. */
-static void keep(const struct items *items, uint64_t quantum, struct recorded *recorded)
-{
-    int device = choose(items);
-
-    recorded->spans = vec_new(items->count, sizeof(*recorded->spans));
-    for (size_t i = 0; i < items->count; i++) {
-        const struct item *item = &items->items[i];
-        struct span *span = &recorded->spans[recorded->count];
-        if (item->native) {
-            leave_out(&recorded->native, item);
-        } else if (item->device != device) {
-            leave_out(&recorded->other_device, item);
-        } else {
-            *span = item->span;
-            span->size = (span->size + quantum - 1) & ~(quantum - 1);
-            recorded->count++;
-        }
-    }
-}
-
-void recorded_from_trace(
-        const struct trace *trace, struct model_window window, struct recorded *ret)
-{
-    struct recorded recorded = {0};
-    struct items items = {0};
-
-    add_blocks(&items, trace, window);
-    keep(&items, RECORDED_QUANTUM, &recorded);
-    free(items.items);
-    *ret = recorded;
+    *ret = (struct recorded){.spans = spans.spans, .count = (uint32_t)spans.count};
+    return CMD_DONE;
 }
 
 enum form {
@@ -280,10 +253,7 @@ static enum form form_of(const char *path)
 
 int recorded_open(const char *path, const struct recorded_request *request, struct recorded *ret)
 {
-    struct recorded recorded = {0};
     enum form form = form_of(path);
-    struct items items = {0};
-    int r;
 
     if (form != FORM_CAPTURE && (request->from || request->to || request->passage)) {
         (void)fprintf(
@@ -295,21 +265,8 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
         return CMD_BAD;
     }
     if (form == FORM_CAPTURE)
-        r = read_capture(path, request, &items, &recorded.held);
-    else if (form == FORM_TRACE)
-        r = read_trace(path, &items);
-    else
-        r = read_abstract(path, &items);
-    if (r == 0 && items.count >= UINT32_MAX / 2) {
-        (void)fprintf(stderr, "kedge plan: %s: too many blocks\n", path);
-        r = CMD_BAD;
-    }
-    if (r == 0) {
-        keep(&items, form == FORM_ABSTRACT ? 1 : RECORDED_QUANTUM, &recorded);
-        *ret = recorded;
-    }
-    free(items.items);
-    return r;
+        return read_capture(path, request, ret);
+    return form == FORM_TRACE ? read_trace(path, ret) : read_abstract(path, ret);
 }
 
 void recorded_done(struct recorded *recorded)

@@ -41,12 +41,6 @@ int sections_make(
         struct span *spans, uint32_t count, struct sections *ret_sections, uint32_t *ret_bad);
 void sections_done(struct sections *sections);
 
-/* Do they live at the same time? */
-static inline bool sections_meet(const struct span *a, const struct span *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
 /*
  * Is every offset such that no two blocks that live at the same time share a byte? Looks at begin, end, size and offset only, by a
  * sweep of its own, so that it may judge what was planned with sections. *ret_peak: the highest byte used.

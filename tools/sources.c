@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/figures.h"
 #include "tools/keytable.h"
 #include "tools/vec.h"
 
@@ -138,20 +139,20 @@ static void apply_all(struct sources *sources, const struct move *move)
 }
 
 /* The moment after which most was live, of device memory. */
-static size_t find_max(const struct work *work, uint64_t *ret_max)
+static size_t find_max(const struct work *work)
 {
     const struct sources *sources = work->sources;
     uint64_t live = 0;
+    uint64_t max = 0;
     size_t at = 0;
 
-    *ret_max = 0;
     for (size_t i = 0; i < work->move_count; i++) {
         const struct move *move = &work->moves[i];
         if (sources->rows[move->row].memclass >= MEMCLASS_DEVICE_END)
             continue;
         live = move->is_birth ? live + move->size : live - move->size;
-        if (live > *ret_max) {
-            *ret_max = live;
+        if (live > max) {
+            max = live;
             at = i + 1;
         }
     }
@@ -170,8 +171,7 @@ static void keep_max(struct sources *sources)
 
 static void play(struct work *work)
 {
-    uint64_t max;
-    size_t max_at = find_max(work, &max);
+    size_t max_at = find_max(work);
 
     for (size_t i = 0; i <= work->move_count; i++) {
         if (i == max_at && !work->sources->by_places)
@@ -179,8 +179,6 @@ static void play(struct work *work)
         if (i < work->move_count)
             apply_all(work->sources, &work->moves[i]);
     }
-    if (!work->sources->by_places)
-        work->sources->max = max;
 }
 
 /* ---- sorted ---- */
@@ -254,12 +252,6 @@ static void sort_all(struct sources *sources)
 
 /* ---- where events are missing ---- */
 
-static bool wants_places(const struct load *load, struct model_window window)
-{
-    return window.first == 0 && window.last == load->trace->event_count
-            && load->complete_from > window.first;
-}
-
 static void add_sums(struct sources_figures *figures, const struct read_place *what)
 {
     figures->allocated += what->allocated_bytes;
@@ -304,8 +296,6 @@ static void add_places(struct work *work)
         sources->count += place->what->allocated_count;
         sources->without_stack += !is_other && place->stack == 0 ? place->what->allocated_count : 0;
     }
-    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
-        sources->max += work->load->capture->high[i].bytes;
 }
 
 void sources_figure(const struct load *load, struct model_window window, struct symbols *symbols,
@@ -314,7 +304,7 @@ void sources_figure(const struct load *load, struct model_window window, struct 
     struct work work = {.load = load, .window = window, .symbols = symbols, .sources = ret_sources};
 
     *ret_sources = (struct sources){0};
-    if (wants_places(load, window))
+    if (figures_by_totals(load, window))
         add_places(&work);
     for (size_t i = 0; i < load->trace->block_count && !ret_sources->by_places; i++) {
         const struct trace_block *block = &load->trace->blocks[i];

@@ -62,7 +62,6 @@ struct sources {
     struct sources_site *sites; /* by library, then largest at_max first */
     size_t site_count, site_room;
     uint64_t without_stack, count; /* allocations */
-    uint64_t max;                  /* the most that was live at once */
     bool by_places;                /* from area C */
 };
 

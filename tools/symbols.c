@@ -193,16 +193,6 @@ const struct symfile *symbols_file(struct symbols *symbols, uint32_t number)
     return &symbols->modules[number].file;
 }
 
-static bool is_ours(const struct trace_module *module)
-{
-    return !module || module->is_program;
-}
-
-static void push_line(struct named_frame *frame, struct symbols_line line)
-{
-    VEC_PUSH(frame->lines, frame->count, frame->room) = line;
-}
-
 static const struct named_frame *name_frame(struct symbols *symbols, const struct trace_frame *at)
 {
     uint32_t next = (uint32_t)symbols->named_count;
@@ -215,14 +205,14 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
     const struct trace_module *captured =
             at->module == TRACE_NONE ? NULL : &symbols->trace->modules[at->module];
     struct symbols_line line = {
-            .module = captured ? captured->path : "", .is_ours = is_ours(captured)};
+            .module = captured ? captured->path : "", .is_ours = !captured || captured->is_program};
     struct dwarfnames_line *known;
     size_t count = symbols_names(symbols, at, &known);
     for (size_t i = 0; i < count; i++) {
         line.function = known[i].function;
         line.file = known[i].file;
         line.line = known[i].line;
-        push_line(&frame, line);
+        VEC_PUSH(frame.lines, frame.count, frame.room) = line;
     }
     free(known);
     if (count == 0) {
@@ -230,7 +220,7 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
                 vec_format("%s+0x%" PRIx64,
                         captured && *captured->path ? symbols_base_name(captured->path) : "?",
                         at->offset));
-        push_line(&frame, line);
+        VEC_PUSH(frame.lines, frame.count, frame.room) = line;
     }
     VEC_PUSH(symbols->named, symbols->named_count, symbols->named_room) = frame;
     return &symbols->named[index];

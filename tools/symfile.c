@@ -109,30 +109,12 @@ static bool is_same_build(
     return common == captured->build_id_length && memcmp(bits, captured->build_id, common) == 0;
 }
 
-static void paths_of(const struct symfile *file, const char **ret_main, const char **ret_debug)
+void symfile_paths(const struct symfile *file, const char **ret_main, const char **ret_debug)
 {
     *ret_main = NULL;
     *ret_debug = NULL;
     if (file->module)
         (void)dwfl_module_info(file->module, NULL, NULL, NULL, NULL, NULL, ret_main, ret_debug);
-}
-
-const char *symfile_main_path(const struct symfile *file)
-{
-    const char *main_path;
-    const char *debug_path;
-
-    paths_of(file, &main_path, &debug_path);
-    return main_path;
-}
-
-const char *symfile_debug_path(const struct symfile *file)
-{
-    const char *main_path;
-    const char *debug_path;
-
-    paths_of(file, &main_path, &debug_path);
-    return debug_path;
 }
 
 /*
@@ -167,10 +149,11 @@ static bool is_packed_anew(const char *path)
 /* NULL: they are there, or there simply is no debug information. The caller frees it. */
 static char *why_no_lines(const struct symfile *file, const struct trace_module *captured)
 {
-    const char *path = symfile_debug_path(file);
+    const char *main_path;
+    const char *debug_path;
 
-    if (!path)
-        path = symfile_main_path(file);
+    symfile_paths(file, &main_path, &debug_path);
+    const char *path = debug_path ? debug_path : main_path;
     if (!path || !is_packed_anew(path))
         return NULL;
     return vec_format("%s: its debug information is packed in a way that this libdw does not know, "

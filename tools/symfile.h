@@ -39,9 +39,8 @@ void symfile_open(const struct trace_module *captured, const char *folders,
         struct bundle_modules *packed, struct symfile *ret_file);
 void symfile_close(struct symfile *file);
 
-/* The file that names come from, and the one with the DWARF if that is another (NULL). Valid until symfile_close. */
-const char *symfile_main_path(const struct symfile *file);
-const char *symfile_debug_path(const struct symfile *file);
+/* The file that names come from, and the one with the DWARF if that is another; NULL = none. Valid until symfile_close. */
+void symfile_paths(const struct symfile *file, const char **ret_main, const char **ret_debug);
 
 /*
  * What the files of a module are called in a bundle: .build-id/AB/CDEF.. as debuggers look for them, without a build-id

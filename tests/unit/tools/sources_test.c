@@ -101,9 +101,9 @@ TEST(memory_belongs_to_the_first_library_outside_of_cudas)
     CHECK_STR_EQ(sources.libraries[0].name, "/x/libnccl.so"); /* it held most at the maximum */
     CHECK_STR_EQ(sources.libraries[1].name, "/x/app");
     CHECK_STR_EQ(sources.libraries[2].name, "(no stack)");
-    CHECK_EQ(sources.max, 42 * MB);
     CHECK_EQ(sources.libraries[0].figures.at_max, 32 * MB);
     CHECK_EQ(sources.libraries[1].figures.at_max, 10 * MB);
+    CHECK_EQ(sources.libraries[2].figures.at_max, 0);
     CHECK_EQ(sources.libraries[1].figures.peak, 20 * MB);
     CHECK_EQ(sources.libraries[1].figures.allocated, 30 * MB);
     CHECK_EQ(sources.libraries[1].figures.allocated_count, 2);
@@ -154,7 +154,8 @@ TEST(only_what_the_window_allocated_counts)
     story();
     sources_figure(&load, (struct model_window){2, 4}, symbols, &sources);
     CHECK_EQ(sources.count, 2);
-    CHECK_EQ(sources.max, 40 * MB);
+    CHECK_EQ(sources.libraries[0].figures.at_max, 30 * MB);
+    CHECK_EQ(sources.libraries[1].figures.at_max, 10 * MB);
     CHECK_EQ(sources.libraries[0].figures.live, 30 * MB); /* freed after the window */
     end(&sources);
 }
@@ -167,6 +168,5 @@ TEST(nothing_at_all_is_nobody)
     sources = figure();
     CHECK_EQ(sources.library_count, 0);
     CHECK_EQ(sources.count, 0);
-    CHECK_EQ(sources.max, 0);
     end(&sources);
 }
