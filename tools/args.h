@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * args.h - command line options as a table.
+ * args.h - command line options as one array for each command.
  *
- * Each command is one row of main.c's table with its options in one array: parsing, --help and the test that compares
- * --help with the man page all read that array. Options are `--name VALUE` or `--name=VALUE`, a few have a letter; they may stand before
- * and after the positional words and end at `--`. A command with a tail (`run -- CMD...`) also stops at its first
- * positional word, so that the options of CMD stay CMD's.
+ * Parsing, --help and the test that compares --help with the man page all read that array. Options are `--name VALUE` or
+ * `--name=VALUE`, a few have a letter; they may stand before and after the positional words and end at `--`. A command with a
+ * tail (`run -- CMD...`) also stops at its first positional word, so that the options of CMD stay CMD's.
  *
  *     struct my_args { const char *from; bool json; };
  *     static const struct args_option options[] = {

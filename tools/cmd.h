@@ -2,7 +2,7 @@
 /*
  * cmd.h - one command of `kedge` as data.
  *
- * main.c holds the table; each cmd_<name>.c defines its row. A row says what the command is called, which options it knows and
+ * commands.c holds the table; each cmd_<name>.c defines its row. A row says what the command is called, which options it knows and
  * which function does it, so that parsing, --help and the checks of man pages need no code of the command's own.
  *
  * Exit codes are the same everywhere: 0 done, 1 the answer is no, 2 wrong use or bad input, 77 cannot here.

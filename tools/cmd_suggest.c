@@ -31,7 +31,7 @@ static const struct args_option options[] = {
         {"bad", "CAPTURE", "the run that frees late", ARGS_TEXT, offsetof(struct fields, bad)},
         {"output|o", "FILE", "where the hints go (- is standard output)", ARGS_TEXT,
                 offsetof(struct fields, output)},
-        {"force", NULL, "replace a FILE that is there", ARGS_FLAG, offsetof(struct fields, force)},
+        {"force", NULL, "replace FILE if it exists", ARGS_FLAG, offsetof(struct fields, force)},
         {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "and up to the last exit of ANCHOR", ARGS_TEXT,
@@ -481,8 +481,8 @@ static int suggest_command(const void *parsed, char **words, int count)
 const struct cmd cmd_suggest = {
         .name = "suggest",
         .usage = "suggest (CAPTURE | --good CAPTURE --bad CAPTURE) -o FILE [options]",
-        .summary = "Hints for what the bad run frees later than the good one, or one run after its "
-                   "last use.",
+        .summary = "Writes hints for memory that the bad run frees later than the good one, or one "
+                   "run after its last use.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = 1,

@@ -81,12 +81,6 @@ static uint64_t paired_percent(const struct compare *compare)
     return percent(compare->paired.count, most);
 }
 
-/* Frees that come late were looked for in too few allocations. */
-static bool is_little(const struct failon *failon, const struct compare *compare)
-{
-    return percent(compare->looked.count, compare->all.count) < failon->limit[FAILON_PAIRS];
-}
-
 void failon_judge(const struct failon *failon, const struct failon_runs *runs,
         struct failon_result *ret_result)
 {
@@ -102,7 +96,8 @@ void failon_judge(const struct failon *failon, const struct failon_runs *runs,
 
     bool has_pairs = value[FAILON_PAIRS] >= failon->limit[FAILON_PAIRS];
     bool can_tell[FAILON_COUNT] = {
-            [FAILON_LATE] = !runs->is_partial && !is_little(failon, c),
+            [FAILON_LATE] = !runs->is_partial
+                    && percent(c->looked.count, c->all.count) >= failon->limit[FAILON_PAIRS],
             [FAILON_EXTRA] = !runs->is_partial && has_pairs && runs->bad_ended,
             [FAILON_REMAINING] =
                     !runs->is_partial && has_pairs && runs->good_ended && runs->bad_ended,

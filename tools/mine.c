@@ -413,16 +413,6 @@ static int match(const struct work *work, const struct mine *mine, struct predic
     return r;
 }
 
-/* Drops hint `at`: a check found that it would release what must stay. */
-static void drop_hint(struct mine *mine, size_t at)
-{
-    if (at >= mine->hint_count)
-        return;
-    memmove(&mine->hints[at], &mine->hints[at + 1],
-            (mine->hint_count - at - 1) * sizeof(*mine->hints));
-    mine->hint_count--;
-}
-
 /* The first hint that the acting code would apply to something that is not late by that exit; TRACE_NONE: all are exact. */
 static uint32_t find_inexact(const struct work *work, const struct predict_match *matches)
 {
@@ -435,16 +425,21 @@ static uint32_t find_inexact(const struct work *work, const struct predict_match
     return TRACE_NONE;
 }
 
+/* Drops what would release what must stay. */
 static int check_hints(struct work *work, struct predict_match *matches)
 {
+    struct mine *out = work->out;
+
     for (;;) {
-        int r = match(work, work->out, matches);
+        int r = match(work, out, matches);
         if (r < 0)
             return r;
         uint32_t wrong = find_inexact(work, matches);
         if (wrong == TRACE_NONE)
             return 0;
-        drop_hint(work->out, wrong);
+        out->hint_count--;
+        memmove(&out->hints[wrong], &out->hints[wrong + 1],
+                (out->hint_count - wrong) * sizeof(*out->hints));
     }
 }
 

@@ -91,13 +91,6 @@ static uint32_t released_at(const struct count *count, const struct trace *trace
     return block->released;
 }
 
-static void count_birth(struct count *count, uint64_t size)
-{
-    count->now += size;
-    if (count->now > count->sums.max)
-        count->sums.max = count->now;
-}
-
 static void second_gone(
         struct model_second *sums, uint64_t *now, const struct trace_block *block, bool released)
 {
@@ -156,8 +149,10 @@ static struct model_second count_window(
 
     for (uint32_t at = window.first; at < window.last; at++) {
         const struct trace_event *event = &trace->events[at];
-        if (event->kind == TRACE_ALLOC)
-            count_birth(&count, trace->blocks[event->block].size);
+        if (event->kind == TRACE_ALLOC) {
+            count.now += trace->blocks[event->block].size;
+            raise_to(&count.sums.max, count.now);
+        }
         if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
             const struct trace_block *block = &trace->blocks[event->block];
             if (is_in(window, block->born) && released_at(&count, trace, event->block) > at)

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "tools/classes.h"
-
 static void json_program(struct json *json, const struct read_capture *capture)
 {
     char *end = report_end_text(capture);
@@ -151,7 +149,7 @@ static void json_classes(struct json *json, const struct sources *sources)
         if (!sources->classes[i].allocated_count)
             continue;
         json_begin(json, NULL, '{');
-        json_text(json, "name", classes_name((enum memclass)i));
+        json_text(json, "name", sources_class_name((enum memclass)i));
         json_bool(json, "device_memory", i < MEMCLASS_DEVICE_END);
         report_json_figures(json, &sources->classes[i]);
         json_uint(json, "peak_bytes", sources->classes[i].peak);
@@ -166,7 +164,7 @@ static void json_looks(struct json *json, const struct read_capture *capture)
     json_begin(json, "device_memory", '[');
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
         const struct format_look *look = &capture->look[i];
-        struct classes_overhead overhead = classes_overhead(look);
+        struct sources_overhead overhead = sources_overhead(look);
         if (!overhead.is_known)
             continue;
         json_begin(json, NULL, '{');

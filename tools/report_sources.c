@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/classes.h"
 #include "tools/sources.h"
 #include "tools/vec.h"
 
@@ -61,7 +60,7 @@ static void print_library(const struct report *report, const struct sources *sou
         if (row->library != at)
             continue;
         print_figures(&row->figures);
-        printf("  %s%s\n", classes_name(row->memclass),
+        printf("  %s%s\n", sources_class_name(row->memclass),
                 row->memclass >= MEMCLASS_DEVICE_END ? "\n      (not device memory)" : "");
     }
     print_sites(report, sources, at);
@@ -76,7 +75,7 @@ static void print_part(const char *what, uint64_t bytes)
 static void print_device(const struct report *report, unsigned device)
 {
     const struct format_look *look = &report->load.capture->look[device];
-    struct classes_overhead overhead = classes_overhead(look);
+    struct sources_overhead overhead = sources_overhead(look);
 
     if (!overhead.is_known)
         return;
@@ -160,7 +159,7 @@ static void json_library(
         if (row->library != at)
             continue;
         json_begin(json, NULL, '{');
-        json_text(json, "name", classes_name(row->memclass));
+        json_text(json, "name", sources_class_name(row->memclass));
         json_bool(json, "device_memory", row->memclass < MEMCLASS_DEVICE_END);
         json_figures(json, &row->figures);
         json_end(json, '}');

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/classes.h"
 #include "tools/cmd.h"
 #include "tools/vec.h"
 
@@ -323,7 +322,7 @@ static void print_overhead(const struct report *report, bool has_managed)
 
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
         const struct format_look *look = &capture->look[i];
-        struct classes_overhead overhead = classes_overhead(look);
+        struct sources_overhead overhead = sources_overhead(look);
         if (!overhead.is_known)
             continue;
         if (look->graph_high)
@@ -353,7 +352,7 @@ static void print_classes(const struct report *report)
             printf("\n%sBy class%s\n  %-16s %12s %12s %8s\n", report->ink.bold, report->ink.off, "",
                     "live", "peak", "count");
         any = true;
-        printf("  %-16s %12s %12s %8" PRIu64 "%s\n", classes_name((enum memclass)i),
+        printf("  %-16s %12s %12s %8" PRIu64 "%s\n", sources_class_name((enum memclass)i),
                 render_bytes(rows[i].live).text, render_bytes(rows[i].peak).text,
                 rows[i].allocated_count, i >= MEMCLASS_DEVICE_END ? "  (not device memory)" : "");
     }

@@ -6,7 +6,7 @@
  * memory, and what went past the pool (physical handles of NCCL, arrays, managed and pinned memory, imports, graphs).
  * What is no device memory of this process stands in rows of its own and in no library's sum.
  *
- * Figures count what the window allocated, as in model.h and classes.h. Peaks are each row's own: they do not add up.
+ * Figures count what the window allocated, as in model.h. Peaks are each row's own: they do not add up.
  * `at_max` is what a row held when the window held most, and does add up.
  *
  * `classes` has the same bytes by kind, of all libraries together.
@@ -14,6 +14,13 @@
  * Where events are missing and the window is the whole run, the writer's own sums by place (area C) stand for them: then device
  * memory has no rows by kind, `at_max` is what each device's own maximum held, and peaks of more than one place are not
  * known.
+ *
+ * The rest of a device's memory is overhead: contexts, kernels, the driver's own pools and rounding, and other processes. It
+ * is the device's own figure minus everything that is known:
+ *
+ *     overhead = total - free - held by kedge's heaps - native allocations - held for graphs        (when we looked last)
+ *
+ * Managed memory is not subtracted, because it is not known how much of it is on the device.
  *
  * Prints nothing. Threads: none. Memory: vec.h.
  */
@@ -68,5 +75,17 @@ struct sources {
 void sources_figure(const struct load *load, struct model_window window, struct symbols *symbols,
         struct sources *ret_sources);
 void sources_done(struct sources *sources);
+
+/* "pitched", for people; the word in JSON is the same. */
+const char *sources_class_name(enum memclass memclass);
+
+struct sources_overhead {
+    bool is_known;
+    uint64_t bytes;
+    bool is_short; /* more is known than the device holds: memory that is counted and not backed yet */
+};
+
+/* What is left of a device's memory; not known if nobody looked. */
+struct sources_overhead sources_overhead(const struct format_look *look);
 
 #endif

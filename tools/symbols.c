@@ -98,12 +98,6 @@ void symbols_free(struct symbols *symbols)
     free(symbols);
 }
 
-static const char *keep(struct symbols *symbols, char *text)
-{
-    VEC_PUSH(symbols->texts, symbols->text_count, symbols->text_room) = text;
-    return text;
-}
-
 const char *symbols_trouble(const struct symbols *symbols, size_t index)
 {
     return index < symbols->trouble_count ? symbols->trouble[index] : NULL;
@@ -216,10 +210,10 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
     }
     free(known);
     if (count == 0) {
-        line.function = keep(symbols,
-                vec_format("%s+0x%" PRIx64,
-                        captured && *captured->path ? symbols_base_name(captured->path) : "?",
-                        at->offset));
+        const char *module = captured && *captured->path ? symbols_base_name(captured->path) : "?";
+        char *text = vec_format("%s+0x%" PRIx64, module, at->offset);
+        VEC_PUSH(symbols->texts, symbols->text_count, symbols->text_room) = text;
+        line.function = text;
         VEC_PUSH(frame.lines, frame.count, frame.room) = line;
     }
     VEC_PUSH(symbols->named, symbols->named_count, symbols->named_room) = frame;

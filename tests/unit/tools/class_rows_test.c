@@ -2,7 +2,6 @@
 /* Memory by class, from the writer through the file to the report's rows. */
 #include "tests/unit/tracker/track_help.h"
 
-#include "tools/classes.h"
 #include "tools/sources.h"
 
 #include <stddef.h>
@@ -162,9 +161,9 @@ TEST(overhead_is_what_is_left_over)
     struct capture_look_info info = {
             .device = 0, .total_bytes = 1000 * MB, .free_bytes = 600 * MB, .held_bytes = 200 * MB};
     struct read_capture *capture;
-    struct classes_overhead overhead;
+    struct sources_overhead overhead;
 
-    CHECK(!classes_overhead(&(struct format_look){.looks = 0}).is_known);
+    CHECK(!sources_overhead(&(struct format_look){.looks = 0}).is_known);
     begin(FORMAT_TRACE_FULL);
     make(MEMCLASS_DRIVER, 0x1000, 30 * MB, 1);
     make(MEMCLASS_MANAGED, 0x2000, 500 * MB, 2); /* perhaps on the host: not taken off */
@@ -175,14 +174,14 @@ TEST(overhead_is_what_is_left_over)
     make(MEMCLASS_VMM, 0x4000, 100 * MB, 4); /* after the look: not in it */
     REQUIRE_EQ(read_open(path, &capture, NULL), 0);
     CHECK_EQ(capture->look[0].native_bytes, 30 * MB);
-    overhead = classes_overhead(&capture->look[0]);
+    overhead = sources_overhead(&capture->look[0]);
     CHECK(overhead.is_known && !overhead.is_short);
     CHECK_EQ(overhead.bytes, (1000 - 600 - 200 - 30 - 20) * MB);
     read_close(capture);
     info.held_bytes = 900 * MB;
     REQUIRE_EQ(capture_look(&info), 0);
     REQUIRE_EQ(read_open(path, &capture, NULL), 0);
-    CHECK(classes_overhead(&capture->look[0]).is_short);
+    CHECK(sources_overhead(&capture->look[0]).is_short);
     CHECK_EQ(capture->look[0].looks, 2);
     read_close(capture);
 }
