@@ -15,6 +15,7 @@
  * Prints one line of JSON. Times are the best of several rounds.
  */
 #include "alloc/pool.h"
+#include "tests/bench/nodevice.h"
 #include "tests/bench/peers.h"
 
 #include <pthread.h>
@@ -42,7 +43,6 @@ static struct {
 } device = {.next_address = UINT64_C(1) << 40};
 
 #define COUNT(what) atomic_fetch_add_explicit(&device.what, 1, memory_order_relaxed)
-#define PAGE        (UINT64_C(2) << 20)
 
 static uint64_t take_addresses(uint64_t size)
 {
@@ -68,14 +68,6 @@ static int mem_free(void *self, uint64_t context, devptr_t ptr)
     return 0;
 }
 
-static int granularity(void *self, int number, uint64_t *ret_size)
-{
-    (void)self;
-    (void)number;
-    *ret_size = PAGE;
-    return 0;
-}
-
 static int memory(void *self, int number, uint64_t *ret_total, uint64_t *ret_free)
 {
     (void)self;
@@ -91,14 +83,6 @@ static int address_reserve(void *self, int number, uint64_t size, uint64_t align
     (void)number;
     (void)align;
     *ret_ptr = take_addresses(size);
-    return 0;
-}
-
-static int address_free(void *self, devptr_t ptr, uint64_t size)
-{
-    (void)self;
-    (void)ptr;
-    (void)size;
     return 0;
 }
 
@@ -189,46 +173,7 @@ static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
     return fence_wait(self, fence, 0);
 }
 
-static void fence_put(void *self, uint64_t fence)
-{
-    (void)self;
-    (void)fence;
-}
-
-static uint64_t readers_snapshot(void *self)
-{
-    (void)self;
-    return 0;
-}
-
-static int readers_passed(void *self, uint64_t snapshot)
-{
-    (void)self;
-    (void)snapshot;
-    return 0;
-}
-
-static const struct driver driver = {
-        .mem_alloc = mem_alloc,
-        .mem_free = mem_free,
-        .granularity = granularity,
-        .memory = memory,
-        .address_reserve = address_reserve,
-        .address_free = address_free,
-        .handle_create = handle_create,
-        .handle_release = handle_release,
-        .map = map,
-        .unmap = unmap,
-        .set_access = set_access,
-        .fence_record = fence_record,
-        .stream_record = stream_record,
-        .fence_query = fence_query,
-        .fence_wait = fence_wait,
-        .stream_wait_fence = stream_wait_fence,
-        .fence_put = fence_put,
-        .readers_snapshot = readers_snapshot,
-        .readers_passed = readers_passed,
-};
+static const struct driver driver = DRIVER_HERE;
 
 /* ---- policies ---- */
 

@@ -15,13 +15,12 @@
  * Exact and free of noise, so that figures can be compared from change to change.
  */
 #include "alloc/pool.h"
+#include "tests/bench/nodevice.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PAGE (UINT64_C(2) << 20)
 
 struct event {
     bool is_free;
@@ -81,14 +80,6 @@ static int mem_free(void *self, uint64_t context, devptr_t ptr)
     return 0;
 }
 
-static int granularity(void *self, int number, uint64_t *ret_size)
-{
-    (void)self;
-    (void)number;
-    *ret_size = PAGE;
-    return 0;
-}
-
 static int memory(void *self, int number, uint64_t *ret_total, uint64_t *ret_free)
 {
     (void)self;
@@ -105,14 +96,6 @@ static int address_reserve(void *self, int number, uint64_t size, uint64_t align
     device.next_address = (device.next_address + align - 1) & ~(align - 1);
     *ret_ptr = device.next_address;
     device.next_address += size;
-    return 0;
-}
-
-static int address_free(void *self, devptr_t ptr, uint64_t size)
-{
-    (void)self;
-    (void)ptr;
-    (void)size;
     return 0;
 }
 
@@ -196,46 +179,7 @@ static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
     return 0;
 }
 
-static void fence_put(void *self, uint64_t fence)
-{
-    (void)self;
-    (void)fence;
-}
-
-static uint64_t readers_snapshot(void *self)
-{
-    (void)self;
-    return 0;
-}
-
-static int readers_passed(void *self, uint64_t snapshot)
-{
-    (void)self;
-    (void)snapshot;
-    return 0;
-}
-
-static const struct driver driver = {
-        .mem_alloc = mem_alloc,
-        .mem_free = mem_free,
-        .granularity = granularity,
-        .memory = memory,
-        .address_reserve = address_reserve,
-        .address_free = address_free,
-        .handle_create = handle_create,
-        .handle_release = handle_release,
-        .map = map,
-        .unmap = unmap,
-        .set_access = set_access,
-        .fence_record = fence_record,
-        .stream_record = stream_record,
-        .fence_query = fence_query,
-        .fence_wait = fence_wait,
-        .stream_wait_fence = stream_wait_fence,
-        .fence_put = fence_put,
-        .readers_snapshot = readers_snapshot,
-        .readers_passed = readers_passed,
-};
+static const struct driver driver = DRIVER_HERE;
 
 static struct event *events;
 static size_t event_count;
