@@ -2,6 +2,7 @@
 #include "tracker/caplive.h"
 
 #include "alloc/meta.h"
+#include "alloc/table.h"
 #include "tracker/counter.h"
 #include "tracker/intern.h"
 
@@ -9,17 +10,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define SHARDS        64u
-#define FIRST_ENTRIES 256u
-#define FIRST_EXTENT  (256u << 10)
-#define SLOT_BATCH    16u
-#define FREE_FIRST    64u
-#define DEBTS         16u
+#define SHARDS       64u
+#define FIRST_EXTENT (256u << 10)
+#define SLOT_BATCH   16u
+#define FREE_FIRST   64u
+#define DEBTS        16u
 
-/* How far behind the newest number a freed address is remembered; see entry_is_stale. */
+/* How far behind the newest number a freed address is remembered, and how often such ones are looked for; see forget_locked. */
 #define MEMORY_OF_FREES (1u << 20)
+#define FORGET_AFTER    (MEMORY_OF_FREES / 4)
 
-/* What is known of an address. addr 0 = empty. */
+/* What is known of an address. */
 struct entry {
     uint64_t addr;
     uint64_t seq; /* of its last operation */
@@ -45,10 +46,9 @@ struct debt {
 struct shard {
     struct lock lock;
     /* guarded by lock: */
-    struct entry *entry;
-    uint32_t count; /* of slots in the index; a power of two, or 0 */
-    uint32_t used;  /* addresses remembered, freed ones included */
+    struct table index; /* struct entry; freed addresses, too */
     uint64_t newest_seq;
+    uint64_t forgot_seq;        /* the newest one when frees were forgotten last */
     struct format_live **spare; /* file slots that nobody uses */
     uint32_t spares, spare_max;
     /* one for each free that is under way; where frees never come, the latest */
@@ -64,82 +64,51 @@ void caplive_init(struct capfile *file)
     cappool_init(&pool, file, FORMAT_EXTENT_LIVE, sizeof(struct format_live), FIRST_EXTENT);
     dropped = &file->header->lost.live_dropped;
     for (uint32_t i = 0; i < SHARDS; i++) {
-        if (shards[i].entry)
-            meta_unmap(shards[i].entry, shards[i].count * sizeof(struct entry));
+        table_clear(&shards[i].index);
         meta_put(shards[i].spare, shards[i].spare_max * sizeof(struct format_live *));
-        memset(&shards[i], 0, sizeof shards[i]);
+        shards[i] = (struct shard){.index = TABLE_OF(struct entry)};
         lock_init(&shards[i].lock, LOCK_RANK_CAPTURE);
     }
 }
 
-static uint64_t hash_of(uint64_t addr)
+_Static_assert(SHARDS == UINT64_C(1) << (64 - 58), "shards by the upper 6 bits");
+
+/* By other bits than the index has its places by. */
+static struct shard *shard_of(uint64_t addr)
 {
-    uint64_t hash = addr * UINT64_C(0x9e3779b97f4a7c15);
-
-    return hash ^ hash >> 32;
-}
-
-static struct entry *find(struct entry *in, uint32_t count, uint64_t addr)
-{
-    uint32_t i = (uint32_t)(hash_of(addr) >> 8) & (count - 1);
-
-    while (in[i].addr != 0 && in[i].addr != addr)
-        i = (i + 1) & (count - 1);
-    return &in[i];
+    return &shards[addr * UINT64_C(0x9e3779b97f4a7c15) >> 58];
 }
 
 /*
  * A freed address is remembered only to recognise operations that arrive late. One that is a million operations behind
  * belongs to a thread that was stopped in the middle of ours for that long; it would count as an unknown free.
  */
-static bool entry_is_stale(const struct shard *shard, const struct entry *entry)
+static void forget_locked(struct shard *shard)
 {
-    return !entry->is_live && entry->seq + MEMORY_OF_FREES < shard->newest_seq;
-}
+    struct entry *entry = table_next(&shard->index, NULL);
 
-static bool grow_index_locked(struct shard *shard)
-{
-    uint32_t kept = 0;
-    uint32_t count = FIRST_ENTRIES;
-    struct entry *to;
+    shard->forgot_seq = shard->newest_seq;
+    while (entry) {
+        bool is_stale = !entry->is_live && entry->seq + MEMORY_OF_FREES < shard->newest_seq;
 
-    for (uint32_t i = 0; i < shard->count; i++)
-        if (shard->entry[i].addr != 0 && !entry_is_stale(shard, &shard->entry[i]))
-            kept++;
-    while (count / 2 <= kept)
-        count *= 2;
-    to = meta_map(count * sizeof *to);
-    if (!to)
-        return false;
-    for (uint32_t i = 0; i < shard->count; i++) {
-        if (shard->entry[i].addr != 0 && !entry_is_stale(shard, &shard->entry[i]))
-            *find(to, count, shard->entry[i].addr) = shard->entry[i];
-        else if (shard->entry[i].range)
-            usemap_drop(shard->entry[i].range);
+        if (is_stale && entry->range)
+            usemap_drop(entry->range);
+        entry = is_stale ? table_remove(&shard->index, entry) : table_next(&shard->index, entry);
     }
-    if (shard->entry)
-        meta_unmap(shard->entry, shard->count * sizeof *to);
-    shard->entry = to;
-    shard->count = count;
-    shard->used = kept;
-    return true;
 }
 
 /* The entry of an address, made if need be; NULL = no memory. */
 static struct entry *entry_locked(struct shard *shard, uint64_t addr)
 {
-    struct entry *entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
+    struct entry *entry = table_find(&shard->index, addr);
 
-    if (entry && entry->addr != 0)
+    if (entry)
         return entry;
-    if (!entry || shard->used >= shard->count / 4 * 3) {
-        if (!grow_index_locked(shard))
-            return NULL;
-        entry = find(shard->entry, shard->count, addr);
-    }
-    entry->addr = addr;
-    shard->used++;
-    return entry;
+    /* before the index grows */
+    if (shard->index.count >= shard->index.room / 4 * 3
+            && shard->newest_seq - shard->forgot_seq > FORGET_AFTER)
+        forget_locked(shard);
+    return table_add(&shard->index, addr);
 }
 
 static void add_spares_locked(struct shard *shard, struct format_live *slots, uint32_t count)
@@ -261,7 +230,7 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
 int caplive_alloc(const struct format_live *slot, const struct caplive_birth *birth,
         struct caplive_change *ret_change)
 {
-    struct shard *shard = &shards[hash_of(slot->addr) & (SHARDS - 1)];
+    struct shard *shard = shard_of(slot->addr);
     struct format_live *fresh = NULL;
     uint32_t got = 0;
     bool is_lost = false;
@@ -340,18 +309,18 @@ static void remember_free_locked(struct shard *shard, uint64_t addr, uint64_t se
 
 int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
 {
-    struct shard *shard = &shards[hash_of(addr) & (SHARDS - 1)];
+    struct shard *shard = shard_of(addr);
     struct entry *entry;
     int r = -ENOENT;
 
     lock_take(&shard->lock);
-    entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
-    if (entry && entry->addr != 0 && entry->is_live && entry->seq < seq) {
+    entry = table_find(&shard->index, addr);
+    if (entry && entry->is_live && entry->seq < seq) {
         leave_locked(shard, entry, seq, ret_change);
         r = 0;
     } else {
         *ret_change = (struct caplive_change){.gone_device = -1};
-        if (entry && entry->addr != 0 && entry->owed > 0 && entry->seq > seq) {
+        if (entry && entry->owed > 0 && entry->seq > seq) {
             entry->owed--;
             settle_debt_locked(shard, addr, seq, ret_change);
         } else {
@@ -365,15 +334,15 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
 void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
         bool *ret_first_release, int *ret_device)
 {
-    struct shard *shard = &shards[hash_of(addr) & (SHARDS - 1)];
+    struct shard *shard = shard_of(addr);
     struct entry *entry;
 
     *ret_size = 0;
     *ret_first_release = false;
     *ret_device = -1;
     lock_take(&shard->lock);
-    entry = shard->count ? find(shard->entry, shard->count, addr) : NULL;
-    if (entry && entry->addr != 0 && entry->is_live) {
+    entry = table_find(&shard->index, addr);
+    if (entry && entry->is_live) {
         *ret_size = entry->size;
         *ret_device = entry->device;
         if (counts_release && !entry->is_released) {
@@ -390,12 +359,12 @@ void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, u
 
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
 {
-    struct shard *shard = &shards[hash_of(key) & (SHARDS - 1)];
+    struct shard *shard = shard_of(key);
     struct entry *entry;
 
     lock_take(&shard->lock);
-    entry = shard->count ? find(shard->entry, shard->count, key) : NULL;
-    if (entry && entry->addr != 0 && entry->is_live && entry->slot) {
+    entry = table_find(&shard->index, key);
+    if (entry && entry->is_live && entry->slot) {
         if (size > 0)
             uses_mapped(entry->slot, addr, size);
         else
@@ -427,8 +396,8 @@ void caplive_sum(int device, struct caplive_sum *sums, uint32_t room)
 {
     for (uint32_t i = 0; i < SHARDS; i++) {
         lock_take(&shards[i].lock);
-        for (uint32_t at = 0; at < shards[i].count; at++) {
-            const struct entry *entry = &shards[i].entry[at];
+        for (const struct entry *entry = table_next(&shards[i].index, NULL); entry;
+                entry = table_next(&shards[i].index, entry)) {
             struct caplive_sum *sum;
 
             if (!entry->is_live || !entry->slot || entry->device != device

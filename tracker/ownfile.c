@@ -15,29 +15,12 @@ static int say(int r, const char *text, const char **ret_what)
     return r;
 }
 
-/* strerror's buffer is shared by threads: only the words that people will meet. */
-static const char *words_for(int error)
-{
-    switch (error) {
-    case ENOENT:
-        return "no such file";
-    case EACCES:
-        return "permission denied";
-    case EISDIR:
-        return "is a directory";
-    case ELOOP:
-        return "too many symbolic links";
-    default:
-        return "cannot be read";
-    }
-}
-
 static int check(int fd, size_t max, size_t *ret_length, const char **ret_what)
 {
     struct stat status;
 
     if (fstat(fd, &status) != 0)
-        return say(-errno, "cannot be read", ret_what);
+        return say(-errno, strerrordesc_np(errno), ret_what);
     if (!S_ISREG(status.st_mode))
         return say(-EINVAL, "not a regular file", ret_what);
     if (status.st_uid != geteuid() && status.st_uid != 0)
@@ -79,13 +62,13 @@ int ownfile_read(
     int r;
 
     if (fd < 0)
-        return say(-errno, words_for(errno), ret_what);
+        return say(-errno, strerrordesc_np(errno), ret_what);
     r = check(fd, max, &length, ret_what);
     if (r == 0) {
         bytes = malloc(length + 1);
         r = bytes ? read_bytes(fd, bytes, &length) : -ENOMEM;
         if (r < 0)
-            *ret_what = r == -ENOMEM ? "no memory" : "cannot be read";
+            *ret_what = strerrordesc_np(-r);
     }
     (void)close(fd);
     if (r < 0) {

@@ -60,28 +60,21 @@ static const struct pylayout pylayout_11 = {
         .text_data = 72,
 };
 
+/* What is the same from 3.12 on. */
+#define PYKNOWN_SINCE_12                                                                     \
+    .table = FORMAT_PYTABLE_LOCATIONS, .ip = PYLAYOUT_IP_POINTER, .frame_code = 0,           \
+    .frame_previous = 8, .frame_ip = 56, .frame_entry = PYLAYOUT_NONE, .code_filename = 112, \
+    .code_name = 120, .code_qualname = 128, .code_first = 68, .code_lines = 136,             \
+    .code_version = 92, .ascii_bytes = 40, .compact_bytes = 56, .text_data = 56
+
 static const struct pylayout pylayout_12 = {
+        PYKNOWN_SINCE_12,
         .minor = 12,
-        .table = FORMAT_PYTABLE_LOCATIONS,
-        .ip = PYLAYOUT_IP_POINTER,
         .thread_frame = 56,
         .cframe_frame = 0,
-        .frame_code = 0,
-        .frame_previous = 8,
-        .frame_ip = 56,
         .frame_owner = 70,
-        .frame_entry = PYLAYOUT_NONE,
-        .code_filename = 112,
-        .code_name = 120,
-        .code_qualname = 128,
-        .code_first = 68,
-        .code_lines = 136,
         .code_bytecode = 192,
         .code_traceable = 176,
-        .code_version = 92,
-        .ascii_bytes = 40,
-        .compact_bytes = 56,
-        .text_data = 56,
 };
 
 /*
@@ -90,52 +83,24 @@ static const struct pylayout pylayout_12 = {
  * the code objects are as here.
  */
 static const struct pylayout pylayout_13 = {
+        PYKNOWN_SINCE_12,
         .minor = 13,
-        .table = FORMAT_PYTABLE_LOCATIONS,
-        .ip = PYLAYOUT_IP_POINTER,
         .thread_frame = 72,
         .cframe_frame = PYLAYOUT_NONE,
-        .frame_code = 0,
-        .frame_previous = 8,
-        .frame_ip = 56,
         .frame_owner = 70,
-        .frame_entry = PYLAYOUT_NONE,
-        .code_filename = 112,
-        .code_name = 120,
-        .code_qualname = 128,
-        .code_first = 68,
-        .code_lines = 136,
         .code_bytecode = 200,
         .code_traceable = 184,
-        .code_version = 92,
-        .ascii_bytes = 40,
-        .compact_bytes = 56,
-        .text_data = 56,
 };
 
 static const struct pylayout pylayout_14 = {
+        PYKNOWN_SINCE_12,
         .minor = 14,
-        .table = FORMAT_PYTABLE_LOCATIONS,
-        .ip = PYLAYOUT_IP_POINTER,
         .thread_frame = 72,
         .cframe_frame = PYLAYOUT_NONE,
-        .frame_code = 0,
         .code_tags = 3, /* of a _PyStackRef */
-        .frame_previous = 8,
-        .frame_ip = 56,
         .frame_owner = 74,
-        .frame_entry = PYLAYOUT_NONE,
-        .code_filename = 112,
-        .code_name = 120,
-        .code_qualname = 128,
-        .code_first = 68,
-        .code_lines = 136,
         .code_bytecode = 208,
         .code_traceable = 192,
-        .code_version = 92,
-        .ascii_bytes = 40,
-        .compact_bytes = 56,
-        .text_data = 56,
 };
 
 static const struct pylayout *const pylayout_known[] = {&pylayout_10, &pylayout_11, &pylayout_12};

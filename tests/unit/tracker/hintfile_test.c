@@ -481,7 +481,7 @@ TEST(r54_only_a_file_that_others_cannot_write_is_read)
 
     track_path(path, directory, "h.yaml");
     CHECK_EQ(hintfile_read(path, &file, &error), -ENOENT);
-    CHECK(strstr(error.text, "no such file") != NULL);
+    CHECK(strstr(error.text, "No such file or directory") != NULL);
     put_file(path, full_text, 0620);
     CHECK_EQ(hintfile_read(path, &file, &error), -EPERM);
     CHECK(strstr(error.text, "writable by group or others") != NULL);
