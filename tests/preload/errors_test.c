@@ -32,6 +32,24 @@ TEST(r31_memory_that_is_only_waiting_is_no_oom)
     CHECK_EQ(alloc(&ptr[1], 1024 * MB), CUDA_SUCCESS);
 }
 
+/* R31: within the budget, which an earlier peak has raised, too. What else is on the device is the program's own. */
+TEST(r31_idle_segments_are_given_back_on_a_device_that_others_fill)
+{
+    CUdeviceptr ptr[3], native;
+    size_t pitch;
+
+    REQUIRE(setenv("KEDGE_POOL", "reserve=0", 1) == 0);
+    client_init(); /* 2 GiB */
+    REQUIRE_EQ(alloc(&ptr[0], 1536 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr[0]), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocPitch_v2(&native, &pitch, 1 * MB, 1024, 4), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(alloc(&ptr[i], 256 * MB), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(ptr[i]), CUDA_SUCCESS);
+    CHECK_EQ(alloc(&ptr[0], 640 * MB), CUDA_SUCCESS);
+}
+
 /* R81: the driver's other customers get what our heaps do not use. */
 TEST(r81_a_forwarded_request_gets_what_heaps_can_spare)
 {
