@@ -578,14 +578,39 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     return spot_need(serve, &spot, segment_at(pool, spot.segment)->slot);
 }
 
+/* Bytes of whole slots in the clean blocks that a spot is made of: growth takes these, so they cannot move. */
+static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_LOCKED
+{
+    uint64_t slot = segment_at(pool, spot->segment)->slot;
+    uint64_t left = spot->skip + spot->bytes;
+    uint64_t bytes = 0;
+
+    for (uint32_t at = spot->first; at && left; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
+        devptr_t lo = round_up(block->node.base, slot);
+        devptr_t hi = (block->node.base + block->node.size) & ~(slot - 1);
+
+        if (block->state == BLOCK_FREE && !block->stream && hi > lo)
+            bytes += hi - lo;
+        left -= min_of(left, block->node.size);
+    }
+    return bytes;
+}
+
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
 {
     const struct heap *heap = serve->heap;
+    uint64_t own = 0;
+    struct spot spot;
 
     if (serve->hinted || is_plain(serve) || !heap->arena)
         return 0;
     need = moves_for(pool, serve, need, segment_at(pool, heap->arena)->slot);
-    return need ? remap_available(pool, serve->heap, need) : 0;
+    if (!need)
+        return 0;
+    if (spot_find(pool, serve->heap, &serve->want, &spot) == 0)
+        own = slots_of(pool, &spot);
+    return remap_available(pool, serve->heap, need + own) - own;
 }
 
 /* What a request asks of the device. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What is asked of the driver for a request that nothing free fits: ranges, segments, slots, handles. */
+#include "alloc/grow.h"
+#include "alloc/streams.h"
 #include "tests/unit/alloc/followed.h"
+#include "tests/unit/alloc/layout.h"
 
 /* ── ranges ── */
 
@@ -179,6 +182,26 @@ TEST(the_cap_is_a_full_device)
     bench_end(b);
 }
 
+/* What is free under the request itself moves nowhere: the rest of it would be held more. */
+TEST(the_cap_is_kept_where_a_request_widens_what_is_free)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t wide;
+
+    pool_opts_init(&opts);
+    opts.cap = 10 * MiB;
+    b = bench_new_with(1 * GiB, &opts);
+    CHECK_NE(bench_alloc_on(b, 2 * MiB, 1), 0);
+    wide = bench_alloc_on(b, 8 * MiB, 1);
+    CHECK_EQ(bench_free_on(b, wide, 1), 0);
+    CHECK_EQ(bench_alloc_on(b, 12 * MiB, 1), 0);
+    CHECK_EQ(b->r, DRIVER_OUT_OF_MEMORY);
+    CHECK_EQ(b->fake->held_high, 10 * MiB);
+    CHECK_EQ(bench_alloc_on(b, 8 * MiB, 1), wide);
+    bench_end(b);
+}
+
 TEST(r46_the_reserve_is_spared_as_long_as_trimming_helps)
 {
     struct pool_opts opts;
@@ -211,6 +234,58 @@ TEST(a_failed_guess_leaves_no_growth_behind)
     CHECK_NE(bench_alloc_on(b, 70 * MiB, 1), 0);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     bench_end(b);
+}
+
+/* ── what it says of itself ── */
+
+/* Grows for a request that nothing may have been looked for, and gets what it said that it needs. */
+static uint64_t grow_by(struct layout *layout, uint64_t size)
+{
+    struct pool *pool = layout->pool;
+    struct bench *b = layout->b;
+    const struct pool_request request = bench_request(size, 1);
+    struct serve serve = {.request = &request, .ret = &b->last};
+    uint64_t held = b->fake->held;
+    uint64_t need, moves;
+
+    lock_take(&pool->lock);
+    serve.heap = layout_heap(pool);
+    serve.stream = streams_find(pool, 1);
+    serve.want = (struct want){.size = size, .align = 512, .stream = serve.stream};
+    serve.reserved_before = serve.heap->device->reserved;
+    serve.contexts_gone = pool->contexts_gone;
+    need = grow_need(pool, &serve);
+    moves = grow_moves(pool, &serve, need);
+    lock_drop(&pool->lock);
+    CHECK_LE(moves, need);
+    REQUIRE_EQ(grow_serve(pool, &serve), 0);
+    CHECK_EQ(b->fake->held - held, need - moves);
+    CHECK_EQ(b->last.reserved_delta, (int64_t)(need - moves));
+    CHECK(fake_is_accessible(b->fake, b->last.ptr, size));
+    BENCH_CHECK(b);
+    return moves;
+}
+
+TEST(growth_takes_what_it_said_from_the_driver_and_from_free_blocks)
+{
+    for (int remap = 0; remap < POOL_REMAP_COUNT; remap++) {
+        uint64_t moved = 0;
+
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            struct pool_opts opts;
+            struct layout layout;
+
+            pool_opts_init(&opts);
+            opts.remap = (enum pool_remap)remap;
+            opts.budget = 180 * MiB;
+            layout = layout_new(seed, 1 * GiB, &opts, false);
+            layout_ask(&layout);
+            for (int i = 0; i < 6; i++)
+                moved += grow_by(&layout, (1 + bench_random(&layout.random, 40)) * 512 * KiB);
+            layout_end(&layout);
+        }
+        CHECK_EQ(moved > 0, remap != POOL_REMAP_NEVER);
+    }
 }
 
 /* ── what another thread frees meanwhile ── */

@@ -12,6 +12,7 @@
 #include "alloc/block.h"
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
+#include "alloc/reclaim.h"
 #include "alloc/segment.h"
 #include "tests/unit/alloc/pool_bench.h"
 
@@ -87,6 +88,18 @@ static inline struct heap *layout_heap(struct pool *pool) POOL_LOCKED
     REQUIRE(heap != NULL);
     freecache_settle(pool, heap);
     return heap;
+}
+
+/* The pool asks which streams are done: what was freed on stream 1 is clean then. */
+static inline void layout_ask(const struct layout *layout)
+{
+    struct pool *pool = layout->pool;
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = layout_heap(pool);
+    lock_drop(&pool->lock);
+    REQUIRE_EQ(reclaim_points(pool, heap, 0), 0);
 }
 
 #endif
