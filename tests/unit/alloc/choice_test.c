@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/alloc/pool_bench.h"
+#include "alloc/choice.h"
+#include "alloc/streams.h"
+#include "tests/unit/alloc/layout.h"
 
 /* Which free block of an arena a request is cut from, and from which end. Slots are of 2 MiB; sizes above 1 MiB are fitted each
  * time. */
@@ -38,6 +40,32 @@ TEST(the_top_of_the_arena_is_cut_only_where_nothing_else_fits)
     CHECK(b->last.how & OUTCOME_HIT); /* rather than to look for room to grow in */
     CHECK_EQ(b->fake->held, 14 * MiB);
     bench_end(b);
+}
+
+/* One of the two is clean, and the other its stream's, whose work is not over. */
+TEST(the_top_is_cut_last_whichever_class_it_is_of)
+{
+    for (int clean_top = 0; clean_top < 2; clean_top++) {
+        struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
+        struct pool *pool = b->pool;
+        devptr_t hole = take(b, 8 * MiB);
+        struct heap *heap;
+        devptr_t top;
+
+        (void)take(b, 2 * MiB);
+        top = take(b, 4 * MiB);
+        give(b, clean_top ? top : hole);
+        lock_take(&pool->lock);
+        heap = layout_heap(pool);
+        lock_drop(&pool->lock);
+        REQUIRE_EQ(reclaim_points(pool, heap, 0), 0);
+        fake_submit(b->fake, STREAM, 0, 0);
+        b->fake->hangs = true;
+        give(b, clean_top ? hole : top);
+        CHECK_EQ(take(b, 3 * MiB), hole);
+        b->fake->hangs = false;
+        bench_end(b);
+    }
 }
 
 TEST(the_top_is_cut_last_even_where_it_is_part_of_a_slot)
@@ -150,4 +178,62 @@ TEST(best_fit_takes_the_smallest_hole_that_fits_at_its_low_end)
     CHECK_EQ(bench_alloc_on(b, 2 * MiB, 1), parts[0]);
     CHECK_EQ(bench_stats(b).grows, 1);
     bench_end(b);
+}
+
+/* ── against a walk over all blocks ── */
+
+#define TOP      (UINT64_C(1) << 62) /* comes after all others */
+#define NO_PIECE (UINT64_C(1) << 61) /* whole slots come after fragments */
+
+/* The order in which blocks are cut for a request, which is that of their sizes but for these two; 0 = not at all. */
+static uint64_t rank_of(
+        struct pool *pool, const struct block *block, const struct want *want) POOL_LOCKED
+{
+    uint64_t slot = block_segment(pool, block)->slot;
+    devptr_t end = block->node.base + block->node.size;
+    bool is_fragment = round_up(block->node.base, slot) + slot > end;
+
+    if (block->state != BLOCK_FREE || (block->stream && block->stream != want->stream)
+            || round_up(block->node.base, want->align) + want->size > end)
+        return 0;
+    return block->node.size + (block->next ? 0 : TOP) + (is_fragment ? 0 : NO_PIECE);
+}
+
+TEST(no_other_block_comes_before_the_one_that_is_found)
+{
+    uint64_t found = 0;
+
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct pool *pool = layout.pool;
+        struct heap *heap;
+
+        if (seed % 2)
+            layout_ask(&layout); /* clean blocks beside those of stream 2 */
+        lock_take(&pool->lock);
+        heap = layout_heap(pool);
+        for (uint64_t stream = 0; stream < 3; stream++) {
+            for (uint64_t size = 1024; size <= 12 * MiB; size += size / 2 & ~UINT64_C(511)) {
+                struct want want = {.size = size, .align = 512};
+                uint64_t least = UINT64_MAX;
+                uint32_t index;
+
+                want.stream = stream ? streams_find(pool, stream) : 0;
+                for (uint32_t at = segment_at(pool, heap->arena)->first; at;
+                        at = block_at(pool, at)->next)
+                    least = min_of(least, rank_of(pool, block_at(pool, at), &want) - 1);
+                index = choice_find(pool, heap, &want);
+                REQUIRE_EQ(index != 0, least != UINT64_MAX);
+                if (!index)
+                    continue;
+                CHECK_EQ(rank_of(pool, block_at(pool, index), &want) - 1, least);
+                CHECK_LE(choice_skip(pool, block_at(pool, index), &want) + size,
+                        block_at(pool, index)->node.size);
+                found++;
+            }
+        }
+        lock_drop(&pool->lock);
+        layout_end(&layout);
+    }
+    CHECK_GT(found, 1000);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Storage of free blocks moves to where a request needs it, and never under what somebody still uses. */
+#include "alloc/handles.h"
+#include "alloc/remap.h"
 #include "tests/unit/alloc/followed.h"
+#include "tests/unit/alloc/layout.h"
 
 /* `count` pairs of a slot: the first of each is freed, the second stays. */
 static void perforate(struct bench *b, struct mine *stay, int count)
@@ -255,6 +258,79 @@ TEST(r78_what_moves_is_held_all_the_time)
     CHECK_EQ(after.reserved, b->fake->held);
     CHECK_EQ(after.cached, 0);
     bench_end(b);
+}
+
+/* ── against a walk over all blocks ── */
+
+/* Whole slots inside clean free blocks. */
+static uint64_t movable(struct pool *pool, const struct heap *heap) POOL_LOCKED
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t at = segment_at(pool, heap->arena)->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
+        devptr_t lo = round_up(block->node.base, SLOT);
+        devptr_t hi = (block->node.base + block->node.size) & ~(SLOT - 1);
+
+        if (block->state == BLOCK_FREE && !block->stream && hi > lo)
+            bytes += hi - lo;
+    }
+    return bytes;
+}
+
+/* All handles that come, which go to the shelf; each is one that was mapped until then. */
+static uint64_t take_handles(struct bench *b, struct heap *heap, uint64_t most)
+{
+    struct remap remap = {.heap = heap, .left = most};
+    struct pool *pool = b->pool;
+    uint64_t bytes = 0;
+    uint64_t handle;
+
+    for (; remap_next(pool, &remap, &handle) == 0; bytes += SLOT) {
+        for (int i = 0; i < b->fake->piece_top; i++)
+            CHECK(b->fake->pieces[i].kind != FAKE_MAPPING || b->fake->pieces[i].owner != handle);
+        lock_take(&pool->lock);
+        CHECK_EQ(handles_put(heap, SLOT, handle), 0);
+        lock_drop(&pool->lock);
+    }
+    remap_end(pool, &remap);
+    CHECK_EQ(remap_next(pool, &remap, &handle), -ENOENT);
+    return bytes;
+}
+
+TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
+{
+    uint64_t all = 0;
+
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct bench *b = layout.b;
+        struct pool *pool = layout.pool;
+        uint64_t mapped = b->fake->mappings * SLOT;
+        uint64_t held = b->fake->held;
+        uint64_t some = seed % 5 * SLOT;
+        struct heap *heap;
+        uint64_t there;
+
+        layout_ask(&layout);
+        lock_take(&pool->lock);
+        heap = layout_heap(pool);
+        there = movable(pool, heap);
+        CHECK_EQ(remap_available(pool, heap, some), min_of(some, there));
+        CHECK_EQ(remap_available(pool, heap, UINT64_MAX), there);
+        lock_drop(&pool->lock);
+        CHECK_EQ(take_handles(b, heap, some), min_of(some, there));
+        BENCH_CHECK(b);
+        CHECK_EQ(take_handles(b, heap, UINT64_MAX), there - min_of(some, there));
+        BENCH_CHECK(b);
+        CHECK_EQ(b->fake->mappings * SLOT, mapped - there);
+        CHECK_EQ(b->fake->held, held);
+        for (int i = 0; i < LAYOUT_BLOCKS; i++)
+            CHECK(!layout.blocks[i].ptr || fake_is_accessible(b->fake, layout.blocks[i].ptr, 512));
+        all += there;
+        layout_end(&layout); /* what streams had still to do with freed blocks did not fault */
+    }
+    CHECK_GT(all, 100 * MiB);
 }
 
 /* ── failures ── */
