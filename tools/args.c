@@ -55,20 +55,19 @@ static const struct args_option *find_option(const struct args_spec *spec, const
 
 static void print_unknown(const struct args_spec *spec, const char *word)
 {
-    char **names = vec_new(spec->option_count + 1, sizeof(*names));
+    struct vec_texts names = {0};
 
     for (size_t i = 0; i < spec->option_count; i++)
-        names[i] = vec_format("%.*s", (int)name_length(&spec->options[i]), spec->options[i].name);
-    names[spec->option_count] = vec_text("help");
+        (void)vec_add_text(&names,
+                vec_format("%.*s", (int)name_length(&spec->options[i]), spec->options[i].name));
+    (void)vec_add_text(&names, vec_text("help"));
     const char *near = args_nearest(
-            word + strspn(word, "-"), (const char *const *)(void *)names, spec->option_count + 1);
+            word + strspn(word, "-"), (const char *const *)(void *)names.at, names.count);
     (void)fprintf(stderr, "%s: no option %s", spec->command, word);
     if (near)
         (void)fprintf(stderr, " (did you mean --%s?)", near);
     (void)fprintf(stderr, "; see %s --help\n", spec->command);
-    for (size_t i = 0; i <= spec->option_count; i++)
-        free(names[i]);
-    free((void *)names);
+    vec_free_texts(&names);
 }
 
 static enum args_result store(const struct args_spec *spec, const struct args_option *option,

@@ -29,16 +29,9 @@ static const struct row rows[] = {
 };
 
 /* What the library would warn of. */
-struct complaints {
-    char **lines;
-    size_t count, room;
-};
-
 static void take_line(void *data, const char *line)
 {
-    struct complaints *complaints = data;
-
-    VEC_PUSH(complaints->lines, complaints->count, complaints->room) = vec_text(line);
+    (void)vec_add_text(data, vec_text(line));
 }
 
 static void print_rows(void)
@@ -64,7 +57,7 @@ static void print_form(struct json *json, const struct row *row)
     json_text(json, "help", row->help);
 }
 
-static void env_print_json(const struct complaints *complaints)
+static void env_print_json(const struct vec_texts *complaints)
 {
     struct json json = {.out = stdout};
 
@@ -88,7 +81,7 @@ static void env_print_json(const struct complaints *complaints)
     json_end(&json, ']');
     json_begin(&json, "complaints", '[');
     for (size_t i = 0; i < complaints->count; i++)
-        json_text(&json, NULL, complaints->lines[i]);
+        json_text(&json, NULL, complaints->at[i]);
     json_end(&json, ']');
     json_end(&json, '}');
 }
@@ -96,7 +89,7 @@ static void env_print_json(const struct complaints *complaints)
 static int env_command(const void *parsed, char **words, int count)
 {
     const struct fields *fields = parsed;
-    struct complaints complaints = {0};
+    struct vec_texts complaints = {0};
     struct config config;
 
     (void)words;
@@ -109,11 +102,10 @@ static int env_command(const void *parsed, char **words, int count)
     int r = complaints.count ? CMD_NO : CMD_DONE;
     for (size_t i = 0; i < complaints.count; i++) {
         (void)fputs("kedge env: ", stderr);
-        render_text(stderr, complaints.lines[i]);
+        render_text(stderr, complaints.at[i]);
         (void)fputc('\n', stderr);
-        free(complaints.lines[i]);
     }
-    free(complaints.lines);
+    vec_free_texts(&complaints);
     return r;
 }
 

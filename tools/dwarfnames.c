@@ -22,8 +22,7 @@ struct dwarfnames {
     struct unit_range *ranges; /* by lo; only made for files without .debug_aranges */
     size_t range_count, range_room;
     bool ranged;
-    char **texts;
-    size_t text_count, text_room;
+    struct vec_texts texts;
     char *(*demangle)(const char *, char *, size_t *, int *);
 };
 
@@ -47,17 +46,9 @@ void dwarfnames_free(struct dwarfnames *names)
 {
     if (!names)
         return;
-    for (size_t i = 0; i < names->text_count; i++)
-        free(names->texts[i]);
-    free(names->texts);
+    vec_free_texts(&names->texts);
     free(names->ranges);
     free(names);
-}
-
-static const char *keep(struct dwarfnames *names, char *text)
-{
-    VEC_PUSH(names->texts, names->text_count, names->text_room) = text;
-    return text;
 }
 
 static const char *readable(struct dwarfnames *names, const char *name)
@@ -68,9 +59,9 @@ static const char *readable(struct dwarfnames *names, const char *name)
     if (names->demangle && strncmp(name, "_Z", 2) == 0)
         plain = names->demangle(name, NULL, NULL, &status);
     if (plain && status == 0)
-        return keep(names, plain);
+        return vec_add_text(&names->texts, plain);
     free(plain);
-    return keep(names, vec_text(name));
+    return vec_add_text(&names->texts, vec_text(name));
 }
 
 /* The name of a function or inlined call: the linkage name says more for C++. */
@@ -112,7 +103,7 @@ static void call_place(
             && dwarf_getsrcfiles(cu, &files, NULL) == 0) {
         const char *name = dwarf_filesrc(files, value, NULL, NULL);
         if (name)
-            line->file = keep(names, vec_text(name));
+            line->file = vec_add_text(&names->texts, vec_text(name));
     }
 }
 
@@ -239,7 +230,7 @@ static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwar
         int number = 0;
         const char *name = dwarf_linesrc(source, NULL, NULL);
         if (name)
-            line->file = keep(names, vec_text(name));
+            line->file = vec_add_text(&names->texts, vec_text(name));
         if (dwarf_lineno(source, &number) == 0)
             line->line = (unsigned)number;
     }
@@ -273,8 +264,8 @@ static bool name_by_symbol(
 
     if (!name || !*name)
         return false;
-    line.function =
-            keep(names, vec_format("%s+0x%" PRIx64, readable(names, name), (uint64_t)distance));
+    line.function = vec_add_text(
+            &names->texts, vec_format("%s+0x%" PRIx64, readable(names, name), (uint64_t)distance));
     VEC_PUSH(lines->line, lines->count, lines->room) = line;
     return true;
 }

@@ -31,38 +31,13 @@ const char *framework_name(enum framework which)
     return frameworks[which].name;
 }
 
-struct names {
-    char **at;
-    size_t count, room;
-};
-
 struct search {
-    struct names local;    /* folders of the program's own modules */
-    struct names sites;    /* folders of installed packages */
-    struct names files;    /* to be looked through, and looked through already */
-    struct names packages; /* looked at already */
+    struct vec_texts local;    /* folders of the program's own modules */
+    struct vec_texts sites;    /* folders of installed packages */
+    struct vec_texts files;    /* to be looked through, and looked through already */
+    struct vec_texts packages; /* looked at already */
     unsigned which;
 };
-
-/* Takes `name` over; false: it is there already. */
-static bool add_name(struct names *names, char *name)
-{
-    for (size_t i = 0; i < names->count; i++) {
-        if (strcmp(names->at[i], name) == 0) {
-            free(name);
-            return false;
-        }
-    }
-    VEC_PUSH(names->at, names->count, names->room) = name;
-    return true;
-}
-
-static void names_done(struct names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free(names->at[i]);
-    free((void *)names->at);
-}
 
 static bool is_file(const char *path)
 {
@@ -108,16 +83,16 @@ static char *text_of(const char *path, size_t most)
     return text;
 }
 
-static void add_list(struct names *names, const char *list, const char *directory)
+static void add_list(struct vec_texts *names, const char *list, const char *directory)
 {
     int length;
 
     for (const char *s = list ? list : ""; *s; s += length + (s[length] == ':')) {
         length = (int)strcspn(s, ":");
         if (*s == '/')
-            (void)add_name(names, vec_format("%.*s", length, s));
+            (void)vec_add_once(names, vec_format("%.*s", length, s));
         else if (length > 0)
-            (void)add_name(names, vec_format("%s/%.*s", directory, length, s));
+            (void)vec_add_once(names, vec_format("%s/%.*s", directory, length, s));
     }
 }
 
@@ -231,7 +206,7 @@ static bool add_files(struct search *search, const char *folder, const char *mod
                 free(file);
                 continue;
             }
-            (void)add_name(&search->files, file);
+            (void)vec_add_once(&search->files, file);
             found = true;
         }
         if (dot)
@@ -261,7 +236,7 @@ static void look_at_module(struct search *search, const char *file, const char *
     }
     for (size_t i = 0; i < search->local.count && !is_own; i++)
         is_own = add_files(search, search->local.at[i], module);
-    if (!is_own && add_name(&search->packages, vec_text(name))) {
+    if (!is_own && vec_add_once(&search->packages, vec_text(name))) {
         for (size_t i = 0; i < search->sites.count; i++)
             look_at_package(search, search->sites.at[i], name);
     }
@@ -392,7 +367,7 @@ static void add_sites(struct search *search, const char *prefix, const char *ver
     if (glob(pattern, GLOB_BRACE | GLOB_ONLYDIR, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
             if (is_folder(found.gl_pathv[i]))
-                (void)add_name(&search->sites, vec_text(found.gl_pathv[i]));
+                (void)vec_add_once(&search->sites, vec_text(found.gl_pathv[i]));
     }
     globfree(&found);
     free(pattern);
@@ -436,12 +411,12 @@ static void look_at_arguments(struct search *search, char *const *words, const c
         if ((*words)[1] == '-')
             continue;
         if (last == 'c' && words[1]) {
-            (void)add_name(&search->local, vec_text(directory));
+            (void)vec_add_once(&search->local, vec_text(directory));
             look_at_text(search, NULL, words[1]);
             return;
         }
         if (last == 'm' && words[1]) {
-            (void)add_name(&search->local, vec_text(directory));
+            (void)vec_add_once(&search->local, vec_text(directory));
             look_at_module(search, ".", words[1]);
             return;
         }
@@ -456,8 +431,8 @@ static void look_at_arguments(struct search *search, char *const *words, const c
         free(script);
         script = file;
     }
-    (void)add_name(&search->local, above(script, 1));
-    (void)add_name(&search->files, script);
+    (void)vec_add_once(&search->local, above(script, 1));
+    (void)vec_add_once(&search->files, script);
 }
 
 static int major_of(const struct search *search, enum framework which)
@@ -501,8 +476,8 @@ struct framework_found framework_find(char *const *command, const char *path,
         char *script = *command[i] == '-' ? NULL : framework_program(command[i], path, directory);
         interpreter = script ? interpreter_of(script, path, directory) : NULL;
         if (interpreter) {
-            (void)add_name(&search.local, above(script, 1));
-            (void)add_name(&search.files, vec_text(script));
+            (void)vec_add_once(&search.local, above(script, 1));
+            (void)vec_add_once(&search.files, vec_text(script));
         }
         free(script);
     }
@@ -522,9 +497,9 @@ struct framework_found framework_find(char *const *command, const char *path,
     if (found.which & 1U << FRAMEWORK_PADDLE)
         found.paddle_major = major_of(&search, FRAMEWORK_PADDLE);
     free(interpreter);
-    names_done(&search.local);
-    names_done(&search.sites);
-    names_done(&search.files);
-    names_done(&search.packages);
+    vec_free_texts(&search.local);
+    vec_free_texts(&search.sites);
+    vec_free_texts(&search.files);
+    vec_free_texts(&search.packages);
     return found;
 }

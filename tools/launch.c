@@ -50,7 +50,7 @@ static void put(struct launch *launch, const char *name, const char *value)
 
 static void say(struct launch *launch, char *line)
 {
-    VEC_PUSH(launch->lines, launch->line_count, launch->line_room) = line;
+    (void)vec_add_text(&launch->lines, line);
 }
 
 /* Is `word` one of the words of a list that any of `separators` separates? */
@@ -375,9 +375,7 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
 
 void launch_done(struct launch *launch)
 {
-    for (size_t i = 0; i < launch->line_count; i++)
-        free(launch->lines[i]);
-    free((void *)launch->lines);
+    vec_free_texts(&launch->lines);
     free((void *)launch->env);
     free(launch->vars);
     *launch = (struct launch){0};

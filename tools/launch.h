@@ -45,6 +45,7 @@
 #include <stddef.h>
 
 #include "tools/framework.h"
+#include "tools/vec.h"
 
 enum launch_api {
     LAUNCH_STREAM,
@@ -68,11 +69,10 @@ struct launch_request {
 };
 
 struct launch {
-    char *const *argv; /* the request's */
-    char **env;        /* NULL-terminated */
-    char **lines;      /* for stderr, without a prefix */
-    size_t line_count, line_room;
-    char *vars; /* what `env` points into (envz.h) */
+    char *const *argv;      /* the request's */
+    char **env;             /* NULL-terminated */
+    struct vec_texts lines; /* for stderr, without a prefix */
+    char *vars;             /* what `env` points into (envz.h) */
     size_t vars_length;
 };
 

@@ -6,12 +6,6 @@
 
 #include "tools/vec.h"
 
-/* One context and one memory pool per device. */
-static uint64_t owner_of(int device)
-{
-    return 1 + (uint64_t)device;
-}
-
 int playback_open(struct playback *playback, struct counting *counting,
         const struct pool_opts *opts, const struct hints *hints, size_t block_count)
 {
@@ -39,7 +33,7 @@ int playback_take(struct playback *playback, size_t block, const struct playback
     int device = ask->device < 0 ? 0 : ask->device;
     struct pool_request request = {
             .size = ask->size,
-            .owner = owner_of(device),
+            .owner = 1 + (uint64_t)device, /* one context and one memory pool per device */
             .stream = ask->stream,
             .plan = ask->plan,
             .api = ask->stream ? API_STREAM : API_SYNC,

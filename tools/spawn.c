@@ -177,8 +177,8 @@ static int prepare(const char *who, struct launch_request *request, struct launc
     look_at_command(request, request->command[0], &runtime);
     r = launch_prepare(request, ret_launch);
     free(runtime);
-    for (size_t i = 0; i < ret_launch->line_count; i++)
-        (void)fprintf(stderr, "%s: %s\n", who, ret_launch->lines[i]);
+    for (size_t i = 0; i < ret_launch->lines.count; i++)
+        (void)fprintf(stderr, "%s: %s\n", who, ret_launch->lines.at[i]);
     if (r < 0) {
         launch_done(ret_launch);
         return CMD_CANNOT;

@@ -40,10 +40,8 @@ struct symbols {
     struct keytable frames; /* (module, offset) -> index in `named` */
     struct named_frame *named;
     size_t named_count, named_room;
-    char **texts; /* owned names */
-    size_t text_count, text_room;
-    char **trouble;
-    size_t trouble_count, trouble_room;
+    struct vec_texts texts; /* names */
+    struct vec_texts trouble;
 };
 
 const char *symbols_base_name(const char *path)
@@ -84,32 +82,25 @@ void symbols_free(struct symbols *symbols)
     }
     for (size_t i = 0; i < symbols->named_count; i++)
         free(symbols->named[i].lines);
-    for (size_t i = 0; i < symbols->text_count; i++)
-        free(symbols->texts[i]);
-    for (size_t i = 0; i < symbols->trouble_count; i++)
-        free(symbols->trouble[i]);
+    vec_free_texts(&symbols->texts);
+    vec_free_texts(&symbols->trouble);
     keytable_done(&symbols->frames);
     free(symbols->folders);
     free(symbols->modules);
     free(symbols->stacks);
     free(symbols->named);
-    free((void *)symbols->texts);
-    free((void *)symbols->trouble);
     free(symbols);
 }
 
 const char *symbols_trouble(const struct symbols *symbols, size_t index)
 {
-    return index < symbols->trouble_count ? symbols->trouble[index] : NULL;
+    return index < symbols->trouble.count ? symbols->trouble.at[index] : NULL;
 }
 
 /* The same library may have been loaded more than once: one line. */
 static void add_trouble(struct symbols *symbols, const char *line)
 {
-    for (size_t i = 0; i < symbols->trouble_count; i++)
-        if (strcmp(symbols->trouble[i], line) == 0)
-            return;
-    VEC_PUSH(symbols->trouble, symbols->trouble_count, symbols->trouble_room) = vec_text(line);
+    (void)vec_add_once(&symbols->trouble, vec_text(line));
 }
 
 /* What the capture brought along. */
@@ -211,9 +202,8 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
     free(known);
     if (count == 0) {
         const char *module = captured && *captured->path ? symbols_base_name(captured->path) : "?";
-        char *text = vec_format("%s+0x%" PRIx64, module, at->offset);
-        VEC_PUSH(symbols->texts, symbols->text_count, symbols->text_room) = text;
-        line.function = text;
+        line.function =
+                vec_add_text(&symbols->texts, vec_format("%s+0x%" PRIx64, module, at->offset));
         VEC_PUSH(frame.lines, frame.count, frame.room) = line;
     }
     VEC_PUSH(symbols->named, symbols->named_count, symbols->named_room) = frame;

@@ -62,3 +62,29 @@ char *vec_format(const char *format, ...)
         vec_out_of_memory();
     return text;
 }
+
+char *vec_add_text(struct vec_texts *texts, char *text)
+{
+    VEC_PUSH(texts->at, texts->count, texts->room) = text;
+    return text;
+}
+
+bool vec_add_once(struct vec_texts *texts, char *text)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        if (strcmp(texts->at[i], text) == 0) {
+            free(text);
+            return false;
+        }
+    }
+    (void)vec_add_text(texts, text);
+    return true;
+}
+
+void vec_free_texts(struct vec_texts *texts)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        free(texts->at[i]);
+    free((void *)texts->at);
+    *texts = (struct vec_texts){0};
+}

@@ -14,6 +14,7 @@
 #ifndef KEDGE_TOOLS_VEC_H
 #define KEDGE_TOOLS_VEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What all of these do when there is no memory. */
@@ -32,6 +33,19 @@ char *vec_text(const char *text);
 
 /* printf into memory of its own. */
 char *vec_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Texts, which it owns. {0} is empty. */
+struct vec_texts {
+    char **at;
+    size_t count, room;
+};
+
+/* Takes `text` over; returns it. */
+char *vec_add_text(struct vec_texts *texts, char *text);
+
+/* The same unless there is an equal one: then false, and `text` is freed. */
+bool vec_add_once(struct vec_texts *texts, char *text);
+void vec_free_texts(struct vec_texts *texts);
 
 #define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))
 

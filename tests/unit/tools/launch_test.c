@@ -27,8 +27,8 @@ static const char *value(const struct launch *launch, const char *name)
 
 static bool has_line(const struct launch *launch, const char *part)
 {
-    for (size_t i = 0; i < launch->line_count; i++) {
-        if (strstr(launch->lines[i], part))
+    for (size_t i = 0; i < launch->lines.count; i++) {
+        if (strstr(launch->lines.at[i], part))
             return true;
     }
     return false;
@@ -225,7 +225,7 @@ TEST(the_stream_entrance_switches_all_frameworks)
     CHECK_STR_EQ(value(&l, "XLA_PYTHON_CLIENT_ALLOCATOR"), "cuda_async");
     CHECK_STR_EQ(value(&l, "FLAGS_use_cuda_malloc_async_allocator"), "1");
     CHECK_STR_EQ(value(&l, "PYTORCH_NO_CUDA_MEMORY_CACHING"), "(none)");
-    CHECK_EQ(l.line_count, 1);
+    CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "without CUDA tensor IPC"));
     launch_done(&l);
 }
@@ -233,7 +233,7 @@ TEST(the_stream_entrance_switches_all_frameworks)
 TEST(a_plain_program_is_told_nothing_about_frameworks)
 {
     struct launch l = prepared((struct launch_request){.api = LAUNCH_STREAM}, no_env);
-    CHECK_EQ(l.line_count, 0);
+    CHECK_EQ(l.lines.count, 0);
     launch_done(&l);
 }
 
@@ -249,7 +249,7 @@ TEST(the_sync_entrance_switches_all_frameworks)
 
     /* What of JAX 0.10 is not to be had there is said. */
     l = prepared((struct launch_request){.api = LAUNCH_SYNC, .frameworks = {.which = JAX}}, no_env);
-    CHECK_EQ(l.line_count, 1);
+    CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "only --api stream shows its buffers"));
     launch_done(&l);
 }
@@ -274,7 +274,7 @@ TEST(r94_pytorchs_other_settings_are_merged_and_the_lost_ones_named)
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"),
             "max_split_size_mb:128,pinned_use_host_register:True,backend:cudaMallocAsync");
     CHECK(has_line(&l, "ignores max_split_size_mb"));
-    CHECK_EQ(l.line_count, 1);
+    CHECK_EQ(l.lines.count, 1);
     launch_done(&l);
 
     char *newer[] = {(char[]){"PYTORCH_ALLOC_CONF=expandable_segments:True"}, NULL};
@@ -295,12 +295,12 @@ TEST(r94_pytorchs_other_settings_are_merged_and_the_lost_ones_named)
 TEST(each_framework_that_is_used_gets_a_line_of_its_own)
 {
     struct launch l = prepared((struct launch_request){.frameworks = {.which = JAX}}, no_env);
-    CHECK_EQ(l.line_count, 1);
+    CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "JAX gets XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, without"));
     launch_done(&l);
 
     l = prepared((struct launch_request){.frameworks = {.which = PADDLE}}, no_env);
-    CHECK_EQ(l.line_count, 1);
+    CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "PaddlePaddle gets FLAGS_use_cuda_malloc_async_allocator=1, without"));
     launch_done(&l);
 
@@ -314,7 +314,7 @@ TEST(each_framework_that_is_used_gets_a_line_of_its_own)
 
     l = prepared((struct launch_request){.api = LAUNCH_FRAMEWORK, .frameworks = {.which = PADDLE}},
             no_env);
-    CHECK_EQ(l.line_count, 1);
+    CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "PaddlePaddle keeps a cache of its own"));
     launch_done(&l);
 }
@@ -343,7 +343,7 @@ TEST(r94_pytorch_without_its_cache_is_what_the_variable_says)
         l = prepared(
                 (struct launch_request){.api = LAUNCH_SYNC, .frameworks = {.which = PYTORCH}}, env);
         CHECK_STR_EQ(value(&l, "PYTORCH_NO_CUDA_MEMORY_CACHING"), cases[i].sync);
-        CHECK_EQ(l.line_count, strcmp(cases[i].value, "1") != 0);
+        CHECK_EQ(l.lines.count, strcmp(cases[i].value, "1") != 0);
         launch_done(&l);
     }
 }
