@@ -304,6 +304,8 @@ def a_log_of_rmm_is_played():
     wanted, got = whatif(own("threads"), "--lag", "1"), whatif(log, "--lag", "1")
     for name, answer in wanted.items():
         same(f"{name}: figures of the log", got[name], answer)
+    steps = [run(KEDGE, "report", path, "--view", "steps", "--json", rc=0).stdout for path in (own("threads"), log)]
+    same("the steps of the log", json.loads(steps[1])["steps"], json.loads(steps[0])["steps"])
 
 
 def write_expected():
