@@ -10,8 +10,9 @@
 #include "tools/vec.h"
 
 const struct whatif_policy whatif_policies[] = {
-        {"kedge", "this pool, remapping when growth would pass the budget", NULL, POOL_REMAP_LAZY},
-        {"kedge-eager", "this pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER},
+        {"kedge", "kedge's pool, remapping when growth would pass the budget", NULL,
+                POOL_REMAP_LAZY},
+        {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER},
         {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0},
         {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0},
         {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0},
