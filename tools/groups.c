@@ -44,13 +44,6 @@ void groups_add(struct groups *groups, uint32_t number)
     add_stack(groups, group, block);
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int compare_groups(const void *a, const void *b)
 {
     const struct group *x = a;
@@ -77,7 +70,7 @@ static size_t make_distinct(uint64_t *numbers, size_t count)
 {
     size_t n = 0;
 
-    VEC_SORT(numbers, count, compare_u64);
+    VEC_SORT(numbers, count, vec_by_number);
     for (size_t i = 0; i < count; i++) {
         if (n == 0 || numbers[n - 1] != numbers[i])
             numbers[n++] = numbers[i];

@@ -138,17 +138,10 @@ static struct rule_pick pick_all(const struct work *work, const struct field *fi
     };
 }
 
-/* How blocks are told apart at one step. */
-typedef uint64_t (*part_of)(const struct trace_block *block);
-
-static uint64_t size_of(const struct trace_block *block)
+/* How blocks are told apart at one step: by their size, or by their number. */
+static uint64_t part_of(const struct trace_block *block, bool by_size)
 {
-    return block->size;
-}
-
-static uint64_t nth_of(const struct trace_block *block)
-{
-    return block->nth;
+    return by_size ? block->size : block->nth;
 }
 
 /* A run of neighbouring sizes (or numbers) all of whose blocks are right. */
@@ -180,18 +173,18 @@ static void close_run(struct work *work, const struct shape *shape, const struct
  * is counted on: UINT32_MAX stands for "not counted" in the run and can only be matched by all.
  */
 static void split(struct work *work, const struct shape *shape, const struct field *field,
-        const struct rule_pick *base, part_of part)
+        const struct rule_pick *base, bool by_size)
 {
-    bool by_size = part == size_of;
     struct run run = {0};
     size_t i = 0;
 
     while (i < field->count) {
-        uint64_t value = part(block_at(work, field->blocks[i]));
+        uint64_t value = part_of(block_at(work, field->blocks[i]), by_size);
         bool right = by_size || value < UINT32_MAX;
         bool wanted = false;
         bool any = false;
-        for (; i < field->count && part(block_at(work, field->blocks[i])) == value; i++) {
+        for (; i < field->count && part_of(block_at(work, field->blocks[i]), by_size) == value;
+                i++) {
             uint32_t id = field->blocks[i];
             if (!is_inside(work, shape, id))
                 continue;
@@ -246,7 +239,7 @@ static void split_sizes_by_nth(
         for (; i < field->count && block_at(work, field->blocks[i])->size == pick.size_lo; i++)
             same.count++;
         if (any_wanted(work, shape, &same))
-            split(work, shape, &same, &pick, nth_of);
+            split(work, shape, &same, &pick, false);
     }
 }
 
@@ -259,7 +252,7 @@ static void solve(struct work *work, const struct shape *shape, const struct fie
         cover(work, shape, field, &all);
         return;
     }
-    split(work, shape, field, &all, size_of);
+    split(work, shape, field, &all, true);
     if (any_wanted(work, shape, field))
         split_sizes_by_nth(work, shape, field);
 }

@@ -76,7 +76,6 @@ static bool is_in(struct model_window window, uint32_t at)
 struct count {
     const uint32_t *releases; /* NULL: the trace's own */
     bool live_only;
-    uint64_t now;
     struct model_second sums;
 };
 
@@ -91,12 +90,17 @@ static uint32_t released_at(const struct count *count, const struct trace *trace
     return block->released;
 }
 
-static void second_gone(
-        struct model_second *sums, uint64_t *now, const struct trace_block *block, bool released)
+static void second_born(struct model_second *sums, uint64_t size)
+{
+    sums->remaining += size;
+    raise_to(&sums->max, sums->remaining);
+}
+
+static void second_gone(struct model_second *sums, const struct trace_block *block, bool released)
 {
     sums->freed += block->size;
     sums->freed_count++;
-    *now -= block->size;
+    sums->remaining -= block->size;
     if (released) {
         sums->released += block->size;
         sums->released_count++;
@@ -149,19 +153,16 @@ static struct model_second count_window(
 
     for (uint32_t at = window.first; at < window.last; at++) {
         const struct trace_event *event = &trace->events[at];
-        if (event->kind == TRACE_ALLOC) {
-            count.now += trace->blocks[event->block].size;
-            raise_to(&count.sums.max, count.now);
-        }
+        if (event->kind == TRACE_ALLOC)
+            second_born(&count.sums, trace->blocks[event->block].size);
         if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
             const struct trace_block *block = &trace->blocks[event->block];
             if (is_in(window, block->born) && released_at(&count, trace, event->block) > at)
-                second_gone(&count.sums, &count.now, block, false);
+                second_gone(&count.sums, block, false);
         }
         for (; next < release_count && releases[next].at == at; next++)
-            second_gone(&count.sums, &count.now, &trace->blocks[releases[next].block], true);
+            second_gone(&count.sums, &trace->blocks[releases[next].block], true);
     }
-    count.sums.remaining = count.now;
     free(releases);
     return count.sums;
 }
@@ -250,16 +251,10 @@ uint64_t model_max(const struct trace *trace, struct model_window window, const 
     return count_window(trace, window, (struct count){.releases = releases}).max;
 }
 
-/* The running sums of one open instance. */
-struct open_anchor {
-    uint64_t hinted_now, would_now;
-};
-
 struct anchor_walk {
     const struct trace *trace;
     struct model_window window;
     struct model_figures *figures;
-    struct open_anchor *open;
 };
 
 static bool is_open_at(const struct trace_anchor *anchor, uint32_t at)
@@ -273,7 +268,6 @@ static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
 
     for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
         struct model_figures *f = &walk->figures[a];
-        struct open_anchor *open = &walk->open[a];
         f->allocated += block->size;
         f->allocated_count++;
         f->remaining += block->size;
@@ -281,10 +275,8 @@ static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
             f->max = f->remaining;
             f->max_at = at;
         }
-        open->hinted_now += block->size;
-        open->would_now += block->size;
-        raise_to(&f->hinted.max, open->hinted_now);
-        raise_to(&f->would.max, open->would_now);
+        second_born(&f->hinted, block->size);
+        second_born(&f->would, block->size);
     }
 }
 
@@ -302,9 +294,9 @@ static void anchor_death(struct anchor_walk *walk, uint32_t id, uint32_t at)
         f->freed_count++;
         f->remaining -= block->size;
         if (block->released > at)
-            second_gone(&f->would, &walk->open[a].would_now, block, false);
+            second_gone(&f->would, block, false);
         if (block->released > at || block->mode != HINT_LIVE)
-            second_gone(&f->hinted, &walk->open[a].hinted_now, block, false);
+            second_gone(&f->hinted, block, false);
     }
 }
 
@@ -316,9 +308,9 @@ static void anchor_release(struct anchor_walk *walk, uint32_t id, uint32_t at)
         struct model_figures *f = &walk->figures[a];
         if (!is_open_at(&walk->trace->anchors[a], at))
             continue;
-        second_gone(&f->would, &walk->open[a].would_now, block, true);
+        second_gone(&f->would, block, true);
         if (block->mode == HINT_LIVE)
-            second_gone(&f->hinted, &walk->open[a].hinted_now, block, true);
+            second_gone(&f->hinted, block, true);
     }
 }
 
@@ -362,7 +354,6 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
     size_t next = 0;
 
     walk.figures = vec_new(trace->anchor_count, sizeof(*walk.figures));
-    walk.open = vec_new(trace->anchor_count, sizeof(*walk.open));
     for (size_t i = 0; i < trace->anchor_count; i++)
         walk.figures[i].max_at = TRACE_NEVER;
     for (uint32_t at = window.first; at < window.last; at++) {
@@ -374,12 +365,7 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
         for (; next < release_count && releases[next].at == at; next++)
             anchor_release(&walk, releases[next].block, at);
     }
-    for (size_t i = 0; i < trace->anchor_count; i++) {
-        walk.figures[i].hinted.remaining = walk.open[i].hinted_now;
-        walk.figures[i].would.remaining = walk.open[i].would_now;
-    }
     anchor_peaks(&walk);
-    free(walk.open);
     free(releases);
     return walk.figures;
 }

@@ -84,18 +84,10 @@ static bool is_like(double likeness, double chance)
     return likeness - chance > (1 - chance) / 2;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The number that so many fourths of them are below. Sorts them. */
 static uint64_t quantile(uint64_t *numbers, size_t count, size_t fourths)
 {
-    VEC_SORT(numbers, count, by_number);
+    VEC_SORT(numbers, count, vec_by_number);
     return numbers[count * fourths / 4];
 }
 
@@ -148,7 +140,7 @@ static uint32_t middle_distance(const uint32_t *at, uint32_t count)
 
     for (uint32_t i = 1; i < count; i++)
         distances[i - 1] = at[i] - at[i - 1];
-    VEC_SORT(distances, count - 1, by_number);
+    VEC_SORT(distances, count - 1, vec_by_number);
     uint64_t middle = distances[(count - 2) / 2];
     free(distances);
     return (uint32_t)middle;

@@ -2,6 +2,7 @@
 #include "tools/vec.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,14 @@ void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *
 {
     if (count)
         qsort(base, count, size, compare);
+}
+
+int vec_by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
 }
 
 char *vec_text(const char *text)

@@ -47,6 +47,9 @@ char *vec_add_text(struct vec_texts *texts, char *text);
 bool vec_add_once(struct vec_texts *texts, char *text);
 void vec_free_texts(struct vec_texts *texts);
 
+/* For vec_sort: uint64_t, rising. */
+int vec_by_number(const void *a, const void *b);
+
 #define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))
 
 /* The next element of an array, as an lvalue. */
