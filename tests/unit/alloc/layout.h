@@ -90,6 +90,22 @@ static inline struct heap *layout_heap(struct pool *pool) POOL_LOCKED
     return heap;
 }
 
+/* Bytes of whole slots (of 2 MiB) inside clean free blocks of the arena. */
+static inline uint64_t layout_clean_slots(struct pool *pool, const struct heap *heap) POOL_LOCKED
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t at = segment_at(pool, heap->arena)->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
+        devptr_t lo = round_up(block->node.base, GRANULE_SIZE);
+        devptr_t hi = (block->node.base + block->node.size) & ~(GRANULE_SIZE - 1);
+
+        if (block->state == BLOCK_FREE && !block->stream && hi > lo)
+            bytes += hi - lo;
+    }
+    return bytes;
+}
+
 /* The pool asks which streams are done: what was freed on stream 1 is clean then. */
 static inline void layout_ask(const struct layout *layout)
 {

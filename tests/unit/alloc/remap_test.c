@@ -262,22 +262,6 @@ TEST(r78_what_moves_is_held_all_the_time)
 
 /* ── against a walk over all blocks ── */
 
-/* Whole slots inside clean free blocks. */
-static uint64_t movable(struct pool *pool, const struct heap *heap) POOL_LOCKED
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t at = segment_at(pool, heap->arena)->first; at; at = block_at(pool, at)->next) {
-        const struct block *block = block_at(pool, at);
-        devptr_t lo = round_up(block->node.base, SLOT);
-        devptr_t hi = (block->node.base + block->node.size) & ~(SLOT - 1);
-
-        if (block->state == BLOCK_FREE && !block->stream && hi > lo)
-            bytes += hi - lo;
-    }
-    return bytes;
-}
-
 /* All handles that come, which go to the shelf; each is one that was mapped until then. */
 static uint64_t take_handles(struct bench *b, struct heap *heap, uint64_t most)
 {
@@ -315,7 +299,7 @@ TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
         layout_ask(&layout);
         lock_take(&pool->lock);
         heap = layout_heap(pool);
-        there = movable(pool, heap);
+        there = layout_clean_slots(pool, heap);
         CHECK_EQ(remap_available(pool, heap, some), min_of(some, there));
         CHECK_EQ(remap_available(pool, heap, UINT64_MAX), there);
         lock_drop(&pool->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What goes back to the driver, in which order and in which pieces. */
-#include "tests/unit/alloc/pool_bench.h"
+#include "alloc/trim.h"
+#include "tests/unit/alloc/layout.h"
 
 static struct {
     struct bench *bench;
@@ -35,5 +36,90 @@ TEST(r26_addresses_are_forgotten_before_the_driver_has_them_back)
     CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
     CHECK_EQ(late.frees, 1);
     CHECK_EQ(late.seen, 0);
+    bench_end(b);
+}
+
+/* ── how much ── */
+
+TEST(at_least_so_much_goes_or_strictly_at_most)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct bench *b = layout.b;
+        struct pool *pool = layout.pool;
+        uint64_t slot = 2 * MiB;
+
+        layout_ask(&layout);
+        for (uint64_t bytes = 1 * MiB; bytes <= 9 * MiB; bytes += 1 * MiB) {
+            bool strictly = bytes % slot == 0 || seed % 2;
+            uint64_t held = b->fake->held;
+            struct heap *heap;
+            uint64_t there, given;
+
+            lock_take(&pool->lock);
+            heap = layout_heap(pool);
+            there = layout_clean_slots(pool, heap);
+            lock_drop(&pool->lock);
+            given = trim_heap(pool, heap, bytes, strictly);
+            CHECK_EQ(given, min_of(there, strictly ? bytes & ~(slot - 1) : round_up(bytes, slot)));
+            CHECK_EQ(b->fake->held, held - given);
+            BENCH_CHECK(b);
+        }
+        for (int i = 0; i < LAYOUT_BLOCKS; i++)
+            CHECK(!layout.blocks[i].ptr || fake_is_accessible(b->fake, layout.blocks[i].ptr, 512));
+        layout_end(&layout);
+    }
+}
+
+/* ── what the driver refuses ── */
+
+/* The slot stays where it is for good, counted; the next trim takes the others. */
+TEST(a_slot_that_cannot_be_unmapped_is_kept_and_counted)
+{
+    struct bench *b = bench_new(64 * MiB);
+    devptr_t a = bench_alloc_on(b, 8 * MiB, 1);
+    devptr_t c;
+
+    CHECK_NE(bench_alloc_on(b, 2 * MiB, 1), 0);
+    c = bench_alloc_on(b, 4 * MiB, 1);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    CHECK_EQ(bench_free_on(b, c, 1), 0);
+    b->fake->fail_name = "unmap";
+    b->fake->fail_at = 1;
+    b->fake->fail_code = FAKE_FAILURE;
+    (void)pool_trim_device(b->pool, 0, true);
+    CHECK(b->fake->fired);
+    CHECK_EQ(bench_stats(b).quarantined, 4 * MiB); /* the highest is the first to go */
+    BENCH_CHECK(b);
+    (void)pool_trim_device(b->pool, 0, true);
+    CHECK_EQ(bench_stats(b).free, 0);
+    CHECK_EQ(b->fake->held, 6 * MiB);
+    CHECK_EQ(bench_stats(b).reserved, b->fake->held);
+    bench_end(b);
+}
+
+/* The heap's own slots are moved instead; what others hold goes. */
+TEST(a_request_keeps_the_slots_of_its_heap)
+{
+    struct bench *b = bench_with_budget(64 * MiB, 64 * MiB);
+    struct pool *pool = b->pool;
+    struct pool_request other = bench_request(6 * MiB, 1);
+    struct heap *heap;
+
+    other.owner = BENCH_POOL + 1;
+    CHECK_NE(bench_ask(b, &other), 0);
+    CHECK_EQ(bench_free_on(b, b->last.ptr, 1), 0);
+    CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 8 * MiB, 1), 1), 0);
+    CHECK_EQ(bench_free(b, bench_alloc(b, 10 * MiB)), 0);
+    CHECK_EQ(reclaim_poll(pool, true), 0);
+    CHECK_EQ(reclaim_device_points(pool, 0), 0);
+    lock_take(&pool->lock);
+    heap = layout_heap(pool);
+    lock_drop(&pool->lock);
+    CHECK_EQ(trim_for(pool, heap, UINT64_MAX), 16 * MiB);
+    CHECK_EQ(b->fake->held, 8 * MiB);
+    CHECK_EQ(bench_heap_stats(b).cached, 0); /* and stay where they are */
+    CHECK_EQ(trim_device(pool, 0, UINT64_MAX), 8 * MiB);
+    CHECK_EQ(trim_device(pool, POOL_DEVICES_MAX, UINT64_MAX), 0);
     bench_end(b);
 }
