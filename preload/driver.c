@@ -89,6 +89,7 @@ static bool is_gone(int result)
 }
 
 /* Every function of the table below is given one, and there is but one driver here. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter cannot stand in parentheses */
 #define SELF void *self __attribute__((unused))
 
 /* ---- plain segments ------------------------------------------------------------------------- */

@@ -270,12 +270,12 @@ __attribute__((format(printf, 4, 0))) static int print_seen(
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define PRINTS(name, params, stream, fd, flag)                      \
+#define PRINTS(name, params, stream, fd, flag, format)              \
     int name params                                                \
     {                                                              \
-        return print_seen(stream, fd, flag, format, args);         \
+        return print_seen(stream, fd, flag, format, arg);          \
     }
-#define PRINTS_ARGS(name, params, stream, fd, flag)                 \
+#define PRINTS_ARGS(name, params, stream, fd, flag, format)         \
     int name params                                                \
     {                                                              \
         va_list args;                                              \
@@ -286,19 +286,19 @@ __attribute__((format(printf, 4, 0))) static int print_seen(
         return result;                                             \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
-#define FORMAT const char *restrict format
+#define FORMAT const char *restrict
 
-PRINTS_ARGS(printf, (FORMAT, ...), stdout, NULL, PLAIN)
-PRINTS_ARGS(fprintf, (FILE *restrict stream, FORMAT, ...), stream, NULL, PLAIN)
-PRINTS_ARGS(dprintf, (int fd, FORMAT, ...), NULL, &fd, PLAIN)
-PRINTS(vprintf, (FORMAT, va_list args), stdout, NULL, PLAIN)
-PRINTS(vfprintf, (FILE *restrict stream, FORMAT, va_list args), stream, NULL, PLAIN)
-PRINTS(vdprintf, (int fd, FORMAT, va_list args), NULL, &fd, PLAIN)
-PRINTS_ARGS(__printf_chk, (int flag, FORMAT, ...), stdout, NULL, flag)
-PRINTS_ARGS(__fprintf_chk, (FILE *restrict stream, int flag, FORMAT, ...), stream, NULL, flag)
-PRINTS_ARGS(__dprintf_chk, (int fd, int flag, FORMAT, ...), NULL, &fd, flag)
-PRINTS(__vprintf_chk, (int flag, FORMAT, va_list args), stdout, NULL, flag)
-PRINTS(__vfprintf_chk, (FILE *restrict stream, int flag, FORMAT, va_list args), stream, NULL, flag)
-PRINTS(__vdprintf_chk, (int fd, int flag, FORMAT, va_list args), NULL, &fd, flag)
+PRINTS_ARGS(printf, (FORMAT format, ...), stdout, NULL, PLAIN, format)
+PRINTS_ARGS(fprintf, (FILE *restrict stream, FORMAT format, ...), stream, NULL, PLAIN, format)
+PRINTS_ARGS(dprintf, (int fd, FORMAT fmt, ...), NULL, &fd, PLAIN, fmt)
+PRINTS(vprintf, (FORMAT format, va_list arg), stdout, NULL, PLAIN, format)
+PRINTS(vfprintf, (FILE *restrict s, FORMAT format, va_list arg), s, NULL, PLAIN, format)
+PRINTS(vdprintf, (int fd, FORMAT fmt, va_list arg), NULL, &fd, PLAIN, fmt)
+PRINTS_ARGS(__printf_chk, (int flag, FORMAT format, ...), stdout, NULL, flag, format)
+PRINTS_ARGS(__fprintf_chk, (FILE *restrict stream, int flag, FORMAT format, ...), stream, NULL, flag, format)
+PRINTS_ARGS(__dprintf_chk, (int fd, int flag, FORMAT format, ...), NULL, &fd, flag, format)
+PRINTS(__vprintf_chk, (int flag, FORMAT format, va_list arg), stdout, NULL, flag, format)
+PRINTS(__vfprintf_chk, (FILE *restrict stream, int flag, FORMAT format, va_list arg), stream, NULL, flag, format)
+PRINTS(__vdprintf_chk, (int fd, int flag, FORMAT format, va_list arg), NULL, &fd, flag, format)
 /* clang-format on */
 #pragma GCC visibility pop
