@@ -59,6 +59,26 @@ TEST(r12_what_is_freed_in_a_capture_is_kept)
     bench_end(b);
 }
 
+/* The driver would take the beginning of a segment for the segment. */
+TEST(r34_r35_a_frozen_pool_tells_what_was_freed_from_what_was_not)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t first = bench_alloc(b, 64 * KiB);
+    devptr_t second = bench_alloc(b, 64 * KiB);
+    devptr_t live = bench_alloc(b, 64 * KiB);
+
+    CHECK_EQ(second, first + 64 * KiB);
+    CHECK_EQ(bench_free(b, first), 0);
+    CHECK_EQ(bench_free(b, second), 0);
+    pool_freeze(b->pool);
+    CHECK_EQ(bench_free(b, first), -EINVAL);
+    CHECK_EQ(bench_free(b, second), -ENOENT);
+    CHECK_EQ(bench_free(b, live + 512), -ENOENT);
+    CHECK_EQ(bench_free(b, live), 0);
+    b->fake->lost = 1;
+    bench_end(b);
+}
+
 /* ── on a stream ── */
 
 TEST(r71_a_free_on_another_stream_records_at_once)
