@@ -295,9 +295,9 @@ struct switch_row {
 /* Sets it unless the user did; a line to who uses the framework if something changes, or if another backend is kept. */
 static void turn(struct launch *launch, const struct switch_row *row, const char *framework)
 {
-    const char *old = stated(launch, row->name);
+    const char *old = row->name ? stated(launch, row->name) : NULL;
 
-    if (row->other && stated(launch, row->other))
+    if (!row->value || (row->other && stated(launch, row->other)))
         return;
     if (framework && !old)
         say(launch,
