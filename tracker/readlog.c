@@ -77,6 +77,7 @@ static void set_oom(struct read_event *to, const struct format_event *from)
 static bool decode(const struct format_event *from, struct read_event *to)
 {
     *to = (struct read_event){
+            .kind = (enum format_event_kind)(from->head & 0xff),
             .thread = from->thread,
             .seq = from->seq,
             .time_ns = from->time_ns,
@@ -85,31 +86,25 @@ static bool decode(const struct format_event *from, struct read_event *to)
             .path = "",
             .rule = -1,
     };
-    switch (from->head & 0xff) {
+    switch (to->kind) {
     case FORMAT_EVENT_ALLOC:
     case FORMAT_EVENT_OTHER_ALLOC:
-        to->kind = (enum format_event_kind)(from->head & 0xff);
         to->memclass = read_class(from->head >> 8 & 0xff);
         set_alloc(to, from);
         return true;
     case FORMAT_EVENT_FREE:
     case FORMAT_EVENT_OTHER_FREE:
-        to->kind = (enum format_event_kind)(from->head & 0xff);
         set_free(to, from);
         return true;
     case FORMAT_EVENT_EDGE:
-        to->kind = FORMAT_EVENT_EDGE;
         return set_edge(to, from);
     case FORMAT_EVENT_HINT:
-        to->kind = FORMAT_EVENT_HINT;
         return set_hint(to, from);
     case FORMAT_EVENT_RESERVED:
-        to->kind = FORMAT_EVENT_RESERVED;
         to->heap = from->u.reserved.heap;
         to->size = from->u.reserved.bytes;
         return true;
     case FORMAT_EVENT_OOM:
-        to->kind = FORMAT_EVENT_OOM;
         set_oom(to, from);
         return true;
     default:
