@@ -93,6 +93,23 @@ int capture_trouble(void)
 
 /* ---- names ---- */
 
+/* What stands for %x; NULL: nothing does. */
+static const char *part_of(char x, const char *host, const char *rank, const char *pid)
+{
+    switch (x) {
+    case 'h':
+        return host[0] ? host : "host";
+    case 'r':
+        return rank[0] ? rank : "0";
+    case 'p':
+        return pid;
+    case '%':
+        return "%";
+    default:
+        return NULL;
+    }
+}
+
 /* -EINVAL for an unknown %x, -ENAMETOOLONG. */
 static int expand(const char *pattern, const char *rank, char *ret_name, size_t size)
 {
@@ -105,17 +122,9 @@ static int expand(const char *pattern, const char *rank, char *ret_name, size_t 
     ret_name[0] = '\0';
     for (const char *at = pattern; *at; at++) {
         char one[2] = {*at, '\0'};
-        const char *part = one;
+        const char *part = *at == '%' ? part_of(*++at, host, rank, pid) : one;
         int length;
 
-        if (*at == '%') {
-            at++;
-            part = *at == 'h'    ? (host[0] ? host : "host")
-                    : *at == 'r' ? (rank[0] ? rank : "0")
-                    : *at == 'p' ? pid
-                    : *at == '%' ? "%"
-                                 : NULL;
-        }
         if (!part)
             return -EINVAL;
         length = snprintf(ret_name + used, size - used, "%s", part);

@@ -77,11 +77,11 @@ struct key {
     const char *name;
     take_fn take;
     enum owner owner;
+    unsigned first;
     size_t at, room;
     const struct key *keys;   /* take_map */
     const char *const *words; /* take_word: NULL-terminated; the first one stands for `first` */
     const char *const *later;
-    unsigned first;
 };
 
 #define FIELD(owner_, type, field)                         \

@@ -173,8 +173,7 @@ static int read_stream(struct builder *builder, struct hinttree_node **ret_root)
             r = start_document(builder, &event, *ret_root != NULL);
         else if (is_end && !*ret_root)
             r = refuse(builder, &event.start_mark, "there is nothing in it");
-        else if (!is_end && event.type != YAML_STREAM_START_EVENT
-                && event.type != YAML_DOCUMENT_END_EVENT)
+        else if (!is_end && !*ret_root && event.type != YAML_STREAM_START_EVENT)
             r = read_value(builder, &event, 0, ret_root);
         yaml_event_delete(&event);
     }
