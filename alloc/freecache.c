@@ -4,6 +4,9 @@
 #include "alloc/block.h"
 #include "alloc/freelist.h"
 
+#define BELOW_MOST 8  /* blocks that are joined with the last one of a range */
+#define CHAIN_MOST 64 /* blocks of one size that are looked at for it */
+
 uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size)
 {
     uint32_t *home = freecache_home(slots, size);
@@ -22,6 +25,40 @@ void freecache_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 
         (void)freelist_put(pool, index, block->stream, block->seq);
     }
+}
+
+/* Puts one block of an arena, which is in a slot, where it belongs. False: its chain is too long. */
+static bool settle_one(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    uint32_t *link =
+            freecache_slot(pool, freecache_slots(heap, block->stream, false), block->node.size);
+
+    for (int i = 0; *link != index; i++) {
+        if (i == CHAIN_MOST)
+            return false;
+        link = &block_at(pool, *link)->node.left;
+    }
+    (void)freecache_pop(pool, heap, link);
+    (void)freelist_put(pool, index, block->stream, block->seq);
+    return true;
+}
+
+bool freecache_settle_below_top(struct pool *pool, struct heap *heap)
+{
+    const struct segment *arena = heap->arena ? slab_at(&pool->segments, heap->arena) : NULL;
+    int done = 0;
+
+    while (arena && done < BELOW_MOST) {
+        const struct block *top = block_at(pool, arena->last);
+        uint32_t below = top->prev;
+
+        if (top->state != BLOCK_FREE || top->flags & BLOCK_RECENT || below == heap->large
+                || !(block_at(pool, below)->flags & BLOCK_RECENT) || !settle_one(pool, heap, below))
+            break;
+        done++;
+    }
+    return done > 0;
 }
 
 void freecache_settle_held(struct pool *pool, struct heap *heap)

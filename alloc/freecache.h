@@ -9,6 +9,9 @@
  *     free ─► put ─► slot of its class and size ─► get ─► handed out        the very size: some hundred instructions
  *                             └─ settle ─► freelist, joined with its neighbours
  *
+ * A large request of a mapped heap that would be served if the last block of the range began a little lower joins only what is
+ * recent below that: a step that asks for a workspace again and again keeps its small blocks as they are.
+ *
  * Of the larger blocks of a mapped heap the one that was freed last may be `held`: it is in the cache as well, in no slot,
  * until a request of 64 KiB or more that it is not for has to be fitted, or a smaller one that would have another fit if it
  * were joined. (To keep more of them was measured to cost up to 0.1 of utilisation.)
@@ -161,6 +164,10 @@ static inline uint32_t freecache_get(struct pool *pool, struct heap *heap, uint3
     block_at(pool, *slot)->state = BLOCK_BUSY;
     return freecache_pop(pool, heap, slot);
 }
+
+/* The last block of the range that grows, if it is in an index, is joined with what is recent right below it. False: nothing has
+ * happened. Looks at a few blocks, so it may leave some. */
+bool freecache_settle_below_top(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 /* No block of the heap is `recent` any more. */
 void freecache_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;

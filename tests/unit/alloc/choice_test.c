@@ -237,3 +237,63 @@ TEST(no_other_block_comes_before_the_one_that_is_found)
     }
     CHECK_GT(found, 1000);
 }
+
+/* Many small blocks, freed a moment ago, below one that stays; what is behind that is free as well. */
+static devptr_t free_many_small(struct bench *b, uint64_t edge_size)
+{
+    devptr_t small[16], edge;
+    devptr_t last = 0;
+
+    for (int i = 0; i < 16; i++)
+        small[i] = take(b, 4 * KiB);
+    (void)take(b, 8 * KiB);
+    edge = take(b, edge_size);
+    give(b, take(b, 8 * MiB));
+    give(b, edge);
+    for (int i = 0; i < 16; i++) {
+        give(b, small[i]);
+        last = small[i];
+    }
+    return last;
+}
+
+TEST(small_blocks_stay_as_they_are_where_one_block_alone_is_large_enough)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t small = free_many_small(b, 2 * MiB);
+
+    (void)take(b, 6 * MiB);
+    CHECK(b->last.how & OUTCOME_HIT);
+    CHECK_EQ(take(b, 4 * KiB),
+            small); /* freed last; if they were joined, the lowest would be next */
+    bench_end(b);
+}
+
+TEST(what_is_below_the_top_is_joined_with_it_and_nothing_else_if_that_is_enough)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t small = free_many_small(b, 1 * MiB); /* 1 MiB at most is kept as it is */
+
+    (void)take(b, 9 * MiB);
+    CHECK(b->last.how & OUTCOME_HIT);
+    CHECK_EQ(take(b, 4 * KiB), small);
+    bench_end(b);
+}
+
+TEST(small_blocks_are_joined_where_a_large_request_may_find_a_place_among_them)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t low = 0;
+
+    for (int i = 0; i < 80; i++) {
+        devptr_t ptr = take(b, 16 * KiB);
+
+        low = low ? low : ptr;
+    }
+    (void)take(b, 16 * KiB);
+    give(b, take(b, 8 * MiB));
+    for (int i = 0; i < 80; i++)
+        give(b, low + (uint64_t)i * 16 * KiB);
+    CHECK_EQ(take(b, 768 * KiB), low);
+    bench_end(b);
+}
