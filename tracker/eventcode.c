@@ -141,18 +141,20 @@ struct pen {
  */
 static inline unsigned char *put_number(unsigned char *at, uint64_t value)
 {
-    unsigned bits = 64u - (unsigned)__builtin_clzll(value | 1);
-    unsigned bytes = (bits + 6) * 37 >> 8; /* / 7 */
-    uint64_t word = value;
+    /* the place of the highest bit; written so that it is one instruction */
+    unsigned top = 63u ^ (unsigned)__builtin_clzll(value | 1);
+    unsigned more = (top * 37 + 3) >> 8; /* bytes beside the first: top / 7, up to 55 */
+    uint64_t word;
 
-    if (__builtin_expect(bits > 56, 0)) {
+    if (__builtin_expect(top >= 56, 0)) {
         *at++ = 0;
-        bytes = 8;
+        more = 7;
+        word = value;
     } else {
-        word = (value << 1 | 1) << (bytes - 1);
+        word = (value << 1 | 1) << more;
     }
     memcpy(at, &word, sizeof word);
-    return at + bytes;
+    return at + more + 1;
 }
 
 static inline void put_field(struct pen *pen, bool is_there, uint64_t kept)
@@ -164,8 +166,19 @@ static inline void put_field(struct pen *pen, bool is_there, uint64_t kept)
     pen->next <<= 1;
 }
 
-static inline void put_step(struct pen *pen, uint64_t value, uint64_t expected, uint64_t *slot)
+static inline void put_step(struct pen *pen, uint64_t value, uint64_t *slot)
 {
+    bool is_there = value != *slot;
+
+    put_field(pen, is_there, fold(value - *slot));
+    if (is_there)
+        *slot = value;
+}
+
+static inline void put_next(struct pen *pen, uint64_t value, uint64_t *slot)
+{
+    uint64_t expected = *slot + 1;
+
     put_field(pen, value != expected, fold(value - expected));
     *slot = value;
 }
@@ -196,10 +209,8 @@ static inline void put_size(struct pen *pen, uint64_t value)
     put_marked(pen, value != 0, value, mark(value, value >> 9, value % 512 == 0));
 }
 
-#define PUT_NEXT(value, slot) \
-    put_step(&pen, (value), code->last[EVENTCODE_##slot] + 1, &code->last[EVENTCODE_##slot])
-#define PUT_STEP(value, slot) \
-    put_step(&pen, (value), code->last[EVENTCODE_##slot], &code->last[EVENTCODE_##slot])
+#define PUT_NEXT(value, slot) put_next(&pen, (value), &code->last[EVENTCODE_##slot])
+#define PUT_STEP(value, slot) put_step(&pen, (value), &code->last[EVENTCODE_##slot])
 #define PUT_NEAR(value, slot) put_near(&pen, (value), &code->last[EVENTCODE_##slot])
 #define PUT_ZERO(value, slot) put_field(&pen, (value) != 0, (value))
 #define PUT_SIZE(value, slot) put_size(&pen, (value))
