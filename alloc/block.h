@@ -52,6 +52,27 @@ static inline void block_name_stream(struct pool *pool, struct block *block, uin
     block->stream = stream;
 }
 
+/* What is told of a block, as it is now, of no rule. */
+static inline struct outcome block_outcome(
+        const struct pool *pool, const struct block *block, enum outcome_kind kind, uint64_t seq)
+{
+    const struct heap *heap = block_segment(pool, block)->heap;
+
+    return (struct outcome){
+            .kind = kind,
+            .heap = heap->kind,
+            .ptr = block->node.base,
+            .size = block->node.size - block->slack,
+            .rounded = block->node.size,
+            .seq = seq,
+            .alloc_seq = block->seq,
+            .stream = block->stream ? streams_at(pool, block->stream)->key : 0,
+            .reserved = heap->device->reserved,
+            .rule = -1,
+            .device = heap->device->number,
+    };
+}
+
 /* Appends a block to a chain; to the open one: PENDING from now on. */
 static inline void block_chain(
         struct pool *pool, struct fence_chain *chain, uint32_t index) POOL_LOCKED

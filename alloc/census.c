@@ -6,9 +6,9 @@
 #include "alloc/holder.h"
 #include "alloc/pin.h"
 #include "alloc/segment.h"
+#include "alloc/tally.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* ── figures ── */
 
@@ -41,50 +41,20 @@ static uint64_t free_bytes(const struct heap *heap)
     return bytes;
 }
 
-static void add_counters(const struct pool *pool, struct pool_stats *to) POOL_LOCKED
+static void add_heap(struct pool_stats *to, const struct heap *heap)
 {
-    const struct counters *from = &pool->counters;
-
-    to->allocs += from->allocs;
-    to->frees += from->frees;
-    to->misses += from->misses;
-    to->grows = from->grows;
-    to->bad_frees = from->bad_frees;
-    to->driver_calls = atomic_load_explicit(&pool->driver_calls, memory_order_relaxed);
-    to->epochs = from->epochs;
-    to->points = from->points;
-    to->cross_reuses = from->cross_reuses;
-    to->point_merges = from->point_merges;
-    to->inserted_waits = from->inserted_waits;
-    to->host_waits = from->host_waits;
-    to->timeouts = from->timeouts;
-    to->trims = from->trims;
-    to->trimmed_bytes = from->trimmed_bytes;
-    to->ooms = from->ooms;
-    to->remaps = from->remaps;
-    to->granules_moved = from->granules_moved;
-    memcpy(to->steps, from->steps, sizeof(to->steps));
-    to->released_count = from->released_count;
-    to->released_bytes = from->released_bytes;
-    to->shadow_count = from->shadow_count;
-    to->shadow_bytes = from->shadow_bytes;
-    to->small_count = from->small_count;
-    to->small_bytes = from->small_bytes;
-    to->fence_errors = from->fence_errors;
-    to->range_errors = from->range_errors;
+    add_tally(to, &heap->tally);
+    to->free += free_bytes(heap);
+    to->allocs += heap->allocs;
+    to->frees += heap->frees;
+    to->misses += heap->misses;
 }
 
-void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *ret)
+void census_heap(const struct heap *heap, struct pool_stats *ret)
 {
-    (void)pool;
-    memset(ret, 0, sizeof(*ret));
-    add_tally(ret, &heap->tally);
-    ret->free = free_bytes(heap);
-    ret->allocs = heap->allocs;
-    ret->frees = heap->frees;
-    ret->misses = heap->misses;
-    ret->hits = heap->allocs - heap->misses;
-    ret->grows = heap->grows;
+    *ret = (struct pool_stats){.grows = heap->grows};
+    add_heap(ret, heap);
+    ret->hits = ret->allocs - ret->misses;
 }
 
 /* What has marks of its own on the device: the highest of a sum is not the sum of the highest. */
@@ -95,31 +65,20 @@ static void set_device(struct pool_stats *to, const struct device *from)
     to->reserved_high += from->reserved_high;
 }
 
-static void add_heap(struct pool_stats *to, const struct heap *heap, int device)
-{
-    if (device >= 0 && heap->device->number != device)
-        return;
-    add_tally(to, &heap->tally);
-    to->free += free_bytes(heap);
-    to->allocs += heap->allocs;
-    to->frees += heap->frees;
-    to->misses += heap->misses;
-}
-
 void census_device(struct pool *pool, int device, struct pool_stats *ret)
 {
-    memset(ret, 0, sizeof(*ret));
-    for (const struct heap *heap = pool->heaps; heap; heap = heap->next)
-        add_heap(ret, heap, device);
-    for (const struct heap *heap = pool->leaving; heap; heap = heap->next_leaving)
-        add_heap(ret, heap, device);
+    *ret = pool->counters;
+    ret->driver_calls = atomic_load_explicit(&pool->driver_calls, memory_order_relaxed);
+    for (const struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
+        if (device < 0 || heap->device->number == device)
+            add_heap(ret, heap);
+    }
     ret->stored_high = 0;
     ret->reserved_high = 0;
     for (int i = 0; i < POOL_DEVICES_MAX; i++) {
         if (device < 0 || device == i)
             set_device(ret, &pool->devices[i]);
     }
-    add_counters(pool, ret);
     ret->hits = ret->allocs - ret->misses;
 }
 
@@ -172,19 +131,17 @@ static int check_holder(
     return 0;
 }
 
-static int check_live(struct pool *pool, uint32_t index, struct count *count) POOL_LOCKED
+static void count_live(
+        struct pool *pool, const struct block *block, struct count *count) POOL_LOCKED
 {
-    const struct block *block = block_at(pool, index);
-    const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
     uint64_t requested = block->node.size - block->slack;
 
     count->tally.live_count++;
     count->tally.live_requested += requested;
     count->tally.live_rounded += block->node.size;
     count->tally.used += round_up(requested, 512);
-    if (!holder || holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE)
+    if (tally_is_stored(pool, block))
         count->tally.stored += block->node.size;
-    return 0;
 }
 
 static bool is_alike(const struct heap *heap, const struct block *a, const struct block *b)
@@ -239,7 +196,8 @@ static int check_block(
     }
     switch ((enum block_state)block->state) {
     case BLOCK_LIVE:
-        return check_live(pool, index, count);
+        count_live(pool, block, count);
+        return 0;
     case BLOCK_FREE:
     case BLOCK_DECOMMITTED:
     case BLOCK_IDLE:
@@ -347,17 +305,15 @@ static int check_recent(
 
 static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
 {
-    uint32_t blocks = heap->small.count + heap->clean.count + heap->fragments.count
-            + heap->decommitted.count + heap->hint_decommitted.count + heap->idle.count
-            + heap->sealed.count + heap->recent_count;
+    const struct bestfit *fits[] = {&heap->small, &heap->clean, &heap->fragments,
+            &heap->decommitted, &heap->hint_decommitted, &heap->idle, &heap->sealed};
+    uint32_t blocks = heap->recent_count;
 
-    if (broken(bestfit_check(&heap->small) != 0 || bestfit_check(&heap->clean) != 0
-                        || bestfit_check(&heap->fragments) != 0
-                        || bestfit_check(&heap->decommitted) != 0
-                        || bestfit_check(&heap->hint_decommitted) != 0
-                        || bestfit_check(&heap->idle) != 0 || bestfit_check(&heap->sealed) != 0,
-                "an index of free blocks is broken", ret_what))
-        return -EINVAL;
+    for (size_t i = 0; i < sizeof(fits) / sizeof(*fits); i++) {
+        if (broken(bestfit_check(fits[i]) != 0, "an index of free blocks is broken", ret_what))
+            return -EINVAL;
+        blocks += fits[i]->count;
+    }
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->fragments) != 0,
                     "an index of a stream is broken", ret_what))
@@ -406,7 +362,8 @@ static int check_heap(
         if (!segment_at(pool, number)->dead && check_segment(pool, number, &count, ret_what) != 0)
             return -EINVAL;
     }
-    for (const struct shelf *shelf = heap->shelves; shelf; shelf = shelf->next)
+    for (const struct shelf *shelf = table_next(&heap->shelves, NULL); shelf;
+            shelf = table_next(&heap->shelves, shelf))
         cached += shelf->size * shelf->count;
     if (broken(cached != heap->tally.cached, "the shelf is miscounted", ret_what))
         return -EINVAL;
@@ -529,18 +486,12 @@ int census_check(struct pool *pool, const char **ret_what)
     struct count sum = {.busy = false};
     uint64_t reserved = 0;
     uint64_t devices = 0;
-    struct heap *heap;
 
-    for (heap = pool->heaps; heap; heap = heap->next) {
-        if (check_heap(pool, heap, &sum, ret_what) != 0)
-            return -EINVAL;
-        reserved += heap->tally.reserved;
-    }
-    for (heap = pool->leaving; heap; heap = heap->next_leaving) {
+    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
         if (!heap->dropped && check_heap(pool, heap, &sum, ret_what) != 0)
             return -EINVAL;
         reserved += heap->tally.reserved;
-        sum.busy = sum.busy || heap->busy;
+        sum.busy = sum.busy || (heap->leaving && heap->busy);
     }
     for (int i = 0; i < POOL_DEVICES_MAX; i++)
         devices += pool->devices[i].reserved;

@@ -11,7 +11,7 @@
 #include "alloc/records.h"
 
 /* One heap's part, or that of all heaps of a device (-1: of all). */
-void census_heap(struct pool *pool, const struct heap *heap, struct pool_stats *ret) POOL_LOCKED;
+void census_heap(const struct heap *heap, struct pool_stats *ret);
 void census_device(struct pool *pool, int device, struct pool_stats *ret) POOL_LOCKED;
 
 /* 0, or -EINVAL and what is broken. */

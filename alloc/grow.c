@@ -44,11 +44,11 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
     uint64_t size, unused;
     int r;
 
-    (void)drive_memory(pool, device, &total, &unused);
+    (void)DRIVE(pool, memory, device, &total, &unused);
     /* Twice the memory, so that holes in the addresses do not matter; less if the driver has not got it. */
     size = round_up(2 * total, max_of(align, ret_like->slot));
     do {
-        r = drive_address_reserve(pool, device, size, align, &ret_like->base);
+        r = DRIVE(pool, address_reserve, device, size, align, &ret_like->base);
         if (r == 0 || r == DRIVER_NOT_SUPPORTED || r < 0)
             break;
         size = round_up(size / 2, max_of(align, ret_like->slot));
@@ -95,7 +95,7 @@ static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t f
     granularity = heap->device->granularity;
     lock_drop(&pool->lock);
     if (granularity == 0) {
-        r = drive_granularity(pool, heap->device->number, &granularity);
+        r = DRIVE(pool, granularity, heap->device->number, &granularity);
         if (r == 0 && (granularity == 0 || (granularity & (granularity - 1)) != 0))
             r = -EINVAL;
     }
@@ -120,7 +120,7 @@ static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t f
         heap->no_hints = true;
     lock_drop(&pool->lock);
     if (number == 0 && like.raw_size != 0 && like.raw_base != 0)
-        (void)drive_address_free(pool, like.raw_base, like.raw_size);
+        (void)DRIVE(pool, address_free, like.raw_base, like.raw_size);
     return r;
 }
 
@@ -169,19 +169,19 @@ static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LO
 static int get_plain(struct pool *pool, struct segment *like, int device)
 {
     uint64_t size = like->size;
-    int r = drive_mem_alloc(pool, like->context, device, size, &like->raw_base);
+    int r = DRIVE(pool, mem_alloc, like->context, device, size, &like->raw_base);
 
     if (r == 0 && (like->raw_base & (GRANULE_SIZE - 1)) != 0) {
-        (void)drive_mem_free(pool, like->context, like->raw_base);
+        (void)DRIVE(pool, mem_free, like->context, like->raw_base);
         size += GRANULE_SIZE;
-        r = drive_mem_alloc(pool, like->context, device, size, &like->raw_base);
+        r = DRIVE(pool, mem_alloc, like->context, device, size, &like->raw_base);
     }
     if (r != 0)
         return r;
     like->raw_size = size;
     like->base = round_up(like->raw_base, GRANULE_SIZE);
     if (like->base + like->size > like->raw_base + size) {
-        (void)drive_mem_free(pool, like->context, like->raw_base);
+        (void)DRIVE(pool, mem_free, like->context, like->raw_base);
         return -EINVAL;
     }
     return 0;
@@ -218,7 +218,7 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     }
     lock_drop(&pool->lock);
     if (r != 0)
-        (void)drive_mem_free(pool, like.context, like.raw_base);
+        (void)DRIVE(pool, mem_free, like.context, like.raw_base);
     return r;
 }
 
@@ -233,7 +233,7 @@ struct source {
 
 static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
 {
-    int r = drive_handle_create(pool, heap->device->number, size, ret_handle);
+    int r = DRIVE(pool, handle_create, heap->device->number, size, ret_handle);
 
     if (r == 0) {
         lock_take(&pool->lock);
@@ -287,7 +287,7 @@ static void put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint
         tally_reserved(heap, -(int64_t)size);
     lock_drop(&pool->lock);
     if (r != 0)
-        (void)drive_handle_release(pool, handle);
+        (void)DRIVE(pool, handle_release, handle);
 }
 
 /* Storage for the slots of a BUSY block; all or nothing. *ret_stuck: what was mapped could not be unmapped again. */
@@ -303,7 +303,7 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         r = get_handle(pool, heap, each, source, &handle);
         if (r != 0)
             break;
-        r = drive_map(pool, node->base + done, each, handle);
+        r = DRIVE(pool, map, node->base + done, each, handle);
         if (r != 0) {
             put_handle(pool, heap, each, handle);
             break;
@@ -317,7 +317,7 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         return 0;
     while (done > 0 && !*ret_stuck) {
         done -= each;
-        if (drive_unmap(pool, node->base + done, each) != 0) {
+        if (DRIVE(pool, unmap, node->base + done, each) != 0) {
             *ret_stuck = true;
             break;
         }
@@ -648,7 +648,7 @@ static int may_grow(struct pool *pool, struct serve *serve, const struct ask *as
     if (pool->opts.cap && ask->reserved + ask->need > pool->opts.cap)
         return DRIVER_OUT_OF_MEMORY;
     if ((!reserve && !ask->many)
-            || drive_memory(pool, serve->request->device, &total, &available) != 0
+            || DRIVE(pool, memory, serve->request->device, &total, &available) != 0
             || available >= ask->need + reserve)
         return 0;
     serve->full = true; /* what is free moves before more is asked for */

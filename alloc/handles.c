@@ -6,40 +6,17 @@
 #include <errno.h>
 #include <string.h>
 
-static struct shelf *shelf_of(const struct heap *heap, uint64_t size)
-{
-    return table_get(&heap->shelf_of, size);
-}
-
-static struct shelf *new_shelf(struct heap *heap, uint64_t size)
-{
-    struct shelf *shelf = meta_get(sizeof(*shelf));
-
-    if (!shelf)
-        return NULL;
-    if (table_put(&heap->shelf_of, size, shelf) != 0) {
-        meta_put(shelf, sizeof(*shelf));
-        return NULL;
-    }
-    shelf->size = size;
-    shelf->next = heap->shelves;
-    heap->shelves = shelf;
-    return shelf;
-}
-
 uint32_t handles_count(const struct heap *heap, uint64_t size)
 {
-    const struct shelf *shelf = shelf_of(heap, size);
+    const struct shelf *shelf = table_find(&heap->shelves, size);
 
     return shelf ? shelf->count : 0;
 }
 
 int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
 {
-    struct shelf *shelf = shelf_of(heap, size);
+    struct shelf *shelf = table_add(&heap->shelves, size);
 
-    if (!shelf)
-        shelf = new_shelf(heap, size);
     if (!shelf)
         return -ENOMEM;
     if (shelf->count == shelf->room) {
@@ -61,7 +38,7 @@ int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
 
 uint64_t handles_take(struct heap *heap, uint64_t size)
 {
-    struct shelf *shelf = shelf_of(heap, size);
+    struct shelf *shelf = table_find(&heap->shelves, size);
 
     if (!shelf || !shelf->count)
         return 0;

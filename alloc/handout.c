@@ -73,25 +73,6 @@ static inline void give_birth(struct pool *pool, struct heap *heap,
         pool->counters.cross_reuses++;
 }
 
-static inline void tell_birth(const struct heap *heap, const struct pool_request *request,
-        const struct block *block, struct outcome *ret)
-{
-    *ret = (struct outcome){
-            .kind = OUTCOME_ALLOC,
-            .heap = heap->kind,
-            .ptr = block->node.base,
-            .size = request->size,
-            .rounded = block->node.size,
-            .seq = block->seq,
-            .alloc_seq = block->seq,
-            .stream = request->stream,
-            .reserved = heap->device->reserved,
-            .rule = -1,
-            .how = OUTCOME_HIT,
-            .device = request->device,
-    };
-}
-
 void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
 {
     const struct pool_request *request = serve->request;
@@ -115,7 +96,8 @@ void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
         pool->counters.small_count++;
         pool->counters.small_bytes += request->size;
     }
-    tell_birth(heap, request, block, serve->ret);
+    *serve->ret = block_outcome(pool, block, OUTCOME_ALLOC, block->seq);
+    serve->ret->stream = request->stream;
     serve->ret->reserved_delta = (int64_t)(heap->device->reserved - serve->reserved_before);
     serve->ret->rule = plan ? plan->rule : -1;
     serve->ret->how = serve->how;

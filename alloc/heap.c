@@ -14,6 +14,7 @@ static struct heap *new_heap(
     heap->kind = kind;
     heap->owner = owner;
     heap->device = &pool->devices[device];
+    heap->shelves = (struct table)TABLE_OF(struct shelf);
     heap->attrs.reuse_opportunistic = true;
     heap->attrs.reuse_internal_dependencies = true;
     bestfit_init(&heap->small, &pool->blocks);
@@ -59,7 +60,7 @@ void heap_retire(struct pool *pool, struct heap *heap)
         pool->last[heap->kind] = NULL;
     pool->last_class = NULL;
     heap->leaving = true;
-    heap->next_leaving = pool->leaving;
+    heap->next = pool->leaving;
     pool->leaving = heap;
 }
 
@@ -97,8 +98,6 @@ static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stre
 
 void heap_forget_streams(struct pool *pool)
 {
-    struct heap *heap;
-
     if (!pool->streams_gone)
         return;
     for (uint32_t i = 1; i < pool->streams.top; i++) {
@@ -106,9 +105,7 @@ void heap_forget_streams(struct pool *pool)
 
         if (stream->index != i || !stream->gone || stream->refs || stream->timeline.first)
             continue;
-        for (heap = pool->heaps; heap; heap = heap->next)
-            drop_heap_stream(pool, heap, i);
-        for (heap = pool->leaving; heap; heap = heap->next_leaving)
+        for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
             drop_heap_stream(pool, heap, i);
         stream->index = 0;
         slab_put(&pool->streams, i);
@@ -128,13 +125,9 @@ void heap_free(struct pool *pool, struct heap *heap)
         heap->streams = at->next;
         meta_put(at, sizeof(*at));
     }
-    while (heap->shelves) {
-        struct shelf *shelf = heap->shelves;
-
-        heap->shelves = shelf->next;
-        meta_put(shelf->handles, shelf->room * sizeof(*shelf->handles));
-        meta_put(shelf, sizeof(*shelf));
-    }
-    table_clear(&heap->shelf_of);
+    for (const struct shelf *at = table_next(&heap->shelves, NULL); at;
+            at = table_next(&heap->shelves, at))
+        meta_put(at->handles, at->room * sizeof(*at->handles));
+    table_clear(&heap->shelves);
     meta_put(heap, sizeof(*heap));
 }

@@ -14,6 +14,14 @@
 struct heap *heap_get(
         struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
 
+/* The heap after this one (NULL: the first) of all that are there, those that leave last; NULL = it was the last. */
+static inline struct heap *heap_any(const struct pool *pool, const struct heap *after) POOL_LOCKED
+{
+    struct heap *next = after ? after->next : pool->heaps;
+
+    return next || (after && after->leaving) ? next : pool->leaving;
+}
+
 static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
 {
     struct heap_stream *at = heap->streams;

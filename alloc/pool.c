@@ -150,7 +150,7 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
         heap_retire(pool, pool->heaps);
     while (pool->leaving) {
         heap = pool->leaving;
-        pool->leaving = heap->next_leaving;
+        pool->leaving = heap->next;
         trim_whole_heap(pool, heap);
     }
     if (pool->streams.span.base)
@@ -392,7 +392,7 @@ int pool_heap_stats(struct pool *pool, enum heap_kind kind, uint64_t owner, stru
     lock_take(&pool->lock);
     heap = heap_get(pool, kind, owner, -1);
     if (heap)
-        census_heap(pool, heap, ret);
+        census_heap(heap, ret);
     lock_drop(&pool->lock);
     return heap ? 0 : -ENOENT;
 }

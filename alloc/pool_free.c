@@ -14,27 +14,6 @@
 
 #include <errno.h>
 
-/* The block is not the program's any more: told and counted. Where it goes now is the caller's. */
-static inline void tell_death(struct pool *pool, struct heap *heap, const struct block *block,
-        uint64_t stream, struct outcome *ret) POOL_LOCKED
-{
-    *ret = (struct outcome){
-            .kind = OUTCOME_FREE,
-            .heap = heap->kind,
-            .ptr = block->node.base,
-            .size = block->node.size - block->slack,
-            .rounded = block->node.size,
-            .seq = records_next_seq(pool),
-            .alloc_seq = block->seq,
-            .stream = stream,
-            .reserved = heap->device->reserved,
-            .rule = -1,
-            .device = heap->device->number,
-    };
-    tally_death(pool, heap, block, tally_is_stored(pool, block));
-    heap->frees++;
-}
-
 /* The storage of a hinted block is on its way out: the free is noted, the release goes its way (holder.h). */
 static bool is_on_its_way(struct pool *pool, struct block *block) POOL_LOCKED
 {
@@ -57,12 +36,15 @@ static void keep(struct pool *pool, uint32_t index) POOL_LOCKED
     block->state = BLOCK_KEPT;
 }
 
+/* The block is not the program's any more: told and counted. Where it goes now is the caller's. */
 static void let_go(struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
 {
     const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
-    const struct stream *stream = streams_at(pool, block->stream);
+    struct heap *heap = block_segment(pool, block)->heap;
 
-    tell_death(pool, block_segment(pool, block)->heap, block, block->stream ? stream->key : 0, ret);
+    *ret = block_outcome(pool, block, OUTCOME_FREE, records_next_seq(pool));
+    tally_death(pool, heap, block, tally_is_stored(pool, block));
+    heap->frees++;
     if (holder) {
         ret->rule = holder->rule;
         ret->mode = holder->mode;
@@ -77,7 +59,7 @@ static void leave_holder(struct pool *pool, struct block *block) POOL_LOCKED
     const struct holder *holder = holder_at(pool, block->holder);
 
     if (holder->mode != HINT_SHADOW && holder->state == HOLDER_HUSK) {
-        tally_husk(block_segment(pool, block)->heap, -(int64_t)block->node.size);
+        block_segment(pool, block)->heap->tally.husk -= block->node.size;
         if (holder->mode == HINT_LIVE)
             block->flags |= BLOCK_GONE;
     }

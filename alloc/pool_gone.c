@@ -129,7 +129,7 @@ void pool_context_gone(struct pool *pool, uint64_t context)
 {
     pool_context_going(pool, context); /* again: something may have come in between */
     lock_take(&pool->lock);
-    for (struct heap *heap = pool->leaving; heap; heap = heap->next_leaving) {
+    for (struct heap *heap = pool->leaving; heap; heap = heap->next) {
         if (!heap->held || heap->owner != context)
             continue;
         heap->held = false;

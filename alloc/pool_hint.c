@@ -27,24 +27,12 @@ static void note_edge(struct pool *pool, struct edge_walk *walk, const struct ho
         enum outcome_kind kind, uint32_t how) POOL_LOCKED
 {
     const struct block *block = block_at(pool, holder->block);
-    const struct heap *heap = block_segment(pool, block)->heap;
     struct outcome *ret = &walk->ret[walk->count++];
 
-    *ret = (struct outcome){
-            .kind = kind,
-            .heap = heap->kind,
-            .ptr = block->node.base,
-            .size = block->node.size - block->slack,
-            .rounded = block->node.size,
-            .seq = records_next_seq(pool),
-            .alloc_seq = block->seq,
-            .stream = block->stream ? streams_at(pool, block->stream)->key : 0,
-            .reserved = heap->device->reserved,
-            .rule = holder->rule,
-            .how = how | (block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0),
-            .device = heap->device->number,
-            .mode = holder->mode,
-    };
+    *ret = block_outcome(pool, block, kind, records_next_seq(pool));
+    ret->rule = holder->rule;
+    ret->how = how | (block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0);
+    ret->mode = holder->mode;
 }
 
 /* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
@@ -84,7 +72,7 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
         return;
     }
     tally_stored(heap, -(int64_t)block->node.size);
-    tally_limbo(heap, (int64_t)block->node.size);
+    heap->tally.limbo += block->node.size;
     pool->counters.released_count++;
     pool->counters.released_bytes += requested;
     holder->next = walk->dead;
@@ -146,51 +134,21 @@ static void fill_hit(const struct block *block, const struct holder *holder, str
     };
 }
 
-/* The first released block in the range, if any. */
-static int touch_locked(
-        struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret) POOL_LOCKED
+static bool is_live(const struct pool *pool, const struct block *block)
 {
-    devptr_t at = lo;
-
-    while (at - lo < len) {
-        uint32_t index = block_find(pool, at);
-        const struct block *block = block_at(pool, index);
-        const struct holder *holder;
-
-        if (!index) {
-            at = (at | (GRANULE_SIZE - 1)) + 1; /* a segment fills its granules */
-            continue;
-        }
-        holder =
-                block->holder && block->state == BLOCK_LIVE ? holder_at(pool, block->holder) : NULL;
-        if (holder && holder_is_released(holder)
-                && at - block->node.base < block->node.size - block->slack) {
-            fill_hit(block, holder, ret);
-            return 1;
-        }
-        at = block->node.base + block->node.size;
-    }
-    return 0;
+    (void)pool;
+    return block->state == BLOCK_LIVE;
 }
 
-int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret)
+static bool is_released(const struct pool *pool, const struct block *block)
 {
-    int r;
-
-    if (len == 0 || lo + len < lo
-            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
-            || !granule_is_released(&pool->granules, lo, len))
-        return 0;
-    lock_take(&pool->lock);
-    r = touch_locked(pool, lo, len, ret);
-    lock_drop(&pool->lock);
-    return r;
+    return block->state == BLOCK_LIVE && block->holder
+            && holder_is_released(holder_at(pool, block->holder));
 }
 
-/* ── pins ── */
-
-/* The first block in the range that the program holds, 0 = none. */
-static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LOCKED
+/* The first block of this kind whose requested bytes the range touches, 0 = none. */
+static uint32_t first_in(struct pool *pool, devptr_t lo, uint64_t len,
+        bool (*is_wanted)(const struct pool *, const struct block *)) POOL_LOCKED
 {
     devptr_t at = lo;
 
@@ -199,15 +157,32 @@ static uint32_t first_live(struct pool *pool, devptr_t lo, uint64_t len) POOL_LO
         const struct block *block = block_at(pool, index);
 
         if (!index)
-            at = (at | (GRANULE_SIZE - 1)) + 1;
-        else if (block->state == BLOCK_LIVE
-                && at - block->node.base < block->node.size - block->slack)
+            at = (at | (GRANULE_SIZE - 1)) + 1; /* a segment fills its granules */
+        else if (is_wanted(pool, block) && at - block->node.base < block->node.size - block->slack)
             return index;
         else
             at = block->node.base + block->node.size;
     }
     return 0;
 }
+
+int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hit *ret)
+{
+    uint32_t index;
+
+    if (len == 0 || lo + len < lo
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
+            || !granule_is_released(&pool->granules, lo, len))
+        return 0;
+    lock_take(&pool->lock);
+    index = first_in(pool, lo, len, is_released);
+    if (index)
+        fill_hit(block_at(pool, index), holder_at(pool, block_at(pool, index)->holder), ret);
+    lock_drop(&pool->lock);
+    return index != 0;
+}
+
+/* ── pins ── */
 
 static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
         struct pool_pinned *ret, struct pool_hit *ret_hit) POOL_LOCKED
@@ -249,7 +224,7 @@ int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
     if (is_foreign(pool, lo, len))
         return -ENOENT;
     lock_take(&pool->lock);
-    index = first_live(pool, lo, len);
+    index = first_in(pool, lo, len, is_live);
     if (index)
         r = pin_locked(pool, index, kind, ret, ret_hit);
     lock_drop(&pool->lock);

@@ -67,7 +67,7 @@ static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
         block_chain(pool, &pool->removals, index);
         return;
     }
-    tally_pending(heap, -(int64_t)block->node.size);
+    heap->tally.pending -= block->node.size;
     holder_drop(pool, block);
     if (block->flags & BLOCK_HINTED) {
         block->state = BLOCK_IDLE;
@@ -162,7 +162,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
     if (POOL_IS_WITHOUT(FENCE))
         r = 0;
     else
-        r = wait ? drive_fence_wait(pool, fence) : drive_fence_query(pool, fence);
+        r = wait ? drive_fence_wait(pool, fence) : DRIVE(pool, fence_query, fence);
 
     if (r == 0)
         pass_all(pool, timeline, number);
@@ -213,7 +213,7 @@ static int close_epoch(struct pool *pool, bool always)
     if (!mark)
         return -ENOENT;
 
-    r = drive_fence_record(pool, &fence);
+    r = DRIVE(pool, fence_record, &fence);
 
     lock_take(&pool->lock);
     if (r == 0) {
@@ -321,26 +321,15 @@ struct removal {
 static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
-    const struct heap *heap = block_segment(pool, block)->heap;
     const struct holder *holder = holder_at(pool, block->holder);
     struct news *news = meta_get(sizeof(*news));
 
     if (!news)
         return; /* the report lacks one line; the storage is gone all the same */
-    news->outcome = (struct outcome){
-            .kind = OUTCOME_HUSK,
-            .heap = heap->kind,
-            .ptr = block->node.base,
-            .size = block->node.size - block->slack,
-            .rounded = block->node.size,
-            .seq = records_next_seq(pool),
-            .alloc_seq = block->seq,
-            .reserved = heap->device->reserved,
-            .rule = holder->rule,
-            .how = OUTCOME_HINTED,
-            .device = heap->device->number,
-            .mode = holder->mode,
-    };
+    news->outcome = block_outcome(pool, block, OUTCOME_HUSK, records_next_seq(pool));
+    news->outcome.rule = holder->rule;
+    news->outcome.how = OUTCOME_HINTED;
+    news->outcome.mode = holder->mode;
     if (pool->news_last)
         pool->news_last->next = news;
     else
@@ -373,14 +362,14 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     if (segment->dead)
         return handle; /* its books are closed */
     if (was_trapped) {
-        tally_pending(removal->heap, -(int64_t)removal->size);
+        removal->heap->tally.pending -= removal->size;
         holder_drop(pool, block);
         freelist_put_decommitted(pool, removal->index);
         return handle;
     }
-    tally_limbo(removal->heap, -(int64_t)removal->size);
+    removal->heap->tally.limbo -= removal->size;
     if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
-        tally_husk(removal->heap, (int64_t)removal->size);
+        removal->heap->tally.husk += removal->size;
         tell_husk(pool, removal->index);
         return handle;
     }
@@ -401,9 +390,9 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     if (block_segment(pool, block)->dead || block->state != BLOCK_PENDING)
         return;
     if (block->flags & BLOCK_TRAPPED)
-        tally_pending(removal->heap, -(int64_t)removal->size);
+        removal->heap->tally.pending -= removal->size;
     else
-        tally_limbo(removal->heap, -(int64_t)removal->size);
+        removal->heap->tally.limbo -= removal->size;
     holder_drop(pool, block);
     block->state = BLOCK_KEPT;
     tally_kept(removal->heap, (int64_t)removal->size);
@@ -439,7 +428,7 @@ static int remove_one(struct pool *pool)
     lock_drop(&pool->lock);
 
     if (removal.unmap)
-        r = drive_unmap(pool, removal.base, removal.size);
+        r = DRIVE(pool, unmap, removal.base, removal.size);
     else
         r = drive_set_access(pool, removal.heap, removal.base, removal.size, DRIVER_ACCESS_NONE);
 
@@ -451,7 +440,7 @@ static int remove_one(struct pool *pool)
         stuck(pool, &removal);
     lock_drop(&pool->lock);
     if (handle)
-        (void)drive_handle_release(pool, handle);
+        (void)DRIVE(pool, handle_release, handle);
     return 0;
 }
 
@@ -535,7 +524,7 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     mark = fence_begin(&stream->timeline, NULL);
     lock_drop(&pool->lock);
 
-    r = mark ? drive_stream_record(pool, key, &fence) : -ENOMEM;
+    r = mark ? DRIVE(pool, stream_record, key, &fence) : -ENOMEM;
 
     lock_take(&pool->lock);
     stream->refs--;
@@ -594,11 +583,8 @@ static void lose_in_heap(
 void reclaim_lose_stream(struct pool *pool, uint32_t index)
 {
     struct stream *stream = streams_at(pool, index);
-    struct heap *heap;
 
-    for (heap = pool->heaps; heap; heap = heap->next)
-        lose_in_heap(pool, heap, stream);
-    for (heap = pool->leaving; heap; heap = heap->next_leaving)
+    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
         lose_in_heap(pool, heap, stream);
     stream->newest = stream->timeline.recorded;
 }
@@ -701,34 +687,8 @@ static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
     }
 }
 
-int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
-{
-    uint32_t list[STREAMS_LOOK];
-    uint32_t count, i;
-    int r = 0;
-
-    lock_take(&pool->lock);
-    heap->busy++;
-    count = list_streams(pool, heap, but, list);
-    lock_drop(&pool->lock);
-    for (i = 0; i < count && r <= 0; i++) {
-        struct stream *stream = streams_at(pool, list[i]);
-
-        cover(pool, list[i]);
-        do
-            r = ask(pool, &stream->timeline, 0, false);
-        while (r == 0);
-    }
-    lock_take(&pool->lock);
-    heap->busy--;
-    sweep(pool, heap);
-    let_streams_go(pool, heap, list, count, i);
-    heap_forget_streams(pool);
-    lock_drop(&pool->lock);
-    return r > 0 ? r : 0;
-}
-
-int reclaim_wait_point(struct pool *pool, struct heap *heap)
+/* Asks the fences of streams that have free blocks here, or (`wait`) waits for one of them; then sweeps. Results as ask. */
+static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, bool wait)
 {
     uint32_t list[STREAMS_LOOK];
     uint32_t count, i;
@@ -736,17 +696,36 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap)
 
     lock_take(&pool->lock);
     heap->busy++;
-    count = list_streams(pool, heap, 0, list);
+    count = list_streams(pool, heap, but, list);
     lock_drop(&pool->lock);
-    for (i = 0; i < count && r == -ENOENT; i++) {
+    for (i = 0; i < count && (wait ? r == -ENOENT : r <= 0); i++) {
+        struct stream *stream = streams_at(pool, list[i]);
+
         cover(pool, list[i]);
-        r = ask(pool, &streams_at(pool, list[i])->timeline, 0, true);
+        do
+            r = ask(pool, &stream->timeline, 0, wait);
+        while (r == 0 && !wait);
     }
     lock_take(&pool->lock);
     heap->busy--;
     sweep(pool, heap);
     let_streams_go(pool, heap, list, count, i);
+    heap_forget_streams(pool);
     lock_drop(&pool->lock);
+    return r;
+}
+
+int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
+{
+    int r = look_at_streams(pool, heap, but, false);
+
+    return r > 0 ? r : 0;
+}
+
+int reclaim_wait_point(struct pool *pool, struct heap *heap)
+{
+    int r = look_at_streams(pool, heap, 0, true);
+
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
 
@@ -756,15 +735,10 @@ static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAP
     uint32_t count = 0;
 
     lock_take(&pool->lock);
-    for (struct heap *heap = pool->heaps; heap && count < HEAPS_LOOK; heap = heap->next) {
-        if (heap->device->number != device || !heap->streams)
-            continue;
-        heap->busy++;
-        list[count++] = heap;
-    }
-    for (struct heap *heap = pool->leaving; heap && count < HEAPS_LOOK; heap = heap->next_leaving) {
+    for (struct heap *heap = heap_any(pool, NULL); heap && count < HEAPS_LOOK;
+            heap = heap_any(pool, heap)) {
         if (heap->device->number != device || !heap->streams || heap->dropped
-                || heap->tally.live_count)
+                || (heap->leaving && heap->tally.live_count))
             continue;
         heap->busy++;
         list[count++] = heap;
@@ -828,10 +802,10 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
 /* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */
 static struct heap *next_leaving(struct pool *pool, const struct heap *after) POOL_LOCKED
 {
-    struct heap *heap = after ? after->next_leaving : pool->leaving;
+    struct heap *heap = after ? after->next : pool->leaving;
 
     while (heap && (heap->busy || heap->dropped || heap->tally.live_count))
-        heap = heap->next_leaving;
+        heap = heap->next;
     if (heap)
         heap->busy++;
     return heap;
@@ -839,11 +813,11 @@ static struct heap *next_leaving(struct pool *pool, const struct heap *after) PO
 
 static struct heap *take_done(struct pool *pool) POOL_LOCKED
 {
-    for (struct heap **link = &pool->leaving; *link; link = &(*link)->next_leaving) {
+    for (struct heap **link = &pool->leaving; *link; link = &(*link)->next) {
         struct heap *heap = *link;
 
         if (is_done(pool, heap)) {
-            *link = heap->next_leaving;
+            *link = heap->next;
             return heap;
         }
     }

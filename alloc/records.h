@@ -131,10 +131,9 @@ struct heap_stream {
 
 /* Physical handles without a mapping, by size. */
 struct shelf {
-    uint64_t size;
+    uint64_t size; /* the key */
     uint64_t *handles;
     uint32_t count, room;
-    struct shelf *next;
 };
 
 /* Sums that are kept for each heap. */
@@ -173,7 +172,7 @@ struct heap {
     uint64_t owner;
     struct device *device;
     /* guarded by the pool's lock: */
-    struct heap *next; /* of all heaps that have not left */
+    struct heap *next; /* of pool->heaps, or of pool->leaving */
     struct tally tally;
     uint32_t segments;    /* list */
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
@@ -196,12 +195,10 @@ struct heap {
     uint64_t recent_bytes;
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
-    uint32_t looked_at; /* the stream whose fences were asked last (reclaim.c) */
-    struct shelf *shelves;
-    struct table shelf_of; /* by size */
+    uint32_t looked_at;   /* the stream whose fences were asked last (reclaim.c) */
+    struct table shelves; /* of struct shelf */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, misses, grows;
-    struct heap *next_leaving;
 };
 
 /* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */
@@ -225,18 +222,6 @@ struct grace {
 struct news {
     struct news *next;
     struct outcome outcome;
-};
-
-/* What the whole pool counts. */
-struct counters {
-    uint64_t allocs, frees, misses; /* of heaps that are gone; the others keep their own */
-    uint64_t grows, bad_frees;
-    uint64_t epochs, points, cross_reuses, point_merges, inserted_waits, host_waits, timeouts;
-    uint64_t trims, trimmed_bytes, ooms, remaps, granules_moved;
-    uint64_t steps[POOL_STEP_COUNT];
-    uint64_t released_count, released_bytes, shadow_count, shadow_bytes, small_count, small_bytes;
-    uint64_t fence_errors, range_errors;
-    uint64_t run_looks; /* blocks that searches for runs looked at */
 };
 
 struct pool {
@@ -278,7 +263,9 @@ struct pool {
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;
     uint32_t *due; /* per rule: head of the list of holders that wait for an edge */
-    struct counters counters;
+    /* what the whole pool counts, of heaps those that are gone; its sizes stay 0 */
+    struct pool_stats counters;
+    uint64_t run_looks; /* blocks that searches for runs looked at */
 };
 
 #define POOL_LOCKED TSA(requires_capability(pool->lock))

@@ -84,25 +84,6 @@ static struct slots cut_slots(
     return slots;
 }
 
-/* Cuts [lo, hi) out of a block and takes it. */
-static uint32_t take_slots(struct pool *pool, uint32_t index, struct slots slots) POOL_LOCKED
-{
-    struct block *block = block_at(pool, index);
-
-    freelist_pull(pool, index);
-    if (slots.lo > block->node.base) {
-        uint32_t rest = block_cut(pool, index, slots.lo - block->node.base);
-
-        (void)freelist_put(pool, index, block->stream, block->seq);
-        index = rest;
-        block = block_at(pool, index);
-    }
-    if (block->node.size > slots.hi - slots.lo)
-        (void)freelist_put(
-                pool, block_cut(pool, index, slots.hi - slots.lo), block->stream, block->seq);
-    return index;
-}
-
 /* A block to take slots from. */
 struct victim {
     uint32_t index;      /* 0 = none */
@@ -143,7 +124,8 @@ static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
     if (!victim.index)
         return 0;
     slots = cut_slots(pool, victim.index, slots_of(pool, victim.index), remap->left);
-    return take_slots(pool, victim.index, slots);
+    return freelist_cut(pool, victim.index, slots.lo - block_at(pool, victim.index)->node.base,
+            slots.hi - slots.lo);
 }
 
 /* No submission is between its guard and the driver: one that was may still have named the block (R66). It ends soon, but
@@ -241,7 +223,7 @@ int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
     }
     slot = block_segment(pool, block_at(pool, remap->block))->slot;
     base = block_at(pool, remap->block)->node.base + remap->done;
-    if (drive_unmap(pool, base, slot) != 0) {
+    if (DRIVE(pool, unmap, base, slot) != 0) {
         remap->stuck = true;
         return -ENOENT;
     }

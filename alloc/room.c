@@ -3,6 +3,7 @@
 
 #include "alloc/block.h"
 #include "alloc/freecache.h"
+#include "alloc/heap.h"
 #include "alloc/segment.h"
 #include "alloc/streams.h"
 #include "alloc/tally.h"
@@ -198,18 +199,15 @@ static void add_segment(
 
 static void add_heap(struct pool *pool, const struct heap *heap, struct sums *sums) POOL_LOCKED
 {
+    uint64_t back = sums->back;
+
     sums->live += heap->tally.live_rounded;
     sums->back += heap->tally.cached;
     for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next)
         add_segment(pool, segment_at(pool, number), sums);
-}
-
-/* All of it goes back with its last block, and nothing before. */
-static void add_leaving(struct pool *pool, const struct heap *heap, struct sums *sums) POOL_LOCKED
-{
-    uint64_t back = sums->back;
-
-    add_heap(pool, heap, sums);
+    if (!heap->leaving)
+        return;
+    /* All of it goes back with its last block, and nothing before. */
     sums->back = back;
     if (!heap->dropped && heap->tally.live_count == 0 && heap->tally.kept == 0)
         sums->back += heap->tally.reserved;
@@ -229,13 +227,9 @@ uint64_t room_available(struct pool *pool, int device, const struct pool_memory 
     tally_raise(&unit, pool->opts.handle);
     tally_raise(&unit, pool->devices[device].granularity);
 
-    for (const struct heap *heap = pool->heaps; heap; heap = heap->next) {
+    for (const struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
         if (heap->device->number == device)
             add_heap(pool, heap, &sums);
-    }
-    for (const struct heap *heap = pool->leaving; heap; heap = heap->next_leaving) {
-        if (heap->device->number == device)
-            add_leaving(pool, heap, &sums);
     }
     back = memory->may_wait ? sums.back : 0;
     bytes = memory->driver_free + back;

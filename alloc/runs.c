@@ -117,7 +117,7 @@ int runs_find(struct pool *pool, struct heap *heap, const struct want *want, boo
         try_blocks(&search, &at->fit);
         try_blocks(&search, &at->fragments);
     }
-    pool->counters.run_looks += RUNS_LOOKS - search.looks;
+    pool->run_looks += RUNS_LOOKS - search.looks;
     if (search.best.bytes == UINT64_MAX)
         return -ENOENT;
     *ret_first = search.best.first;

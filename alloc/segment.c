@@ -164,13 +164,13 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
         return;
     }
     if (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE) && !dead)
-        tally_pending(heap, -(int64_t)block->node.size);
+        heap->tally.pending -= block->node.size;
     if (block->state == BLOCK_KEPT)
         tally_kept(heap, -(int64_t)block->node.size);
     if (dead)
-        tally_limbo(heap, -(int64_t)block->node.size);
+        heap->tally.limbo -= block->node.size;
     if (husk && !holder->freed)
-        tally_husk(heap, -(int64_t)block->node.size);
+        heap->tally.husk -= block->node.size;
     if (block->state == BLOCK_LIVE && !(holder && holder->freed))
         tally_death(pool, heap, block, tally_is_stored(pool, block));
     holder_drop(pool, block);

@@ -13,6 +13,7 @@
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/runs.h"
+#include "alloc/spot.h"
 #include "alloc/streams.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
@@ -392,17 +393,10 @@ static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed)
     uint32_t last = borrowed->last;
 
     for (;;) {
-        struct block *block = block_at(pool, at);
-        uint32_t next = block->next;
+        uint32_t next = block_at(pool, at)->next;
         bool is_last = at == last;
 
-        if (block->stream && block->seq > streams_at(pool, block->stream)->newest) {
-            block_name_stream(
-                    pool, block, 0); /* the stream was lost meanwhile: its points never come */
-            block_push_open(pool, at);
-        } else {
-            (void)freelist_put(pool, at, block->stream, block->seq);
-        }
+        spot_put_back(pool, at);
         if (is_last)
             return;
         at = next;
@@ -442,7 +436,7 @@ static int wait_for_point(
     }
     if (!mark)
         return passed ? 0 : -EAGAIN;
-    r = drive_stream_wait_fence(pool, serve->request->stream, mark->fence);
+    r = DRIVE(pool, stream_wait_fence, serve->request->stream, mark->fence);
     lock_take(&pool->lock);
     put = fence_drop(mark, &fence, &put) && put;
     if (r == 0)
@@ -457,11 +451,11 @@ static int wait_for_point(
 static int wait_for_all(struct pool *pool, const struct serve *serve)
 {
     uint64_t fence;
-    int r = drive_fence_record(pool, &fence);
+    int r = DRIVE(pool, fence_record, &fence);
 
     if (r != 0)
         return r;
-    r = drive_stream_wait_fence(pool, serve->request->stream, fence);
+    r = DRIVE(pool, stream_wait_fence, serve->request->stream, fence);
     drive_fence_put(pool, fence);
     if (r == 0) {
         lock_take(&pool->lock);

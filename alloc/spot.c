@@ -169,7 +169,7 @@ void spot_put_back(struct pool *pool, uint32_t index)
     struct block *block = block_at(pool, index);
 
     if (block->stream && block->seq > streams_at(pool, block->stream)->newest) {
-        block_name_stream(pool, block, 0);
+        block_name_stream(pool, block, 0); /* lost meanwhile: its points never come */
         block_push_open(pool, index);
     } else {
         (void)freelist_put(pool, index, block->stream, block->seq);

@@ -15,23 +15,8 @@ void tally_reserved(struct heap *heap, int64_t by)
     tally_raise(&heap->device->reserved_high, heap->device->reserved);
 }
 
-void tally_pending(struct heap *heap, int64_t by)
-{
-    heap->tally.pending += (uint64_t)by;
-}
-
 void tally_kept(struct heap *heap, int64_t by)
 {
     heap->tally.kept += (uint64_t)by;
     tally_raise(&heap->tally.kept_high, heap->tally.kept);
-}
-
-void tally_limbo(struct heap *heap, int64_t by)
-{
-    heap->tally.limbo += (uint64_t)by;
-}
-
-void tally_husk(struct heap *heap, int64_t by)
-{
-    heap->tally.husk += (uint64_t)by;
 }

@@ -19,7 +19,8 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
     uint64_t size = 0;
 
     lock_take(&pool->lock);
-    for (const struct shelf *shelf = heap->shelves; shelf && !handle; shelf = shelf->next) {
+    for (const struct shelf *shelf = table_next(&heap->shelves, NULL); shelf && !handle;
+            shelf = table_next(&heap->shelves, shelf)) {
         if (shelf->count && shelf->size <= most && shelf->size != but) {
             size = shelf->size;
             handle = handles_take(heap, size);
@@ -29,7 +30,7 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
         tally_reserved(heap, -(int64_t)size);
     lock_drop(&pool->lock);
     if (handle)
-        (void)drive_handle_release(pool, handle);
+        (void)DRIVE(pool, handle_release, handle);
     return size;
 }
 
@@ -43,7 +44,7 @@ static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, d
         uint64_t handle = 0;
         uint64_t *at;
 
-        if (drive_unmap(pool, base + done, each) != 0)
+        if (DRIVE(pool, unmap, base + done, each) != 0)
             return false;
         lock_take(&pool->lock);
         at = &segment->handles[(base + done - segment->base) / segment->slot];
@@ -54,7 +55,7 @@ static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, d
         *at = 0;
         lock_drop(&pool->lock);
         if (handle)
-            (void)drive_handle_release(pool, handle);
+            (void)DRIVE(pool, handle_release, handle);
     }
     return true;
 }
@@ -127,7 +128,7 @@ static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t numb
     }
     lock_drop(&pool->lock);
     if (found.raw_size)
-        (void)drive_mem_free(pool, found.context, found.raw_base);
+        (void)DRIVE(pool, mem_free, found.context, found.raw_base);
     return found.raw_size;
 }
 
@@ -189,18 +190,8 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
             continue;
         if (bytes < hi - lo)
             lo = hi - round_up(bytes, segment->slot); /* the top may leave the range then */
-        freelist_pull(pool, index);
         *from = lo;
-        if (lo > block->node.base) {
-            uint32_t rest = block_cut(pool, index, lo - block->node.base);
-
-            (void)freelist_put(pool, index, 0, 0);
-            index = rest;
-            block = block_at(pool, index);
-        }
-        if (block->node.size > hi - lo)
-            (void)freelist_put(pool, block_cut(pool, index, hi - lo), 0, 0);
-        return index;
+        return freelist_cut(pool, index, lo - block->node.base, hi - lo);
     }
     return 0;
 }
@@ -223,7 +214,7 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
     uint64_t moved = 0;
 
     while (moved < bytes) {
-        struct bestfit_node node;
+        struct bestfit_node node = {.base = 0};
         uint64_t slot;
         uint32_t index;
         bool unmapped;
@@ -401,7 +392,7 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
 
     if (segment->kind == SEGMENT_PLAIN) {
         if (!heap->dropped && !was_dead)
-            (void)drive_mem_free(pool, segment->context, segment->raw_base);
+            (void)DRIVE(pool, mem_free, segment->context, segment->raw_base);
         return;
     }
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
@@ -414,14 +405,14 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
 
             if (!handle)
                 continue;
-            if (drive_unmap(pool, base, each) == 0)
-                (void)drive_handle_release(pool, handle);
+            if (DRIVE(pool, unmap, base, each) == 0)
+                (void)DRIVE(pool, handle_release, handle);
             else
                 is_empty = false;
         }
     }
     if (is_empty)
-        (void)drive_address_free(pool, segment->raw_base, segment->raw_size);
+        (void)DRIVE(pool, address_free, segment->raw_base, segment->raw_size);
 }
 
 /* Nobody else can see the heap: what is read here without the lock is this thread's alone, and the lock is taken for the

@@ -132,7 +132,7 @@ TEST(the_figures_of_a_device_are_the_sums_of_its_heaps)
     REQUIRE(other && elsewhere);
     REQUIRE_EQ(parts_add(pool, other, PARTS_BASE * 2, &segment[0]), 0);
     REQUIRE_EQ(parts_add(pool, elsewhere, PARTS_BASE * 3, &segment[1]), 0);
-    census_heap(pool, other, &one);
+    census_heap(other, &one);
     census_device(pool, 0, &both);
     census_device(pool, -1, &all);
     CHECK_EQ(one.reserved, PARTS_SIZE);

@@ -43,7 +43,7 @@ TEST(a_heap_that_retires_is_unknown_and_its_owner_gets_another)
     CHECK(!heap_get(pool, HEAP_MAPPED, 9, -1));
     other = heap_get(pool, HEAP_MAPPED, 9, 0);
     CHECK(other && other != heap);
-    pool->leaving = heap->next_leaving;
+    pool->leaving = heap->next;
     heap_free(pool, heap);
     CHECK_EQ(pool->counters.allocs, 5); /* what it counted stays */
     CHECK(heap_get(pool, HEAP_MAPPED, 9, -1) == other);

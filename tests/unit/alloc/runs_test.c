@@ -21,7 +21,7 @@ enum {
 
 static uint64_t looks(struct bench *b)
 {
-    return b->pool->counters.run_looks;
+    return b->pool->run_looks;
 }
 
 /* Nothing that is held is free afterwards. */
