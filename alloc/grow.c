@@ -425,15 +425,6 @@ static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint3
     }
 }
 
-/* What served the request. */
-static enum pool_step step_of(
-        const struct pool *pool, const struct serve *serve, const struct source *source) POOL_LOCKED
-{
-    if (source->made && serve->heap->device->reserved > handout_budget(pool, serve))
-        return POOL_STEP_BEYOND;
-    return source->moved ? POOL_STEP_REMAP : POOL_STEP_GROW;
-}
-
 /* The end of growth: the spot is one block, and the request's piece of it handed out; or nothing has happened. */
 static int settle_spot(
         struct pool *pool, struct serve *serve, uint32_t first, uint32_t last, int r) POOL_LOCKED
@@ -497,7 +488,6 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     pool->counters.remaps += source.moved;
     if (serve->request->ladder)
         serve->request->ladder->moved_bytes += source.moved * slot;
-    serve->step = step_of(pool, serve, &source);
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
     r = settle_spot(pool, serve, first, last, r);

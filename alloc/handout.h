@@ -19,10 +19,8 @@ struct serve {
     bool full;       /* the device is: all that is free moves before more is asked for */
     bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;    /* enum outcome_how */
-    enum pool_step step; /* what has served it, if it is served now */
     uint64_t reserved_before;
-    uint64_t released_before; /* counters.released_count as the request began */
-    uint32_t contexts_gone;   /* as the request began */
+    uint32_t contexts_gone; /* as the request began */
     struct outcome *ret;
 };
 

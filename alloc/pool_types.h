@@ -28,20 +28,6 @@ enum pool_remap {
     POOL_REMAP_COUNT,
 };
 
-/* The steps of the ladder that a request climbs when nothing fits at once, by what served it (serve.h). */
-enum pool_step {
-    POOL_STEP_POLL,   /* fences were asked, and then a block was there */
-    POOL_STEP_OWN,    /* free neighbours of the stream and clean ones, joined */
-    POOL_STEP_OTHER,  /* other streams' blocks, behind an inserted wait */
-    POOL_STEP_GROW,   /* growth within the budget */
-    POOL_STEP_REMAP,  /* storage of free slots was moved */
-    POOL_STEP_WAIT,   /* the host waited for the device */
-    POOL_STEP_BEYOND, /* growth beyond the budget, or after a trim */
-    POOL_STEP_HINTS,  /* on a full device, after storage that hints released had gone */
-    POOL_STEP_OOM,    /* nothing served it */
-    POOL_STEP_COUNT,
-};
-
 struct pool_opts {
     /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
     uint64_t quantum;
@@ -163,7 +149,6 @@ struct pool_stats {
     uint64_t ooms;           /* given to the application */
     uint64_t remaps;         /* cached handles that were mapped again */
     uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them */
-    uint64_t steps[POOL_STEP_COUNT]; /* requests that missed, by the step that served them */
     uint64_t released_count, released_bytes; /* storage that hints released, trap included */
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */

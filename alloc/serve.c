@@ -149,7 +149,6 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
 
     if (!serve->request->may_wait || !serve->request->may_fence)
         return NEXT;
-    serve->step = POOL_STEP_WAIT;
     while (r == 0) {
         r = reclaim_wait(pool);
         if (r == -ENOENT && streams)
@@ -278,7 +277,6 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    serve->step = POOL_STEP_WAIT;
     while (excess(pool, serve, false) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
@@ -310,7 +308,6 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
     lock_take(&pool->lock);
     serve->heap->strict = true;
     lock_drop(&pool->lock);
-    serve->step = POOL_STEP_OWN;
     return hit_other(pool, serve, false);
 }
 
@@ -322,7 +319,6 @@ static int serve_sync(struct pool *pool, struct serve *serve)
         r = reclaim_poll(pool, true);
         if (r > 0)
             return r;
-        serve->step = POOL_STEP_POLL;
         r = hit(pool, serve);
     }
     if (r == NEXT)
@@ -543,14 +539,12 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
     over = excess(pool, serve, false);
     if (over == 0)
         return NEXT;
-    serve->step = POOL_STEP_OTHER;
     r = hit_ordered(pool, serve);
     if (r != NEXT)
         return r;
     r = reclaim_points(pool, serve->heap, 0);
     if (r > 0)
         return r;
-    serve->step = POOL_STEP_POLL;
     r = hit_run(pool, serve);
     if (r != NEXT)
         return r;
@@ -568,11 +562,9 @@ static int serve_stream(struct pool *pool, struct serve *serve)
         r = poll_streams(pool, serve);
         if (r > 0)
             return r;
-        serve->step = POOL_STEP_POLL;
         r = hit(pool, serve);
     }
     if (r == NEXT) {
-        serve->step = POOL_STEP_OWN;
         r = hit_run(pool, serve);
     }
     if (r == NEXT && serve->request->may_fence)
@@ -626,7 +618,6 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     serve->stream = kind == HEAP_MAPPED ? streams_get(pool, request->stream) : 0;
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
-    serve->released_before = pool->counters.released_count;
     return measure(pool, serve);
 }
 
@@ -640,14 +631,6 @@ uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
     return choice_fit(pool, heap, &serve.want);
 }
 
-/* On a full device it is what hints have let go that made the room, if any did since the request began. */
-static enum pool_step step_of(const struct pool *pool, const struct serve *serve) POOL_LOCKED
-{
-    if (serve->full && pool->counters.released_count != serve->released_before)
-        return POOL_STEP_HINTS;
-    return serve->step;
-}
-
 /* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */
 static int climb(struct pool *pool, struct serve *serve, bool streams)
 {
@@ -659,12 +642,8 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
         r = streams ? serve_stream(pool, serve) : serve_sync(pool, serve);
     lock_take(&pool->lock);
     serve->heap->busy--;
-    if (r == 0) {
-        pool->counters.steps[step_of(pool, serve)]++;
-    } else if (r == DRIVER_OUT_OF_MEMORY) {
-        pool->counters.steps[POOL_STEP_OOM]++;
+    if (r == DRIVER_OUT_OF_MEMORY)
         pool->counters.ooms++;
-    }
     lock_drop(&pool->lock);
     if (r == -ECANCELED)
         return -EAGAIN;

@@ -8,8 +8,6 @@
  *     full device    wait for what is pending and in limbo, hit again ─► sync: a free segment that would be cut goes back, grow
  *                    ─► hit whatever is free ─► all that is free moves, grow ─► trim everything ─► grow ─► the driver's code
  *
- * The step that served a request is counted (enum pool_step): a miss is one of them, and never a hit as well.
- *
  * A hint that cannot be placed as it asks (no VMM, no room for a handle of its own) is served as an ordinary request and
  * acts on paper only.
  * Threads: any, with no lock held. Rules: R6 R15 R31 R72 R73 R74 R82.
