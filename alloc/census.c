@@ -111,10 +111,9 @@ static int check_holder(
     bool on_way = holder->state == HOLDER_DEAD || holder->state == HOLDER_LIMBO;
 
     count->holders++;
-    if (broken(holder->block != index, "a holder names another block", ret_what))
-        return -EINVAL;
-    if (broken(holder->state == HOLDER_GONE && !holder->freed, "a holder is gone without a free",
-                ret_what))
+    if (broken(holder->block != index, "a holder names another block", ret_what)
+            || broken(holder->state == HOLDER_GONE && !holder->freed,
+                    "a holder is gone without a free", ret_what))
         return -EINVAL;
     if (broken(block->state == BLOCK_LIVE && holder->freed, "a live block is freed in its holder",
                 ret_what))
@@ -160,18 +159,14 @@ static int check_place(struct pool *pool, uint32_t number, uint32_t index, devpt
     const struct block *block = block_at(pool, index);
     const struct block *next = block_at(pool, block->next);
 
-    if (broken(block->segment != number, "a block names another segment", ret_what))
-        return -EINVAL;
-    if (broken(block->node.base != at, "blocks do not follow each other", ret_what))
-        return -EINVAL;
-    if (broken(block->node.size == 0 || block->node.size % BESTFIT_QUANTUM,
-                "a block has an odd size", ret_what))
-        return -EINVAL;
-    if (broken(starts_at(&segment->starts, at - segment->base) != index,
-                "a block cannot be looked up", ret_what))
-        return -EINVAL;
-    if (broken(block_find(pool, at + block->node.size - 1) != index, "an interior look-up fails",
-                ret_what))
+    if (broken(block->segment != number, "a block names another segment", ret_what)
+            || broken(block->node.base != at, "blocks do not follow each other", ret_what)
+            || broken(block->node.size == 0 || block->node.size % BESTFIT_QUANTUM,
+                    "a block has an odd size", ret_what)
+            || broken(starts_at(&segment->starts, at - segment->base) != index,
+                    "a block cannot be looked up", ret_what)
+            || broken(block_find(pool, at + block->node.size - 1) != index,
+                    "an interior look-up fails", ret_what))
         return -EINVAL;
     if (!block->next) {
         if (broken(segment->last != index, "the last block is another", ret_what))
@@ -254,10 +249,9 @@ static int check_segment(
             return -EINVAL;
         at += block_at(pool, index)->node.size;
     }
-    if (broken(at != segment->base + segment->top, "blocks do not fill their segment", ret_what))
-        return -EINVAL;
-    if (broken(segment->tenants != count->tally.live_count - live, "tenants are miscounted",
-                ret_what))
+    if (broken(at != segment->base + segment->top, "blocks do not fill their segment", ret_what)
+            || broken(segment->tenants != count->tally.live_count - live, "tenants are miscounted",
+                    ret_what))
         return -EINVAL;
     if (broken(segment->top && granule_segment(&pool->granules, at - 1) != number,
                 "a segment cannot be looked up", ret_what))
@@ -332,16 +326,12 @@ static int compare(const struct heap *heap, const struct count *count, const cha
 
     if (broken(is->live_count != should->live_count || is->live_requested != should->live_requested
                         || is->live_rounded != should->live_rounded || is->used != should->used,
-                "live blocks are miscounted", ret_what))
-        return -EINVAL;
-    if (broken(is->stored != should->stored, "stored bytes are miscounted", ret_what))
-        return -EINVAL;
-    if (broken(is->limbo != should->limbo, "limbo bytes are miscounted", ret_what))
-        return -EINVAL;
-    if (broken(is->husk != should->husk, "husk bytes are miscounted", ret_what))
-        return -EINVAL;
-    if (broken(!count->busy && is->pending != should->pending, "pending bytes are miscounted",
-                ret_what))
+                "live blocks are miscounted", ret_what)
+            || broken(is->stored != should->stored, "stored bytes are miscounted", ret_what)
+            || broken(is->limbo != should->limbo, "limbo bytes are miscounted", ret_what)
+            || broken(is->husk != should->husk, "husk bytes are miscounted", ret_what)
+            || broken(!count->busy && is->pending != should->pending,
+                    "pending bytes are miscounted", ret_what))
         return -EINVAL;
     if (broken(!count->busy && is->kept != should->kept, "quarantined bytes are miscounted",
                 ret_what))
@@ -498,10 +488,10 @@ int census_check(struct pool *pool, const char **ret_what)
     if (broken(!sum.busy && devices != reserved, "a device's held bytes are not those of its heaps",
                 ret_what))
         return -EINVAL;
-    if (broken(!sum.busy && sum.holders != pool->holders.used, "a holder has no block", ret_what))
-        return -EINVAL;
-    if (broken(sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
-                "released ranges are miscounted", ret_what))
+    if (broken(!sum.busy && sum.holders != pool->holders.used, "a holder has no block", ret_what)
+            || broken(sum.released
+                            != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
+                    "released ranges are miscounted", ret_what))
         return -EINVAL;
     if (check_pins(pool, &sum, ret_what) != 0 || check_timelines(pool, ret_what) != 0)
         return -EINVAL;

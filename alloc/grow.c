@@ -38,7 +38,7 @@ static bool is_plain(const struct serve *serve)
 
 static int reserve_range(struct pool *pool, struct heap *heap, struct segment *ret_like)
 {
-    uint64_t align = max_of(pool->opts.align_large, max_of(GRANULE_SIZE, ret_like->slot));
+    uint64_t align = max_of(GRANULE_SIZE, ret_like->slot);
     int device = heap->device->number;
     uint64_t total = RANGE_UNKNOWN / 2;
     uint64_t size, unused;
@@ -277,19 +277,6 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
     return 0;
 }
 
-static void put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
-{
-    int r;
-
-    lock_take(&pool->lock);
-    r = handles_put(heap, size, handle);
-    if (r != 0)
-        tally_reserved(heap, -(int64_t)size);
-    lock_drop(&pool->lock);
-    if (r != 0)
-        (void)DRIVE(pool, handle_release, handle);
-}
-
 /* Storage for the slots of a BUSY block; all or nothing. *ret_stuck: what was mapped could not be unmapped again. */
 static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         const struct bestfit_node *node, uint64_t each, struct source *source, bool *ret_stuck)
@@ -305,7 +292,7 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
             break;
         r = DRIVE(pool, map, node->base + done, each, handle);
         if (r != 0) {
-            put_handle(pool, heap, each, handle);
+            trim_put_handle(pool, heap, each, handle);
             break;
         }
         handles[done / each] = handle;
@@ -315,31 +302,9 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         r = drive_set_access(pool, heap, node->base, node->size, DRIVER_ACCESS_RW);
     if (r == 0)
         return 0;
-    while (done > 0 && !*ret_stuck) {
-        done -= each;
-        if (DRIVE(pool, unmap, node->base + done, each) != 0) {
-            *ret_stuck = true;
-            break;
-        }
-        put_handle(pool, heap, each, handles[done / each]);
-        handles[done / each] = 0;
-    }
+    *ret_stuck = !trim_unmap(
+            pool, heap, handles, &(struct bestfit_node){.base = node->base, .size = done}, each);
     return r;
-}
-
-/* The storage of a BUSY block did not come. */
-static void give_up(struct pool *pool, struct heap *heap, uint32_t index, bool is_stuck) POOL_LOCKED
-{
-    struct block *block = block_at(pool, index);
-
-    if (block_segment(pool, block)->dead) {
-        block->state = BLOCK_KEPT;
-    } else if (is_stuck) {
-        block->state = BLOCK_KEPT;
-        tally_kept(heap, (int64_t)block->node.size);
-    } else {
-        freelist_put_decommitted(pool, index);
-    }
 }
 
 /* ── the arena ── */
@@ -374,8 +339,8 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
 
 /* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
  * (0 = none) is given up, and what was not reached is a gap as before. */
-static void give_up_spot(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
-        uint32_t failed, bool is_stuck) POOL_LOCKED
+static void give_up_spot(struct pool *pool, uint32_t first, uint32_t last, uint32_t failed,
+        bool is_stuck) POOL_LOCKED
 {
     uint32_t at = first;
 
@@ -385,11 +350,11 @@ static void give_up_spot(struct pool *pool, struct heap *heap, uint32_t first, u
         bool is_last = at == last;
 
         if (at == failed)
-            give_up(pool, heap, at, is_stuck);
+            trim_settle(pool, at, is_stuck);
         else if (*spot_handles(pool, block))
             spot_put_back(pool, at);
         else
-            give_up(pool, heap, at, false);
+            trim_settle(pool, at, false);
         if (is_last)
             return;
         at = next;
@@ -492,7 +457,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
     r = settle_spot(pool, serve, first, last, r);
     if (r != 0)
-        give_up_spot(pool, heap, first, last, failed, is_stuck);
+        give_up_spot(pool, first, last, failed, is_stuck);
     lock_drop(&pool->lock);
     return r;
 }
@@ -545,7 +510,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     } else if (r == 0) {
         handout_block(pool, serve, index);
     } else {
-        give_up(pool, heap, index, is_stuck);
+        trim_settle(pool, index, is_stuck);
     }
     lock_drop(&pool->lock);
     return r;

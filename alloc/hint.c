@@ -314,9 +314,7 @@ bool hint_is_due(const struct hints *hints, const struct plan *plan, const struc
 
     if (!rule || rule->when.kind != edge->kind)
         return false;
-    if (plan->due_anchor)
-        return plan->due_anchor == edge->anchor;
-    return hint_glob(rule->when.anchor, edge->path);
+    return plan->due_anchor ? plan->due_anchor == edge->anchor : hint_edge_matches(rule, edge);
 }
 
 bool hint_acts(const struct plan *plan)

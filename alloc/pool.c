@@ -27,7 +27,6 @@ void pool_opts_init(struct pool_opts *opts)
             .quantum =
                     512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
             .large = GRANULE_SIZE,
-            .align_large = GRANULE_SIZE,
             /* On real training steps 1.05 x is held of what native allocations would hold, for a tenth of their driver calls. */
             .cut = 2,
             /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
@@ -57,8 +56,8 @@ static bool is_power(uint64_t n)
 static int check_opts(const struct pool_opts *opts)
 {
     if (!is_power(opts->quantum) || opts->quantum < BESTFIT_QUANTUM || opts->quantum > GRANULE_SIZE
-            || !is_power(opts->align_large) || opts->align_large > GRANULE_SIZE || opts->cut == 0
-            || opts->small > opts->large || opts->epoch_count == 0 || !is_power(opts->handle))
+            || opts->cut == 0 || opts->small > opts->large || opts->epoch_count == 0
+            || !is_power(opts->handle))
         return -EINVAL;
     return 0;
 }
@@ -267,27 +266,19 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
  * later go there by themselves (freelist_put). */
 static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
 {
-    uint32_t pulled = 0;
-
     freecache_settle(pool, segment->heap);
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
-        struct block *block = block_at(pool, at);
+        const struct block *block = block_at(pool, at);
 
         if (block->state != BLOCK_FREE)
             continue;
         freelist_pull(pool, at);
-        block->chain = pulled;
-        pulled = at;
+        segment->sealed = true;
+        (void)freelist_put(
+                pool, at, block->stream, block->seq); /* joins nobody: it was joined before */
+        segment->sealed = false;
     }
     segment->sealed = true;
-    while (pulled) {
-        struct block *block = block_at(pool, pulled);
-        uint32_t next = block->chain;
-
-        block->chain = 0;
-        (void)freelist_put(pool, pulled, block->stream, block->seq);
-        pulled = next;
-    }
 }
 
 static int export_locked(struct pool *pool, devptr_t ptr) POOL_LOCKED

@@ -31,10 +31,9 @@ enum pool_remap {
 struct pool_opts {
     /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
     uint64_t quantum;
+    /* sync requests of so many bytes start on a granule, as with cuMemAlloc (R15); cuMemAllocAsync promises no more than the
+     * quantum, and 2 MiB would cost streams 5 to 14 % of what they hold on real training steps */
     uint64_t large;
-    /* sync requests of at least `large` start on a multiple of this, as with cuMemAlloc (R15); cuMemAllocAsync promises no more
-     * than the quantum, and 2 MiB would cost streams 5 to 14 % of what they hold on real training steps */
-    uint64_t align_large;
     /* a large sync request takes no block that is more than so many times its size, unless the device is full:
      * cutting large segments for it would keep them from being given back whole */
     uint64_t cut;

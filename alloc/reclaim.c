@@ -47,8 +47,8 @@ static void put_all(struct pool *pool, struct puts *puts)
 
 /* ── what has passed ── */
 
-/* One block whose epoch has passed. */
-static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
+/* One block whose epoch has passed, and that a hint has or had to do with. */
+static void retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     struct heap *heap = block_segment(pool, block)->heap;
@@ -79,23 +79,6 @@ static void retire(struct pool *pool, uint32_t index) POOL_LOCKED
     freecache_put(pool, index, 0, 0);
 }
 
-/* An ordinary one. */
-static inline void retire_quickly(
-        struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
-{
-    const struct segment *segment = block_segment(pool, block);
-    struct heap *heap = segment->heap;
-
-    heap->tally.pending -= block->node.size;
-    if (block->node.size > FREECACHE_MAX || segment->sealed) {
-        (void)freelist_put(pool, index, 0, 0);
-        return;
-    }
-    block_name_stream(pool, block, 0);
-    freecache_push(
-            pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
-}
-
 /* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
  * to be let go to put the fences). */
 static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
@@ -114,10 +97,12 @@ static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t nu
             struct block *block = block_at(pool, index);
             uint32_t next = block->chain;
 
-            if (block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
-                retire(pool, index);
-            else
-                retire_quickly(pool, block, index);
+            if (block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED)) {
+                retire_hinted(pool, index);
+            } else {
+                block_segment(pool, block)->heap->tally.pending -= block->node.size;
+                freecache_put(pool, index, 0, 0);
+            }
             index = next;
         }
         unuse(mark, puts);

@@ -588,7 +588,7 @@ static int measure(const struct pool *pool, struct serve *serve)
         return -EOVERFLOW;
     serve->want.align = opts->quantum;
     if (size >= opts->large && serve->heap->kind != HEAP_MAPPED)
-        serve->want.align = opts->align_large;
+        serve->want.align = GRANULE_SIZE;
     serve->want.stream = serve->stream;
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;

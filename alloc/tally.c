@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/tally.h"
 
-void tally_stored(struct heap *heap, int64_t by)
-{
-    heap->tally.stored += (uint64_t)by;
-    heap->device->stored += (uint64_t)by;
-}
-
 void tally_reserved(struct heap *heap, int64_t by)
 {
     heap->tally.reserved += (uint64_t)by;

@@ -20,7 +20,6 @@ static inline void tally_raise(uint64_t *high, uint64_t value)
 
 /* Adds to a sum of the heap that its device has too, or that has a high mark. */
 void tally_reserved(struct heap *heap, int64_t by);
-void tally_stored(struct heap *heap, int64_t by);
 void tally_kept(struct heap *heap, int64_t by);
 
 /* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */

@@ -8,6 +8,7 @@
 #include "alloc/handles.h"
 #include "alloc/heap.h"
 #include "alloc/segment.h"
+#include "alloc/spot.h"
 #include "alloc/tally.h"
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
@@ -34,57 +35,68 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
     return size;
 }
 
-/* Unmaps the slots [base, base + size) of a BUSY block; their handles go to the shelf. Returns false if the driver
- * refused one: from there on nothing was done. */
-static bool unmap_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t base,
-        uint64_t size, uint64_t each)
+void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
 {
-    for (uint64_t done = 0; done < size; done += each) {
-        struct segment *segment = segment_at(pool, number);
-        uint64_t handle = 0;
-        uint64_t *at;
+    int r;
 
-        if (DRIVE(pool, unmap, base + done, each) != 0)
+    lock_take(&pool->lock);
+    r = handles_put(heap, size, handle);
+    if (r != 0)
+        tally_reserved(heap, -(int64_t)size);
+    lock_drop(&pool->lock);
+    if (r != 0)
+        (void)DRIVE(pool, handle_release, handle);
+}
+
+bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
+        const struct bestfit_node *node, uint64_t each)
+{
+    for (uint64_t done = 0; done < node->size; done += each) {
+        uint64_t handle;
+
+        if (DRIVE(pool, unmap, node->base + done, each) != 0)
             return false;
         lock_take(&pool->lock);
-        at = &segment->handles[(base + done - segment->base) / segment->slot];
-        if (handles_put(heap, each, *at) != 0) {
-            handle = *at;
-            tally_reserved(heap, -(int64_t)each);
-        }
-        *at = 0;
+        handle = handles[done / each];
+        handles[done / each] = 0;
         lock_drop(&pool->lock);
-        if (handle)
-            (void)DRIVE(pool, handle_release, handle);
+        trim_put_handle(pool, heap, each, handle);
     }
     return true;
 }
 
-/* What a BUSY block becomes when its storage was taken away, or could not be. */
-static void settle(struct pool *pool, struct heap *heap, uint32_t index, bool unmapped)
+void trim_settle(struct pool *pool, uint32_t index, bool is_stuck)
 {
     struct block *block = block_at(pool, index);
 
+    if (!block_segment(pool, block)->dead && !is_stuck) {
+        freelist_put_decommitted(pool, index);
+        return;
+    }
+    block->state = BLOCK_KEPT;
+    if (!block_segment(pool, block)->dead)
+        tally_kept(block_segment(pool, block)->heap, (int64_t)block->node.size);
+}
+
+/* Takes the storage of a BUSY block away, in pieces of `each` bytes. Returns the bytes that went, 0 = it is stuck. */
+static uint64_t unmap_block(
+        struct pool *pool, struct heap *heap, uint32_t index, uint64_t *handles, uint64_t each)
+{
+    const struct bestfit_node node = block_at(pool, index)->node;
+    bool unmapped = trim_unmap(pool, heap, handles, &node, each);
+
     lock_take(&pool->lock);
     heap->busy--;
-    if (block_segment(pool, block)->dead) {
-        block->state = BLOCK_KEPT;
-    } else if (unmapped) {
-        freelist_put_decommitted(pool, index);
-    } else {
-        block->state = BLOCK_KEPT;
-        tally_kept(heap, (int64_t)block->node.size);
-    }
+    trim_settle(pool, index, !unmapped);
     lock_drop(&pool->lock);
+    return unmapped ? node.size : 0;
 }
 
 /* An idle hinted block: its handle goes to the shelf. */
 static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
 {
-    struct bestfit_node node;
-    uint32_t number = 0;
+    uint64_t *handles = NULL;
     uint32_t index;
-    bool unmapped;
 
     lock_take(&pool->lock);
     index = bestfit_largest(&heap->idle);
@@ -94,16 +106,11 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
         index = 0;
     if (index) {
         freelist_pull(pool, index);
-        node = block_at(pool, index)->node;
-        number = block_at(pool, index)->segment;
+        handles = spot_handles(pool, block_at(pool, index));
         heap->busy++;
     }
     lock_drop(&pool->lock);
-    if (!index)
-        return 0;
-    unmapped = unmap_slots(pool, heap, number, node.base, node.size, node.size);
-    settle(pool, heap, index, unmapped);
-    return unmapped ? node.size : 0;
+    return index ? unmap_block(pool, heap, index, handles, block_at(pool, index)->node.size) : 0;
 }
 
 /* All of a plain segment is free. */
@@ -212,28 +219,23 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
 {
     devptr_t from = UINT64_MAX;
     uint64_t moved = 0;
+    uint64_t one = 1;
 
-    while (moved < bytes) {
-        struct bestfit_node node = {.base = 0};
+    while (moved < bytes && one) {
+        uint64_t *handles = NULL;
         uint64_t slot;
         uint32_t index;
-        bool unmapped;
 
         lock_take(&pool->lock);
         slot = segment_at(pool, number)->slot;
         index = pick_slots(pool, heap, number, &from, bytes - moved);
         if (index) {
-            node = block_at(pool, index)->node;
+            handles = spot_handles(pool, block_at(pool, index));
             heap->busy++;
         }
         lock_drop(&pool->lock);
-        if (!index)
-            break;
-        unmapped = unmap_slots(pool, heap, number, node.base, node.size, slot);
-        settle(pool, heap, index, unmapped);
-        if (!unmapped)
-            break;
-        moved += node.size;
+        one = index ? unmap_block(pool, heap, index, handles, slot) : 0;
+        moved += one;
     }
     return moved;
 }

@@ -28,6 +28,17 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes);
  * what was given back. */
 uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *want, uint64_t most);
 
+/* A handle goes to the shelf of its size, or where that has no room back to the driver. */
+void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
+
+/* Unmaps the pieces of `each` bytes of a BUSY block, whose handles begin at `handles`; these go to the shelf. False: the driver
+ * refused one, and from there on nothing was done. */
+bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
+        const struct bestfit_node *node, uint64_t each);
+
+/* What a BUSY block is when its storage was taken away or did not come; `is_stuck`: when some of it could not be unmapped. */
+void trim_settle(struct pool *pool, uint32_t index, bool is_stuck) POOL_LOCKED;
+
 /* Gives back a heap that no table names any more, live blocks or not, and forgets it. */
 void trim_whole_heap(struct pool *pool, struct heap *heap);
 

@@ -42,7 +42,7 @@ TEST(odd_options_are_refused)
     opts.quantum = 256;
     CHECK_EQ(pool_new(&fake->driver, &opts, &pool), -EINVAL);
     pool_opts_init(&opts);
-    opts.align_large = 4 * MiB;
+    opts.handle = 3 * MiB;
     CHECK_EQ(pool_new(&fake->driver, &opts, &pool), -EINVAL);
     CHECK(pool == NULL);
     fake_free(fake);
