@@ -47,36 +47,47 @@ static void put_all(struct pool *pool, struct puts *puts)
 
 /* ── what has passed ── */
 
-/* One block whose epoch has passed, and that a hint has or had to do with. */
-static void retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
+/* The epoch of a block has passed that a hint has or had to do with. False: it goes the way of all others. */
+static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     struct heap *heap = block_segment(pool, block)->heap;
     const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
-    if (holder && holder->state == HOLDER_LIMBO) {
+    if ((holder && holder->state == HOLDER_LIMBO)
+            || (!(block->flags & BLOCK_GONE) && block->flags & BLOCK_TRAPPED)) {
         block_chain(pool, &pool->removals, index);
-        return;
+        return true;
     }
-    if (block->flags & BLOCK_GONE) {
-        holder_drop(pool, block);
-        freelist_put_decommitted(pool, index);
-        return;
-    }
-    if (block->flags & BLOCK_TRAPPED) {
-        block_chain(pool, &pool->removals, index);
-        return;
-    }
-    heap->tally.pending -= block->node.size;
     holder_drop(pool, block);
-    if (block->flags & BLOCK_HINTED) {
-        block->state = BLOCK_IDLE;
-        block->slack = 0;
-        block_name_stream(pool, block, 0);
-        bestfit_insert(&heap->idle, index);
+    if (block->flags & BLOCK_GONE) {
+        freelist_put_decommitted(pool, index);
+        return true;
+    }
+    if (!(block->flags & BLOCK_HINTED))
+        return false;
+    heap->tally.pending -= block->node.size;
+    block->state = BLOCK_IDLE;
+    block->slack = 0;
+    block_name_stream(pool, block, 0);
+    bestfit_insert(&heap->idle, index);
+    return true;
+}
+
+/* As freecache_put for what is anybody's, and inlined: it is on the way of each sync block. */
+static inline void retire(struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
+{
+    const struct segment *segment = block_segment(pool, block);
+    struct heap *heap = segment->heap;
+
+    heap->tally.pending -= block->node.size;
+    if (block->node.size > FREECACHE_MAX || segment->sealed) {
+        (void)freelist_put(pool, index, 0, 0);
         return;
     }
-    freecache_put(pool, index, 0, 0);
+    block_name_stream(pool, block, 0);
+    freecache_push(
+            pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
 }
 
 /* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
@@ -97,12 +108,9 @@ static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t nu
             struct block *block = block_at(pool, index);
             uint32_t next = block->chain;
 
-            if (block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED)) {
-                retire_hinted(pool, index);
-            } else {
-                block_segment(pool, block)->heap->tally.pending -= block->node.size;
-                freecache_put(pool, index, 0, 0);
-            }
+            if (!(block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
+                    || !retire_hinted(pool, index))
+                retire(pool, block, index);
             index = next;
         }
         unuse(mark, puts);
