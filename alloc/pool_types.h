@@ -159,6 +159,7 @@ struct pool_stats {
 /* Why a request found no place on a device: what there is, and in which pieces. */
 struct pool_room {
     struct pool_stats stats; /* of the device */
+    uint64_t free_sync;      /* of stats.free, in heaps that serve the sync API */
     uint64_t largest_free;   /* block that some request could get, of any heap and stream */
     /* whole handles inside free memory, idle ones of hinted blocks included: of blocks whose work has passed, */
     uint64_t remappable;

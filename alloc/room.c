@@ -2,6 +2,7 @@
 #include "alloc/room.h"
 
 #include "alloc/block.h"
+#include "alloc/census.h"
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
 #include "alloc/segment.h"
@@ -84,6 +85,12 @@ static void raise_to_largest(
 
 static void measure_heap(struct pool *pool, struct heap *heap, struct pool_room *ret) POOL_LOCKED
 {
+    struct pool_stats stats;
+
+    if (heap->kind != HEAP_MAPPED) {
+        census_heap(heap, &stats);
+        ret->free_sync += stats.free;
+    }
     freecache_settle(pool, heap);
     raise_to_largest(pool, &heap->small, ret);
     raise_to_largest(pool, &heap->clean, ret);
@@ -104,6 +111,7 @@ static void measure_heap(struct pool *pool, struct heap *heap, struct pool_room 
 
 void room_measure(struct pool *pool, int device, struct pool_room *ret)
 {
+    ret->free_sync = 0;
     ret->largest_free = 0;
     ret->remappable = 0;
     ret->remappable_waiting = 0;

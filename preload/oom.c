@@ -30,6 +30,8 @@ static void look_at_heaps(int device, struct capture_oom_info *info)
     if (!dispatch_pool() || device < 0)
         return;
     pool_room(dispatch_pool(), device, &room);
+    info->free_elsewhere =
+            info->flags & FORMAT_OOM_STREAM ? room.free_sync : room.stats.free - room.free_sync;
     info->flags |= FORMAT_OOM_HEAPS;
     info->heaps = (struct format_oom_heaps){
             .held = room.stats.reserved,

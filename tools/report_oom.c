@@ -90,15 +90,19 @@ static void print_request(const struct report *report, const struct load_oom *oo
     putchar('\n');
 }
 
-/* What a user most wants to know: is it too much, or is it in pieces? */
+/* What a user most wants to know: is it too much, is it in pieces, or is it in segments of the other API? */
 static void print_verdict(const struct report *report, const struct format_oom *what)
 {
     const struct format_oom_heaps *heaps = &what->heaps;
 
     if (what->requested == 0 || heaps->free < what->requested)
         return;
-    printf("  %s%s were free in the pool, but in pieces: fragmentation%s\n", report->ink.bold,
-            render_bytes(heaps->free).text, report->ink.off);
+    printf("  %s%s were free in the pool, but ", report->ink.bold, render_bytes(heaps->free).text);
+    if (heaps->free - what->free_elsewhere < what->requested)
+        printf("%s of it beside memory of the other API", render_bytes(what->free_elsewhere).text);
+    else
+        printf("in pieces: fragmentation");
+    printf("%s\n", report->ink.off);
 }
 
 static void print_heaps(const struct report *report, const struct format_oom *what)
@@ -113,6 +117,8 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
     print_word("  free in the pool");
     printf("%s, largest block %s\n", render_bytes(heaps->free).text,
             render_bytes(heaps->largest_free).text);
+    if (what->free_elsewhere)
+        print_size("  of it, for the other API", what->free_elsewhere);
     print_word("  whole free handles");
     printf("%s, and %s whose work has not passed\n", render_bytes(heaps->remappable).text,
             render_bytes(heaps->remappable_waiting).text);
@@ -221,8 +227,9 @@ void report_oom_print(const struct report *report)
 
 /* ---- JSON ---- */
 
-static void json_heaps(struct json *json, const struct format_oom_heaps *heaps)
+static void json_heaps(struct json *json, const struct format_oom *what)
 {
+    const struct format_oom_heaps *heaps = &what->heaps;
     const struct {
         const char *key;
         uint64_t value;
@@ -233,6 +240,7 @@ static void json_heaps(struct json *json, const struct format_oom_heaps *heaps)
             {"held_high_bytes", heaps->held_high},
             {"pool_live_high_bytes", heaps->live_high},
             {"pool_free_bytes", heaps->free},
+            {"pool_free_elsewhere_bytes", what->free_elsewhere},
             {"remappable_bytes", heaps->remappable},
             {"remappable_waiting_bytes", heaps->remappable_waiting},
             {"cached_bytes", heaps->cached},
@@ -281,7 +289,7 @@ static void json_reason(struct json *json, const struct report *report, const st
     json_known(json, "total_bytes", what->total_bytes);
     json_uint(json, "native_bytes", what->native_bytes);
     if (what->flags & FORMAT_OOM_HEAPS)
-        json_heaps(json, &what->heaps);
+        json_heaps(json, what);
     json_uint(json, "waits", what->ladder.waits);
     json_uint(json, "trims", what->ladder.trims);
     json_uint(json, "trimmed_bytes", what->ladder.trimmed_bytes);

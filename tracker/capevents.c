@@ -347,6 +347,7 @@ static void put_oom(struct format_header *header, const struct capture_oom_info 
             .native_bytes = captotal_native(header, tag->device),
             .heaps = info->heaps,
             .ladder = info->ladder,
+            .free_elsewhere = info->free_elsewhere,
     };
 
     capoom_holders(&record,

@@ -99,6 +99,7 @@ struct capture_oom_info {
     uint64_t stream;                  /* handle, or 0 */
     uint32_t flags;                   /* FORMAT_OOM_* */
     struct format_oom_heaps heaps;    /* with FORMAT_OOM_HEAPS */
+    uint64_t free_elsewhere;          /* of heaps.free, in heaps of the other API */
     struct format_oom_ladder ladder;
     int result; /* the CUresult that the program gets */
 };

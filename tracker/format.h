@@ -440,7 +440,9 @@ struct format_oom {
     struct format_oom_holder holder[FORMAT_OOM_HOLDERS];
     uint32_t pystack; /* of the request */
     uint32_t spare32;
-    uint64_t spare[47];
+    /* of heaps.free, in heaps that serve the other API: sync for a stream, and the reverse */
+    uint64_t free_elsewhere;
+    uint64_t spare[46];
     uint64_t sum;
 };
 

@@ -267,3 +267,20 @@ TEST(r22_a_pool_that_leaves_is_available_when_nothing_of_it_is_live)
     CHECK_NE(bench_alloc(b, 64 * MiB), 0);
     bench_end(b);
 }
+
+TEST(r31_what_is_free_for_the_sync_api_is_told_apart)
+{
+    struct bench *b = roomy();
+    devptr_t sync = bench_alloc(b, 8 * MiB);
+    devptr_t on = bench_alloc_on(b, 4 * MiB, 1);
+
+    CHECK_EQ(bench_free_on(b, on, 1), 0);
+    CHECK_EQ(bench_room(b).stats.free, 4 * MiB);
+    CHECK_EQ(bench_room(b).free_sync, 0);
+    CHECK_EQ(bench_free(b, sync), 0);
+    sync = bench_alloc(b, 4 * MiB); /* half of what was freed, once its fence has passed */
+    CHECK_EQ(bench_room(b).free_sync, 4 * MiB);
+    CHECK_EQ(bench_room(b).stats.free, 8 * MiB);
+    CHECK_EQ(bench_free(b, sync), 0);
+    bench_end(b);
+}

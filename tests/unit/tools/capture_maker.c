@@ -37,7 +37,7 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, killed, agg, unsaid, numbered, leak;
+static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak;
 static int anchors = ANCHORS;
 
 struct tensor {
@@ -153,6 +153,7 @@ static void run_out_of_memory(void)
                             .remappable = 96 * MB,
                             .remappable_waiting = 32 * MB,
                             .waiting = 8 * MB},
+                    .free_elsewhere = elsewhere ? 200 * MB : 100 * MB,
                     .ladder = {.trimmed_bytes = 2 * MB, .waits = 3, .trims = 1, .attempts = 2},
                     .result = 2},
             NULL);
@@ -219,7 +220,8 @@ static void set_form(const char *form)
     touched = strcmp(form, "touched") == 0;
     if (touched)
         mode = HINT_TRAP;
-    oom = strcmp(form, "oom") == 0;
+    elsewhere = strcmp(form, "elsewhere") == 0;
+    oom = elsewhere || strcmp(form, "oom") == 0;
     killed = strcmp(form, "killed") == 0;
     agg = strcmp(form, "agg") == 0;
 }

@@ -149,7 +149,13 @@ hints)
     json "j['hints'][0]['violations'] == 1 and any(f['function'] == 'late_kernel' for f in j['hints'][0]['used_by'])"
     ;;
 endings)
-    form oom || true; form killed || true
+    form oom || true; form killed || true; form elsewhere || true
+    expect 0 "$kedge" report elsewhere.kcap
+    has out "  of it, for the other API 200.00 MiB"
+    has out "240.00 MiB were free in the pool, but 200.00 MiB of it beside memory of the other API"
+    hasnt out "fragmentation"
+    expect 0 "$kedge" report elsewhere.kcap --json
+    json "j['ooms'][0]['pool_free_elsewhere_bytes'] == 200<<20"
     expect 0 "$kedge" report oom.kcap
     has out "Out of memory"
     has out "requested                64.00 MiB by cuMemAllocAsync on device 0"
