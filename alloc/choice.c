@@ -9,7 +9,7 @@
 
 /* From this size on a request to an arena looks for a fit only after recent blocks were joined with their neighbours, unless it
  * has a tight one or few are unjoined. On real training steps that is worth 1.5 % of what is held; below it, nothing. */
-#define SETTLE_LEAST   (UINT64_C(64) << 10)
+#define SETTLE_MIN     (UINT64_C(64) << 10)
 #define UNJOINED_FEW   64 /* blocks */
 #define JOINED_AT_ONCE 8 /* blocks: so few are not worth a look at what their joining would bring */
 
@@ -216,7 +216,7 @@ static bool is_tight(const struct pool *pool, const struct heap *heap, const str
 
     if (!index)
         return false;
-    if (!heap->arena || want->size < SETTLE_LEAST)
+    if (!heap->arena || want->size < SETTLE_MIN)
         return true;
     if (pool->opts.remap == POOL_REMAP_EAGER)
         return false;
@@ -274,7 +274,7 @@ uint32_t choice_fit(struct pool *pool, struct heap *heap, const struct want *wan
 {
     uint32_t index;
 
-    if (heap->large && want->size >= SETTLE_LEAST)
+    if (heap->large && want->size >= SETTLE_MIN)
         freecache_settle_held(pool, heap);
     index = choice_find(pool, heap, want);
     if (heap->large && !is_apart(pool, heap, index)) {

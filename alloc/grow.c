@@ -17,7 +17,7 @@
 #define RANGE_UNKNOWN (UINT64_C(64) << 30)
 
 /* From here on it is cheaper to ask how much memory there is than to find out by creating a handle for each granule. */
-#define GUESS_LEAST (UINT64_C(128) << 20)
+#define GUESS_MIN (UINT64_C(128) << 20)
 
 uint64_t grow_unit(const struct heap *heap)
 {
@@ -62,7 +62,7 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
 /* Requests between two tries to get a heap's first range: this many after the first failure, twice as many after each
  * further one, so that a device that has no addresses left costs a call or more for few requests. */
 #define RANGE_WAIT_FIRST 16
-#define RANGE_WAIT_MOST  (1u << 16)
+#define RANGE_WAIT_MAX   (1u << 16)
 
 static void note_no_range(struct pool *pool, struct heap *heap, int r) POOL_LOCKED
 {
@@ -71,7 +71,7 @@ static void note_no_range(struct pool *pool, struct heap *heap, int r) POOL_LOCK
 
     heap->no_range = true;
     heap->range_errors++;
-    heap->range_wait = r == DRIVER_NOT_SUPPORTED ? 0 : (uint32_t)min_of(wait, RANGE_WAIT_MOST);
+    heap->range_wait = r == DRIVER_NOT_SUPPORTED ? 0 : (uint32_t)min_of(wait, RANGE_WAIT_MAX);
     pool->counters.range_errors++;
 }
 
@@ -586,7 +586,7 @@ static struct ask ask_for(struct pool *pool, struct serve *serve, uint64_t need)
     serve->full = true;
     ask.spared = grow_moves(pool, serve, need) - moves;
     serve->full = full;
-    ask.many = !serve->hinted && !is_plain(serve) && ask.need >= GUESS_LEAST;
+    ask.many = !serve->hinted && !is_plain(serve) && ask.need >= GUESS_MIN;
     return ask;
 }
 

@@ -18,15 +18,15 @@ enum {
     COST_OF = 1000,   /* costs are in such parts of the peak; */
     NEAR_OF = 8,      /* of the least one, one in so many makes no difference */
     ANCHOR_SIZES = 4, /* words of 1, 2, 4, 8 allocations tell repetitions */
-    CLASSES_MOST = 48,
+    CLASSES_MAX = 48,
     /* Of the sequence: anchors that are less even than the best one by more are not looked at. */
     UNEVEN_OF = 64,
-    MISSES_MOST = 4, /* in a row, where the first repetition begins */
-    RUN_MOST = 8,    /* allocations by which a beginning is known */
-    FIRST_OF = 4,    /* of its length: so far from where others begin the first one may */
-    LONGER_MOST = 4, /* the first repetition is at most so many times as long as the others */
-    SAMPLES = 9,     /* repetitions, of which one is to stand for all */
-    TURNS_MOST = 32, /* pieces in random order that are compared */
+    MISSES_MAX = 4, /* in a row, where the first repetition begins */
+    RUN_MAX = 8,    /* allocations by which a beginning is known */
+    FIRST_OF = 4,   /* of its length: so far from where others begin the first one may */
+    LONGER_MAX = 4, /* the first repetition is at most so many times as long as the others */
+    SAMPLES = 9,    /* repetitions, of which one is to stand for all */
+    TURNS_MAX = 32, /* pieces in random order that are compared */
     /* To a step that is told by its parts: more than the heads or experts of a layer often are. */
     PARTS_MIN = 6,
     COARSER_OF = 32, /* a coarser repetition must have one in so many allocations more */
@@ -219,7 +219,7 @@ static size_t find_classes(const struct search *search, struct anchor *ret_class
         size_t k = 0;
         while (k < count && !is_same_class(&ret_classes[k], anchor))
             k++;
-        if (k == CLASSES_MOST || (k < count && anchor->even <= ret_classes[k].even))
+        if (k == CLASSES_MAX || (k < count && anchor->even <= ret_classes[k].even))
             continue;
         count += k == count;
         ret_classes[k] = *anchor;
@@ -283,7 +283,7 @@ static uint32_t find_begin(const struct search *search, const struct anchor *cla
     uint32_t apart = class->at[1] - class->at[0];
     uint32_t begin = class->at[0];
 
-    for (uint32_t i = begin; i > search->start && begin - i < MISSES_MOST; i--) {
+    for (uint32_t i = begin; i > search->start && begin - i < MISSES_MAX; i--) {
         if (ids[i - 1] == ids[i - 1 + apart])
             begin = i - 1;
     }
@@ -332,14 +332,14 @@ static struct place find_place(const struct search *search, const struct anchor 
     return place;
 }
 
-/* So many allocations are the same from here on and from there on, RUN_MOST at most. */
+/* So many allocations are the same from here on and from there on, RUN_MAX at most. */
 static uint32_t run_of(const struct search *search, uint32_t here, uint32_t there)
 {
     const uint32_t *ids = search->words.ids[0];
     uint32_t none = 2 * search->count;
     uint32_t run = 0;
 
-    while (run < RUN_MOST && here != none && there != none && ids[here] == ids[there]) {
+    while (run < RUN_MAX && here != none && there != none && ids[here] == ids[there]) {
         here = search->words.next[here];
         there = search->words.next[there];
         run++;
@@ -384,8 +384,8 @@ static uint32_t find_first(const struct search *search, uint32_t that, uint32_t 
     uint32_t best = low;
     uint32_t longest = 0;
 
-    if (that - low > LONGER_MOST * length)
-        best = low = that - LONGER_MOST * length;
+    if (that - low > LONGER_MAX * length)
+        best = low = that - LONGER_MAX * length;
     for (uint32_t i = low; i + length - length / 4 <= that; i++) {
         uint32_t run = run_of(search, i, that);
         if (run > longest && (best != search->start || longest == 0)) {
@@ -434,7 +434,7 @@ static void put_spans(const struct search *search, const struct place *place, st
     cuts[count] = search->count;
     ret->spans = vec_new((size_t)count + 1, sizeof(*ret->spans));
     for (uint32_t i = 0; i < count; i++) {
-        bool is_long = i == 0 && cuts[1] - cuts[0] <= LONGER_MOST * length;
+        bool is_long = i == 0 && cuts[1] - cuts[0] <= LONGER_MAX * length;
         bool is_whole = is_long || cuts[i + 1] - cuts[i] <= length + length / 4;
         uint32_t behind = is_whole ? cuts[i + 1] : cuts[i] + length;
         if (2 * (behind - cuts[i]) >= length)
@@ -476,7 +476,7 @@ static double chance_of(const struct search *search, uint32_t length, int size)
     uint32_t turns = all / length - 1;
     double sum = 0;
 
-    turns = turns < 1 ? 1 : turns > TURNS_MOST ? TURNS_MOST : turns;
+    turns = turns < 1 ? 1 : turns > TURNS_MAX ? TURNS_MAX : turns;
     length = length < all / 2 ? length : all / 2;
     struct period_span one = {.first = search->count + search->start};
     for (uint32_t i = 0; i < turns; i++) {
@@ -731,8 +731,8 @@ static void judge_whole(struct search *search, const struct period *parts, struc
 
 static void find_in(struct search *search, struct finding *ret, struct finding *ret_two)
 {
-    struct anchor classes[CLASSES_MOST];
-    struct finding all[2 * CLASSES_MOST];
+    struct anchor classes[CLASSES_MAX];
+    struct finding all[2 * CLASSES_MAX];
 
     for (int k = 0; k < ANCHOR_SIZES; k++)
         find_anchors(search, k);

@@ -8,9 +8,9 @@
 #include "tools/canon.h"
 #include "tools/vec.h"
 
-#define NODES_MOST     UINT64_C(4000000)
+#define NODES_MAX      UINT64_C(4000000)
 #define NODES_BY_COUNT UINT64_C(2000000000) /* nodes times blocks */
-#define NODES_LEAST    8                    /* for each block: some orders must come to their end */
+#define NODES_MIN      8                    /* for each block: some orders must come to their end */
 #define ROUND_FIRST    1000                 /* nodes above what placing without one mistake takes */
 #define ROUND_FACTOR   4   /* a round of the orders has so many times the nodes of the one before */
 #define STEP_PARTS     200 /* the ladder of capacities: max live and 1/200 of it more each time */
@@ -19,9 +19,9 @@ uint64_t place_nodes(uint32_t count)
 {
     uint64_t nodes = NODES_BY_COUNT / (count ? count : 1);
 
-    if (nodes < NODES_LEAST * (uint64_t)count)
-        nodes = NODES_LEAST * (uint64_t)count;
-    return nodes < NODES_MOST ? nodes : NODES_MOST;
+    if (nodes < NODES_MIN * (uint64_t)count)
+        nodes = NODES_MIN * (uint64_t)count;
+    return nodes < NODES_MAX ? nodes : NODES_MAX;
 }
 
 /* A part: blocks that no moment separates, without those that live all through it. */

@@ -14,7 +14,7 @@
 #include "tracker/utf8.h"
 
 #define COLUMNS_UNKNOWN 80
-#define LABEL_LEAST     30 /* columns that a label has at least */
+#define LABEL_MIN       30 /* columns that a label has at least */
 
 struct render_bytes render_bytes(uint64_t bytes)
 {
@@ -80,11 +80,11 @@ void render_label(FILE *out, const char *text, unsigned used, unsigned indent)
     unsigned columns = render_columns(out);
     unsigned at = used;
 
-    if (strlen(text) + used > columns && used + LABEL_LEAST > columns) {
+    if (strlen(text) + used > columns && used + LABEL_MIN > columns) {
         (void)fprintf(out, "\n%*s", (int)indent, "");
         at = indent;
     }
-    size_t room = columns > at + LABEL_LEAST ? columns - at : LABEL_LEAST;
+    size_t room = columns > at + LABEL_MIN ? columns - at : LABEL_MIN;
     for (;;) {
         size_t length = line_length(text, room);
         char *line = strndup(text, length);

@@ -18,7 +18,7 @@
 
 /* The log leaves this much of a file system to the other areas and to everybody else: a sixteenth, or what is less. */
 #define ROOM_SHARE   16u
-#define ROOM_MOST    (UINT64_C(256) << 20)
+#define ROOM_MAX     (UINT64_C(256) << 20)
 #define WAIT_STEP_NS 100000L
 #define WAIT_STEPS   20000u /* two seconds for another thread that grows the same area */
 
@@ -54,7 +54,7 @@ static bool leaves_room(int fd, uint64_t bytes)
 
     if (!ask_room(fd, &left, &all))
         return true;
-    kept = all / ROOM_SHARE < ROOM_MOST ? all / ROOM_SHARE : ROOM_MOST;
+    kept = all / ROOM_SHARE < ROOM_MAX ? all / ROOM_SHARE : ROOM_MAX;
     return left >= kept && left - kept >= bytes;
 }
 

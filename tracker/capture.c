@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define RING_DEFAULT   (256u << 20)
-#define RING_LEAST     (1u << 20)
+#define RING_MIN       (1u << 20)
 #define PENDING_BYTES  65536u
 #define OPEN_RANGES    512u
 #define NAMES_MAX      1000 /* NAME, NAME.PID, NAME.PID.2 ... */
@@ -167,8 +167,8 @@ int capture_init(const struct capture_opts *init_opts)
     atomic_store(&last_trouble, 0);
     atomic_store(&untold, 0);
     opts.ring_bytes = init_opts->ring_bytes ? init_opts->ring_bytes : RING_DEFAULT;
-    if (opts.ring_bytes < RING_LEAST)
-        opts.ring_bytes = RING_LEAST;
+    if (opts.ring_bytes < RING_MIN)
+        opts.ring_bytes = RING_MIN;
     atomic_store(&phase, opts.trace == FORMAT_TRACE_OFF ? PHASE_NEVER : PHASE_NEW);
     return 0;
 }

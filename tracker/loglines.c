@@ -8,7 +8,7 @@
 
 /* ---- patterns ------------------------------------------------------------------------------- */
 
-#define PLAIN_LEAST 2u
+#define PLAIN_MIN 2u
 
 /* Takes the name out of [at, end): returns where it ends, NULL for a brace that is none. */
 static const char *read_name(const char *at, const char *end, enum loglines_name *ret_name)
@@ -37,7 +37,7 @@ static const char *read_form(const char *at, const char *end, struct loglines_fo
     form.text_length = (uint32_t)(at - start);
     memcpy(form.text, start, form.text_length);
     form.plain_length = (uint32_t)strcspn(form.text, "?");
-    if (form.plain_length < PLAIN_LEAST)
+    if (form.plain_length < PLAIN_MIN)
         return "it has to begin with two letters of plain text";
     if (at < end && *at == '{')
         at = read_name(at, end, &form.name);
