@@ -303,7 +303,7 @@ static int check_fits(const struct heap *heap, const struct count *count, const 
             &heap->decommitted, &heap->hint_decommitted, &heap->idle, &heap->sealed};
     uint32_t blocks = heap->recent_count;
 
-    for (size_t i = 0; i < sizeof(fits) / sizeof(*fits); i++) {
+    for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++) {
         if (broken(bestfit_check(fits[i]) != 0, "an index of free blocks is broken", ret_what))
             return -EINVAL;
         blocks += fits[i]->count;

@@ -82,26 +82,38 @@ static void count_to_try(struct heap *heap)
         heap->no_range = false;
 }
 
+/* Asks the driver once how large the handles of a device have to be. */
+static int find_granularity(struct pool *pool, struct device *device)
+{
+    uint64_t granularity;
+    int r;
+
+    lock_take(&pool->lock);
+    granularity = device->granularity;
+    lock_drop(&pool->lock);
+    if (granularity != 0)
+        return 0;
+    r = DRIVE(pool, granularity, device->number, &granularity);
+    if (r != 0)
+        return r;
+    if (granularity == 0 || (granularity & (granularity - 1)) != 0)
+        return -EINVAL;
+    lock_take(&pool->lock);
+    device->granularity = granularity;
+    lock_drop(&pool->lock);
+    return 0;
+}
+
 /* The first range of a heap, or another one instead of segment `full`. */
 static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t full)
 {
     struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
-    uint64_t granularity;
     uint32_t number = 0;
     uint32_t *slot;
-    int r = 0;
+    int r = find_granularity(pool, heap->device);
 
-    lock_take(&pool->lock);
-    granularity = heap->device->granularity;
-    lock_drop(&pool->lock);
-    if (granularity == 0) {
-        r = DRIVE(pool, granularity, heap->device->number, &granularity);
-        if (r == 0 && (granularity == 0 || (granularity & (granularity - 1)) != 0))
-            r = -EINVAL;
-    }
     if (r == 0) {
         lock_take(&pool->lock);
-        heap->device->granularity = granularity;
         like.slot = hinted ? grow_unit(heap) : grow_slot(pool, heap);
         lock_drop(&pool->lock);
         r = reserve_range(pool, heap, &like);

@@ -386,6 +386,17 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
     return trim_heaps(pool, heap->device->number, heap, bytes);
 }
 
+/* The handle of one slot, if it has one; false where the driver does not unmap it. */
+static bool give_back_handle(struct pool *pool, devptr_t base, uint64_t size, uint64_t handle)
+{
+    if (!handle)
+        return true;
+    if (DRIVE(pool, unmap, base, size) != 0)
+        return false;
+    (void)DRIVE(pool, handle_release, handle);
+    return true;
+}
+
 /* `was_dead`: its context took the memory with it. */
 static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number, bool was_dead)
 {
@@ -405,12 +416,7 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
         for (; base < block->node.base + block->node.size; base += each) {
             uint64_t handle = segment->handles[(base - segment->base) / segment->slot];
 
-            if (!handle)
-                continue;
-            if (DRIVE(pool, unmap, base, each) == 0)
-                (void)DRIVE(pool, handle_release, handle);
-            else
-                is_empty = false;
+            is_empty &= give_back_handle(pool, base, each, handle);
         }
     }
     if (is_empty)

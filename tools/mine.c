@@ -428,7 +428,7 @@ static int check_hints(struct work *work, struct predict_match *matches)
         if (r < 0)
             return r;
         uint32_t wrong = find_inexact(work, matches);
-        if (wrong == TRACE_NONE)
+        if (wrong == TRACE_NONE || !out->hints)
             return 0;
         out->hint_count--;
         memmove(&out->hints[wrong], &out->hints[wrong + 1],

@@ -350,25 +350,25 @@ static char **rows_end(struct row *rows, size_t count)
 }
 
 char **title_rows(
-        struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
+        struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
 {
-    struct row *rows = rows_new(symbols, from, stride, offset, count);
+    struct row *told = rows_new(symbols, rows, stride, offset, count);
 
-    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
+    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(told, count); round++)
         ;
-    return rows_end(rows, count);
+    return rows_end(told, count);
 }
 
 char **title_ways(
-        struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
+        struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
 {
-    struct row *rows = rows_new(symbols, from, stride, offset, count);
+    struct row *told = rows_new(symbols, rows, stride, offset, count);
 
     for (size_t i = 0; i < count; i++)
-        while (rows[i].frames < WAY_PARTS && rows[i].used < rows[i].parts.count
-                && rows[i].parts.part[rows[i].used].kind == rows[i].parts.part[0].kind)
-            extend(&rows[i], rows[i].used);
-    return rows_end(rows, count);
+        while (told[i].frames < WAY_PARTS && told[i].used < told[i].parts.count
+                && told[i].parts.part[told[i].used].kind == told[i].parts.part[0].kind)
+            extend(&told[i], told[i].used);
+    return rows_end(told, count);
 }
 
 void title_done(char **titles, size_t count)
