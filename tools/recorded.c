@@ -41,10 +41,8 @@ static int choose(const struct trace *trace, struct model_window window, bool po
     struct on_device {
         int device;
         uint64_t bytes;
-    } *devices = NULL, best = {0};
+    } *devices = vec_new(trace->block_count, sizeof(*devices)), best = {0};
     struct keytable numbers = {0};
-    size_t count = 0;
-    size_t room = 0;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
@@ -52,11 +50,10 @@ static int choose(const struct trace *trace, struct model_window window, bool po
         if (!is_in(block, window) || !is_served(block, pooled))
             continue;
         uint32_t number = keytable_number(&numbers, key);
-        if (number == count)
-            VEC_PUSH(devices, count, room) = (struct on_device){block->device, 0};
+        devices[number].device = block->device;
         devices[number].bytes += block->size;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < keytable_count(&numbers); i++) {
         if (devices[i].bytes > best.bytes)
             best = devices[i];
     }
