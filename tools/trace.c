@@ -295,10 +295,3 @@ void trace_add_other(struct trace *trace, uint32_t thread)
     (void)add_event(trace,
             (struct trace_event){.kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread});
 }
-
-bool trace_is_inside(const struct trace *trace, uint32_t anchor, uint32_t of)
-{
-    while (anchor != of && anchor != TRACE_NONE)
-        anchor = trace->anchors[anchor].parent;
-    return anchor == of;
-}

@@ -5,7 +5,7 @@
  * The commands ask about *blocks* (one allocation with its birth, its release by a hint, its free) and *anchor instances* (one
  * passage through a range, nested in another). A trace has them in arrays indexed by small numbers.
  *
- *     capture file ─ trace_load ─┐
+ *     capture file ─ load.h ─────┐
  *                                ├─► struct trace ─► model (figures) · compare (two runs) · mine (hints)
  *     unit tests ─ trace_add_* ──┘
  *
@@ -178,8 +178,5 @@ void trace_add_other(struct trace *trace, uint32_t thread);
 
 /* The block that is live at `address` after the last event, TRACE_NONE if none is. */
 uint32_t trace_find_live(const struct trace *trace, uint64_t address);
-
-/* True if `anchor` is `of` or lies inside it. */
-bool trace_is_inside(const struct trace *trace, uint32_t anchor, uint32_t of);
 
 #endif
