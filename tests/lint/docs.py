@@ -11,9 +11,6 @@ import re
 
 import lintkit
 
-# Read by the tests, not by the library, and so not in its table.
-FOR_TESTS = {"KEDGE_TEST_TRACES", "KEDGE_SIM"}
-
 
 def options(root):
     """{variable: set of keys in its value}, from the rows OPTION(id, "name", ...) and OPTION_KEY(id, "key", ...)."""
@@ -50,9 +47,9 @@ def check_environment(root, readme, complain):
         for key in sorted(keys):
             if f"{key}=" not in rows[name]:
                 complain(f"README.md: the row of {name} lacks {key}=")
-    for name in sorted(listed - set(known) - FOR_TESTS):
+    for name in sorted(listed - set(known)):
         complain(f"README.md: the environment table has {name}, which tracker/options.def does not know")
-    for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed - FOR_TESTS):
+    for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed):
         complain(f"README.md: {name} is used and not in the environment table")
 
 
