@@ -4,28 +4,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-static int find(void *library, const char *name, void *field, const char **ret_why)
-{
-    void *symbol = dlsym(library, name);
-
-    if (!symbol) {
-        *ret_why = name;
-        return -ENOSYS;
-    }
-    *(void **)field = symbol;
-    return 0;
-}
-
 int rtcalls_open(struct rtcalls *ret_calls, const char **ret_why)
 {
     static const char *const sonames[] = {"libcudart.so.13", "libcudart.so.12"};
     struct rtcalls rt = {0};
     void *library = NULL;
 
-    for (size_t i = 0; i < 2 && !library; i++) {
+    for (size_t i = 0; i < 2 && !library; i++)
         library = dlopen(sonames[i], RTLD_NOW);
-        rt.soname = sonames[i];
-    }
     if (!library) {
         *ret_why = "libcudart.so.13, libcudart.so.12";
         return -ENOENT;
@@ -49,9 +35,12 @@ int rtcalls_open(struct rtcalls *ret_calls, const char **ret_why)
             {"cudaGetErrorString", (void *)&rt.error_string},
     };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        int r = find(library, calls[i].name, calls[i].field, ret_why);
-        if (r < 0)
-            return r;
+        void *symbol = dlsym(library, calls[i].name);
+        if (!symbol) {
+            *ret_why = calls[i].name;
+            return -ENOSYS;
+        }
+        *(void **)calls[i].field = symbol;
     }
     *ret_calls = rt;
     return 0;

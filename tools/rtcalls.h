@@ -32,7 +32,6 @@ struct rtcalls {
     int (*host_alloc)(void **ret_ptr, size_t size, unsigned flags);
     int (*host_free)(void *ptr);
     const char *(*error_string)(int error);
-    const char *soname;
 };
 
 /* 0, or -ENOENT (no runtime library, *ret_why says which was looked for) or -ENOSYS (a call is missing, *ret_why names it). */
