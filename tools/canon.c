@@ -533,8 +533,6 @@ static void settle(struct canon *canon)
 enum canon_result canon_search(struct canon *canon, enum canon_order order,
         const struct canon_limits *limits, uint64_t *ret_nodes)
 {
-    uint64_t nodes = 0;
-
     *ret_nodes = 0;
     start(canon, order, limits->capacity);
     while (canon->pending_count) {
@@ -546,22 +544,16 @@ enum canon_result canon_search(struct canon *canon, enum canon_order order,
             continue;
         if (opened == OPENED_CHOICE)
             component.creator = (uint32_t)canon->choice_count - 1;
-        if (!go_back(canon, component.creator, &choice, &unit)) {
-            *ret_nodes = nodes;
+        if (!go_back(canon, component.creator, &choice, &unit))
             return CANON_NONE;
-        }
-        if (nodes == limits->nodes) {
-            *ret_nodes = nodes;
+        if (*ret_nodes == limits->nodes)
             return CANON_LIMIT;
-        }
-        nodes++;
-        if (nodes % ASK_EVERY == 0 && limits->keep_on && !limits->keep_on(limits->self, nodes)) {
-            *ret_nodes = nodes;
+        ++*ret_nodes;
+        if (*ret_nodes % ASK_EVERY == 0 && limits->keep_on
+                && !limits->keep_on(limits->self, *ret_nodes))
             return CANON_STOPPED;
-        }
         follow(canon, choice, unit);
     }
     settle(canon);
-    *ret_nodes = nodes;
     return CANON_FOUND;
 }

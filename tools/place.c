@@ -15,7 +15,8 @@
 #define ROUND_FACTOR   4   /* a round of the orders has so many times the nodes of the one before */
 #define STEP_PARTS     200 /* the ladder of capacities: max live and 1/200 of it more each time */
 
-uint64_t place_nodes(uint32_t count)
+/* The limit where the caller names none: less for many blocks, whose nodes take longer. */
+static uint64_t limit_of(uint32_t count)
 {
     uint64_t nodes = NODES_BY_COUNT / (count ? count : 1);
 
@@ -314,8 +315,7 @@ static void solve(struct solver *solver, uint64_t grain)
 int place_solve(struct span *spans, uint32_t count, const struct place_request *request,
         struct place_result *ret_result, uint32_t *ret_bad)
 {
-    struct place_result result = {
-            .node_limit = request->nodes ? request->nodes : place_nodes(count)};
+    struct place_result result = {.node_limit = request->nodes ? request->nodes : limit_of(count)};
     struct solver solver = {.request = request, .result = &result, .spans = spans};
     struct sections sections;
     uint64_t peak;

@@ -22,7 +22,7 @@
 
 struct place_request {
     uint64_t capacity; /* 0 = the least that is found */
-    uint64_t nodes;    /* of the search, in all; 0 = place_nodes() */
+    uint64_t nodes;    /* of the search, in all; 0 = as many as its blocks allow */
     /* Asked now and then with what has been done; false ends the search as if the limit had been reached. NULL = never. */
     bool (*keep_on)(void *self, uint64_t nodes, uint64_t limit);
     void *self;
@@ -45,9 +45,6 @@ struct place_result {
     bool least; /* no placement is smaller: the peak is max live, or less was proved impossible */
     char how[PLACE_HOW_MAX]; /* of the part that was the hardest: "fullest by sections first", "search, longest time first" */
 };
-
-/* The limit where the caller names none: less for many blocks, whose nodes take longer. */
-uint64_t place_nodes(uint32_t count);
 
 /*
  * Sets the offset of every span (with PLACE_FOUND; they are undefined else). 0, or as sections_make: -EINVAL with *ret_bad, or
