@@ -230,28 +230,21 @@ void report_oom_print(const struct report *report)
 static void json_heaps(struct json *json, const struct format_oom *what)
 {
     const struct format_oom_heaps *heaps = &what->heaps;
-    const struct {
-        const char *key;
-        uint64_t value;
-    } rows[] = {
-            {"held_bytes", heaps->held},
-            {"pool_live_bytes", heaps->live},
-            {"pool_used_bytes", heaps->used},
-            {"held_high_bytes", heaps->held_high},
-            {"pool_live_high_bytes", heaps->live_high},
-            {"pool_free_bytes", heaps->free},
-            {"pool_free_elsewhere_bytes", what->free_elsewhere},
-            {"remappable_bytes", heaps->remappable},
-            {"remappable_waiting_bytes", heaps->remappable_waiting},
-            {"cached_bytes", heaps->cached},
-            {"waiting_bytes", heaps->waiting},
-            {"kept_bytes", heaps->kept},
-            {"limbo_bytes", heaps->limbo},
-            {"husk_bytes", heaps->husk},
-    };
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        json_uint(json, rows[i].key, rows[i].value);
+    json_uint(json, "held_bytes", heaps->held);
+    json_uint(json, "pool_live_bytes", heaps->live);
+    json_uint(json, "pool_used_bytes", heaps->used);
+    json_uint(json, "held_high_bytes", heaps->held_high);
+    json_uint(json, "pool_live_high_bytes", heaps->live_high);
+    json_uint(json, "pool_free_bytes", heaps->free);
+    json_uint(json, "pool_free_elsewhere_bytes", what->free_elsewhere);
+    json_uint(json, "remappable_bytes", heaps->remappable);
+    json_uint(json, "remappable_waiting_bytes", heaps->remappable_waiting);
+    json_uint(json, "cached_bytes", heaps->cached);
+    json_uint(json, "waiting_bytes", heaps->waiting);
+    json_uint(json, "kept_bytes", heaps->kept);
+    json_uint(json, "limbo_bytes", heaps->limbo);
+    json_uint(json, "husk_bytes", heaps->husk);
     if (heaps->held)
         json_real(json, "e", (double)heaps->used / (double)heaps->held);
 }
