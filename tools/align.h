@@ -18,7 +18,6 @@
 #ifndef KEDGE_TOOLS_ALIGN_H
 #define KEDGE_TOOLS_ALIGN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define ALIGN_STEPS_MAX (UINT64_C(1) << 26)

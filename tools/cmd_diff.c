@@ -2,7 +2,6 @@
 #include "tools/cmd.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/builds.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/pylines.h"
 
-#include <stdbool.h>
-
 #define NO_LINE (-128) /* in a linetable */
 
 /* Forms of an entry of locations: bits 3 to 6 of its head. Below ONE_LINE: the same line, one byte of columns. */

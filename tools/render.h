@@ -12,7 +12,6 @@
 #define KEDGE_TOOLS_RENDER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/vec.h"

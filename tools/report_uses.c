@@ -2,7 +2,6 @@
 #include "tools/report.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "tools/patterns.h"
 

@@ -14,7 +14,6 @@
 #define KEDGE_TOOLS_SECTIONS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct span {

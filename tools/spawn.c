@@ -13,7 +13,6 @@
 
 #include "tools/captures.h"
 #include "tools/cmd.h"
-#include "tools/symbols.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
 #include "tracker/config.h"

@@ -15,7 +15,6 @@
 #define KEDGE_TOOLS_SPAWN_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "tools/launch.h"
 

@@ -13,7 +13,6 @@
 #ifndef KEDGE_TOOLS_WHATIF_H
 #define KEDGE_TOOLS_WHATIF_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
