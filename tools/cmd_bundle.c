@@ -116,12 +116,11 @@ static int write_names(struct job *job)
 {
     FILE *out = open_memstream(&job->text, &job->text_length);
     uint32_t module = TRACE_NONE;
-    struct progress progress;
 
     if (!out)
         vec_out_of_memory();
     symcache_write_head(out);
-    progress_begin(&progress, "naming");
+    progress_begin("naming");
     for (size_t i = 0; i < job->place_count; i++) {
         if (job->places[i].module != module) {
             module = job->places[i].module;
@@ -131,9 +130,9 @@ static int write_names(struct job *job)
         }
         write_place(job, out, &job->places[i]);
         if ((i & 0xff) == 0)
-            progress_step(&progress, i, job->place_count);
+            progress_step(i, job->place_count);
     }
-    progress_end(&progress);
+    progress_end();
     return fclose(out) == 0 ? CMD_DONE : CMD_BAD;
 }
 

@@ -328,7 +328,7 @@ static void compare_and_print(struct diff *diff)
     diff->bad_side.ended = load_has_ended(&diff->bad);
     diff->is_partial = lacks_events(&diff->good, diff->good_side.window);
     diff->is_partial |= lacks_events(&diff->bad, diff->bad_side.window);
-    progress_wait("comparing");
+    progress_begin("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
     struct failon_runs runs = runs_of(diff);
     failon_judge(&diff->failon, &runs, &diff->result);
@@ -338,7 +338,7 @@ static void compare_and_print(struct diff *diff)
     group_late(&diff->late, diff->compare.late, diff->compare.late_count);
     group_late(&diff->never, diff->compare.never, diff->compare.never_count);
     group_extra(diff);
-    progress_wait_end();
+    progress_end();
     if (diff->fields->json)
         diff_print_json(diff);
     else

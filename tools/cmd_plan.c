@@ -38,7 +38,6 @@ struct planning {
     const char *path;
     struct recorded recorded;
     struct place_result result;
-    struct progress progress;
     time_t began;
     bool out_of_time;
 };
@@ -48,7 +47,7 @@ static bool keep_on(void *self, uint64_t nodes, uint64_t limit)
     struct planning *planning = self;
     struct timespec now;
 
-    progress_step(&planning->progress, nodes, limit);
+    progress_step(nodes, limit);
     if (!planning->fields->seconds)
         return true;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -69,9 +68,9 @@ static int place(struct planning *planning)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     planning->began = now.tv_sec;
-    progress_begin(&planning->progress, "searching");
+    progress_begin("searching");
     int r = place_solve(recorded->spans, recorded->count, &request, &planning->result, &bad);
-    progress_end(&planning->progress);
+    progress_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge plan: %s: %s\n", planning->path,
                 r == -EOVERFLOW ? "sizes add up to more than 63 bits hold" : strerror(-r));

@@ -116,17 +116,17 @@ static int report_command(const void *parsed, char **words, int count)
         r = figures_window(&report.load, fields->from, fields->to, &report.window);
     if (r == 0) {
         report.symbols = symbols_new(report.load.trace);
-        progress_wait("adding up");
+        progress_begin("adding up");
         figures_of(&report.load, report.window, &report.figures, &report.partial);
         sources_figure(&report.load, report.window, report.symbols, &report.sources);
-        progress_wait_end();
+        progress_end();
         if (!isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
-            progress_wait("reporting");
+            progress_begin("reporting");
         if (fields->json)
             report_json_print(&report);
         else
             report_text_print(&report);
-        progress_wait_end();
+        progress_end();
         sources_done(&report.sources);
         symbols_free(report.symbols);
     }

@@ -342,19 +342,19 @@ static int mine_and_save(struct suggestion *s)
             .min_size = s->fields->min_size,
             .only_effective = s->is_mining,
     };
-    progress_wait("looking for hints");
+    progress_begin("looking for hints");
     int r = mine_hints(&job, &s->mine);
 
-    progress_wait_end();
+    progress_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
         return CMD_BAD;
     }
     s->symbols = symbols_new(s->bad.trace);
     give_titles(s);
-    progress_wait("predicting");
+    progress_begin("predicting");
     predict(s);
-    progress_wait_end();
+    progress_end();
     r = CMD_DONE;
     if (s->mine.hint_count == 0)
         say_none(s);
@@ -395,9 +395,9 @@ static int compare_and_mine(struct suggestion *s)
         return CMD_BAD;
     }
     s->window = bad.window;
-    progress_wait("comparing");
+    progress_begin("comparing");
     compare_runs(&good, &bad, &s->compare);
-    progress_wait_end();
+    progress_end();
     r = mine_and_save(s);
     compare_done(&s->compare);
     return r;

@@ -50,7 +50,6 @@ struct query {
     const struct fields *fields;
     struct workload workload;
     struct whatif_job job;
-    struct progress progress;
     uint64_t steps; /* of the program in a pass */
     bool *wanted;   /* per policy */
     struct whatif *answers;
@@ -369,17 +368,16 @@ static int ask_all(struct query *query)
 
     query->answers = vec_new(whatif_policy_count, sizeof(*query->answers));
     query->job.workload = &query->workload;
-    query->job.progress = &query->progress;
     for (size_t i = 0; i < whatif_policy_count; i++)
         query->job.total += query->wanted[i] ? query->job.passes * query->workload.event_count : 0;
-    progress_begin(&query->progress, "playing");
+    progress_begin("playing");
     for (size_t i = 0; i < whatif_policy_count && r == 0; i++) {
         if (!query->wanted[i])
             continue;
         r = whatif_run(&whatif_policies[i], &query->job, &query->answers[query->answer_count]);
         query->answer_count++;
     }
-    progress_end(&query->progress);
+    progress_end();
     if (r < 0)
         (void)fprintf(stderr, "kedge whatif: %s: %s\n",
                 query->answers[query->answer_count - 1].policy->name, strerror(-r));

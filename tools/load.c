@@ -418,13 +418,12 @@ static void make_hints(struct load *load)
 static void translate(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
-    struct progress progress;
     size_t before;
 
     if (!capture->has_all_events)
         add_carried(tr);
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
-    progress_begin(&progress, "reading");
+    progress_begin("reading");
     for (size_t i = 0; i < capture->event_count; i++) {
         if (tr->load->complete_from == TRACE_NEVER
                 && capture->event[i].seq > capture->complete_after_seq)
@@ -436,9 +435,9 @@ static void translate(struct translation *tr)
             tr->trace->events[before].seq = capture->event[i].seq;
         }
         if ((i & 0xffff) == 0)
-            progress_step(&progress, i, capture->event_count);
+            progress_step(i, capture->event_count);
     }
-    progress_end(&progress);
+    progress_end();
     if (capture->lost.events_dropped
             || read_is_damaged(capture)) /* nobody knows where they are missing */
         tr->load->complete_from = TRACE_NEVER;
@@ -563,9 +562,9 @@ static int open_bundle(const char *path, struct load *ret_load)
     struct symcache *names = NULL;
     char *why = NULL;
 
-    progress_wait("unpacking");
+    progress_begin("unpacking");
     int r = bundle_open(path, &capture, &names, &why);
-    progress_wait_end();
+    progress_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, why);
         free(why);
@@ -587,9 +586,9 @@ int load_open(const char *path, struct load *ret_load)
 
     if (bundle_is(path))
         return open_bundle(path, ret_load);
-    progress_wait("opening");
+    progress_begin("opening");
     r = read_open(path, &capture, &error);
-    progress_wait_end();
+    progress_end();
     if (r < 0) {
         (void)fprintf(stderr, "kedge: %s: %s\n", path, *error.text ? error.text : strerror(-r));
         return 2;

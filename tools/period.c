@@ -773,7 +773,7 @@ static void say_why(struct period *period, uint32_t kinds)
 }
 
 /* From what is the same in most ways to what is in few. Returns how many kinds of allocations there are. */
-static uint32_t find_all(struct search *search, struct progress *progress, struct period *ret)
+static uint32_t find_all(struct search *search, struct period *ret)
 {
     struct finding best = {0};
     struct finding two = {0};
@@ -791,8 +791,7 @@ static uint32_t find_all(struct search *search, struct progress *progress, struc
             swap(&found, &best);
         period_done(&found.period);
         words_done(&search->words);
-        if (progress)
-            progress_step(progress, (uint64_t)same + 1, WORDS_SAMENESSES);
+        progress_step((uint64_t)same + 1, WORDS_SAMENESSES);
     }
     if (!best.period.rests)
         take_if_better(&two, &best);
@@ -801,8 +800,7 @@ static uint32_t find_all(struct search *search, struct progress *progress, struc
     return kinds;
 }
 
-void period_find(const struct period_alloc *allocs, uint32_t count, struct progress *progress,
-        struct period *ret)
+void period_find(const struct period_alloc *allocs, uint32_t count, struct period *ret)
 {
     struct search search = {.allocs = allocs, .count = count};
     uint32_t kinds = 2;
@@ -821,7 +819,7 @@ void period_find(const struct period_alloc *allocs, uint32_t count, struct progr
     for (int k = 0; k < ANCHOR_SIZES; k++)
         search.places[k] = vec_new(count, sizeof(*search.places[k]));
     if (count - search.start >= ALLOCS_MIN)
-        kinds = find_all(&search, progress, ret);
+        kinds = find_all(&search, ret);
     say_why(ret, kinds);
     for (int k = 0; k < ANCHOR_SIZES; k++)
         free(search.places[k]);

@@ -30,8 +30,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct progress;
-
 #define PERIOD_NEVER UINT32_MAX
 
 struct period_alloc {
@@ -66,9 +64,8 @@ struct period {
     char reason[256];   /* a sentence, whatever the kind */
 };
 
-/* `progress` may be NULL. period_done in any case. */
-void period_find(const struct period_alloc *allocs, uint32_t count, struct progress *progress,
-        struct period *ret);
+/* period_done in any case. */
+void period_find(const struct period_alloc *allocs, uint32_t count, struct period *ret);
 void period_done(struct period *period);
 
 #endif

@@ -235,75 +235,60 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void progress_begin(struct progress *progress, const char *what)
-{
-    *progress = (struct progress){.what = what};
-    if (isatty(STDERR_FILENO))
-        progress->began_ns = now_ns();
-}
-
-void progress_step(struct progress *progress, uint64_t done, uint64_t total)
-{
-    if (progress->began_ns == 0)
-        return;
-    uint64_t now = now_ns();
-    if (now - progress->began_ns < 2000000000u || now - progress->shown_ns < 100000000u)
-        return;
-    progress->shown_ns = now;
-    progress->shown = true;
-    (void)fprintf(stderr, "\r\033[K%s: %.0f %%", progress->what,
-            total ? 100.0 * (double)done / (double)total : 0.0);
-    (void)fflush(stderr);
-}
-
-void progress_end(struct progress *progress)
-{
-    if (progress->shown)
-        (void)fputs("\r\033[K", stderr);
-    progress->began_ns = 0;
-}
-
-static const char *volatile waiting_for; /* NULL: nothing, or it was said */
-static volatile sig_atomic_t is_wait_shown;
+static const char *volatile working_on; /* NULL: nothing, or nobody would see it */
+static volatile sig_atomic_t is_shown;
 
 static void write_all(const char *text)
 {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        is_wait_shown = 1; /* nobody is there to see it */
+        is_shown = 1; /* nobody is there to see it */
 }
 
-static void say_waiting(int number)
+static void say_working(int number)
 {
     int kept = errno;
 
     (void)number;
-    if (waiting_for) {
-        is_wait_shown = 1;
+    if (working_on) {
+        is_shown = 1;
         write_all("\r\033[K");
-        write_all(waiting_for);
+        write_all(working_on);
         write_all(" ...");
     }
     errno = kept;
 }
 
-void progress_wait(const char *what)
+void progress_begin(const char *what)
 {
-    struct sigaction action = {.sa_handler = say_waiting, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = say_working, .sa_flags = SA_RESTART};
 
     if (!isatty(STDERR_FILENO) || sigaction(SIGALRM, &action, NULL) != 0)
         return;
-    waiting_for = what;
-    is_wait_shown = 0;
+    if (!working_on)
+        is_shown = 0;
+    working_on = what;
     (void)alarm(2);
 }
 
-void progress_wait_end(void)
+void progress_step(uint64_t done, uint64_t total)
 {
-    if (!waiting_for)
+    static uint64_t shown_ns;
+
+    if (!working_on || !is_shown || now_ns() - shown_ns < 100000000u)
+        return;
+    shown_ns = now_ns();
+    (void)fprintf(stderr, "\r\033[K%s: %.0f %%", working_on,
+            total ? 100.0 * (double)done / (double)total : 0.0);
+    (void)fflush(stderr);
+}
+
+void progress_end(void)
+{
+    if (!working_on)
         return;
     (void)alarm(0);
-    waiting_for = NULL;
+    working_on = NULL;
     (void)signal(SIGALRM, SIG_DFL);
-    if (is_wait_shown)
+    if (is_shown)
         (void)fputs("\r\033[K", stderr);
 }

@@ -64,24 +64,13 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *value); /* NULL prints null */
 
 /*
- * A line on stderr about how far a long piece of work is: only on a terminal, only once two seconds have passed, at most ten
- * times a second. progress_end wipes it.
+ * A line on stderr about work that takes long: "what ...", only on a terminal, only once two seconds have passed; and how far it
+ * is, at most ten times a second, where the work says so by progress_step. progress_end wipes it. There is one line: who begins
+ * while another is at work takes it over. Nothing may be printed before progress_end. Takes SIGALRM and the real-time timer
+ * meanwhile.
  */
-struct progress {
-    const char *what;
-    uint64_t began_ns, shown_ns; /* 0 = off */
-    bool shown;
-};
-
-void progress_begin(struct progress *progress, const char *what);
-void progress_step(struct progress *progress, uint64_t done, uint64_t total);
-void progress_end(struct progress *progress);
-
-/*
- * The same for work that cannot tell how far it is: "what ...", once two seconds have passed. One at a time, and nothing may be
- * printed before progress_wait_end. Takes SIGALRM and the real-time timer meanwhile.
- */
-void progress_wait(const char *what);
-void progress_wait_end(void);
+void progress_begin(const char *what);
+void progress_step(uint64_t done, uint64_t total); /* nothing where nobody has begun */
+void progress_end(void);
 
 #endif

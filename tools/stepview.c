@@ -97,11 +97,10 @@ static uint32_t end_of(const struct load *load, const struct sequence *sequence,
 static void detect(const struct load *load, struct model_window window, struct stepview *view)
 {
     struct sequence sequence = sequence_of(load, window);
-    struct progress progress;
 
-    progress_begin(&progress, "looking for steps");
-    period_find(sequence.allocs, sequence.count, &progress, &view->period);
-    progress_end(&progress);
+    progress_begin("looking for steps");
+    period_find(sequence.allocs, sequence.count, &view->period);
+    progress_end();
     view->rows = vec_new(view->period.span_count, sizeof(*view->rows));
     for (uint32_t i = 0; i < view->period.span_count; i++) {
         const struct period_span *span = &view->period.spans[i];

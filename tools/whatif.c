@@ -38,7 +38,7 @@ struct player {
 static void step(struct player *player)
 {
     if ((++player->job->done & 0x3fff) == 0)
-        progress_step(player->job->progress, player->job->done, player->job->total);
+        progress_step(player->job->done, player->job->total);
 }
 
 static int open_player(

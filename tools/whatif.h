@@ -19,8 +19,6 @@
 #include "tools/counting.h"
 #include "tools/workload.h"
 
-struct progress;
-
 /* More than any device has: requests that have more than that live at once are none that could be played. */
 #define WHATIF_LIVE_MAX (UINT64_C(1) << 42)
 
@@ -35,10 +33,9 @@ extern const size_t whatif_policy_count;
 
 struct whatif_job {
     const struct workload *workload;
-    uint64_t passes; /* at least 1 */
-    uint64_t budget; /* bytes that kedge tries not to go beyond, 0 = its default */
-    double lag;      /* passes that the device is behind */
-    struct progress *progress;
+    uint64_t passes;      /* at least 1 */
+    uint64_t budget;      /* bytes that kedge tries not to go beyond, 0 = its default */
+    double lag;           /* passes that the device is behind */
     uint64_t done, total; /* of the progress, in requests and frees */
 };
 

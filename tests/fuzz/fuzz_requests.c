@@ -4,7 +4,6 @@
  * line that names the place, or requests that every policy plays twice, holding at least what is live.
  */
 #include "tools/load.h"
-#include "tools/render.h"
 #include "tools/steps.h"
 #include "tools/whatif.h"
 
@@ -29,14 +28,11 @@ static void expect_place(const char *error)
 
 static void play(const struct workload *workload)
 {
-    struct progress progress = {0};
-
     if (workload->block_count > BLOCKS_MAX || workload->stream_count > STREAMS_MAX
             || workload->peak_live > BYTES_MAX)
         return;
     for (size_t i = 0; i < whatif_policy_count; i++) {
-        struct whatif_job job = {
-                .workload = workload, .passes = 2, .lag = 0.5, .progress = &progress};
+        struct whatif_job job = {.workload = workload, .passes = 2, .lag = 0.5};
         struct whatif answer;
 
         if (whatif_run(&whatif_policies[i], &job, &answer) != 0

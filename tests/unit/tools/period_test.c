@@ -154,7 +154,7 @@ static void check_steps(const struct program *p)
 {
     struct period period;
 
-    period_find(p->allocs, (uint32_t)p->count, NULL, &period);
+    period_find(p->allocs, (uint32_t)p->count, &period);
     CHECK_EQ(period.kind, PERIOD_STEPS);
     CHECK_EQ(period.span_count, p->steps);
     for (uint32_t i = 0; i < period.span_count && i < p->steps; i++)
@@ -168,7 +168,7 @@ static void check_no_steps(const struct program *p, const char *word)
 {
     struct period period;
 
-    period_find(p->allocs, (uint32_t)p->count, NULL, &period);
+    period_find(p->allocs, (uint32_t)p->count, &period);
     CHECK(period.kind != PERIOD_STEPS);
     if (!strstr(period.reason, word) || period.kind == PERIOD_STEPS)
         (void)fprintf(stderr, "  found: %s\n", period.reason);
@@ -367,7 +367,7 @@ TEST(steps_are_found_where_the_beginning_was_lost_and_the_end_cut_off)
             window[i].dies = window[i].dies > from + count ? PERIOD_NEVER : window[i].dies - from;
     }
     struct period period;
-    period_find(window, count, NULL, &period);
+    period_find(window, count, &period);
     CHECK_EQ(period.kind, PERIOD_STEPS);
     REQUIRE(period.span_count >= 7);
     CHECK_EQ(period.spans[0].first, 0); /* what is left of the second */
@@ -408,7 +408,7 @@ TEST(r90_a_shuffled_sequence_has_no_steps)
         struct program p = {0};
         run_steps(&p, &kind, 3 + 3 * round);
         shuffle(&p);
-        period_find(p.allocs, (uint32_t)p.count, NULL, &period);
+        period_find(p.allocs, (uint32_t)p.count, &period);
         CHECK_EQ(period.kind, PERIOD_NONE);
         CHECK(strstr(period.reason, "nothing repeats") != NULL);
         period_done(&period);

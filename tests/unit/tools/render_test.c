@@ -132,15 +132,19 @@ static char *seen_by_terminal(void (*work)(void))
 
 static void wait_long(void)
 {
-    progress_wait("opening");
+    progress_begin("opening");
     (void)poll(NULL, 0, 20000); /* ends with the signal */
-    progress_wait_end();
+    progress_step(1, 4);
+    progress_step(2, 4); /* too soon */
+    progress_end();
+    progress_step(3, 4);
 }
 
 static void wait_briefly(void)
 {
-    progress_wait("opening");
-    progress_wait_end();
+    progress_begin("opening");
+    progress_step(1, 4);
+    progress_end();
 }
 
 TEST(what_takes_long_says_so_on_a_terminal_and_wipes_it)
@@ -149,7 +153,7 @@ TEST(what_takes_long_says_so_on_a_terminal_and_wipes_it)
 
     if (!seen)
         SKIP("no terminal to be had");
-    CHECK_STR_EQ(seen, "\r\033[Kopening ...\r\033[K");
+    CHECK_STR_EQ(seen, "\r\033[Kopening ...\r\033[Kopening: 25 %\r\033[K");
     CHECK_STR_EQ(seen_by_terminal(wait_briefly), "");
     CHECK_EQ(alarm(0), 0);
 }

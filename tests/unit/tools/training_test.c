@@ -73,7 +73,7 @@ static void look(enum training_kind kind, uint64_t seed, struct count *count)
     struct period period;
 
     training_make(&training, kind, seed);
-    period_find(training.allocs, (uint32_t)training.count, NULL, &period);
+    period_find(training.allocs, (uint32_t)training.count, &period);
     count->runs++;
     count->steps += (uint32_t)training.step_count;
     if (period.kind == PERIOD_STEPS) {
@@ -160,7 +160,7 @@ static bool has_steps(enum training_kind kind, uint64_t seed, bool shuffled)
     training_make(&training, kind, seed);
     if (shuffled)
         training_shuffle(&training, seed);
-    period_find(training.allocs, (uint32_t)training.count, NULL, &period);
+    period_find(training.allocs, (uint32_t)training.count, &period);
     bool has = period.kind == PERIOD_STEPS;
     if (has)
         printf("%s, seed %u: %s\n", training_names[kind], (unsigned)seed, period.reason);

@@ -4,7 +4,6 @@
 
 #include "tools/load.h"
 #include "tools/playback.h"
-#include "tools/render.h"
 #include "tools/steps.h"
 #include "tools/whatif.h"
 
@@ -282,12 +281,11 @@ static const char two_blocks[] = "op,id,size,stream,time_us\n"
 TEST(what_is_left_is_freed_between_passes)
 {
     struct workload w;
-    struct progress progress = {0};
 
     read_csv(two_blocks, false, &w);
     CHECK_EQ(w.left_count, 1);
     for (size_t i = 0; i < whatif_policy_count; i++) {
-        struct whatif_job job = {.workload = &w, .passes = 3, .progress = &progress};
+        struct whatif_job job = {.workload = &w, .passes = 3};
         struct whatif answer;
         CHECK_EQ(whatif_run(&whatif_policies[i], &job, &answer), 0);
         CHECK_EQ(answer.pass_count, 3);
@@ -302,8 +300,7 @@ TEST(what_is_left_is_freed_between_passes)
 TEST(the_pool_alone_holds_what_is_live_and_asks_for_nothing_again)
 {
     struct workload w;
-    struct progress progress = {0};
-    struct whatif_job job = {.workload = &w, .passes = 2, .progress = &progress};
+    struct whatif_job job = {.workload = &w, .passes = 2};
     struct whatif answer;
 
     read_csv(two_blocks, false, &w);
@@ -319,8 +316,7 @@ TEST(the_pool_alone_holds_what_is_live_and_asks_for_nothing_again)
 TEST(a_lag_is_in_passes_and_the_sync_entrance_feels_it)
 {
     struct workload w;
-    struct progress progress = {0};
-    struct whatif_job job = {.workload = &w, .passes = 4, .lag = 1, .progress = &progress};
+    struct whatif_job job = {.workload = &w, .passes = 4, .lag = 1};
     struct whatif answer;
     uint64_t calls;
 
@@ -343,8 +339,7 @@ TEST(blocks_of_two_devices_are_served_apart)
 {
     struct trace *trace = trace_new();
     struct workload w;
-    struct progress progress = {0};
-    struct whatif_job job = {.workload = &w, .passes = 1, .progress = &progress};
+    struct whatif_job job = {.workload = &w, .passes = 1};
     struct whatif answer;
 
     for (int i = 0; i < 2; i++) {
