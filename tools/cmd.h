@@ -31,7 +31,7 @@ struct cmd {
     size_t fields_size; /* of the struct that `options` fills, zeroed before */
     int words_min, words_max;
     bool tail; /* words are a command line: options end at the first */
-    int (*run)(const void *fields, char **words, int count);
+    int (*run)(const void *fields, char **words); /* words end with NULL */
 };
 
 extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, cmd_replay,

@@ -243,12 +243,11 @@ static void drop(struct job *job)
     load_close(&job->load);
 }
 
-static int bundle_command(const void *parsed, char **words, int count)
+static int bundle_command(const void *parsed, char **words)
 {
     struct job job = {.fields = parsed};
     int r;
 
-    (void)count;
     if (bundle_is(words[0])) {
         (void)fprintf(stderr, "kedge bundle: %s is a bundle already\n", words[0]);
         return CMD_BAD;

@@ -361,12 +361,11 @@ static int exit_code(const struct diff *diff)
     return codes[failon_answer(&diff->result)];
 }
 
-static int diff_command(const void *parsed, char **words, int count)
+static int diff_command(const void *parsed, char **words)
 {
     struct diff diff = {.fields = parsed};
     int r = parse_by(diff.fields->by, &diff.by);
 
-    (void)count;
     if (r == CMD_DONE)
         r = parse_fail_on(diff.fields->fail_on, &diff.failon);
     if (r != CMD_DONE)

@@ -86,14 +86,13 @@ static void env_print_json(const struct vec_texts *complaints)
     json_end(&json, '}');
 }
 
-static int env_command(const void *parsed, char **words, int count)
+static int env_command(const void *parsed, char **words)
 {
     const struct fields *fields = parsed;
     struct vec_texts complaints = {0};
     struct config config;
 
     (void)words;
-    (void)count;
     config_read(&config, environ, take_line, &complaints);
     if (fields->json)
         env_print_json(&complaints);

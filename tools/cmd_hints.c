@@ -87,9 +87,8 @@ static int lint(const struct fields *fields, const char *path)
     return CMD_DONE;
 }
 
-static int hints_command(const void *parsed, char **words, int count)
+static int hints_command(const void *parsed, char **words)
 {
-    (void)count;
     if (strcmp(words[0], "lint") == 0)
         return lint(parsed, words[1]);
     (void)fprintf(stderr, "usage: kedge %s\n", cmd_hints.usage);

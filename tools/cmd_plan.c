@@ -188,7 +188,7 @@ static void plan_print_json(const struct planning *planning)
     json_end(&json, '}');
 }
 
-static int plan_command(const void *parsed, char **words, int count)
+static int plan_command(const void *parsed, char **words)
 {
     struct planning planning = {.fields = parsed, .path = words[0]};
     const struct fields *fields = planning.fields;
@@ -196,7 +196,6 @@ static int plan_command(const void *parsed, char **words, int count)
             .from = fields->from, .to = fields->to, .passage = fields->passage};
     int r = recorded_open(words[0], &request, &planning.recorded);
 
-    (void)count;
     if (r)
         return r;
     r = place(&planning);

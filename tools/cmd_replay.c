@@ -24,7 +24,7 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-static int replay_command(const void *parsed, char **words, int count)
+static int replay_command(const void *parsed, char **words)
 {
     struct fields fields = *(const struct fields *)parsed;
     char *program = spawn_beside("kedge-replay");
@@ -36,7 +36,6 @@ static int replay_command(const void *parsed, char **words, int count)
     size_t n = 6;
     int r = CMD_CANNOT;
 
-    (void)count;
     if (fields.streams)
         command[n++] = vec_text("--streams");
     if (fields.json)

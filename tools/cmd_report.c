@@ -91,7 +91,7 @@ static int check_places(const struct fields *fields, enum view view)
     return CMD_BAD;
 }
 
-static int report_command(const void *parsed, char **words, int count)
+static int report_command(const void *parsed, char **words)
 {
     const struct fields *fields = parsed;
     struct report report = {.from = fields->from,
@@ -101,7 +101,6 @@ static int report_command(const void *parsed, char **words, int count)
             .top = fields->top ? fields->top : 10};
     int r = find_view(fields, &report.view);
 
-    (void)count;
     if (r == CMD_DONE)
         r = find_steps(fields, &report.steps);
     if (r != CMD_DONE)

@@ -114,13 +114,12 @@ static int follow(const struct launch *launch)
     return relay_end(status);
 }
 
-static int run_command(const void *parsed, char **words, int count)
+static int run_command(const void *parsed, char **words)
 {
     const struct fields *fields = parsed;
     struct launch launch;
     int r = spawn_check("kedge run", words[0]);
 
-    (void)count;
     if (r == 0)
         r = spawn_prepare("kedge run", &fields->spawn, words, &launch);
     if (r)

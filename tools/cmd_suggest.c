@@ -428,10 +428,10 @@ static int mine_one(struct suggestion *s)
     return r;
 }
 
-static int check_fields(const struct fields *fields, int count)
+static int check_fields(const struct fields *fields, const char *capture)
 {
-    bool is_one = count == 1 && !fields->good && !fields->bad;
-    bool is_two = count == 0 && fields->good && fields->bad;
+    bool is_one = capture && !fields->good && !fields->bad;
+    bool is_two = !capture && fields->good && fields->bad;
 
     if (!fields->output || !(is_one || is_two)) {
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
@@ -446,17 +446,17 @@ static int check_fields(const struct fields *fields, int count)
     return CMD_DONE;
 }
 
-static int suggest_command(const void *parsed, char **words, int count)
+static int suggest_command(const void *parsed, char **words)
 {
     struct fields fields = *(const struct fields *)parsed;
     struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
-    int r = check_fields(&fields, count);
+    int r = check_fields(&fields, words[0]);
 
     if (r != CMD_DONE)
         return r;
     if (fields.min_size == 0)
         fields.min_size = HINTFILE_MIN_SIZE;
-    if (count) {
+    if (words[0]) {
         s.is_mining = true;
         r = load_open(words[0], &s.bad);
         if (r == 0) {

@@ -401,12 +401,11 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     return CMD_BAD;
 }
 
-static int verify_command(const void *parsed, char **words, int count)
+static int verify_command(const void *parsed, char **words)
 {
     struct verify verify = {.fields = parsed};
     int r = open_hints(verify.fields, &verify.file);
 
-    (void)count;
     if (r != CMD_DONE)
         return r;
     if (spawn_check("kedge verify", words[0]) != 0) {

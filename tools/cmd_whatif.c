@@ -391,12 +391,11 @@ static void explain_policies(void)
         printf("  %-16s %s\n", whatif_policies[i].name, whatif_policies[i].summary);
 }
 
-static int whatif_command(const void *parsed, char **words, int count)
+static int whatif_command(const void *parsed, char **words)
 {
     struct query query = {.fields = parsed};
     int r = pick_policies(&query);
 
-    (void)count;
     if (r == CMD_DONE)
         r = read_input(&query, words[0]);
     if (r == CMD_DONE)

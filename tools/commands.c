@@ -69,7 +69,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
         if (count < cmd->words_min || (cmd->words_max >= 0 && count > cmd->words_max))
             (void)fprintf(stderr, "usage: kedge %s\n", cmd->usage);
         else
-            r = cmd->run(fields, words, count);
+            r = cmd->run(fields, words);
         break;
     }
     free(fields);
