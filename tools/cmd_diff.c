@@ -226,7 +226,7 @@ static void json_groups(
 }
 
 static void json_sum(struct json *json, const char *count_key, const char *bytes_key,
-        const struct compare_sum *sum)
+        const struct trace_sum *sum)
 {
     json_uint(json, count_key, sum->count);
     json_uint(json, bytes_key, sum->bytes);

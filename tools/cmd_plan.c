@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/figures.h"
 #include "tools/place.h"
 #include "tools/recorded.h"
 #include "tools/render.h"
@@ -106,7 +107,7 @@ static void print_bytes(const char *label, uint64_t bytes, const struct place_re
             bytes, ratio_of(result, bytes));
 }
 
-static void print_left(const struct recorded_left *left, const char *where)
+static void print_left(const struct trace_sum *left, const char *where)
 {
     if (left->count)
         printf("Left out:      %" PRIu64 " (%s) %s\n", left->count, render_bytes(left->bytes).text,
@@ -146,14 +147,6 @@ static void plan_print_text(const struct planning *planning)
                 result->status == PLACE_IMPOSSIBLE ? "exists" : "was found; there may be one");
 }
 
-static void json_left(struct json *json, const char *key, const struct recorded_left *left)
-{
-    json_begin(json, key, '{');
-    json_uint(json, "count", left->count);
-    json_uint(json, "bytes", left->bytes);
-    json_end(json, '}');
-}
-
 static void plan_print_json(const struct planning *planning)
 {
     const struct place_result *result = &planning->result;
@@ -182,8 +175,8 @@ static void plan_print_json(const struct planning *planning)
     json_uint(&json, "parts", result->parts);
     json_uint(&json, "whole_run_blocks", result->whole);
     json_begin(&json, "left_out", '{');
-    json_left(&json, "native", &recorded->native);
-    json_left(&json, "other_device", &recorded->other_device);
+    figures_json_sum(&json, "native", &recorded->native);
+    figures_json_sum(&json, "other_device", &recorded->other_device);
     json_end(&json, '}');
     json_end(&json, '}');
 }

@@ -165,7 +165,7 @@ static char *today(void)
 /* What the reader of the file must know beyond its hints; NULL = nothing. */
 static char *make_head(const struct suggestion *s)
 {
-    const struct compare_sum *used = &s->mine.used;
+    const struct trace_sum *used = &s->mine.used;
 
     if (used->count == 0)
         return NULL;
@@ -220,7 +220,7 @@ static int save(struct suggestion *s)
 }
 
 /* What gets no hint, and why. */
-static void print_sum(const char *why, const struct compare_sum *sum)
+static void print_sum(const char *why, const struct trace_sum *sum)
 {
     if (sum->count)
         printf("  no hint for %" PRIu64 " late free%s (%s): %s\n", sum->count, render_s(sum->count),
@@ -295,12 +295,12 @@ static void suggest_print_json(struct suggestion *s)
     json_uint(&json, "max_bytes", s->mine.max_before);
     json_uint(&json, "predicted_max_bytes", s->mine.max_after);
     json_known(&json, "predicted_peak_reserved_bytes", s->reserved);
-    looked_json_sum(&json, "covered", &s->mine.covered);
-    looked_json_sum(&json, "small", &s->mine.small);
-    looked_json_sum(&json, "mixed", &s->mine.mixed);
-    looked_json_sum(&json, "unplaced", &s->mine.unplaced);
-    looked_json_sum(&json, "shared", &s->mine.shared);
-    looked_json_sum(&json, "used_after", &s->mine.used);
+    figures_json_sum(&json, "covered", &s->mine.covered);
+    figures_json_sum(&json, "small", &s->mine.small);
+    figures_json_sum(&json, "mixed", &s->mine.mixed);
+    figures_json_sum(&json, "unplaced", &s->mine.unplaced);
+    figures_json_sum(&json, "shared", &s->mine.shared);
+    figures_json_sum(&json, "used_after", &s->mine.used);
     looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)

@@ -111,7 +111,7 @@ static void add_hint(
         struct verify *verify, const struct step *step, size_t index, const struct load_hint *hint)
 {
     struct verdict *verdict = &verify->verdicts[index];
-    const struct load_sum *sums = hint->sums;
+    const struct trace_sum *sums = hint->sums;
 
     if (step->mode == HINT_SHADOW) {
         verdict->matched += sums[FORMAT_HINT_PLANNED].count;

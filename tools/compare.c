@@ -155,12 +155,6 @@ static void pair_leftovers(struct work *work, const struct table *table, enum li
     free(next);
 }
 
-void compare_sum_add(struct compare_sum *sum, uint64_t bytes)
-{
-    sum->count++;
-    sum->bytes += bytes;
-}
-
 /* Freed while the anchor instance that it was born in was still open. */
 static bool dies_inside(const struct trace *trace, const struct trace_block *block)
 {
@@ -191,10 +185,9 @@ static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
     struct compare *out = work->out;
     uint32_t a = g->anchor;
 
-    compare_sum_add(&out->paired, b->size);
+    trace_sum_add(&out->paired, b->size);
     if (b->anchor != 0)
-        compare_sum_add(
-                bad->anchors[b->anchor].exit == TRACE_NEVER ? &out->unfinished : &out->looked,
+        trace_sum_add(bad->anchors[b->anchor].exit == TRACE_NEVER ? &out->unfinished : &out->looked,
                 b->size);
     if (g->died == TRACE_NEVER)
         return;
@@ -229,13 +222,13 @@ static void judge_extra(struct work *work, uint32_t id)
     struct compare *out = work->out;
 
     if (dies_inside(work->bad->trace, block)) {
-        compare_sum_add(&out->harmless_bad, block->size);
+        trace_sum_add(&out->harmless_bad, block->size);
         return;
     }
     VEC_PUSH(out->extra, out->extra_count, out->extra_room) = id;
     out->extra_bytes += block->size;
     if (remains(work->bad, block))
-        compare_sum_add(&out->extra_remaining, block->size);
+        trace_sum_add(&out->extra_remaining, block->size);
 }
 
 static void judge_lone(struct work *work, const struct table *table)
@@ -246,7 +239,7 @@ static void judge_lone(struct work *work, const struct table *table)
         const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
         if (work->partner[table->good[i]] != ALIGN_NONE)
             continue;
-        compare_sum_add(dies_inside(work->good->trace, block) ? &out->harmless_good : &out->missing,
+        trace_sum_add(dies_inside(work->good->trace, block) ? &out->harmless_good : &out->missing,
                 block->size);
     }
     for (uint32_t i = 0; i < table->bad_count; i++) {
@@ -255,7 +248,7 @@ static void judge_lone(struct work *work, const struct table *table)
         if (work->taken[id])
             continue;
         if (block->anchor != 0)
-            compare_sum_add(&out->unpaired, block->size);
+            trace_sum_add(&out->unpaired, block->size);
         judge_extra(work, id);
     }
 }
@@ -326,7 +319,7 @@ static void compare_anchors(struct work *work)
         struct table table = table_of(work, 0, (uint32_t)i);
         count_lone(&work->out->anchors_lone_bad, &work->out->lone_bad_anchor, (uint32_t)i);
         for (uint32_t k = 0; k < table.bad_count; k++) {
-            compare_sum_add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
+            trace_sum_add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
             judge_extra(work, table.bad[k]);
         }
     }
@@ -343,18 +336,18 @@ static void compare_anchors(struct work *work)
 }
 
 /* What takes part of one run, and what of it remains. */
-static void count_side(const struct compare_side *side, struct compare_sum *all,
-        struct compare_sum *remaining, struct compare_sum *outside)
+static void count_side(const struct compare_side *side, struct trace_sum *all,
+        struct trace_sum *remaining, struct trace_sum *outside)
 {
     for (size_t i = 0; i < side->trace->block_count; i++) {
         const struct trace_block *block = &side->trace->blocks[i];
         if (!takes_part(side, block))
             continue;
-        compare_sum_add(all, block->size);
+        trace_sum_add(all, block->size);
         if (remains(side, block))
-            compare_sum_add(remaining, block->size);
+            trace_sum_add(remaining, block->size);
         if (outside && block->anchor == 0)
-            compare_sum_add(outside, block->size);
+            trace_sum_add(outside, block->size);
     }
 }
 

@@ -32,13 +32,6 @@ struct compare_late {
     uint32_t anchor;
 };
 
-struct compare_sum {
-    uint64_t count, bytes;
-};
-
-/* One block more. */
-void compare_sum_add(struct compare_sum *sum, uint64_t bytes);
-
 struct compare {
     struct compare_late *late;
     size_t late_count, late_room;
@@ -52,26 +45,26 @@ struct compare {
     size_t extra_count, extra_room;
     uint64_t extra_bytes;
 
-    struct compare_sum extra_remaining; /* those of `extra` that are live at the window's end */
+    struct trace_sum extra_remaining; /* those of `extra` that are live at the window's end */
 
-    struct compare_sum harmless_good,
-            harmless_bad;       /* one run only, freed in the same anchor instance */
-    struct compare_sum missing; /* blocks that only the good run allocates, and keeps */
-    struct compare_sum paired;  /* blocks that have a partner */
+    struct trace_sum harmless_good,
+            harmless_bad;     /* one run only, freed in the same anchor instance */
+    struct trace_sum missing; /* blocks that only the good run allocates, and keeps */
+    struct trace_sum paired;  /* blocks that have a partner */
     uint64_t anchors_paired, anchors_lone_good, anchors_lone_bad;
 
     /* What is live at the window's end of what it allocated (model.h: Remaining). */
-    struct compare_sum remaining_good, remaining;
-    struct compare_sum all_good; /* every block of the good run */
+    struct trace_sum remaining_good, remaining;
+    struct trace_sum all_good; /* every block of the good run */
 
     /* Every block of the bad run is in one of these, all of them are `all`. */
-    struct compare_sum all, looked;
-    struct compare_sum outside;    /* in no anchor */
-    struct compare_sum lone_bad;   /* in anchors that the good run never entered */
-    struct compare_sum unfinished; /* paired, in anchors that the bad run never left */
-    struct compare_sum unpaired;   /* in anchors of both, without a partner */
+    struct trace_sum all, looked;
+    struct trace_sum outside;    /* in no anchor */
+    struct trace_sum lone_bad;   /* in anchors that the good run never entered */
+    struct trace_sum unfinished; /* paired, in anchors that the bad run never left */
+    struct trace_sum unpaired;   /* in anchors of both, without a partner */
     /* of one run: may have been used unseen, or nobody saw a use (lastuse.h) */
-    struct compare_sum unjudged;
+    struct trace_sum unjudged;
     uint32_t lone_good_anchor, lone_bad_anchor; /* the first of one run only, TRACE_NONE */
 };
 

@@ -144,6 +144,14 @@ void figures_json(struct json *json, const struct model_figures *f)
     json_uint(json, "remaining_would_bytes", f->would.remaining);
 }
 
+void figures_json_sum(struct json *json, const char *key, const struct trace_sum *sum)
+{
+    json_begin(json, key, '{');
+    json_uint(json, "count", sum->count);
+    json_uint(json, "bytes", sum->bytes);
+    json_end(json, '}');
+}
+
 void figures_print_more(uint64_t count, uint64_t top, const char *noun)
 {
     if (count > top)

@@ -37,6 +37,9 @@ void figures_print(FILE *out, const struct model_figures *figures);
 /* The same figures as JSON keys, into an object that is open. */
 void figures_json(struct json *json, const struct model_figures *figures);
 
+/* "key": {count, bytes}. */
+void figures_json_sum(struct json *json, const char *key, const struct trace_sum *sum);
+
 /* "  ... 3 more stacks (--top)", where there are more than `top`. */
 void figures_print_more(uint64_t count, uint64_t top, const char *noun);
 

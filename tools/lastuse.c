@@ -22,7 +22,7 @@ static uint32_t late_by(const struct trace *trace, const struct trace_block *blo
 static bool look_at(
         const struct trace *trace, const struct trace_block *block, struct compare *late)
 {
-    struct compare_sum *sum = &late->looked;
+    struct trace_sum *sum = &late->looked;
 
     if (block->anchor == 0)
         sum = &late->outside;
@@ -30,8 +30,8 @@ static bool look_at(
         sum = &late->unjudged;
     else if (trace->anchors[block->anchor].exit == TRACE_NEVER)
         sum = &late->unfinished;
-    compare_sum_add(&late->all, block->size);
-    compare_sum_add(sum, block->size);
+    trace_sum_add(&late->all, block->size);
+    trace_sum_add(sum, block->size);
     return sum == &late->looked;
 }
 

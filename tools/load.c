@@ -120,9 +120,10 @@ static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instan
 
 static void add_birth(struct translation *tr, const struct read_event *event)
 {
-    struct trace_birth birth = {.address = event->addr,
+    struct trace_block birth = {.address = event->addr,
             .size = event->size,
             .site = read_site(tr->capture, event->stack),
+            .born_ns = event->time_ns,
             .stack = stack_of(tr, event->stack, event->pystack),
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .nth = event->nth,
@@ -132,9 +133,8 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .memclass = event->memclass,
             .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
             .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0};
-    uint32_t block = trace_add_alloc(tr->trace, &birth);
 
-    tr->trace->blocks[block].born_ns = event->time_ns;
+    (void)trace_add_alloc(tr->trace, &birth);
     trace_set_stream(tr->trace, event->stream, birth.stream);
     tr->live += event->size;
 }
@@ -287,8 +287,7 @@ static void count_hint(
 
     if ((unsigned)event->what >= FORMAT_HINT_COUNT)
         return;
-    hint->sums[event->what].count++;
-    hint->sums[event->what].bytes += event->size;
+    trace_sum_add(&hint->sums[event->what], event->size);
     if (event->what == FORMAT_HINT_DEAD)
         enter_limbo(tr, event);
     if (event->what == FORMAT_HINT_UNMAPPED)

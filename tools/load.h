@@ -20,18 +20,14 @@
 
 struct steps;
 
-struct load_sum {
-    uint64_t count, bytes;
-};
-
 /* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
 struct load_hint {
     const char *id;
     enum hint_mode mode;
-    struct load_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind */
-    uint64_t limbo_max_ns;                   /* longest time between dead and unmapped */
-    uint32_t touch_stack;                    /* of the first late touch or violation */
-    uint32_t touch_block;                    /* what it touched, TRACE_NONE */
+    struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind */
+    uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
+    uint32_t touch_stack;                     /* of the first late touch or violation */
+    uint32_t touch_block;                     /* what it touched, TRACE_NONE */
 };
 
 /* Who held memory when an allocation failed. */

@@ -36,11 +36,11 @@ static void add_row(struct trace *trace, const struct steps *steps, size_t numbe
         (void)trace_add_free(trace, address, 0);
     else
         (void)trace_add_alloc(trace,
-                &(struct trace_birth){.address = address,
+                &(struct trace_block){.address = address,
                         .size = block->size,
+                        .nth = TRACE_COUNT_NTH,
                         .rule = -1,
-                        .stream = !sync,
-                        .count_nth = true});
+                        .stream = !sync});
     trace_set_stream(trace, steps->streams[row->stream], !sync);
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/figures.h"
 #include "tools/vec.h"
 
 bool looked_is_little(const struct compare *compare)
@@ -95,27 +96,19 @@ void looked_print(
     free(advice);
 }
 
-void looked_json_sum(struct json *json, const char *name, const struct compare_sum *sum)
-{
-    json_begin(json, name, '{');
-    json_uint(json, "count", sum->count);
-    json_uint(json, "bytes", sum->bytes);
-    json_end(json, '}');
-}
-
 void looked_json(struct json *json, const struct compare *compare, const struct trace *good,
         const struct trace *bad)
 {
     char *advice = looked_is_little(compare) ? make_advice(compare, good, bad) : NULL;
 
-    looked_json_sum(json, "allocated", &compare->all);
-    looked_json_sum(json, "looked_at", &compare->looked);
+    figures_json_sum(json, "allocated", &compare->all);
+    figures_json_sum(json, "looked_at", &compare->looked);
     json_begin(json, "passed_over", '{');
-    looked_json_sum(json, "outside", &compare->outside);
-    looked_json_sum(json, "lone_anchors", &compare->lone_bad);
-    looked_json_sum(json, "unfinished", &compare->unfinished);
-    looked_json_sum(json, "unpaired", &compare->unpaired);
-    looked_json_sum(json, "unjudged", &compare->unjudged);
+    figures_json_sum(json, "outside", &compare->outside);
+    figures_json_sum(json, "lone_anchors", &compare->lone_bad);
+    figures_json_sum(json, "unfinished", &compare->unfinished);
+    figures_json_sum(json, "unpaired", &compare->unpaired);
+    figures_json_sum(json, "unjudged", &compare->unjudged);
     json_end(json, '}');
     json_text(json, "advice", advice);
     free(advice);

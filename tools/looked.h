@@ -29,9 +29,6 @@ bool looked_is_unknown(const struct compare *compare);
 void looked_print(FILE *out, const struct compare *compare, const struct trace *good,
         const struct trace *bad);
 
-/* "name": {count, bytes}. */
-void looked_json_sum(struct json *json, const char *name, const struct compare_sum *sum);
-
 /* The same as keys: allocations, allocated_bytes, looked_at ..., advice (null if enough was looked at). */
 void looked_json(struct json *json, const struct compare *compare, const struct trace *good,
         const struct trace *bad);

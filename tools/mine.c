@@ -368,7 +368,7 @@ static void sort_out_late(struct work *work)
     for (size_t i = 0; i < job->late_count; i++) {
         const struct compare_late *late = &job->late[i];
         const struct trace_block *block = block_at(work, late->bad);
-        struct compare_sum *other = NULL;
+        struct trace_sum *other = NULL;
         if (block->size < job->min_size)
             other = &work->out->small;
         else if (block->site == 0 || block->native)
@@ -379,7 +379,7 @@ static void sort_out_late(struct work *work)
         else if (is_used_after(work, late))
             other = &work->out->used;
         if (other) {
-            compare_sum_add(other, block->size);
+            trace_sum_add(other, block->size);
             continue;
         }
         work->late_exit[late->bad] = job->trace->anchors[late->anchor].exit;
@@ -452,9 +452,9 @@ static void count_matches(struct work *work, const struct predict_match *matches
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;
-            compare_sum_add(&out->covered, size);
+            trace_sum_add(&out->covered, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
-            compare_sum_add(&out->mixed, size);
+            trace_sum_add(&out->mixed, size);
         }
     }
 }
@@ -515,7 +515,7 @@ static int drop_idle(struct work *work, struct predict_match *matches)
 
     kept.hints = vec_new(out->hint_count, sizeof(*kept.hints));
     kept.hint_count = 0;
-    kept.covered = (struct compare_sum){0};
+    kept.covered = (struct trace_sum){0};
     for (size_t i = 0; i < out->hint_count; i++) {
         if (out->hints[i].effect == MINE_EFFECT_NONE)
             continue;

@@ -39,12 +39,12 @@ struct mine_hint {
 struct mine {
     struct mine_hint *hints;
     size_t hint_count, hint_room;
-    struct compare_sum covered;     /* late frees that a hint covers */
-    struct compare_sum small;       /* below min_size */
-    struct compare_sum mixed;       /* no hint tells them apart from what must stay */
-    struct compare_sum unplaced;    /* no stack was recorded, or not from the pool */
-    struct compare_sum shared;      /* at a site that exports, registers or describes its blocks */
-    struct compare_sum used;        /* the bad run was seen to use them after the exit */
+    struct trace_sum covered;       /* late frees that a hint covers */
+    struct trace_sum small;         /* below min_size */
+    struct trace_sum mixed;         /* no hint tells them apart from what must stay */
+    struct trace_sum unplaced;      /* no stack was recorded, or not from the pool */
+    struct trace_sum shared;        /* at a site that exports, registers or describes its blocks */
+    struct trace_sum used;          /* the bad run was seen to use them after the exit */
     uint64_t max_before, max_after; /* Max of the window without and with the hints */
 };
 

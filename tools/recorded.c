@@ -62,12 +62,6 @@ static int choose(const struct trace *trace, struct model_window window, bool po
     return best.device;
 }
 
-static void leave_out(struct recorded_left *left, const struct trace_block *block)
-{
-    left->count++;
-    left->bytes += block->size;
-}
-
 /* Times count from 1; 0 and the last lie outside the window. */
 static struct span span_of(const struct trace_block *block, struct model_window window)
 {
@@ -91,9 +85,9 @@ void recorded_from_trace(
         if (!is_in(block, window))
             continue;
         if (!is_served(block, pooled))
-            leave_out(&recorded.native, block);
+            trace_sum_add(&recorded.native, block->size);
         else if (block->device != device)
-            leave_out(&recorded.other_device, block);
+            trace_sum_add(&recorded.other_device, block->size);
         else
             recorded.spans[recorded.count++] = span_of(block, window);
     }

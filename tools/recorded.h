@@ -22,10 +22,6 @@
 
 #define RECORDED_QUANTUM 512
 
-struct recorded_left {
-    uint64_t count, bytes;
-};
-
 struct recorded_request {
     const char *from, *to; /* of a capture */
     uint64_t passage;      /* only the Nth time that `from` was entered, from 1; 0 = all */
@@ -34,7 +30,7 @@ struct recorded_request {
 struct recorded {
     struct span *spans; /* in the order of their births */
     uint32_t count;
-    struct recorded_left native, other_device;
+    struct trace_sum native, other_device;
     /* the most bytes held from the driver in the window, on all devices; 0 = not known */
     uint64_t held;
 };

@@ -15,24 +15,24 @@ enum about {
     TEMPORARY, /* by blocks, the others by bytes */
 };
 
-static struct load_sum sum_of(const struct read_place *place, enum about about)
+static struct trace_sum sum_of(const struct read_place *place, enum about about)
 {
     if (about == HIGH)
-        return (struct load_sum){place->high_count, place->high_bytes};
+        return (struct trace_sum){place->high_count, place->high_bytes};
     if (about == LIVE)
-        return (struct load_sum){place->live_count, place->live_bytes};
-    return (struct load_sum){place->temporary_count, place->temporary_bytes};
+        return (struct trace_sum){place->live_count, place->live_bytes};
+    return (struct trace_sum){place->temporary_count, place->temporary_bytes};
 }
 
 /* 0 = it is not in the view. */
-static uint64_t weight_of(struct load_sum sum, enum about about)
+static uint64_t weight_of(struct trace_sum sum, enum about about)
 {
     return about == TEMPORARY ? sum.count : sum.bytes;
 }
 
 /* Places of one stack whose anchors differ in digits only: the steps of a loop are one row. */
 struct row {
-    struct load_sum sum;
+    struct trace_sum sum;
     uint64_t weight, allocated_count;
     const struct load_place *place; /* the first, which has most of them */
     uint32_t stack;                 /* its */
@@ -62,7 +62,7 @@ static struct key key_of(const struct load_place *place)
 
 static void add_to_row(struct row *row, const struct load_place *place, enum about about)
 {
-    struct load_sum sum = sum_of(place->what, about);
+    struct trace_sum sum = sum_of(place->what, about);
     uint64_t weight = weight_of(sum, about);
 
     row->allocated_count += place->what->allocated_count;

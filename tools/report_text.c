@@ -193,7 +193,7 @@ static void print_hint_touch(const struct report *report, const struct load_hint
 
 static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
 {
-    const struct load_sum *sums = hint->sums;
+    const struct trace_sum *sums = hint->sums;
     uint64_t marked = sums[FORMAT_HINT_DEAD].bytes;
     bool live = hint->mode == HINT_LIVE;
 

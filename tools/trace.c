@@ -21,6 +21,12 @@ struct trace_index {
     size_t thread_count, thread_room;
 };
 
+void trace_sum_add(struct trace_sum *sum, uint64_t bytes)
+{
+    sum->count++;
+    sum->bytes += bytes;
+}
+
 struct trace *trace_new(void)
 {
     struct trace *trace = vec_new(1, sizeof(*trace));
@@ -135,7 +141,7 @@ static uint32_t add_event(struct trace *trace, struct trace_event event)
     return (uint32_t)(trace->event_count - 1);
 }
 
-uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
+uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 {
     /* An address that is still live here was freed unseen (a lost record): it cannot be handed out twice. */
     if (trace_find_live(trace, birth->address) != TRACE_NONE)
@@ -144,22 +150,13 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth)
     uint32_t id = (uint32_t)trace->block_count;
     uint32_t *nth = keytable_at(
             &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0);
-    struct trace_block block = {.address = birth->address,
-            .size = birth->size,
-            .site = birth->site,
-            .stack = birth->stack,
-            .anchor = birth->anchor,
-            .nth = birth->count_nth ? *nth : birth->nth,
-            .thread = birth->thread,
-            .died = TRACE_NEVER,
-            .released = TRACE_NEVER,
-            .rule = birth->rule,
-            .device = birth->device,
-            .memclass = birth->memclass,
-            .native = birth->native,
-            .stream = birth->stream};
+    struct trace_block block = *birth;
 
+    if (birth->nth == TRACE_COUNT_NTH)
+        block.nth = *nth;
     (*nth)++;
+    block.died = TRACE_NEVER;
+    block.released = TRACE_NEVER;
     block.born = add_event(trace,
             (struct trace_event){.kind = TRACE_ALLOC,
                     .block = id,

@@ -26,6 +26,9 @@
 #define TRACE_NONE  UINT32_MAX
 #define TRACE_NEVER UINT32_MAX /* an event index that does not come */
 
+/* nth of a birth that does not know it: trace_add_alloc counts those of one (anchor instance, site, size). */
+#define TRACE_COUNT_NTH (UINT32_MAX - 1)
+
 enum trace_kind {
     TRACE_ALLOC,    /* block */
     TRACE_FREE,     /* block; TRACE_NONE: an address that is not in the capture */
@@ -98,7 +101,8 @@ struct trace_block {
     uint64_t address, size, site;
     uint64_t born_ns, died_ns; /* 0 = not known, died_ns of what is live too */
     struct trace_uses uses;
-    uint32_t stack, anchor, nth, thread;
+    uint32_t stack, anchor; /* anchor 0 = outside all */
+    uint32_t nth, thread;
     uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
     uint32_t released;   /* event index of the edge at which a hint released it, TRACE_NEVER */
     enum hint_mode mode; /* of that release */
@@ -129,19 +133,16 @@ struct trace {
     struct trace_index *index;
 };
 
+/* Blocks, and what they have together. */
+struct trace_sum {
+    uint64_t count, bytes;
+};
+
+/* One block more. */
+void trace_sum_add(struct trace_sum *sum, uint64_t bytes);
+
 struct trace *trace_new(void);
 void trace_free(struct trace *trace);
-
-/* What a block is, when it is born. `anchor` 0 = outside all. */
-struct trace_birth {
-    uint64_t address, size, site;
-    uint32_t stack, anchor, nth, thread;
-    int32_t rule;
-    int device;
-    enum memclass memclass;
-    bool native, stream;
-    bool count_nth; /* nth is not known: trace_add_alloc counts (anchor instance, site, size) itself */
-};
 
 /* `module` is copied, its path too. */
 uint32_t trace_add_module(struct trace *trace, const struct trace_module *module);
@@ -158,7 +159,8 @@ uint64_t trace_python(const struct trace *trace, uint32_t number);
 /* A new instance of `path`, not yet entered. The instance number is counted per path unless it is given (not TRACE_NONE). */
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);
 
-uint32_t trace_add_alloc(struct trace *trace, const struct trace_birth *birth);
+/* What it is when it is born: all but when it is born, released and freed. */
+uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth);
 
 /* The block that dies, TRACE_NONE if none was known at this address. */
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);

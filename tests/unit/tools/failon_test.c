@@ -57,7 +57,7 @@ TEST(each_way_of_losing_memory_fails_by_itself)
     c = alike;
     c.extra_count = 1; /* freed in time after all */
     CHECK_EQ(answered("default", &runs), FAILON_YES);
-    c.extra_remaining = (struct compare_sum){1, 1};
+    c.extra_remaining = (struct trace_sum){1, 1};
     CHECK_EQ(answered("default", &runs), FAILON_NO);
     c = alike;
     c.remaining.bytes++;

@@ -416,12 +416,12 @@ TEST(live_blocks_are_summed_by_stack_largest_first)
     struct trace_frame frame = {TRACE_NONE, 1};
     uint32_t one = trace_add_stack(s.trace, &frame, 1, false);
     uint32_t two = trace_add_stack(s.trace, &frame, 1, false);
-    struct trace_birth birth = {.address = 1, .size = 10, .stack = one, .count_nth = true};
+    struct trace_block birth = {.address = 1, .size = 10, .stack = one, .nth = TRACE_COUNT_NTH};
     size_t count;
     (void)trace_add_alloc(s.trace, &birth);
-    birth = (struct trace_birth){.address = 2, .size = 30, .stack = two, .count_nth = true};
+    birth = (struct trace_block){.address = 2, .size = 30, .stack = two, .nth = TRACE_COUNT_NTH};
     (void)trace_add_alloc(s.trace, &birth);
-    birth = (struct trace_birth){.address = 3, .size = 5, .stack = one, .count_nth = true};
+    birth = (struct trace_block){.address = 3, .size = 5, .stack = one, .nth = TRACE_COUNT_NTH};
     (void)trace_add_alloc(s.trace, &birth);
     (void)trace_add_free(s.trace, 2, 0);
 
@@ -452,7 +452,7 @@ TEST(a_free_of_an_unknown_address_changes_nothing)
 TEST(an_address_that_comes_again_without_a_free_was_freed)
 {
     struct story s = story_begin();
-    struct trace_birth birth = {.address = 1, .size = 10, .count_nth = true};
+    struct trace_block birth = {.address = 1, .size = 10, .nth = TRACE_COUNT_NTH};
     (void)trace_add_alloc(s.trace, &birth);
     birth.size = 20;
     (void)trace_add_alloc(s.trace, &birth);

@@ -18,7 +18,7 @@ static const struct kind plain = {.stream = true, .on = STREAM};
 static uint32_t birth(struct trace *trace, uint64_t address, uint64_t size, struct kind kind)
 {
     uint32_t id = trace_add_alloc(trace,
-            &(struct trace_birth){.address = address,
+            &(struct trace_block){.address = address,
                     .size = size,
                     .site = address * 10,
                     .rule = -1,
@@ -35,7 +35,7 @@ static void death(struct trace *trace, uint64_t address)
     (void)trace_add_free(trace, address, 0);
 }
 
-static void expect_left(struct recorded_left left, uint64_t count, uint64_t bytes)
+static void expect_left(struct trace_sum left, uint64_t count, uint64_t bytes)
 {
     CHECK_EQ(left.count, count);
     CHECK_EQ(left.bytes, bytes);

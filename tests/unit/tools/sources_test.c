@@ -46,7 +46,7 @@ static void end(struct sources *sources)
 static void take(uint64_t address, uint64_t size, uint32_t stack, enum memclass memclass)
 {
     (void)trace_add_alloc(trace,
-            &(struct trace_birth){
+            &(struct trace_block){
                     .address = address, .size = size, .stack = stack, .memclass = memclass});
 }
 

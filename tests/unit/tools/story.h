@@ -74,11 +74,11 @@ static inline void story_exit(struct story *story)
 
 static inline uint32_t story_alloc(struct story *story, uint64_t site, uint64_t size)
 {
-    struct trace_birth birth = {.address = story->next_address,
+    struct trace_block birth = {.address = story->next_address,
             .size = size,
             .site = site,
             .anchor = story_here(story),
-            .count_nth = true,
+            .nth = TRACE_COUNT_NTH,
             .thread = story->thread,
             .rule = -1};
 

@@ -527,7 +527,7 @@ TEST(small_and_native_blocks_are_matched_but_not_released)
     uint32_t anchor = story_enter(&s, "A");
     (void)story_alloc(&s, 1, MB);
     (void)story_alloc(&s, 1, 4 * MB);
-    struct trace_birth native = {
+    struct trace_block native = {
             .address = 1, .size = 4 * MB, .site = 1, .anchor = anchor, .native = true};
     (void)trace_add_alloc(s.trace, &native);
     story_exit(&s);
@@ -585,7 +585,7 @@ TEST(blocks_without_a_number_are_not_picked_by_number)
     struct pair *p = pair_begin();
     enter(p, "A");
     for (int i = 0; i < 4; i++) {
-        struct trace_birth birth = {.address = (uint64_t)(i + 1) << 40,
+        struct trace_block birth = {.address = (uint64_t)(i + 1) << 40,
                 .size = 4 * MB,
                 .site = 1,
                 .nth = i == 0 ? 0 : UINT32_MAX,

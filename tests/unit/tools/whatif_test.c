@@ -164,7 +164,7 @@ TEST(faults_of_an_rmm_log_have_their_place)
 
 static void birth(struct trace *trace, uint64_t address, uint64_t size, enum memclass memclass)
 {
-    struct trace_birth birth = {.address = address,
+    struct trace_block birth = {.address = address,
             .size = size,
             .memclass = memclass,
             .native = memclass != MEMCLASS_POOLED,
@@ -343,7 +343,7 @@ TEST(blocks_of_two_devices_are_served_apart)
     struct whatif answer;
 
     for (int i = 0; i < 2; i++) {
-        struct trace_birth birth = {
+        struct trace_block birth = {
                 .address = 1 + (uint64_t)i, .size = 1000, .stream = true, .device = i};
         (void)trace_add_alloc(trace, &birth);
     }
