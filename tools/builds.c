@@ -57,14 +57,6 @@ static const struct trace_module *find_other(
     return other;
 }
 
-static int by_path(const void *left, const void *right)
-{
-    const struct change *a = left;
-    const struct change *b = right;
-
-    return strcmp(a->path, b->path);
-}
-
 static bool is_told(const struct change *changes, size_t count, const char *path)
 {
     for (size_t i = 0; i < count; i++)
@@ -91,7 +83,7 @@ static struct change *list_changes(
         name_build(module, change.bad);
         VEC_PUSH(changes, count, room) = change;
     }
-    VEC_SORT(changes, count, by_path);
+    VEC_SORT(changes, count, vec_by_text);
     *ret_count = count;
     return changes;
 }

@@ -39,14 +39,6 @@ bool captures_read_header(const char *path, struct format_header *ret_header)
     return is_read;
 }
 
-static int by_path(const void *left, const void *right)
-{
-    const struct captures_file *a = left;
-    const struct captures_file *b = right;
-
-    return strcmp(a->path, b->path);
-}
-
 void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
 {
     const char *slash = strrchr(name, '/');
@@ -88,7 +80,7 @@ void captures_find(const char *name, const char *rank, uint64_t since, struct ca
 {
     *ret = (struct captures){0};
     captures_each(name, add_capture, &(struct search){ret, rank, since});
-    VEC_SORT(ret->file, ret->count, by_path);
+    VEC_SORT(ret->file, ret->count, vec_by_text);
 }
 
 void captures_done(struct captures *captures)

@@ -51,6 +51,11 @@ int vec_by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+int vec_by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 char *vec_text(const char *text)
 {
     char *copy = strdup(text);
