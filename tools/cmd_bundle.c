@@ -55,15 +55,8 @@ static void add_modules(struct job *job)
 
     job->all = trace_new();
     job->all->names = job->load.trace->names;
-    for (size_t i = 1; i < capture->module_count; i++) {
-        const struct read_module *module = &capture->module[i];
-        struct trace_module ours = {.path = vec_text(module->path),
-                .identity = module->build_id_bytes ? 0 : module->hash,
-                .build_id_length = (uint8_t)module->build_id_bytes};
-        memcpy(ours.build_id, module->build_id, sizeof(ours.build_id));
-        (void)trace_add_module(job->all, &ours);
-        free(ours.path);
-    }
+    for (size_t i = 1; i < capture->module_count; i++)
+        (void)load_add_module(job->all, &capture->module[i]);
 }
 
 static int compare_places(const void *left, const void *right)

@@ -300,7 +300,7 @@ static bool lacks_events(const struct load *load, struct model_window window)
 {
     if (load->complete_from <= window.first)
         return false;
-    if (load_is_damaged(load)) /* load_open said so */
+    if (read_is_damaged(load->capture)) /* load_open said so */
         return true;
     (void)fprintf(stderr,
             "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",

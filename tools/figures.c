@@ -85,7 +85,8 @@ void figures_of(const struct load *load, struct model_window window,
     model_figure(load->trace, window, NULL, ret_figures);
     if (by_totals)
         take_totals(load->capture, ret_figures);
-    *ret_partial = (load->complete_from > window.first && !by_totals) || load_is_damaged(load);
+    *ret_partial =
+            (load->complete_from > window.first && !by_totals) || read_is_damaged(load->capture);
 }
 
 static void print_bytes(

@@ -34,6 +34,21 @@ struct translation {
 
 #define MODULE_PROGRAM 0 /* enum intern_module_kind: what is neither CUDA nor kedge nor libc */
 
+uint32_t load_add_module(struct trace *trace, const struct read_module *module)
+{
+    struct trace_module ours = {.path = vec_text(module->path),
+            .is_program = module->kind == MODULE_PROGRAM,
+            .identity = module->build_id_bytes ? 0 : module->hash};
+    size_t bytes = module->build_id_bytes < sizeof(ours.build_id) ? module->build_id_bytes
+                                                                  : sizeof(ours.build_id);
+
+    memcpy(ours.build_id, module->build_id, bytes);
+    ours.build_id_length = (uint8_t)bytes;
+    uint32_t number = trace_add_module(trace, &ours);
+    free(ours.path);
+    return number;
+}
+
 static uint32_t module_of(struct translation *tr, const struct read_frame *frame)
 {
     const struct read_module *module = frame->module;
@@ -44,15 +59,7 @@ static uint32_t module_of(struct translation *tr, const struct read_frame *frame
             keytable_at(&tr->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
     if (*known != TRACE_NONE)
         return *known;
-    struct trace_module ours = {.is_program = module->kind == MODULE_PROGRAM,
-            .identity = module->build_id_bytes ? 0 : module->hash};
-    ours.path = vec_text(module->path);
-    size_t bytes = module->build_id_bytes < sizeof(ours.build_id) ? module->build_id_bytes
-                                                                  : sizeof(ours.build_id);
-    memcpy(ours.build_id, module->build_id, bytes);
-    ours.build_id_length = (uint8_t)bytes;
-    *known = trace_add_module(tr->trace, &ours);
-    free(ours.path);
+    *known = load_add_module(tr->trace, module);
     return *known;
 }
 
@@ -147,8 +154,7 @@ static uint32_t *other_at(struct translation *tr, uint64_t address)
 
 static uint32_t step(struct translation *tr, const struct read_event *event)
 {
-    trace_add_other(tr->trace, thread_of(tr, event->thread));
-    return (uint32_t)tr->trace->event_count - 1;
+    return trace_add_other(tr->trace, thread_of(tr, event->thread));
 }
 
 static void end_other(struct translation *tr, const struct read_event *event)
@@ -238,8 +244,8 @@ static void add_reserved(struct translation *tr, const struct read_event *event)
 static void add_oom(struct translation *tr, const struct read_event *event)
 {
     struct load *load = tr->load;
+    uint32_t at = step(tr, event);
 
-    trace_add_other(tr->trace, thread_of(tr, event->thread));
     VEC_PUSH(load->ooms, load->oom_count, load->oom_room) = (struct load_oom){
             .seq = event->seq,
             .requested = event->size,
@@ -248,7 +254,7 @@ static void add_oom(struct translation *tr, const struct read_event *event)
             .live = tr->live,
             .stack = stack_of(tr, event->stack, event->pystack),
             .anchor = anchor_of(tr, event->path_number, event->instance),
-            .at = (uint32_t)tr->trace->event_count - 1,
+            .at = at,
             .device = event->device,
             .result = event->result,
     };
@@ -312,7 +318,7 @@ static void add_hint(struct translation *tr, const struct read_event *event)
         (void)trace_add_release(tr->trace, event->addr,
                 anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
-        trace_add_other(tr->trace, thread_of(tr, event->thread));
+        (void)trace_add_other(tr->trace, thread_of(tr, event->thread));
     if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
         note_shared(tr, event);
     if (event->rule >= 0 && (size_t)event->rule < tr->load->hint_count)
@@ -542,7 +548,7 @@ static void tell_damage(const struct load *load)
     struct render_ink ink = render_ink(stderr);
     const char *separator = "";
 
-    if (!load_is_damaged(load))
+    if (!read_is_damaged(load->capture))
         return;
     (void)fprintf(stderr, "%skedge: %s is damaged (", ink.red, load->path);
     for (unsigned area = 0; area < READ_AREA_COUNT; area++) {
@@ -611,19 +617,14 @@ void load_close(struct load *load)
     *load = (struct load){0};
 }
 
-bool load_is_damaged(const struct load *load)
-{
-    return read_is_damaged(load->capture);
-}
-
 bool load_refuses(const char *who, const struct load *load)
 {
-    if (load_is_damaged(load))
+    if (read_is_damaged(load->capture))
         (void)fprintf(stderr, "%s: %s is damaged: nothing can be decided by it\n", who, load->path);
-    return load_is_damaged(load);
+    return read_is_damaged(load->capture);
 }
 
 bool load_has_ended(const struct load *load)
 {
-    return load->capture->state == FORMAT_STATE_CLEAN && !load_is_damaged(load);
+    return load->capture->state == FORMAT_STATE_CLEAN && !read_is_damaged(load->capture);
 }

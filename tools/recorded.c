@@ -16,20 +16,6 @@
 
 /* ── from a window of a trace ── */
 
-/* By the pool, or in a run without one by the driver itself. */
-static bool is_served(const struct trace_block *block, bool pooled)
-{
-    return pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
-}
-
-static bool is_pooled(const struct trace *trace)
-{
-    for (size_t i = 0; i < trace->block_count; i++)
-        if (!trace->blocks[i].native)
-            return true;
-    return false;
-}
-
 static bool is_in(const struct trace_block *block, struct model_window window)
 {
     return block->born < window.last && block->died >= window.first && block->size > 0;
@@ -47,7 +33,7 @@ static int choose(const struct trace *trace, struct model_window window, bool po
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         struct key key = {(uint64_t)(uint32_t)block->device, 0, 0};
-        if (!is_in(block, window) || !is_served(block, pooled))
+        if (!is_in(block, window) || !trace_is_served(block, pooled))
             continue;
         uint32_t number = keytable_number(&numbers, key);
         devices[number].device = block->device;
@@ -77,14 +63,14 @@ void recorded_from_trace(
         const struct trace *trace, struct model_window window, struct recorded *ret)
 {
     struct recorded recorded = {.spans = vec_new(trace->block_count, sizeof(*recorded.spans))};
-    bool pooled = is_pooled(trace);
+    bool pooled = trace_has_pool(trace);
     int device = choose(trace, window, pooled);
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         if (!is_in(block, window))
             continue;
-        if (!is_served(block, pooled))
+        if (!trace_is_served(block, pooled))
             trace_sum_add(&recorded.native, block->size);
         else if (block->device != device)
             trace_sum_add(&recorded.other_device, block->size);

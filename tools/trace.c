@@ -21,6 +21,19 @@ struct trace_index {
     size_t thread_count, thread_room;
 };
 
+bool trace_has_pool(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->block_count; i++)
+        if (!trace->blocks[i].native)
+            return true;
+    return false;
+}
+
+bool trace_is_served(const struct trace_block *block, bool has_pool)
+{
+    return (has_pool ? !block->native : block->memclass == MEMCLASS_DRIVER) && block->size > 0;
+}
+
 void trace_sum_add(struct trace_sum *sum, uint64_t bytes)
 {
     sum->count++;
@@ -287,8 +300,8 @@ void trace_add_reserved(struct trace *trace, uint64_t bytes)
             (struct trace_event){.kind = TRACE_RESERVED, .block = TRACE_NONE, .value = bytes});
 }
 
-void trace_add_other(struct trace *trace, uint32_t thread)
+uint32_t trace_add_other(struct trace *trace, uint32_t thread)
 {
-    (void)add_event(trace,
+    return add_event(trace,
             (struct trace_event){.kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread});
 }

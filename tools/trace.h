@@ -176,7 +176,13 @@ uint32_t trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode);
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes);
-void trace_add_other(struct trace *trace, uint32_t thread);
+uint32_t trace_add_other(struct trace *trace, uint32_t thread); /* the event */
+
+/* Did any block come from the pool? */
+bool trace_has_pool(const struct trace *trace);
+
+/* Could a pool serve it: was it served by the pool, or in a run without one by the driver itself? */
+bool trace_is_served(const struct trace_block *block, bool has_pool);
 
 /* The block that is live at `address` after the last event, TRACE_NONE if none is. */
 uint32_t trace_find_live(const struct trace *trace, uint64_t address);

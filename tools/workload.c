@@ -13,7 +13,7 @@ struct builder {
     struct workload *workload;
     struct keytable streams; /* the trace's -> number */
     uint32_t *numbers;       /* of its blocks here */
-    bool is_pooled;
+    bool has_pool;
 };
 
 static uint32_t stream_number(struct builder *builder, uint64_t stream, bool is_stream)
@@ -56,22 +56,6 @@ void workload_done(struct workload *workload)
     free(workload->events);
     free(workload->blocks);
     *workload = (struct workload){0};
-}
-
-static bool has_pooled(const struct trace *trace)
-{
-    for (size_t i = 0; i < trace->block_count; i++) {
-        if (!trace->blocks[i].native)
-            return true;
-    }
-    return false;
-}
-
-static bool is_served(const struct builder *builder, const struct trace_block *block)
-{
-    bool could = builder->is_pooled ? !block->native : block->memclass == MEMCLASS_DRIVER;
-
-    return could && block->size != 0;
 }
 
 struct carried {
@@ -125,7 +109,8 @@ static void add_carried(struct builder *builder, uint32_t first)
 
     for (uint32_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
-        if (block->born < first && block->died >= first && is_served(builder, block))
+        if (block->born < first && block->died >= first
+                && trace_is_served(block, builder->has_pool))
             VEC_PUSH(carried, count, room) = (struct carried){block->address, i};
     }
     VEC_SORT(carried, count, by_address);
@@ -140,7 +125,7 @@ void workload_from_trace(
     struct builder builder = {.trace = trace,
             .workload = ret,
             .numbers = vec_new(trace->block_count, sizeof(*builder.numbers)),
-            .is_pooled = has_pooled(trace)};
+            .has_pool = trace_has_pool(trace)};
 
     *ret = (struct workload){.device_count = 1};
     add_carried(&builder, first);
@@ -149,7 +134,7 @@ void workload_from_trace(
 
         if ((event->kind != TRACE_ALLOC && event->kind != TRACE_FREE) || event->block == TRACE_NONE)
             continue;
-        if (!is_served(&builder, &trace->blocks[event->block]))
+        if (!trace_is_served(&trace->blocks[event->block], builder.has_pool))
             ret->skipped_count += event->kind == TRACE_ALLOC;
         else if (event->kind == TRACE_ALLOC)
             add_birth(&builder, event->block);
