@@ -23,8 +23,7 @@ struct peer_device {
 };
 
 struct peer {
-    /* The device must outlive the instance. */
-    void *(*open)(const struct peer_device *device);
+    size_t size; /* of an instance, which begins with a struct peer_heap */
     void (*close)(void *self);
     /* The block is born on a stream; 0 = the program did not say. */
     void (*take)(void *self, uint32_t block, uint64_t size, uint32_t stream);
@@ -32,6 +31,9 @@ struct peer {
      * was submitted to this one is. */
     void (*give)(void *self, uint32_t block, uint32_t stream);
 };
+
+/* An instance; the device must outlive it. */
+void *peer_open(const struct peer *peer, const struct peer_device *device);
 
 extern const struct peer peer_torch, peer_expandable, peer_paddle, peer_rmm, peer_async;
 

@@ -57,7 +57,7 @@ static void async_give(void *self, uint32_t number, uint32_t stream)
 }
 
 const struct peer peer_async = {
-        .open = peer_open,
+        .size = sizeof(struct peer_heap),
         .close = peer_close,
         .take = async_take,
         .give = async_give,

@@ -26,9 +26,9 @@ void peer_heap_done(struct peer_heap *heap)
     *heap = (struct peer_heap){0};
 }
 
-void *peer_open(const struct peer_device *device)
+void *peer_open(const struct peer *peer, const struct peer_device *device)
 {
-    struct peer_heap *heap = vec_new(1, sizeof(*heap));
+    struct peer_heap *heap = vec_new(1, peer->size);
 
     peer_heap_init(heap, device);
     return heap;

@@ -63,8 +63,7 @@ struct peer_heap {
 void peer_heap_init(struct peer_heap *heap, const struct peer_device *device);
 void peer_heap_done(struct peer_heap *heap);
 
-/* open and close of struct peer, for a `self` that is a struct peer_heap, or (close) begins with one. */
-void *peer_open(const struct peer_device *device);
+/* `close` of a struct peer that has nothing more to give back than its heap, and the end of any other's. */
 void peer_close(void *self);
 
 static inline struct peer_block *peer_block(const struct peer_heap *heap, uint32_t index)

@@ -43,7 +43,7 @@ static void paddle_give(void *self, uint32_t number, uint32_t stream)
 }
 
 const struct peer peer_paddle = {
-        .open = peer_open,
+        .size = sizeof(struct peer_heap),
         .close = peer_close,
         .take = paddle_take,
         .give = paddle_give,

@@ -20,14 +20,6 @@ struct rmm {
     size_t event_room;
 };
 
-static void *rmm_open(const struct peer_device *device)
-{
-    struct rmm *rmm = vec_new(1, sizeof(*rmm));
-
-    peer_heap_init(&rmm->heap, device);
-    return rmm;
-}
-
 static void rmm_close(void *self)
 {
     struct rmm *rmm = self;
@@ -134,7 +126,7 @@ static void rmm_give(void *self, uint32_t number, uint32_t stream)
 }
 
 const struct peer peer_rmm = {
-        .open = rmm_open,
+        .size = sizeof(struct rmm),
         .close = rmm_close,
         .take = rmm_take,
         .give = rmm_give,

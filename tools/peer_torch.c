@@ -77,7 +77,7 @@ static void torch_take(void *self, uint32_t number, uint64_t size, uint32_t stre
 }
 
 const struct peer peer_torch = {
-        .open = peer_open,
+        .size = sizeof(struct peer_heap),
         .close = peer_close,
         .take = torch_take,
         .give = torch_give,
@@ -98,14 +98,6 @@ struct expandable {
     uint32_t *ends; /* per set: the empty block at the end of what is mapped, 0 = no range yet */
     size_t end_room;
 };
-
-static void *expandable_open(const struct peer_device *device)
-{
-    struct expandable *self = vec_new(1, sizeof(*self));
-
-    peer_heap_init(&self->heap, device);
-    return self;
-}
 
 static void expandable_close(void *opaque)
 {
@@ -184,7 +176,7 @@ static void expandable_take(void *opaque, uint32_t number, uint64_t size, uint32
 }
 
 const struct peer peer_expandable = {
-        .open = expandable_open,
+        .size = sizeof(struct expandable),
         .close = expandable_close,
         .take = expandable_take,
         .give = torch_give,

@@ -62,7 +62,7 @@ static int open_player(
     player->device.counting = &player->counting;
     player->models = vec_new(workload->device_count, sizeof(*player->models));
     for (uint32_t i = 0; i < workload->device_count; i++)
-        player->models[i] = policy->peer->open(&player->device);
+        player->models[i] = peer_open(policy->peer, &player->device);
     return 0;
 }
 

@@ -20,7 +20,7 @@ static void begin(struct bench *bench, const struct peer *peer)
     *bench = (struct bench){.peer = peer};
     bench->device.driver = counting_driver(&bench->counting);
     bench->device.counting = &bench->counting;
-    bench->self = peer->open(&bench->device);
+    bench->self = peer_open(peer, &bench->device);
 }
 
 static void end(struct bench *bench)
