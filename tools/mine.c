@@ -330,21 +330,12 @@ static void solve_sites(struct work *work, const struct field *all)
     }
 }
 
-static bool any_shared(const struct trace *trace)
+/* The sites of which a block was shared with somebody in this run. */
+static void add_shared_sites(const struct trace *trace, struct keytable *sites)
 {
     for (size_t i = 0; trace && i < trace->block_count; i++)
         if (trace->blocks[i].shared)
-            return true;
-    return false;
-}
-
-/* Was a block of this site shared with somebody in this run? */
-static bool is_shared_in(const struct trace *trace, uint64_t site)
-{
-    for (size_t i = 0; trace && i < trace->block_count; i++)
-        if (trace->blocks[i].shared && trace->blocks[i].site == site)
-            return true;
-    return false;
+            (void)keytable_at(sites, (struct key){trace->blocks[i].site, 0, 0}, 0);
 }
 
 /*
@@ -363,8 +354,10 @@ static bool is_used_after(const struct work *work, const struct compare_late *la
 static void sort_out_late(struct work *work)
 {
     const struct mine_job *job = work->job;
-    bool look = any_shared(job->trace) || any_shared(job->good);
+    struct keytable shared = {0};
 
+    add_shared_sites(job->trace, &shared);
+    add_shared_sites(job->good, &shared);
     for (size_t i = 0; i < job->late_count; i++) {
         const struct compare_late *late = &job->late[i];
         const struct trace_block *block = block_at(work, late->bad);
@@ -373,8 +366,7 @@ static void sort_out_late(struct work *work)
             other = &work->out->small;
         else if (block->site == 0 || block->native)
             other = &work->out->unplaced;
-        else if (look
-                && (is_shared_in(job->trace, block->site) || is_shared_in(job->good, block->site)))
+        else if (keytable_find(&shared, (struct key){block->site, 0, 0}))
             other = &work->out->shared;
         else if (is_used_after(work, late))
             other = &work->out->used;
@@ -385,6 +377,7 @@ static void sort_out_late(struct work *work)
         work->late_exit[late->bad] = job->trace->anchors[late->anchor].exit;
         work->late_anchor[late->bad] = late->anchor;
     }
+    keytable_done(&shared);
 }
 
 struct rule *mine_rules(const struct mine *mine)
