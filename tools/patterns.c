@@ -18,21 +18,8 @@ struct work {
     struct patterns_figures *figures;
 };
 
-const char *patterns_name(enum patterns_kind pattern)
-{
-    static const char *const names[PATTERNS_COUNT] = {"unused", "late", "early", "idle"};
-
-    return names[pattern];
-}
-
-const char *patterns_doubt_name(enum patterns_doubt doubt)
-{
-    static const char *const names[PATTERNS_DOUBTS] = {"not_watched", "lost", "shown", "unseen"};
-
-    return names[doubt];
-}
-
-uint64_t patterns_end(const struct trace *trace)
+/* The latest moment that a trace knows of. */
+static uint64_t find_end(const struct trace *trace)
 {
     uint64_t end = 0;
 
@@ -174,10 +161,11 @@ static void find_peak(struct work *work)
     work->peak_ns = model.max_at == TRACE_NEVER ? 0 : work->trace->events[model.max_at].time_ns;
 }
 
-void patterns_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
-        struct patterns_figures *ret_figures)
+void patterns_figure(
+        const struct trace *trace, struct model_window window, struct patterns_figures *ret_figures)
 {
-    struct work work = {.trace = trace, .window = window, .end_ns = end_ns, .figures = ret_figures};
+    struct work work = {
+            .trace = trace, .window = window, .end_ns = find_end(trace), .figures = ret_figures};
     uint32_t *at = vec_new(trace->block_count + 1, sizeof *at);
 
     *ret_figures = (struct patterns_figures){.judged = 0};

@@ -59,19 +59,12 @@ struct patterns_figures {
     uint64_t peak_then;
 };
 
-/* `end_ns`: when the run, or what is known of it, ended. patterns_free gives the rows back. */
-void patterns_figure(const struct trace *trace, struct model_window window, uint64_t end_ns,
+/* What is live at the end counts as freed at the latest moment that the trace knows of. patterns_free gives the rows back. */
+void patterns_figure(const struct trace *trace, struct model_window window,
         struct patterns_figures *ret_figures);
 void patterns_free(struct patterns_figures *figures);
 
 /* Why it is not to be judged; PATTERNS_DOUBTS: it is. */
 enum patterns_doubt patterns_doubt_of(const struct trace_block *block);
-
-/* The latest moment that a trace knows of. */
-uint64_t patterns_end(const struct trace *trace);
-
-const char *patterns_name(enum patterns_kind pattern); /* "unused", "late", "early", "idle" */
-const char *patterns_doubt_name(
-        enum patterns_doubt doubt); /* "not_watched", "lost", "shown", "unseen" */
 
 #endif

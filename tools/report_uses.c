@@ -7,34 +7,32 @@
 
 #define STACK_LINES 6
 
-static void figure(const struct report *report, struct patterns_figures *ret_figures)
-{
-    patterns_figure(
-            report->load.trace, report->window, patterns_end(report->load.trace), ret_figures);
-}
+static const struct {
+    const char *key, *title;
+} patterns[PATTERNS_COUNT] = {
+        {"unused", "Never used"},
+        {"late", "Freed late (after the last use, while others were allocated)"},
+        {"early", "Allocated early (before the first use, while others were freed)"},
+        {"idle", "Idle (longest time between two uses)"},
+};
+
+static const struct {
+    const char *key, *why;
+} doubts[PATTERNS_DOUBTS] = {
+        {"not_watched", "their uses were not recorded (KEDGE_TRACE=uses=on)"},
+        {"lost", "their uses could not be recorded"},
+        {"shown", "they were shown to what uses them unseen"},
+        {"unseen", "they lived while a call was made whose arguments are not known"},
+};
 
 /* ---- text ---- */
 
-static const char *const titles[PATTERNS_COUNT] = {
-        "Never used",
-        "Freed late (after the last use, while others were allocated)",
-        "Allocated early (before the first use, while others were freed)",
-        "Idle (longest time between two uses)",
-};
-
 static void print_doubts(const struct patterns_figures *figures)
 {
-    static const char *const why[PATTERNS_DOUBTS] = {
-            "their uses were not recorded (KEDGE_TRACE=uses=on)",
-            "their uses could not be recorded",
-            "they were shown to what uses them unseen",
-            "they lived while a call was made whose arguments are not known",
-    };
-
     for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
         if (figures->doubts[i])
             printf("  not judged: %" PRIu64 " block%s: %s\n", figures->doubts[i],
-                    render_s(figures->doubts[i]), why[i]);
+                    render_s(figures->doubts[i]), doubts[i].why);
     if (figures->doubtful_bytes)
         printf("  not judged: %s in all\n", render_bytes(figures->doubtful_bytes).text);
 }
@@ -55,7 +53,7 @@ static void print_place(
 static void print_pattern(
         const struct report *report, enum patterns_kind pattern, const struct patterns_found *found)
 {
-    printf("\n%s%s%s\n", report->ink.bold, titles[pattern], report->ink.off);
+    printf("\n%s%s%s\n", report->ink.bold, patterns[pattern].title, report->ink.off);
     if (found->count == 0) {
         puts("  none");
         return;
@@ -80,7 +78,7 @@ void report_uses_print(const struct report *report)
     const struct format_unseen *unseen = &report->load.capture->unseen;
     struct patterns_figures figures;
 
-    figure(report, &figures);
+    patterns_figure(report->load.trace, report->window, &figures);
     printf("\n%sUses%s of %" PRIu64 " block%s, %s\n", report->ink.bold, report->ink.off,
             figures.judged, render_s(figures.judged), render_bytes(figures.judged_bytes).text);
     if (unseen->count)
@@ -121,7 +119,7 @@ void report_uses_json(struct json *json, const struct report *report)
 {
     struct patterns_figures figures;
 
-    figure(report, &figures);
+    patterns_figure(report->load.trace, report->window, &figures);
     json_begin(json, "uses", '{');
     json_bool(json, "recorded", report->load.capture->unseen.is_on != 0);
     json_uint(json, "unseen_calls", report->load.capture->unseen.count);
@@ -129,14 +127,14 @@ void report_uses_json(struct json *json, const struct report *report)
     json_uint(json, "judged_bytes", figures.judged_bytes);
     json_begin(json, "not_judged", '{');
     for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
-        json_uint(json, patterns_doubt_name((enum patterns_doubt)i), figures.doubts[i]);
+        json_uint(json, doubts[i].key, figures.doubts[i]);
     json_end(json, '}');
     json_uint(json, "max_bytes", figures.peak);
     json_uint(json, "max_freed_after_last_use_bytes", figures.peak_then);
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         const struct patterns_found *found = &figures.of[p];
 
-        json_begin(json, patterns_name((enum patterns_kind)p), '[');
+        json_begin(json, patterns[p].key, '[');
         size_t shown = found->count < report->top ? found->count : (size_t)report->top;
         char **rows = title_rows(report->symbols, TITLE_STACKS(found->row), shown);
         for (size_t i = 0; i < shown; i++)

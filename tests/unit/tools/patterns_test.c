@@ -22,7 +22,7 @@ static struct patterns_figures figure(struct story *story)
         if (trace->blocks[i].died != TRACE_NEVER)
             trace->blocks[i].died_ns = (trace->blocks[i].died + 1) * US;
     }
-    patterns_figure(trace, model_whole(trace), patterns_end(trace), &figures);
+    patterns_figure(trace, model_whole(trace), &figures);
     return figures;
 }
 
@@ -99,7 +99,7 @@ TEST(nobody_is_done_with_a_block_before_its_birth)
     s.trace->events[1].time_ns = 100 * US;
     s.trace->events[a].time_ns = s.trace->blocks[a].born_ns = 20 * US;
     s.trace->events[3].time_ns = 120 * US;
-    patterns_figure(s.trace, model_whole(s.trace), patterns_end(s.trace), &f);
+    patterns_figure(s.trace, model_whole(s.trace), &f);
     CHECK_EQ(f.judged, 4);
     CHECK_EQ(f.peak, 8 * MB);
     CHECK_EQ(f.peak_then, 6 * MB); /* the first three; a has gone when the last comes */
@@ -220,7 +220,7 @@ TEST(what_is_never_freed_is_late_until_the_end)
     REQUIRE_EQ(f.of[PATTERNS_LATE].count, 1);
     CHECK(costs(&f.of[PATTERNS_LATE].row[0], MB, 2));
     patterns_free(&f);
-    patterns_figure(s.trace, window, patterns_end(s.trace), &f);
+    patterns_figure(s.trace, window, &f);
     CHECK_EQ(f.of[PATTERNS_LATE].count, 0);
     CHECK_EQ(f.judged, 1);
     patterns_free(&f);
