@@ -98,7 +98,7 @@ static void print_sizes(const struct group *group)
 static void print_stacks(const struct diff *diff, const struct group *group)
 {
     for (size_t i = 0; i < group->stack_count && i < STACKS_SHOWN; i++) {
-        const struct groups_stack *stack = &group->stacks[i];
+        const struct model_live *stack = &group->stacks[i];
         printf("    %" PRIu64 " of them, %s:\n", stack->count, render_bytes(stack->bytes).text);
         figures_print_stack(stdout, diff->symbols, stack->stack, "      ", STACK_LINES);
     }
@@ -184,7 +184,7 @@ static void json_stacks(struct json *json, const struct diff *diff, const struct
 {
     json_begin(json, "python_stacks", '[');
     for (size_t i = 0; i < group->stack_count; i++) {
-        const struct groups_stack *stack = &group->stacks[i];
+        const struct model_live *stack = &group->stacks[i];
         if (!symbols_pysite(diff->symbols, stack->stack))
             continue;
         json_begin(json, NULL, '{');

@@ -27,7 +27,7 @@ static void add_stack(struct groups *groups, struct group *group, const struct t
     uint32_t *at = keytable_at(&groups->stack_index, key, (uint32_t)group->stack_count);
     if (*at == group->stack_count)
         VEC_PUSH(group->stacks, group->stack_count, group->stack_room) =
-                (struct groups_stack){.stack = block->stack};
+                (struct model_live){.stack = block->stack};
     group->stacks[*at].count++;
     group->stacks[*at].bytes += block->size;
 }
@@ -55,16 +55,6 @@ static int compare_groups(const void *a, const void *b)
     return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-static int compare_stacks(const void *a, const void *b)
-{
-    const struct groups_stack *x = a;
-    const struct groups_stack *y = b;
-
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
-}
-
 /* Sorts the numbers and leaves one of each; returns how many. */
 static size_t make_distinct(uint64_t *numbers, size_t count)
 {
@@ -84,7 +74,7 @@ void groups_finish(struct groups *groups)
         struct group *group = &groups->rows[i];
         group->size_count = make_distinct(group->sizes, group->size_count);
         group->anchor_count = make_distinct(group->anchors, group->anchor_count);
-        VEC_SORT(group->stacks, group->stack_count, compare_stacks);
+        VEC_SORT(group->stacks, group->stack_count, model_by_bytes);
     }
     VEC_SORT(groups->rows, groups->count, compare_groups);
     char **titles = title_rows(groups->symbols, TITLE_STACKS(groups->rows), groups->count);

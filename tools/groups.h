@@ -14,6 +14,7 @@
 #define KEDGE_TOOLS_GROUPS_H
 
 #include "tools/keytable.h"
+#include "tools/model.h"
 #include "tools/symbols.h"
 #include "tools/title.h"
 #include "tools/trace.h"
@@ -21,12 +22,6 @@
 enum groups_by {
     GROUPS_SITE,
     GROUPS_PYTHON,
-};
-
-/* Blocks of a group that one Python stack asked for; one without Python frames stands for all that have none. */
-struct groups_stack {
-    uint32_t stack; /* the first of them */
-    uint64_t count, bytes;
 };
 
 struct group {
@@ -38,7 +33,11 @@ struct group {
     size_t size_count, size_room;
     uint64_t *anchors; /* distinct instances, in order */
     size_t anchor_count, anchor_room;
-    struct groups_stack *stacks; /* most bytes first */
+    /*
+     * What each Python stack asked for, most bytes first; `stack` is the first of them. One without Python frames stands for all
+     * that have none.
+     */
+    struct model_live *stacks;
     size_t stack_count, stack_room;
 };
 

@@ -167,6 +167,17 @@ static struct model_second count_window(
     return count.sums;
 }
 
+static void figures_born(struct model_figures *f, uint64_t size, uint32_t at)
+{
+    f->allocated += size;
+    f->allocated_count++;
+    f->remaining += size;
+    if (f->remaining > f->max) {
+        f->max = f->remaining;
+        f->max_at = at;
+    }
+}
+
 /* What every event adds to the figures that know nothing of hints. */
 struct plain {
     struct model_figures *figures;
@@ -200,15 +211,8 @@ static void plain_event(
         plain->live += event->value;
         plain->live_512 += round_512(event->value);
         plain->stored_512 += stored(&trace->blocks[event->block]);
-        if (inside) {
-            f->allocated += event->value;
-            f->allocated_count++;
-            f->remaining += event->value;
-            if (f->remaining > f->max) {
-                f->max = f->remaining;
-                f->max_at = at;
-            }
-        }
+        if (inside)
+            figures_born(f, event->value, at);
     }
     if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
         plain->live -= event->value;
@@ -268,13 +272,7 @@ static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
 
     for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
         struct model_figures *f = &walk->figures[a];
-        f->allocated += block->size;
-        f->allocated_count++;
-        f->remaining += block->size;
-        if (f->remaining > f->max) {
-            f->max = f->remaining;
-            f->max_at = at;
-        }
+        figures_born(f, block->size, at);
         second_born(&f->hinted, block->size);
         second_born(&f->would, block->size);
     }
@@ -370,7 +368,7 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
     return walk.figures;
 }
 
-static int compare_live(const void *a, const void *b)
+int model_by_bytes(const void *a, const void *b)
 {
     const struct model_live *x = a;
     const struct model_live *y = b;
@@ -400,7 +398,7 @@ struct model_live *model_live_by_stack(
         rows[count] = rows[i];
         rows[count++].stack = (uint32_t)i;
     }
-    VEC_SORT(rows, count, compare_live);
+    VEC_SORT(rows, count, model_by_bytes);
     *ret_count = count;
     return rows;
 }

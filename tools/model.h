@@ -78,13 +78,16 @@ uint64_t model_max(const struct trace *trace, struct model_window window, const 
  */
 struct model_figures *model_figure_anchors(const struct trace *trace, struct model_window window);
 
-/* Live bytes by stack just before event `at`. */
+/* Bytes and blocks of a stack. */
 struct model_live {
     uint32_t stack;
     uint64_t bytes, count;
 };
 
-/* Sorted by bytes, largest first; the caller frees the array. Only blocks born in the window. */
+/* For vec_sort: most bytes first. */
+int model_by_bytes(const void *a, const void *b);
+
+/* What lives just before event `at`, most bytes first; the caller frees the array. Only blocks born in the window. */
 struct model_live *model_live_by_stack(
         const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count);
 
