@@ -10,14 +10,15 @@
 
 /* ── text ── */
 
-static double ms_since(const struct report *report, const struct stepview_moment *moment)
+/* Of an event, since the first that has a time. */
+static double ms_of(const struct report *report, const struct trace_event *event)
 {
     const struct trace *trace = report->load.trace;
     uint64_t began = 0;
 
     for (size_t i = 0; report->load.capture && i < trace->event_count && began == 0; i++)
         began = trace->events[i].time_ns;
-    return moment->time_ns > began ? (double)(moment->time_ns - began) / 1e6 : 0;
+    return event->time_ns > began ? (double)(event->time_ns - began) / 1e6 : 0;
 }
 
 /* With room for all columns; else the ones that tell most, and --json has all. */
@@ -29,12 +30,14 @@ static bool is_wide(void)
 static void print_row(const struct report *report, const struct stepview *view, size_t number)
 {
     const struct stepview_row *row = &view->rows[number];
+    const struct trace_event *events = report->load.trace->events;
     bool grew = row->live_end >= row->live_begin;
     uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
 
     if (is_wide()) {
-        printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number, row->begin.seq,
-                row->end.seq, ms_since(report, &row->begin), ms_since(report, &row->end),
+        printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number,
+                events[row->first].seq, events[row->behind - 1].seq,
+                ms_of(report, &events[row->first]), ms_of(report, &events[row->behind - 1]),
                 render_bytes(row->live_begin).text);
         printf(" %11s %c%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
                 render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
@@ -150,6 +153,9 @@ void report_growth_print(const struct report *report)
 
 static void json_row(struct json *json, const struct report *report, const struct stepview_row *row)
 {
+    const struct trace_event *begin = &report->load.trace->events[row->first];
+    const struct trace_event *end = &report->load.trace->events[row->behind - 1];
+
     json_begin(json, NULL, '{');
     if (row->anchor != TRACE_NONE) {
         json_text(json, "name", report->load.trace->anchors[row->anchor].path);
@@ -158,10 +164,10 @@ static void json_row(struct json *json, const struct report *report, const struc
         json_real(json, "likeness", row->likeness);
     }
     json_uint(json, "first_event", row->first);
-    json_uint(json, "first_seq", row->begin.seq);
-    json_uint(json, "last_seq", row->end.seq);
-    json_real(json, "begin_ms", ms_since(report, &row->begin));
-    json_real(json, "end_ms", ms_since(report, &row->end));
+    json_uint(json, "first_seq", begin->seq);
+    json_uint(json, "last_seq", end->seq);
+    json_real(json, "begin_ms", ms_of(report, begin));
+    json_real(json, "end_ms", ms_of(report, end));
     json_uint(json, "live_begin_bytes", row->live_begin);
     json_uint(json, "live_end_bytes", row->live_end);
     json_int(json, "delta_live_bytes", (int64_t)(row->live_end - row->live_begin));

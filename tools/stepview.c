@@ -148,11 +148,6 @@ static void count_event(const struct trace *trace, const struct trace_event *eve
     (*(is_alloc ? &row->allocated_count : &row->freed_count))++;
 }
 
-static struct stepview_moment moment_of(const struct trace_event *event)
-{
-    return (struct stepview_moment){event->seq, event->time_ns};
-}
-
 static void count_rows(const struct load *load, struct stepview *view)
 {
     const struct trace *trace = load->trace;
@@ -167,10 +162,6 @@ static void count_rows(const struct load *load, struct stepview *view)
         for (; event < row->behind; event++)
             count_event(trace, &trace->events[event], &live, row);
         row->live_end = live;
-        if (row->first < trace->event_count)
-            row->begin = moment_of(&trace->events[row->first]);
-        if (row->behind > row->first)
-            row->end = moment_of(&trace->events[row->behind - 1]);
     }
 }
 

@@ -29,14 +29,8 @@ enum stepview_origin {
     STEPVIEW_DETECTED, /* steps or parts, by period.kind; or none */
 };
 
-/* When an event was recorded (trace.h). */
-struct stepview_moment {
-    uint64_t seq, time_ns;
-};
-
 struct stepview_row {
-    uint32_t first, behind;            /* event indices */
-    struct stepview_moment begin, end; /* of its first and last event */
+    uint32_t first, behind; /* event indices */
     uint64_t live_begin, live_end, peak;
     uint64_t allocated, allocated_count, freed, freed_count;
     uint32_t anchor; /* of a stated step, else TRACE_NONE */
