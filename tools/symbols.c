@@ -34,7 +34,6 @@ struct named_stack {
 
 struct symbols {
     const struct trace *trace;
-    char *folders;
     struct module_names *modules;
     struct named_stack *stacks;
     struct keytable frames; /* (module, offset) -> index in `named` */
@@ -55,16 +54,9 @@ struct symbols *symbols_new(const struct trace *trace)
     struct symbols *symbols = vec_new(1, sizeof(*symbols));
 
     symbols->trace = trace;
-    symbols->folders = vec_text(SYMFILE_FOLDERS);
     symbols->modules = vec_new(trace->module_count, sizeof(*symbols->modules));
     symbols->stacks = vec_new(trace->stack_count, sizeof(*symbols->stacks));
     return symbols;
-}
-
-void symbols_look_in(struct symbols *symbols, const char *folders)
-{
-    free(symbols->folders);
-    symbols->folders = vec_text(folders);
 }
 
 void symbols_free(struct symbols *symbols)
@@ -85,7 +77,6 @@ void symbols_free(struct symbols *symbols)
     vec_free_texts(&symbols->texts);
     vec_free_texts(&symbols->trouble);
     keytable_done(&symbols->frames);
-    free(symbols->folders);
     free(symbols->modules);
     free(symbols->stacks);
     free(symbols->named);
@@ -125,8 +116,7 @@ static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
     if (module->is_opened)
         return module->names;
     module->is_opened = true;
-    symfile_open(&symbols->trace->modules[number], symbols->folders, symbols->trace->modules_packed,
-            &module->file);
+    symfile_open(&symbols->trace->modules[number], symbols->trace->modules_packed, &module->file);
     if (symbols->trace->modules_packed && bundle_modules_why(symbols->trace->modules_packed))
         add_trouble(symbols, bundle_modules_why(symbols->trace->modules_packed));
     if (module->file.why)

@@ -35,9 +35,6 @@ struct symbols_line {
 struct symbols *symbols_new(const struct trace *trace);
 void symbols_free(struct symbols *symbols);
 
-/* Other folders of separate debug files than SYMFILE_FOLDERS; before the first name. */
-void symbols_look_in(struct symbols *symbols, const char *folders);
-
 /*
  * All lines of a stack, innermost first, Python functions where the interpreter's loop stands (pymerge.h). Valid until
  * symbols_free.

@@ -12,6 +12,8 @@
 #include "tools/vec.h"
 #include "tracker/readbuild.h"
 
+char *symfile_folders = (char[]){":.debug:/usr/lib/debug"};
+
 void symfile_hex(const uint8_t *bytes, size_t count, char ret_text[static SYMFILE_HEX_MAX])
 {
     for (size_t i = 0; i < count; i++)
@@ -171,12 +173,11 @@ enum found {
 static enum found try_file(
         struct symfile *file, const char *path, const struct trace_module *captured)
 {
-    static char *debug_folders; /* libdw wants its address */
     static const Dwfl_Callbacks callbacks = {
             .find_elf = dwfl_build_id_find_elf,
             .find_debuginfo = find_debuginfo,
             .section_address = dwfl_offline_section_address,
-            .debuginfo_path = &debug_folders,
+            .debuginfo_path = &symfile_folders,
     };
     Dwfl_Module *module;
     struct stat status;
@@ -185,7 +186,6 @@ static enum found try_file(
         return FOUND_NONE;
     if (!S_ISREG(status.st_mode))
         return FOUND_NO_ELF; /* libdw would wait for somebody to write to a pipe */
-    debug_folders = file->folders;
     file->dwfl = dwfl_begin(&callbacks);
     if (!file->dwfl)
         return FOUND_NONE;
@@ -198,8 +198,7 @@ static enum found try_file(
         (void)dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
         *user = file;
         file->module = module;
-        /* What belongs to it is looked for while the folders are these. */
-        (void)dwfl_module_getdwarf(module, &bias);
+        (void)dwfl_module_getdwarf(module, &bias); /* what belongs to it is looked for now */
         file->why = why_no_lines(file, captured);
         return FOUND_SAME;
     }
@@ -219,7 +218,7 @@ static bool try_and_free(struct symfile *file, char *path, const struct trace_mo
 /* The build itself, wherever it lies. */
 static bool try_build_id(struct symfile *file, const struct trace_module *captured)
 {
-    char *folders = vec_text(file->folders);
+    char *folders = vec_text(symfile_folders);
     char *cache = cache_folder();
     char *rest = folders;
     char hex[SYMFILE_HEX_MAX];
@@ -271,8 +270,8 @@ static bool try_packed(struct symfile *file, const struct trace_module *captured
     return path && try_and_free(file, path, captured);
 }
 
-void symfile_open(const struct trace_module *captured, const char *folders,
-        struct bundle_modules *packed, struct symfile *ret_file)
+void symfile_open(const struct trace_module *captured, struct bundle_modules *packed,
+        struct symfile *ret_file)
 {
     static const char *const whys[] = {
             [FOUND_NONE] = "not readable on this machine, its frames have no names",
@@ -281,7 +280,7 @@ void symfile_open(const struct trace_module *captured, const char *folders,
     };
     enum found found;
 
-    *ret_file = (struct symfile){.folders = vec_text(folders), .packed = packed};
+    *ret_file = (struct symfile){.packed = packed};
     if (captured->path[0] != '/')
         return; /* vdso, generated code */
     if (packed && try_packed(ret_file, captured))
@@ -296,7 +295,6 @@ void symfile_close(struct symfile *file)
     if (file->dwfl)
         dwfl_end(file->dwfl);
     free(file->why);
-    free(file->folders);
     free(file->packed_debug);
     *file = (struct symfile){0};
 }

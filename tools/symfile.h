@@ -17,7 +17,8 @@
 #include "tools/bundle.h"
 #include "tools/trace.h"
 
-#define SYMFILE_FOLDERS ":.debug:/usr/lib/debug" /* as libdw has them */
+/* Folders of separate debug files, as libdw has them; a test names others. */
+extern char *symfile_folders;
 
 #define SYMFILE_HEX_MAX (2 * sizeof(((struct trace_module *)0)->build_id) + 1)
 
@@ -29,14 +30,13 @@ struct symfile {
     Dwfl *dwfl;
     Dwfl_Module *module; /* NULL: no file has its names */
     char *why; /* a line that says why there are no names, or no lines; NULL if there is nothing to say */
-    char *folders;
     struct bundle_modules *packed;
     char *packed_debug; /* name of the separate debug file in `packed`, NULL = not looked for */
 };
 
-/* Always fills *ret_file, which must stay where it is. `folders` as SYMFILE_FOLDERS; copied. `packed`: NULL = none. */
-void symfile_open(const struct trace_module *captured, const char *folders,
-        struct bundle_modules *packed, struct symfile *ret_file);
+/* Always fills *ret_file, which must stay where it is. `packed`: NULL = none. */
+void symfile_open(const struct trace_module *captured, struct bundle_modules *packed,
+        struct symfile *ret_file);
 void symfile_close(struct symfile *file);
 
 /* The file that names come from, and the one with the DWARF if that is another; NULL = none. Valid until symfile_close. */

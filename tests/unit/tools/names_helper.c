@@ -8,6 +8,7 @@
  * PATH "" is code in no module.
  */
 #include "tools/symbols.h"
+#include "tools/symfile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,8 +44,8 @@ int main(int argc, char **argv)
         struct trace_frame frame = {number, strtoull(argv[i], NULL, 16)};
         (void)trace_add_stack(trace, &frame, 1, false);
     }
+    symfile_folders = argv[4];
     symbols = symbols_new(trace);
-    symbols_look_in(symbols, argv[4]);
     for (uint32_t i = 1; i < trace->stack_count; i++) {
         if (i > 1)
             puts("-");
