@@ -87,13 +87,15 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
     const struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
         const char *path = from_here(file->path, directory);
+        char *word = render_word(path);
         (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(file->peak_live).text);
         (void)fprintf(
                 stderr, "kedge run: peak reserved %s\n", render_bytes(file->peak_reserved).text);
         (void)snprintf(of, sizeof(of), ", one of %zu", captures.count);
         /* A line is one write: other ranks say theirs at the same time. */
         (void)fprintf(stderr, "kedge run: capture %s%s; next: kedge report %s\n", path,
-                captures.count > 1 ? of : "", path);
+                captures.count > 1 ? of : "", word);
+        free(word);
     } else {
         say_none(&config, from_here(name, directory));
     }

@@ -259,9 +259,12 @@ static void suggest_print_text(struct suggestion *s)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(s->reserved).text);
     if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
         builds_print(stdout, s->good.trace, s->bad.trace);
-    if (mine->hint_count && strcmp(s->fields->output, "-") != 0)
+    if (mine->hint_count && strcmp(s->fields->output, "-") != 0) {
+        char *word = render_word(s->fields->output);
         printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
-                s->fields->output, s->fields->output);
+                s->fields->output, word);
+        free(word);
+    }
 }
 
 static void json_hint(struct json *json, struct suggestion *s, size_t number)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/vec.h"
 #include "tracker/utf8.h"
 
 #define COLUMNS_UNKNOWN 80
@@ -124,6 +125,25 @@ void render_text(FILE *out, const char *text)
             (void)fwrite(s, 1, length, out);
         s += length ? length : 1;
     }
+}
+
+char *render_word(const char *text)
+{
+    static const char plain[] =
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:@%+=-";
+
+    if (*text && text[strspn(text, plain)] == '\0')
+        return vec_text(text);
+    char *word = vec_new(4 * strlen(text) + 3, 1); /* a quote is four characters in quotes */
+    char *to = stpcpy(word, "'");
+    for (; *text; text++) {
+        if (*text == '\'')
+            to = stpcpy(to, "'\\''");
+        else
+            *to++ = *text;
+    }
+    (void)stpcpy(to, "'");
+    return word;
 }
 
 static void json_string(FILE *out, const char *text)

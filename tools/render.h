@@ -38,6 +38,9 @@ struct render_ink render_ink(FILE *out);
 /* A text with '?' for control characters and for what is not UTF-8, since names come from the program that was watched. */
 void render_text(FILE *out, const char *text);
 
+/* The text as one word for a shell, in single quotes where it needs them. The caller frees it. */
+char *render_word(const char *text);
+
 /* How wide the stream's terminal is; 80 where there is none. */
 unsigned render_columns(FILE *out);
 

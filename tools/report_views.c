@@ -2,6 +2,7 @@
 #include "tools/report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -60,18 +61,23 @@ static uint64_t count_places(const struct report *report, bool is_live)
     return count;
 }
 
+/* Nothing where there is no text. */
+static void print_word(const char *before, const char *text)
+{
+    char *word = text ? render_word(text) : NULL;
+
+    if (word) {
+        fputs(before, stdout);
+        render_text(stdout, word);
+    }
+    free(word);
+}
+
 static void print_command(const struct report *report, enum view view)
 {
-    printf("  kedge report ");
-    render_text(stdout, report->path);
-    if (report->from) {
-        printf(" --from ");
-        render_text(stdout, report->from);
-    }
-    if (report->to) {
-        printf(" --to ");
-        render_text(stdout, report->to);
-    }
+    print_word("  kedge report ", report->path);
+    print_word(" --from ", report->from);
+    print_word(" --to ", report->to);
     printf(" --view %-10s ", views[view].name);
 }
 

@@ -129,6 +129,8 @@ PY
     expect 0 "$kedge" report oom.kcap
     has out "ended     exited with status 3, after running out of memory"
     hasnt out "(E "
+    expect 0 "$kedge" run --sim --capture "a b.kcap" -- "$program" --steps 2
+    has err "kedge run: capture a b.kcap; next: kedge report 'a b.kcap'"
     expect 0 "$kedge" run -q --sim --capture a.kcap -- "$program" --steps 2
     ! grep '^kedge run: ' err && [ -e a.kcap ] || fail "-q says: $(cat err)"
     # The name that is given without one, and the capture of a program that a script starts.

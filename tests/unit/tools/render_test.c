@@ -94,6 +94,23 @@ TEST(names_from_the_program_print_without_control_characters)
     free(text);
 }
 
+static void expect_word(const char *text, const char *want)
+{
+    char *word = render_word(text);
+
+    CHECK_STR_EQ(word, want);
+    free(word);
+}
+
+TEST(a_word_is_quoted_where_a_shell_would_see_more_in_it)
+{
+    expect_word("/tmp/a-1.0_b,c:d@e%f+g=h/X.kcap", "/tmp/a-1.0_b,c:d@e%f+g=h/X.kcap");
+    expect_word("a b", "'a b'");
+    expect_word("it's", "'it'\\''s'");
+    expect_word("$(ls)*~", "'$(ls)*~'");
+    expect_word("", "''");
+}
+
 TEST(a_file_gets_no_colour)
 {
     FILE *out = tmpfile();

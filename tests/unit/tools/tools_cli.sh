@@ -77,6 +77,13 @@ first)
         grep -qE "^  kedge report bad.kcap --view $view +[a-z0-9]" more || fail "no line about $view: $(cat more)"
         expect 0 "$kedge" report bad.kcap --view $view
     done
+    # A shell takes the commands as they stand, whatever the names of files and anchors are.
+    cp bad.kcap "it's a copy.kcap"
+    expect 0 "$kedge" report "it's a copy.kcap" --from SOT_CALL_0
+    sed -nE "s/^  (kedge report .* --from SOT_CALL_0 --view sources) .*/\1/p" out >command
+    [ -s command ] || fail "no such command: $(sed -n '/^More:/,$p' out)"
+    (kedge() { "$kedge" "$@"; } && . ./command) >out 2>err || fail "not for a shell: $(cat command err)"
+    has out "Who asked for memory"
     # What has nothing to tell is not named.
     for view in uses hints oom; do ! grep -q -- "--view $view" more || fail "named: $view"; done
     expect 0 "$kedge" report oom.kcap
