@@ -343,19 +343,27 @@ static void add_event(struct translation *tr, const struct read_event *event)
         adders[event->kind](tr, event);
 }
 
-/* The same for what is live and not device memory: at the very beginning, unless its birth is on record. */
-static void carry_others(struct translation *tr, struct keytable *births)
+/* What is live and has no birth on record was born at the very beginning. */
+static void carry(struct translation *tr, struct keytable *births, const struct read_live *rows,
+        size_t count, void (*add)(struct translation *, const struct read_event *))
 {
-    for (size_t i = 0; i < tr->capture->other_count; i++) {
-        const struct read_live *at = &tr->capture->other[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct read_live *at = &rows[i];
         if (keytable_find(births, (struct key){at->addr, at->seq, 0}))
             continue;
-        add_other(tr,
+        add(tr,
                 &(struct read_event){.addr = at->addr,
                         .size = at->size,
                         .stack = at->stack,
+                        .path_number = at->path_number,
+                        .instance = at->instance,
+                        .path = at->path,
+                        .nth = at->nth,
+                        .stream = at->stream,
+                        .time_ns = at->time_ns,
+                        .flags = at->flags,
                         .memclass = at->memclass,
-                        .path = ""});
+                        .device = at->device});
     }
 }
 
@@ -384,25 +392,8 @@ static void add_carried(struct translation *tr)
                             .device = event->device});
         *known = 0;
     }
-    for (size_t i = 0; i < tr->capture->live_count; i++) {
-        const struct read_live *at = &tr->capture->live[i];
-        if (keytable_find(&births, (struct key){at->addr, at->seq, 0}))
-            continue;
-        add_birth(tr,
-                &(struct read_event){.addr = at->addr,
-                        .size = at->size,
-                        .stack = at->stack,
-                        .path_number = at->path_number,
-                        .instance = at->instance,
-                        .path = at->path,
-                        .nth = at->nth,
-                        .stream = at->stream,
-                        .time_ns = at->time_ns,
-                        .flags = at->flags,
-                        .memclass = at->memclass,
-                        .device = at->device});
-    }
-    carry_others(tr, &births);
+    carry(tr, &births, tr->capture->live, tr->capture->live_count, add_birth);
+    carry(tr, &births, tr->capture->other, tr->capture->other_count, add_other);
     keytable_done(&live);
     keytable_done(&births);
 }
@@ -561,44 +552,29 @@ static void tell_damage(const struct load *load)
     (void)fprintf(stderr, "): figures are wrong or incomplete%s\n", ink.off);
 }
 
-static int open_bundle(const char *path, struct load *ret_load)
+int load_open(const char *path, struct load *ret_load)
 {
+    bool is_bundle = bundle_is(path);
+    struct read_error error = {.text = ""};
     struct read_capture *capture;
     struct symcache *names = NULL;
     char *why = NULL;
 
-    progress_begin("unpacking");
-    int r = bundle_open(path, &capture, &names, &why);
+    progress_begin(is_bundle ? "unpacking" : "opening");
+    int r = is_bundle ? bundle_open(path, &capture, &names, &why)
+                      : read_open(path, &capture, &error);
     progress_end();
     if (r < 0) {
-        (void)fprintf(stderr, "kedge: %s: %s\n", path, why);
+        const char *text = *error.text ? error.text : strerror(-r);
+        (void)fprintf(stderr, "kedge: %s: %s\n", path, why ? why : text);
         free(why);
         return 2;
     }
     load_capture(path, capture, ret_load);
     ret_load->names = names;
     ret_load->trace->names = names;
-    ret_load->modules = ret_load->trace->modules_packed = bundle_modules_new(path);
-    tell_damage(ret_load);
-    return 0;
-}
-
-int load_open(const char *path, struct load *ret_load)
-{
-    struct read_error error = {.text = ""};
-    struct read_capture *capture;
-    int r;
-
-    if (bundle_is(path))
-        return open_bundle(path, ret_load);
-    progress_begin("opening");
-    r = read_open(path, &capture, &error);
-    progress_end();
-    if (r < 0) {
-        (void)fprintf(stderr, "kedge: %s: %s\n", path, *error.text ? error.text : strerror(-r));
-        return 2;
-    }
-    load_capture(path, capture, ret_load);
+    if (is_bundle)
+        ret_load->modules = ret_load->trace->modules_packed = bundle_modules_new(path);
     tell_damage(ret_load);
     return 0;
 }

@@ -87,7 +87,7 @@ uint64_t load_touches(const struct load_hint *hint);
 
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */
 int load_open(const char *path, struct load *ret_load);
-void load_close(struct load *load);
+void load_close(struct load *load); /* {0} too */
 
 /*
  * The same from a csv of allocations or a log of RMM (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq. With
