@@ -278,9 +278,12 @@ static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
     }
 }
 
-static void anchor_death(struct anchor_walk *walk, uint32_t id, uint32_t at)
+/* Freed by the program, or released by a hint. */
+static void anchor_gone(struct anchor_walk *walk, uint32_t id, uint32_t at, bool released)
 {
     const struct trace_block *block = &walk->trace->blocks[id];
+    bool would = released || block->released > at;
+    bool is_live = block->mode == HINT_LIVE;
 
     if (!is_in(walk->window, block->born))
         return;
@@ -288,27 +291,15 @@ static void anchor_death(struct anchor_walk *walk, uint32_t id, uint32_t at)
         struct model_figures *f = &walk->figures[a];
         if (!is_open_at(&walk->trace->anchors[a], at))
             continue;
-        f->freed += block->size;
-        f->freed_count++;
-        f->remaining -= block->size;
-        if (block->released > at)
-            second_gone(&f->would, block, false);
-        if (block->released > at || block->mode != HINT_LIVE)
-            second_gone(&f->hinted, block, false);
-    }
-}
-
-static void anchor_release(struct anchor_walk *walk, uint32_t id, uint32_t at)
-{
-    const struct trace_block *block = &walk->trace->blocks[id];
-
-    for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
-        struct model_figures *f = &walk->figures[a];
-        if (!is_open_at(&walk->trace->anchors[a], at))
-            continue;
-        second_gone(&f->would, block, true);
-        if (block->mode == HINT_LIVE)
-            second_gone(&f->hinted, block, true);
+        if (!released) {
+            f->freed += block->size;
+            f->freed_count++;
+            f->remaining -= block->size;
+        }
+        if (would)
+            second_gone(&f->would, block, released);
+        if (released ? is_live : would || !is_live)
+            second_gone(&f->hinted, block, released);
     }
 }
 
@@ -359,9 +350,9 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
         if (event->kind == TRACE_ALLOC)
             anchor_birth(&walk, event->block, at);
         if (event->kind == TRACE_FREE && event->block != TRACE_NONE)
-            anchor_death(&walk, event->block, at);
+            anchor_gone(&walk, event->block, at, false);
         for (; next < release_count && releases[next].at == at; next++)
-            anchor_release(&walk, releases[next].block, at);
+            anchor_gone(&walk, releases[next].block, at, true);
     }
     anchor_peaks(&walk);
     free(releases);
