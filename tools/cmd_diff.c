@@ -370,17 +370,13 @@ static int diff_command(const void *parsed, char **words)
         r = parse_fail_on(diff.fields->fail_on, &diff.failon);
     if (r != CMD_DONE)
         return r;
-    r = load_open(words[0], &diff.good);
-    if (r)
-        return r;
-    r = load_open(words[1], &diff.bad);
-    if (r) {
-        load_close(&diff.good);
-        return r;
-    }
     diff.top = diff.fields->top ? diff.fields->top : 20;
     diff.ink = render_ink(stdout);
-    r = find_windows(&diff);
+    r = load_open(words[0], &diff.good);
+    if (r == 0)
+        r = load_open(words[1], &diff.bad);
+    if (r == 0)
+        r = find_windows(&diff);
     if (r == 0) {
         compare_and_print(&diff);
         r = exit_code(&diff);

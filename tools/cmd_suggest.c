@@ -459,24 +459,15 @@ static int suggest_command(const void *parsed, char **words)
         return r;
     if (fields.min_size == 0)
         fields.min_size = HINTFILE_MIN_SIZE;
-    if (words[0]) {
-        s.is_mining = true;
-        r = load_open(words[0], &s.bad);
-        if (r == 0) {
-            r = mine_one(&s);
-            load_close(&s.bad);
-        }
-        return r;
-    }
-    r = load_open(fields.good, &s.good);
-    if (r)
-        return r;
-    r = load_open(fields.bad, &s.bad);
-    if (r == 0) {
-        r = compare_and_mine(&s);
-        load_close(&s.bad);
-    }
+    s.is_mining = words[0] != NULL;
+    if (!s.is_mining)
+        r = load_open(fields.good, &s.good);
+    if (r == 0)
+        r = load_open(s.is_mining ? words[0] : fields.bad, &s.bad);
+    if (r == 0)
+        r = s.is_mining ? mine_one(&s) : compare_and_mine(&s);
     load_close(&s.good);
+    load_close(&s.bad);
     return r;
 }
 
