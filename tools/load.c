@@ -355,6 +355,7 @@ static void carry(struct translation *tr, struct keytable *births, const struct 
                 &(struct read_event){.addr = at->addr,
                         .size = at->size,
                         .stack = at->stack,
+                        .pystack = at->pystack,
                         .path_number = at->path_number,
                         .instance = at->instance,
                         .path = at->path,

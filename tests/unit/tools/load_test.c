@@ -118,7 +118,8 @@ TEST(blocks_whose_birth_was_lost_are_carried_in)
     free_event(&fake, 0x1000, 10);
     alloc_event(&fake, 0x5000, 1); /* a pair that is all on record */
     free_event(&fake, 0x5000, 1);
-    fake.live[0] = (struct read_live){.seq = 5, .addr = 0x3000, .size = 40, .path = ""};
+    fake.live[0] = (struct read_live){
+            .seq = 5, .addr = 0x3000, .size = 40, .path = "", .pystack = FORMAT_PYSTACK_AMBIENT};
     fake.live[1] = (struct read_live){.seq = 101, .addr = 0x2000, .size = 20, .path = ""};
     fake.capture.live_count = 2;
     fake.capture.total.live_bytes = 60;
@@ -132,6 +133,8 @@ TEST(blocks_whose_birth_was_lost_are_carried_in)
     CHECK_EQ(f.peak_live, 70);
     CHECK_EQ(f.allocated_count, 4); /* two of them carried in */
     CHECK_EQ(f.allocated, 71);
+    const struct trace *trace = load.trace;
+    CHECK(trace->stacks[trace->blocks[trace_find_live(trace, 0x3000)].stack].ambient);
     /* For the whole process the writer's totals know more. */
     f = figures(&load, &partial);
     CHECK_EQ(f.max, 1000);
