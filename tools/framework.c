@@ -410,14 +410,12 @@ static void look_at_arguments(struct search *search, char *const *words, const c
 
         if ((*words)[1] == '-')
             continue;
-        if (last == 'c' && words[1]) {
+        if ((last == 'c' || last == 'm') && words[1]) {
             (void)vec_add_once(&search->local, vec_text(directory));
-            look_at_text(search, NULL, words[1]);
-            return;
-        }
-        if (last == 'm' && words[1]) {
-            (void)vec_add_once(&search->local, vec_text(directory));
-            look_at_module(search, ".", words[1]);
+            if (last == 'c')
+                look_at_text(search, NULL, words[1]);
+            else
+                look_at_module(search, ".", words[1]);
             return;
         }
         if ((last == 'X' || last == 'W') && length == 2 && words[1])

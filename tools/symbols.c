@@ -18,6 +18,7 @@ struct module_names {
     bool is_opened, is_looked_up;
     bool is_cached; /* the capture came with names for it */
     uint32_t cached;
+    const char *note; /* why it has none, "" if it has */
 };
 
 struct named_frame {
@@ -98,15 +99,14 @@ static void add_trouble(struct symbols *symbols, const char *line)
 static void look_up(struct symbols *symbols, uint32_t number)
 {
     struct module_names *module = &symbols->modules[number];
-    const char *note = "";
 
     if (module->is_looked_up || !symbols->trace->names)
         return;
     module->is_looked_up = true;
-    module->is_cached = symcache_has_module(
-            symbols->trace->names, &symbols->trace->modules[number], &module->cached, &note);
-    if (*note)
-        add_trouble(symbols, note);
+    module->is_cached = symcache_has_module(symbols->trace->names, &symbols->trace->modules[number],
+            &module->cached, &module->note);
+    if (module->is_cached && *module->note)
+        add_trouble(symbols, module->note);
 }
 
 static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
@@ -151,15 +151,13 @@ size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
 
 const char *symbols_module_trouble(struct symbols *symbols, uint32_t number)
 {
-    const char *note = "";
-    uint32_t cached;
+    const struct module_names *module = &symbols->modules[number];
 
     (void)open_module(symbols, number);
-    if (symbols->trace->names
-            && symcache_has_module(
-                    symbols->trace->names, &symbols->trace->modules[number], &cached, &note))
-        return note;
-    return symbols->modules[number].file.why ? symbols->modules[number].file.why : "";
+    look_up(symbols, number);
+    if (module->is_cached)
+        return module->note;
+    return module->file.why ? module->file.why : "";
 }
 
 const struct symfile *symbols_file(struct symbols *symbols, uint32_t number)
