@@ -94,13 +94,6 @@ static char *find_sim(const char *who)
     return NULL;
 }
 
-static bool is_program(const char *path)
-{
-    struct stat status;
-
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
-}
-
 static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *program)
 {
     GElf_Shdr header;
@@ -150,31 +143,24 @@ struct spawn_program spawn_look_at(const char *path)
     return program;
 }
 
-/* What depends on the program's file: whether the runtime must be preloaded, and which framework it uses. */
-static void look_at_command(struct launch_request *request, const char *name, char **io_runtime)
+/* Whether the runtime must be preloaded depends on the program's file, and so does which framework it uses. */
+static int prepare(const char *who, struct launch_request *request, struct launch *ret_launch)
 {
-    char *path = framework_program(name, getenv("PATH"), ".");
+    char *path = framework_program(request->command[0], getenv("PATH"), ".");
     struct spawn_program program = {0};
+    char *runtime = NULL;
 
     if (path)
         program = spawn_look_at(path);
+    free(path);
     request->frameworks = framework_find(request->command, getenv("PATH"), getenv("PYTHONPATH"),
             request->directory, getenv("HOME"));
     if (request->sim && program.has_rpath && program.runtime) {
-        *io_runtime = vec_format("%s/libcudart.so.%d", request->sim, program.runtime);
-        if (access(*io_runtime, R_OK) == 0)
-            request->sim_runtime = *io_runtime;
+        runtime = vec_format("%s/libcudart.so.%d", request->sim, program.runtime);
+        if (access(runtime, R_OK) == 0)
+            request->sim_runtime = runtime;
     }
-    free(path);
-}
-
-static int prepare(const char *who, struct launch_request *request, struct launch *ret_launch)
-{
-    char *runtime = NULL;
-    int r;
-
-    look_at_command(request, request->command[0], &runtime);
-    r = launch_prepare(request, ret_launch);
+    int r = launch_prepare(request, ret_launch);
     free(runtime);
     for (size_t i = 0; i < ret_launch->lines.count; i++)
         (void)fprintf(stderr, "%s: %s\n", who, ret_launch->lines.at[i]);
@@ -290,7 +276,7 @@ int spawn_check(const char *who, const char *program)
 
     if (!path || stat(path, &status) != 0)
         error = path && errno != ENOENT ? errno : ENOENT;
-    else if (!is_program(path))
+    else if (!S_ISREG(status.st_mode) || access(path, X_OK) != 0)
         error = EACCES;
     free(path);
     if (error == 0)
