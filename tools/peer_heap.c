@@ -53,10 +53,9 @@ uint32_t peer_grow(struct peer_heap *heap, uint64_t bytes, uint32_t set, uint32_
 
 uint32_t peer_set(struct peer_heap *heap, uint32_t stream, uint32_t pool)
 {
-    uint32_t next = (uint32_t)heap->set_count;
-    uint32_t set = *keytable_at(&heap->sets, (struct key){stream, pool, 0}, next);
+    uint32_t set = keytable_number(&heap->sets, (struct key){stream, pool, 0});
 
-    if (set == next) {
+    if (set == heap->set_count) {
         heap->lines = vec_grow(heap->lines, set + 1, sizeof(*heap->lines), &heap->line_room);
         VEC_PUSH(heap->lists, heap->set_count, heap->set_room) = (struct peer_list){0};
     }

@@ -29,10 +29,9 @@ struct line {
 static uint32_t stream_index(struct reader *reader, uint64_t stream)
 {
     struct steps *steps = reader->steps;
-    uint32_t next = (uint32_t)steps->stream_count;
-    uint32_t index = *keytable_at(&reader->streams, (struct key){stream, 0, 0}, next);
+    uint32_t index = keytable_number(&reader->streams, (struct key){stream, 0, 0});
 
-    if (index == next)
+    if (index == steps->stream_count)
         VEC_PUSH(steps->streams, steps->stream_count, steps->stream_room) = stream;
     return index;
 }

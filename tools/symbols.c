@@ -168,11 +168,10 @@ const struct symfile *symbols_file(struct symbols *symbols, uint32_t number)
 
 static const struct named_frame *name_frame(struct symbols *symbols, const struct trace_frame *at)
 {
-    uint32_t next = (uint32_t)symbols->named_count;
-    uint32_t index = *keytable_at(&symbols->frames, (struct key){at->module, at->offset, 0}, next);
+    uint32_t index = keytable_number(&symbols->frames, (struct key){at->module, at->offset, 0});
     struct named_frame frame = {0};
 
-    if (index != next)
+    if (index != symbols->named_count)
         return &symbols->named[index];
 
     const struct trace_module *captured =

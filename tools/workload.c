@@ -22,11 +22,9 @@ static uint32_t stream_number(struct builder *builder, uint64_t stream, bool is_
 
     if (!is_stream)
         return 0;
-    uint32_t next = workload->stream_count + 1;
-    uint32_t number = *keytable_at(&builder->streams, (struct key){stream, 0, 0}, next);
-    if (number == next)
-        workload->stream_count++;
-    return number;
+    uint32_t number = keytable_number(&builder->streams, (struct key){stream, 0, 0});
+    workload->stream_count += number == workload->stream_count;
+    return number + 1;
 }
 
 static void sum(struct workload *workload)
