@@ -204,35 +204,25 @@ static int read_abstract(const char *path, struct recorded *ret)
     return CMD_DONE;
 }
 
-enum form {
-    FORM_CAPTURE,
-    FORM_TRACE,   /* op,id,size,stream,time_us */
-    FORM_ABSTRACT /* id,lower,upper,size */
-};
-
-/* By its first bytes; what is neither csv is for load.h to judge. */
-static enum form form_of(const char *path)
+static bool is_abstract(const char *path)
 {
-    static const char trace[] = "op,id,";
-    static const char abstract[] = "id,lower,upper,size";
-    char start[sizeof(abstract)] = "";
+    static const char head[] = "id,lower,upper,size";
+    char start[sizeof(head)] = "";
     FILE *in = fopen(path, "re");
 
     if (!in)
-        return FORM_CAPTURE;
+        return false;
     size_t n = fread(start, 1, sizeof(start) - 1, in);
     (void)fclose(in);
-    start[n] = '\0';
-    if (strncmp(start, trace, strlen(trace)) == 0)
-        return FORM_TRACE;
-    return strcmp(start, abstract) == 0 ? FORM_ABSTRACT : FORM_CAPTURE;
+    return n == strlen(head) && strcmp(start, head) == 0;
 }
 
 int recorded_open(const char *path, const struct recorded_request *request, struct recorded *ret)
 {
-    enum form form = form_of(path);
+    bool is_csv = load_is_csv(path);
+    bool is_capture = !is_csv && !is_abstract(path);
 
-    if (form != FORM_CAPTURE && (request->from || request->to || request->passage)) {
+    if (!is_capture && (request->from || request->to || request->passage)) {
         (void)fprintf(
                 stderr, "kedge plan: %s: --from, --to and --passage are for captures\n", path);
         return CMD_BAD;
@@ -241,9 +231,9 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
         (void)fprintf(stderr, "kedge plan: --passage goes with --from, and without --to\n");
         return CMD_BAD;
     }
-    if (form == FORM_CAPTURE)
+    if (is_capture)
         return read_capture(path, request, ret);
-    return form == FORM_TRACE ? read_trace(path, ret) : read_abstract(path, ret);
+    return is_csv ? read_trace(path, ret) : read_abstract(path, ret);
 }
 
 void recorded_done(struct recorded *recorded)

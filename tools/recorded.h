@@ -3,7 +3,7 @@
  * recorded.h - a recorded step as blocks to be placed.
  *
  *     capture + window (load.h) ──────────┐
- *     csv op,id,size,stream,time_us ──────┼─► struct recorded ─► place.h
+ *     csv or log of RMM (steps.h) ────────┼─► struct recorded ─► place.h
  *     csv id,lower,upper,size ────────────┘
  *
  * All blocks of one device that are live in the window are placed, also those that were live before or outlive it: all that

@@ -205,6 +205,10 @@ def words_and_faults():
     same("blocks", (answer["blocks"], answer["max_live_bytes"], answer["status"]), (6, 1024 + 1024 + 512, "least"))
     refuse(1, "No placement within 1.00 KiB (1024 bytes) exists.", "t.csv", "--capacity", "1K")
     refuse(0, "the least there is", "t.csv", "--capacity", "2560")
+    pathlib.Path("rmm.log").write_text("Thread,Time,Action,Pointer,Size,Stream\n1,1:0:0.1,allocate,0x10,1000,0x0\n"
+                                       "1,1:0:0.2,allocate,0x20,100,0x0\n1,1:0:0.3,free,0x10,1000,0x0\n", encoding="utf-8")
+    answer = tool_json("plan", "rmm.log")
+    same("blocks of RMM", (answer["blocks"], answer["max_live_bytes"]), (2, 1024 + 512))
     refuse(2, "--from, --to and --passage are for captures", "t.csv", "--from", "step")
     refuse(2, "No such file", "nowhere.csv")
     refuse(2, "-o", "t.csv", "-o", "t.plan")
