@@ -51,15 +51,10 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextMemory_st *CUexternalMemory;
-typedef struct CUgraphDeviceUpdatableNode_st *CUgraphDeviceNode;
 
 typedef struct CUipcMemHandle_st {
     char reserved[64];
 } CUipcMemHandle;
-
-typedef struct CUmemPoolPtrExportData_st {
-    unsigned char reserved[64];
-} CUmemPoolPtrExportData;
 
 typedef void (*CUhostFn)(void *data);
 
@@ -148,6 +143,17 @@ typedef enum CUevent_flags_enum {
     CU_EVENT_DISABLE_TIMING = 0x2, CU_EVENT_INTERPROCESS = 0x4,
 } CUevent_flags;
 
+/* Enumerations of CUDA's whose values are the program's affair. */
+typedef unsigned int CUmemRangeHandleType;
+typedef unsigned int CUgraphExecUpdateResult;
+typedef unsigned int CUmemcpySrcAccessOrder;
+typedef unsigned int CUtensorMapDataType;
+typedef unsigned int CUtensorMapInterleave;
+typedef unsigned int CUtensorMapSwizzle;
+typedef unsigned int CUtensorMapL2promotion;
+typedef unsigned int CUtensorMapFloatOOBfill;
+typedef unsigned int CUtensorMapIm2ColWideMode;
+
 /* An enumeration of CUDA's with many values. */
 typedef int CUdevice_attribute;
 enum {
@@ -210,12 +216,6 @@ typedef enum CUstreamBatchMemOpType_enum {
     CU_STREAM_MEM_OP_BARRIER = 6, CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
 } CUstreamBatchMemOpType;
 
-typedef enum CUlaunchAttributeID_enum {
-    CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1, CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
-    CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY = 3, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
-    CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP = 9, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN = 10,
-} CUlaunchAttributeID;
-
 typedef enum CUgraphNodeType_enum {
     CU_GRAPH_NODE_TYPE_KERNEL = 0, CU_GRAPH_NODE_TYPE_MEMCPY = 1, CU_GRAPH_NODE_TYPE_MEMSET = 2,
     CU_GRAPH_NODE_TYPE_HOST = 3, CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_EMPTY = 5,
@@ -223,18 +223,6 @@ typedef enum CUgraphNodeType_enum {
     CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10, CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
     CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12, CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
 } CUgraphNodeType;
-
-typedef enum CUgraphInstantiateResult_enum {
-    CUDA_GRAPH_INSTANTIATE_SUCCESS = 0, CUDA_GRAPH_INSTANTIATE_ERROR = 1,
-    CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE = 2,
-} CUgraphInstantiateResult;
-
-typedef enum CUgraphExecUpdateResult_enum {
-    CU_GRAPH_EXEC_UPDATE_SUCCESS = 0x0, CU_GRAPH_EXEC_UPDATE_ERROR = 0x1,
-    CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 0x2,
-    CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED = 0x3,
-    CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED = 0x5,
-} CUgraphExecUpdateResult;
 
 typedef enum CUgraphMem_attribute_enum {
     CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH = 1,
@@ -265,10 +253,6 @@ typedef enum CUmemAllocationGranularity_flags_enum {
     CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0x0, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 0x1,
 } CUmemAllocationGranularity_flags;
 
-typedef enum CUmemRangeHandleType_enum {
-    CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 0x1,
-} CUmemRangeHandleType;
-
 typedef enum CUmemPool_attribute_enum {
     CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
     CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
@@ -277,61 +261,27 @@ typedef enum CUmemPool_attribute_enum {
     CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7, CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
 } CUmemPool_attribute;
 
-typedef enum CUmemcpySrcAccessOrder_enum {
-    CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 0x1,
-} CUmemcpySrcAccessOrder;
-
 typedef enum CUmemcpy3DOperandType_enum {
     CU_MEMCPY_OPERAND_TYPE_POINTER = 0x1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 0x2,
 } CUmemcpy3DOperandType;
-
-typedef enum CUtensorMapDataType_enum {
-    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7, CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B = 15,
-} CUtensorMapDataType;
-
-typedef enum CUtensorMapInterleave_enum {
-    CU_TENSOR_MAP_INTERLEAVE_NONE = 0, CU_TENSOR_MAP_INTERLEAVE_32B = 2,
-} CUtensorMapInterleave;
-
-typedef enum CUtensorMapSwizzle_enum {
-    CU_TENSOR_MAP_SWIZZLE_NONE = 0,
-} CUtensorMapSwizzle;
-
-typedef enum CUtensorMapL2promotion_enum {
-    CU_TENSOR_MAP_L2_PROMOTION_NONE = 0,
-} CUtensorMapL2promotion;
-
-typedef enum CUtensorMapFloatOOBfill_enum {
-    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
-} CUtensorMapFloatOOBfill;
-
-typedef enum CUtensorMapIm2ColWideMode_enum {
-    CU_TENSOR_MAP_IM2COL_WIDE_MODE_W = 0,
-} CUtensorMapIm2ColWideMode;
 /* clang-format on */
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
-typedef enum CUexecAffinityType_enum {
-    CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0
-} CUexecAffinityType;
-
-typedef struct CUexecAffinitySmCount_st {
-    unsigned int val;
-} CUexecAffinitySmCount;
-
-typedef struct CUexecAffinityParam_st {
-    CUexecAffinityType type;
-    union {
-        CUexecAffinitySmCount smCount;
-    } param;
-} CUexecAffinityParam;
-
-typedef struct CUctxCreateParams_st {
-    CUexecAffinityParam *execAffinityParams;
-    int numExecAffinityParams;
-    void *cigParams; /* CUctxCigParam *, not spoken here */
-} CUctxCreateParams;
+/* What kedge passes on unread. */
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
+typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
+typedef struct CUtensorMap_st CUtensorMap;
+typedef struct CUDA_TEXTURE_DESC_st CUDA_TEXTURE_DESC;
+typedef struct CUDA_RESOURCE_VIEW_DESC_st CUDA_RESOURCE_VIEW_DESC;
+typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
+        CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 
 typedef struct CUmemLocation_st {
     CUmemLocationType type;
@@ -481,13 +431,6 @@ typedef struct CUDA_MEMCPY3D_PEER_st {
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D_PEER;
 
-typedef struct CUmemcpyAttributes_st {
-    CUmemcpySrcAccessOrder srcAccessOrder;
-    CUmemLocation srcLocHint;
-    CUmemLocation dstLocHint;
-    unsigned int flags;
-} CUmemcpyAttributes;
-
 typedef struct CUoffset3D_st {
     size_t x, y, z;
 } CUoffset3D;
@@ -539,53 +482,12 @@ typedef union CUstreamBatchMemOpParams_union {
     cuuint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
-typedef struct CUaccessPolicyWindow_st {
-    void *base_ptr;
-    size_t num_bytes;
-    float hitRatio;
-    int hitProp;
-    int missProp;
-} CUaccessPolicyWindow;
-
-typedef union CUlaunchAttributeValue_union {
-    char pad[64];
-    CUaccessPolicyWindow accessPolicyWindow;
-    int cooperative;
-    int syncPolicy;
-    struct {
-        unsigned int x, y, z;
-    } clusterDim, preferredClusterDim;
-    int clusterSchedulingPolicyPreference;
-    int programmaticStreamSerializationAllowed;
-    struct {
-        CUevent event;
-        int flags;
-        int triggerAtBlockStart;
-    } programmaticEvent;
-    struct {
-        CUevent event;
-        int flags;
-    } launchCompletionEvent;
-    int priority;
-    struct {
-        int deviceUpdatable;
-        CUgraphDeviceNode devNode;
-    } deviceUpdatableKernelNode;
-    unsigned int sharedMemCarveout;
-} CUlaunchAttributeValue;
-
-typedef struct CUlaunchAttribute_st {
-    CUlaunchAttributeID id;
-    char pad[8 - sizeof(CUlaunchAttributeID)];
-    CUlaunchAttributeValue value;
-} CUlaunchAttribute;
-
 typedef struct CUlaunchConfig_st {
     unsigned int gridDimX, gridDimY, gridDimZ;
     unsigned int blockDimX, blockDimY, blockDimZ;
     unsigned int sharedMemBytes;
     CUstream hStream;
-    CUlaunchAttribute *attrs;
+    struct CUlaunchAttribute_st *attrs; /* passed on unread */
     unsigned int numAttrs;
 } CUlaunchConfig;
 
@@ -597,13 +499,6 @@ typedef struct CUDA_LAUNCH_PARAMS_st {
     CUstream hStream;
     void **kernelParams;
 } CUDA_LAUNCH_PARAMS;
-
-typedef struct CUgraphEdgeData_st {
-    unsigned char from_port;
-    unsigned char to_port;
-    unsigned char type;
-    unsigned char reserved[5];
-} CUgraphEdgeData;
 
 typedef struct CUDA_KERNEL_NODE_PARAMS_st {
     CUfunction func;
@@ -690,23 +585,6 @@ typedef struct CUgraphNodeParams_st {
     long long reserved2;
 } CUgraphNodeParams;
 
-typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
-    cuuint64_t flags;
-    CUstream hUploadStream;
-    CUgraphNode hErrNode_out;
-    CUgraphInstantiateResult result_out;
-} CUDA_GRAPH_INSTANTIATE_PARAMS;
-
-typedef struct CUgraphExecUpdateResultInfo_st {
-    CUgraphExecUpdateResult result;
-    CUgraphNode errorNode;
-    CUgraphNode errorFromNode;
-} CUgraphExecUpdateResultInfo;
-
-typedef struct CUtensorMap_st {
-    _Alignas(128) cuuint64_t opaque[16];
-} CUtensorMap;
-
 typedef struct CUDA_RESOURCE_DESC_st {
     CUresourcetype resType;
     union {
@@ -735,26 +613,6 @@ typedef struct CUDA_RESOURCE_DESC_st {
     unsigned int flags;
 } CUDA_RESOURCE_DESC;
 
-typedef struct CUDA_TEXTURE_DESC_st {
-    unsigned int addressMode[3];
-    unsigned int filterMode;
-    unsigned int flags;
-    unsigned int maxAnisotropy;
-    unsigned int mipmapFilterMode;
-    float mipmapLevelBias;
-    float minMipmapLevelClamp, maxMipmapLevelClamp;
-    float borderColor[4];
-    int reserved[12];
-} CUDA_TEXTURE_DESC;
-
-typedef struct CUDA_RESOURCE_VIEW_DESC_st {
-    unsigned int format;
-    size_t width, height, depth;
-    unsigned int firstMipmapLevel, lastMipmapLevel;
-    unsigned int firstLayer, lastLayer;
-    unsigned int reserved[16];
-} CUDA_RESOURCE_VIEW_DESC;
-
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
     unsigned int type;
     union {
@@ -770,19 +628,6 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
     unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 
-typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
-    unsigned long long offset;
-    unsigned long long size;
-    unsigned int flags;
-    unsigned int reserved[16];
-} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
-
-typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
-    unsigned long long offset;
-    CUDA_ARRAY3D_DESCRIPTOR arrayDesc;
-    unsigned int numLevels;
-    unsigned int reserved[16];
-} CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 #endif /* KEDGE_ABI_PROTOTYPES_ONLY */
 
 /* ---- driver: prototypes --------------------------------------------------------------------- */
