@@ -25,18 +25,13 @@ struct config_row {
     enum config_kind kind;
 };
 
-static const struct config_row rows[CONFIG_COUNT] = {
+/* The variables, then the keys. */
+static const struct config_row rows[CONFIG_ROWS] = {
 #define OPTION(id, name, kind, def, form, help) {name, def, form, CONFIG_##id, KIND_##kind},
 #include "tracker/options.def"
-};
-
-static const struct config_row key_rows[] = {
 #define OPTION_KEY(id, key, kind, def, form, help) {key, def, form, CONFIG_##id, KIND_##kind},
 #include "tracker/options.def"
 };
-
-#define KEY_ROWS (sizeof key_rows / sizeof *key_rows)
-_Static_assert(KEY_ROWS <= CONFIG_KEYS_MAX, "room for every key");
 
 /* Where warnings go, and what is being read. */
 struct reader {
@@ -244,8 +239,8 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t l
 
 static bool has_keys(enum config_id id)
 {
-    for (size_t i = 0; i < KEY_ROWS; i++)
-        if (key_rows[i].id == id)
+    for (size_t i = CONFIG_COUNT; i < CONFIG_ROWS; i++)
+        if (rows[i].id == id)
             return true;
     return false;
 }
@@ -299,10 +294,10 @@ static void read_part(const struct reader *reader, const struct config_row *row,
         return;
     }
     *equals = '\0';
-    for (size_t i = 0; i < KEY_ROWS; i++) {
-        if (key_rows[i].id != row->id || strcmp(key_rows[i].name, part) != 0)
+    for (size_t i = CONFIG_COUNT; i < CONFIG_ROWS; i++) {
+        if (rows[i].id != row->id || strcmp(rows[i].name, part) != 0)
             continue;
-        read_key(reader, &key_rows[i], &reader->config->key[i], equals + 1);
+        read_key(reader, &rows[i], &reader->config->value[i], equals + 1);
         return;
     }
     say_bad(reader, row, part);
@@ -362,10 +357,8 @@ void config_read(struct config *ret_config, char *const *env, config_warn warn, 
     struct reader reader = {ret_config, warn, data};
 
     ret_config->used = 0;
-    for (int i = 0; i < CONFIG_COUNT; i++)
+    for (size_t i = 0; i < CONFIG_ROWS; i++)
         set_default(&rows[i], &ret_config->value[i]);
-    for (size_t i = 0; i < KEY_ROWS; i++)
-        set_default(&key_rows[i], &ret_config->key[i]);
     for (; env && *env; env++) {
         size_t length = strcspn(*env, "=");
         const struct config_row *row;
@@ -400,9 +393,9 @@ bool config_is_set(const struct config *config, enum config_id id)
 const struct config_value *config_key(
         const struct config *config, enum config_id id, const char *key)
 {
-    for (size_t i = 0; i < KEY_ROWS; i++)
-        if (key_rows[i].id == id && strcmp(key_rows[i].name, key) == 0)
-            return &config->key[i];
+    for (size_t i = CONFIG_COUNT; i < CONFIG_ROWS; i++)
+        if (rows[i].id == id && strcmp(rows[i].name, key) == 0)
+            return &config->value[i];
     return NULL;
 }
 

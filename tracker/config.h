@@ -26,12 +26,14 @@ enum config_id {
 #define OPTION(id, name, kind, def, form, help) CONFIG_##id,
 #include "tracker/options.def"
     CONFIG_COUNT,
+    CONFIG_ROWS = CONFIG_COUNT /* and the keys */
+#define OPTION_KEY(id, key, kind, def, form, help) +1
+#include "tracker/options.def"
 };
 
 enum {
     CONFIG_LINE = 512,      /* of a warning; longer ones are cut */
     CONFIG_TEXT_MAX = 4096, /* longest value, the NUL included */
-    CONFIG_KEYS_MAX = 32,   /* OPTION_KEY rows */
     CONFIG_WORD_MAX = 63,   /* characters of a word that another one is compared with */
 };
 
@@ -44,8 +46,7 @@ struct config_value {
 };
 
 struct config {
-    struct config_value value[CONFIG_COUNT];
-    struct config_value key[CONFIG_KEYS_MAX];
+    struct config_value value[CONFIG_ROWS]; /* of the variables, then of the keys */
     char arena[2 * CONFIG_TEXT_MAX];
     size_t used;
 };
