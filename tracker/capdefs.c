@@ -243,51 +243,48 @@ static void count_missing_locked(void)
     atomic_store_explicit(&missing, behind, memory_order_relaxed);
 }
 
-int capdefs_sync_all(void)
+/* `def`, or without one everything interned until now. -errno: there is no room for it. */
+static int write_out(struct format_def *def, size_t bytes, const char *text, size_t length)
 {
     for (;;) {
-        uint32_t counts[KINDS];
+        uint32_t counts[KINDS] = {0};
         const char *seen;
         bool done;
         int r;
 
-        (void)count_all(counts);
+        if (!def)
+            (void)count_all(counts);
         lock_take(&lock);
-        done = flush_locked(counts);
+        done = def ? append_locked(def, bytes, text, length) : flush_locked(counts);
         seen = block;
         lock_drop(&lock);
-        if (done)
-            return 0;
-        r = next_block(seen);
-        if (r < 0) {
-            lock_take(&lock);
-            count_missing_locked();
-            lock_drop(&lock);
-            capdefs_tell();
-            return told_before(r);
-        }
+        r = done ? 0 : next_block(seen);
+        if (done || r < 0)
+            return r;
     }
+}
+
+int capdefs_sync_all(void)
+{
+    int r = write_out(NULL, 0, NULL, 0);
+
+    if (r < 0) {
+        lock_take(&lock);
+        count_missing_locked();
+        lock_drop(&lock);
+        capdefs_tell();
+    }
+    return told_before(r);
 }
 
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length)
 {
+    int r;
+
     if (record_bytes(bytes, length) > BLOCK_BYTES)
         return -E2BIG;
-    for (;;) {
-        const char *seen;
-        bool done;
-        int r;
-
-        lock_take(&lock);
-        done = append_locked(def, bytes, text, length);
-        seen = block;
-        lock_drop(&lock);
-        if (done)
-            return 0;
-        r = next_block(seen);
-        if (r < 0) {
-            capdefs_lost();
-            return told_before(r);
-        }
-    }
+    r = write_out(def, bytes, text, length);
+    if (r < 0)
+        capdefs_lost();
+    return told_before(r);
 }
