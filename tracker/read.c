@@ -492,11 +492,3 @@ const char *read_string(const struct read_capture *capture, uint32_t number)
         return "";
     return private->string[number];
 }
-
-const struct read_live *read_live_at(const struct read_capture *capture, uint64_t addr)
-{
-    for (size_t i = 0; i < capture->live_count; i++)
-        if (addr >= capture->live[i].addr && addr - capture->live[i].addr < capture->live[i].size)
-            return &capture->live[i];
-    return NULL;
-}

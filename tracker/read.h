@@ -283,7 +283,4 @@ uint64_t read_site(const struct read_capture *capture, uint32_t stack);
 /* A string by its number, "" if there is none. */
 const char *read_string(const struct read_capture *capture, uint32_t number);
 
-/* Where a live allocation was, for a pointer anywhere in it. NULL = in none. */
-const struct read_live *read_live_at(const struct read_capture *capture, uint64_t addr);
-
 #endif

@@ -3,6 +3,7 @@
  * NVTX, seen from the library that emits ranges: finds the injection by the environment, offers its table of callbacks, and
  * calls what was put there. Two tables stand for two libraries of one program.
  */
+#include "tests/live_at.h"
 #include "tests/preload/client.h"
 
 #include "tracker/read.h"
@@ -123,7 +124,7 @@ static const char *path_here(void)
 
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
     REQUIRE(read_open(capture_file, &capture, NULL) == 0);
-    live = read_live_at(capture, ptr);
+    live = live_at(capture, ptr);
     REQUIRE(live);
     snprintf(path, sizeof path, "%s", live->path);
     read_close(capture);

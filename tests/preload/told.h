@@ -10,6 +10,7 @@
 #ifndef KEDGE_TESTS_PRELOAD_TOLD_H
 #define KEDGE_TESTS_PRELOAD_TOLD_H
 
+#include "tests/live_at.h"
 #include "tests/preload/client.h"
 
 #include "tracker/read.h"
@@ -83,7 +84,7 @@ static inline const char *told_path(void)
 
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
     REQUIRE(read_open(told_file, &capture, NULL) == 0);
-    live = read_live_at(capture, ptr);
+    live = live_at(capture, ptr);
     REQUIRE(live);
     (void)snprintf(path, sizeof path, "%s", live->path);
     read_close(capture);

@@ -317,25 +317,6 @@ TEST(unknown_kinds_are_passed_over)
     free(image);
 }
 
-TEST(a_pointer_into_a_block_finds_it)
-{
-    unsigned char *image = image_new();
-    const struct format_live slot = {.state = 3, .addr = 0x1000, .size = 0x100, .rule = -1};
-    struct read_error error;
-    struct read_capture *capture;
-
-    REQUIRE(image != NULL);
-    image_put(image, IMAGE_LIVE, 0, &slot, sizeof slot);
-    capture = read_image(image, &error);
-    REQUIRE(capture != NULL);
-    CHECK(read_live_at(capture, 0x1000) == &capture->live[0]);
-    CHECK(read_live_at(capture, 0x10ff) == &capture->live[0]);
-    CHECK(read_live_at(capture, 0x1100) == NULL);
-    CHECK(read_live_at(capture, 0xfff) == NULL);
-    read_close(capture);
-    free(image);
-}
-
 /* ---- while it is written ---- */
 
 static _Atomic bool stop;

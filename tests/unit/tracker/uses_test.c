@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Uses in a capture, from the calls of the tracker alone: what is written for what is alive and for what was freed. */
+#include "tests/live_at.h"
 #include "tests/unit/tracker/track_help.h"
 
 #include "tracker/uses.h"
@@ -19,14 +20,6 @@ static void start(void)
     uses_init(true);
     track_path(file, track_scratch(), "a.kcap");
     track_start(file, FORMAT_TRACE_FULL, 0);
-}
-
-static const struct read_live *live_at(const struct read_capture *capture, uint64_t addr)
-{
-    for (size_t i = 0; i < capture->live_count; i++)
-        if (capture->live[i].addr == addr)
-            return &capture->live[i];
-    return NULL;
 }
 
 static const struct read_event *free_of(const struct read_capture *capture, uint64_t addr)
