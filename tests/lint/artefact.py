@@ -45,13 +45,15 @@ def check_needed(path, complain):
 
 
 def hook_names(root):
-    """What preload/hooks.def exports: the symbols of its HOOK rows, in both forms, and of its EXPORT rows."""
+    """What preload/hooks.def exports: the symbols of its HOOK rows, in both forms, of its EXPORT rows, and of nvtx_events.def."""
     path = pathlib.Path(root) / "preload" / "hooks.def"
     if not path.exists():
         return None
     text = re.sub(r"/\*.*?\*/", "", lintkit.read(path), flags=re.S)
     rows = re.findall(r"^(HOOK|HOOK_PTSZ|HOOK_PTDS|EXPORT)\(\s*(\w+)\s*[,)]", text, re.M)
-    return {symbol for _, symbol in rows} | {f"{symbol}_{kind[5:].lower()}" for kind, symbol in rows if kind.startswith("HOOK_")}
+    events = re.findall(r"^EVENT\(\w+, [\w *]+?, (\w+),", lintkit.read(path.with_name("nvtx_events.def")), re.M)
+    forms = {f"{symbol}_{kind[5:].lower()}" for kind, symbol in rows if kind.startswith("HOOK_")}
+    return {symbol for _, symbol in rows} | forms | set(events)
 
 
 def check_exports(path, complain, hooks=None):
