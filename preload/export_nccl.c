@@ -104,25 +104,15 @@ static struct export_library library = {.base = "libnccl.so"};
             (__typeof__(&(name)))export_real(&library, &export_of_##name, #name, (void *)(name), \
                     __builtin_return_address(0)))
 
-static struct export *export_of(const char *name, void **ret_ours)
+void *export_nccl(void *handle, const char *name)
 {
-#define ROW(call, ...)              \
-    if (strcmp(name, #call) == 0) { \
-        *ret_ours = (void *)(call); \
-        return &export_of_##call;   \
-    }
+#define ROW(call, ...)            \
+    if (strcmp(name, #call) == 0) \
+        return export_take(&library, &export_of_##call, handle, name, (void *)(call));
     NCCL_CALLS(ROW)
     NCCL_OTHERS(ROW)
 #undef ROW
     return NULL;
-}
-
-void *export_nccl(void *handle, const char *name)
-{
-    void *ours = NULL;
-    struct export *export = export_of(name, &ours);
-
-    return export ? export_take(&library, export, handle, name, ours) : NULL;
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */

@@ -36,23 +36,13 @@ static struct export_library library = {.base = "libnvToolsExt.so"};
     ((__typeof__(&(name)))export_real( \
             &library, &export_of_##name, #name, (void *)(name), __builtin_return_address(0)))
 
-static struct export *export_of(const char *name, void **ret_ours)
-{
-#define EVENT(kind, result, call, ...) \
-    if (strcmp(name, #call) == 0) {    \
-        *ret_ours = (void *)(call);    \
-        return &export_of_##call;      \
-    }
-#include "preload/nvtx_events.def"
-    return NULL;
-}
-
 void *export_nvtx(void *handle, const char *name)
 {
-    void *ours = NULL;
-    struct export *export = export_of(name, &ours);
-
-    return export ? export_take(&library, export, handle, name, ours) : NULL;
+#define EVENT(kind, result, call, ...) \
+    if (strcmp(name, #call) == 0)      \
+        return export_take(&library, &export_of_##call, handle, name, (void *)(call));
+#include "preload/nvtx_events.def"
+    return NULL;
 }
 
 /* Whether nobody has told it since `before`. */
