@@ -716,12 +716,6 @@ void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size)
         capture_mapped(key, ptr, size);
 }
 
-void dispatch_unmapped(uint64_t key, devptr_t ptr)
-{
-    if (uses_on())
-        capture_unmapped(key, ptr);
-}
-
 int dispatch_device(void)
 {
     struct context context;

@@ -131,7 +131,6 @@ void dispatch_gone(uint64_t key);
 
 /* Memory that is recorded under a handle is at an address, and is there no more: uses find it. */
 void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size);
-void dispatch_unmapped(uint64_t key, devptr_t ptr);
 
 /* Handles of several kinds and addresses in one space of numbers. */
 static inline uint64_t dispatch_key(enum memclass memclass, uint64_t handle)

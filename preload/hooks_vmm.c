@@ -233,7 +233,7 @@ static void unmapped(devptr_t ptr, uint64_t size)
     bool last = false;
 
     while (!last && take_mapping(ptr, size, &handle, &at, &last)) {
-        dispatch_unmapped(key_of(handle), at);
+        dispatch_mapped(key_of(handle), at, 0);
         drop(handle, HOLD_MAPPING);
     }
 }

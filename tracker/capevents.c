@@ -254,14 +254,6 @@ void capture_mapped(uint64_t key, uint64_t addr, uint64_t size)
         caplive_mapped(key, addr, size);
 }
 
-void capture_unmapped(uint64_t key, uint64_t addr)
-{
-    int r;
-
-    if (capture_begin(false, &r))
-        caplive_mapped(key, addr, 0);
-}
-
 void capture_put_edge(const struct edge *edge, uint64_t seq, uint64_t time_ns, bool before_start)
 {
     struct format_event event = {

@@ -364,12 +364,8 @@ void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
 
     lock_take(&shard->lock);
     entry = table_find(&shard->index, key);
-    if (entry && entry->is_live && entry->slot) {
-        if (size > 0)
-            uses_mapped(entry->slot, addr, size);
-        else
-            uses_unmapped(entry->slot, addr);
-    }
+    if (entry && entry->is_live && entry->slot)
+        uses_mapped(entry->slot, addr, size);
     lock_drop(&shard->lock);
 }
 

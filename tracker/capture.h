@@ -143,7 +143,6 @@ int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *r
 
 /* What is recorded under `key` is mapped at an address, or no more: uses of that address are its own. Without it, nothing. */
 void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
-void capture_unmapped(uint64_t key, uint64_t addr);
 
 /* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);

@@ -208,11 +208,8 @@ void uses_died(
 
 void uses_mapped(struct format_live *slot, uint64_t addr, uint64_t size)
 {
-    if (uses_on() && usemap_add(addr, size, slot) < 0)
+    if (size == 0)
+        usemap_remove(addr, slot);
+    else if (uses_on() && usemap_add(addr, size, slot) < 0)
         set_flags(slot, FORMAT_USE_LOST);
-}
-
-void uses_unmapped(struct format_live *slot, uint64_t addr)
-{
-    usemap_remove(addr, slot);
 }

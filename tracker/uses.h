@@ -93,8 +93,7 @@ void uses_born(struct format_live *slot, struct usemap_range **range);
 void uses_died(
         struct format_live *slot, struct usemap_range *range, struct use_figures *ret_figures);
 
-/* Memory under a handle is mapped: [addr, addr + size) is a use of that slot. */
+/* Memory under a handle is mapped: [addr, addr + size) is a use of that slot. Size 0: no more. */
 void uses_mapped(struct format_live *slot, uint64_t addr, uint64_t size);
-void uses_unmapped(struct format_live *slot, uint64_t addr);
 
 #endif

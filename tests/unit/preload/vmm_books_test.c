@@ -70,15 +70,12 @@ static struct {
 
 void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size)
 {
-    uses.mapped++;
-    uses.key = key;
-    uses.at = ptr;
-    uses.size = size;
-}
-
-void dispatch_unmapped(uint64_t key, devptr_t ptr)
-{
-    uses.unmapped++;
+    if (size == 0) {
+        uses.unmapped++;
+    } else {
+        uses.mapped++;
+        uses.size = size;
+    }
     uses.key = key;
     uses.at = ptr;
 }

@@ -267,7 +267,7 @@ TEST(memory_under_a_handle_is_used_where_it_is_mapped)
     capture_mapped(key, BASE + 4 * MB, MB);
     use(BASE + 10, 100);
     use(BASE + 4 * MB, 300);
-    capture_unmapped(key, BASE);
+    capture_mapped(key, BASE, 0);
     use(BASE, 400);
     capture = track_read(file);
     REQUIRE(capture && live_at(capture, key));
