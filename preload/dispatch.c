@@ -741,18 +741,14 @@ void dispatch_context_hide(uint64_t generation, bool hidden)
         pool_context_hide(pool, generation, hidden);
 }
 
-void dispatch_context_going(uint64_t generation)
+void dispatch_context_gone(uint64_t generation)
 {
     gate_context_gone(generation);
     backend_context_gone(generation);
-    if (pool)
-        pool_context_going(pool, generation);
-}
-
-void dispatch_context_gone(uint64_t generation)
-{
-    if (pool && generation != 0)
-        pool_context_gone(pool, generation);
+    if (!pool)
+        return;
+    pool_context_going(pool, generation);
+    pool_context_gone(pool, generation);
 }
 
 void dispatch_fork_child(void)

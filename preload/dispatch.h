@@ -146,7 +146,6 @@ void dispatch_synchronised(void);
 
 /* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
 void dispatch_context_hide(uint64_t generation, bool hidden);
-void dispatch_context_going(uint64_t generation);
 void dispatch_context_gone(uint64_t generation);
 
 /* Fixed by dispatch_start: requests are recorded; KEDGE_POOL=meminfo=driver. */

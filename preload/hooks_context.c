@@ -76,7 +76,6 @@ static void gone(const struct ending *ending, CUresult result)
         dispatch_context_hide(ending->generation, false);
         return;
     }
-    dispatch_context_going(ending->generation);
     dispatch_context_gone(ending->generation);
 }
 

@@ -145,10 +145,8 @@ static void streams_meet(uint64_t identity)
 
 static void context_lost(uint64_t generation)
 {
-    if (life_is_child())
-        return;
-    dispatch_context_going(generation);
-    dispatch_context_gone(generation);
+    if (!life_is_child())
+        dispatch_context_gone(generation);
 }
 
 /* Everything that can fail, once, in the thread that came first. */
