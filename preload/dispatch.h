@@ -24,7 +24,6 @@
 #include "preload/contexts.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Once, when life starts: pool, hints, capture. 0 or -errno (then life degrades). */
@@ -129,7 +128,7 @@ bool dispatch_may_fence(void);
 void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int device);
 void dispatch_gone(uint64_t key);
 
-/* Memory that is recorded under a handle is at an address, and is there no more: uses find it. */
+/* Memory that is recorded under a handle is at an address, size 0: there no more. Uses find it. */
 void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size);
 
 /* Handles of several kinds and addresses in one space of numbers. */

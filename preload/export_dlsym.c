@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/cuda_abi.h"
 #include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 /*
  * The choke point. For RTLD_NEXT and RTLD_DEFAULT the C library decides by its caller's address, so everything that is

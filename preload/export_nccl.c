@@ -13,7 +13,6 @@
  * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL. What a
  * communicator that does not block (ncclInProgress) makes of a call later, it makes outside of the section.
  */
-#include "preload/dispatch.h"
 #include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/life.h"

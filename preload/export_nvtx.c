@@ -12,7 +12,6 @@
 #include "preload/nvtx_chain.h"
 #include "preload/source.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 enum {

@@ -3,7 +3,6 @@
  * The exports of kedge's Python module (tools/python), which finds them by ctypes in its own process: a name that we alone
  * export, so that the module does nothing where the library is not. Names are copied. Any thread; errno is kept.
  */
-#include "preload/exports.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/source.h"

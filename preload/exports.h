@@ -19,7 +19,6 @@
 #define KEDGE_PRELOAD_EXPORTS_H
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* NCCL's functions (export_nccl.c), and those of NVTX 2 (export_nvtx.c): export_take for a name that they have, else NULL. */

@@ -5,7 +5,6 @@
  * On a stream that is being captured they are pinned (R80). The functions are written by the macros of submit.h.
  */
 #include "preload/arrays.h"
-#include "preload/dispatch.h"
 #include "preload/params.h"
 #include "preload/submit.h"
 #include "preload/touch.h"

@@ -15,7 +15,6 @@
 #include "alloc/table.h"
 #include "tracker/uses.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 
 static void say_refused(const char *call, devptr_t ptr, const char *why)

@@ -10,7 +10,6 @@
 #include "preload/gauge.h"
 #include "preload/graphmem.h"
 #include "preload/hookrow.h"
-#include "preload/vmm.h"
 
 /* clang-format off */
 

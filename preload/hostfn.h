@@ -18,8 +18,6 @@
 
 #include "preload/cuda_abi.h"
 
-#include <stdbool.h>
-
 /* A function and its argument as the driver gets them. */
 struct hostfn {
     CUhostFn fn;               /* one of these two */

@@ -13,7 +13,6 @@
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
-#include "preload/nvtx_chain.h"
 #include "preload/output.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
@@ -26,7 +25,6 @@
 #include "alloc/meta.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>

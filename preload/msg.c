@@ -2,6 +2,7 @@
 #include "preload/msg.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>

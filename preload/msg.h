@@ -11,10 +11,6 @@
 #ifndef KEDGE_PRELOAD_MSG_H
 #define KEDGE_PRELOAD_MSG_H
 
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
 enum {
     MSG_MAX = 16,
     MSG_LINE = 512,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/params.h"
 
-#include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/resolve.h"
 #include "preload/touch.h"

@@ -11,10 +11,8 @@
 #define KEDGE_PRELOAD_PARAMS_H
 
 #include "preload/cuda_abi.h"
-#include "preload/touch.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /*
  * Looks at the parameters of a launch as touch_range looks at a range: one of eight bytes is a pointer or looks like one,

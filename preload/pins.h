@@ -24,7 +24,6 @@
 #define KEDGE_PRELOAD_PINS_H
 
 #include "alloc/pool.h"
-#include "preload/dispatch.h"
 #include "preload/touch.h"
 
 #include <stdbool.h>

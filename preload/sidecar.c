@@ -11,7 +11,6 @@
 #include "tracker/receipt.h"
 #include "tracker/where.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>

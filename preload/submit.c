@@ -2,7 +2,6 @@
 #include "preload/submit.h"
 
 #include "preload/dispatch.h"
-#include "preload/gate.h"
 #include "preload/life.h"
 
 #include <stdatomic.h>

@@ -4,7 +4,6 @@
 #include "alloc/meta.h"
 #include "alloc/table.h"
 #include "tracker/counter.h"
-#include "tracker/intern.h"
 
 #include <errno.h>
 #include <stdatomic.h>

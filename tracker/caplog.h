@@ -18,7 +18,6 @@
 #include "tracker/capfile.h"
 #include "tracker/eventcode.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* A fresh start. chunks_max: bound of the ring, 0 = none. */

@@ -28,7 +28,6 @@
 #include "tracker/format.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define CAPTURE_DEFAULT_NAME "kedge-%h-%r-%p.kcap"
@@ -141,7 +140,7 @@ int capture_hint(const struct capture_hint_info *info);
  */
 int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top);
 
-/* What is recorded under `key` is mapped at an address, or no more: uses of that address are its own. Without it, nothing. */
+/* What is recorded under `key` is mapped at an address, size 0: no more. Uses of that address are its own. Without it, nothing. */
 void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
 
 /* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */

@@ -20,7 +20,6 @@
 #include "tracker/pyframe.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define PYCODE_CODES_MAX  (1u << 18)   /* distinct code objects */

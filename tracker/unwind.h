@@ -21,7 +21,6 @@
 #define KEDGE_TRACKER_UNWIND_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define UNWIND_DEPTH_MAX 128

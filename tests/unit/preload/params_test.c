@@ -3,6 +3,7 @@
 #include "preload/dispatch.h"
 #include "preload/params.h"
 #include "preload/resolve.h"
+#include "preload/touch.h"
 #include "tests/check.h"
 
 #include "alloc/meta.h"
