@@ -44,10 +44,7 @@ bool nvtx_chain_is_set(void);
 /* The tool was there, and has answered. */
 bool nvtx_chain_is_open(void);
 
-/*
- * A library asks to be filled: the tool is asked first. False: the library is the tool's alone, it has filled it. Else
- * nvtx_chain_give copies into *slot of the library's table what the tool has for it and we do not.
- */
+/* A library asks to be filled: the tool is asked first. False: the library is the tool's alone, it has filled it. */
 bool nvtx_chain_open(nvtx_get_table get_table);
 
 /* The tool's function for an event; NULL = it has none. `module` as NVTX counts them. */

@@ -67,7 +67,6 @@ static inline bool quick_is_open(unsigned why)
 }
 
 /* From now on kedge serves (`decides`: there are hints; `records`: a capture is written), or serves no more. */
-struct pool;
 void quick_start(struct pool *pool, bool decides, bool records);
 void quick_end(void);
 

@@ -54,7 +54,6 @@ enum format_extent_kind {
     FORMAT_EXTENT_EVENTS,
     FORMAT_EXTENT_OOM,
     FORMAT_EXTENT_PLACES,
-    FORMAT_EXTENT_KIND_COUNT,
 };
 
 /* One directory entry. `kind` is stored last. */

@@ -162,8 +162,6 @@ uint32_t intern_stack(const struct intern_frame *frames, unsigned count)
 {
     uint32_t leaf = 0;
 
-    if (count == 0)
-        return 0;
     for (unsigned i = count; i-- > 0;) {
         struct node node = {leaf, frames[i].module, frames[i].offset};
 

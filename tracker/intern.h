@@ -34,7 +34,6 @@ enum intern_module_kind {
     INTERN_MODULE_KEDGE,
     INTERN_MODULE_CUDA, /* libcuda, libcudart */
     INTERN_MODULE_LIBC, /* libc, ld.so, libpthread, vdso */
-    INTERN_MODULE_KIND_COUNT,
 };
 
 /* A loaded object. Immutable once it has a number. */

@@ -166,8 +166,6 @@ uint32_t pycode_stack(const struct pyframe *frames, unsigned count)
 {
     uint32_t leaf = 0;
 
-    if (count == 0)
-        return 0;
     for (unsigned i = count; i-- > 0;) {
         struct pycode_node key = {.parent = leaf,
                 .code = code_number(&frames[i]),
