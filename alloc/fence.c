@@ -66,11 +66,6 @@ void fence_failed(
     mark->users--; /* the timeline's; the caller still has its own */
 }
 
-struct fence_mark *fence_oldest(const struct fence_timeline *timeline)
-{
-    return fence_at_least(timeline, 0);
-}
-
 struct fence_mark *fence_at_least(const struct fence_timeline *timeline, uint64_t number)
 {
     struct fence_mark *mark = timeline->first;
@@ -122,26 +117,5 @@ int fence_set_add(struct fence_set *set, uint32_t stream, uint64_t point)
     set->stream[set->count] = stream;
     set->point[set->count] = point;
     set->count++;
-    return 0;
-}
-
-int fence_set_merge(struct fence_set *set, const struct fence_set *other)
-{
-    struct fence_set merged = *set;
-
-    for (uint32_t i = 0; i < other->count; i++) {
-        if (fence_set_add(&merged, other->stream[i], other->point[i]) != 0)
-            return -ENOSPC;
-    }
-    *set = merged;
-    return 0;
-}
-
-uint64_t fence_set_point(const struct fence_set *set, uint32_t stream)
-{
-    for (uint32_t i = 0; i < set->count; i++) {
-        if (set->stream[i] == stream)
-            return set->point[i];
-    }
     return 0;
 }

@@ -15,7 +15,7 @@
  * (fence_begin), and a block freed from then on needs the next one. So a record covers every block that needs its number
  * or a smaller one, whatever the order in which several threads reach the driver; the same holds for epochs, whose number
  * is taken when they are closed. Hence: when one has passed, all before it have passed, even those still being recorded.
- * Merging two sets is a maximum per stream (R70), and a block holds numbers, not fences.
+ * A set keeps the maximum per stream (R70), and a block holds numbers, not fences.
  *
  * A set of points is of fixed size; when a stream too many comes it says so, and the caller uses a full fence instead.
  *
@@ -96,8 +96,7 @@ void fence_recorded(struct fence_timeline *timeline, struct fence_mark *mark, ui
 void fence_failed(
         struct fence_timeline *timeline, struct fence_mark *mark, struct fence_chain *ret_chain);
 
-/* The oldest recorded mark, NULL if none; and the oldest with at least this number. */
-struct fence_mark *fence_oldest(const struct fence_timeline *timeline);
+/* The oldest recorded mark with at least this number, NULL if none. */
 struct fence_mark *fence_at_least(const struct fence_timeline *timeline, uint64_t number);
 
 /* A mark has passed, and so have all before it. Call until it returns NULL: each call takes one such mark off the timeline;
@@ -119,8 +118,5 @@ static inline uint64_t fence_next(const struct fence_timeline *timeline)
 
 /* Point-wise maximum. 0, or -ENOSPC if there is no room; the set is unchanged then. */
 int fence_set_add(struct fence_set *set, uint32_t stream, uint64_t point);
-int fence_set_merge(struct fence_set *set, const struct fence_set *other);
-/* The point that the set needs of a stream; 0 = none. */
-uint64_t fence_set_point(const struct fence_set *set, uint32_t stream);
 
 #endif
