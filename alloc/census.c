@@ -8,8 +8,6 @@
 #include "alloc/segment.h"
 #include "alloc/tally.h"
 
-#include <errno.h>
-
 /* ── figures ── */
 
 static void add_tally(struct pool_stats *to, const struct tally *tally)
@@ -95,39 +93,30 @@ struct count {
     bool busy;        /* a block or the heap is in a driver call: storage cannot be counted */
 };
 
-/* The first broken thing is the one that is told. */
-static bool broken(bool is_broken, const char *text, const char **ret_what)
-{
-    if (is_broken)
-        *ret_what = text;
-    return is_broken;
-}
+/* The checks return what is broken, NULL = nothing; the first broken thing is the one that is told. */
 
-static int check_holder(
-        struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
+static const char *check_holder(struct pool *pool, uint32_t index, struct count *count) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
     const struct holder *holder = holder_at(pool, block->holder);
     bool on_way = holder->state == HOLDER_DEAD || holder->state == HOLDER_LIMBO;
 
     count->holders++;
-    if (broken(holder->block != index, "a holder names another block", ret_what)
-            || broken(holder->state == HOLDER_GONE && !holder->freed,
-                    "a holder is gone without a free", ret_what))
-        return -EINVAL;
-    if (broken(block->state == BLOCK_LIVE && holder->freed, "a live block is freed in its holder",
-                ret_what))
-        return -EINVAL;
-    if (broken(holder->mode != HINT_SHADOW && !(block->flags & BLOCK_HINTED),
-                "a hint acts on a block that has no handle of its own", ret_what))
-        return -EINVAL;
+    if (holder->block != index)
+        return "a holder names another block";
+    if (holder->state == HOLDER_GONE && !holder->freed)
+        return "a holder is gone without a free";
+    if (block->state == BLOCK_LIVE && holder->freed)
+        return "a live block is freed in its holder";
+    if (holder->mode != HINT_SHADOW && !(block->flags & BLOCK_HINTED))
+        return "a hint acts on a block that has no handle of its own";
     if (holder_is_released(holder))
         count->released++;
     if (holder->mode != HINT_SHADOW && on_way)
         count->tally.limbo += block->node.size;
     if (holder->mode != HINT_SHADOW && holder->state == HOLDER_HUSK)
         count->tally.husk += block->node.size;
-    return 0;
+    return NULL;
 }
 
 static void count_live(
@@ -152,65 +141,61 @@ static bool is_alike(const struct heap *heap, const struct block *a, const struc
             && (a->stream == b->stream || (heap->stream_count <= 1 && (!a->stream || !b->stream)));
 }
 
-static int check_place(struct pool *pool, uint32_t number, uint32_t index, devptr_t at,
-        const char **ret_what) POOL_LOCKED
+static const char *check_place(
+        struct pool *pool, uint32_t number, uint32_t index, devptr_t at) POOL_LOCKED
 {
     const struct segment *segment = segment_at(pool, number);
     const struct block *block = block_at(pool, index);
     const struct block *next = block_at(pool, block->next);
 
-    if (broken(block->segment != number, "a block names another segment", ret_what)
-            || broken(block->node.base != at, "blocks do not follow each other", ret_what)
-            || broken(block->node.size == 0 || block->node.size % BESTFIT_QUANTUM,
-                    "a block has an odd size", ret_what)
-            || broken(starts_at(&segment->starts, at - segment->base) != index,
-                    "a block cannot be looked up", ret_what)
-            || broken(block_find(pool, at + block->node.size - 1) != index,
-                    "an interior look-up fails", ret_what))
-        return -EINVAL;
-    if (!block->next) {
-        if (broken(segment->last != index, "the last block is another", ret_what))
-            return -EINVAL;
-        return 0;
-    }
-    if (broken(next->prev != index || is_alike(segment->heap, block, next),
-                "neighbours do not agree, or are free and not one", ret_what))
-        return -EINVAL;
-    return 0;
+    if (block->segment != number)
+        return "a block names another segment";
+    if (block->node.base != at)
+        return "blocks do not follow each other";
+    if (block->node.size == 0 || block->node.size % BESTFIT_QUANTUM)
+        return "a block has an odd size";
+    if (starts_at(&segment->starts, at - segment->base) != index)
+        return "a block cannot be looked up";
+    if (block_find(pool, at + block->node.size - 1) != index)
+        return "an interior look-up fails";
+    if (!block->next)
+        return segment->last != index ? "the last block is another" : NULL;
+    if (next->prev != index || is_alike(segment->heap, block, next))
+        return "neighbours do not agree, or are free and not one";
+    return NULL;
 }
 
-static int check_block(
-        struct pool *pool, uint32_t index, struct count *count, const char **ret_what) POOL_LOCKED
+static const char *check_block(struct pool *pool, uint32_t index, struct count *count) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
+    const char *what = NULL;
 
     count->pinned += block->flags & BLOCK_PINNED ? 1 : 0;
-    if (block->holder && (block->state == BLOCK_LIVE || block->state == BLOCK_PENDING)) {
-        if (check_holder(pool, index, count, ret_what) != 0)
-            return -EINVAL;
-    }
+    if (block->holder && (block->state == BLOCK_LIVE || block->state == BLOCK_PENDING))
+        what = check_holder(pool, index, count);
+    if (what)
+        return what;
     switch ((enum block_state)block->state) {
     case BLOCK_LIVE:
         count_live(pool, block, count);
-        return 0;
+        return NULL;
     case BLOCK_FREE:
     case BLOCK_DECOMMITTED:
     case BLOCK_IDLE:
         count->free_blocks++;
-        return 0;
+        return NULL;
     case BLOCK_PENDING:
         if (!block->holder && !(block->flags & BLOCK_GONE))
             count->tally.pending += block->node.size;
-        return 0;
+        return NULL;
     case BLOCK_KEPT:
         count->tally.kept += block->node.size;
-        return 0;
+        return NULL;
     case BLOCK_BUSY:
         count->busy = true;
-        return 0;
+        return NULL;
     default:
-        *ret_what = "a block has no state";
-        return -EINVAL;
+        return "a block has no state";
     }
 }
 
@@ -233,31 +218,32 @@ static void count_storage(
     }
 }
 
-static int check_segment(
-        struct pool *pool, uint32_t number, struct count *count, const char **ret_what) POOL_LOCKED
+static const char *check_segment(
+        struct pool *pool, uint32_t number, struct count *count) POOL_LOCKED
 {
     const struct segment *segment = segment_at(pool, number);
     devptr_t at = segment->base;
     uint64_t live = count->tally.live_count;
+    const char *what = NULL;
 
-    if (broken(segment->base % GRANULE_SIZE || segment->top % GRANULE_SIZE,
-                "a segment does not lie on granules", ret_what))
-        return -EINVAL;
+    if (segment->base % GRANULE_SIZE || segment->top % GRANULE_SIZE)
+        return "a segment does not lie on granules";
     for (uint32_t index = segment->first; index; index = block_at(pool, index)->next) {
-        if (check_place(pool, number, index, at, ret_what) != 0
-                || check_block(pool, index, count, ret_what) != 0)
-            return -EINVAL;
+        what = check_place(pool, number, index, at);
+        if (!what)
+            what = check_block(pool, index, count);
+        if (what)
+            return what;
         at += block_at(pool, index)->node.size;
     }
-    if (broken(at != segment->base + segment->top, "blocks do not fill their segment", ret_what)
-            || broken(segment->tenants != count->tally.live_count - live, "tenants are miscounted",
-                    ret_what))
-        return -EINVAL;
-    if (broken(segment->top && granule_segment(&pool->granules, at - 1) != number,
-                "a segment cannot be looked up", ret_what))
-        return -EINVAL;
+    if (at != segment->base + segment->top)
+        return "blocks do not fill their segment";
+    if (segment->tenants != count->tally.live_count - live)
+        return "tenants are miscounted";
+    if (segment->top && granule_segment(&pool->granules, at - 1) != number)
+        return "a segment cannot be looked up";
     count_storage(pool, segment, count);
-    return 0;
+    return NULL;
 }
 
 /* Blocks in recent slots: flagged, FREE, of the class. Returns how many, UINT32_MAX if one is wrong. */
@@ -279,8 +265,7 @@ static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t 
     return count;
 }
 
-static int check_recent(
-        struct pool *pool, const struct heap *heap, const char **ret_what) POOL_LOCKED
+static const char *check_recent(struct pool *pool, const struct heap *heap) POOL_LOCKED
 {
     uint64_t count = count_recent(pool, heap->recent_small, 0);
 
@@ -292,83 +277,80 @@ static int check_recent(
     }
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
         count += count_recent(pool, at->recent, at->stream);
-    if (broken(count != heap->recent_count, "recent blocks are miscounted", ret_what))
-        return -EINVAL;
-    return 0;
+    return count != heap->recent_count ? "recent blocks are miscounted" : NULL;
 }
 
-static int check_fits(const struct heap *heap, const struct count *count, const char **ret_what)
+static const char *check_fits(const struct heap *heap, const struct count *count)
 {
     const struct bestfit *fits[] = {&heap->small, &heap->clean, &heap->fragments,
             &heap->decommitted, &heap->hint_decommitted, &heap->idle, &heap->sealed};
     uint32_t blocks = heap->recent_count;
 
     for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++) {
-        if (broken(bestfit_check(fits[i]) != 0, "an index of free blocks is broken", ret_what))
-            return -EINVAL;
+        if (bestfit_check(fits[i]) != 0)
+            return "an index of free blocks is broken";
         blocks += fits[i]->count;
     }
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (broken(bestfit_check(&at->fit) != 0 || bestfit_check(&at->fragments) != 0,
-                    "an index of a stream is broken", ret_what))
-            return -EINVAL;
+        if (bestfit_check(&at->fit) != 0 || bestfit_check(&at->fragments) != 0)
+            return "an index of a stream is broken";
         blocks += heap_class_count(at);
     }
-    if (broken(blocks != count->free_blocks, "free blocks are missing from their index", ret_what))
-        return -EINVAL;
-    return 0;
+    return blocks != count->free_blocks ? "free blocks are missing from their index" : NULL;
 }
 
-static int compare(const struct heap *heap, const struct count *count, const char **ret_what)
+static const char *compare(const struct heap *heap, const struct count *count)
 {
     const struct tally *is = &heap->tally;
     const struct tally *should = &count->tally;
 
-    if (broken(is->live_count != should->live_count || is->live_requested != should->live_requested
-                        || is->live_rounded != should->live_rounded || is->used != should->used,
-                "live blocks are miscounted", ret_what)
-            || broken(is->stored != should->stored, "stored bytes are miscounted", ret_what)
-            || broken(is->limbo != should->limbo, "limbo bytes are miscounted", ret_what)
-            || broken(is->husk != should->husk, "husk bytes are miscounted", ret_what)
-            || broken(!count->busy && is->pending != should->pending,
-                    "pending bytes are miscounted", ret_what))
-        return -EINVAL;
-    if (broken(!count->busy && is->kept != should->kept, "quarantined bytes are miscounted",
-                ret_what))
-        return -EINVAL;
-    if (broken(!count->busy && is->reserved != should->reserved + is->cached,
-                "held bytes are miscounted", ret_what))
-        return -EINVAL;
-    return 0;
+    if (is->live_count != should->live_count || is->live_requested != should->live_requested
+            || is->live_rounded != should->live_rounded || is->used != should->used)
+        return "live blocks are miscounted";
+    if (is->stored != should->stored)
+        return "stored bytes are miscounted";
+    if (is->limbo != should->limbo)
+        return "limbo bytes are miscounted";
+    if (is->husk != should->husk)
+        return "husk bytes are miscounted";
+    if (count->busy)
+        return NULL;
+    if (is->pending != should->pending)
+        return "pending bytes are miscounted";
+    if (is->kept != should->kept)
+        return "quarantined bytes are miscounted";
+    return is->reserved != should->reserved + is->cached ? "held bytes are miscounted" : NULL;
 }
 
-static int check_heap(
-        struct pool *pool, struct heap *heap, struct count *sum, const char **ret_what) POOL_LOCKED
+static const char *check_heap(struct pool *pool, struct heap *heap, struct count *sum) POOL_LOCKED
 {
     struct count count = {.busy = heap->busy > 0};
     uint64_t cached = 0;
+    const char *what = NULL;
 
-    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
-        if (!segment_at(pool, number)->dead && check_segment(pool, number, &count, ret_what) != 0)
-            return -EINVAL;
+    for (uint32_t at = heap->segments; at && !what; at = segment_at(pool, at)->next) {
+        if (!segment_at(pool, at)->dead)
+            what = check_segment(pool, at, &count);
     }
     for (const struct shelf *shelf = table_next(&heap->shelves, NULL); shelf;
             shelf = table_next(&heap->shelves, shelf))
         cached += shelf->size * shelf->count;
-    if (broken(cached != heap->tally.cached, "the shelf is miscounted", ret_what))
-        return -EINVAL;
-    if (check_fits(heap, &count, ret_what) != 0 || check_recent(pool, heap, ret_what) != 0
-            || compare(heap, &count, ret_what) != 0)
-        return -EINVAL;
+    if (!what && cached != heap->tally.cached)
+        what = "the shelf is miscounted";
+    if (!what)
+        what = check_fits(heap, &count);
+    if (!what)
+        what = check_recent(pool, heap);
+    if (!what)
+        what = compare(heap, &count);
     sum->holders += count.holders;
     sum->pinned += count.pinned;
     sum->released += count.released;
     sum->busy = sum->busy || count.busy;
-    return 0;
+    return what;
 }
 
-static int check_chain(
-        struct pool *pool, const struct fence_chain *chain, const char **ret_what) POOL_LOCKED
+static const char *check_chain(struct pool *pool, const struct fence_chain *chain) POOL_LOCKED
 {
     uint32_t count = 0;
     uint32_t last = 0;
@@ -377,63 +359,55 @@ static int check_chain(
     for (uint32_t at = chain->head; at; at = block_at(pool, at)->chain) {
         const struct block *block = block_at(pool, at);
 
-        if (broken(count++ > chain->count, "a chain has a ring", ret_what))
-            return -EINVAL;
-        if (broken(block->state != BLOCK_PENDING && !block->holder,
-                    "a chain holds what is not freed", ret_what))
-            return -EINVAL;
+        if (count++ > chain->count)
+            return "a chain has a ring";
+        if (block->state != BLOCK_PENDING && !block->holder)
+            return "a chain holds what is not freed";
         bytes += block->node.size;
         last = at;
     }
-    if (broken(count != chain->count || bytes != chain->bytes || last != chain->tail,
-                "a chain is miscounted", ret_what))
-        return -EINVAL;
-    return 0;
+    if (count != chain->count || bytes != chain->bytes || last != chain->tail)
+        return "a chain is miscounted";
+    return NULL;
 }
 
-static int check_timelines(struct pool *pool, const char **ret_what) POOL_LOCKED
+static const char *check_timelines(struct pool *pool) POOL_LOCKED
 {
+    const char *what = check_chain(pool, &pool->open);
     uint64_t number = pool->epochs.passed;
     uint64_t bytes = 0;
     uint32_t marks = 0;
 
-    if (check_chain(pool, &pool->open, ret_what) != 0
-            || check_chain(pool, &pool->removals, ret_what) != 0)
-        return -EINVAL;
-    for (const struct fence_mark *mark = pool->epochs.first; mark; mark = mark->next) {
-        if (broken(mark->number <= number, "epochs are out of order", ret_what))
-            return -EINVAL;
+    if (!what)
+        what = check_chain(pool, &pool->removals);
+    for (const struct fence_mark *mark = pool->epochs.first; mark && !what; mark = mark->next) {
+        if (mark->number <= number)
+            return "epochs are out of order";
         number = mark->number;
         bytes += mark->chain.bytes;
         marks++;
-        if (check_chain(pool, &mark->chain, ret_what) != 0)
-            return -EINVAL;
+        what = check_chain(pool, &mark->chain);
     }
-    if (broken(bytes != pool->waiting_bytes || marks != pool->epochs.marks, "epochs are miscounted",
-                ret_what))
-        return -EINVAL;
-    return 0;
+    if (!what && (bytes != pool->waiting_bytes || marks != pool->epochs.marks))
+        what = "epochs are miscounted";
+    return what;
 }
 
 /* Every record is of a block that says so, and that the program holds or that is kept. */
-static int check_pins(struct pool *pool, const struct count *sum, const char **ret_what) POOL_LOCKED
+static const char *check_pins(struct pool *pool, const struct count *sum) POOL_LOCKED
 {
     for (const struct pin *pin = table_next(&pool->pins, NULL); pin;
             pin = table_next(&pool->pins, pin)) {
         const struct block *block = block_at(pool, (uint32_t)pin->block);
 
-        if (broken(!(block->flags & BLOCK_PINNED)
-                            || (block->state != BLOCK_LIVE && block->state != BLOCK_KEPT),
-                    "a pin is on a block that is free", ret_what))
-            return -EINVAL;
+        if (!(block->flags & BLOCK_PINNED)
+                || (block->state != BLOCK_LIVE && block->state != BLOCK_KEPT))
+            return "a pin is on a block that is free";
     }
-    if (broken(!sum->busy && sum->pinned != pool->pins.count, "a pinned block has no record",
-                ret_what))
-        return -EINVAL;
-    return 0;
+    return !sum->busy && sum->pinned != pool->pins.count ? "a pinned block has no record" : NULL;
 }
 
-static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
+static const char *check_due(struct pool *pool) POOL_LOCKED
 {
     size_t rules = pool->due ? hint_count(pool->hints) : 0;
 
@@ -443,59 +417,55 @@ static int check_due(struct pool *pool, const char **ret_what) POOL_LOCKED
         for (uint32_t at = pool->due[rule]; at; at = holder_at(pool, at)->next) {
             const struct holder *holder = holder_at(pool, at);
 
-            if (broken(holder->rule != (int)rule || holder->prev != before
-                                || holder->state != HOLDER_LIVE,
-                        "a list of expected edges is broken", ret_what))
-                return -EINVAL;
+            if (holder->rule != (int)rule || holder->prev != before || holder->state != HOLDER_LIVE)
+                return "a list of expected edges is broken";
             before = at;
         }
     }
-    return 0;
+    return NULL;
 }
 
 /* Holders under grace are those of blocks that name them. */
-static int check_graces(struct pool *pool, const char **ret_what) POOL_LOCKED
+static const char *check_graces(struct pool *pool) POOL_LOCKED
 {
     for (const struct grace *grace = pool->grace_first; grace; grace = grace->next) {
-        uint32_t next;
-
-        for (uint32_t at = grace->holders; at; at = next) {
+        for (uint32_t at = grace->holders; at; at = holder_at(pool, at)->next) {
             const struct holder *holder = holder_at(pool, at);
 
-            next = holder->next;
-            if (broken(holder->state != HOLDER_DEAD || block_at(pool, holder->block)->holder != at,
-                        "a grace names a holder that is not dead", ret_what))
-                return -EINVAL;
+            if (holder->state != HOLDER_DEAD || block_at(pool, holder->block)->holder != at)
+                return "a grace names a holder that is not dead";
         }
     }
-    return 0;
+    return NULL;
 }
 
-int census_check(struct pool *pool, const char **ret_what)
+const char *census_check(struct pool *pool)
 {
     struct count sum = {.busy = false};
     uint64_t reserved = 0;
     uint64_t devices = 0;
+    const char *what = NULL;
 
-    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
-        if (!heap->dropped && check_heap(pool, heap, &sum, ret_what) != 0)
-            return -EINVAL;
+    for (struct heap *heap = heap_any(pool, NULL); heap && !what; heap = heap_any(pool, heap)) {
+        if (!heap->dropped)
+            what = check_heap(pool, heap, &sum);
         reserved += heap->tally.reserved;
         sum.busy = sum.busy || (heap->leaving && heap->busy);
     }
     for (int i = 0; i < POOL_DEVICES_MAX; i++)
         devices += pool->devices[i].reserved;
-    if (broken(!sum.busy && devices != reserved, "a device's held bytes are not those of its heaps",
-                ret_what))
-        return -EINVAL;
-    if (broken(!sum.busy && sum.holders != pool->holders.used, "a holder has no block", ret_what)
-            || broken(sum.released
-                            != atomic_load_explicit(&pool->gate.released, memory_order_relaxed),
-                    "released ranges are miscounted", ret_what))
-        return -EINVAL;
-    if (check_pins(pool, &sum, ret_what) != 0 || check_timelines(pool, ret_what) != 0)
-        return -EINVAL;
-    if (check_graces(pool, ret_what) != 0)
-        return -EINVAL;
-    return check_due(pool, ret_what);
+    if (what)
+        return what;
+    if (!sum.busy && devices != reserved)
+        return "a device's held bytes are not those of its heaps";
+    if (!sum.busy && sum.holders != pool->holders.used)
+        return "a holder has no block";
+    if (sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed))
+        return "released ranges are miscounted";
+    what = check_pins(pool, &sum);
+    if (!what)
+        what = check_timelines(pool);
+    if (!what)
+        what = check_graces(pool);
+    return what ? what : check_due(pool);
 }

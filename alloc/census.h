@@ -14,7 +14,7 @@
 void census_heap(const struct heap *heap, struct pool_stats *ret);
 void census_device(struct pool *pool, int device, struct pool_stats *ret) POOL_LOCKED;
 
-/* 0, or -EINVAL and what is broken. */
-int census_check(struct pool *pool, const char **ret_what) POOL_LOCKED;
+/* What is broken, NULL = nothing. */
+const char *census_check(struct pool *pool) POOL_LOCKED;
 
 #endif

@@ -427,10 +427,13 @@ uint64_t pool_seq_next(struct pool *pool)
 
 int pool_check(struct pool *pool, const char **ret_what)
 {
-    int r;
+    const char *what;
 
     lock_take(&pool->lock);
-    r = census_check(pool, ret_what);
+    what = census_check(pool);
     lock_drop(&pool->lock);
-    return r;
+    if (!what)
+        return 0;
+    *ret_what = what;
+    return -EINVAL;
 }
