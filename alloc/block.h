@@ -5,6 +5,7 @@
  * Neighbours by address are linked, and each begins at an entry of its segment's `starts`. A block that is cut or joined is
  * in no index (freelist.h). A chain links blocks that wait for a fence or for the driver.
  * Threads: the caller holds the pool lock. Memory: meta.h.
+ * Prefixes: slots_.
  */
 #ifndef KEDGE_ALLOC_BLOCK_H
 #define KEDGE_ALLOC_BLOCK_H
@@ -21,6 +22,29 @@ static inline struct block *block_at(const struct pool *pool, uint32_t index)
 static inline struct segment *block_segment(const struct pool *pool, const struct block *block)
 {
     return (struct segment *)(void *)pool->segments.span.base + block->segment;
+}
+
+/* Whole slots of a segment. */
+struct slots {
+    devptr_t lo, hi; /* hi == lo: none */
+};
+
+/* Those between two addresses; in a block. */
+static inline struct slots slots_between(const struct segment *segment, devptr_t from, devptr_t to)
+{
+    devptr_t lo = round_up(from, segment->slot);
+
+    return (struct slots){lo, max_of(lo, to & ~(segment->slot - 1))};
+}
+
+static inline struct slots slots_in(const struct segment *segment, const struct bestfit_node *node)
+{
+    return slots_between(segment, node->base, node->base + node->size);
+}
+
+static inline uint64_t slots_bytes(struct slots slots)
+{
+    return slots.hi - slots.lo;
 }
 
 /* The block that contains `ptr`, whatever its state; 0 = none. */

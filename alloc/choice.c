@@ -113,15 +113,6 @@ static bool is_like(const struct pool *pool, uint32_t index, const struct want *
     return index && block_at(pool, index)->node.size == want->size;
 }
 
-/* The whole slots between two addresses, in bytes. */
-static uint64_t slots_between(const struct segment *segment, devptr_t from, devptr_t to)
-{
-    devptr_t lo = round_up(from, segment->slot);
-    devptr_t hi = to & ~(segment->slot - 1);
-
-    return hi > lo ? hi - lo : 0;
-}
-
 /* Where the request begins if it is cut from an end of a block that it fits in. */
 static devptr_t start_at(const struct block *block, const struct want *want, bool high)
 {
@@ -135,9 +126,10 @@ static uint64_t rest_of(const struct pool *pool, const struct block *block, cons
 {
     const struct segment *segment = block_segment(pool, block);
     devptr_t start = start_at(block, want, high);
+    devptr_t end = block->node.base + block->node.size;
 
-    return slots_between(segment, block->node.base, start)
-            + slots_between(segment, start + want->size, block->node.base + block->node.size);
+    return slots_bytes(slots_between(segment, block->node.base, start))
+            + slots_bytes(slots_between(segment, start + want->size, end));
 }
 
 static bool is_high(
@@ -170,10 +162,8 @@ uint64_t choice_skip(const struct pool *pool, const struct block *block, const s
 static bool is_free(
         const struct pool *pool, const struct block *block, const struct want *want) POOL_LOCKED
 {
-    devptr_t end = block->node.base + block->node.size;
-
     return rest_of(pool, block, want, is_high(pool, block, want))
-            == slots_between(block_segment(pool, block), block->node.base, end);
+            == slots_bytes(slots_in(block_segment(pool, block), &block->node));
 }
 
 /* ── taking it ── */

@@ -9,10 +9,7 @@
 /* No whole slot of an arena lies inside. */
 static bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
 {
-    devptr_t end = node->base + node->size;
-
-    return segment->kind == SEGMENT_ARENA
-            && (end & ~(segment->slot - 1)) <= round_up(node->base, segment->slot);
+    return segment->kind == SEGMENT_ARENA && slots_bytes(slots_in(segment, node)) == 0;
 }
 
 /* The index that a FREE, DECOMMITTED or IDLE block stands in. */

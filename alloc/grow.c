@@ -417,8 +417,7 @@ static int settle_spot(
     return r;
 }
 
-/* Takes a spot. 0 and BUSY blocks in *ret_first .. *ret_last; NEXT if another thread freed what fits since the look for a
- * block: *ret_first is the block then; -ENOSPC: no addresses; -ENOMEM. */
+/* Takes a spot. 0 and BUSY blocks in *ret_first .. *ret_last; -ENOSPC: no addresses; -ENOMEM. */
 static int take_spot(struct pool *pool, struct serve *serve, struct source *source,
         uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED
 {
@@ -548,17 +547,15 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
 /* Bytes of whole slots in the clean blocks that a spot is made of: growth takes these, so they cannot move. */
 static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_LOCKED
 {
-    uint64_t slot = segment_at(pool, spot->segment)->slot;
+    const struct segment *segment = segment_at(pool, spot->segment);
     uint64_t left = spot->skip + spot->bytes;
     uint64_t bytes = 0;
 
     for (uint32_t at = spot->first; at && left; at = block_at(pool, at)->next) {
         const struct block *block = block_at(pool, at);
-        devptr_t lo = round_up(block->node.base, slot);
-        devptr_t hi = (block->node.base + block->node.size) & ~(slot - 1);
 
-        if (block->state == BLOCK_FREE && !block->stream && hi > lo)
-            bytes += hi - lo;
+        if (block->state == BLOCK_FREE && !block->stream)
+            bytes += slots_bytes(slots_in(segment, &block->node));
         left -= min_of(left, block->node.size);
     }
     return bytes;

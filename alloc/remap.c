@@ -13,25 +13,15 @@
 
 #define READERS_PATIENCE 64 /* looks at submissions under way before storage is left where it is */
 
-/* The whole slots inside a free block. */
-struct slots {
-    devptr_t lo, hi;
-};
-
+/* The whole slots inside a free block whose storage can move. */
 static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
     const struct segment *segment = block_segment(pool, block);
-    devptr_t end = block->node.base + block->node.size;
-    struct slots slots = {.lo = 0, .hi = 0};
 
     if (segment->kind != SEGMENT_ARENA || segment->dead)
-        return slots;
-    slots.lo = round_up(block->node.base, segment->slot);
-    slots.hi = end & ~(segment->slot - 1);
-    if (slots.hi < slots.lo)
-        slots.hi = slots.lo;
-    return slots;
+        return (struct slots){0, 0};
+    return slots_in(segment, &block->node);
 }
 
 /* The free blocks of an index that hold a slot or more, the smallest first; 0 = that was the last. */
@@ -51,11 +41,8 @@ static uint64_t bytes_in(
     uint64_t bytes = 0;
     uint32_t at;
 
-    for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at)) {
-        struct slots slots = slots_of(pool, at);
-
-        bytes += slots.hi - slots.lo;
-    }
+    for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at))
+        bytes += slots_bytes(slots_of(pool, at));
     return bytes;
 }
 
@@ -75,7 +62,7 @@ static struct slots cut_slots(
     const struct block *block = block_at(pool, index);
     const struct block *next = block_at(pool, block->next);
 
-    if (slots.hi - slots.lo <= bytes)
+    if (slots_bytes(slots) <= bytes)
         return slots;
     if (block->next && next->state == BLOCK_DECOMMITTED)
         slots.lo = slots.hi - bytes;
@@ -100,8 +87,7 @@ static void best_victim(
 
     for (at = next_free(pool, fit, 0); at && (!best->index || best->left_bytes);
             at = next_free(pool, fit, at)) {
-        struct slots slots = slots_of(pool, at);
-        uint64_t bytes = (slots.hi - slots.lo) / BESTFIT_QUANTUM;
+        uint64_t bytes = slots_bytes(slots_of(pool, at)) / BESTFIT_QUANTUM;
         uint64_t left_bytes = block_at(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
 
         if (bytes && (!best->index || left_bytes * best->bytes < best->left_bytes * bytes))
@@ -125,7 +111,7 @@ static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
         return 0;
     slots = cut_slots(pool, victim.index, slots_of(pool, victim.index), remap->left);
     return freelist_cut(pool, victim.index, slots.lo - block_at(pool, victim.index)->node.base,
-            slots.hi - slots.lo);
+            slots_bytes(slots));
 }
 
 /* No submission is between its guard and the driver: one that was may still have named the block (R66). It ends soon, but

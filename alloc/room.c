@@ -16,22 +16,18 @@ struct run {
     uint64_t waiting; /* bytes */
 };
 
-static void end_run(struct run *run, uint64_t slot, struct pool_room *ret)
+static void end_run(struct run *run, const struct segment *segment, struct pool_room *ret)
 {
-    devptr_t lo = round_up(run->lo, slot);
-    devptr_t hi = run->hi & ~(slot - 1);
-    uint64_t waiting;
+    struct slots slots = slots_between(segment, run->lo, run->hi);
+    uint64_t waiting = run->waiting;
 
-    if (hi <= lo) {
-        *run = (struct run){.lo = 0};
-        return;
+    if (slots_bytes(slots) > 0) {
+        /* The last slot that something awaited lies in may reach beyond the run: then it is none of its whole slots. */
+        if (run->counted > slots.hi)
+            waiting -= run->counted - slots.hi;
+        ret->remappable_waiting += waiting;
+        ret->remappable += slots_bytes(slots) - waiting;
     }
-    /* The last slot that something awaited lies in may reach beyond the run: then it is none of its whole slots. */
-    waiting = run->waiting;
-    if (run->counted > hi)
-        waiting -= run->counted - hi;
-    ret->remappable_waiting += waiting;
-    ret->remappable += hi - lo - waiting;
     *run = (struct run){.lo = 0};
 }
 
@@ -68,10 +64,10 @@ static void measure_arena(
         if (block->state == BLOCK_FREE)
             add_block(pool, block, segment->slot, &run);
         else if (run.hi)
-            end_run(&run, segment->slot, ret);
+            end_run(&run, segment, ret);
     }
     if (run.hi)
-        end_run(&run, segment->slot, ret);
+        end_run(&run, segment, ret);
 }
 
 static void raise_to_largest(
@@ -145,9 +141,7 @@ static uint64_t whole_slots(struct pool *pool, const struct segment *segment) PO
             hi = block->node.base + block->node.size;
         }
         if (lo && (!is_coming(block) || !block->next)) {
-            lo = round_up(lo, segment->slot);
-            hi &= ~(segment->slot - 1);
-            bytes += hi > lo ? hi - lo : 0;
+            bytes += slots_bytes(slots_between(segment, lo, hi));
             lo = 0;
         }
     }

@@ -190,15 +190,14 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
     for (; index; index = block_at(pool, index)->prev) {
         const struct block *block = block_at(pool, index);
-        devptr_t lo = round_up(block->node.base, segment->slot);
-        devptr_t hi = (block->node.base + block->node.size) & ~(segment->slot - 1);
+        struct slots slots = slots_in(segment, &block->node);
 
-        if (block->state != BLOCK_FREE || block->stream || hi <= lo)
+        if (block->state != BLOCK_FREE || block->stream || slots_bytes(slots) == 0)
             continue;
-        if (bytes < hi - lo)
-            lo = hi - round_up(bytes, segment->slot); /* the top may leave the range then */
-        *from = lo;
-        return freelist_cut(pool, index, lo - block->node.base, hi - lo);
+        if (bytes < slots_bytes(slots)) /* the top may leave the range then */
+            slots.lo = slots.hi - round_up(bytes, segment->slot);
+        *from = slots.lo;
+        return freelist_cut(pool, index, slots.lo - block->node.base, slots_bytes(slots));
     }
     return 0;
 }
