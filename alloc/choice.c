@@ -8,7 +8,7 @@
 #include "alloc/segment.h"
 
 /* From this size on a request to an arena looks for a fit only after recent blocks were joined with their neighbours, unless it
- * has a tight one or few are unjoined. On real training steps that is worth 1.5 % of what is held; below it, nothing. */
+ * has a tight one or few are unjoined (README.md has the figures). */
 #define SETTLE_MIN     (UINT64_C(64) << 10)
 #define UNJOINED_FEW   64 /* blocks */
 #define JOINED_AT_ONCE 8 /* blocks: so few are not worth a look at what their joining would bring */
@@ -194,10 +194,8 @@ static bool is_only_place(const struct pool *pool, const struct heap *heap, cons
  * May a request take this block without the recent ones being joined first? Unjoined neighbours drive it to larger blocks, which
  * an arena pays for in whole slots. A block of the very size costs none, nor does an end that cuts none; but if many blocks stay
  * unjoined, the last pass over a recorded step still has to move storage. Who pays for efficiency with moves has all joined at
- * each request: there a program whose device is behind would hold up to 0.01 more. Here it is 0.001 in the mean of 288 traces
- * where nothing can move, and nothing elsewhere, for a sixth of the instructions (tests/bench). And where one block alone is large
- * enough, whatever is joined, the many small ones beside it would only be cut again for the next small requests: the README has
- * the figures.
+ * each request: there a program whose device is behind would hold up to 0.01 more. And where one block alone is large enough,
+ * whatever is joined, the many small ones beside it would only be cut again for the next small requests.
  */
 static bool is_tight(const struct pool *pool, const struct heap *heap, const struct want *want,
         uint32_t index) POOL_LOCKED
@@ -229,11 +227,8 @@ static __attribute__((noinline)) uint32_t find_joined(
     return choice_find(pool, heap, want);
 }
 
-/*
- * Would a request have this fit, too, if the large block that is held were joined with its neighbours? A step asks for a large block
- * (a workspace) and a few small ones by turns: to join the one at each of the others is to fit and cut it each time, and to join all
- * that is recent with it. In the GPT of tests/frameworks 108 of 124 large blocks were joined so, and 12 are now.
- */
+/* Would a request have this fit, too, if the large block that is held were joined with its neighbours? A step asks for a large
+ * block (a workspace) and a few small ones by turns: to join the one at each of the others is to fit and cut it each time. */
 static bool is_apart(const struct pool *pool, const struct heap *heap, uint32_t fit) POOL_LOCKED
 {
     const struct block *block = block_at(pool, fit);

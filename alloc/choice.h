@@ -11,9 +11,8 @@
  * A hole between blocks of one size becomes a hole of that size again. What is young goes sooner than what is old, so the rest of
  * the hole, which lies beside it, will grow.
  *
- * Measured on 296 traces, four passes, a device so far behind that nothing can move: the eight real traces of more than 200
- * allocations, and variants of them (sizes scaled or jittered, parts of the window, what was live before in another order), half
- * of which were made after the rules were chosen. Geometric mean of E, and how many are worse than PyTorch's model:
+ * Measured on the 296 traces of the README, four passes, a device so far behind that nothing can move. Geometric mean of E, and
+ * how many are worse than PyTorch's model:
  *
  *     all rules                               0.970     2
  *     without the top / own size / age        0.965     6     0.968     6     0.967     2
@@ -21,12 +20,6 @@
  *     none of them: best fit                  0.964    16
  *
  * (the end that costs fewer slots in every line)
- *
- * In a simulation of the same on 152 of them, to which the rules give 0.971: first fit by address for small blocks 0.971, for all
- * 0.956; holes compared in whole slots or in steps of 1 to 100 % 0.969 to 0.971; the hole of which the fewest slots are cut 0.967;
- * holes beside one's own size first 0.971; slots for small blocks alone 0.969; larger requests rounded up by up to 3 % 0.965 to
- * 0.971; the neighbour that dies next to the request, if one knew it, 0.971. Only a range of its own for blocks of up to 256 KiB
- * gave more, 0.973, for twice the ranges to grow and to trim.
  *
  * Threads, memory: as records.h.
  */
