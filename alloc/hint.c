@@ -2,6 +2,7 @@
 #include "alloc/hint.h"
 
 #include "alloc/meta.h"
+#include "alloc/wildcard.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -54,30 +55,6 @@ static uint64_t hash_path(const char *path)
 static bool is_literal(const char *glob)
 {
     return strchr(glob, '*') == NULL && strchr(glob, '?') == NULL;
-}
-
-bool hint_glob(const char *glob, const char *text)
-{
-    const char *star = NULL; /* behind the last * that was passed */
-    const char *from = NULL; /* where in the text it stops for now */
-
-    while (*text) {
-        if (*glob == '*') {
-            star = ++glob;
-            from = text;
-        } else if (*glob != '\0' && (*glob == '?' || *glob == *text)) {
-            glob++;
-            text++;
-        } else if (star) {
-            glob = star;
-            text = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*glob == '*')
-        glob++;
-    return *glob == '\0';
 }
 
 static uint32_t shape_of(const struct rule *rule)
@@ -227,7 +204,7 @@ static bool matches(const struct rule_pick *pick, const struct tag *tag)
     return tag->size >= pick->size_lo && tag->size <= pick->size_hi && tag->nth >= pick->nth_lo
             && tag->nth <= pick->nth_hi && has_site(pick, tag->site)
             && (pick->device < 0 || pick->device == tag->device)
-            && (pick->inside[0] == '\0' || hint_glob(pick->inside, tag->path));
+            && (pick->inside[0] == '\0' || wildcard_match(pick->inside, tag->path));
 }
 
 static bool is_off(const struct hints *hints, uint32_t rule)
@@ -299,13 +276,13 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     ret_plan->action = rule->action;
     ret_plan->mode = rule->mode == HINT_LIVE && is_live_refused(hints) ? HINT_SHADOW : rule->mode;
     ret_plan->small = tag->size < rule->min_size;
-    if (tag->anchor && rule->when.kind == EDGE_EXIT && hint_glob(rule->when.anchor, tag->path))
+    if (tag->anchor && rule->when.kind == EDGE_EXIT && wildcard_match(rule->when.anchor, tag->path))
         ret_plan->due_anchor = tag->anchor;
 }
 
 bool hint_edge_matches(const struct rule *rule, const struct edge *edge)
 {
-    return rule->when.kind == edge->kind && hint_glob(rule->when.anchor, edge->path);
+    return rule->when.kind == edge->kind && wildcard_match(rule->when.anchor, edge->path);
 }
 
 bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge)

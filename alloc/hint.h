@@ -55,7 +55,4 @@ bool hint_refuse_live(struct hints *hints);
 /* Whether a block that this rule placed in this mode may still be released. */
 bool hint_may(const struct hints *hints, int rule, enum hint_mode mode);
 
-/* `*` any run of characters, `?` any one; all else literal. Linear in practice, never worse than |glob| x |text|. */
-bool hint_glob(const char *glob, const char *text);
-
 #endif

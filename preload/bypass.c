@@ -3,7 +3,7 @@
 
 #include "preload/linked.h"
 
-#include "alloc/hint.h"
+#include "alloc/wildcard.h"
 #include "tracker/config.h"
 #include "tracker/intern.h"
 #include "tracker/modules.h"
@@ -84,7 +84,7 @@ static bool in_list(const char *list, const char *path)
         if (n > 0 && n < sizeof glob) {
             memcpy(glob, list, n);
             glob[n] = '\0';
-            if (hint_glob(glob, strchr(glob, '/') ? path : linked_base(path)))
+            if (wildcard_match(glob, strchr(glob, '/') ? path : linked_base(path)))
                 return true;
         }
         list += n + (list[n] == ',' ? 1 : 0);

@@ -2,6 +2,7 @@
 #include "preload/launches.h"
 
 #include "alloc/table.h"
+#include "alloc/wildcard.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -13,7 +14,6 @@
 #include "tracker/config.h"
 #include "tracker/intern.h"
 #include "tracker/loglines.h"
-#include "tracker/wildcard.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/hint.h"
+#include "alloc/wildcard.h"
 #include "tools/keytable.h"
 #include "tools/predict.h"
 #include "tools/vec.h"
@@ -65,7 +65,7 @@ static const char *path_of(const struct work *work, uint32_t anchor)
 
 static bool is_inside(const struct work *work, const struct shape *shape, uint32_t id)
 {
-    return hint_glob(shape->inside, path_of(work, block_at(work, id)->anchor));
+    return wildcard_match(shape->inside, path_of(work, block_at(work, id)->anchor));
 }
 
 /* The exit at which a hint of this shape would release this block, freed by then or not; TRACE_NEVER: none comes. */
@@ -74,11 +74,11 @@ static uint32_t find_exit(const struct work *work, const struct shape *shape, ui
     const struct trace *trace = work->job->trace;
     const struct trace_block *block = block_at(work, id);
 
-    if (hint_glob(shape->when, path_of(work, block->anchor)))
+    if (wildcard_match(shape->when, path_of(work, block->anchor)))
         return trace->anchors[block->anchor].exit;
     for (uint32_t at = block->born + 1; at < trace->event_count; at++) {
         const struct trace_event *event = &trace->events[at];
-        if (event->kind == TRACE_EXIT && hint_glob(shape->when, path_of(work, event->anchor)))
+        if (event->kind == TRACE_EXIT && wildcard_match(shape->when, path_of(work, event->anchor)))
             return at;
     }
     return TRACE_NEVER;

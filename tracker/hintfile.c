@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/hintfile.h"
 
+#include "alloc/wildcard.h"
 #include "tracker/hinttree.h"
 #include "tracker/ownfile.h"
 #include "tracker/site.h"
-#include "tracker/wildcard.h"
 
 #include <errno.h>
 #include <stdarg.h>

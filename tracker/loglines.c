@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/loglines.h"
 
-#include "tracker/wildcard.h"
+#include "alloc/wildcard.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 
 #include "alloc/lock.h"
 #include "alloc/meta.h"
+#include "alloc/wildcard.h"
 #include "tracker/fingerprint.h"
 #include "tracker/site.h"
-#include "tracker/wildcard.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -13,7 +13,7 @@ import lintkit
 # Folder -> patterns of quoted includes that it may use.
 MAY_USE = {
     "alloc": [r"alloc/.*"],
-    "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table)\.h"],
+    "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table|wildcard)\.h"],
     "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!(read|model)).*"],
     "tools": [r"tools/.*", r"alloc/.*", r"tracker/(config|format|read|hintfile|receipt|utf8)[a-z_]*\.h", r"tracker/(options|ranks)\.def"],
     "tests": [r".*"],

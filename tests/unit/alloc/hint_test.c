@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/hint.h"
+#include "alloc/wildcard.h"
 #include "tests/check.h"
 
 #include <errno.h>
@@ -66,7 +67,7 @@ TEST(globs)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        CHECK_EQ(hint_glob(rows[i].glob, rows[i].text), rows[i].matches);
+        CHECK_EQ(wildcard_match(rows[i].glob, rows[i].text), rows[i].matches);
 }
 
 /* The glob that a matcher with recursion takes exponential time for. Here it is at most |glob| x |text| steps. */
@@ -81,7 +82,7 @@ TEST(a_hostile_glob_takes_no_time_to_speak_of)
         memcpy(glob + i, "*a", 3);
     memcpy(glob + sizeof(glob) - 2, "b", 2);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-    CHECK(!hint_glob(glob, text));
+    CHECK(!wildcard_match(glob, text));
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
     printf("%ld ms\n",
             (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
@@ -199,7 +200,7 @@ TEST(the_index_finds_what_a_walk_finds)
             if (site && rules[i].mode != HINT_OFF && tag.size >= pick->size_lo
                     && tag.size <= pick->size_hi && tag.nth >= pick->nth_lo
                     && tag.nth <= pick->nth_hi
-                    && (!pick->inside[0] || hint_glob(pick->inside, tag.path)))
+                    && (!pick->inside[0] || wildcard_match(pick->inside, tag.path)))
                 naive = i;
         }
         hint_plan(hints, &tag, &plan);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wildcard.h - `*` and `?`, for paths of anchors, command lines and file names.
+ * wildcard.h - `*` and `?`, for paths of anchors, lines of output, names of kernels and files.
  *
  * `*` stands for any bytes, none included, `?` for exactly one; '/' is a byte like any other and there is no escape.
  * Time at most glob x text, no recursion, no malloc, no locale (fnmatch has all of these). Pure, any thread.
  */
-#ifndef KEDGE_TRACKER_WILDCARD_H
-#define KEDGE_TRACKER_WILDCARD_H
+#ifndef KEDGE_ALLOC_WILDCARD_H
+#define KEDGE_ALLOC_WILDCARD_H
 
 #include <stdbool.h>
 #include <stddef.h>
