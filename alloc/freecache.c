@@ -7,17 +7,8 @@
 #define BELOW_MOST 8  /* blocks that are joined with the last one of a range */
 #define CHAIN_MOST 64 /* blocks of one size that are looked at for it */
 
-uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size)
-{
-    uint32_t *home = freecache_home(slots, size);
-    uint32_t *other = freecache_other(slots, home);
-
-    if (!*home || *other)
-        freecache_settle_slot(pool, heap, home);
-    return *home ? other : home;
-}
-
-void freecache_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
+/* Puts the blocks of one slot where they belong. */
+static void settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
 {
     while (*slot) {
         uint32_t index = freecache_pop(pool, heap, slot);
@@ -25,6 +16,16 @@ void freecache_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot)
 
         (void)freelist_put(pool, index, block->stream, block->seq);
     }
+}
+
+uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size)
+{
+    uint32_t *home = freecache_home(slots, size);
+    uint32_t *other = freecache_other(slots, home);
+
+    if (!*home || *other)
+        settle_slot(pool, heap, home);
+    return *home ? other : home;
 }
 
 /* Puts one block of an arena, which is in a slot, where it belongs. False: its chain is too long. */
@@ -74,7 +75,7 @@ static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) 
 {
     for (uint32_t i = 0; i < FREECACHE_SLOTS && heap->recent_count; i++)
         if (slots[i])
-            freecache_settle_slot(pool, heap, &slots[i]);
+            settle_slot(pool, heap, &slots[i]);
 }
 
 void freecache_settle(struct pool *pool, struct heap *heap)

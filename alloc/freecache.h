@@ -31,9 +31,6 @@
 /* Larger ones are where best fit sees them, but for the one that is held. */
 #define FREECACHE_MAX (UINT64_C(1) << 20)
 
-/* Puts the blocks of one slot where they belong. */
-void freecache_settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED;
-
 /* The slots of a class; NULL if there is no such class. */
 static inline uint32_t *freecache_slots(struct heap *heap, uint32_t stream, bool small)
 {

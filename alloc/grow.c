@@ -327,11 +327,6 @@ static uint64_t spot_need(const struct serve *serve, const struct spot *spot, ui
     return spot->missing - min_of(spot->missing, handles_count(serve->heap, slot) * slot);
 }
 
-static uint64_t above(uint64_t bytes, uint64_t limit)
-{
-    return bytes > limit ? bytes - limit : 0;
-}
-
 /* How much of `need` is to come from under free blocks rather than from the driver. */
 static uint64_t moves_for(const struct pool *pool, const struct serve *serve, uint64_t need,
         uint64_t slot) POOL_LOCKED
@@ -343,9 +338,9 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
         return 0;
     if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
         return need;
-    bytes = above(after, handout_budget(pool, serve));
+    bytes = excess_of(after, handout_budget(pool, serve));
     if (pool->opts.cap)
-        bytes = max_of(bytes, above(after, pool->opts.cap));
+        bytes = max_of(bytes, excess_of(after, pool->opts.cap));
     return min_of(need, round_up(bytes, slot));
 }
 

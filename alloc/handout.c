@@ -10,13 +10,9 @@
 uint64_t handout_budget(const struct pool *pool, const struct serve *serve)
 {
     const struct device *device = serve->heap->device;
-    uint64_t high = device->stored + serve->want.size;
+    uint64_t high = max_of(device->stored_high, device->stored + serve->want.size);
 
-    if (pool->opts.budget)
-        return pool->opts.budget;
-    if (device->stored_high > high)
-        high = device->stored_high;
-    return high + high / 20 + GRANULE_SIZE;
+    return pool->opts.budget ? pool->opts.budget : high + high / 20 + GRANULE_SIZE;
 }
 
 /* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */

@@ -3,7 +3,7 @@
  * heap.h - the table of heaps, by kind and owner; the classes of free blocks that streams have in a heap.
  *
  * A heap whose owner is gone leaves the table at once and is given back when nothing holds it any more (reclaim_leaving).
- * Threads: the caller holds the pool lock. Memory: meta.h.
+ * Threads: the caller holds the pool lock, unless it says otherwise. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_HEAP_H
 #define KEDGE_ALLOC_HEAP_H
@@ -48,6 +48,14 @@ static inline bool heap_prepare_class(
 
 /* Forgets streams that are gone and that nobody names. */
 void heap_forget_streams(struct pool *pool) POOL_LOCKED;
+
+/* Takes the lock: a call that is under way for the heap is over (heap.busy). */
+static inline void heap_let_go(struct pool *pool, struct heap *heap)
+{
+    lock_take(&pool->lock);
+    heap->busy--;
+    lock_drop(&pool->lock);
+}
 
 /* Takes a heap out of the table; it goes when nothing holds it any more (pool->leaving). */
 void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;

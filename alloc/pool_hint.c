@@ -98,8 +98,7 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
         size_t *ret_count)
 {
     struct edge_walk walk = {.edge = edge, .ret = ret, .max = max};
-    struct grace *grace = NULL;
-    int r = 0;
+    struct grace *grace;
 
     *ret_count = 0;
     if (!pool_is_armed(pool) || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
@@ -120,7 +119,7 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
         reclaim_ask_readers(pool, grace);
     else
         meta_put(grace, sizeof(*grace));
-    return r;
+    return 0;
 }
 
 static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)

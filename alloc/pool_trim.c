@@ -58,13 +58,6 @@ static struct heap *hold_heap(struct pool *pool, enum heap_kind kind, uint64_t o
     return heap;
 }
 
-static void let_heap_go(struct pool *pool, struct heap *heap)
-{
-    lock_take(&pool->lock);
-    heap->busy--;
-    lock_drop(&pool->lock);
-}
-
 /* Is something of the heap free, or released by a hint, but for a fence? */
 static bool is_waiting(struct pool *pool, const struct heap *heap)
 {
@@ -111,7 +104,7 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
     if (!heap)
         return -ENOENT;
     *ret_bytes = trim_to(pool, heap, keep_bytes, true);
-    let_heap_go(pool, heap);
+    heap_let_go(pool, heap);
     return 0;
 }
 
@@ -172,14 +165,11 @@ static void trim_all(struct pool *pool)
 static uint64_t idle_excess(struct pool *pool, int device)
 {
     struct pool_stats stats;
-    uint64_t available, stays;
 
     lock_take(&pool->lock);
     census_device(pool, device, &stats);
     lock_drop(&pool->lock);
-    available = stats.free + stats.cached;
-    stays = stats.reserved / IDLE_STAYS;
-    return available > stays ? available - stays : 0;
+    return excess_of(stats.free + stats.cached, stats.reserved / IDLE_STAYS);
 }
 
 /* True if frees are still waiting for a fence then. */
@@ -235,6 +225,6 @@ void pool_synchronised(struct pool *pool)
         keep_bytes = list[i]->attrs.release_threshold;
         lock_drop(&pool->lock);
         (void)trim_to(pool, list[i], keep_bytes, false);
-        let_heap_go(pool, list[i]);
+        heap_let_go(pool, list[i]);
     }
 }

@@ -740,13 +740,6 @@ static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAP
     return count;
 }
 
-static void let_heap_go(struct pool *pool, struct heap *heap)
-{
-    lock_take(&pool->lock);
-    heap->busy--;
-    lock_drop(&pool->lock);
-}
-
 int reclaim_device_points(struct pool *pool, int device)
 {
     struct heap *list[HEAPS_LOOK];
@@ -756,7 +749,7 @@ int reclaim_device_points(struct pool *pool, int device)
     for (uint32_t i = 0; i < count; i++) {
         if (r == 0)
             r = reclaim_points(pool, list[i], 0);
-        let_heap_go(pool, list[i]);
+        heap_let_go(pool, list[i]);
     }
     return r;
 }
@@ -769,7 +762,7 @@ void reclaim_wait_device_points(struct pool *pool, int device)
     for (uint32_t i = 0; i < count; i++) {
         while (reclaim_wait_point(pool, list[i]) == 0)
             ;
-        let_heap_go(pool, list[i]);
+        heap_let_go(pool, list[i]);
     }
 }
 

@@ -215,11 +215,6 @@ static void add_heap(struct pool *pool, const struct heap *heap, struct sums *su
         sums->back += heap->tally.reserved;
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
 uint64_t room_available(struct pool *pool, int device, const struct pool_memory *memory)
 {
     struct sums sums = {.back = 0};
@@ -236,9 +231,10 @@ uint64_t room_available(struct pool *pool, int device, const struct pool_memory 
     back = memory->may_wait ? sums.back : 0;
     bytes = memory->driver_free + back;
     if (pool->opts.cap)
-        bytes = min_of(bytes, less(pool->opts.cap, less(pool->devices[device].reserved, back)));
-    bytes = less(bytes, sums.owed);
+        bytes = min_of(
+                bytes, excess_of(pool->opts.cap, excess_of(pool->devices[device].reserved, back)));
+    bytes = excess_of(bytes, sums.owed);
     /* The driver was asked a moment ago: what the program has got since is not free (R84). */
-    bytes = min_of(bytes, less(memory->total, sums.live));
+    bytes = min_of(bytes, excess_of(memory->total, sums.live));
     return bytes & ~(unit - 1);
 }

@@ -137,7 +137,7 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
         need -= grow_moves(pool, serve, need);
     after = serve->heap->device->reserved + need;
     lock_drop(&pool->lock);
-    return after > budget ? after - budget : 0;
+    return excess_of(after, budget);
 }
 
 /* ── a full device (R31) ── */
@@ -683,9 +683,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     }
     if (r == NEXT)
         return climb(pool, &serve, false);
-    lock_take(&pool->lock);
-    serve.heap->busy--;
-    lock_drop(&pool->lock);
+    heap_let_go(pool, serve.heap);
     return r;
 }
 

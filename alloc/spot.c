@@ -202,28 +202,25 @@ static uint32_t take_blocks(
 
 uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_last)
 {
-    struct segment *segment = segment_at(pool, spot->segment);
+    const struct segment *segment = segment_at(pool, spot->segment);
+    devptr_t end = segment->base + segment->top;
     uint32_t first = spot->first;
+    devptr_t base = first ? block_at(pool, first)->node.base + spot->skip : end;
     uint64_t left = spot->bytes;
     uint32_t top = 0;
 
     /* Two cuts and the top here, two more when the request is cut out. */
     if (slab_prepare(&pool->blocks, 5) != 0)
         return 0;
-    if (!first
-            || spot->bytes > segment->base + segment->top
-                            - (block_at(pool, first)->node.base + spot->skip)) {
-        devptr_t base = first ? block_at(pool, first)->node.base + spot->skip
-                              : segment->base + segment->top;
-
-        top = segment_extend(pool, spot->segment,
-                round_up(base + spot->bytes - (segment->base + segment->top), segment->slot));
+    if (spot->bytes > end - base) {
+        top = segment_extend(
+                pool, spot->segment, round_up(base + spot->bytes - end, segment->slot));
         if (!top)
             return 0;
         *ret_last = top;
         if (!first)
             return top;
-        left = block_at(pool, top)->node.base - base;
+        left = end - base;
     }
     if (spot->skip) {
         uint32_t gap = first;

@@ -3,16 +3,11 @@
 
 uint32_t streams_make(struct pool *pool, uint64_t key)
 {
+    uint32_t index = streams_find(pool, key);
     struct stream *stream;
-    uint32_t index;
 
-    if (key == 0)
-        return 0;
-    stream = table_get(&pool->stream_of, key);
-    if (stream) {
-        pool->last_stream = stream;
-        return stream->index;
-    }
+    if (index || key == 0)
+        return index;
     index = slab_take(&pool->streams);
     if (!index)
         return 0;

@@ -278,7 +278,7 @@ struct goal {
 
 static uint64_t left(const struct goal *goal)
 {
-    return goal->bytes > goal->given ? goal->bytes - goal->given : 0;
+    return excess_of(goal->bytes, goal->given);
 }
 
 static uint64_t most(const struct goal *goal)
@@ -323,9 +323,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
         empty_shelves(pool, heap, &goal);
     while (left(&goal) && !goal.spare && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    lock_take(&pool->lock);
-    heap->busy--;
-    lock_drop(&pool->lock);
+    heap_let_go(pool, heap);
     note_trim(pool, goal.given);
     return goal.given;
 }

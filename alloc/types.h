@@ -10,7 +10,7 @@
  *
  * Units: bytes unless the name says otherwise. Errors everywhere: 0 fine, > 0 the driver's CUresult for the
  * application, < 0 -errno of ours, upon which the caller makes the real call.
- * Prefixes: round_, min_, max_.
+ * Prefixes: round_, min_, max_, excess_.
  */
 #ifndef KEDGE_ALLOC_TYPES_H
 #define KEDGE_ALLOC_TYPES_H
@@ -36,6 +36,12 @@ static inline uint64_t min_of(uint64_t a, uint64_t b)
 static inline uint64_t max_of(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* By how much a is more than b, 0 = it is not. */
+static inline uint64_t excess_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
 }
 
 /* The allocation API that a request came through. */
