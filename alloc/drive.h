@@ -35,11 +35,6 @@ static inline int drive_set_access(struct pool *pool, const struct heap *heap, d
             pool, set_access, heap->kind, heap->owner, heap->device->number, ptr, size, access);
 }
 
-static inline int drive_fence_wait(struct pool *pool, uint64_t fence)
-{
-    return DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms);
-}
-
 static inline void drive_fence_put(struct pool *pool, uint64_t fence)
 {
     if (drive_begin(pool, "fence_put") == 0)

@@ -498,7 +498,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
         return -ENOSPC;
     }
     node = block_at(pool, index)->node;
-    handle = &segment->handles[(node.base - segment->base) / segment->slot];
+    handle = spot_handles(pool, block_at(pool, index));
     heap->busy++;
     lock_drop(&pool->lock);
 

@@ -88,9 +88,7 @@ bool pin_keep(struct pool *pool, uint32_t index)
         return false;
     }
     pin->kept = true;
-    tally_kept(block_segment(pool, block_at(pool, index))->heap,
-            (int64_t)block_at(pool, index)->node.size);
-    block_at(pool, index)->state = BLOCK_KEPT;
+    tally_keep(pool, block_at(pool, index));
     return true;
 }
 

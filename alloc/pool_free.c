@@ -28,14 +28,6 @@ static bool is_on_its_way(struct pool *pool, struct block *block) POOL_LOCKED
     return true;
 }
 
-static void keep(struct pool *pool, uint32_t index) POOL_LOCKED
-{
-    struct block *block = block_at(pool, index);
-
-    tally_kept(block_segment(pool, block)->heap, (int64_t)block->node.size);
-    block->state = BLOCK_KEPT;
-}
-
 /* The block is not the program's any more: told and counted. Where it goes now is the caller's. */
 static void let_go(struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
 {
@@ -125,7 +117,7 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
         leave_holder(pool, block);
     if (request->quarantine) {
         pin_forget(pool, index);
-        keep(pool, index);
+        tally_keep(pool, block);
         return 0;
     }
     if (pin_keep(pool, index))

@@ -155,7 +155,8 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
     if (POOL_IS_WITHOUT(FENCE))
         r = 0;
     else
-        r = wait ? drive_fence_wait(pool, fence) : DRIVE(pool, fence_query, fence);
+        r = wait ? DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms)
+                 : DRIVE(pool, fence_query, fence);
 
     if (r == 0)
         pass_all(pool, timeline, number);
@@ -387,8 +388,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     else
         removal->heap->tally.limbo -= removal->size;
     holder_drop(pool, block);
-    block->state = BLOCK_KEPT;
-    tally_kept(removal->heap, (int64_t)removal->size);
+    tally_keep(pool, block);
 }
 
 /* 0 = one was removed or given up, -ENOENT = there is none. */

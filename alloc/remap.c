@@ -6,6 +6,7 @@
 #include "alloc/freecache.h"
 #include "alloc/freelist.h"
 #include "alloc/mutation.h"
+#include "alloc/spot.h"
 #include "alloc/tally.h"
 
 #include <errno.h>
@@ -134,7 +135,6 @@ static bool is_quiet(struct pool *pool)
  * the driver would not let go, then what was not touched. */
 static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
 {
-    struct heap *heap = remap->heap;
     uint32_t at = remap->block;
     const struct segment *segment = block_segment(pool, block_at(pool, at));
     uint64_t size = block_at(pool, at)->node.size;
@@ -155,8 +155,7 @@ static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
         uint32_t stuck = at;
 
         at = kept < block_at(pool, stuck)->node.size ? block_cut(pool, stuck, kept) : 0;
-        block_at(pool, stuck)->state = BLOCK_KEPT;
-        tally_kept(heap, (int64_t)kept);
+        tally_keep(pool, block_at(pool, stuck));
     }
     if (at)
         (void)freelist_put(pool, at, block_at(pool, at)->stream, block_at(pool, at)->seq);
@@ -214,9 +213,7 @@ int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
         return -ENOENT;
     }
     lock_take(&pool->lock);
-    at = &block_segment(pool, block_at(pool, remap->block))
-                  ->handles[(base - block_segment(pool, block_at(pool, remap->block))->base)
-                          / slot];
+    at = spot_handles(pool, block_at(pool, remap->block)) + remap->done / slot;
     *ret_handle = *at;
     *at = 0;
     lock_drop(&pool->lock);

@@ -36,7 +36,7 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want,
  * *ret_last. 0 = no memory, nothing has happened. */
 uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_last) POOL_LOCKED;
 
-/* Is this BUSY block of an arena a gap, or was it one until its storage came? */
+/* Where the handle of a block's first slot stands, and those of the others behind it; 0 there = no storage. */
 static inline uint64_t *spot_handles(const struct pool *pool, const struct block *block)
 {
     const struct segment *segment = block_segment(pool, block);

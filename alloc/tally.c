@@ -14,3 +14,9 @@ void tally_kept(struct heap *heap, int64_t by)
     heap->tally.kept += (uint64_t)by;
     tally_raise(&heap->tally.kept_high, heap->tally.kept);
 }
+
+void tally_keep(struct pool *pool, struct block *block)
+{
+    block->state = BLOCK_KEPT;
+    tally_kept(block_segment(pool, block)->heap, (int64_t)block->node.size);
+}

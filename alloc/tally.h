@@ -22,6 +22,9 @@ static inline void tally_raise(uint64_t *high, uint64_t value)
 void tally_reserved(struct heap *heap, int64_t by);
 void tally_kept(struct heap *heap, int64_t by);
 
+/* A block is KEPT from now on. */
+void tally_keep(struct pool *pool, struct block *block);
+
 /* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
 static inline bool tally_is_stored(const struct pool *pool, const struct block *block)
 {
