@@ -27,7 +27,8 @@ enum config_id {
 #include "tracker/options.def"
     CONFIG_COUNT,
     CONFIG_ROWS = CONFIG_COUNT /* and the keys */
-#define OPTION_KEY(id, key, kind, def, form, help) +1
+#define OPTION_KEY(id, key, kind, def, form, help) \
+    +1 /* NOLINT(bugprone-macro-parentheses): a sum's next part */
 #include "tracker/options.def"
 };
 
