@@ -248,6 +248,7 @@ static void suggest_print_text(struct suggestion *s)
     print_sum("no stack, or not the pool's", &mine->unplaced);
     print_sum("shared by their site (exports, registrations, descriptors)", &mine->shared);
     print_sum("still used after the anchor's exit", &mine->used);
+    print_sum("it would not lower the peak", &mine->idle);
     if (s->compare.never_count)
         printf("  no hint for %zu block%s (%s): never freed, but not because of an anchor\n",
                 s->compare.never_count, render_s(s->compare.never_count),
@@ -304,6 +305,7 @@ static void suggest_print_json(struct suggestion *s)
     figures_json_sum(&json, "unplaced", &s->mine.unplaced);
     figures_json_sum(&json, "shared", &s->mine.shared);
     figures_json_sum(&json, "used_after", &s->mine.used);
+    figures_json_sum(&json, "idle", &s->mine.idle);
     looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)
@@ -331,6 +333,8 @@ static void say_none(const struct suggestion *s)
         why = "too little could be looked at to know what was freed late";
     else if (s->compare.late_count && s->mine.used.count == s->compare.late_count)
         why = "all that was freed late is still used after the anchor's exit";
+    else if (s->mine.idle.count)
+        why = "no hint would lower the peak";
     (void)fprintf(stderr, "kedge suggest: no hint to write: %s\n", why);
 }
 

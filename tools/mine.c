@@ -38,6 +38,7 @@ struct work {
     uint32_t *late_exit;
     uint32_t *late_anchor;
     bool *covered;
+    bool *idle; /* a hint that does not lower the peak was left out */
     struct mine *out;
 };
 
@@ -429,25 +430,31 @@ static int check_hints(struct work *work, struct predict_match *matches)
     }
 }
 
+/* Does one of the hints act on this block, at an exit or at the end of the run? */
+static bool is_hinted(const struct work *work, const struct predict_match *matches, size_t id)
+{
+    return matches[id].rule < work->out->hint_count && !matches[id].small
+            && !work->job->trace->blocks[id].native;
+}
+
 static void count_matches(struct work *work, const struct predict_match *matches)
 {
     struct mine *out = work->out;
 
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
-        const struct trace_block *block = &work->job->trace->blocks[i];
-        uint64_t size = block->size;
-        bool is_hinted = matches[i].rule < out->hint_count && !matches[i].small && !block->native;
-        if (is_hinted) {
+        uint64_t size = work->job->trace->blocks[i].size;
+        bool hinted = is_hinted(work, matches, i);
+        if (hinted) {
             out->hints[matches[i].rule].rule.expect_count++;
             out->hints[matches[i].rule].rule.expect_bytes += size;
         }
-        if (is_hinted && matches[i].at != TRACE_NEVER) {
+        if (hinted && matches[i].at != TRACE_NEVER) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;
             trace_sum_add(&out->covered, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
-            trace_sum_add(&out->mixed, size);
+            trace_sum_add(work->idle[i] ? &out->idle : &out->mixed, size);
         }
     }
 }
@@ -499,30 +506,30 @@ static void find_effects(struct work *work, const struct predict_match *matches)
     free(use);
 }
 
-/* Leaves out the hints without an effect, if the others do as much without them. `matches` is used up. */
+/* Leaves out the hints without an effect, if the others do as much without them. */
 static int drop_idle(struct work *work, struct predict_match *matches)
 {
     struct mine *out = work->out;
-    struct mine kept = *out;
-    int r;
+    struct mine all = *out;
+    struct predict_match *kept = vec_new(work->job->trace->block_count, sizeof(*kept));
 
-    kept.hints = vec_new(out->hint_count, sizeof(*kept.hints));
-    kept.hint_count = 0;
-    kept.covered = (struct trace_sum){0};
-    for (size_t i = 0; i < out->hint_count; i++) {
-        if (out->hints[i].effect == MINE_EFFECT_NONE)
-            continue;
-        kept.hints[kept.hint_count++] = out->hints[i];
-        kept.covered.count += out->hints[i].count;
-        kept.covered.bytes += out->hints[i].bytes;
+    out->hints = vec_new(all.hint_count, sizeof(*out->hints));
+    out->hint_count = 0;
+    for (size_t i = 0; i < all.hint_count; i++)
+        if (all.hints[i].effect != MINE_EFFECT_NONE)
+            out->hints[out->hint_count++] = all.hints[i];
+    int r = match(work, out, kept);
+    bool worse = r < 0 || max_with(work, kept, NULL) > all.max_after;
+    free(worse ? out->hints : all.hints);
+    if (worse)
+        *out = all;
+    for (size_t i = 0; i < work->job->trace->block_count && !worse; i++) {
+        work->idle[i] = matches[i].rule != TRACE_NONE && kept[i].rule == TRACE_NONE;
+        matches[i] = kept[i];
     }
-    r = match(work, &kept, matches);
-    if (r == 0 && max_with(work, matches, NULL) <= out->max_after) {
-        free(out->hints);
-        *out = kept;
-    } else {
-        free(kept.hints);
-    }
+    free(kept);
+    if (!worse)
+        find_effects(work, matches);
     return r;
 }
 
@@ -536,26 +543,28 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     work.late_exit = vec_new(blocks, sizeof(*work.late_exit));
     work.late_anchor = vec_new(blocks, sizeof(*work.late_anchor));
     work.covered = vec_new(blocks, sizeof(*work.covered));
+    work.idle = vec_new(blocks, sizeof(*work.idle));
     for (size_t i = 0; i < blocks; i++)
         work.late_exit[i] = TRACE_NEVER;
     sort_out_late(&work);
     struct field all = list_blocks(&work);
     solve_sites(&work, &all);
     int r = check_hints(&work, matches);
+    if (r == 0)
+        find_effects(&work, matches);
+    if (r == 0 && job->only_effective)
+        r = drop_idle(&work, matches);
     if (r == 0) {
         count_matches(&work, matches);
-        find_effects(&work, matches);
-        if (job->only_effective)
-            r = drop_idle(&work, matches);
-    }
-    if (r == 0)
         *ret_mine = out;
-    else
+    } else {
         mine_done(&out);
+    }
     free(all.blocks);
     free(work.late_exit);
     free(work.late_anchor);
     free(work.covered);
+    free(work.idle);
     free(matches);
     return r;
 }

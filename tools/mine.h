@@ -10,8 +10,8 @@
  *      └ by size: ranges of sizes that      └ by nth within (anchor, site, size): ranges of numbers
  *        are late and nothing else            └ by literal anchor name, and again by size and nth
  *
- * Counted, and given no hint: what is then still mixed, blocks below min_size, and what the bad run was seen to use after the
- * exit. The hints are checked together with the code that acts in the run (predict.h).
+ * Counted, and given no hint: what is then still mixed, blocks below min_size, what the bad run was seen to use after the exit,
+ * and, where that is asked for, what does nothing for the peak. The hints are checked together with the code that acts in the run (predict.h).
  *
  * Does not read, write or print. Threads: none. Memory: vec.h.
  */
@@ -45,6 +45,7 @@ struct mine {
     struct trace_sum unplaced;      /* no stack was recorded, or not from the pool */
     struct trace_sum shared;        /* at a site that exports, registers or describes its blocks */
     struct trace_sum used;          /* the bad run was seen to use them after the exit */
+    struct trace_sum idle;          /* only_effective: a hint would not lower the peak */
     uint64_t max_before, max_after; /* Max of the window without and with the hints */
 };
 

@@ -59,7 +59,7 @@ static void numbered(char name[32], const char *stem, int number)
     (void)snprintf(name, 32, "%s%d", stem, number);
 }
 
-static struct mine mined(const struct pair *p)
+static struct mine mined_as(const struct pair *p, bool only_effective)
 {
     struct compare_side g = {p->good.trace, model_whole(p->good.trace), true};
     struct compare_side b = {p->bad.trace, model_whole(p->bad.trace), true};
@@ -72,10 +72,16 @@ static struct mine mined(const struct pair *p)
             .window = b.window,
             .late = c.late,
             .late_count = c.late_count,
-            .min_size = 2 * MB};
+            .min_size = 2 * MB,
+            .only_effective = only_effective};
     REQUIRE_EQ(mine_hints(&job, &mine), 0);
     compare_done(&c);
     return mine;
+}
+
+static struct mine mined(const struct pair *p)
+{
+    return mined_as(p, false);
 }
 
 /* The hints match late blocks and nothing else, each released at the exit of its own anchor: checked by the acting code. */
@@ -474,6 +480,51 @@ TEST(a_hint_behind_the_peak_is_said_to_have_no_effect)
     pair_end(p);
 }
 
+/* What is left out because it does nothing for the peak is counted as that, and the figures are those of the hints that stay. */
+TEST(hints_that_are_left_out_as_idle_are_counted_apart)
+{
+    struct pair *p = pair_begin();
+    enter(p, "A");
+    (void)late(p, 1, 50 * MB);
+    leave(p);
+    enter(p, "B");
+    uint32_t g = story_alloc(&p->good, 9, 100 * MB);
+    uint32_t b = story_alloc(&p->bad, 9, 100 * MB);
+    story_free(&p->good, g);
+    story_free(&p->bad, b);
+    leave(p);
+    enter(p, "C");
+    (void)late(p, 2, 8 * MB);
+    (void)late(p, 2, 4 * MB);
+    leave(p);
+    for (int i = 0; i < 2; i++) { /* late once and kept once: no hint tells them apart */
+        enter(p, "D");
+        if (i)
+            kept(p, 3, 2 * MB);
+        else
+            (void)late(p, 3, 2 * MB);
+        leave(p);
+    }
+    struct mine m = mined_as(p, true);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.site[0], 1);
+    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_PEAK);
+    CHECK_EQ(m.covered.count, 1);
+    CHECK_EQ(m.covered.bytes, 50 * MB);
+    CHECK_EQ(m.idle.count, 2);
+    CHECK_EQ(m.idle.bytes, 12 * MB);
+    CHECK_EQ(m.mixed.count, 1);
+    CHECK_EQ(m.max_before, 150 * MB);
+    CHECK_EQ(m.max_after, 100 * MB);
+    check_exact(p, &m);
+    mine_done(&m);
+    m = mined(p);
+    CHECK_EQ(m.hint_count, 2);
+    CHECK_EQ(m.idle.count, 0);
+    mine_done(&m);
+    pair_end(p);
+}
+
 /* Sites, sizes and anchors at random: never a hint that matches something else, never a late block lost. */
 TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
 {
@@ -498,9 +549,14 @@ TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
             }
             leave(p);
         }
-        struct mine m = mined(p);
+        struct mine m = mined_as(p, round % 2);
+        uint64_t expected = 0;
         check_exact(p, &m);
-        CHECK_EQ(m.covered.count + m.small.count + m.mixed.count + m.unplaced.count, late_count);
+        for (size_t i = 0; i < m.hint_count; i++)
+            expected += m.hints[i].rule.expect_count;
+        CHECK_EQ(expected, m.covered.count);
+        CHECK_EQ(m.covered.count + m.small.count + m.mixed.count + m.unplaced.count + m.idle.count,
+                late_count);
         mine_done(&m);
         pair_end(p);
     }
