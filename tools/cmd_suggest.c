@@ -104,12 +104,12 @@ static char *make_comment(struct suggestion *s, size_t number, const char *way)
 /* Before they are named: the hints are final. */
 static void give_titles(struct suggestion *s)
 {
+    char **words = title_words(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
+
     s->titles = title_rows(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
-    for (size_t i = 0; i < s->mine.hint_count; i++) {
-        char *word = title_word(s->titles[i]);
-        make_id(word, i + 1, s->mine.hints[i].rule.id);
-        free(word);
-    }
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        make_id(words[i], i + 1, s->mine.hints[i].rule.id);
+    title_done(words, s->mine.hint_count);
 }
 
 /* The modules that the sites of a hint name, so that a rebuilt one puts the hints to shadow. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/title.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,44 +101,74 @@ static bool is_framework_library(const char *path)
     return false;
 }
 
-/* "module+0x1234" stands for a function that has no name (symbols.h). */
+/* "module+0x1234", "?+0x1234" and "(no name)" stand for a function that has no name (symbols.h). */
 static bool has_name(const struct symbols_line *line)
 {
-    const char *module = symbols_base_name(line->module);
+    const char *module = *line->module ? symbols_base_name(line->module) : "?";
     size_t length = strlen(module);
 
-    return line->file || strncmp(line->function, module, length) != 0
+    if (line->file)
+        return *line->function != '(' || strcmp(line->function, "(no name)") != 0;
+    return strncmp(line->function, module, length) != 0
             || strncmp(line->function + length, "+0x", 3) != 0;
 }
 
-/* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates and anonymous parts. */
+/* How long "operator()" is at the beginning, its arguments not included; 0: it is no operator. */
+static size_t operator_length(const char *at)
+{
+    static const char word[] = "operator";
+    /* Those that look like brackets, the longest first. */
+    static const char *const signs[] = {
+            "()", "[]", "<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "<", ">", ""};
+    size_t length = sizeof(word) - 1;
+    size_t i = 0;
+
+    if (strncmp(at, word, length) != 0 || at[length] == '_' || isalnum((unsigned char)at[length]))
+        return 0;
+    while (strncmp(at + length, signs[i], strlen(signs[i])) != 0)
+        i++;
+    return length + strlen(signs[i]);
+}
+
+/* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates, anonymous parts and results. */
 static char *short_name(const char *function)
 {
     static const char anonymous[] = "(anonymous namespace)::";
+    static const char type_of[] = "decltype";
     char *out = vec_new(strlen(function) + 1, 1);
     size_t n = 0;
     unsigned depth = 0;
+    bool is_operator = false;
 
     for (const char *s = function; *s; s++) {
-        if (strncmp(s, anonymous, sizeof(anonymous) - 1) == 0) {
+        bool begins = depth == 0 && (s == function || s[-1] == ':' || s[-1] == ' ');
+        size_t sign = begins ? operator_length(s) : 0;
+        if (sign) {
+            memcpy(out + n, s, sign);
+            n += sign;
+            s += sign - 1;
+            is_operator = true;
+        } else if (strncmp(s, anonymous, sizeof(anonymous) - 1) == 0) {
             s += sizeof(anonymous) - 2;
-            continue;
-        }
-        bool is_operator = n >= 8 && strncmp(out + n - 8, "operator", 8) == 0;
-        if (*s == '<' && !is_operator)
+        } else if (begins && strncmp(s, type_of, sizeof(type_of) - 1) == 0 && strchr(s, '(')) {
+            s = strchr(s, '(');
             depth++;
-        else if (*s == '>' && depth)
-            depth--;
-        else if (depth == 0 && (*s == '(' || strncmp(s, "+0x", 3) == 0) && !is_operator)
-            break;
-        else if (depth == 0)
+        } else if (*s == '<' || (depth && *s == '(')) {
+            depth++;
+        } else if (depth) {
+            depth -= *s == '>' || *s == ')';
+        } else if (*s == '(' || *s == '{' || strncmp(s, "+0x", 3) == 0) {
+            if (n) /* else what follows has no other name */
+                break;
+        } else if (*s == ' ' && !is_operator) {
+            n = 0; /* a template's name begins with what it returns */
+        } else if (*s != ' ' || s[1] != '<') {
             out[n++] = *s;
+        }
     }
+    while (n && out[n - 1] == ':')
+        n--;
     out[n] = '\0';
-    /* a template's name begins with what it returns */
-    char *space = strrchr(out, ' ');
-    if (space && !strstr(out, "operator"))
-        memmove(out, space + 1, strlen(space));
     return out;
 }
 
@@ -187,6 +218,7 @@ static char *name_line(const struct symbols_line *line, enum kind kind)
 struct part {
     char *text;
     enum kind kind;
+    const struct symbols_line *line; /* NULL: no stack */
 };
 
 struct parts {
@@ -201,7 +233,7 @@ static void add_kind(
         if (kind_of(&lines[i]) != kind)
             continue;
         VEC_PUSH(parts->part, parts->count, parts->room) =
-                (struct part){name_line(&lines[i], kind), kind};
+                (struct part){name_line(&lines[i], kind), kind, &lines[i]};
     }
 }
 
@@ -216,7 +248,8 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     if (parts.count == 0) {
         enum kind kind = count && *lines[0].module ? KIND_LIBRARY : KIND_PROGRAM_NATIVE;
         char *text = count ? name_line(&lines[0], kind) : vec_text("(no stack)");
-        VEC_PUSH(parts.part, parts.count, parts.room) = (struct part){text, KIND_NONE};
+        VEC_PUSH(parts.part, parts.count, parts.room) =
+                (struct part){text, KIND_NONE, count ? &lines[0] : NULL};
     }
     return parts;
 }
@@ -378,16 +411,42 @@ void title_done(char **titles, size_t count)
     free((void *)titles);
 }
 
-char *title_word(const char *title)
+/* "libown+0x12": the library's name, and the place where that is all that is known of the program's own code. */
+static char *word_without_name(const struct symbols_line *line, enum kind kind)
 {
-    char *word = vec_text(title);
-    char *space = strchr(word, ' ');
+    const char *name = symbols_base_name(line->module);
+    const char *suffix = strstr(name, ".so");
+    const char *place = strrchr(line->function, '+');
+    int length = suffix && suffix > name ? (int)(suffix - name) : (int)strlen(name);
 
-    if (!space)
-        return word; /* a library's name stays whole */
-    *space = '\0';
-    char *last = strrchr(word, '.'); /* of Class.method */
-    if (last && last[1])
-        memmove(word, last + 1, strlen(last));
-    return word;
+    if (!*name) /* an address of one run */
+        return vec_text("");
+    return vec_format("%.*s%s", length, name, kind == KIND_PROGRAM_NATIVE && place ? place : "");
+}
+
+static char *word_of(const struct part *part)
+{
+    const struct symbols_line *line = part->line;
+
+    if (!line)
+        return vec_text("");
+    if (line->is_python) {
+        const char *dot = strrchr(line->function, '.'); /* of Class.method */
+        return vec_text(dot && dot[1] ? dot + 1 : line->function);
+    }
+    if (part->kind >= KIND_LIBRARY || !has_name(line))
+        return word_without_name(line, part->kind);
+    return short_name(line->function);
+}
+
+char **title_words(
+        struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
+{
+    struct row *told = rows_new(symbols, rows, stride, offset, count);
+
+    for (size_t i = 0; i < count; i++) {
+        free(told[i].title);
+        told[i].title = word_of(&told[i].parts.part[told[i].used - 1]);
+    }
+    return rows_end(told, count);
 }

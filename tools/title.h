@@ -39,7 +39,12 @@ char **title_ways(
 /* What both want to know of an array whose elements have a member `stack`. */
 #define TITLE_STACKS(rows_) (rows_), sizeof(*(rows_)), offsetof(__typeof__(*(rows_)), stack)
 
-/* The function that a title names first, as a word for an identifier: "attend" of "Block.attend gpt.py:28". The caller frees it. */
-char *title_word(const char *title);
+/*
+ * Likewise: the function that a title names first, as a word for an identifier: "attend" of "Block.attend gpt.py:28". C++ is without
+ * arguments, templates and what a function returns: "ns::fill". Code without a name: "libown+0x12", a framework's: "libc10_cuda". "" where nothing
+ * is known that the next run would have, too.
+ */
+char **title_words(
+        struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
 
 #endif

@@ -21,7 +21,17 @@ enum place {
     OWN,
     OWN_OUTER,
     FFI,
-    START
+    START,
+    FILL,
+    LAMBDA,
+    CALL,
+    SHIFT,
+    MAKER,
+    PART,
+    NO_NAME,
+    OWN_NAMELESS,
+    NO_FILE,
+    TORCH_CALL
 };
 
 static const struct {
@@ -29,7 +39,8 @@ static const struct {
     bool is_program;
 } modules[] = {{"/e/lib/python3.12/site-packages/torch/lib/libc10_cuda.so.2.6", true},
         {"/usr/lib/libtorch_cuda.so", true}, {"/usr/lib/libcudart.so.12", false},
-        {"/usr/bin/python3.12", true}, {"/home/me/trainer", true}, {"/usr/lib/libffi.so.8", true}};
+        {"/usr/bin/python3.12", true}, {"/home/me/trainer", true}, {"/usr/lib/libffi.so.8", true},
+        {"/home/me/libown.so.3", true}};
 
 static const struct trace_frame places[] = {[MALLOC] = {0, 0x10},
         [NAMELESS] = {0, 0x6dc7f},
@@ -42,7 +53,17 @@ static const struct trace_frame places[] = {[MALLOC] = {0, 0x10},
         [OWN] = {4, 0x10},
         [OWN_OUTER] = {4, 0x20},
         [FFI] = {5, 0x10},
-        [START] = {4, 0x30}};
+        [START] = {4, 0x30},
+        [FILL] = {4, 0x40},
+        [LAMBDA] = {4, 0x50},
+        [CALL] = {4, 0x60},
+        [SHIFT] = {4, 0x70},
+        [MAKER] = {4, 0x80},
+        [PART] = {4, 0x90},
+        [NO_NAME] = {4, 0xa0},
+        [OWN_NAMELESS] = {6, 0x12},
+        [NO_FILE] = {TRACE_NONE, 0x7f0012},
+        [TORCH_CALL] = {1, 0x50}};
 
 static const char names[] =
         "kedge-symbols\t1\n"
@@ -53,12 +74,20 @@ static const char names[] =
         "const&)+0x12\t\t0\n"
         "f\t30\nl\tat::native::gelu(at::Tensor const&)\t\t0\n"
         "f\t40\nl\tat::detail::empty_cuda(c10::IntArrayRef)+0x2\t\t0\n"
+        "f\t50\nl\tstd::vector<int> at::native::Op::operator()<int>(int)+0x3\t\t0\n"
         "m\t-\t4\t/usr/bin/python3.12\t\n"
         "f\t10\nl\t_PyObject_Call\t\t0\n"
         "f\t20\nl\t_PyEval_EvalFrameDefault\t\t0\n"
         "m\t-\t5\t/home/me/trainer\t\n"
         "f\t10\nl\tallocate\t/src/trainer.c\t65\n"
-        "f\t20\nl\tunused_input\t/src/trainer.c\t89\n";
+        "f\t20\nl\tunused_input\t/src/trainer.c\t89\n"
+        "f\t40\nl\tvoid ns::fill<float, 4>(ns::Tensor<float> const&)\t/src/t.cc\t3\n"
+        "f\t50\nl\tmain::{lambda(int)#1}::operator()(int) const\t/src/t.cc\t9\n"
+        "f\t60\nl\tdecltype (f(1)) ns::Op<int>::operator()<int>(int)\t/src/t.cc\t12\n"
+        "f\t70\nl\tns::Out& ns::operator<< <char>(ns::Out&, char)\t/src/t.cc\t15\n"
+        "f\t80\nl\t(anonymous namespace)::make_operator(int)\t/src/t.cc\t18\n"
+        "f\t90\nl\thelper.part.0+0x12\t\t0\n"
+        "f\ta0\nl\t(no name)\t/src/t.cc\t21\n";
 
 #define PACKAGES "/e/lib/python3.12/site-packages"
 
@@ -283,6 +312,16 @@ TEST(rows_that_are_the_same_stay_so)
     bench_end(&bench);
 }
 
+static void check_words(const struct bench *bench, const char *const *words)
+{
+    char **found =
+            title_words(bench->symbols, bench->stacks, sizeof(bench->stacks[0]), 0, bench->count);
+
+    for (size_t i = 0; i < bench->count; i++)
+        CHECK_STR_EQ(found[i], words[i]);
+    title_done(found, bench->count);
+}
+
 TEST(ways_and_words_are_of_the_same_frames)
 {
     struct bench bench = bench_begin();
@@ -297,14 +336,35 @@ TEST(ways_and_words_are_of_the_same_frames)
             "Block.attend gpt.py:28 < Block.forward gpt.py:33 < step train.py:60",
             "allocate trainer.c:65 < unused_input trainer.c:89", "libc10_cuda.so.2.6",
             "<module> <string>:1"};
-    static const char *const words[] = {"attend", "allocate", "libc10_cuda.so.2.6", "<module>"};
+    static const char *const words[] = {"attend", "allocate", "libc10_cuda", "<module>"};
     char **found = title_ways(bench.symbols, bench.stacks, sizeof(bench.stacks[0]), 0, bench.count);
-    for (size_t i = 0; i < bench.count; i++) {
-        char *word = title_word(ways[i]);
+    for (size_t i = 0; i < bench.count; i++)
         CHECK_STR_EQ(found[i], ways[i]);
-        CHECK_STR_EQ(word, words[i]);
-        free(word);
-    }
     title_done(found, bench.count);
+    check_words(&bench, words);
     bench_end(&bench);
+}
+
+/* Whatever the language makes of a name: what the program calls the function, and no number of a build but where nothing else is. */
+TEST(words_are_names_of_the_program)
+{
+    static const enum place places_of_cxx[] = {FILL, LAMBDA, CALL, SHIFT, MAKER, PART, NO_NAME};
+    static const char *const of_cxx[] = {"ns::fill", "main", "ns::Op::operator()", "ns::operator<<",
+            "make_operator", "helper.part.0", "trainer"};
+    static const char *const of_nothing[] = {"libown+0x12", "", "", "at::native::Op::operator()"};
+    struct bench named = bench_begin();
+    struct bench nameless = bench_begin();
+
+    for (size_t i = 0; i < sizeof(places_of_cxx) / sizeof(*places_of_cxx); i++)
+        add(&named, NATIVE(MALLOC, places_of_cxx[i]), NULL, false);
+    named.symbols = symbols_new(named.trace);
+    check_words(&named, of_cxx);
+    bench_end(&named);
+    add(&nameless, NATIVE(OWN_NAMELESS), NULL, false);
+    add(&nameless, NATIVE(NO_FILE), NULL, false);
+    add(&nameless, (const enum place[]){END}, NULL, false);
+    add(&nameless, NATIVE(MALLOC, TORCH_CALL), NULL, false);
+    nameless.symbols = symbols_new(nameless.trace);
+    check_words(&nameless, of_nothing);
+    bench_end(&nameless);
 }
