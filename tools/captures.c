@@ -27,6 +27,31 @@ static bool is_made_of(const char *name, const char *entry)
     return false;
 }
 
+char *captures_quote(const char *path)
+{
+    char *quoted = vec_new(2 * strlen(path) + 1, 1);
+    size_t n = 0;
+
+    for (; *path; path++) {
+        quoted[n++] = *path;
+        if (*path == '%')
+            quoted[n++] = '%';
+    }
+    return quoted;
+}
+
+char *captures_folder(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    char *folder = vec_new((size_t)(slash ? slash - name + 2 : 1), 1);
+
+    for (size_t n = 0; slash && name <= slash; name++) {
+        folder[n++] = *name;
+        name += *name == '%' && name[1] == '%';
+    }
+    return folder;
+}
+
 bool captures_read_header(const char *path, struct format_header *ret_header)
 {
     FILE *file = fopen(path, "re");
@@ -42,7 +67,7 @@ bool captures_read_header(const char *path, struct format_header *ret_header)
 void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
 {
     const char *slash = strrchr(name, '/');
-    char *folder = slash ? vec_format("%.*s", (int)(slash - name + 1), name) : vec_text("");
+    char *folder = captures_folder(name);
     DIR *entries = opendir(*folder ? folder : ".");
     const struct dirent *entry;
 

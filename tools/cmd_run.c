@@ -44,8 +44,8 @@ static const char *from_here(const char *path, const char *directory)
 /* Why no file can be made there, NULL if one can. What the library met was at the time; this is now. */
 static const char *why_not(const char *name)
 {
-    const char *slash = strrchr(name, '/');
-    char *probe = vec_format("%.*s.kedge-%d", slash ? (int)(slash - name + 1) : 0, name, getpid());
+    char *folder = captures_folder(name);
+    char *probe = vec_format("%s.kedge-%d", folder, getpid());
     int fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int error = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
 
@@ -54,6 +54,7 @@ static const char *why_not(const char *name)
         (void)unlink(probe);
     }
     free(probe);
+    free(folder);
     return error ? strerror(error) : NULL;
 }
 

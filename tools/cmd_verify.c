@@ -189,10 +189,18 @@ static char *status_text(int status)
     return vec_format("ended with exit code %d", WEXITSTATUS(status));
 }
 
+/* As shells, `env` and launchers say that there is no such program, or that it cannot be run. */
+static bool is_not_started(const struct verify *verify, int status)
+{
+    return verify->capture_count == 0 && WIFEXITED(status)
+            && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+}
+
 static int run_step(struct verify *verify, const struct step *step, char **words)
 {
     struct spawn_options how = verify->fields->spawn;
-    char *capture = vec_format("%s/%s.kcap", verify->directory, step->name);
+    char *folder = captures_quote(verify->directory);
+    char *capture = vec_format("%s/%s.kcap", folder, step->name);
     struct launch launch;
     int status = 0;
 
@@ -212,12 +220,20 @@ static int run_step(struct verify *verify, const struct step *step, char **words
         captures_each(capture, judge_capture, verify);
     }
     free(capture);
+    free(folder);
     if (r)
         return r;
     if (tree_signal()) /* it came meanwhile */
         return 128 + tree_signal();
     if (verify->is_damaged)
         return CMD_BAD;
+    if (is_not_started(verify, status)) {
+        (void)fprintf(stderr,
+                "kedge verify: %s: the program ended with exit code %d and left no capture: it "
+                "could not be started\n",
+                step->name, WEXITSTATUS(status));
+        return CMD_BAD;
+    }
     if (status != 0) {
         char *text = status_text(status);
         fail(verify, NULL, vec_format("%s: the program %s", step->name, text));

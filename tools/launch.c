@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/captures.h"
 #include "tools/cmd.h"
 #include "tools/vec.h"
 
@@ -123,13 +124,7 @@ static char *absolute_pattern(const char *directory, const char *file)
 {
     if (*file == '/')
         return vec_text(file);
-    char *quoted = vec_new(2 * strlen(directory) + 1, 1);
-    size_t n = 0;
-    for (const char *s = directory; *s; s++) {
-        quoted[n++] = *s;
-        if (*s == '%')
-            quoted[n++] = '%';
-    }
+    char *quoted = captures_quote(directory);
     char *text = vec_format("%s/%s", quoted, file);
     free(quoted);
     return text;

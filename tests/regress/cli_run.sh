@@ -276,6 +276,15 @@ verify)
     # The program fails by itself.
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
     has out "exit code 2"
+    # What could not be started, in either run, is no verdict on the hints.
+    printf '#!/no/such/interpreter\n' >script && printf '#!/bin/sh\n[ -e once ] && exit 126\ntouch once\nexec "$@"\n' >second
+    chmod +x script second
+    expect 2 "$kedge" verify --sim --hints h.yaml -- ./script
+    has err "kedge verify: shadow: the program ended with exit code 127 and left no capture: it could not be started"
+    expect 2 "$kedge" verify --sim --hints h.yaml -- sh -c 'exec ./plain'
+    expect 2 "$kedge" verify --sim --hints h.yaml --json -- ./second "$sot" --form pir --graph small
+    has err "kedge verify: trap: the program ended with exit code 126"
+    [ ! -e h.yaml.receipt ] || fail "a receipt was written for a program that did not start"
     # Whatever ends kedge ends the program and what the program started, and the folder goes.
     cat >stubborn <<'END'
 #!/bin/bash
@@ -328,6 +337,18 @@ END
     has out "1 hint verified, 1 release, 3.38 MiB;"
     [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
     expect 77 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot"
+    # A % in a folder is a % and begins no pattern, whoever named the folder.
+    for folder in 100% %p %%; do
+        expect 0 "$kedge" verify --sim --hints h.yaml --keep $folder -- "$sot" --form pir --graph small
+        [ -e $folder/shadow.kcap ] && [ -e $folder/trap.kcap ] || fail "nothing in $folder: $(ls)"
+    done
+    mkdir 5%h && cd 5%h
+    TMPDIR=$PWD expect 0 "$kedge" verify --sim --hints ../h.yaml -- "$sot" --form pir --graph small
+    expect 0 "$kedge" run --sim -- "$sot" --form pir --graph small
+    has err "kedge run: capture kedge-"
+    expect 0 "$kedge" run --sim -- true
+    has err "kedge run: no capture: no process used CUDA"
+    cd ..
     # The receipt is an output as others: 0644 whatever the umask, an old one is replaced where it lies and keeps its mode.
     [ "$(stat -c %a h.yaml.receipt)" = 644 ] || fail "$(ls -l h.yaml.receipt)"
     mkdir elsewhere && mv h.yaml.receipt elsewhere/old && ln -s elsewhere/old h.yaml.receipt
