@@ -14,6 +14,28 @@ has() { grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 lacks: $2"; }; }
 hasnt() { ! grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 has: $2"; }; }
 # json CONDITION: of `j`, what ./out holds
 json() { python3 -c 'import json, sys; j = json.load(open("out")); sys.exit(not eval(sys.argv[1]))' "$1" || { head -c 3000 out >&2; fail "$1"; }; }
+# keys_stand_in COMMAND: each key of the JSON in ./out stands in what the man page of kedge-COMMAND says of JSON
+keys_stand_in() {
+    python3 - "$TEST_SOURCE/tools/man/kedge-$1.1" <<'PY' || fail "keys of kedge $1"
+import json, pathlib, re, sys
+page = re.sub(r"\\(.)", r"\1", pathlib.Path(sys.argv[1]).read_text())
+section = re.search(r"^\.SH JSON\n(.*?)(?=^\.SH )", page, re.M | re.S)
+said = section[1] if section else "".join(part for part in re.split(r"^\.(?:SH|PP|TP)", page, flags=re.M) if "--json" in part)
+def keys(value):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key not in ("settings", "calls"):  # names of the environment's and of the driver's
+                yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+found = set(keys(json.load(open("out"))))
+missing = sorted(key for key in found if not re.search(rf"(?<![a-z_]){key}(?![a-z_])", said))
+print(len(found), "keys;", "not in the page:", missing)
+sys.exit(bool(missing) or not found)
+PY
+}
 # steps of what kedge report is given, in ./out; same_steps CAPTURE COUNT: every detected step lies in the stated one of its number
 # and has all its allocations
 steps() { expect 0 "$kedge" report "$@" --view steps --json; }

@@ -255,6 +255,7 @@ small)
     json "j['hinted_freed_count'] == 0"
     expect 0 "$kedge" verify --sim --hints h.yaml --json -- "$sot" --form pir --graph small
     json "j['verified'] is True and j['hints'][0]['matched_count'] == 1 and j['hints'][0]['trapped_count'] == 1"
+    keys_stand_in verify
     small live pir --hints h.yaml --hints-mode live
     expect 0 "$kedge" report live.kcap $window --json
     json "(lambda g: all(j[a] == g[b] for a, b in (('remaining_with_hints_bytes', 'remaining_bytes'), ('max_with_hints_bytes', 'max_bytes'), ('allocated_bytes', 'allocated_bytes'), ('allocated_count', 'allocated_count'), ('freed_with_hints_bytes', 'freed_bytes'), ('freed_with_hints_count', 'freed_count'))))(json.load(open('good.json')))"

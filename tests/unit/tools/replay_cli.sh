@@ -39,6 +39,7 @@ has out "peak live bytes: $peak"
 ! grep -q "$sum" out || fail "the second pass has the first one's patterns"
 expect 0 "$replay" --json t.csv
 python3 -c "import json; j = json.load(open('out')); assert j['peak_live_bytes'] == $peak and j['allocations'] == 52"
+keys_stand_in replay
 
 BROKEN=overlap expect 1 "$replay" t.csv
 has err "should be 0x"
