@@ -98,7 +98,7 @@ int load_csv(const char *path, bool sync, struct load *ret_load);
 /* The trace alone. */
 struct trace *load_steps(const struct steps *steps, bool sync);
 
-/* Does the file begin as one of them does? */
+/* Is its first line text with a comma, right or wrong? load_csv says what is wrong with it. */
 bool load_is_csv(const char *path);
 
 /* The same from a capture that is open already; takes it over. `path` is only a name. */

@@ -11,18 +11,19 @@
 
 bool load_is_csv(const char *path)
 {
-    char start[sizeof(STEPS_RMM_HEAD)] = "";
+    char line[256] = "";
+    size_t n = 0;
     struct stat status;
     /* a pipe can be read once only, and may have nobody who writes */
     FILE *in = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
 
     if (!in)
         return false;
-    size_t n = fread(start, 1, sizeof(start) - 1, in);
+    bool is_read = fgets(line, sizeof(line), in) != NULL;
     (void)fclose(in);
-    start[n] = '\0';
-    return strncmp(start, STEPS_HEAD, strlen(STEPS_HEAD)) == 0
-            || strcmp(start, STEPS_RMM_HEAD) == 0;
+    while (line[n] >= ' ' && line[n] <= '~')
+        n++;
+    return is_read && strchr("\r\n", line[n]) && strchr(line, ',');
 }
 
 /* Blocks have addresses that no two of them share: their numbers. */

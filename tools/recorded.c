@@ -152,6 +152,8 @@ static int read_trace(const char *path, struct recorded *ret)
 
 /* ── from an abstract instance ── */
 
+#define ABSTRACT_HEAD "id,lower,upper,size"
+
 struct spans {
     struct span *spans;
     size_t count, room;
@@ -165,7 +167,9 @@ static int abstract_row(void *context, struct rowread *reader)
     size_t length;
 
     if (reader->line == 1)
-        return 0;
+        return strcmp(reader->text, ABSTRACT_HEAD) == 0
+                ? 0
+                : rowread_fault(reader, "the first line must be " ABSTRACT_HEAD);
     if (!rowread_text(reader, &name, &length) || length == 0)
         return rowread_fault(reader, "an id is missing");
     if (!rowread_uint(reader, 10, &span.begin) || !rowread_uint(reader, 10, &span.end))
@@ -204,23 +208,22 @@ static int read_abstract(const char *path, struct recorded *ret)
     return CMD_DONE;
 }
 
+/* Of a csv: do its columns begin as those of one, right or wrong? */
 static bool is_abstract(const char *path)
 {
-    static const char head[] = "id,lower,upper,size";
-    char start[sizeof(head)] = "";
+    char start[sizeof("id,")] = "";
     FILE *in = fopen(path, "re");
 
     if (!in)
         return false;
-    size_t n = fread(start, 1, sizeof(start) - 1, in);
+    const char *read = fgets(start, sizeof(start), in);
     (void)fclose(in);
-    return n == strlen(head) && strcmp(start, head) == 0;
+    return read && strcmp(start, "id,") == 0;
 }
 
 int recorded_open(const char *path, const struct recorded_request *request, struct recorded *ret)
 {
-    bool is_csv = load_is_csv(path);
-    bool is_capture = !is_csv && !is_abstract(path);
+    bool is_capture = !load_is_csv(path);
 
     if (!is_capture && (request->from || request->to || request->passage)) {
         (void)fprintf(
@@ -233,7 +236,7 @@ int recorded_open(const char *path, const struct recorded_request *request, stru
     }
     if (is_capture)
         return read_capture(path, request, ret);
-    return is_csv ? read_trace(path, ret) : read_abstract(path, ret);
+    return is_abstract(path) ? read_abstract(path, ret) : read_trace(path, ret);
 }
 
 void recorded_done(struct recorded *recorded)

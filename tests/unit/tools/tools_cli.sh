@@ -45,6 +45,22 @@ report)
     has err "nowhere.kcap"
     echo nonsense >bad.txt
     expect 2 "$kedge" report bad.txt
+    # Rows with commas are a csv, and a wrong first line is told like every other.
+    for head in op,id,size,stream "Op,Id,Size,Stream,Time_us" "Thread,Time,Action,Pointer,Size" "op,id,size,stream,time_us,more"; do
+        printf '%s\na,1,4096,0,1\n' "$head" >head.csv
+        for command in "report --view steps" plan "whatif --policy kedge"; do
+            expect 2 "$kedge" $command head.csv
+            has err "head.csv:1:1: the first line must be op,id,size,stream,time_us, or Thread,Time,Action,Pointer,Size,Stream"
+        done
+    done
+    for head in id,lower,upper id,lower,upper,size,more; do
+        printf '%s\nb1,0,3,4\n' "$head" >head.csv
+        expect 2 "$kedge" plan head.csv
+        has err "head.csv:1:1: the first line must be id,lower,upper,size"
+    done
+    printf 'a,b\001\n' >bytes
+    expect 2 "$kedge" report bytes
+    has err "bytes: not a kedge capture"
     head -c 5000 good.kcap >cut.kcap
     expect 2 "$kedge" report cut.kcap
     # A capture of the version before is called so, and not damaged.
