@@ -72,6 +72,8 @@ static int place(struct planning *planning)
     progress_begin("searching");
     int r = place_solve(recorded->spans, recorded->count, &request, &planning->result, &bad);
     progress_end();
+    if (planning->result.least) /* it was over, but nothing was left to search */
+        planning->out_of_time = false;
     if (r < 0) {
         (void)fprintf(stderr, "kedge plan: %s: %s\n", planning->path,
                 r == -EOVERFLOW ? "sizes add up to more than 63 bits hold" : strerror(-r));

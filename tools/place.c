@@ -135,33 +135,48 @@ static void cut(struct solver *solver, uint32_t count)
     free(numbers);
 }
 
+static bool keep_on(void *self, uint64_t nodes)
+{
+    struct solver *solver = self;
+    const struct place_request *request = solver->request;
+    uint64_t done = solver->nodes_before + nodes;
+    uint64_t limit = solver->result->node_limit;
+
+    return !request->keep_on || request->keep_on(request->self, done, done < limit ? limit : done);
+}
+
+/* The first placement comes to its end even so: there is no answer without it. */
+static bool tell(void *self, uint64_t nodes)
+{
+    struct solver *solver = self;
+
+    solver->stopped = solver->stopped || !keep_on(self, nodes);
+    return true;
+}
+
 /* What the first order comes to without a ceiling: a placement to begin with, in as many nodes as there are blocks. */
 static void place_anyhow(struct solver *solver, struct part *part)
 {
+    struct place_result *result = solver->result;
     struct canon *canon = canon_new(&part->sections);
-    struct canon_limits limits = {.nodes = UINT64_MAX};
+    struct canon_limits limits = {.nodes = UINT64_MAX, .keep_on = tell, .self = solver};
     uint64_t nodes;
     uint64_t peak;
 
     for (uint32_t i = 0; i < part->count; i++)
         limits.capacity += part->spans[i].size;
+    solver->nodes_before = result->nodes;
     if (canon_search(canon, CANON_FULLEST, &limits, &nodes) == CANON_FOUND
             && sections_check(part->spans, part->count, &peak))
         part_keep(part, peak);
     else
         solver->broken = true;
+    (void)tell(solver, nodes);
+    result->nodes += nodes;
+    if (result->node_limit < result->nodes)
+        result->node_limit = result->nodes;
     (void)snprintf(part->how, sizeof(part->how), "%s first", canon_order_name(CANON_FULLEST));
     canon_free(canon);
-}
-
-static bool keep_on(void *self, uint64_t nodes)
-{
-    struct solver *solver = self;
-    const struct place_request *request = solver->request;
-
-    return !request->keep_on
-            || request->keep_on(
-                    request->self, solver->nodes_before + nodes, solver->result->node_limit);
 }
 
 /* The orders in turn, each time with more nodes, until one finds or disproves it or the budget is used up. */

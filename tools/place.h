@@ -23,7 +23,10 @@
 struct place_request {
     uint64_t capacity; /* 0 = the least that is found */
     uint64_t nodes;    /* of the search, in all; 0 = as many as its blocks allow */
-    /* Asked now and then with what has been done; false ends the search as if the limit had been reached. NULL = never. */
+    /*
+     * Asked now and then with what has been done; false ends the search as if the limit had been reached. NULL = never. Without a
+     * capacity the first placement is made all the same, in no more nodes than there are blocks, whatever the limit is.
+     */
     bool (*keep_on)(void *self, uint64_t nodes, uint64_t limit);
     void *self;
 };
@@ -39,7 +42,7 @@ struct place_result {
     enum place_status status;
     uint64_t max_live;
     uint64_t peak; /* what the offsets take; PLACE_FOUND only */
-    uint64_t nodes, node_limit;
+    uint64_t nodes, node_limit; /* the limit is no less than what was taken */
     uint32_t parts; /* independent of each other */
     uint32_t whole; /* blocks that live all through their part */
     bool least; /* no placement is smaller: the peak is max live, or less was proved impossible */

@@ -526,6 +526,26 @@ TEST(the_caller_may_end_the_search)
     CHECK_GT(result.nodes, 0);
 }
 
+/* The first placement is always made, is told as it goes, and counts. */
+TEST(the_first_placement_is_told_and_counted)
+{
+    struct span spans[600];
+    uint32_t count = make_hard(spans);
+    uint64_t peak;
+    struct patience patience = {.until = 1};
+    struct place_result result = solve(
+            spans, count, (struct place_request){.keep_on = be_patient, .self = &patience});
+    CHECK_EQ(result.status, PLACE_FOUND);
+    CHECK_EQ(patience.asked, 1);
+    CHECK_GT(result.nodes, 0);
+    CHECK_LE(result.nodes, count);
+    CHECK(sections_check(spans, count, &peak));
+    CHECK_EQ(peak, result.peak);
+    struct place_result one = solve(spans, count, (struct place_request){.nodes = 1});
+    CHECK_EQ(one.nodes, result.nodes);
+    CHECK_EQ(one.peak, result.peak);
+}
+
 TEST(what_lives_all_the_time_is_at_the_bottom)
 {
     struct span spans[] = {span(0, 3, 7), span(0, 9, 100), span(2, 5, 8), span(4, 9, 7),
