@@ -111,8 +111,10 @@ void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quic
     };
     int r;
 
+    guard_push();
     resolve_note(call.slot, ROUTE_CALLED);
     r = capture_free(&info);
     if (r < 0)
         tell_news(r);
+    guard_pop();
 }

@@ -220,6 +220,8 @@ static inline __attribute__((always_inline)) bool quick_free_on(
 
 /* ---- the record of what was served ---- */
 
+/* Written inside the guard: what a signal handler prints meanwhile becomes no event in the middle of another. */
+
 /* A hook's call. */
 struct quick_call {
     CUstream stream; /* of the stream API, as the program named it */
