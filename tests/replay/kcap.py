@@ -307,7 +307,7 @@ class Capture:
             free, total, native = self.get("3Q", at + 72)
             self.say("failure", number, seq, time, requested, stream, stack, self.word(path), instance, self.word(call), device,
                      result, flags, holders, free, total, native, *self.get("Q", at + 240), *self.get("I", at + 632),
-                     "heaps", *self.get("14Q", at + 96))
+                     *self.get("Q", at + 640), "heaps", *self.get("14Q", at + 96))
             self.say("ladder", *self.get("QQIII", at + 208))
             for i in range(holders):
                 self.say("holder", *self.get("QQII", at + 248 + 24 * i))

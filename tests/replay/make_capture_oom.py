@@ -37,6 +37,7 @@ def oom(slot, number, requested, holders):
     for size, count, stack in holders:
         record += struct.pack("<QQII", size, count, stack, 0)
     put(OOM_AT + 1024 * slot, record)
+    put(OOM_AT + 1024 * slot + 640, struct.pack("<Q", 700 * MB * len(holders)))
 
 
 header = struct.pack("<8sIIIIIIII", b"KEDGECAP", 4, HEADER, 3, 0, 1, 4711, 1, 2)

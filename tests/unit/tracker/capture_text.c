@@ -141,9 +141,9 @@ static void show_failure(const struct read_oom *oom)
     printf("failure %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %s %u %s",
             oom->number, w->seq, w->time_ns, w->requested, w->stream, w->stack, oom->path,
             w->instance, oom->call);
-    printf(" %d %u %u %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u", w->device, w->result,
-            w->flags, w->holder_count, w->free_bytes, w->total_bytes, w->native_bytes,
-            w->other_bytes, w->pystack);
+    printf(" %d %u %u %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64, w->device,
+            w->result, w->flags, w->holder_count, w->free_bytes, w->total_bytes, w->native_bytes,
+            w->other_bytes, w->pystack, w->free_elsewhere);
     show_words(" heaps", &w->heaps, sizeof w->heaps / 8);
     printf("ladder %" PRIu64 " %" PRIu64 " %u %u %u\n", w->ladder.trimmed_bytes,
             w->ladder.moved_bytes, w->ladder.waits, w->ladder.trims, w->ladder.attempts);
@@ -286,6 +286,7 @@ static void odd_failure(const struct edge *edge, uint64_t seq)
             .call = below(2) ? "cuMemAlloc_v2" : NULL,
             .stream = number(64),
             .flags = (uint32_t)below(16),
+            .free_elsewhere = number(64),
             .result = 2,
     };
     uint64_t *word = &info.heaps.held;

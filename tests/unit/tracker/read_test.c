@@ -651,6 +651,7 @@ TEST(a_capture_with_reasons_of_failures_is_read)
     CHECK_EQ(what->heaps.largest_free, UINT64_C(512) << 20);
     CHECK_EQ(what->heaps.remappable, UINT64_C(1024) << 20);
     CHECK_EQ(what->heaps.husk, UINT64_C(2) << 20);
+    CHECK_EQ(what->free_elsewhere, UINT64_C(1400) << 20);
     CHECK_EQ(what->ladder.trimmed_bytes, UINT64_C(64) << 20);
     CHECK_EQ(what->ladder.waits, 5);
     CHECK_EQ(what->ladder.attempts, 2);
