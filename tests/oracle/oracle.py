@@ -123,6 +123,8 @@ def floors(total, names):
         check(total[name] > 0, f"no {name} were exercised")
     for name in ("faults", "captures_invalidated"):
         check(total[name] == 0, f"{name}: {total[name]}")
+    without, contexts = total["contexts_without_sums"], total["contexts"]
+    check(without * 20 <= contexts, f"{without} of {contexts} contexts had no room for sums")
 
 
 def natively(number):

@@ -145,8 +145,11 @@ static void furnish(struct actor *actor, struct home *home)
     DO(cuModuleGetFunction(&home->sum, module, "kedge_sum"));
     memset(home->expected, 0, sizeof(home->expected));
     result = alloc_slots(actor, home);
+    if (actor)
+        actor->figures.contexts++;
     if (actor && result == CUDA_ERROR_OUT_OF_MEMORY) {
         actor->figures.full_devices++;
+        actor->figures.contexts_without_sums++;
         home->slots = 0;
         atomic_store(&home->slots_used, SEED_SLOTS);
         return;

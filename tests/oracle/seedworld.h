@@ -100,6 +100,8 @@ enum {
     X(forked_captures) \
     X(trims) \
     X(full_devices) \
+    X(contexts) \
+    X(contexts_without_sums) \
     X(anchors) \
     X(data_checks) \
     X(turns) \
