@@ -9,26 +9,26 @@
 /*
  * The choke point. For RTLD_NEXT and RTLD_DEFAULT the C library decides by its caller's address, so everything that is
  * not ours leaves by a jump: this file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and
- * tests/preload proves it. No work may follow the real call.
+ * tests/preload proves it. No work may follow the real call. Whether kedge is wanted is asked for names that matter only: the
+ * question reads the environment, and warns of what is wrong there.
  */
 static void *ours(void *handle, const char *name)
 {
     if (guard_depth() > 0 || handle == RTLD_NEXT)
         return NULL;
     if (name[0] == 'n' && name[1] == 'c')
-        return life_is_wanted() ? export_nccl(handle, name) : NULL;
+        return export_nccl(handle, name);
     if (name[0] == 'n' && name[1] == 'v' && name[2] == 't' && name[3] == 'x')
-        return life_is_wanted() ? export_nvtx(handle, name) : NULL;
+        return export_nvtx(handle, name);
     if (name[0] != 'c' || name[1] != 'u')
         return NULL;
     if (handle
             == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
         return resolve_hides(name) ? RESOLVE_HIDE : NULL;
-    if (!life_is_wanted())
-        return NULL;
     if (resolve_knows(name))
-        return resolve_dlsym(handle, name);
-    resolve_passed_by(handle, name);
+        return life_is_wanted() ? resolve_dlsym(handle, name) : NULL;
+    if (resolve_notes(name) && life_is_wanted())
+        resolve_passed_by(handle, name);
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 /* How an export comes to stand in for a library's function, and finds it again. */
 #include "preload/exports.h"
 #include "preload/guard.h"
+#include "preload/life.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
@@ -139,6 +140,8 @@ void *export_take(struct export_library *library, struct export *export, void *h
     void *none = NULL;
     void *found;
 
+    if (!life_is_wanted())
+        return NULL;
     found = handle == RTLD_DEFAULT ? ours : resolve_real_dlsym()(handle, name);
     if (found == ours) /* in the global scope: a name that only we have is not to be found */
         return resolve_next(name) ? NULL : RESOLVE_HIDE;

@@ -416,19 +416,18 @@ static bool is_runtime_memory(const char *name)
             || strncmp(name, "cudaHostAlloc", 13) == 0;
 }
 
+bool resolve_notes(const char *name)
+{
+    return is_runtime_memory(name) || coverage_is_memory(name);
+}
+
 void resolve_passed_by(void *handle, const char *name)
 {
-    void *fn;
+    const void *fn = real_dlsym(handle, name);
 
-    if (is_runtime_memory(name)) {
-        if (real_dlsym(handle, name))
-            coverage_runtime(name);
-        return;
-    }
-    if (!coverage_is_memory(name))
-        return;
-    fn = real_dlsym(handle, name);
-    if (fn && (atomic_load(&bound) || resolve_ready())
+    if (fn && is_runtime_memory(name))
+        coverage_runtime(name);
+    else if (fn && (atomic_load(&bound) || resolve_ready())
             && object_base(fn) == atomic_load(&driver_base))
         coverage_unhooked(name);
 }

@@ -93,7 +93,10 @@ void *resolve_dlsym(void *handle, const char *name);
 /* Whether it is the name of a hook; no table is asked for a name that cannot be one. */
 bool resolve_knows(const char *name);
 
-/* A name that is no hook is asked for on a real handle: noted if it is a function for memory, of the driver or the runtime. */
+/* Whether a name that is no hook is that of a function for memory, of the driver or the runtime. */
+bool resolve_notes(const char *name);
+
+/* Such a name is asked for on a real handle: noted if the function is there. */
 void resolve_passed_by(void *handle, const char *name);
 
 /* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
