@@ -3,7 +3,7 @@
 # The README's first command on the simulated device, with the binaries of this build: every step shows what it should.
 set -euo pipefail
 DEMO_BUILD=$TEST_BUILD "$TEST_SOURCE/tools/demo" --sim | tee demo.out
-for words in '13\.11 GiB' '9\.41 GiB' '751' '3\.71 GiB' 'bad with hints finished' 'good           finished' 'device: simulated'; do
+for words in '13\.11 GiB' '9\.41 GiB' '751' '3\.71 GiB' '6 hints for 751 of 751 late frees' 'bad with hints finished' 'good           finished' 'device: simulated'; do
     grep -q "$words" demo.out || { echo "FAILED: the demo does not show: $words"; exit 1; }
 done
 # No table is wider than the terminal, which has 80 columns where there is none.

@@ -39,6 +39,7 @@ struct options {
     int pause_at; /* sub-graph, -1: none */
     bool log;     /* lines say where it is */
     bool nvtx;    /* ranges do */
+    bool mixed;   /* one function for all kinds of ops */
     const char *ledger;
 };
 
@@ -71,26 +72,57 @@ static void *tensor_ptr(const struct sot_tensor *t)
 }
 
 /* A strided view made dense. No user object holds the copy, only the sub-graph's scope. */
-TRAINER_FRAME static void contiguous_copy(void *self, struct sot_tensor *t)
+TRAINER_FRAME static void contiguous_copy(struct sot *s, struct sot_tensor *t)
 {
-    struct sot *s = self;
     void *ptr;
 
     TRAINER_MALLOC(s->options->entrance, &ptr, t->bytes, s->stream);
     t->device = (uintptr_t)ptr;
-    book_alloc(s, t);
     trainer_copy_strided(ptr, s->batch + t->var->offset, t->bytes / t->var->row_bytes,
             t->var->row_bytes, 2 * t->var->row_bytes, s->stream);
 }
 
-TRAINER_FRAME static void alloc_output(void *self, struct sot_tensor *t)
+TRAINER_FRAME static void alloc_output(struct sot *s, struct sot_tensor *t)
 {
-    struct sot *s = self;
     void *ptr;
 
     TRAINER_MALLOC(s->options->entrance, &ptr, t->bytes, s->stream);
     t->device = (uintptr_t)ptr;
-    book_alloc(s, t);
+}
+
+/* Each kind of op asks in a function of its own. It books the tensor, so that its frame is on the stack meanwhile. */
+#define OP(kind_)                                                                \
+    TRAINER_FRAME static void kind_(struct sot *s, struct sot_tensor *t)         \
+    {                                                                            \
+        (t->var->role == SOT_ROLE_INPUT ? contiguous_copy : alloc_output)(s, t); \
+        book_alloc(s, t);                                                        \
+    }
+
+OP(conv2d)
+OP(matmul)
+OP(batch_norm)
+OP(relu)
+OP(softmax)
+OP(add)
+OP(cast)
+OP(transpose)
+OP(any_op)
+
+static void run_kind(void *self, struct sot_tensor *t)
+{
+    static void (*const ops[SOT_KINDS])(struct sot *, struct sot_tensor *) = {
+            [SOT_KIND_CONV2D] = conv2d,
+            [SOT_KIND_MATMUL] = matmul,
+            [SOT_KIND_BATCH_NORM] = batch_norm,
+            [SOT_KIND_RELU] = relu,
+            [SOT_KIND_SOFTMAX] = softmax,
+            [SOT_KIND_ADD] = add,
+            [SOT_KIND_CAST] = cast,
+            [SOT_KIND_TRANSPOSE] = transpose,
+    };
+    struct sot *s = self;
+
+    (s->options->mixed ? any_op : ops[t->var->kind])(s, t);
 }
 
 TRAINER_FRAME static void alloc_temp(void *self, struct sot_tensor *t)
@@ -282,8 +314,8 @@ static void run_device(struct sot *s, uint64_t *slots)
             .self = s,
             .enter = enter_range,
             .leave = leave_range,
-            .contiguous_copy = contiguous_copy,
-            .alloc_output = alloc_output,
+            .contiguous_copy = run_kind,
+            .alloc_output = run_kind,
             .alloc_temp = alloc_temp,
             .alloc_scratch = alloc_scratch,
             .release = release_tensor,
@@ -332,7 +364,8 @@ static bool run(const struct options *options)
 static const char usage[] =
         "usage: sot --form pt|pir|pir-inputs-fixed|pt-output-cleanup-off --graph small|full\n"
         "           [--entrance sync|stream] [--streams N] [--touch-released[=launch|copy|set]]\n"
-        "           [--pause-at SOT_CALL_N] [--anchors nvtx|log|both] [--log] [--ledger FILE]\n";
+        "           [--pause-at SOT_CALL_N] [--anchors nvtx|log|both] [--log] [--ledger FILE]\n"
+        "           [--mixed]\n";
 
 static _Noreturn void wrong_use(void)
 {
@@ -406,6 +439,9 @@ static void option_take(struct options *o, int option)
     case 'a':
         anchors_take(o, optarg);
         return;
+    case 'm':
+        o->mixed = true;
+        return;
     case 'L':
         o->ledger = optarg;
         return;
@@ -425,6 +461,7 @@ int main(int argc, char **argv)
             {"pause-at", required_argument, NULL, 'p'},
             {"anchors", required_argument, NULL, 'a'},
             {"log", no_argument, NULL, 'l'},
+            {"mixed", no_argument, NULL, 'm'},
             {"ledger", required_argument, NULL, 'L'},
             {NULL, 0, NULL, 0},
     };

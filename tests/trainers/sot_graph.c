@@ -261,6 +261,27 @@ static bool generate_last(struct generator *g, struct sot_graph *graph, int inde
     return true;
 }
 
+static uint32_t hash_of(int index, int var)
+{
+    uint32_t hash = (uint32_t)index * 2654435761u ^ (uint32_t)(var + 1) * 2246822519u;
+
+    hash = (hash ^ hash >> 15) * 3266489917u;
+    return hash ^ hash >> 16;
+}
+
+static void choose_kinds(struct sot_graph *graph)
+{
+    for (int i = 0; i < graph->count; i++) {
+        for (int v = 0; v < graph->subgraphs[i].count; v++) {
+            struct sot_var *var = &graph->subgraphs[i].vars[v];
+            uint32_t first = var->needed ? 0 : SOT_KINDS_NEEDED;
+            uint32_t end = var->needed ? SOT_KINDS_NEEDED : SOT_KINDS;
+
+            var->kind = (enum sot_kind)(first + hash_of(i, v) % (end - first));
+        }
+    }
+}
+
 static struct sot_graph *graph_new(int count, int window_last, uint64_t batch_bytes)
 {
     struct sot_graph *graph = calloc(1, sizeof(*graph));
@@ -292,8 +313,10 @@ struct sot_graph *sot_graph_full(void)
         ok = generate_subgraph(g, graph, i);
     ok = ok && generate_last(g, graph, FULL_COUNT - 1);
     free(g);
-    if (ok)
+    if (ok) {
+        choose_kinds(graph);
         return graph;
+    }
     sot_graph_free(graph);
     return NULL;
 }
@@ -318,6 +341,7 @@ struct sot_graph *sot_graph_small(void)
     read_var(s, 1, 0);
     read_var(s, 2, 1);
     read_var(s, 2, 0);
+    choose_kinds(graph);
     return graph;
 }
 

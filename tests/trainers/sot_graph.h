@@ -10,9 +10,14 @@
  *     temp      used by the next op or two                         freed after its last op
  *     scratch   a pair of the newer executor, at most 4 KiB        freed at once
  *
- * The generator makes tensors with sizes as of real layers, such that counts and bytes of each kind are exactly the
+ * The generator makes tensors with sizes as of real layers, such that counts and bytes of each of these are exactly the
  * totals below, from which every row of the published table follows (tests/data/s66278.csv). Kept and late outputs
- * draw from the same sizes: in many sub-graphs a kept and a late tensor differ in nothing but their turn.
+ * draw from the same sizes: in many sub-graphs a kept and a late tensor differ in nothing but their turn and the kind
+ * of their op.
+ *
+ * In a real graph a layer is a chain of kinds of ops, each with code of its own, and the kind says whether the backward
+ * reads the tensor: that of a convolution reads what it was computed from, that of an addition reads nothing. So it is
+ * here. Kinds are a hash of the place in the graph, not the generator's picks: they change no size and no order.
  *
  * The same graph on every machine and in every run. Pure: no device, no clock.
  */
@@ -28,8 +33,23 @@ enum sot_role {
     SOT_ROLE_TEMP,   /* known to the sub-graph alone */
 };
 
+/* Of the op that makes an output, or that an input is copied for. */
+enum sot_kind {
+    SOT_KIND_CONV2D,
+    SOT_KIND_MATMUL,
+    SOT_KIND_BATCH_NORM,
+    SOT_KIND_RELU,
+    SOT_KIND_SOFTMAX,
+    SOT_KINDS_NEEDED, /* the backward reads tensors of those before, and none of those from here on */
+    SOT_KIND_ADD = SOT_KINDS_NEEDED,
+    SOT_KIND_CAST,
+    SOT_KIND_TRANSPOSE,
+    SOT_KINDS,
+};
+
 struct sot_var {
     enum sot_role role;
+    enum sot_kind kind; /* of no meaning for a temp */
     bool needed;        /* by the backward; false for a temp */
     uint64_t bytes;     /* multiple of 4 */
     uint64_t row_bytes; /* inputs: a row of the view; rows are twice as far apart */

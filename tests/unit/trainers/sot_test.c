@@ -318,6 +318,34 @@ TEST(late_tensors_are_large_and_some_look_like_kept_ones)
     sot_graph_free(graph);
 }
 
+/* What the backward does with a tensor follows from the kind of its op; and every kind has inputs and outputs. */
+TEST(a_kind_of_op_is_kept_or_late_and_never_both)
+{
+    struct sot_graph *graph = sot_graph_full();
+    int kept[SOT_KINDS][2] = {0};
+    int late[SOT_KINDS][2] = {0};
+
+    REQUIRE(graph);
+    for (int i = 0; i < graph->count; i++) {
+        const struct sot_subgraph *s = &graph->subgraphs[i];
+
+        for (int v = 0; v < s->count; v++) {
+            const struct sot_var *var = &s->vars[v];
+
+            REQUIRE(var->kind < SOT_KINDS);
+            if (var->role != SOT_ROLE_TEMP)
+                (var->needed ? kept : late)[var->kind][var->role == SOT_ROLE_INPUT]++;
+        }
+    }
+    for (int kind = 0; kind < SOT_KINDS; kind++) {
+        for (int input = 0; input < 2; input++) {
+            CHECK_EQ(kept[kind][input] > 0, kind < SOT_KINDS_NEEDED);
+            CHECK_EQ(late[kind][input] > 0, kind >= SOT_KINDS_NEEDED);
+        }
+    }
+    sot_graph_free(graph);
+}
+
 /* Views stay inside of the batch, rows divide the tensor, and no op reads a variable that is not there yet. */
 TEST(graph_is_well_formed)
 {
