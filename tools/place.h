@@ -41,10 +41,10 @@ enum place_status {
 struct place_result {
     enum place_status status;
     uint64_t max_live;
-    uint64_t peak; /* what the offsets take; PLACE_FOUND only */
+    uint64_t peak;              /* what the offsets take; PLACE_FOUND only */
     uint64_t nodes, node_limit; /* the limit is no less than what was taken */
-    uint32_t parts; /* independent of each other */
-    uint32_t whole; /* blocks that live all through their part */
+    uint32_t parts;             /* independent of each other */
+    uint32_t whole;             /* blocks that live all through their part */
     bool least; /* no placement is smaller: the peak is max live, or less was proved impossible */
     char how[PLACE_HOW_MAX]; /* of the part that was the hardest: "fullest by sections first", "search, longest time first" */
 };

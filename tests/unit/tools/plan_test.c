@@ -533,8 +533,8 @@ TEST(the_first_placement_is_told_and_counted)
     uint32_t count = make_hard(spans);
     uint64_t peak;
     struct patience patience = {.until = 1};
-    struct place_result result = solve(
-            spans, count, (struct place_request){.keep_on = be_patient, .self = &patience});
+    struct place_result result =
+            solve(spans, count, (struct place_request){.keep_on = be_patient, .self = &patience});
     CHECK_EQ(result.status, PLACE_FOUND);
     CHECK_EQ(patience.asked, 1);
     CHECK_GT(result.nodes, 0);
