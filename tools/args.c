@@ -14,7 +14,9 @@ const char *args_nearest(const char *word, const char *const *candidates, size_t
 
     for (size_t i = 0; i < count; i++) {
         unsigned d = config_distance(word, candidates[i]);
-        if (d < best && d < strlen(candidates[i])) {
+        /* of equals the one with the same first letter, which is seldom the wrong one */
+        bool is_alike = d == best && found && *found != *word && *candidates[i] == *word;
+        if ((d < best || is_alike) && d < strlen(candidates[i])) {
             best = d;
             found = candidates[i];
         }

@@ -352,7 +352,7 @@ static void compare_and_print(struct diff *diff)
 static int exit_code(const struct diff *diff)
 {
     static const int codes[] = {
-            [FAILON_YES] = CMD_DONE, [FAILON_NO] = CMD_NO, [FAILON_UNKNOWN] = CMD_BAD};
+            [CLAIM_YES] = CMD_DONE, [CLAIM_NO] = CMD_NO, [CLAIM_UNKNOWN] = CMD_BAD};
     struct failon_runs runs = runs_of(diff);
 
     if (!diff->fields->fail_on)

@@ -81,72 +81,62 @@ static uint64_t paired_percent(const struct compare *compare)
     return percent(compare->paired.count, most);
 }
 
+static void count_values(const struct compare *c, uint64_t *ret_value)
+{
+    ret_value[FAILON_LATE] = c->late_count + c->never_count;
+    ret_value[FAILON_EXTRA] = c->extra_remaining.count;
+    ret_value[FAILON_REMAINING] = c->remaining.bytes > c->remaining_good.bytes
+            ? c->remaining.bytes - c->remaining_good.bytes
+            : 0;
+    ret_value[FAILON_PAIRS] = paired_percent(c);
+}
+
 void failon_judge(const struct failon *failon, const struct failon_runs *runs,
         struct failon_result *ret_result)
 {
+    static const struct claim_range unknown = {0, UINT64_MAX};
     const struct compare *c = runs->compare;
     struct failon_result result = {0};
-    uint64_t *value = result.value;
 
-    value[FAILON_LATE] = c->late_count + c->never_count;
-    value[FAILON_EXTRA] = c->extra_remaining.count;
-    if (c->remaining.bytes > c->remaining_good.bytes)
-        value[FAILON_REMAINING] = c->remaining.bytes - c->remaining_good.bytes;
-    value[FAILON_PAIRS] = paired_percent(c);
-
-    bool has_pairs = value[FAILON_PAIRS] >= failon->limit[FAILON_PAIRS];
-    bool can_tell[FAILON_COUNT] = {
-            [FAILON_LATE] = !runs->is_partial
-                    && percent(c->looked.count, c->all.count) >= failon->limit[FAILON_PAIRS],
-            [FAILON_EXTRA] = !runs->is_partial && has_pairs && runs->bad_ended,
-            [FAILON_REMAINING] =
-                    !runs->is_partial && has_pairs && runs->good_ended && runs->bad_ended,
-    };
-    for (unsigned i = 0; i < FAILON_PAIRS; i++) {
-        bool is_beyond = value[i] > failon->limit[i];
-
-        if (failon->limit[i] == FAILON_ANY)
-            result.answer[i] = FAILON_YES;
-        else if (!can_tell[i] && (i != FAILON_LATE || !is_beyond))
-            result.answer[i] = FAILON_UNKNOWN;
-        else
-            result.answer[i] = is_beyond ? FAILON_NO : FAILON_YES;
-    }
-    result.answer[FAILON_PAIRS] = has_pairs ? FAILON_YES : FAILON_UNKNOWN;
+    count_values(c, result.value);
+    for (unsigned i = 0; i < FAILON_COUNT; i++)
+        result.range[i] = (struct claim_range){result.value[i], result.value[i]};
+    bool has_pairs = result.value[FAILON_PAIRS] >= failon->limit[FAILON_PAIRS];
+    bool can_pair = !runs->is_partial && has_pairs;
+    if (runs->is_partial || percent(c->looked.count, c->all.count) < failon->limit[FAILON_PAIRS])
+        result.range[FAILON_LATE].high = UINT64_MAX; /* what was found is late all the same */
+    if (!can_pair || !runs->bad_ended)
+        result.range[FAILON_EXTRA] = unknown;
+    if (!can_pair || !runs->bad_ended || !runs->good_ended)
+        result.range[FAILON_REMAINING] = unknown;
+    for (unsigned i = 0; i < FAILON_PAIRS; i++)
+        result.answer[i] = claim_holds(result.range[i], CLAIM_LESS_EQUAL, failon->limit[i]);
+    result.answer[FAILON_PAIRS] = has_pairs ? CLAIM_YES : CLAIM_UNKNOWN;
     *ret_result = result;
 }
 
-enum failon_answer failon_answer(const struct failon_result *result)
+enum claim_answer failon_answer(const struct failon_result *result)
 {
-    enum failon_answer answer = FAILON_YES;
+    enum claim_answer answer = CLAIM_YES;
 
-    for (unsigned i = 0; i < FAILON_COUNT; i++) {
-        if (result->answer[i] == FAILON_NO)
-            return FAILON_NO;
-        if (result->answer[i] == FAILON_UNKNOWN)
-            answer = FAILON_UNKNOWN;
-    }
+    for (unsigned i = 0; i < FAILON_COUNT; i++)
+        answer = claim_both(answer, result->answer[i]);
     return answer;
 }
 
 /* ---- how they are said ---------------------------------------------------------------------- */
 
-static void print_unknown(FILE *out, enum failon_condition which, const struct failon *failon,
-        const struct failon_runs *runs, uint64_t pairs)
+const char *failon_why(enum failon_condition which, const struct failon *failon,
+        const struct failon_runs *runs, const struct failon_result *result)
 {
-    if (which == FAILON_PAIRS)
-        (void)fprintf(out,
-                "not known: %" PRIu64 " %% of the allocations have a partner in the other run",
-                pairs);
-    else if (runs->is_partial)
-        (void)fputs("not known without all events", out);
-    else if (which == FAILON_LATE)
-        (void)fputs("not known where so little could be looked at", out);
-    else if (pairs < failon->limit[FAILON_PAIRS])
-        (void)fputs("not known where so few allocations have a partner", out);
-    else
-        (void)fprintf(out, "not known: the %s run was cut off before its end",
-                runs->bad_ended ? "good" : "bad");
+    if (runs->is_partial)
+        return "not known without all events";
+    if (which == FAILON_LATE)
+        return "not known where so little could be looked at";
+    if (result->value[FAILON_PAIRS] < failon->limit[FAILON_PAIRS])
+        return "not known where so few allocations have a partner";
+    return runs->bad_ended ? "not known: the good run was cut off before its end"
+                           : "not known: the bad run was cut off before its end";
 }
 
 static void print_no(
@@ -168,22 +158,24 @@ void failon_print(FILE *out, const struct failon *failon, const struct failon_ru
         const struct failon_result *result)
 {
     for (unsigned i = 0; i < FAILON_COUNT; i++) {
-        if (result->answer[i] == FAILON_YES)
+        if (result->answer[i] == CLAIM_YES)
             continue;
         (void)fprintf(out, "kedge diff: --fail-on %s%c%" PRIu64 ": ", conditions[i].name,
                 conditions[i].sign, failon->limit[i]);
-        if (result->answer[i] == FAILON_NO)
+        if (result->answer[i] == CLAIM_NO)
             print_no(out, (enum failon_condition)i, runs->compare, result->value[i]);
+        else if (i == FAILON_PAIRS)
+            (void)fprintf(out,
+                    "not known: %" PRIu64 " %% of the allocations have a partner in the other run",
+                    result->value[i]);
         else
-            print_unknown(out, (enum failon_condition)i, failon, runs, result->value[FAILON_PAIRS]);
+            (void)fputs(failon_why((enum failon_condition)i, failon, runs, result), out);
         (void)fputc('\n', out);
     }
 }
 
 void failon_json(struct json *json, const struct failon *failon, const struct failon_result *result)
 {
-    static const char *const answers[] = {"yes", "no", "unknown"};
-
     if (!failon) {
         json_text(json, "fail_on", NULL);
         return;
@@ -194,7 +186,7 @@ void failon_json(struct json *json, const struct failon *failon, const struct fa
         json_text(json, "condition", conditions[i].name);
         json_known(json, "limit", failon->limit[i]); /* FAILON_ANY is null */
         json_uint(json, "value", result->value[i]);
-        json_text(json, "answer", answers[result->answer[i]]);
+        json_text(json, "answer", claim_answer_text(result->answer[i]));
         json_end(json, '}');
     }
     json_end(json, ']');

@@ -22,6 +22,7 @@
 #ifndef KEDGE_TOOLS_FAILON_H
 #define KEDGE_TOOLS_FAILON_H
 
+#include "tools/claim.h"
 #include "tools/compare.h"
 #include "tools/render.h"
 
@@ -31,12 +32,6 @@ enum failon_condition {
     FAILON_REMAINING,
     FAILON_PAIRS,
     FAILON_COUNT,
-};
-
-enum failon_answer {
-    FAILON_YES,     /* within the limit */
-    FAILON_NO,      /* beyond it */
-    FAILON_UNKNOWN, /* nobody can tell */
 };
 
 #define FAILON_ANY UINT64_MAX /* a limit that nothing is beyond */
@@ -53,8 +48,9 @@ struct failon_runs {
 };
 
 struct failon_result {
-    uint64_t value[FAILON_COUNT];
-    enum failon_answer answer[FAILON_COUNT];
+    uint64_t value[FAILON_COUNT];           /* of what is on record */
+    struct claim_range range[FAILON_COUNT]; /* what is known of it */
+    enum claim_answer answer[FAILON_COUNT]; /* is it within the limit? */
 };
 
 /* "default", or conditions with commas between them. False: the text is no such thing. */
@@ -64,7 +60,11 @@ void failon_judge(const struct failon *failon, const struct failon_runs *runs,
         struct failon_result *ret_result);
 
 /* NO if one condition says so, else UNKNOWN if one does, else YES. */
-enum failon_answer failon_answer(const struct failon_result *result);
+enum claim_answer failon_answer(const struct failon_result *result);
+
+/* Why an answer is not known, for a line: "not known without all events". */
+const char *failon_why(enum failon_condition which, const struct failon *failon,
+        const struct failon_runs *runs, const struct failon_result *result);
 
 /* One line for each condition whose answer is not YES. */
 void failon_print(FILE *out, const struct failon *failon, const struct failon_runs *runs,

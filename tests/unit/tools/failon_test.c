@@ -21,7 +21,7 @@ static struct failon_result judged(const char *text, const struct failon_runs *r
     return result;
 }
 
-static enum failon_answer answered(const char *text, const struct failon_runs *runs)
+static enum claim_answer answered(const char *text, const struct failon_runs *runs)
 {
     struct failon_result result = judged(text, runs);
 
@@ -50,21 +50,21 @@ TEST(each_way_of_losing_memory_fails_by_itself)
     struct compare c = alike;
     struct failon_runs runs = {&c, false, true, true};
 
-    CHECK_EQ(answered("default", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_YES);
     c.never_count = 1; /* a free that never comes is missing as one that comes late */
-    CHECK_EQ(answered("default", &runs), FAILON_NO);
-    CHECK_EQ(answered("late>1", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_NO);
+    CHECK_EQ(answered("late>1", &runs), CLAIM_YES);
     c = alike;
     c.extra_count = 1; /* freed in time after all */
-    CHECK_EQ(answered("default", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_YES);
     c.extra_remaining = (struct trace_sum){1, 1};
-    CHECK_EQ(answered("default", &runs), FAILON_NO);
+    CHECK_EQ(answered("default", &runs), CLAIM_NO);
     c = alike;
     c.remaining.bytes++;
-    CHECK_EQ(answered("default", &runs), FAILON_NO);
-    CHECK_EQ(answered("remaining>1", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_NO);
+    CHECK_EQ(answered("remaining>1", &runs), CLAIM_YES);
     c.remaining.bytes = 0;
-    CHECK_EQ(answered("default", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_YES);
 }
 
 TEST(nobody_can_tell_without_partners)
@@ -73,18 +73,18 @@ TEST(nobody_can_tell_without_partners)
     struct failon_runs runs = {&c, false, true, true};
 
     c.all_good.count = 161; /* the good run has more of which nothing is known */
-    CHECK_EQ(answered("default", &runs), FAILON_UNKNOWN);
-    CHECK_EQ(answered("pairs<49", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_UNKNOWN);
+    CHECK_EQ(answered("pairs<49", &runs), CLAIM_YES);
     c.extra_remaining.count = 5; /* each block without a partner would be one */
-    CHECK_EQ(answered("default", &runs), FAILON_UNKNOWN);
+    CHECK_EQ(answered("default", &runs), CLAIM_UNKNOWN);
     c.late_count = 1; /* but a late free has one */
-    CHECK_EQ(answered("default", &runs), FAILON_NO);
+    CHECK_EQ(answered("default", &runs), CLAIM_NO);
     c = alike;
     c.looked.count = 49;
-    CHECK_EQ(answered("default", &runs), FAILON_UNKNOWN);
-    CHECK_EQ(answered("late>any", &runs), FAILON_YES);
+    CHECK_EQ(answered("default", &runs), CLAIM_UNKNOWN);
+    CHECK_EQ(answered("late>any", &runs), CLAIM_YES);
     c = (struct compare){.all = {0, 0}};
-    CHECK_EQ(answered("default", &runs), FAILON_UNKNOWN);
+    CHECK_EQ(answered("default", &runs), CLAIM_UNKNOWN);
 }
 
 TEST(nobody_can_tell_of_a_run_that_was_cut_off)
@@ -94,12 +94,12 @@ TEST(nobody_can_tell_of_a_run_that_was_cut_off)
     struct failon_runs good_cut = {&c, false, false, true};
     struct failon_runs partial = {&c, true, true, true};
 
-    CHECK_EQ(answered("default", &bad_cut), FAILON_UNKNOWN);
-    CHECK_EQ(answered("extra>any", &good_cut), FAILON_UNKNOWN);
-    CHECK_EQ(answered("remaining>any", &good_cut), FAILON_YES);
-    CHECK_EQ(answered("late>any,extra>any,remaining>any", &bad_cut), FAILON_YES);
-    CHECK_EQ(answered("default", &partial), FAILON_UNKNOWN);
+    CHECK_EQ(answered("default", &bad_cut), CLAIM_UNKNOWN);
+    CHECK_EQ(answered("extra>any", &good_cut), CLAIM_UNKNOWN);
+    CHECK_EQ(answered("remaining>any", &good_cut), CLAIM_YES);
+    CHECK_EQ(answered("late>any,extra>any,remaining>any", &bad_cut), CLAIM_YES);
+    CHECK_EQ(answered("default", &partial), CLAIM_UNKNOWN);
     c.extra_remaining.count = c.remaining.bytes = 5000;
-    CHECK_EQ(answered("default", &bad_cut), FAILON_UNKNOWN);
-    CHECK_EQ(answered("default", &partial), FAILON_UNKNOWN);
+    CHECK_EQ(answered("default", &bad_cut), CLAIM_UNKNOWN);
+    CHECK_EQ(answered("default", &partial), CLAIM_UNKNOWN);
 }
