@@ -51,7 +51,8 @@ struct suggestion {
     struct mine mine;
     struct symbols *symbols; /* of the bad run */
     char **titles;           /* of the hints */
-    uint64_t reserved;       /* predicted, UINT64_MAX = not known */
+    /* predicted of the whole run; UINT64_MAX, 0 = not known */
+    uint64_t reserved, whole_max;
 };
 
 static bool is_id_char(char c)
@@ -185,6 +186,8 @@ static struct hintfile *make_file(struct suggestion *s)
     file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
     file->made_on = today();
     file->comment = make_head(s);
+    file->predicted_max = s->whole_max;
+    file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
     file->made_from = vec_new(2, sizeof(*file->made_from));
     if (!s->is_mining)
         file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->good.path));
@@ -322,6 +325,7 @@ static void predict(struct suggestion *s)
 
     if (predict_reserved(s->bad.trace, rules, s->mine.hint_count, &s->reserved) < 0)
         s->reserved = UINT64_MAX;
+    (void)predict_max(s->bad.trace, rules, s->mine.hint_count, &s->whole_max);
     free(rules);
 }
 

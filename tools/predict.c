@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alloc/hint.h"
+#include "tools/model.h"
 #include "tools/playback.h"
 #include "tools/vec.h"
 
@@ -122,6 +123,22 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
     free(edges.at);
     hint_free(hints);
     return 0;
+}
+
+int predict_max(
+        const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
+{
+    struct predict_match *matches = vec_new(trace->block_count, sizeof(*matches));
+    uint32_t *releases = vec_new(trace->block_count, sizeof(*releases));
+    int r = predict_matches(trace, rules, count, matches);
+
+    for (size_t i = 0; i < trace->block_count; i++)
+        releases[i] = matches[i].at;
+    if (r == 0)
+        *ret_bytes = model_max(trace, model_whole(trace), releases);
+    free(matches);
+    free(releases);
+    return r;
 }
 
 /* A run being replayed through the pool. */

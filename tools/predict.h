@@ -32,6 +32,10 @@ struct predict_match {
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
         struct predict_match *ret_matches);
 
+/* Max of the whole run if these rules were live. 0, or -errno of hint_new. */
+int predict_max(
+        const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);
+
 /* The most that would be held from the driver if these rules were live (count may be 0). 0, or -errno. */
 int predict_reserved(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);

@@ -641,6 +641,12 @@ static const struct key made_keys[] = {
         {0},
 };
 
+static const struct key predicted_keys[] = {
+        {"max-bytes", take_size, OF_FILE(predicted_max)},
+        {"reserved-bytes", take_size, OF_FILE(predicted_reserved)},
+        {0},
+};
+
 static const struct key program_keys[] = {
         {"argv", take_text, OF_FILE(argv)},
         {"rank", take_text, OF_FILE(rank)},
@@ -661,6 +667,7 @@ static const struct key file_keys[] = {
         {.name = "kedge-hints"}, /* taken before all others, */
         {.name = "defaults"},    /* and this before the hints that need them */
         {"made", take_map, .keys = made_keys},
+        {"predicted", take_map, .keys = predicted_keys},
         {"program", take_map, .keys = program_keys},
         {.name = "hints", .take = take_hints},
         {.later = LIST("events", "needs")},

@@ -9,6 +9,7 @@
  *
  *     kedge-hints: 1
  *     made: {by: "kedge suggest", from: [good.kcap, bad.kcap], on: 2026-11-21}
+ *     predicted: {max-bytes: 10133798912, reserved-bytes: 10141827072}
  *     program: {argv: "*train.py*", rank: "*", build: {libfoo.so: 7f3c01aa}, on-mismatch: shadow}
  *     defaults: {mode: shadow, min-size: 2MiB}
  *     hints:
@@ -70,6 +71,9 @@ struct hintfile {
     struct rule *rule;            /* mode and min_size of each are filled, defaults applied */
     struct hintfile_words *words; /* same index */
     size_t rule_count;
+
+    /* what the whole run that it was made from would have with it, 0 = not stated: Max with hints, peak reserved */
+    uint64_t predicted_max, predicted_reserved;
 
     char *made_by, *made_on;
     char **made_from; /* made_from_count of them */

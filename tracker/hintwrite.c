@@ -120,6 +120,18 @@ static void put_made(FILE *out, const struct hintfile *file)
     (void)fputs("}\n", out);
 }
 
+static void put_predicted(FILE *out, const struct hintfile *file)
+{
+    const char *comma = "";
+
+    if (file->predicted_max == 0 && file->predicted_reserved == 0)
+        return;
+    (void)fputs("predicted: {", out);
+    put_number(out, &comma, "max-bytes", file->predicted_max);
+    put_number(out, &comma, "reserved-bytes", file->predicted_reserved);
+    (void)fputs("}\n", out);
+}
+
 static void put_program(FILE *out, const struct hintfile *file)
 {
     if (!file->argv[0] && !file->rank[0] && file->build_count == 0
@@ -242,6 +254,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     (void)fprintf(out, "kedge-hints: %d\n", HINTFILE_VERSION);
     put_comment(out, "", file->comment);
     put_made(out, file);
+    put_predicted(out, file);
     put_program(out, file);
     (void)fprintf(out, "defaults: {mode: %s, min-size: %" PRIu64 "}\n", mode_word(file->mode),
             file->min_size);

@@ -12,6 +12,7 @@
 static const char full_text[] =
         "kedge-hints: 1                     # format version\n"
         "made: {by: kedge-suggest 0.1, from: [pt.kcap, pir.kcap], on: 2026-11-21}\n"
+        "predicted: {max-bytes: 9.37GiB, reserved-bytes: 10141827072}\n"
         "program:\n"
         "  argv: \"*tools/train.py*\"\n"
         "  rank: \"*\"\n"
@@ -69,6 +70,8 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(file->on_mismatch, HINTFILE_MISMATCH_REFUSE);
     CHECK_EQ(file->mode, HINT_TRAP);
     CHECK_EQ(file->min_size, 4u << 20);
+    CHECK_EQ(file->predicted_max, (UINT64_C(937) << 30) / 100);
+    CHECK_EQ(file->predicted_reserved, 10141827072);
     CHECK_STR_EQ(file->made_by, "kedge-suggest 0.1");
     CHECK_STR_EQ(file->made_on, "2026-11-21");
     REQUIRE_EQ(file->made_from_count, 2);
@@ -94,7 +97,7 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(rule->expect_count, 259);
     CHECK_EQ(rule->expect_bytes, 1200000000);
     CHECK_EQ(file->words[0].saves, 980 * 1024 + 512);
-    CHECK_EQ(rule->line, 16);
+    CHECK_EQ(rule->line, 17);
     CHECK_EQ(rule->column, 5);
 
     rule = &file->rule[1];
@@ -310,6 +313,8 @@ static void check_same(const struct hintfile *a, const struct hintfile *b)
     CHECK_EQ(a->on_mismatch, b->on_mismatch);
     CHECK_EQ(a->mode, b->mode);
     CHECK_EQ(a->min_size, b->min_size);
+    CHECK_EQ(a->predicted_max, b->predicted_max);
+    CHECK_EQ(a->predicted_reserved, b->predicted_reserved);
     CHECK_EQ(a->made_from_count, b->made_from_count);
     for (size_t i = 0; i < a->rule_count; i++) {
         struct rule left = a->rule[i];
