@@ -34,8 +34,8 @@ struct cmd {
     int (*run)(const void *fields, char **words); /* words end with NULL */
 };
 
-extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, cmd_replay,
-        cmd_whatif, cmd_plan, cmd_bundle, cmd_hints, cmd_env;
+extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, cmd_check,
+        cmd_replay, cmd_whatif, cmd_plan, cmd_bundle, cmd_hints, cmd_env;
 
 /* Splits argv[1..] and runs the command; what main() returns. */
 int cmd_main(int argc, char **argv);

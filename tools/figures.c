@@ -10,7 +10,7 @@
 #include "tools/vec.h"
 
 /* By whole paths and by their last parts, as --from and --to have them. */
-static const char *nearest_anchor(const struct trace *trace, const char *name)
+const char *figures_nearest_anchor(const struct trace *trace, const char *name)
 {
     const char **names = vec_new(2 * trace->anchor_count, sizeof(*names));
     size_t count = 0;
@@ -25,6 +25,12 @@ static const char *nearest_anchor(const struct trace *trace, const char *name)
     return near;
 }
 
+char *figures_anchor_text(const struct trace_anchor *anchor)
+{
+    return anchor->instance ? vec_format("%s (%" PRIu32 ")", anchor->path, anchor->instance + 1)
+                            : vec_text(anchor->path);
+}
+
 int figures_window(
         const struct load *load, const char *from, const char *to, struct model_window *ret_window)
 {
@@ -34,7 +40,7 @@ int figures_window(
     if (r == 0)
         return 0;
     if (r == -ENOENT) {
-        const char *near = nearest_anchor(load->trace, missing);
+        const char *near = figures_nearest_anchor(load->trace, missing);
         (void)fprintf(stderr, "kedge: %s: no anchor '%s'", load->path, missing);
         if (near) {
             (void)fputs(" (did you mean ", stderr);

@@ -21,6 +21,12 @@
 int figures_window(
         const struct load *load, const char *from, const char *to, struct model_window *ret_window);
 
+/* Which anchor's path, or last part of it, is nearest to `name`; NULL = none is near. */
+const char *figures_nearest_anchor(const struct trace *trace, const char *name);
+
+/* "SOT_CALL_0 (2)" for the second instance; the caller frees it. */
+char *figures_anchor_text(const struct trace_anchor *anchor);
+
 /* Is it the whole run, and are events of it missing? Then what the writer counted itself stands for them. */
 bool figures_by_totals(const struct load *load, struct model_window window);
 

@@ -307,9 +307,7 @@ static void print_anchors(const struct report *report)
 
 void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
 {
-    char *text = anchor->instance
-            ? vec_format("%s (%" PRIu32 ")", anchor->path, anchor->instance + 1)
-            : vec_text(anchor->path);
+    char *text = figures_anchor_text(anchor);
 
     render_label(stdout, text, used, 6);
     free(text);

@@ -9,10 +9,6 @@
 #include "tools/stated.h"
 #include "tools/vec.h"
 
-enum {
-    GROW_ROWS_MIN = 4,
-};
-
 /* ── steps that are detected ── */
 
 struct sequence {
@@ -273,7 +269,7 @@ void stepview_find(const struct load *load, struct model_window window, enum ste
     stated_done(&stated);
     count_rows(load, ret);
     ret->grower_rows = finished_rows(load->trace, ret);
-    if (ret->grower_rows >= GROW_ROWS_MIN && (ret->family || ret->period.kind == PERIOD_STEPS))
+    if (ret->grower_rows >= STEPVIEW_GROW_ROWS && (ret->family || ret->period.kind == PERIOD_STEPS))
         find_growers(load->trace, ret);
 }
 

@@ -24,6 +24,8 @@
 #include "tools/model.h"
 #include "tools/period.h"
 
+#define STEPVIEW_GROW_ROWS 4 /* finished steps: growers are not looked for in fewer */
+
 enum stepview_origin {
     STEPVIEW_STATED,
     STEPVIEW_DETECTED, /* steps or parts, by period.kind; or none */

@@ -95,6 +95,7 @@ def hints_bring_the_peak_down():
     check(hinted["peak_reserved_bytes"] < bad["max_bytes"], "the device held no less with hints")
     whole = tool_json("report", "hinted.kcap")
     same("predicted and measured peak", predicted["predicted_max_bytes"], whole["max_with_hints_bytes"])
+    tool("check", "hinted.kcap", "--predicted", "hints.yaml", "hint_releases==751", f"reserved=={predicted['predicted_peak_reserved_bytes']}")
 
 
 def one_run_finds_its_late_frees_by_itself():

@@ -8,6 +8,7 @@ from regresskit import (KEDGE, SMALL_WINDOW, SOT, bare, check, checksum, expect_
                         main, run, same, seed_row, tool, tool_json)
 
 BLOCK = 3538944
+GRANULE = 2 << 20
 
 
 def capture_both():
@@ -132,6 +133,41 @@ def suggest_predicts_the_peak():
     same("hints", len(j["hints"]), 1)
 
 
+def check_compares_prediction_and_measurement():
+    """Live and shadow runs have the predicted peaks; other hints give no answer; another prediction is not met."""
+    plain = capture_both()
+    listed = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
+    verify()
+    def hinted(name, mode, file="hints.yaml"):
+        done = kedge_run(SOT, "--form", "pir", "--graph", "small", capture=f"{name}.kcap", KEDGE_HINTS=file, KEDGE_HINTS_MODE=mode)
+        same(f"checksum, {name}", checksum(done.stdout), plain)
+    hinted("live", "live")
+    hinted("shadow", "shadow")
+    j = tool_json("check", "live.kcap", "--predicted", "hints.yaml", "hint_releases==1", f"reserved=={listed['predicted_peak_reserved_bytes']}")
+    same("live", [(c["figure"], c["at_least"], c["answer"]) for c in j["checks"]],
+         [("hint_releases", 1, "yes")] + [(f, listed["predicted_peak_reserved_bytes"], "yes") for f in ("reserved",)]
+         + [("peak_with_hints", listed["predicted_max_bytes"], "yes")]
+         + [("reserved", listed["predicted_peak_reserved_bytes"], "yes")] * 2)
+    same("within a granule for the one hint", [c["limit"] for c in j["checks"][3:]],
+         [listed["predicted_peak_reserved_bytes"] - GRANULE, listed["predicted_peak_reserved_bytes"] + GRANULE])
+    j = tool_json("check", "shadow.kcap", "--predicted", "hints.yaml")
+    same("shadow", [(c["figure"], c["at_least"], c["answer"]) for c in j["checks"]],
+         [("peak_if_live", listed["predicted_max_bytes"], "yes")])
+    text = tool("check", "shadow.kcap", "--predicted", "hints.yaml")
+    check("peak reserved is not compared" in text, f"nothing says that reserved memory is not compared: {text}")
+    # Hints of another file, and a run without any.
+    off = pathlib.Path("hints.yaml").read_text(encoding="utf-8").replace(
+        f"max-bytes: {listed['predicted_max_bytes']}", f"max-bytes: {listed['predicted_max_bytes'] - 1}")
+    pathlib.Path("off.yaml").write_text(off, encoding="utf-8")
+    for name, file, why in (("live", "off.yaml", "the run had other hints"), ("bad", "hints.yaml", "the run had no hints")):
+        text = tool("check", f"{name}.kcap", "--predicted", file, rc=2)
+        check(why in text and "yes" not in text, f"{name} and {file}: {text}")
+    # A prediction that is a byte too low.
+    hinted("off", "shadow", "off.yaml")
+    j = tool_json("check", "off.kcap", "--predicted", "off.yaml", rc=1)
+    same("a byte too many", [(c["at_least"] - c["limit"], c["answer"]) for c in j["checks"]], [(1, "no")])
+
+
 def r55_shadow_changes_nothing():
     plain = capture_both()
     hints()
@@ -235,7 +271,7 @@ if __name__ == "__main__":
     main(reports_are_the_published_ones, uses_name_the_input_that_is_freed_late,
          mining_leaves_out_what_does_not_lower_the_peak, diff_names_the_missing_free,
          suggested_hints_make_bad_equal_good,
-         suggest_predicts_the_peak, r55_shadow_changes_nothing, r87_live_without_a_receipt_stays_in_shadow,
+         suggest_predicts_the_peak, check_compares_prediction_and_measurement, r55_shadow_changes_nothing, r87_live_without_a_receipt_stays_in_shadow,
          r87_a_receipt_is_for_one_file_and_one_program, what_is_used_after_the_exit_gets_no_hint, r86_r87_a_later_touch_is_stopped_and_gets_no_receipt,
          r86_live_stops_a_later_touch_too,
          other_actions_are_refused_by_name)

@@ -100,12 +100,13 @@ PY
     done
     ;;
 keys)
-    # R90: only what prints asks for detected steps. No hint, comparison, plan or verification is linked with them.
+    # R90: only what prints asks for detected steps. No hint, comparison, plan or verification is linked with them; measure asks
+    # for stated ones alone (unit.measure.r90_growth_is_not_asked_of_detected_steps).
     lib=$TEST_BUILD/tools/libkedge_tools.a
     [ -e "$lib" ] || fail "no $lib"
     nm -A "$lib" >names
     grep -E ' U (period_find|stepview_find)$' names | sed -E 's/.*:([a-z_]+)\.c\.o:.* U /\1 /' | sort >users
-    printf '%s\n' 'cmd_whatif stepview_find' 'report_steps stepview_find' 'stepview period_find' >want
+    printf '%s\n' 'cmd_whatif stepview_find' 'measure stepview_find' 'report_steps stepview_find' 'stepview period_find' >want
     diff want users || fail "others ask for detected steps"
     ;;
 traces)

@@ -118,8 +118,9 @@ kedge = sys.argv[1]
 views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses steps".split()
 commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
-             ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"]]
-commands += [[name, "--help"] for name in "run report diff suggest verify replay whatif plan bundle hints env".split()]
+             ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
+             ["check", "bad.kcap", "peak>=1", "growth==0", 'anchor:"SOT_CALL_*".remaining==1048576000', 'anchor:"SOT_CALL_*".leaks==1', "peak==300941313"]]
+commands += [[name, "--help"] for name in "run report diff suggest verify check replay whatif plan bundle hints env".split()]
 # what was captured, notes at the end and places in files: as long as what the program is called
 FREE = re.compile(r"^(capture|program|device|warning|note:|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
 def at(columns, command):
@@ -233,6 +234,12 @@ PY
     cat out err >>said
     expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml
     cat out err h.yaml >>said
+    expect 1 "$kedge" check bad.kcap 'growth==0' 'anchor:"*3".remaining==0'
+    cat out err >>said
+    expect 2 "$kedge" check bad.kcap 'anchor:"x'"$evil"'".leaks==0' --junit j.xml
+    cat out err j.xml >>said
+    expect 2 "$kedge" check bad.kcap "$evil<3"
+    cat out err >>said
     expect 2 "$kedge" report good.kcap --from "x${evil:1}_3"
     has err "did you mean ?[31m"
     has said "?[31m"
@@ -410,6 +417,12 @@ suggest)
     json "j['late_frees'] == 30 and j['covered'] == {'count': 30, 'bytes': 139<<20}"
     json "sum(h['count'] for h in j['hints']) == 30 and j['predicted_max_bytes'] < j['max_bytes']"
     json "any(h['inside'] == 'SOT_CALL_*' and h['count'] == 20 for h in j['hints'])"
+    # What it predicts stands in the file, of the whole run also where it looked at a part of it.
+    predicted="predicted: {max-bytes: $(python3 -c 'import json; j = json.load(open("out")); print(f"""{j["predicted_max_bytes"]}, reserved-bytes: {j["predicted_peak_reserved_bytes"]}""")')}"
+    has hints.yaml "$predicted"
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o part.yaml --from SOT_CALL_0 --json
+    json "j['predicted_max_bytes'] == $(sed -nE 's/^predicted: \{max-bytes: ([0-9]+),.*/\1/p' hints.yaml) - (32 << 20)"
+    has part.yaml "$predicted"
     expect 1 "$kedge" suggest --good bad.kcap --bad good.kcap -o none.yaml
     has err "no hint to write"
     [ ! -e none.yaml ] || fail "none.yaml was written"
@@ -454,6 +467,11 @@ PY
         has err "kedge suggest: $name.kcap is damaged: nothing can be decided by it"
         expect 2 "$kedge" suggest --good $name.kcap --bad bad.kcap -o h.yaml
         expect 2 "$kedge" suggest $name.kcap -o h.yaml
+        expect 2 "$kedge" check $name.kcap 'peak<1TiB' --junit j.xml
+        has err "kedge check: $name.kcap is damaged: nothing can be decided by it"
+        expect 2 "$kedge" check good.kcap "late($name.kcap)<1000000" --junit j.xml
+        has err "kedge check: $name.kcap is damaged: nothing can be decided by it"
+        [ ! -s out ] && [ ! -e j.xml ] || fail "something was decided: $(cat out)"
         [ ! -e h.yaml ] || fail "hints were written"
         expect 2 "$kedge" plan $name.kcap
         expect 0 "$kedge" bundle $name.kcap
@@ -464,6 +482,113 @@ PY
     expect 0 "$kedge" report bad.kcap --json
     json "j['complete'] is True and j['damaged'] == []"
     [ ! -s err ] || fail "$(cat err)"
+    ;;
+check)
+    form good; form bad; form leak; form unsaid; form live; form shadow; form agg; form oom || true
+    check() { expect "$1" "$kedge" check "${@:2}"; }
+    # Each figure is the report's.
+    for name in good bad live shadow; do
+        expect 0 "$kedge" report $name.kcap --json
+        figures=$(python3 - <<'PY'
+import json
+j = json.load(open("out"))
+for figure, key in {"peak": "peak_live_bytes", "peak_with_hints": "max_with_hints_bytes", "peak_if_live": "max_would_bytes",
+                    "reserved": "peak_reserved_bytes", "allocated": "allocated_bytes", "allocations": "allocated_count",
+                    "freed": "freed_bytes", "frees": "freed_count", "remaining": "remaining_bytes",
+                    "remaining_with_hints": "remaining_with_hints_bytes", "hint_releases": "hinted_freed_count"}.items():
+    print(f"{figure}=={j[key]}")
+print(f"leaks=={j['allocated_count'] - j['freed_count']}")
+PY
+)
+        check 0 $name.kcap $figures
+        has out "12 of 12 hold"
+        check 1 $name.kcap $(echo "$figures" | sed 's/==/!=/')
+        has out "0 of 12 hold"
+    done
+    # Other runs, growth and anchors.
+    check 0 bad.kcap 'late(good.kcap)==30' 'late(bad.kcap)==0' 'extra(good.kcap)==0' 'growth==228MiB'
+    check 0 leak.kcap 'extra(good.kcap)==10' 'late(good.kcap)==0'
+    check 1 bad.kcap 'growth==0'
+    has out "most of it: allocate capture_maker.c:"
+    check 1 bad.kcap 'anchor:"SOT_CALL_*".remaining<=12MiB' 'anchor:"SOT_CALL_*".peak<1GiB'
+    # an output of 8 MiB and one of 1 that stay, and 2 + 2 MiB of an input: the first of those that have most
+    [ "$(sed -n 2,5p out)" = '  anchor:"SOT_CALL_*".remaining<=12MiB  <= 12.00 MiB    13.00 MiB       no
+    in SOT_CALL_2
+  anchor:"SOT_CALL_*".peak<1GiB         < 1.00 GiB      287.00 MiB      yes
+    in SOT_CALL_19' ] || fail "$(cat out)"
+    check 0 bad.kcap 'anchor:SOT_CALL_7.leaks==3'
+    check 1 bad.kcap 'peak==300941313' # where rounded figures look alike, bytes are said
+    has out "in bytes: 300941312, wanted == 300941313"
+    # One that does not hold is a no, whatever is not known besides; nothing but the table is printed.
+    check 1 oom.kcap 'peak<1MiB' 'leaks==0'
+    has out "peak<1MiB   < 1.00 MiB      >= 239.00 MiB   no"
+    has out "leaks==0    == 0            not known       unknown"
+    [ ! -s err ] || fail "$(cat err)"
+    for text in 'peak<1GiB' 'remaining<1GiB' 'leaks>=1' 'anchor:"SOT_CALL_*".remaining<1GiB'; do
+        check 2 oom.kcap "$text"
+        has out "not known: the run was cut off before its end"
+    done
+    check 2 unsaid.kcap 'growth==0'
+    has out "not known: the program states no steps"
+    check 2 unsaid.kcap 'late(unsaid.kcap)==0'
+    has out "not known where so little could be looked at"
+    check 0 agg.kcap 'peak<1GiB' 'leaks==61' # what the writer counted itself
+    for text in 'growth==0' 'anchor:"SOT_CALL_*".remaining<1GiB' 'late(good.kcap)==0'; do
+        check 2 agg.kcap 'peak<1GiB' "$text"
+        has out "not known without all events"
+    done
+    check 2 good.kcap 'anchor:"SOT_CAL_3".remaining<1GiB'
+    has out "no anchor is called 'SOT_CAL_3'; did you mean 'SOT_CALL_3'?"
+    # What is no expression is told before any file is opened.
+    check 2 nowhere.kcap 'peak<1GiB' '  peek<1GiB'
+    [ "$(cat err)" = "kedge check: expression 2, column 3: unknown figure 'peek'; did you mean 'peak'?" ] || fail "$(cat err)"
+    check 2 good.kcap 'peak'
+    has err "a shell needs quotes around an expression"
+    check 2 good.kcap 'late(nowhere.kcap)==0'
+    has err "nowhere.kcap: No such file"
+    check 2 good.kcap
+    has err "usage: kedge check CAPTURE [EXPR...] [options]"
+    # Predictions: of the run with these very hints.
+    expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o hints.yaml
+    check 2 bad.kcap --predicted hints.yaml
+    [ "$(cat err)" = "kedge check: hints.yaml: the run had no hints" ] || fail "$(cat err)"
+    check 2 live.kcap --predicted hints.yaml
+    [ "$(cat err)" = "kedge check: hints.yaml: the run had other hints, or the file was changed since" ] || fail "$(cat err)"
+    grep -v '^predicted' hints.yaml >silent.yaml
+    check 2 live.kcap --predicted silent.yaml
+    has err "silent.yaml: has no prediction"
+    check 2 live.kcap --predicted nowhere.yaml
+    has err "nowhere.yaml"
+    # JSON, JUnit and colour.
+    check 1 bad.kcap 'late(good.kcap)<3' 'anchor:"SOT_CALL_*".remaining<1GiB' 'growth!=0' --json
+    json "j['answer'] == 'no' and [c['answer'] for c in j['checks']] == ['no', 'yes', 'yes'] and j['predicted'] is None"
+    json "[(c['figure'], c['operator'], c['limit'], c['at_least'], c['at_most'], c['unit']) for c in j['checks']][:2] == [
+        ('late', '<', 3, 30, 30, 'count'), ('remaining', '<', 1<<30, 13<<20, 13<<20, 'bytes')]"
+    json "j['checks'][0]['file'] == 'good.kcap' and (j['checks'][1]['anchor'], j['checks'][1]['instance']) == ('SOT_CALL_2', 0)"
+    check 2 oom.kcap 'peak<1GiB' 'leaks==0' --json
+    json "[(c['at_least'] > 0, c['at_most'], c['answer']) for c in j['checks']] == [(True, None, 'unknown'), (False, None, 'unknown')]"
+    check 1 oom.kcap 'peak<1MiB' 'peak<1GiB' 'allocations>3' 'anchor:"<&>".leaks==0' --junit j.xml
+    has out "1 of 4 hold"
+    check 2 good.kcap 'leaks==61' --junit /nowhere/j.xml
+    has err "/nowhere/j.xml"
+    python3 - "$kedge" <<'PY' || fail "JUnit or colour"
+import os, pty, subprocess, sys, xml.etree.ElementTree
+suite = xml.etree.ElementTree.parse("j.xml").getroot()
+assert suite.tag == "testsuite" and suite.attrib == {"name": "kedge check", "tests": "4", "failures": "1", "errors": "2"}, suite.attrib
+cases = [(c.get("classname"), c.get("name"), [(e.tag, e.get("message")) for e in c]) for c in suite]
+oom = "not known: the run was cut off before its end"
+assert cases == [("oom.kcap", "peak<1MiB", [("failure", "is >= 239.00 MiB, wanted < 1.00 MiB")]),
+                 ("oom.kcap", "peak<1GiB", [("error", f"is >= 239.00 MiB, wanted < 1.00 GiB; {oom}")]),
+                 ("oom.kcap", "allocations>3", []),
+                 ("oom.kcap", 'anchor:"<&>".leaks==0', [("error", "is not known, wanted == 0; no anchor is called '<&>'")])], cases
+def shown(**env):
+    master, slave = pty.openpty()
+    subprocess.run([sys.argv[1], "check", "bad.kcap", "peak>0", "peak<1"], stdout=slave, env={**os.environ, **env}, check=False)
+    os.close(slave)
+    return os.read(master, 65536).decode()
+assert "\033[32myes\033[0m" in shown(NO_COLOR="") and "\033[31mno\033[0m" in shown(NO_COLOR=""), shown(NO_COLOR="")
+assert "\033" not in shown(NO_COLOR="1")
+PY
     ;;
 outputs)
     form good; form bad
@@ -531,10 +656,10 @@ lint)
     ;;
 words)
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify replay whatif plan bundle hints env; do has out "  $c "; done
+    for c in run report diff suggest verify check replay whatif plan bundle hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
     expect 2 "$kedge"
-    for c in check ranks export import top; do
+    for c in ranks export import top; do
         expect 2 "$kedge" $c x
         has err "not in this version yet"
         [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
@@ -565,10 +690,15 @@ words)
     [ "$(cat err)" = "kedge: the output is not whole: No space left on device" ] || fail "with /dev/full: $(cat err)"
     ;;
 man)
+    # The figures of check are explained with the same words.
+    tr -s ' \n' ' ' <"$TEST_SOURCE/tools/man/kedge-check.1" >page
+    "$kedge" check --help | sed -n '/^  peak \*/,$p' | sed -E 's/^  ([a-z_]+).* {2}/@\1@/' | tr '@\n' '\n ' | tr -s ' ' >help
+    [ "$(grep -cE '^[a-z_]+$' help)" = 15 ] || fail "not 15 figures: $(cat help)"
+    while read -r line; do has page "$line"; done <help
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify replay whatif plan bundle hints env; do
+    for c in run report diff suggest verify check replay whatif plan bundle hints env; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help
@@ -603,6 +733,7 @@ keys)
     echo nonsense >bad.yaml
     keys 1 hints lint bad.yaml
     keys 0 bundle bad.kcap --modules
+    keys 1 check bad.kcap 'peak==0' 'anchor:"SOT_CALL_*".leaks==0'
     keys 0 env
     KEDGE_MODE=fast keys 1 env
     keys 0 plan bad.kcap

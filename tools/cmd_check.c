@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/measure.h"
+#include "tools/outfile.h"
+#include "tools/vec.h"
+#include "tracker/hintfile.h"
+
+struct fields {
+    const char *predicted, *junit;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"predicted", "HINTS",
+                "also: has the run, made with these hints, the peaks that suggest predicted?",
+                ARGS_TEXT, offsetof(struct fields, predicted)},
+        {"junit", "FILE", "write the results as JUnit XML, too (- is standard output)", ARGS_TEXT,
+                offsetof(struct fields, junit)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+#define TEXT_WIDTH 37 /* of the expressions; longer ones have a line of their own */
+#define GRANULE    (UINT64_C(2) << 20)
+
+struct row {
+    char *text;
+    struct claim claim;
+    struct measure_result result;
+};
+
+struct check {
+    const struct fields *fields;
+    struct load load;
+    struct row *rows;
+    size_t row_count, row_room;
+    bool is_reserved_left_out; /* of what was predicted */
+};
+
+/* ---- what is asked -------------------------------------------------------------------------- */
+
+/* Takes `text` over. */
+static bool add_row(struct check *check, char *text)
+{
+    struct row *row = &VEC_PUSH(check->rows, check->row_count, check->row_room);
+    struct claim_error error;
+
+    *row = (struct row){.text = text};
+    if (claim_parse(text, &row->claim, &error))
+        return true;
+    (void)fprintf(
+            stderr, "kedge check: expression %zu, column %u: ", check->row_count, error.column);
+    render_text(stderr, error.text);
+    (void)fputc('\n', stderr);
+    return false;
+}
+
+static bool are_live(const struct load *load)
+{
+    for (size_t i = 0; i < load->hint_count; i++)
+        if (load->hints[i].mode != HINT_LIVE)
+            return false;
+    return true;
+}
+
+static void add_predictions(struct check *check, const struct hintfile *file)
+{
+    bool is_live = are_live(&check->load);
+    uint64_t reserved = file->predicted_reserved;
+    uint64_t slack = file->rule_count * GRANULE;
+
+    (void)add_row(check,
+            vec_format("%s==%" PRIu64, is_live ? "peak_with_hints" : "peak_if_live",
+                    file->predicted_max));
+    check->is_reserved_left_out = !is_live || reserved == 0;
+    if (check->is_reserved_left_out)
+        return;
+    (void)add_row(check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
+    (void)add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
+}
+
+/* 0, or an exit code after one line. */
+static int read_predictions(struct check *check)
+{
+    const char *path = check->fields->predicted;
+    struct hintfile_error error = {.text = ""};
+    struct hintfile *file = NULL;
+    int r = hintfile_read(path, &file, &error);
+    const char *trouble = NULL;
+
+    if (r < 0) {
+        (void)fprintf(stderr, "kedge check: %s%s%s\n", *error.text ? "" : path,
+                *error.text ? "" : ": ", *error.text ? error.text : strerror(-r));
+        return CMD_BAD;
+    }
+    if (file->predicted_max == 0)
+        trouble = "has no prediction (kedge suggest writes one)";
+    else if (check->load.capture->hints_hash == 0)
+        trouble = "the run had no hints";
+    else if (check->load.capture->hints_hash != file->hash)
+        trouble = "the run had other hints, or the file was changed since";
+    if (trouble)
+        (void)fprintf(stderr, "kedge check: %s: %s\n", path, trouble);
+    else
+        add_predictions(check, file);
+    hintfile_free(file);
+    return trouble ? CMD_BAD : CMD_DONE;
+}
+
+/* ---- how the answers are said --------------------------------------------------------------- */
+
+/* The caller frees it. */
+static char *value_text(const struct row *row, uint64_t value)
+{
+    return claim_row(row->claim.figure)->is_bytes ? vec_text(render_bytes(value).text)
+                                                  : vec_format("%" PRIu64, value);
+}
+
+static bool is_exact(const struct row *row)
+{
+    return row->result.range.low == row->result.range.high;
+}
+
+/* "11.92 GiB", "at least 3" */
+static char *is_text(const struct row *row)
+{
+    const struct claim_range *range = &row->result.range;
+
+    if (!is_exact(row) && range->low == 0)
+        return vec_text("not known");
+    char *value = value_text(row, range->low);
+    char *text = vec_format("%s%s", is_exact(row) ? "" : ">= ", value);
+    free(value);
+    return text;
+}
+
+static char *wanted_text(const struct row *row)
+{
+    char *value = value_text(row, row->claim.limit);
+    char *text = vec_format("%s %s", claim_op_text(row->claim.op), value);
+
+    free(value);
+    return text;
+}
+
+/* Which instance it is about, why nobody knows, and bytes where rounded ones look alike; NULL = nothing. */
+static char *note_text(const struct check *check, const struct row *row)
+{
+    const struct measure_result *result = &row->result;
+    char *wanted = value_text(row, row->claim.limit);
+    char *is = value_text(row, result->range.low);
+    char *note = NULL;
+
+    if (result->anchor != TRACE_NONE) {
+        char *anchor = figures_anchor_text(&check->load.trace->anchors[result->anchor]);
+        note = vec_format(
+                "in %s%s%s", anchor, result->note ? ": " : "", result->note ? result->note : "");
+        free(anchor);
+    } else if (result->note) {
+        note = vec_text(result->note);
+    } else if (result->answer == CLAIM_NO && result->range.low != row->claim.limit
+            && strcmp(wanted, is) == 0) {
+        note = vec_format("in bytes: %" PRIu64 ", wanted %s %" PRIu64, result->range.low,
+                claim_op_text(row->claim.op), row->claim.limit);
+    }
+    free(wanted);
+    free(is);
+    return note;
+}
+
+static void print_row(const struct check *check, const struct row *row, int width)
+{
+    struct render_ink ink = render_ink(stdout);
+    const char *const inks[] = {ink.green, ink.red, ink.yellow};
+    char *wanted = wanted_text(row);
+    char *is = is_text(row);
+    char *note = note_text(check, row);
+    int used = (int)strlen(row->text);
+
+    printf("  ");
+    render_text(stdout, row->text);
+    if (used > width)
+        printf("\n%*s", width + 2, "");
+    printf("%*s  %-14s  %-14s  %s%s%s\n", used > width ? 0 : width - used, "", wanted, is,
+            inks[row->result.answer], claim_answer_text(row->result.answer), ink.off);
+    if (note) {
+        printf("    ");
+        render_label(stdout, note, 4, 4);
+    }
+    free(wanted);
+    free(is);
+    free(note);
+}
+
+static void print_text(const struct check *check)
+{
+    struct render_ink ink = render_ink(stdout);
+    int width = 10;
+    size_t yes = 0;
+
+    for (size_t i = 0; i < check->row_count; i++) {
+        int length = (int)strlen(check->rows[i].text);
+        yes += check->rows[i].result.answer == CLAIM_YES;
+        if (length > width && length <= TEXT_WIDTH)
+            width = length;
+    }
+    printf("  %s%-*s  %-14s  %-14s  %s%s\n", ink.bold, width, "expression", "wanted", "is", "ok",
+            ink.off);
+    for (size_t i = 0; i < check->row_count; i++)
+        print_row(check, &check->rows[i], width);
+    if (check->is_reserved_left_out)
+        puts("  peak reserved is not compared: the hints were not live, or nothing was predicted");
+    printf("%zu of %zu hold\n", yes, check->row_count);
+}
+
+static enum claim_answer answer_of(const struct check *check)
+{
+    enum claim_answer answer = CLAIM_YES;
+
+    for (size_t i = 0; i < check->row_count; i++)
+        answer = claim_both(answer, check->rows[i].result.answer);
+    return answer;
+}
+
+static void json_row(struct json *json, const struct check *check, const struct row *row)
+{
+    const struct measure_result *result = &row->result;
+    const struct trace_anchor *anchor =
+            result->anchor == TRACE_NONE ? NULL : &check->load.trace->anchors[result->anchor];
+
+    json_begin(json, NULL, '{');
+    json_text(json, "expression", row->text);
+    json_text(json, "figure", claim_row(row->claim.figure)->name);
+    json_text(json, "unit", claim_row(row->claim.figure)->is_bytes ? "bytes" : "count");
+    json_text(json, "file", row->claim.file);
+    json_text(json, "anchor", anchor ? anchor->path : NULL);
+    json_known(json, "instance", anchor ? anchor->instance : UINT64_MAX);
+    json_text(json, "operator", claim_op_text(row->claim.op));
+    json_uint(json, "limit", row->claim.limit);
+    json_uint(json, "at_least", result->range.low);
+    json_known(json, "at_most", result->range.high);
+    json_text(json, "answer", claim_answer_text(result->answer));
+    json_text(json, "note", result->note);
+    json_end(json, '}');
+}
+
+static void print_json(const struct check *check)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_text(&json, "capture", check->load.path);
+    json_text(&json, "predicted", check->fields->predicted);
+    json_text(&json, "answer", claim_answer_text(answer_of(check)));
+    json_begin(&json, "checks", '[');
+    for (size_t i = 0; i < check->row_count; i++)
+        json_row(&json, check, &check->rows[i]);
+    json_end(&json, ']');
+    json_end(&json, '}');
+}
+
+/* ---- JUnit ---------------------------------------------------------------------------------- */
+
+/* As the value of an attribute. */
+static void put_attribute(FILE *out, const char *name, const char *value)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *plain = open_memstream(&text, &length);
+
+    if (!plain)
+        vec_out_of_memory();
+    render_text(plain, value);
+    if (fclose(plain) != 0)
+        vec_out_of_memory();
+    (void)fprintf(out, " %s=\"", name);
+    for (const char *c = text; *c; c++) {
+        if (strchr("<>&\"", *c))
+            (void)fprintf(out, "&#%d;", *c);
+        else
+            (void)fputc(*c, out);
+    }
+    (void)fputc('"', out);
+    free(text);
+}
+
+static void put_case(FILE *out, const struct check *check, const struct row *row)
+{
+    static const char *const elements[] = {NULL, "failure", "error"};
+    const char *element = elements[row->result.answer];
+
+    (void)fputs("  <testcase", out);
+    put_attribute(out, "classname", check->load.path);
+    put_attribute(out, "name", row->text);
+    if (element) {
+        char *wanted = wanted_text(row);
+        char *is = is_text(row);
+        char *note = note_text(check, row);
+        char *message =
+                vec_format("is %s, wanted %s%s%s", is, wanted, note ? "; " : "", note ? note : "");
+        (void)fprintf(out, "><%s", element);
+        put_attribute(out, "message", message);
+        (void)fputs("/></testcase>\n", out);
+        free(wanted);
+        free(is);
+        free(note);
+        free(message);
+        return;
+    }
+    (void)fputs("/>\n", out);
+}
+
+static size_t count_of(const struct check *check, enum claim_answer answer)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < check->row_count; i++)
+        count += check->rows[i].result.answer == answer;
+    return count;
+}
+
+/* 0, or an exit code after one line. */
+static int write_junit(const struct check *check)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        vec_out_of_memory();
+    (void)fprintf(out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+            "<testsuite name=\"kedge check\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\">\n",
+            check->row_count, count_of(check, CLAIM_NO), count_of(check, CLAIM_UNKNOWN));
+    for (size_t i = 0; i < check->row_count; i++)
+        put_case(out, check, &check->rows[i]);
+    (void)fputs("</testsuite>\n", out);
+    if (fclose(out) != 0)
+        vec_out_of_memory();
+    int r = outfile_write("kedge check", check->fields->junit, OUTFILE_FOR_RUNS, text, length);
+    free(text);
+    return r == 0 ? CMD_DONE : CMD_BAD;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static bool measure_all(struct check *check)
+{
+    struct measure measure;
+    bool is_done = true;
+
+    progress_begin("checking");
+    measure_begin(&check->load, &measure);
+    for (size_t i = 0; i < check->row_count && is_done; i++)
+        is_done = measure_claim(&measure, &check->rows[i].claim, &check->rows[i].result);
+    measure_done(&measure);
+    progress_end();
+    return is_done;
+}
+
+/* The capture is open. */
+static int judge(struct check *check)
+{
+    static const int codes[] = {
+            [CLAIM_YES] = CMD_DONE, [CLAIM_NO] = CMD_NO, [CLAIM_UNKNOWN] = CMD_BAD};
+    int r = load_refuses("kedge check", &check->load) ? CMD_BAD : CMD_DONE;
+
+    if (r == CMD_DONE && check->fields->predicted)
+        r = read_predictions(check);
+    if (r == CMD_DONE && !measure_all(check))
+        r = CMD_BAD;
+    if (r == CMD_DONE && check->fields->junit)
+        r = write_junit(check);
+    if (r != CMD_DONE)
+        return r;
+    if (check->fields->json)
+        print_json(check);
+    else
+        print_text(check);
+    return codes[answer_of(check)];
+}
+
+static int check_command(const void *parsed, char **words)
+{
+    struct check check = {.fields = parsed};
+    int r = CMD_DONE;
+
+    for (size_t i = 1; words[i] && r == CMD_DONE; i++)
+        r = add_row(&check, vec_text(words[i])) ? CMD_DONE : CMD_BAD;
+    if (!words[1] && !check.fields->predicted) {
+        (void)fprintf(stderr, "usage: kedge %s\n", cmd_check.usage);
+        r = CMD_BAD;
+    }
+    if (r == CMD_DONE)
+        r = load_open(words[0], &check.load);
+    if (r == CMD_DONE)
+        r = judge(&check);
+    for (size_t i = 0; i < check.row_count; i++) {
+        free(check.rows[i].text);
+        free(check.rows[i].result.note);
+        claim_done(&check.rows[i].claim);
+    }
+    free(check.rows);
+    load_close(&check.load);
+    return r;
+}
+
+static void explain(void)
+{
+    puts("\nexpressions: [anchor:\"GLOB\".]FIGURE OP LIMIT, as in peak<12GiB,\n"
+         "late(good.kcap)==0 or anchor:\"SOT_CALL_*\".remaining<1GiB (the worst instance\n"
+         "counts). OP is one of < <= == != >= >, LIMIT a number or a size. Figures\n"
+         "(* of anchors, too):");
+    for (unsigned i = 0; i < CLAIM_FIGURE_COUNT; i++) {
+        const struct claim_row *row = claim_row((enum claim_figure)i);
+        char *name = vec_format(
+                "%s%s%s", row->name, row->has_file ? "(FILE)" : "", row->has_anchors ? " *" : "");
+        printf("  %-23s ", name);
+        render_label(stdout, row->what, 26, 26);
+        free(name);
+    }
+}
+
+const struct cmd cmd_check = {
+        .name = "check",
+        .usage = "check CAPTURE [EXPR...] [options]",
+        .summary = "Asserts figures of a run: exit 0 if all hold, 1 if one does not, 2 if there is "
+                   "no answer.",
+        .explain = explain,
+        CMD_OPTIONS(options, struct fields),
+        .words_min = 1,
+        .words_max = -1,
+        .run = check_command,
+};

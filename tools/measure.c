@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/wildcard.h"
+#include "tools/failon.h"
+#include "tools/stepview.h"
+#include "tools/vec.h"
+
+#define EVENTS_MISSING "not known without all events (KEDGE_TRACE=full keeps all)"
+#define CUT_OFF        "not known: the run was cut off before its end"
+
+static const struct claim_range unknown = {0, UINT64_MAX};
+
+/* The other run of late(FILE) and extra(FILE), and what comparing with it gave. */
+struct measure_other {
+    struct load load;
+    struct compare compare;
+    struct failon failon;
+    struct failon_runs runs;
+    struct failon_result result;
+};
+
+void measure_begin(const struct load *load, struct measure *ret_measure)
+{
+    struct model_window all = model_whole(load->trace);
+    struct measure measure = {.load = load};
+    bool is_partial;
+
+    figures_of(load, all, &measure.figures, &is_partial);
+    *ret_measure = measure;
+}
+
+static void forget_other(struct measure *measure)
+{
+    if (!measure->other)
+        return;
+    compare_done(&measure->other->compare);
+    load_close(&measure->other->load);
+    free(measure->other);
+    measure->other = NULL;
+}
+
+void measure_done(struct measure *measure)
+{
+    forget_other(measure);
+    free(measure->anchors);
+    *measure = (struct measure){0};
+}
+
+static bool lacks_events(const struct load *load)
+{
+    return load->complete_from > 0;
+}
+
+/* What is known of a value that was `value` when the record ended. */
+static struct claim_range range_of(enum claim_figure figure, uint64_t value, bool has_ended)
+{
+    if (has_ended)
+        return (struct claim_range){value, value};
+    return claim_row(figure)->is_final ? unknown : (struct claim_range){value, UINT64_MAX};
+}
+
+static uint64_t value_in(const struct model_figures *f, enum claim_figure figure)
+{
+    const uint64_t values[CLAIM_FIGURE_COUNT] = {
+            [CLAIM_PEAK] = f->peak_live,
+            [CLAIM_PEAK_WITH_HINTS] = f->hinted.max,
+            [CLAIM_PEAK_IF_LIVE] = f->would.max,
+            [CLAIM_RESERVED] = f->peak_reserved,
+            [CLAIM_ALLOCATED] = f->allocated,
+            [CLAIM_ALLOCATIONS] = f->allocated_count,
+            [CLAIM_FREED] = f->freed,
+            [CLAIM_FREES] = f->freed_count,
+            [CLAIM_REMAINING] = f->remaining,
+            [CLAIM_REMAINING_WITH_HINTS] = f->hinted.remaining,
+            [CLAIM_LEAKS] = f->allocated_count - f->freed_count,
+            [CLAIM_HINT_RELEASES] = f->hinted.released_count,
+    };
+
+    return values[figure];
+}
+
+/* ---- the whole run -------------------------------------------------------------------------- */
+
+static void measure_run(
+        const struct measure *measure, const struct claim *claim, struct measure_result *result)
+{
+    bool has_ended = load_has_ended(measure->load);
+
+    result->range = range_of(claim->figure, value_in(&measure->figures, claim->figure), has_ended);
+    /* What shadow would have released the writer does not add up. */
+    if (claim->figure == CLAIM_PEAK_IF_LIVE && lacks_events(measure->load)) {
+        result->range = unknown;
+        result->note = vec_text(EVENTS_MISSING);
+    }
+}
+
+/* "most of it: alloc_output sot.c:91, 8.00 MiB after the first step, 1.20 GiB after the last" */
+static char *grower_note(const struct load *load, const struct stepview_grower *grower)
+{
+    struct symbols *symbols = symbols_new(load->trace);
+    char *who = grower->stack ? vec_text(symbols_site(symbols, grower->stack))
+                              : vec_format("blocks of %s", render_bytes(grower->size).text);
+    char *note = vec_format("most of it: %s, %s after the first step, %s after the last", who,
+            render_bytes(grower->first).text, render_bytes(grower->last).text);
+
+    free(who);
+    symbols_free(symbols);
+    return note;
+}
+
+static void measure_growth(const struct load *load, struct measure_result *result)
+{
+    struct stepview view;
+    uint64_t growth = 0;
+
+    stepview_find(load, model_whole(load->trace), STEPVIEW_ONLY_STATED, &view);
+    for (size_t i = 0; i < view.grower_count; i++)
+        growth += view.growers[i].last - view.growers[i].first;
+    result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));
+    if (lacks_events(load))
+        result->note = vec_text(EVENTS_MISSING);
+    else if (!view.family)
+        result->note =
+                vec_format("not known: the program states no steps (%s)", view.period.reason);
+    else if (view.grower_rows < STEPVIEW_GROW_ROWS)
+        result->note = vec_format("not known: %zu finished step%s, growth shows in %d",
+                view.grower_rows, render_s(view.grower_rows), STEPVIEW_GROW_ROWS);
+    else if (growth)
+        result->note = grower_note(load, &view.growers[0]);
+    if (result->note && growth == 0)
+        result->range = unknown;
+    stepview_done(&view);
+}
+
+/* ---- another run ---------------------------------------------------------------------------- */
+
+static struct compare_side side_of(const struct load *load)
+{
+    return (struct compare_side){load->trace, model_whole(load->trace), load_has_ended(load)};
+}
+
+/* False: it cannot be used, and a line says so. */
+static bool compare_with(struct measure *measure, const char *path)
+{
+    struct measure_other *other = measure->other;
+
+    if (other && strcmp(other->load.path, path) == 0)
+        return true;
+    forget_other(measure);
+    other = measure->other = vec_new(1, sizeof(*other));
+    if (load_open(path, &other->load) != 0 || load_refuses("kedge check", &other->load)) {
+        forget_other(measure);
+        return false;
+    }
+    struct compare_side good = side_of(&other->load);
+    struct compare_side bad = side_of(measure->load);
+    compare_runs(&good, &bad, &other->compare);
+    other->runs = (struct failon_runs){&other->compare,
+            lacks_events(&other->load) || lacks_events(measure->load), good.ended, bad.ended};
+    (void)failon_parse("default", &other->failon);
+    failon_judge(&other->failon, &other->runs, &other->result);
+    return true;
+}
+
+static void measure_other(
+        const struct measure *measure, const struct claim *claim, struct measure_result *result)
+{
+    const struct measure_other *other = measure->other;
+    enum failon_condition which = claim->figure == CLAIM_LATE ? FAILON_LATE : FAILON_EXTRA;
+
+    result->range = other->result.range[which];
+    if (result->range.high == UINT64_MAX)
+        result->note = vec_text(failon_why(which, &other->failon, &other->runs, &other->result));
+}
+
+/* ---- anchors -------------------------------------------------------------------------------- */
+
+static bool is_named(const struct trace_anchor *anchor, const char *glob)
+{
+    return wildcard_match(glob, strchr(glob, '/') ? anchor->path : symbols_base_name(anchor->path));
+}
+
+/* How far a value is on the wrong side, or how near to it: the larger the worse. */
+static uint64_t badness(const struct claim *claim, uint64_t value)
+{
+    uint64_t distance = value > claim->limit ? value - claim->limit : claim->limit - value;
+
+    switch (claim->op) {
+    case CLAIM_LESS:
+    case CLAIM_LESS_EQUAL:
+        return value;
+    case CLAIM_GREATER:
+    case CLAIM_GREATER_EQUAL:
+        return UINT64_MAX - value;
+    case CLAIM_NOT_EQUAL:
+        return UINT64_MAX - distance;
+    case CLAIM_EQUAL:
+    case CLAIM_OP_COUNT:
+        break;
+    }
+    return distance;
+}
+
+static bool is_worse(const struct claim *claim, enum claim_answer answer, struct claim_range range,
+        const struct measure_result *than)
+{
+    if (than->anchor == TRACE_NONE)
+        return true;
+    if (answer != than->answer)
+        return claim_both(answer, than->answer) == answer;
+    return badness(claim, range.low) > badness(claim, than->range.low);
+}
+
+static char *nobody_note(const struct trace *trace, const char *glob)
+{
+    const char *near = figures_nearest_anchor(trace, glob);
+
+    return near ? vec_format("no anchor is called '%s'; did you mean '%s'?", glob, near)
+                : vec_format("no anchor is called '%s'", glob);
+}
+
+static void measure_anchors(
+        struct measure *measure, const struct claim *claim, struct measure_result *result)
+{
+    const struct trace *trace = measure->load->trace;
+    bool has_ended = load_has_ended(measure->load);
+
+    if (!measure->anchors)
+        measure->anchors = model_figure_anchors(trace, model_whole(trace));
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (!is_named(anchor, claim->anchor))
+            continue;
+        struct claim_range range =
+                range_of(claim->figure, value_in(&measure->anchors[i], claim->figure),
+                        has_ended || anchor->exit != TRACE_NEVER);
+        enum claim_answer answer = claim_holds(range, claim->op, claim->limit);
+        if (!is_worse(claim, answer, range, result))
+            continue;
+        result->anchor = (uint32_t)i;
+        result->answer = answer;
+        result->range = range;
+    }
+    if (result->anchor == TRACE_NONE) {
+        result->range = unknown;
+        result->note = nobody_note(trace, claim->anchor);
+    } else if (lacks_events(measure->load)) {
+        result->range = unknown;
+        result->note = vec_text(EVENTS_MISSING);
+    } else if (!has_ended && result->answer == CLAIM_YES) {
+        result->range = unknown; /* more instances may have followed */
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+bool measure_claim(
+        struct measure *measure, const struct claim *claim, struct measure_result *ret_result)
+{
+    struct measure_result result = {.anchor = TRACE_NONE};
+
+    if (claim->file && !compare_with(measure, claim->file))
+        return false;
+    if (claim->anchor)
+        measure_anchors(measure, claim, &result);
+    else if (claim->file)
+        measure_other(measure, claim, &result);
+    else if (claim->figure == CLAIM_GROWTH)
+        measure_growth(measure->load, &result);
+    else
+        measure_run(measure, claim, &result);
+    result.answer = claim_holds(result.range, claim->op, claim->limit);
+    if (result.answer == CLAIM_UNKNOWN && !result.note)
+        result.note = vec_text(CUT_OFF);
+    *ret_result = result;
+    return true;
+}
