@@ -14,7 +14,8 @@ enum hint_part {
     PART_SIZE = 1 << 1,
     PART_NTH = 1 << 2,
     PART_PATH = 1 << 3,
-    SHAPE_COUNT = 1 << 4,
+    PART_PYSITE = 1 << 4, /* never with PART_SITE: sites of both kinds make entries of two shapes */
+    SHAPE_NAMED = 1 << 5, /* no shape: that a rule names a Python call site at all */
 };
 
 struct entry {
@@ -57,13 +58,17 @@ static bool is_literal(const char *glob)
     return strchr(glob, '*') == NULL && strchr(glob, '?') == NULL;
 }
 
+static bool is_python(const struct rule_pick *pick, uint32_t site)
+{
+    return pick->python >> site & 1;
+}
+
+/* But for its sites. */
 static uint32_t shape_of(const struct rule *rule)
 {
     const struct rule_pick *pick = &rule->pick;
     uint32_t shape = 0;
 
-    if (pick->site_count > 0)
-        shape |= PART_SITE;
     if (pick->size_lo == pick->size_hi)
         shape |= PART_SIZE;
     if (pick->nth_lo == pick->nth_hi)
@@ -77,7 +82,7 @@ static uint64_t hash_of(uint32_t shape, uint64_t site, uint64_t size, uint32_t n
 {
     uint64_t hash = shape;
 
-    if (shape & PART_SITE)
+    if (shape & (PART_SITE | PART_PYSITE | SHAPE_NAMED))
         hash = mix(hash, site);
     if (shape & PART_SIZE)
         hash = mix(hash, size);
@@ -101,15 +106,13 @@ static bool can_match(const struct rule *rule)
     return rule->action != ACTION_NONE && rule->mode != HINT_OFF;
 }
 
-static void add_entry(struct hints *hints, uint32_t index, uint64_t site)
+static void add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint64_t site)
 {
     const struct rule *rule = &hints->rules[index];
     struct entry *entry = &hints->entries[++hints->entry_count];
-    uint32_t shape = shape_of(rule);
     uint64_t path = shape & PART_PATH ? hash_path(rule->pick.inside) : 0;
     uint32_t *bucket;
 
-    hints->shapes |= 1u << shape;
     entry->hash = hash_of(shape, site, rule->pick.size_lo, rule->pick.nth_lo, path);
     entry->rule = index;
     bucket = &hints->buckets[entry->hash & hints->mask];
@@ -117,18 +120,31 @@ static void add_entry(struct hints *hints, uint32_t index, uint64_t site)
     *bucket = hints->entry_count;
 }
 
+static void add_rule(struct hints *hints, uint32_t index)
+{
+    const struct rule_pick *pick = &hints->rules[index].pick;
+    uint32_t rest = shape_of(&hints->rules[index]);
+
+    if (pick->site_count == 0) {
+        hints->shapes |= 1u << rest;
+        add_entry(hints, index, rest, 0);
+    }
+    for (uint32_t i = 0; i < pick->site_count; i++) {
+        uint32_t shape = rest | (is_python(pick, i) ? PART_PYSITE : PART_SITE);
+
+        hints->shapes |= 1u << shape;
+        add_entry(hints, index, shape, pick->site[i]);
+        if (is_python(pick, i))
+            add_entry(hints, index, SHAPE_NAMED, pick->site[i]);
+    }
+}
+
 /* Backwards, so that each bucket begins with the first rule of the file. */
 static void add_all(struct hints *hints)
 {
     for (size_t i = hints->count; i-- > 0;) {
-        const struct rule *rule = &hints->rules[i];
-
-        if (!can_match(rule))
-            continue;
-        for (uint32_t s = 0; s < rule->pick.site_count; s++)
-            add_entry(hints, (uint32_t)i, rule->pick.site[s]);
-        if (rule->pick.site_count == 0)
-            add_entry(hints, (uint32_t)i, 0);
+        if (can_match(&hints->rules[i]))
+            add_rule(hints, (uint32_t)i);
     }
 }
 
@@ -143,7 +159,7 @@ int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
     for (size_t i = 0; i < n; i++) {
         if (!is_whole(&rules[i]))
             return -EINVAL;
-        entries += rules[i].pick.site_count ? rules[i].pick.site_count : 1;
+        entries += rules[i].pick.site_count ? 2 * rules[i].pick.site_count : 1;
     }
     while (buckets < entries * 2)
         buckets *= 2;
@@ -189,20 +205,21 @@ const struct rule *hint_rule(const struct hints *hints, int rule)
     return rule >= 0 && (size_t)rule < hints->count ? &hints->rules[rule] : NULL;
 }
 
-static bool has_site(const struct rule_pick *pick, uint64_t site)
+static bool has_site(const struct rule_pick *pick, uint64_t site, bool of_python)
 {
     for (uint32_t i = 0; i < pick->site_count; i++) {
-        if (pick->site[i] == site)
+        if (pick->site[i] == site && is_python(pick, i) == of_python)
             return true;
     }
     return pick->site_count == 0;
 }
 
-/* Numbers first: a glob is looked at only when all of them fit. */
-static bool matches(const struct rule_pick *pick, const struct tag *tag)
+/* Numbers first: a glob is looked at only when all of them fit. `site`: the one that led here. */
+static bool matches(
+        const struct rule_pick *pick, const struct tag *tag, uint64_t site, bool of_python)
 {
     return tag->size >= pick->size_lo && tag->size <= pick->size_hi && tag->nth >= pick->nth_lo
-            && tag->nth <= pick->nth_hi && has_site(pick, tag->site)
+            && tag->nth <= pick->nth_hi && has_site(pick, site, of_python)
             && (pick->device < 0 || pick->device == tag->device)
             && (pick->inside[0] == '\0' || wildcard_match(pick->inside, tag->path));
 }
@@ -234,10 +251,11 @@ bool hint_may(const struct hints *hints, int rule, enum hint_mode mode)
     return mode != HINT_LIVE || !is_live_refused(hints);
 }
 
-/* The first rule of this shape that matches, `best` if none is before it. */
-static uint32_t probe(
-        const struct hints *hints, uint64_t hash, const struct tag *tag, uint32_t best)
+/* The first rule of this shape and site that matches, `best` if none is before it. */
+static uint32_t probe(const struct hints *hints, uint32_t shape, uint64_t site, uint64_t path,
+        const struct tag *tag, uint32_t best)
 {
+    uint64_t hash = hash_of(shape, site, tag->size, tag->nth, path);
     uint32_t at = hints->buckets[hash & hints->mask];
 
     for (; at; at = hints->entries[at].next) {
@@ -246,10 +264,40 @@ static uint32_t probe(
         if (entry->rule >= best)
             return best;
         if (entry->hash == hash && !is_off(hints, entry->rule)
-                && matches(&hints->rules[entry->rule].pick, tag))
+                && matches(&hints->rules[entry->rule].pick, tag, site, shape & PART_PYSITE))
             return entry->rule;
     }
     return best;
+}
+
+bool hint_has_pysites(const struct hints *hints)
+{
+    return hints->shapes
+            >> PART_PYSITE; /* it is the highest part: shapes with it are the upper half */
+}
+
+/* Is there a rule that names it? */
+static bool is_named(const struct hints *hints, uint64_t key)
+{
+    uint64_t hash = hash_of(SHAPE_NAMED, key, 0, 0, 0);
+    uint32_t at = hints->buckets[hash & hints->mask];
+
+    while (at && hints->entries[at].hash != hash)
+        at = hints->entries[at].next;
+    return at && has_site(&hints->rules[hints->entries[at].rule].pick, key, true);
+}
+
+const struct pysite *hint_pysite(
+        const struct hints *hints, const struct pysite *outer, uint64_t key, struct pysite *room)
+{
+    if (!is_named(hints, key))
+        return outer;
+    for (const struct pysite *at = outer; at; at = at->outer) {
+        if (at->key == key)
+            return outer; /* a function that calls itself */
+    }
+    *room = (struct pysite){key, outer};
+    return room;
 }
 
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan)
@@ -267,7 +315,12 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
             path = hash_path(tag->path);
             hashed = true;
         }
-        best = probe(hints, hash_of(shape, tag->site, tag->size, tag->nth, path), tag, best);
+        if (!(shape & PART_PYSITE)) {
+            best = probe(hints, shape, tag->site, path, tag, best);
+            continue;
+        }
+        for (const struct pysite *at = tag->pysites; at; at = at->outer)
+            best = probe(hints, shape, at->key, path, tag, best);
     }
     if (best == UINT32_MAX)
         return;

@@ -6,7 +6,7 @@
  * index is built once; rules are keyed by whichever of site, size, nth and literal anchor path they state exactly, so that
  * an allocation costs a handful of probes whether there are ten rules or ten thousand.
  *
- *     tag {site, size, nth, path, device} ─► probes, one per shape of key in use ─► first matching rule in file order
+ *     tag {site, pysites, size, nth, path, device} ─► probes, one per shape of key in use ─► first matching rule in file order
  *                                                                                         └─► plan
  *     plan + edge {kind, path, instance} ─► due or not
  *
@@ -32,6 +32,16 @@ void hint_free(struct hints *hints);
 /* The rules, as given. */
 size_t hint_count(const struct hints *hints);
 const struct rule *hint_rule(const struct hints *hints, int rule);
+
+/*
+ * Which Python call sites of a stack rules name, for tag.pysites: `outer` is the list of the frames further out, `key` a key of
+ * the next frame inwards (pysite.h: two of each frame). If a rule names it and it is not in the list, *room becomes the head of
+ * the list and is returned, else `outer`. To be asked once per stack, not once per request: hint_plan then looks only at
+ * what is in the list.
+ */
+bool hint_has_pysites(const struct hints *hints);
+const struct pysite *hint_pysite(
+        const struct hints *hints, const struct pysite *outer, uint64_t key, struct pysite *room);
 
 /* The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. */
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan);

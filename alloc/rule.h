@@ -20,6 +20,7 @@
 struct rule_pick {
     uint64_t site[RULE_SITES_MAX];
     uint32_t site_count;        /* 0 = any site */
+    uint32_t python;            /* bit i: site[i] is a Python call site, see tracker/pysite.h */
     uint64_t size_lo;           /* inclusive */
     uint64_t size_hi;           /* inclusive; UINT64_MAX = no bound */
     uint32_t nth_lo;            /* inclusive */

@@ -51,9 +51,20 @@ enum api {
     API_COUNT,
 };
 
+/*
+ * A Python call site that a stack has and a rule names (tracker/pysite.h); a list of them, innermost first, none twice. Never
+ * changes while a tag has it.
+ */
+struct pysite {
+    uint64_t key;
+    const struct pysite *outer; /* NULL = the last one */
+};
+
 /* Who asked for a block, and where in the program that was. Filled by tracker/where, read by hint and capture. */
 struct tag {
-    uint64_t site;    /* native site key: hash of (build-id, offset) frames; 0 = unknown */
+    uint64_t site; /* native site key: hash of (build-id, offset) frames; 0 = unknown */
+    /* of those call sites in `pystack` that rules name (hint_pysite); NULL = none. where_am_i leaves it so */
+    const struct pysite *pysites;
     uint32_t stack;   /* interned native stack, 0 = none */
     uint32_t pystack; /* interned Python stack, 0 = none */
     /* innermost open anchor instance of this thread, else the process's phase; 0 = none */

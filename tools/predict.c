@@ -7,15 +7,17 @@
 #include "alloc/hint.h"
 #include "tools/model.h"
 #include "tools/playback.h"
+#include "tools/sitekey.h"
 #include "tools/vec.h"
 
-static void make_tag(
-        const struct trace *trace, const struct trace_block *block, struct tag *ret_tag)
+static void make_tag(const struct trace *trace, const struct sitekey_named *named,
+        const struct trace_block *block, struct tag *ret_tag)
 {
     const struct trace_anchor *anchor = &trace->anchors[block->anchor];
 
     *ret_tag = (struct tag){
             .site = block->site,
+            .pysites = named->of_stack ? named->of_stack[block->stack] : NULL,
             .stack = block->stack,
             .anchor = block->anchor,
             .nth = block->nth,
@@ -104,13 +106,14 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
     if (r < 0)
         return r;
     struct edges edges = list_edges(trace);
+    struct sitekey_named named = sitekey_name(trace, hints);
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         struct predict_match match = {.rule = TRACE_NONE, .at = TRACE_NEVER};
         struct plan plan;
         struct tag tag;
 
-        make_tag(trace, block, &tag);
+        make_tag(trace, &named, block, &tag);
         hint_plan(hints, &tag, &plan);
         if (plan.rule >= 0) {
             match.rule = (uint32_t)plan.rule;
@@ -121,6 +124,7 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
         ret_matches[i] = match;
     }
     free(edges.at);
+    sitekey_named_done(&named);
     hint_free(hints);
     return 0;
 }
@@ -145,6 +149,7 @@ int predict_max(
 struct replay {
     const struct trace *trace;
     struct hints *hints;
+    struct sitekey_named named;
     struct playback playback;
 };
 
@@ -159,7 +164,7 @@ static int replay_alloc(struct replay *replay, const struct trace_event *event)
 
     if (block->native || block->size == 0)
         return 0;
-    make_tag(replay->trace, block, &tag);
+    make_tag(replay->trace, &replay->named, block, &tag);
     hint_plan(replay->hints, &tag, &plan);
     struct playback_ask ask = {.size = block->size,
             .stream = block->stream ? REPLAY_STREAM : 0,
@@ -224,6 +229,7 @@ int predict_reserved(
     int r = hint_new(live, count, &replay.hints);
     if (r < 0)
         goto free_rules;
+    replay.named = sitekey_name(trace, replay.hints);
     pool_opts_init(&opts);
     r = playback_open(&replay.playback, &counting, &opts, replay.hints, trace->block_count);
     if (r == 0)
@@ -232,6 +238,7 @@ int predict_reserved(
         *ret_bytes = counting.reserved_high;
     playback_close(&replay.playback);
     counting_done(&counting);
+    sitekey_named_done(&replay.named);
     hint_free(replay.hints);
 free_rules:
     free(live);

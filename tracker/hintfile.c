@@ -4,6 +4,7 @@
 #include "alloc/wildcard.h"
 #include "tracker/hinttree.h"
 #include "tracker/ownfile.h"
+#include "tracker/pysite.h"
 #include "tracker/site.h"
 
 #include <errno.h>
@@ -307,14 +308,30 @@ static bool scan_range(const char *at, bool (*scan)(const char **at, uint64_t *r
 
 /* ---- pick ---- */
 
-static int take_site(struct reading *reading, const struct hinttree_node *item, uint64_t *to)
+static int take_pysite(struct reading *reading, const struct hinttree_node *item)
 {
+    struct rule_pick *pick = &reading->rule->pick;
+    const char *wrong = pysite_read(item->text, &pick->site[pick->site_count]);
+
+    if (wrong)
+        return refuse(reading, item, "%s", wrong);
+    if (item->length >= PYSITE_TEXT_MAX)
+        return refuse(reading, item, "a site is longer than %u bytes", PYSITE_TEXT_MAX - 1);
+    pick->python |= 1u << pick->site_count;
+    return keep_text(reading, item, &reading->words->site[pick->site_count], "a site");
+}
+
+static int take_site(struct reading *reading, const struct hinttree_node *item)
+{
+    uint64_t *to = &reading->rule->pick.site[reading->rule->pick.site_count];
     const char *text = item->text;
 
-    if ((text[0] == 's' || text[0] == 'p') && text[1] == ':')
-        return refuse(reading, item, "%c: sites are not supported yet", text[0]);
+    if (strncmp(text, "p:", 2) == 0)
+        return take_pysite(reading, item);
+    if (strncmp(text, "s:", 2) == 0)
+        return refuse(reading, item, "s: sites are not supported yet");
     if (item->length != 18 || strncmp(text, "c:", 2) != 0 || strspn(text + 2, HEX_DIGITS) != 16)
-        return refuse(reading, item, "a site is c: and 16 hex digits");
+        return refuse(reading, item, "a site is c: and 16 hex digits, or p:FILE:QUALNAME[:LINE]");
     *to = strtoull(text + 2, NULL, 16);
     if (*to == 0)
         return refuse(reading, item, "site 0 means unknown and matches nothing");
@@ -332,7 +349,7 @@ static int take_pick_site(struct reading *reading, const struct hinttree_node *v
 
         if (rule->pick.site_count == RULE_SITES_MAX)
             return refuse(reading, item, "more than %d sites in one hint", RULE_SITES_MAX);
-        r = take_site(reading, item, &rule->pick.site[rule->pick.site_count]);
+        r = take_site(reading, item);
         if (r < 0)
             return r;
         rule->pick.site_count++;
@@ -763,6 +780,8 @@ void hintfile_free(struct hintfile *file)
         free(file->words[i].proof);
         free(file->words[i].note);
         free(file->words[i].comment);
+        for (uint32_t s = 0; s < RULE_SITES_MAX; s++)
+            free(file->words[i].site[s]);
     }
     for (size_t i = 0; i < file->made_from_count; i++)
         free(file->made_from[i]);

@@ -19,6 +19,9 @@
  *         when: {anchor: "SOT_CALL_*", edge: exit}
  *         expect: {per-step: 1, bytes: 3538944}
  *
+ * `site` is a list of alternatives: c: and 16 hex digits, a native call site (site.h); p:FILE:QUALNAME or p:FILE:QUALNAME:LINE, a
+ * Python one anywhere in the stack (pysite.h).
+ *
  * Does not decide whether hints apply (hintfile_fits says what is known; preload/config decides) and not what they do
  * (alloc/hint.h). Uses malloc: called once, at the first allocation, and by tools. Threads: no state.
  */
@@ -54,8 +57,9 @@ struct hintfile_build {
 struct hintfile_words {
     char *proof;
     char *note;
-    char *comment;  /* only written: `# text` above the hint */
-    uint64_t saves; /* expect.saves, 0 = not stated */
+    char *comment;              /* only written: `# text` above the hint */
+    uint64_t saves;             /* expect.saves, 0 = not stated */
+    char *site[RULE_SITES_MAX]; /* of the Python ones the text as written (pysite.h), else NULL */
 };
 
 struct hintfile {

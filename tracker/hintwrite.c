@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/hintfile.h"
 
+#include "tracker/pysite.h"
 #include "tracker/utf8.h"
 
 #include <errno.h>
@@ -23,7 +24,17 @@ static size_t printable_length(const unsigned char *at)
             : 0;
 }
 
-/* In double quotes. What cannot be shown: escaped if it is a control character, else `?` in a glob. */
+/* A character that YAML may not print, in a text: escaped. A byte that is no UTF-8 becomes another character. How many bytes. */
+static size_t put_escaped(FILE *out, const unsigned char *at)
+{
+    uint32_t code;
+    size_t length = utf8_length(at, &code);
+
+    (void)fprintf(out, "\\U%08x", length ? code : *at);
+    return length ? length : 1;
+}
+
+/* In double quotes. What cannot be shown: `?` in a glob, but for control characters; else escaped. */
 static void put_quoted(FILE *out, const char *text, bool is_glob)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -38,8 +49,10 @@ static void put_quoted(FILE *out, const char *text, bool is_glob)
             (void)fprintf(out, "%.*s", (int)length, (const char *)at);
         else if (*at < 0x20 || *at == 0x7f)
             (void)fprintf(out, "\\x%02x", *at);
+        else if (is_glob)
+            (void)fputs("?", out);
         else
-            (void)fprintf(out, is_glob ? "?" : "\\x%02x", *at);
+            length = put_escaped(out, at);
         at += length ? length : 1;
     }
     (void)fputs("\"", out);
@@ -151,16 +164,26 @@ static void put_program(FILE *out, const struct hintfile *file)
             file->on_mismatch == HINTFILE_MISMATCH_REFUSE ? "refuse" : "shadow");
 }
 
-static void put_pick(FILE *out, const struct rule_pick *pick)
+static void put_sites(FILE *out, const struct rule_pick *pick, const struct hintfile_words *words)
+{
+    for (uint32_t i = 0; i < pick->site_count; i++) {
+        (void)fputs(i ? ", " : "[", out);
+        if (pick->python >> i & 1)
+            put_quoted(out, words->site[i], false);
+        else
+            (void)fprintf(out, "\"c:%016" PRIx64 "\"", pick->site[i]);
+    }
+    (void)fputs("]", out);
+}
+
+static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintfile_words *words)
 {
     const char *comma = "";
 
     (void)fputs("    pick: {", out);
     if (pick->site_count > 0) {
         put_key(out, &comma, "site");
-        for (uint32_t i = 0; i < pick->site_count; i++)
-            (void)fprintf(out, "%s\"c:%016" PRIx64 "\"", i ? ", " : "[", pick->site[i]);
-        (void)fputs("]", out);
+        put_sites(out, pick, words);
     }
     if (pick->size_lo > 0 || pick->size_hi != UINT64_MAX)
         put_key(out, &comma, "size");
@@ -205,7 +228,7 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
     put_comment(out, "  ", words ? words->comment : NULL);
     put_text(out, "  - id", rule->id, false);
     (void)fputs("    do: release\n", out);
-    put_pick(out, &rule->pick);
+    put_pick(out, &rule->pick, words);
     (void)fputs("    when: {anchor: ", out);
     put_quoted(out, rule->when.anchor, true);
     (void)fprintf(out, ", edge: %s}\n", rule->when.kind == EDGE_ENTER ? "enter" : "exit");
@@ -225,7 +248,22 @@ static bool is_mode(enum hint_mode mode)
     return mode == HINT_SHADOW || mode == HINT_TRAP || mode == HINT_LIVE;
 }
 
-static bool is_writable(const struct rule *rule)
+/* Does each Python call site have its text? */
+static bool is_spelled(const struct rule_pick *pick, const struct hintfile_words *words)
+{
+    for (uint32_t i = 0; i < RULE_SITES_MAX && i < pick->site_count; i++) {
+        uint64_t key = 0;
+
+        if ((pick->python >> i & 1) == 0)
+            continue;
+        if (!words || !words->site[i] || strlen(words->site[i]) >= PYSITE_TEXT_MAX
+                || pysite_read(words->site[i], &key) || key != pick->site[i])
+            return false;
+    }
+    return true;
+}
+
+static bool is_writable(const struct rule *rule, const struct hintfile_words *words)
 {
     const struct rule_pick *pick = &rule->pick;
 
@@ -235,7 +273,8 @@ static bool is_writable(const struct rule *rule)
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX
-                    || pick->inside[0]);
+                    || pick->inside[0])
+            && is_spelled(pick, words);
 }
 
 int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length)
@@ -245,7 +284,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     if (file->rule_count == 0 || file->rule_count > HINTFILE_HINTS_MAX || !is_mode(file->mode))
         return -EINVAL;
     for (size_t i = 0; i < file->rule_count; i++)
-        if (!is_writable(&file->rule[i]))
+        if (!is_writable(&file->rule[i], file->words ? &file->words[i] : NULL))
             return -EINVAL;
     *ret_text = NULL;
     out = open_memstream(ret_text, ret_length);

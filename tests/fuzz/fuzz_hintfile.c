@@ -21,6 +21,8 @@ static bool is_same(const struct hintfile *a, const struct hintfile *b)
                 || left->pick.nth_lo != right->pick.nth_lo
                 || left->pick.nth_hi != right->pick.nth_hi
                 || left->pick.site_count != right->pick.site_count
+                || left->pick.python != right->pick.python
+                || memcmp(left->pick.site, right->pick.site, sizeof left->pick.site) != 0
                 || left->pick.device != right->pick.device || left->when.kind != right->when.kind
                 || strlen(left->pick.inside) < strlen(right->pick.inside))
             return false;

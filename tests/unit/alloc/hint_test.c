@@ -151,6 +151,13 @@ TEST(the_first_rule_of_the_file_wins_whatever_it_is_keyed_by)
     CHECK_EQ(picks(rules, 0, &tag), -1);
 }
 
+static bool is_in(const struct pysite *sites, uint64_t key)
+{
+    while (sites && sites->key != key)
+        sites = sites->outer;
+    return sites != NULL;
+}
+
 /* The index against a walk over the rules. */
 TEST(the_index_finds_what_a_walk_finds)
 {
@@ -172,6 +179,7 @@ TEST(the_index_finds_what_a_walk_finds)
         rules[i].pick.site_count = (uint32_t)(bits % 3);
         for (uint32_t s = 0; s < rules[i].pick.site_count; s++)
             rules[i].pick.site[s] = (bits >> 8) % 5 + s;
+        rules[i].pick.python = (uint32_t)(bits >> 32) & 3;
         rules[i].pick.size_lo = (bits >> 12) % 6;
         rules[i].pick.size_hi = bits >> 16 & 1 ? rules[i].pick.size_lo : (bits >> 17) % 6;
         rules[i].pick.nth_lo = (uint32_t)((bits >> 20) % 3);
@@ -183,10 +191,13 @@ TEST(the_index_finds_what_a_walk_finds)
     for (int step = 0; step < 20000; step++) {
         uint64_t bits = random = random * UINT64_C(6364136223846793005) + 1;
         struct tag tag = {.device = 0};
+        struct pysite room[2];
         struct plan plan;
         int naive = -1;
 
         bits >>= 20;
+        for (int k = 0; k < 2; k++)
+            tag.pysites = hint_pysite(hints, tag.pysites, (bits >> (16 + 4 * k)) % 7, &room[k]);
         tag.site = bits % 7;
         tag.size = (bits >> 4) % 7;
         tag.nth = (uint32_t)((bits >> 8) % 4);
@@ -196,7 +207,9 @@ TEST(the_index_finds_what_a_walk_finds)
             bool site = pick->site_count == 0;
 
             for (uint32_t s = 0; s < pick->site_count; s++)
-                site = site || pick->site[s] == tag.site;
+                site = site
+                        || (pick->python >> s & 1 ? is_in(tag.pysites, pick->site[s])
+                                                  : pick->site[s] == tag.site);
             if (site && rules[i].mode != HINT_OFF && tag.size >= pick->size_lo
                     && tag.size <= pick->size_hi && tag.nth >= pick->nth_lo
                     && tag.nth <= pick->nth_hi
@@ -209,6 +222,117 @@ TEST(the_index_finds_what_a_walk_finds)
     }
     CHECK_GT(found, 1000);
     CHECK_LT(found, 19999);
+    hint_free(hints);
+}
+
+static struct rule rule_of(uint64_t site, uint64_t pysite)
+{
+    struct rule rule = any_rule();
+
+    if (site)
+        rule.pick.site[rule.pick.site_count++] = site;
+    if (pysite) {
+        rule.pick.python |= 1u << rule.pick.site_count;
+        rule.pick.site[rule.pick.site_count++] = pysite;
+    }
+    return rule;
+}
+
+TEST(a_python_call_site_may_be_anywhere_in_the_stack)
+{
+    struct rule rules[3] = {rule_of(0, 100), rule_of(0, 101), rule_of(0, 102)};
+    struct pysite outer = {.key = 101};
+    struct pysite middle = {.key = 7, .outer = &outer};
+    struct tag tag = any_tag();
+
+    CHECK_EQ(picks(rules, 3, &tag), -1);
+    tag.pysites = &middle;
+    CHECK_EQ(picks(rules, 3, &tag), 1);
+    tag.site = 100; /* that number of a native site is no Python call site */
+    CHECK_EQ(picks(rules, 3, &tag), 1);
+    rules[0] = rule_of(7, 0); /* nor is that one of a Python call site native */
+    CHECK_EQ(picks(rules, 3, &tag), 1);
+}
+
+TEST(sites_of_both_kinds_are_alternatives_and_the_first_rule_wins)
+{
+    struct rule rules[3] = {rule_of(5, 100), rule_of(7, 101), rule_of(0, 102)};
+    struct pysite last = {.key = 102};
+    struct pysite first = {.key = 101, .outer = &last};
+    struct tag tag = any_tag();
+
+    tag.site = 9;
+    tag.pysites = &last;
+    CHECK_EQ(picks(rules, 3, &tag), 2);
+    tag.pysites = &first;
+    CHECK_EQ(picks(rules, 3, &tag), 1);
+    tag.site = 5;
+    CHECK_EQ(picks(rules, 3, &tag), 0);
+    tag.site = 7;
+    tag.pysites = NULL;
+    CHECK_EQ(picks(rules, 3, &tag), 1);
+    rules[1].pick.size_lo = rules[1].pick.size_hi = 1; /* what else it states must hold too */
+    tag.pysites = &first;
+    CHECK_EQ(picks(rules, 3, &tag), 2);
+}
+
+/* Of a stack only that counts which a rule names, once. */
+TEST(what_no_rule_names_is_not_in_the_list_of_a_stack)
+{
+    struct rule rules[3] = {rule_of(50, 100), rule_of(0, 101), any_rule()};
+    struct pysite room[4];
+    const struct pysite *sites = NULL;
+    struct hints *hints;
+
+    rules[2] = rule_of(0, 102);
+    rules[2].mode = HINT_OFF;
+    REQUIRE_EQ(hint_new(rules, 3, &hints), 0);
+    CHECK(hint_has_pysites(hints));
+    sites = hint_pysite(hints, sites, 101, &room[0]);
+    CHECK_EQ(sites, &room[0]);
+    CHECK_EQ(hint_pysite(hints, sites, 50, &room[1]), sites);
+    CHECK_EQ(hint_pysite(hints, sites, 99, &room[1]), sites);
+    CHECK_EQ(hint_pysite(hints, sites, 101, &room[1]), sites);
+    CHECK_EQ(hint_pysite(hints, sites, 102, &room[1]), sites);
+    sites = hint_pysite(hints, sites, 100, &room[1]);
+    CHECK_EQ(sites, &room[1]);
+    CHECK_EQ(sites->outer, &room[0]);
+    CHECK_EQ(hint_pysite(hints, sites, 101, &room[2]), sites);
+    hint_free(hints);
+
+    rules[0] = rule_of(50, 0);
+    REQUIRE_EQ(hint_new(rules, 1, &hints), 0);
+    CHECK(!hint_has_pysites(hints));
+    hint_free(hints);
+}
+
+TEST(a_thousand_rules_of_python_call_sites_are_told_apart)
+{
+    enum {
+        RULES = 1000
+    };
+    static struct rule rules[RULES];
+    struct pysite room[2];
+    struct hints *hints;
+
+    for (uint64_t i = 0; i < RULES; i++) {
+        rules[i] = rule_of(i % 2 ? 1 + i : 0, 10000 + i);
+        rules[i].pick.size_lo = rules[i].pick.size_hi = 1 + i % 3;
+    }
+    REQUIRE_EQ(hint_new(rules, RULES, &hints), 0);
+    for (uint64_t i = 0; i < RULES; i++) {
+        struct tag tag = {.size = 1 + i % 3, .path = ""};
+        struct plan plan;
+
+        tag.pysites = hint_pysite(hints, NULL, 10000 + i, &room[0]);
+        REQUIRE(tag.pysites != NULL);
+        hint_plan(hints, &tag, &plan);
+        CHECK_EQ(plan.rule, (int)i);
+        tag.size = 7;
+        hint_plan(hints, &tag, &plan);
+        CHECK_EQ(plan.rule, -1);
+        CHECK(hint_pysite(hints, NULL, 20000 + i, &room[0]) == NULL);
+    }
     hint_free(hints);
 }
 

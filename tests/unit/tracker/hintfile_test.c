@@ -2,6 +2,7 @@
 #include "tests/unit/tracker/track_help.h"
 
 #include "tracker/hintfile.h"
+#include "tracker/pysite.h"
 #include "tracker/receipt.h"
 
 #include <errno.h>
@@ -227,17 +228,42 @@ static const struct {
                 "t.yaml:5:12: 'used-by' in pick is not supported yet"},
         {HINT("{site: c:9b1f44d0e2a7c315}", WHEN, ""),
                 "t.yaml:5:18: site must be a list of site keys"},
-        {HINT("{site: [c:9b1f]}", WHEN, ""), "t.yaml:5:19: a site is c: and 16 hex digits"},
+        {HINT("{site: [c:9b1f]}", WHEN, ""),
+                "t.yaml:5:19: a site is c: and 16 hex digits, or p:FILE:QUALNAME[:LINE]"},
         {HINT("{site: [c:9b1f44d0e2a7c3155]}", WHEN, ""),
-                "t.yaml:5:19: a site is c: and 16 hex digits"},
+                "t.yaml:5:19: a site is c: and 16 hex digits, or p:FILE:QUALNAME[:LINE]"},
         {HINT("{site: [c:9B1F44D0E2A7C315]}", WHEN, ""),
-                "t.yaml:5:19: a site is c: and 16 hex digits"},
+                "t.yaml:5:19: a site is c: and 16 hex digits, or p:FILE:QUALNAME[:LINE]"},
         {HINT("{site: [c:0000000000000000]}", WHEN, ""),
                 "t.yaml:5:19: site 0 means unknown and matches nothing"},
         {HINT("{site: [s:9b1f44d0e2a7c315]}", WHEN, ""),
                 "t.yaml:5:19: s: sites are not supported yet"},
-        {HINT("{site: [\"p:model.py:f\"]}", WHEN, ""),
-                "t.yaml:5:19: p: sites are not supported yet"},
+        {HINT("{site: [\"p:model.py\"]}", WHEN, ""),
+                "t.yaml:5:19: a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE"},
+        {HINT("{site: [\"p::f\"]}", WHEN, ""),
+                "t.yaml:5:19: a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE"},
+        {HINT("{site: [\"p:model.py:\"]}", WHEN, ""),
+                "t.yaml:5:19: a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE"},
+        {HINT("{site: [\"p:model.py::7\"]}", WHEN, ""),
+                "t.yaml:5:19: a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE"},
+        {HINT("{site: [\"p:\"]}", WHEN, ""),
+                "t.yaml:5:19: a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE"},
+        {HINT("{site: [\"p:net/model.py:f\"]}", WHEN, ""),
+                "t.yaml:5:19: the file of a Python call site is a base name, without folders"},
+        {HINT("{site: [c:9b1f44d0e2a7c315, \"p:model.py:f:\"]}", WHEN, ""),
+                "t.yaml:5:39: the line of a Python call site is a number from 1"},
+        {HINT("{site: [\"p:model.py:f:0\"]}", WHEN, ""),
+                "t.yaml:5:19: the line of a Python call site is a number from 1"},
+        {HINT("{site: [\"p:model.py:f:7a\"]}", WHEN, ""),
+                "t.yaml:5:19: the line of a Python call site is a number from 1"},
+        {HINT("{site: [\"p:model.py:f:-7\"]}", WHEN, ""),
+                "t.yaml:5:19: the line of a Python call site is a number from 1"},
+        {HINT("{site: [\"p:model.py:f:7:8\"]}", WHEN, ""),
+                "t.yaml:5:19: the line of a Python call site is a number from 1"},
+        {HINT("{site: [\"p:model.py:f:2147483648\"]}", WHEN, ""),
+                "t.yaml:5:19: the line of a Python call site is a number from 1"},
+        {HINT("{site: [\"p:model.py:f:18446744073709551617\"]}", WHEN, ""),
+                "t.yaml:5:19: the line of a Python call site is a number from 1"},
         {HINT("{size: 7..3}", WHEN, ""), "t.yaml:5:18: the range of sizes is empty"},
         {HINT("{size: 1.5}", WHEN, ""),
                 "t.yaml:5:18: size must be a size, \"low..high\" or \">=size\""},
@@ -431,6 +457,169 @@ TEST(what_the_grammar_cannot_say_is_not_written)
     CHECK(text == NULL);
     file->rule_count = 3;
     hintfile_free(file);
+}
+
+/* ---- Python call sites ---- */
+
+#define PYSITES(sites) HINT("{site: [" sites "]}", WHEN, "")
+
+TEST(python_call_sites_are_read_and_written_back_as_they_were)
+{
+    struct hintfile *file = parse(PYSITES("\"p:model.py:Block.forward.<locals>.<lambda>:88\", "
+                                          "c:9b1f44d0e2a7c315, 'p:<string>:<module>'"));
+    struct hintfile *again;
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->rule[0].pick.site_count, 3);
+    CHECK_EQ(file->rule[0].pick.python, 5);
+    CHECK_EQ(file->rule[0].pick.site[0],
+            pysite_key("/home/me/net/model.py", "Block.forward.<locals>.<lambda>", 88));
+    CHECK_EQ(file->rule[0].pick.site[1], UINT64_C(0x9b1f44d0e2a7c315));
+    CHECK_EQ(file->rule[0].pick.site[2], pysite_key("<string>", "<module>", 0));
+    CHECK(file->words[0].site[1] == NULL);
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    CHECK(strstr(text,
+                  "site: [\"p:model.py:Block.forward.<locals>.<lambda>:88\", "
+                  "\"c:9b1f44d0e2a7c315\", \"p:<string>:<module>\"]")
+            != NULL);
+    again = parse(text);
+    REQUIRE(again != NULL);
+    check_same(file, again);
+    CHECK_STR_EQ(again->words[0].site[2], "p:<string>:<module>");
+    hintfile_free(again);
+    hintfile_free(file);
+    free(text);
+}
+
+/* All that tells call sites apart tells keys apart, and a path does not. */
+TEST(the_key_of_a_python_call_site_is_of_its_file_function_and_line)
+{
+    static const struct {
+        const char *file, *function;
+        unsigned line;
+    } sites[] = {
+            {"model.py", "f", 0},
+            {"model.py", "f", 1},
+            {"model.py", "f", 2},
+            {"model.py", "g", 0},
+            {"model.py", "g", 1},
+            {"other.py", "f", 0},
+            {"other.py", "f", 1},
+            {"model.p", "yf", 0},
+            {"model.py", "f1", 0},
+            {"f", "model.py", 0},
+    };
+    enum {
+        SITES = sizeof sites / sizeof sites[0]
+    };
+    uint64_t keys[SITES];
+
+    for (size_t i = 0; i < SITES; i++) {
+        char text[PYSITE_TEXT_MAX];
+        uint64_t read = 0;
+
+        keys[i] = pysite_key(sites[i].file, sites[i].function, sites[i].line);
+        for (size_t k = 0; k < i; k++)
+            CHECK_NE(keys[k], keys[i]);
+        REQUIRE(pysite_write(sites[i].file, sites[i].function, sites[i].line, text));
+        CHECK(pysite_read(text, &read) == NULL);
+        CHECK_EQ(read, keys[i]);
+    }
+    CHECK_EQ(pysite_key("/a/b/model.py", "f", 0), keys[0]);
+    CHECK_EQ(pysite_key("./model.py", "f", 2), keys[2]);
+}
+
+/* Names are the program's own: what can be written is read back as the same key, what cannot is not written. */
+TEST(odd_python_names_survive_writing_or_are_not_written)
+{
+    static const struct {
+        const char *file, *function;
+        bool writable;
+    } names[] = {
+            {"a b.py", "f", true},
+            {"\"q\\.py", "f'", true},
+            {"a#b.py", "- [x], {y}", true},
+            {"<ipython-input-3-0a1b>", "<module>", true},
+            {"\xc3\xa4\xe2\x82\xac.py", "\xf0\x9f\x98\x80", true},
+            {"\xc2\x85\xe2\x80\xa8.py", "\xef\xbb\xbf", true}, /* YAML does not print these */
+            {"two\nlines\t.py", "\x1b[0m\x7f", true},
+            {"\xef\xbf\xbe.py", "f", true},
+            {"C:model.py", "f", false},
+            {"model.py", "f:7", false},
+            {"", "f", false},
+            {"folder/", "f", false},
+            {"model.py", "", false},
+            {"\xff.py", "f", false},
+            {"model.py", "\xed\xa0\x80", false},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct hintfile file = {.mode = HINT_SHADOW, .min_size = 1, .rule_count = 1};
+        struct rule rule = {.id = "a", .action = ACTION_RELEASE, .mode = HINT_SHADOW};
+        struct hintfile_words words = {0};
+        char site[PYSITE_TEXT_MAX];
+        struct hintfile *again;
+        char *text = NULL;
+        size_t length = 0;
+
+        CHECK_EQ(pysite_write(names[i].file, names[i].function, 7, site), names[i].writable);
+        if (!names[i].writable)
+            continue;
+        rule.pick = (struct rule_pick){.site = {pysite_key(names[i].file, names[i].function, 7)},
+                .site_count = 1,
+                .python = 1,
+                .size_hi = UINT64_MAX,
+                .nth_hi = UINT32_MAX,
+                .device = -1};
+        rule.when.kind = EDGE_EXIT;
+        strcpy(rule.when.anchor, "x");
+        words.site[0] = site;
+        file.rule = &rule;
+        file.words = &words;
+        REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
+        again = parse(text);
+        REQUIRE(again != NULL);
+        CHECK_EQ(again->rule[0].pick.site[0], rule.pick.site[0]);
+        CHECK_STR_EQ(again->words[0].site[0], site);
+        hintfile_free(again);
+        free(text);
+    }
+}
+
+TEST(a_python_call_site_without_its_text_is_not_written)
+{
+    struct hintfile *file = parse(PYSITES("\"p:model.py:f\""));
+    char *text = NULL;
+    size_t length = 0;
+    char *site;
+
+    REQUIRE(file != NULL);
+    site = file->words[0].site[0];
+    file->words[0].site[0] = NULL;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    site[strlen(site) - 1] = 'g'; /* another one's */
+    file->words[0].site[0] = site;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK(text == NULL);
+    hintfile_free(file);
+}
+
+TEST(a_python_call_site_may_be_long_but_not_endless)
+{
+    char long_text[2048];
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+
+    for (int bytes = PYSITE_TEXT_MAX - 1; bytes <= (int)PYSITE_TEXT_MAX; bytes++) {
+        (void)snprintf(long_text, sizeof long_text, PYSITES("\"p:m.py:%0*d\""), bytes - 7, 1);
+        CHECK_EQ(hintfile_read_bytes(long_text, strlen(long_text), "t.yaml", &file, &error),
+                bytes < (int)PYSITE_TEXT_MAX ? 0 : -EINVAL);
+        hintfile_free(file);
+        file = NULL;
+    }
+    CHECK_STR_EQ(error.text, "t.yaml:5:19: a site is longer than 1023 bytes");
 }
 
 TEST(globs_match_without_backtracking_for_ever)
