@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Out of memory and again, fractions, empty_cache, memory history and snapshot."""
+import time
+
 import torch
 from torch import nn
 
@@ -62,3 +64,5 @@ def history():
 
 for p in (out_of_memory, fraction, empty_cache, history):
     told(p)
+# PyTorch's thread of the backward pass lets go of its last graph some time after the pass; it must not meet the interpreter's end.
+time.sleep(1)
