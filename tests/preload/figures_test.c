@@ -56,7 +56,6 @@ static void many_programs(void)
     uint64_t count = wish ? strtoull(wish, NULL, 10) : 200;
     unsigned wrong = 0;
 
-    form.steps = wish ? 250 : 150;
     world_floors = mmap(NULL, FLOOR_COUNT * sizeof *world_floors, PROT_READ | PROT_WRITE,
             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(world_floors != MAP_FAILED);

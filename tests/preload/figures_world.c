@@ -792,7 +792,7 @@ void world_run(uint64_t seed, const struct world_form *form)
             reset_device, change_phase};
 
     begin(seed, form);
-    for (world.step = 0; world.step < form->steps && !check_state.failures; world.step++) {
+    for (world.step = 0; world.step < WORLD_STEPS && !check_state.failures; world.step++) {
         calls[dice(sizeof calls / sizeof *calls)]();
         check_all();
     }

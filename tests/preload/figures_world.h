@@ -30,6 +30,7 @@ enum {
     WORLD_CONTEXTS = 5, /* the two primary ones first */
     WORLD_STREAMS = 3,  /* of each device; the first is the legacy stream */
     WORLD_BLOCKS = 96,
+    WORLD_STEPS = 250,
 };
 
 /* What kind of run this is. */
@@ -40,7 +41,6 @@ struct world_form {
     bool whole;  /* large blocks have segments of their own (placement=export-safe) */
     bool keeps;  /* free memory does not go back by itself (trim=never) */
     size_t granule;
-    unsigned steps;
 };
 
 /* What was exercised: a program that does nothing proves nothing. */
