@@ -246,8 +246,9 @@ static const char *check_segment(
     return NULL;
 }
 
-/* Blocks in recent slots: flagged, FREE, of the class. Returns how many, UINT32_MAX if one is wrong. */
-static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t stream) POOL_LOCKED
+/* Blocks in recent slots: flagged, FREE, of the class. Returns how many, UINT32_MAX if one is wrong; adds their sizes. */
+static uint32_t count_recent(
+        struct pool *pool, const uint32_t *slots, uint32_t stream, uint64_t *bytes) POOL_LOCKED
 {
     uint32_t count = 0;
 
@@ -260,6 +261,7 @@ static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t 
                     || block->node.size != block_at(pool, slots[i])->node.size)
                 return UINT32_MAX;
             count++;
+            *bytes += block->node.size;
         }
     }
     return count;
@@ -267,17 +269,21 @@ static uint32_t count_recent(struct pool *pool, const uint32_t *slots, uint32_t 
 
 static const char *check_recent(struct pool *pool, const struct heap *heap) POOL_LOCKED
 {
-    uint64_t count = count_recent(pool, heap->recent_small, 0);
+    uint64_t bytes = 0;
+    uint64_t count = count_recent(pool, heap->recent_small, 0, &bytes);
 
-    count += count_recent(pool, heap->recent_clean, 0);
+    count += count_recent(pool, heap->recent_clean, 0, &bytes);
     if (heap->large) {
         const struct block *held = block_at(pool, heap->large);
 
         count += held->state == BLOCK_FREE && held->flags & BLOCK_RECENT ? 1 : UINT32_MAX;
+        bytes += held->node.size;
     }
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
-        count += count_recent(pool, at->recent, at->stream);
-    return count != heap->recent_count ? "recent blocks are miscounted" : NULL;
+        count += count_recent(pool, at->recent, at->stream, &bytes);
+    return count != heap->recent_count || bytes != heap->recent_bytes
+            ? "recent blocks are miscounted"
+            : NULL;
 }
 
 static const char *check_fits(const struct heap *heap, const struct count *count)

@@ -99,6 +99,7 @@ TEST(each_change_of_the_records_is_found_and_named)
                 CHANGE(heap->device->reserved, 1,
                         "a device's held bytes are not those of its heaps"),
                 CHANGE(heap->recent_count, 1, "free blocks are missing from their index"),
+                CHANGE(heap->recent_bytes, 512, "recent blocks are miscounted"),
                 CHANGE(heap->clean.count, 1, "an index of free blocks is broken"),
                 CHANGE(pool->open.bytes, 512, "a chain is miscounted"),
                 CHANGE(pool->open.count, 1, "a chain is miscounted"),
