@@ -122,6 +122,16 @@ static bool is_free(const struct pool *pool, const struct segment *segment) POOL
             && block->node.size == segment->size;
 }
 
+static void note_trim(struct pool *pool, uint64_t bytes)
+{
+    if (!bytes)
+        return;
+    lock_take(&pool->lock);
+    pool->counters.trims++;
+    pool->counters.trimmed_bytes += bytes;
+    lock_drop(&pool->lock);
+}
+
 /* Gives back a plain segment that is one clean free block, 0 = none; lets the lock go, which the caller holds. */
 static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t number)
         TSA(release_capability(pool->lock))
@@ -157,24 +167,31 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most,
 
 uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *want, uint64_t most)
 {
+    uint64_t given;
     uint32_t number;
 
     lock_take(&pool->lock);
     number = block_at(pool, choice_find(pool, heap, want))->segment;
     if (!is_free(pool, segment_at(pool, number)) || segment_at(pool, number)->size <= most)
         number = 0;
-    return give_segment(pool, heap, number);
+    given = give_segment(pool, heap, number);
+    note_trim(pool, given);
+    return given;
 }
 
 void trim_sealed(struct pool *pool, struct heap *heap)
 {
-    bool any;
+    uint64_t given = 0;
+    uint64_t one;
 
     lock_take(&pool->lock);
-    any = heap->sealed.count > 0;
+    one = heap->sealed.count; /* 0 = no segment need be looked at */
     lock_drop(&pool->lock);
-    while (any && segment_one(pool, heap, UINT64_MAX, true) > 0)
-        ;
+    while (one) {
+        one = segment_one(pool, heap, UINT64_MAX, true);
+        given += one;
+    }
+    note_trim(pool, given);
 }
 
 /* The highest clean free block of an arena below *from that has whole slots: these are cut out, BUSY. */
@@ -257,16 +274,6 @@ static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes)
 }
 
 /* ── heaps and devices ── */
-
-static void note_trim(struct pool *pool, uint64_t bytes)
-{
-    if (!bytes)
-        return;
-    lock_take(&pool->lock);
-    pool->counters.trims++;
-    pool->counters.trimmed_bytes += bytes;
-    lock_drop(&pool->lock);
-}
 
 /* What is still to go, and how large a piece may be. */
 struct goal {

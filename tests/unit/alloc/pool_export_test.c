@@ -70,6 +70,27 @@ TEST(r24_after_its_free_and_a_fence_the_driver_has_the_segment)
     bench_end(b);
 }
 
+/* Within the budget nothing else is trimmed. */
+TEST(r24_what_growth_gives_back_of_what_was_shown_is_counted)
+{
+    struct bench *b = bench_with_budget(256 * MiB, 256 * MiB);
+    devptr_t shown[2];
+
+    for (int i = 0; i < 2; i++) {
+        shown[i] = bench_alloc(b, 4 * MiB);
+        CHECK_EQ(pool_export(b->pool, shown[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        (void)bench_free(b, shown[i]);
+    bench_pass(b);
+    CHECK_EQ(bench_stats(b).trims, 0);
+    (void)bench_alloc(b, 6 * MiB);
+    CHECK_EQ(b->fake->held, 6 * MiB);
+    CHECK_EQ(bench_stats(b).trims, 1);
+    CHECK_EQ(bench_stats(b).trimmed_bytes, 8 * MiB);
+    bench_end(b);
+}
+
 TEST(r24_a_trim_gives_back_what_was_shown)
 {
     struct bench *b = bench_new(256 * MiB);

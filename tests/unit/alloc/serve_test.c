@@ -788,6 +788,8 @@ static void ask_of_full(uint64_t size)
     CHECK_EQ(b->last.how & (OUTCOME_HIT | OUTCOME_GROWN | OUTCOME_TRIMMED),
             OUTCOME_GROWN | OUTCOME_TRIMMED);
     CHECK_EQ(b->last.reserved, b->fake->held);
+    CHECK_EQ(bench_stats(b).trims, 1);
+    CHECK_EQ(bench_stats(b).trimmed_bytes, 64 * MiB);
     BENCH_CHECK(b);
     rest = bench_alloc_on(b, 64 * MiB - rounded, 1);
     CHECK_NE(rest, 0);
