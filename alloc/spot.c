@@ -140,6 +140,7 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
 {
     struct spot best = {.missing = UINT64_MAX};
     struct look look = {.pool = pool, .want = want, .best = &best};
+    uint64_t slot = segment_at(pool, heap->arena)->slot; /* of each of its arenas */
     uint64_t size = 0;
     devptr_t base = 0;
     uint32_t gap;
@@ -147,12 +148,13 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
     freecache_settle(pool, heap);
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
         try_gap(&look, gap);
-        if (best.missing <= GRANULE_SIZE)
-            break; /* a slot is the least that any can lack */
+        if (best.missing <= slot)
+            break; /* that is the least where something is lacking */
         size = block_at(pool, gap)->node.size;
         base = block_at(pool, gap)->node.base + 1;
     }
-    for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
+    for (uint32_t number = heap->segments; number && best.missing;
+            number = segment_at(pool, number)->next) {
         const struct segment *segment = segment_at(pool, number);
 
         if (segment->kind == SEGMENT_ARENA && !segment->dead)

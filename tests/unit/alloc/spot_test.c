@@ -96,6 +96,7 @@ static uint64_t missing_at(struct pool *pool, const struct segment *segment, dev
 {
     devptr_t top = segment->base + segment->top;
     devptr_t end = base + want->size;
+    uint64_t slot = segment->slot;
     uint64_t missing = 0;
 
     for (devptr_t at = base; at < end && at < top;) {
@@ -103,12 +104,12 @@ static uint64_t missing_at(struct pool *pool, const struct segment *segment, dev
         devptr_t hi = min_of(end, block->node.base + block->node.size);
 
         if (block->state == BLOCK_DECOMMITTED)
-            missing += round_up(hi, SLOT) - (at & ~(SLOT - 1));
+            missing += round_up(hi, slot) - (at & ~(slot - 1));
         else if (block->state != BLOCK_FREE || (block->stream && block->stream != want->stream))
             return UINT64_MAX;
         at = hi;
     }
-    return end > top ? missing + round_up(end, SLOT) - max_of(base & ~(SLOT - 1), top) : missing;
+    return end > top ? missing + round_up(end, slot) - max_of(base & ~(slot - 1), top) : missing;
 }
 
 /* Of all places that begin at `to` or before. */
@@ -130,12 +131,16 @@ static devptr_t start_of(struct pool *pool, const struct spot *spot) POOL_LOCKED
                        : segment->base + segment->top;
 }
 
-TEST(no_other_place_lacks_less)
+/* Where the search ends as soon as no place can lack less, it ends no sooner, whatever the size of a slot. */
+static uint64_t check_places(uint64_t slot)
 {
+    struct pool_opts opts;
     uint64_t widened = 0;
 
+    pool_opts_init(&opts);
+    opts.handle = slot;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct layout layout = layout_new(seed, 1 * GiB, &opts, false);
         struct pool *pool = layout.pool;
         struct heap *heap;
 
@@ -161,7 +166,17 @@ TEST(no_other_place_lacks_less)
         lock_drop(&pool->lock);
         layout_end(&layout);
     }
-    CHECK_GT(widened, 30);
+    return widened;
+}
+
+TEST(no_other_place_lacks_less)
+{
+    CHECK_GT(check_places(2 * MiB), 30);
+}
+
+TEST(no_other_place_lacks_less_where_slots_are_large)
+{
+    CHECK_GT(check_places(4 * MiB), 0);
 }
 
 /* What there is of each kind, and how far the range goes. */
