@@ -243,9 +243,25 @@ struct source {
     uint64_t moved, made; /* handles */
 };
 
+/* Does one handle more stay below the cap? A request that was let through by may_grow may need more handles than it seemed to:
+ * what was to move did not, or another thread was faster. */
+static bool is_below_cap(struct pool *pool, const struct heap *heap, uint64_t size)
+{
+    uint64_t after;
+
+    if (!pool->opts.cap)
+        return true;
+    lock_take(&pool->lock);
+    after = heap->device->reserved + size;
+    lock_drop(&pool->lock);
+    return after <= pool->opts.cap;
+}
+
 static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
 {
-    int r = DRIVE(pool, handle_create, heap->device->number, size, ret_handle);
+    int r = is_below_cap(pool, heap, size)
+            ? DRIVE(pool, handle_create, heap->device->number, size, ret_handle)
+            : DRIVER_OUT_OF_MEMORY;
 
     if (r == 0) {
         lock_take(&pool->lock);

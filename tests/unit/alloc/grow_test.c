@@ -202,6 +202,28 @@ TEST(the_cap_is_kept_where_a_request_widens_what_is_free)
     bench_end(b);
 }
 
+/* What was to move stays where it is, so that the driver is asked for each handle of a request that nobody had refused. */
+TEST(the_cap_is_kept_where_storage_does_not_move_after_all)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t low;
+
+    pool_opts_init(&opts);
+    opts.cap = 10 * MiB;
+    b = bench_new_with(1 * GiB, &opts);
+    low = bench_alloc_on(b, 6 * MiB, 1);
+    CHECK_NE(bench_alloc_on(b, 2 * MiB, 1), 0);
+    CHECK_EQ(bench_free_on(b, low, 1), 0);
+    b->fake->fail_name = "unmap";
+    b->fake->fail_at = 1;
+    b->fake->fail_code = FAKE_FAILURE;
+    (void)bench_alloc_on(b, 8 * MiB, 1);
+    CHECK(b->fake->fired);
+    CHECK_LE(b->fake->held_high, 10 * MiB);
+    bench_end(b);
+}
+
 TEST(r46_the_reserve_is_spared_as_long_as_trimming_helps)
 {
     struct pool_opts opts;
