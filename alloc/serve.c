@@ -48,6 +48,22 @@ static int grow(struct pool *pool, struct serve *serve)
     return grow_serve(pool, serve);
 }
 
+/* Growth says so if there is no room, by the driver or by our own opinion. */
+static bool is_refused(int r)
+{
+    return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC;
+}
+
+static uint64_t need_of(struct pool *pool, const struct serve *serve)
+{
+    uint64_t need;
+
+    lock_take(&pool->lock);
+    need = grow_need(pool, serve);
+    lock_drop(&pool->lock);
+    return need;
+}
+
 /* ── hits ── */
 
 static uint32_t take_idle(struct pool *pool, const struct serve *serve) POOL_LOCKED
@@ -204,27 +220,27 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
     if (!any)
         return NEXT;
     r = grow(pool, serve);
-    return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
+    return is_refused(r) ? NEXT : r;
 }
 
 /* A piece of a wholly free segment would keep all of it from going back, to the other API too (R22, R78). If that is more than
- * the request needs, it goes back now, and the request gets memory of its own. */
+ * the request needs, it goes back now, and the request gets memory of its own; as long as the reserve lacks something, the
+ * next one goes too, which would be cut else (R46). */
 static int regrow(struct pool *pool, struct serve *serve)
 {
+    uint64_t need = need_of(pool, serve);
     struct want any = serve->want;
-    uint64_t need, given;
+    uint64_t given;
     int r;
 
     any.small = false;
-    lock_take(&pool->lock);
-    need = grow_need(pool, serve);
-    lock_drop(&pool->lock);
-    given = trim_segment(pool, serve->heap, &any, need);
-    if (!given)
-        return NEXT;
-    note_trim(serve, given);
-    r = grow(pool, serve);
-    return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC ? NEXT : r;
+    while ((given = trim_segment(pool, serve->heap, &any, need)) != 0) {
+        note_trim(serve, given);
+        r = grow(pool, serve);
+        if (!is_refused(r))
+            return r;
+    }
+    return NEXT;
 }
 
 static int serve_full(struct pool *pool, struct serve *serve)
@@ -264,7 +280,7 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     int r = grow(pool, serve);
     int again;
 
-    if (r != DRIVER_OUT_OF_MEMORY && r != -ENOSPC)
+    if (!is_refused(r))
         return r;
     again = serve_full(pool, serve);
     /* What another attempt died of is not the answer to the first. */

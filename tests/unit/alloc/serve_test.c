@@ -847,3 +847,24 @@ TEST(a_small_request_takes_a_free_segment_that_is_no_larger_than_a_new_one)
     CHECK_EQ(bench_free(b, piece), 0);
     bench_end(b);
 }
+
+/* As long as giving back helps: a second segment would be cut and stay, although the reserve lacks it. */
+TEST(r46_free_segments_go_back_as_long_as_the_reserve_lacks_them)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t idle[3], piece;
+
+    pool_opts_init(&opts);
+    opts.reserve = 56 * MiB;
+    b = bench_new_with(64 * MiB, &opts);
+    for (int i = 0; i < 3; i++)
+        idle[i] = bench_alloc(b, 20 * MiB);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(bench_free(b, idle[i]), 0);
+    piece = bench_alloc(b, 28 * KiB);
+    CHECK_NE(piece, 0);
+    CHECK_EQ(b->fake->held, 2 * MiB);
+    CHECK_EQ(bench_free(b, piece), 0);
+    bench_end(b);
+}
