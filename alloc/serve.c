@@ -275,9 +275,23 @@ static int serve_full(struct pool *pool, struct serve *serve)
 
 /* ── the ladders ── */
 
+/* Growth, by a chunk if the budget has room for one. Where that is refused there may be room for what the request needs, and
+ * nobody has to wait or to give anything back for it (R31). */
+static int grow_by_chunk(struct pool *pool, struct serve *serve)
+{
+    bool is_plain = serve->heap->kind == HEAP_PLAIN;
+    uint64_t need = is_plain ? need_of(pool, serve) : 0;
+    int r = grow(pool, serve);
+
+    if (!is_plain || !is_refused(r))
+        return r;
+    serve->full = true; /* so that no chunk is asked for any more */
+    return need_of(pool, serve) < need ? grow(pool, serve) : r;
+}
+
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
-    int r = grow(pool, serve);
+    int r = grow_by_chunk(pool, serve);
     int again;
 
     if (!is_refused(r))

@@ -163,6 +163,54 @@ TEST(r22_the_last_bytes_are_had_where_no_chunk_fits)
     bench_end(b);
 }
 
+/* What is refused is the chunk. Nobody waits and nothing goes back for a request that the device has room for. */
+TEST(r31_where_no_chunk_fits_the_very_size_is_asked_for_first)
+{
+    struct pool_request request = bench_request(6 * MiB, 0);
+    struct pool_ladder ladder = {.waits = 0};
+    struct pool_opts opts;
+    devptr_t idle, awaited;
+    struct bench *b;
+
+    pool_opts_init(&opts);
+    opts.chunk = 16 * MiB;
+    b = bench_new_with(480 * MiB, &opts);
+    CHECK_NE(bench_alloc(b, 400 * MiB), 0);
+    idle = bench_alloc_on(b, 30 * MiB, 1);
+    awaited = bench_alloc(b, 40 * MiB);
+    CHECK_EQ(bench_free_on(b, idle, 1), 0);
+    fake_submit(b->fake, 2, awaited, 40 * MiB);
+    b->fake->hangs = true;
+    CHECK_EQ(bench_free(b, awaited), 0);
+    request.ladder = &ladder;
+    CHECK_NE(bench_ask(b, &request), 0);
+    CHECK_EQ(ladder.attempts, 2);
+    CHECK_EQ(ladder.waits, 0);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(bench_stats(b).trims, 0);
+    CHECK_EQ(b->fake->held, 476 * MiB);
+    b->fake->hangs = false;
+    bench_end(b);
+}
+
+TEST(r46_the_reserve_is_spared_by_a_growth_that_leaves_the_chunk_out)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t idle;
+
+    pool_opts_init(&opts);
+    opts.chunk = 16 * MiB;
+    opts.reserve = 16 * MiB;
+    b = bench_new_with(480 * MiB, &opts);
+    CHECK_NE(bench_alloc(b, 420 * MiB), 0);
+    idle = bench_alloc_on(b, 30 * MiB, 1);
+    CHECK_EQ(bench_free_on(b, idle, 1), 0);
+    CHECK_NE(bench_alloc(b, 6 * MiB), 0);
+    CHECK_EQ(b->fake->held, 456 * MiB); /* 24 are left, and nothing had to go */
+    bench_end(b);
+}
+
 /* ── what growth may not take ── */
 
 TEST(the_cap_is_a_full_device)
