@@ -73,7 +73,7 @@ TEST(at_least_so_much_goes_or_strictly_at_most)
 
 /* ── what the driver refuses ── */
 
-/* The slot stays where it is for good, counted; the next trim takes the others. */
+/* The block that it is a slot of stays where it is for good, counted; the next trim takes the other blocks. */
 TEST(a_slot_that_cannot_be_unmapped_is_kept_and_counted)
 {
     struct bench *b = bench_new(64 * MiB);
