@@ -330,6 +330,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
         empty_shelves(pool, heap, &goal);
     while (left(&goal) && !goal.spare && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
         empty_shelves(pool, heap, &goal);
+    empty_shelves(pool, heap, &goal); /* what was unmapped before the driver refused the next */
     heap_let_go(pool, heap);
     note_trim(pool, goal.given);
     return goal.given;

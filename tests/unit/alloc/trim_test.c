@@ -98,6 +98,24 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_counted)
     bench_end(b);
 }
 
+/* What was unmapped before the driver refused goes back at once: on a full device nobody trims again. */
+TEST(r31_no_handle_stays_on_the_shelf_where_the_next_cannot_be_unmapped)
+{
+    struct bench *b = bench_new(64 * MiB);
+    devptr_t a = bench_alloc_on(b, 8 * MiB, 1);
+
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    b->fake->fail_name = "unmap";
+    b->fake->fail_at = 3;
+    b->fake->fail_code = FAKE_FAILURE;
+    CHECK_EQ(pool_trim_device(b->pool, 0, true), 4 * MiB);
+    CHECK(b->fake->fired);
+    CHECK_EQ(bench_heap_stats(b).cached, 0);
+    CHECK_EQ(b->fake->held, 4 * MiB);
+    CHECK_EQ(bench_stats(b).quarantined, 8 * MiB);
+    bench_end(b);
+}
+
 /* The heap's own slots are moved instead; what others hold goes. */
 TEST(a_request_keeps_the_slots_of_its_heap)
 {
