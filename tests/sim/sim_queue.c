@@ -257,6 +257,14 @@ void sim_queue_make_room(struct sim_queue *queue)
 
 /* ---- running ---- */
 
+static bool is_behind_others(const struct sim_op *op)
+{
+    for (unsigned i = 0; i < op->deps_count; i++)
+        if (op->deps[i].queue->done < op->deps[i].number)
+            return true;
+    return false;
+}
+
 static bool is_ready(struct sim_queue *queue)
 {
     struct sim_op *op = queue->head;
@@ -266,9 +274,8 @@ static bool is_ready(struct sim_queue *queue)
     while (op->deps_count
             && op->deps[op->deps_count - 1].queue->done >= op->deps[op->deps_count - 1].number)
         op->deps_count--;
-    for (unsigned i = 0; i < op->deps_count; i++)
-        if (op->deps[i].queue->done < op->deps[i].number)
-            return false;
+    if (is_behind_others(op))
+        return false;
     return !op->is_ready || op->ctx->sticky || op->is_ready(op);
 }
 
@@ -524,8 +531,11 @@ void sim_queue_exit(void)
     }
 }
 
-/* A queue whose first operation is ready and is needed before `queue` can go on, or NULL. */
-static struct sim_queue *find_needed(struct sim_queue *queue)
+/*
+ * A queue whose first operation is ready and is needed before `queue` can go on, or NULL. Sets *awaits_value if a value in
+ * memory is: whoever writes it, nobody can tell.
+ */
+static struct sim_queue *find_needed(struct sim_queue *queue, bool *awaits_value)
 {
     struct sim_op *op = queue->head;
 
@@ -534,14 +544,27 @@ static struct sim_queue *find_needed(struct sim_queue *queue)
     queue->visit = visit;
     if (is_ready(queue))
         return queue;
+    if (!is_behind_others(op))
+        *awaits_value = true;
     for (unsigned i = 0; i < op->deps_count; i++) {
         if (op->deps[i].queue->done >= op->deps[i].number)
             continue;
-        struct sim_queue *needed = find_needed(op->deps[i].queue);
+        struct sim_queue *needed = find_needed(op->deps[i].queue, awaits_value);
         if (needed)
             return needed;
     }
     return NULL;
+}
+
+/* Any operation that is ready: another stream may write the value that one waits for, here or for another process. */
+static bool run_other(void)
+{
+    for (unsigned i = 0; i < queues_count; i++)
+        if (is_ready(queues[i])) {
+            run_first(queues[i], false);
+            return true;
+        }
+    return false;
 }
 
 void sim_queue_demand(struct sim_queue *queue, uint64_t number)
@@ -553,11 +576,12 @@ void sim_queue_demand(struct sim_queue *queue, uint64_t number)
         if (sim_config.schedule == SIM_SCHEDULE_RANDOM && sim_random() % 2)
             (void)run_random();
         visit++;
-        struct sim_queue *needed = queue->done < number ? find_needed(queue) : NULL;
+        bool awaits_value = false;
+        struct sim_queue *needed = queue->done < number ? find_needed(queue, &awaits_value) : NULL;
         if (needed)
             run_first(needed, false);
-        else if (queue->done < number)
-            sim_sleep(5); /* a host function runs, or a value is waited for */
+        else if (queue->done < number && !(awaits_value && run_other()))
+            sim_sleep(awaits_value ? 1 : 5); /* a host function runs, or a value is to come */
     }
 }
 
@@ -585,7 +609,8 @@ bool sim_queue_go_on(struct sim_queue *queue, uint64_t number)
     sim_time_reach(sim_time_end_of(queue, number));
     while (queue->done < number) {
         visit++;
-        struct sim_queue *needed = find_needed(queue);
+        bool awaits_value = false;
+        struct sim_queue *needed = find_needed(queue, &awaits_value);
         if (!needed)
             return false;
         run_first(needed, true);

@@ -506,6 +506,26 @@ TEST(a_stream_waits_for_a_value_in_memory)
     CHECK_STR_EQ(order, "a");
 }
 
+/* The device cannot know who writes a value. A real one runs all of its streams. */
+TEST(stream_that_waits_for_a_value_lets_all_others_go_on)
+{
+    CUdeviceptr ptr;
+    CUstream a, b;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    a = sim_stream(CU_STREAM_NON_BLOCKING);
+    b = sim_stream(CU_STREAM_NON_BLOCKING);
+    ptr = sim_alloc(512);
+    CU(cuStreamWaitValue32_v2(b, ptr, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CU(cuStreamWriteValue32_v2(b, ptr, 2, 0));
+    CU(cuStreamWriteValue32_v2(a, ptr, 1, 0));
+    CU(cuStreamWaitValue32_v2(a, ptr, 2, CU_STREAM_WAIT_VALUE_GEQ));
+    put(a, 'a');
+    CU(cuStreamSynchronize(a));
+    CHECK_STR_EQ(order, "a");
+}
+
 TEST(elapsed_time_needs_two_timed_records_that_are_done)
 {
     CUevent a, b, untimed;
