@@ -112,6 +112,31 @@ static void body_kedge_copy_strided(const uint64_t *p)
         }
 }
 
+static uint64_t sample_bytes(uint64_t bytes)
+{
+    uint64_t all = 0;
+
+    for (struct sample s = {.bytes = bytes}; next_sample(&s);)
+        all += s.end - s.begin;
+    return all;
+}
+
+static void body_kedge_pack(const uint64_t *p)
+{
+    uint64_t to = p[0];
+
+    for (struct sample s = {.bytes = p[2]}; next_sample(&s); to += s.end - s.begin)
+        memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)(p[1] + s.begin), s.end - s.begin);
+}
+
+static void body_kedge_unpack(const uint64_t *p)
+{
+    uint64_t from = p[1];
+
+    for (struct sample s = {.bytes = p[2]}; next_sample(&s); from += s.end - s.begin)
+        memcpy((void *)(uintptr_t)(p[0] + s.begin), (const void *)(uintptr_t)from, s.end - s.begin);
+}
+
 static void body_kedge_digest(const uint64_t *p)
 {
     static const char name[] = "kedge_digest";
@@ -165,6 +190,7 @@ static void range(struct sim_op *op, int device, bool write, uint64_t addr, uint
 }
 
 #define U(n)                           p[n]
+#define PACKED(bytes)                  sample_bytes(bytes)
 #define WRITE(addr, size)              range(op, device, true, addr, size, 1, 0);
 #define BOTH(addr, size)               range(op, device, true, addr, size, 1, 0);
 #define READ(addr, size)               range(op, device, false, addr, size, 1, 0);

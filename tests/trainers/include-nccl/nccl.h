@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nccl.h - what the trainers call of NCCL, under the name that programs include.
+ *
+ * For programs that are built where there is no NCCL. The declarations are ours; names, numbers and layouts are the
+ * library's own, so that a program built with this header runs with the real library, too.
+ */
+#ifndef KEDGE_TRAINERS_NCCL_H
+#define KEDGE_TRAINERS_NCCL_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+#define NCCL_UNIQUE_ID_BYTES 128
+
+typedef struct ncclComm *ncclComm_t;
+
+typedef struct {
+    char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+typedef enum {
+    ncclSuccess = 0,
+    ncclUnhandledCudaError = 1,
+    ncclSystemError = 2,
+    ncclInternalError = 3,
+    ncclInvalidArgument = 4,
+    ncclInvalidUsage = 5,
+} ncclResult_t;
+
+typedef enum {
+    ncclInt8 = 0,
+    ncclUint8 = 1,
+    ncclInt32 = 2,
+    ncclUint32 = 3,
+    ncclInt64 = 4,
+    ncclUint64 = 5,
+    ncclFloat16 = 6,
+    ncclFloat32 = 7,
+    ncclFloat64 = 8,
+    ncclBfloat16 = 9,
+} ncclDataType_t;
+
+ncclResult_t ncclGetVersion(int *ret_version);
+const char *ncclGetErrorString(ncclResult_t result);
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *ret_id);
+ncclResult_t ncclCommInitRank(ncclComm_t *ret_comm, int ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommCount(const ncclComm_t comm, int *ret_ranks);
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *ret_rank);
+
+ncclResult_t ncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer,
+        ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+        cudaStream_t stream);
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+#endif

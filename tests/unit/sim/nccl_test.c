@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* The simulated NCCL: two processes send to each other, under each schedule of the device. */
+#include "tests/check.h"
+#include "tests/sim/simcuda.h"
+#include "tests/trainers/trainer.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES ((size_t)16 << 20)
+#define WORDS (BYTES / 4)
+
+static const char *const schedules[] = {"eager", "lazy", "random"};
+
+/* What both ranks see. */
+static struct both {
+    ncclUniqueId id;
+    unsigned reached[2]; /* how far each rank says that it is */
+} * both;
+
+#define OK(call_)                                                             \
+    do {                                                                      \
+        if ((int)(call_) != 0) {                                              \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #call_); \
+            _exit(10);                                                        \
+        }                                                                     \
+    } while (0)
+
+struct rank {
+    int number;
+    ncclComm_t comm;
+    cudaStream_t one, two;
+    void *buffer;
+};
+
+static void say(const struct rank *r, unsigned reached)
+{
+    __atomic_store_n(&both->reached[r->number], reached, __ATOMIC_RELEASE);
+}
+
+static void wait_for_peer(const struct rank *r, unsigned reached)
+{
+    while (__atomic_load_n(&both->reached[1 - r->number], __ATOMIC_ACQUIRE) < reached)
+        (void)usleep(1000);
+}
+
+static void rank_begin(struct rank *r)
+{
+    OK(cudaStreamCreateWithFlags(&r->one, cudaStreamNonBlocking));
+    OK(cudaStreamCreateWithFlags(&r->two, cudaStreamNonBlocking));
+    trainer_load_kernels();
+    OK(ncclCommInitRank(&r->comm, 2, both->id, r->number));
+    OK(cudaMallocAsync(&r->buffer, BYTES, r->one));
+    OK(cudaStreamSynchronize(r->one));
+}
+
+static uint64_t sum_of(const struct rank *r, const void *buffer)
+{
+    uint64_t *sum, got;
+
+    OK(cudaMalloc((void **)&sum, sizeof(*sum)));
+    OK(cudaMemset(sum, 0, sizeof(*sum)));
+    OK(cudaDeviceSynchronize());
+    trainer_sum(sum, buffer, BYTES, r->one);
+    OK(cudaStreamSynchronize(r->one));
+    OK(cudaMemcpy(&got, sum, sizeof(got), cudaMemcpyDeviceToHost));
+    return got;
+}
+
+static uint64_t sum_of_seed(const struct rank *r, uint32_t seed)
+{
+    void *other;
+    uint64_t sum;
+
+    OK(cudaMalloc(&other, BYTES));
+    trainer_fill(other, BYTES, seed, r->one);
+    sum = sum_of(r, other);
+    OK(cudaFree(other));
+    return sum;
+}
+
+/* Runs both ranks in processes of their own; each one's exit status. */
+static void meet(const char *schedule, void (*body)(struct rank *r), int ret_status[2])
+{
+    pid_t pids[2];
+
+    both = mmap(NULL, sizeof(*both), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(both != MAP_FAILED);
+    REQUIRE(ncclGetUniqueId(&both->id) == ncclSuccess);
+    (void)setenv("SIMCUDA_SCHED", schedule, 1);
+    for (int i = 0; i < 2; i++) {
+        pids[i] = fork();
+        REQUIRE(pids[i] >= 0);
+        if (pids[i] == 0) {
+            struct rank r = {.number = i};
+
+            (void)alarm(60);
+            rank_begin(&r);
+            body(&r);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(waitpid(pids[i], &ret_status[i], 0) == pids[i]);
+        ret_status[i] = WIFEXITED(ret_status[i]) ? WEXITSTATUS(ret_status[i]) : -1;
+    }
+    (void)munmap(both, sizeof(*both));
+}
+
+static void check_both_end_well(void (*body)(struct rank *r))
+{
+    int status[2];
+
+    for (size_t i = 0; i < sizeof(schedules) / sizeof(schedules[0]); i++) {
+        meet(schedules[i], body, status);
+        CHECK_EQ(status[0], 0);
+        CHECK_EQ(status[1], 0);
+    }
+}
+
+/* ---- what a call is on its stream ---- */
+
+static void send_before_the_peer(struct rank *r)
+{
+    if (r->number == 0) {
+        trainer_fill(r->buffer, BYTES, 5, r->one);
+        OK(ncclSend(r->buffer, WORDS, ncclFloat32, 1, r->comm, r->one));
+        for (int i = 0; i < 100; i++)
+            OK(cudaStreamQuery(r->one) != cudaErrorNotReady);
+        say(r, 1);
+        OK(cudaStreamSynchronize(r->one));
+        wait_for_peer(r, 1);
+        return;
+    }
+    wait_for_peer(r, 1);
+    OK(ncclRecv(r->buffer, WORDS, ncclFloat32, 0, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    OK(sum_of(r, r->buffer) != sum_of_seed(r, 5));
+    say(r, 1);
+}
+
+TEST(send_returns_at_once_and_its_stream_waits_for_the_peer)
+{
+    check_both_end_well(send_before_the_peer);
+}
+
+static void receive_before_the_peer(struct rank *r)
+{
+    if (r->number == 1) {
+        OK(ncclRecv(r->buffer, BYTES, ncclUint8, 0, r->comm, r->one));
+        for (int i = 0; i < 100; i++)
+            OK(cudaStreamQuery(r->one) != cudaErrorNotReady);
+        say(r, 1);
+        OK(cudaStreamSynchronize(r->one));
+        OK(sum_of(r, r->buffer) != sum_of_seed(r, 6));
+        say(r, 2);
+        return;
+    }
+    wait_for_peer(r, 1);
+    trainer_fill(r->buffer, BYTES, 6, r->one);
+    OK(ncclSend(r->buffer, BYTES, ncclUint8, 1, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    wait_for_peer(r, 2);
+}
+
+TEST(receive_returns_at_once_and_its_stream_waits_for_the_peer)
+{
+    check_both_end_well(receive_before_the_peer);
+}
+
+/* A program that is wrong: it writes what it sends. Only a library that reads late shows it. */
+static void write_while_it_is_sent(struct rank *r)
+{
+    if (r->number == 0) {
+        trainer_fill(r->buffer, BYTES, 1, r->one);
+        OK(ncclSend(r->buffer, WORDS, ncclFloat32, 1, r->comm, r->one));
+        trainer_fill(r->buffer, BYTES, 2, r->two);
+        OK(cudaStreamSynchronize(r->two));
+        say(r, 1);
+        OK(cudaStreamSynchronize(r->one));
+        wait_for_peer(r, 1);
+        return;
+    }
+    wait_for_peer(r, 1);
+    OK(ncclRecv(r->buffer, WORDS, ncclFloat32, 0, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    OK(sum_of(r, r->buffer) != sum_of_seed(r, 2));
+    say(r, 1);
+}
+
+TEST(buffer_is_read_late_on_the_stream)
+{
+    int status[2];
+
+    meet("eager", write_while_it_is_sent, status);
+    CHECK_EQ(status[0], 0);
+    CHECK_EQ(status[1], 0);
+}
+
+static void reuse_while_it_is_sent(struct rank *r)
+{
+    void *other;
+
+    if (r->number == 1) {
+        wait_for_peer(r, 1); /* and never receives */
+        return;
+    }
+    OK(ncclSend(r->buffer, WORDS, ncclFloat32, 1, r->comm, r->two));
+    say(r, 1);
+    OK(cudaFreeAsync(r->buffer, r->one));
+    OK(cudaMallocAsync(&other, BYTES, r->one));
+}
+
+TEST(reuse_of_a_buffer_before_the_peer_came_is_seen_by_the_device)
+{
+    int status[2];
+
+    for (size_t i = 0; i < sizeof(schedules) / sizeof(schedules[0]); i++) {
+        meet(schedules[i], reuse_while_it_is_sent, status);
+        CHECK_EQ(status[0], SIMCUDA_ORACLE_STATUS);
+        CHECK_EQ(status[1], 0);
+    }
+}
+
+/* ---- several ---- */
+
+static void exchange(struct rank *r)
+{
+    void *outgoing[2] = {r->buffer, NULL}, *incoming[2];
+    unsigned me = (unsigned)r->number;
+
+    OK(cudaMalloc(&outgoing[1], BYTES));
+    OK(ncclGroupStart());
+    for (unsigned i = 0; i < 2; i++) {
+        OK(cudaMalloc(&incoming[i], BYTES));
+        trainer_fill(outgoing[i], BYTES, 10 + 2 * me + i, r->one);
+        OK(ncclSend(outgoing[i], WORDS, ncclFloat32, 1 - r->number, r->comm, r->one));
+        OK(ncclRecv(incoming[i], WORDS, ncclFloat32, 1 - r->number, r->comm, r->one));
+    }
+    OK(ncclGroupEnd());
+    OK(cudaStreamSynchronize(r->one));
+    for (unsigned i = 0; i < 2; i++)
+        OK(sum_of(r, incoming[i]) != sum_of_seed(r, 10 + 2 * (1 - me) + i));
+}
+
+TEST(calls_of_a_group_meet_at_once)
+{
+    check_both_end_well(exchange);
+}
+
+static void many_in_order(struct rank *r)
+{
+    enum {
+        MANY = 6
+    };
+    void *buffers[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        cudaStream_t stream = (i + (unsigned)r->number) % 2 ? r->one : r->two;
+
+        OK(cudaMalloc(&buffers[i], BYTES));
+        if (r->number == 0) {
+            trainer_fill(buffers[i], BYTES, i, stream);
+            OK(ncclSend(buffers[i], WORDS, ncclFloat32, 1, r->comm, stream));
+        } else {
+            OK(ncclRecv(buffers[i], WORDS, ncclFloat32, 0, r->comm, stream));
+        }
+    }
+    OK(cudaDeviceSynchronize());
+    for (unsigned i = 0; i < MANY; i++)
+        OK(sum_of(r, buffers[i]) != sum_of_seed(r, i));
+}
+
+TEST(messages_come_in_the_order_of_the_calls_whatever_their_streams)
+{
+    check_both_end_well(many_in_order);
+}
+
+/* ---- the rest ---- */
+
+static void ask_and_be_refused(struct rank *r)
+{
+    int count = 0, number = -1;
+
+    OK(ncclCommCount(r->comm, &count) || count != 2);
+    OK(ncclCommUserRank(r->comm, &number) || number != r->number);
+    OK(ncclSend(r->buffer, 1, ncclFloat32, 2, r->comm, r->one) != ncclInvalidArgument);
+    OK(ncclSend(r->buffer, 1, ncclFloat32, r->number, r->comm, r->one) != ncclInvalidArgument);
+    OK(ncclSend(NULL, 1, ncclFloat32, 1 - r->number, r->comm, r->one) != ncclInvalidArgument);
+    OK(ncclRecv(r->buffer, 1, (ncclDataType_t)77, 1 - r->number, r->comm, r->one)
+            != ncclInvalidArgument);
+    OK(ncclGroupEnd() != ncclInvalidUsage);
+    OK(cudaStreamSynchronize(r->one));
+    /* The ranks share memory that has no name any more. */
+    char path[256];
+    (void)snprintf(path, sizeof(path), "/dev/shm%s", both->id.internal);
+    OK(access(path, F_OK) == 0);
+    OK(ncclCommDestroy(r->comm));
+}
+
+TEST(questions_are_answered_and_nonsense_is_refused)
+{
+    check_both_end_well(ask_and_be_refused);
+}
