@@ -219,7 +219,7 @@ def statuses_say_what_happened():
     for arguments in ((), ("--form", "pt"), ("--form", "nothing", "--graph", "small"), ("--form", "pt", "--graph", "huge"),
                       ("--form", "pt", "--graph", "small", "--streams", "0"), ("--form", "pt", "--graph", "small", "more")):
         run("sot", *arguments, rc=2)
-    for name in ("loop", "streams", "threads", "graphs", "driverprog"):
+    for name in ("loop", "streams", "threads", "graphs", "pipeline", "driverprog"):
         run(name, "--entrance", "sideways", rc=2)
         run(name, "--nothing", rc=2)
     output = run("loop", rc=3, SIMCUDA_MEMORY="4M")
@@ -267,8 +267,8 @@ def both_header_sets_mean_the_same_functions():
     """Each source, compiled against our headers and the toolkit's, asks for the same symbols."""
     cuda = toolkit()
     here = SOURCE / "tests" / "trainers"
-    ours = ["-I", here / "include"]
-    theirs = ["-I", here / "include-real", "-isystem", cuda / "include"]
+    ours = ["-I", here / "include", "-I", here / "include-nccl"]
+    theirs = ["-I", here / "include-real", "-isystem", cuda / "include", "-idirafter", here / "include-nccl"] # or NCCL's own
     common = [os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-c", "-I", SOURCE]
     compared = 0
     for source in sorted(here.glob("*.c")):
@@ -276,7 +276,7 @@ def both_header_sets_mean_the_same_functions():
         for headers in (ours, theirs):
             subprocess.run([*map(str, (*common, *headers, source)), "-o", "object.o"], check=True)
             listed = subprocess.run(["nm", "-g", "object.o"], check=True, capture_output=True, text=True).stdout
-            symbols.append(sorted(set(re.findall(r"\b(cu(?:da)?[A-Z]\w+)$", listed, re.M))))
+            symbols.append(sorted(set(re.findall(r"\b((?:cu|cuda|nccl)[A-Z]\w+)$", listed, re.M))))
         if symbols[0] != symbols[1]:
             fail(f"{source.name}: {set(symbols[0]) ^ set(symbols[1])}")
         compared += len(symbols[0])

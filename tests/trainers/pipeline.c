@@ -92,12 +92,17 @@ static double mib(uint64_t bytes)
 
 static void print_table(const struct pipeline_shape *shape, const struct pipeline_row *rows)
 {
+    uint64_t checksums[PIPELINE_STAGES_MOST];
+
     printf("gbs,micro_batches,card,live_mb,reserved_mb,live_gradients,checksum\n");
-    for (int i = 0; i < shape->stages; i++)
+    for (int i = 0; i < shape->stages; i++) {
+        checksums[i] = rows[i].checksum;
         printf("%d,%d,%d,%.3f,%.3f,%" PRIu64 ",0x%016" PRIx64 "\n",
                 shape->micro_batches * MICRO_BATCH_SAMPLES, shape->micro_batches, i,
                 mib(rows[i].live_peak), mib(rows[i].reserved_peak), rows[i].gradients_most,
                 rows[i].checksum);
+    }
+    printf("checksum 0x%016" PRIx64 "\n", trainer_checksum(checksums, shape->stages));
 }
 
 static int run_rank(const struct pipeline_options *options, int rank)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,17 +51,24 @@ bool pipeline_ranks_known(int *ret_rank, int *ret_ranks)
 
 /* ---- what rank 0 tells ---- */
 
+static const char *temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+
+    return folder ? folder : "/tmp";
+}
+
 static void store_path(char *path, size_t size)
 {
     static const char *const jobs[] = {"PMIX_NAMESPACE", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"};
-    const char *folder = getenv("TMPDIR"), *store = getenv(store_variable), *job = NULL;
+    const char *store = getenv(store_variable), *job = NULL;
 
     for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]) && !job; i++)
         job = getenv(jobs[i]);
     if (store)
         (void)snprintf(path, size, "%s", store);
     else
-        (void)snprintf(path, size, "%s/pipeline-%u-%.100s", folder ? folder : "/tmp",
+        (void)snprintf(path, size, "%.100s/pipeline-%u-%.100s", temporary_folder(),
                 (unsigned)getuid(), job ? job : "job");
 }
 
@@ -111,8 +119,11 @@ void pipeline_ranks_told(int rank)
     char path[PATH_MOST];
 
     store_path(path, sizeof(path));
-    if (rank == 0)
-        (void)unlink(path);
+    if (rank != 0)
+        return;
+    (void)unlink(path);
+    if (getenv(store_variable)) /* in a folder of its own */
+        (void)rmdir(dirname(path));
 }
 
 /* ---- ranks of our own ---- */
@@ -207,13 +218,14 @@ static int wait_for_all(pid_t *pids, int ranks)
 
 int pipeline_ranks_fork(char **argv, int ranks)
 {
-    char folder[] = "/tmp/pipeline-XXXXXX", store[sizeof(folder) + 8];
+    char folder[PATH_MOST - 8], store[PATH_MOST];
     const struct sigaction action = {.sa_handler = on_signal};
     pid_t pids[PIPELINE_STAGES_MOST] = {0};
     int status;
 
+    (void)snprintf(folder, sizeof(folder), "%.200s/pipeline-XXXXXX", temporary_folder());
     if (!mkdtemp(folder))
-        trainer_fail(1, "cannot make a folder in /tmp");
+        trainer_fail(1, "cannot make a temporary folder");
     (void)snprintf(store, sizeof(store), "%s/ids", folder);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
