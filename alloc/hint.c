@@ -18,6 +18,9 @@ enum hint_part {
     SHAPE_NAMED = 1 << 5, /* no shape: that a rule names a Python call site at all */
 };
 
+/* As bits of hints.shapes: PART_PYSITE is the highest part. */
+#define SHAPES_WITHOUT_PYSITE ((1u << PART_PYSITE) - 1)
+
 struct entry {
     uint64_t hash;
     uint32_t rule;
@@ -78,19 +81,18 @@ static uint32_t shape_of(const struct rule *rule)
     return shape;
 }
 
-static uint64_t hash_of(uint32_t shape, uint64_t site, uint64_t size, uint32_t nth, uint64_t path)
+/* Of all that a shape states but the site, which comes last: a stack may have many. */
+static uint64_t hash_of(uint32_t shape, uint64_t size, uint32_t nth, uint64_t path)
 {
-    uint64_t hash = shape;
+    uint64_t hash = mix(UINT64_C(0x9e3779b97f4a7c15), shape);
 
-    if (shape & (PART_SITE | PART_PYSITE | SHAPE_NAMED))
-        hash = mix(hash, site);
     if (shape & PART_SIZE)
         hash = mix(hash, size);
     if (shape & PART_NTH)
         hash = mix(hash, nth);
     if (shape & PART_PATH)
         hash = mix(hash, path);
-    return mix(hash, shape);
+    return hash;
 }
 
 static bool is_whole(const struct rule *rule)
@@ -113,7 +115,7 @@ static void add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint6
     uint64_t path = shape & PART_PATH ? hash_path(rule->pick.inside) : 0;
     uint32_t *bucket;
 
-    entry->hash = hash_of(shape, site, rule->pick.size_lo, rule->pick.nth_lo, path);
+    entry->hash = mix(hash_of(shape, rule->pick.size_lo, rule->pick.nth_lo, path), site);
     entry->rule = index;
     bucket = &hints->buckets[entry->hash & hints->mask];
     entry->next = *bucket;
@@ -251,12 +253,11 @@ bool hint_may(const struct hints *hints, int rule, enum hint_mode mode)
     return mode != HINT_LIVE || !is_live_refused(hints);
 }
 
-/* The first rule of this shape and site that matches, `best` if none is before it. */
-static uint32_t probe(const struct hints *hints, uint32_t shape, uint64_t site, uint64_t path,
-        const struct tag *tag, uint32_t best)
+/* The first rule with this hash that matches, from this entry of a bucket on, `best` if none is before it. */
+__attribute__((noinline)) static uint32_t judge(const struct hints *hints, uint32_t at,
+        uint64_t site, bool of_python, const struct tag *tag, uint32_t best)
 {
-    uint64_t hash = hash_of(shape, site, tag->size, tag->nth, path);
-    uint32_t at = hints->buckets[hash & hints->mask];
+    uint64_t hash = hints->entries[at].hash;
 
     for (; at; at = hints->entries[at].next) {
         const struct entry *entry = &hints->entries[at];
@@ -264,26 +265,40 @@ static uint32_t probe(const struct hints *hints, uint32_t shape, uint64_t site, 
         if (entry->rule >= best)
             return best;
         if (entry->hash == hash && !is_off(hints, entry->rule)
-                && matches(&hints->rules[entry->rule].pick, tag, site, shape & PART_PYSITE))
+                && matches(&hints->rules[entry->rule].pick, tag, site, of_python))
             return entry->rule;
     }
     return best;
 }
 
+/* The first entry of a bucket with this hash, 0 = there is none, as for nearly all that is asked. */
+static inline uint32_t find(const struct hints *hints, uint64_t hash)
+{
+    uint32_t at = hints->buckets[hash & hints->mask];
+
+    while (at && hints->entries[at].hash != hash)
+        at = hints->entries[at].next;
+    return at;
+}
+
+static inline uint32_t probe(const struct hints *hints, uint64_t hash, uint64_t site,
+        bool of_python, const struct tag *tag, uint32_t best)
+{
+    uint32_t at = find(hints, mix(hash, site));
+
+    return at ? judge(hints, at, site, of_python, tag, best) : best;
+}
+
 bool hint_has_pysites(const struct hints *hints)
 {
-    return hints->shapes
-            >> PART_PYSITE; /* it is the highest part: shapes with it are the upper half */
+    return (hints->shapes & ~SHAPES_WITHOUT_PYSITE) != 0;
 }
 
 /* Is there a rule that names it? */
 static bool is_named(const struct hints *hints, uint64_t key)
 {
-    uint64_t hash = hash_of(SHAPE_NAMED, key, 0, 0, 0);
-    uint32_t at = hints->buckets[hash & hints->mask];
+    uint32_t at = find(hints, mix(hash_of(SHAPE_NAMED, 0, 0, 0), key));
 
-    while (at && hints->entries[at].hash != hash)
-        at = hints->entries[at].next;
     return at && has_site(&hints->rules[hints->entries[at].rule].pick, key, true);
 }
 
@@ -302,25 +317,27 @@ const struct pysite *hint_pysite(
 
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan)
 {
+    uint32_t shapes = tag->pysites ? hints->shapes : hints->shapes & SHAPES_WITHOUT_PYSITE;
     uint32_t best = UINT32_MAX;
     uint64_t path = 0;
+    uint64_t hash;
     bool hashed = false;
     const struct rule *rule;
 
     *ret_plan = (struct plan){.rule = -1};
-    for (uint32_t shapes = hints->shapes; shapes; shapes &= shapes - 1) {
+    for (; shapes; shapes &= shapes - 1) {
         uint32_t shape = (uint32_t)__builtin_ctz(shapes);
 
         if (shape & PART_PATH && !hashed) {
             path = hash_path(tag->path);
             hashed = true;
         }
-        if (!(shape & PART_PYSITE)) {
-            best = probe(hints, shape, tag->site, path, tag, best);
-            continue;
-        }
-        for (const struct pysite *at = tag->pysites; at; at = at->outer)
-            best = probe(hints, shape, at->key, path, tag, best);
+        hash = hash_of(shape, tag->size, tag->nth, path);
+        if (!(shape & PART_PYSITE))
+            best = probe(hints, hash, shape & PART_SITE ? tag->site : 0, false, tag, best);
+        else
+            for (const struct pysite *at = tag->pysites; at; at = at->outer)
+                best = probe(hints, hash, at->key, true, tag, best);
     }
     if (best == UINT32_MAX)
         return;

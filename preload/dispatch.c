@@ -14,6 +14,7 @@
 #include "preload/msg.h"
 #include "preload/oom.h"
 #include "preload/pins.h"
+#include "preload/pynamed.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
@@ -288,6 +289,7 @@ static void make_plan(struct dispatch_request *request)
     if (!sidecar_decides())
         return;
     dispatch_go_on();
+    request->tag.pysites = pynamed_of(request->tag.pystack);
     hint_plan(sidecar.hints, &request->tag, &request->plan);
 }
 

@@ -4,6 +4,7 @@
 #include "preload/dispatch.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
+#include "preload/pynamed.h"
 #include "preload/resolve.h"
 #include "tracker/capture.h"
 #include "tracker/hintfile.h"
@@ -162,6 +163,19 @@ static void tell_capture(const struct hintfile *file, const char *path)
     (void)capture_hints(path, file->hash, top, (uint32_t)file->rule_count);
 }
 
+/* Which of them a stack has is looked up from now on; whether there are such stacks is told once. */
+static void name_pysites(const char *path)
+{
+    const char *why;
+
+    if (!hint_has_pysites(sidecar.hints))
+        return;
+    pynamed_start(sidecar.hints);
+    why = where_lacks_python();
+    if (why)
+        msg_warn("%s: hints by Python call site match nothing: %s", path, why);
+}
+
 void sidecar_load(const struct config *config, bool serves)
 {
     const char *path = config_text(config, CONFIG_HINTS);
@@ -195,6 +209,7 @@ void sidecar_load(const struct config *config, bool serves)
         return;
     }
     /* the file stays: the index points into its rules */
+    name_pysites(path);
     sidecar.lives = count_mode(file, HINT_LIVE) > 0;
     sidecar.acts = sidecar.lives || count_mode(file, HINT_TRAP) > 0;
 }

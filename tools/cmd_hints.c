@@ -31,6 +31,20 @@ static const char *doubt(const struct rule *rule)
     return NULL;
 }
 
+/* As it is written in the file. */
+static void json_sites(
+        struct json *json, const struct rule_pick *pick, const struct hintfile_words *words)
+{
+    json_begin(json, "sites", '[');
+    for (uint32_t i = 0; i < pick->site_count; i++) {
+        char key[32];
+
+        (void)snprintf(key, sizeof(key), "c:%016" PRIx64, pick->site[i]);
+        json_text(json, NULL, words->site[i] ? words->site[i] : key);
+    }
+    json_end(json, ']');
+}
+
 static void hints_print_json(const char *path, const struct hintfile *file, const char *error)
 {
     struct json json = {.out = stdout};
@@ -44,6 +58,7 @@ static void hints_print_json(const char *path, const struct hintfile *file, cons
         json_begin(&json, NULL, '{');
         json_text(&json, "id", file->rule[i].id);
         json_uint(&json, "line", file->rule[i].line);
+        json_sites(&json, &file->rule[i].pick, &file->words[i]);
         json_uint(&json, "expect_count", file->rule[i].expect_count);
         json_uint(&json, "expect_bytes", file->rule[i].expect_bytes);
         json_text(&json, "doubt", doubt(&file->rule[i]));

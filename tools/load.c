@@ -8,9 +8,9 @@
 
 #include "tools/bundle.h"
 #include "tools/keytable.h"
-#include "tools/pylines.h"
 #include "tools/render.h"
 #include "tools/vec.h"
+#include "tracker/pylines.h"
 
 /* The reader's numbers -> ours. */
 struct translation {

@@ -316,7 +316,7 @@ struct format_def_thread {
     uint32_t name;
 };
 
-/* How the line table of a code object is read (tools/pylines). */
+/* How the line table of a code object is read (pylines.h). */
 enum format_pytable {
     FORMAT_PYTABLE_NONE,
     FORMAT_PYTABLE_LINETABLE = 2, /* CPython 3.10 */

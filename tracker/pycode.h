@@ -4,7 +4,7 @@
  *
  * A code object dies with its function or module, and another one may get its address; so what is kept is a copy of
  * what a report needs (name, qualified name, file, first line, the bytes of the line table), numbered by content. The
- * stamp of pyframe.h finds the number again without reading all that. Lines are not looked up here: tools/pylines does it.
+ * stamp of pyframe.h finds the number again without reading all that. Lines are not looked up here: pylines.h does it.
  *
  *     struct pyframe ─ stamp ─► known? ─ no ─► copy ─ content ─► code number ┐
  *                                                                            ├─► node(parent, code, lasti) ─► leaf

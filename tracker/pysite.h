@@ -11,7 +11,7 @@
  * The key is a 64-bit hash of the parts: what an allocation is compared with. The text is what people read and what is
  * written back. Keys are in no file: they may change from one kedge to the next.
  *
- * Pure, any thread. Shared by the run (pynamed.c), the hint file (hintfile.c) and the tools (tools/sitekey.c).
+ * Pure, any thread. Shared by the run (preload/pynamed.c), the hint file (hintfile.c) and the tools (tools/sitekey.c).
  */
 #ifndef KEDGE_TRACKER_PYSITE_H
 #define KEDGE_TRACKER_PYSITE_H

@@ -47,7 +47,7 @@ struct read_frame {
 /* One frame of a Python stack. */
 struct read_pyframe {
     const char *name, *qualname, *file; /* qualname "" before 3.11 */
-    const unsigned char *lines;         /* the line table, for tools/pylines */
+    const unsigned char *lines;         /* the line table, for pylines.h */
     size_t lines_bytes;
     enum format_pytable table;
     int32_t first_line, lasti;

@@ -406,6 +406,18 @@ const char *where_python_news(bool *ret_refused)
     return pyframe_text();
 }
 
+const char *where_lacks_python(void)
+{
+    if (!has_python)
+        return "KEDGE_STACKS takes no Python stacks";
+    (void)where_pystack(); /* looks, if a library was opened since */
+    if (pyframe_state() == PYFRAME_READY)
+        return NULL;
+    return pyframe_state() == PYFRAME_REFUSED
+            ? pyframe_text()
+            : "there is no Python interpreter in this process so far";
+}
+
 bool where_code_has_gone(void)
 {
     return modules_has_gone();

@@ -122,6 +122,12 @@ void where_modules_came(void);
  */
 const char *where_python_news(bool *ret_refused);
 
+/*
+ * Why no hint by Python call site can match now, as words; NULL: it can. An interpreter may still come, or turn out not to be one
+ * whose frames can be read. No kedge lock may be held.
+ */
+const char *where_lacks_python(void);
+
 /* A library was unloaded: addresses may mean something else now. Any thread; call it after a dlclose that succeeded. */
 void where_modules_changed(void);
 

@@ -8,7 +8,7 @@
  * A physical handle stands for its address. Names of native functions are not looked up. whose is "graph" for memory of a graph,
  * of which each launch is an allocation that nobody asks for.
  */
-#include "tools/pylines.h"
+#include "tracker/pylines.h"
 #include "tracker/read.h"
 
 #include <inttypes.h>

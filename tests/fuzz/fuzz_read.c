@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Any capture is read or refused: no crash, no leak, no reading outside, no endless work. */
 #include "tests/fuzz/capture_image.h"
-#include "tools/pylines.h"
+#include "tracker/pylines.h"
 #include "tracker/read.h"
 
 #include <stddef.h>

@@ -4,10 +4,10 @@
  *
  * Not preloaded and without a device: frames, code objects and lines alone, against what the interpreter itself says.
  */
-#include "tools/pylines.h"
 #include "tracker/intern.h"
 #include "tracker/pycode.h"
 #include "tracker/pyframe.h"
+#include "tracker/pylines.h"
 #include "tracker/pystack.h"
 #include "tracker/thread.h"
 

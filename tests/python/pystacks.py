@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -417,6 +418,135 @@ def interpreters_before_3_10_keep_their_native_stacks():
         refused_in_words(python, f"CPython {version}: {REFUSED}", output)
 
 
+# ---- hints by Python call site ----
+
+PICK = "  - {{id: {0}, do: release, pick: {{site: [{1}]}}, when: {{anchor: \"step_*\", edge: exit}}}}\n"
+
+
+def write_hints(path, *sites):
+    path.write_text("kedge-hints: 1\ndefaults: {min-size: 0}\nhints:\n"
+                    + "".join(PICK.format(f"h{i}", site) for i, site in enumerate(sites)))
+    path.chmod(0o644)
+    return path
+
+
+def hinted(python, *sites, form="bad", **changes):
+    """The report on frameworklike.py below hints, one for each list of sites, in order; and the output."""
+    fresh("hints.yaml", "run.kcap", "calls.log")
+    changes = {"KEDGE_HINTS": write_hints(pathlib.Path("hints.yaml").resolve(), *sites), "KEDGE_HINTS_MODE": "shadow", **changes}
+    done = run(python, HERE / "frameworklike.py", form, **settings(pathlib.Path("run.kcap").resolve(), **changes))
+    return tool_json("report", "run.kcap"), done.stdout
+
+
+def matched(report):
+    return [(hint["matched_count"], hint["matched_bytes"] >> 20) for hint in report["hints"]]
+
+
+def hints_pick_by_python_call_site():
+    """The tensors of a model come from one native stack and one line of Python: the lines around them tell which is which."""
+    for _, python in interpreters():
+        script = (HERE / "frameworklike.py").read_text().split("\n")
+        norm, made = (1 + next(i for i, text in enumerate(script) if word in text) for word in ("empty(8 <<", "made = ["))
+        file = "p:frameworklike.py"
+
+        def picks(*sites, **changes):
+            return matched(hinted(python, *sites, **changes)[0])
+
+        same(f"{python}: one function", picks(f'"{file}:norm"'), [(6, 48)])
+        # a call that the interpreter has not specialised yet may have another native site
+        sites = [tuple(row.split()) for row in subprocess.run([str(PARTS / "pydump"), "--sites", "run.kcap"], env=environment(), text=True,
+                                                              capture_output=True, check=True).stdout.strip().split("\n")]
+        common = statistics.mode(key for _, key in sites)
+        native = [int(size) >> 20 for size, key in sites if key == common]
+        same(f"{python}: sizes of one native site", (len(native) > 14, set(native)), (True, {2, 4, 8}))
+        same(f"{python}: one line of it", picks(f'"{file}:norm:{norm}"'), [(6, 48)])
+        same(f"{python}: another line", picks(f'"{file}:norm:{norm + 1}"'), [(0, 0)])
+        same(f"{python}: another file", picks('"p:frameworklike:norm"'), [(0, 0)])
+        same(f"{python}: two alternatives", picks(f'"{file}:norm", "{file}:linear"'), [(12, 72)])
+        same(f"{python}: a line further out", picks(f'"{file}:<module>:{made}"'), [(12, 72)])
+        same(f"{python}: the innermost function", picks(f'"{file}:empty"'), [(18, 84)])
+        same(f"{python}: the first one of the file", picks(f'"{file}:norm"', f'"{file}:<module>"', f'"{file}:linear"'),
+             [(6, 48), (12, 36), (0, 0)])
+        same(f"{python}: in another order", picks(f'"{file}:<module>:{made}"', f'"{file}:empty"', f'"{file}:norm"'),
+             [(12, 72), (6, 12), (0, 0)])
+        others = [size for size in native if size != 8]
+        same(f"{python}: native ones beside them", picks(f'"{file}:norm", c:0000000000000001', f"c:{common}"),
+             [(6, 48), (len(others), sum(others))])
+        same(f"{python}: in one hint", picks(f'"{file}:norm:{norm}", c:{common}', f'"{file}:<module>"')[0],
+             (6 + len(others), 48 + sum(others)))
+        report, output = hinted(python, f'"{file}:norm"', KEDGE_HINTS_MODE="trap")
+        same(f"{python}: in trap", [(hint["released_count"], hint["released_bytes"] >> 20) for hint in report["hints"]], [(6, 48)])
+        check("call site" not in output, f"{python}: hints that can match were complained of: {output}")
+
+
+def frames_of_another_thread_are_picked_by_no_hint():
+    """A thread without Python frames carries those of the thread that waits for it, or of another one: nobody may act by them."""
+    for _, python in interpreters():
+        told, _ = program(python, "steps", KEDGE_HINTS=write_hints(pathlib.Path("hints.yaml").resolve(), '"p:program.py:<module>"'))
+        same(f"{python}: matched", matched(tool_json("report", "run.kcap"))[0][0],
+             sum(not where[0].startswith("ambient") for where in told.values()))
+
+
+def r55_hints_that_pick_nothing_change_no_call_of_the_driver():
+    """R55, for a file that names call sites of Python."""
+    def calls(sites, **changes):
+        _, output = hinted(python, *sites, form="good", SIMCUDA_LOG=pathlib.Path("calls.log").resolve(), **changes)
+        rows = [re.sub(r"^\d+ t\d+ ", "", row) for row in pathlib.Path("calls.log").read_text().split("\n") if not row.startswith("#")]
+        names = [re.match(r"\w*", row)[0] for row in rows]
+        return [name for name in names if name not in ("cuCtxGetCurrent", "cuStreamGetId", "cuFuncGetParamInfo", "cuKernelGetParamInfo")], output
+
+    for _, python in interpreters():
+        without, _ = calls(['"p:a.py:f"'], KEDGE_HINTS="off")
+        several, _ = calls([f'"p:frameworklike.py:norm:{line}", "p:other.py:f{line}"' for line in range(1000, 1100)])
+        check(len(without) > 20, f"{python}: {len(without)} calls")
+        same(f"{python}: calls of the driver", several, without)
+
+
+NO_PYTHON_SITES = "hints by Python call site match nothing"
+
+
+def hints_say_when_no_python_call_site_can_match():
+    _, python = interpreters()[0]
+
+    def said(sites, **changes):
+        _, output = hinted(python, sites, **changes)
+        return [line.split(": ", 2)[-1] for line in output.split("\n") if NO_PYTHON_SITES in line]
+
+    site = '"p:frameworklike.py:norm"'
+    for stacks in ("native", "fp", "off"):
+        same(stacks, said(site, KEDGE_STACKS=stacks), [f"{NO_PYTHON_SITES}: KEDGE_STACKS takes no Python stacks"])
+        same(f"{stacks}, matched", matched(tool_json("report", "run.kcap")), [(0, 0)])
+        same(f"{stacks}, native sites", said("c:0000000000000001", KEDGE_STACKS=stacks), [])
+        same(f"{stacks}, hints are off", said(site, KEDGE_STACKS=stacks, KEDGE_HINTS_MODE="off"), [])
+    for stacks in ("auto", "python"):
+        same(stacks, said(site, KEDGE_STACKS=stacks), [])
+        same(f"{stacks}, matched", matched(tool_json("report", "run.kcap")), [(6, 48)])
+    for library, why in ((None, "there is no Python interpreter in this process so far"),
+                         ("fake_past", f"CPython 3.9.18: {REFUSED}")):
+        env = settings(pathlib.Path("run.kcap").resolve(), KEDGE_HINTS=pathlib.Path("hints.yaml").resolve(), SIMCUDA_MEMORY="4G")
+        if library:
+            env["LD_PRELOAD"] = f"{LIBRARY}:{PARTS / f'lib{library}.so'}"
+        fresh("run.kcap")
+        done = run(BUILD / "trainers" / "loop", "--steps", 1, **env)
+        lines = [line.split(": ", 2)[-1] for line in (done.stdout).split("\n") if NO_PYTHON_SITES in line]
+        same(f"{library}", lines, [f"{NO_PYTHON_SITES}: {why}"])
+
+
+def hints_wait_for_an_interpreter_that_comes_late():
+    """What was said at load holds as long as there is none."""
+    for _, python in interpreters():
+        library, home = run(python, "-c", SHARED).stdout.split("\n")[:2]
+        if not os.path.exists(library):
+            continue
+        fresh("run.kcap")
+        path = write_hints(pathlib.Path("hints.yaml").resolve(), '"p:<string>:inside"')
+        done = run(PARTS / "pyembed", library, home, 1, **settings(pathlib.Path("run.kcap").resolve(), KEDGE_HINTS=path))
+        check(f"{NO_PYTHON_SITES}: there is no Python interpreter" in done.stdout, f"{library}: nothing is said: {done.stdout}")
+        same(f"{library}: matched", matched(tool_json("report", "run.kcap"))[0][0], 1)
+        return
+    skip("no interpreter here has a libpython3.so to load")
+
+
 CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_length,
          functions_that_look_alike_are_told_apart, frames_that_begin_and_end_are_as_the_interpreter_has_them,
          threads_of_c_that_call_python_have_its_frames,
@@ -424,7 +554,9 @@ CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_
          an_interpreter_that_ends_does_no_harm, an_embedded_interpreter_comes_late_and_goes, modes_choose_the_stacks, reports_tell_python_lines,
          diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks,
          native_stacks_end_where_python_goes_on, unknown_versions_are_refused_in_words,
-         interpreters_before_3_10_keep_their_native_stacks)
+         interpreters_before_3_10_keep_their_native_stacks, hints_pick_by_python_call_site,
+         frames_of_another_thread_are_picked_by_no_hint, r55_hints_that_pick_nothing_change_no_call_of_the_driver,
+         hints_say_when_no_python_call_site_can_match, hints_wait_for_an_interpreter_that_comes_late)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -653,6 +653,9 @@ lint)
     printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {size: ">=4MiB"}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
     expect 0 "$kedge" hints lint h.yaml
     has out "a matches allocations of any site anywhere"
+    printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {site: ["p:model.py:Net.<locals>.f:7", c:00000000000000ab]}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
+    expect 0 "$kedge" hints lint h.yaml --json
+    json "j['hints'][0]['sites'] == ['p:model.py:Net.<locals>.f:7', 'c:00000000000000ab']"
     ;;
 words)
     expect 0 "$kedge" --help

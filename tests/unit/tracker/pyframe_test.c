@@ -2,12 +2,14 @@
 /*
  * Python frames of an interpreter that is made of byte arrays: what real ones show only now and then, or never.
  */
+#include "preload/pynamed.h"
 #include "tests/check.h"
 
 #include "tracker/format.h"
 #include "tracker/intern.h"
 #include "tracker/pycode.h"
 #include "tracker/pyframe.h"
+#include "tracker/pysite.h"
 #include "tracker/pystack.h"
 #include "tracker/pytext.h"
 #include "tracker/thread.h"
@@ -970,4 +972,132 @@ TEST(a_process_without_an_interpreter_is_not_looked_at_again_until_a_library_cam
     CHECK(pyframe_is_wanted());
     CHECK_EQ(pyframe_state(), PYFRAME_LOOK);
     CHECK_STR_EQ(pyframe_text(), "");
+}
+
+/* ---- call sites that hints name ---- */
+
+static struct rule rule_of(const char *file, const char *function, unsigned line)
+{
+    return (struct rule){.action = ACTION_RELEASE,
+            .mode = HINT_SHADOW,
+            .pick = {.site = {pysite_key(file, function, line)},
+                    .site_count = 1,
+                    .python = 1,
+                    .size_hi = UINT64_MAX,
+                    .nth_hi = UINT32_MAX,
+                    .device = -1},
+            .when = {.anchor = "*", .kind = EDGE_EXIT}};
+}
+
+/* The two functions of start(), on lines 11 and 22 whatever instruction they are at. */
+static void start_with_lines(void)
+{
+    start();
+    set_code(0, plain(0, "/net/a.py"), plain(1, "alloc"), 10, "\xef\x02");
+    set_code(1, plain(2, "/net/b.py"), plain(3, "main"), 20, "\xef\x04");
+}
+
+static void name_them(const struct rule *rules, size_t count)
+{
+    static struct hints *hints; /* they stay, as in the run */
+
+    REQUIRE_EQ(hint_new(rules, count, &hints), 0);
+    pynamed_start(hints);
+}
+
+TEST(hints_name_call_sites_of_python_anywhere_in_a_stack)
+{
+    const struct rule rules[] = {rule_of("a.py", "alloc", 0), rule_of("b.py", "main", 21),
+            rule_of("b.py", "main", 22), rule_of("b.py", "alloc", 0), rule_of("a.py", "alloc", 12)};
+    const struct pysite *sites;
+    uint32_t leaf;
+
+    start_with_lines();
+    leaf = here();
+    REQUIRE(leaf != 0);
+    CHECK(pynamed_of(leaf) == NULL); /* no hints yet */
+    name_them(rules, 5);
+    sites = pynamed_of(leaf);
+    REQUIRE(sites != NULL);
+    CHECK_EQ(sites->key, pysite_key("a.py", "alloc", 0));
+    REQUIRE(sites->outer != NULL);
+    CHECK_EQ(sites->outer->key, pysite_key("b.py", "main", 22));
+    CHECK(sites->outer->outer == NULL);
+    CHECK_EQ(pynamed_of(leaf), sites);
+    CHECK(pynamed_of(0) == NULL);
+    CHECK(pynamed_of(leaf | FORMAT_PYSTACK_AMBIENT) == NULL); /* another thread's */
+    set_frame(0, 1, 4, false);                                /* main alone */
+    CHECK_NE(here(), leaf);
+    REQUIRE(pynamed_of(here()) != NULL);
+    CHECK_EQ(pynamed_of(here())->key, pysite_key("b.py", "main", 22));
+    CHECK(pynamed_of(here())->outer == NULL);
+}
+
+TEST(a_stack_that_no_hint_names_has_no_list)
+{
+    const struct rule rules[] = {rule_of("a.py", "main", 0), rule_of("b.py", "main", 20)};
+
+    start_with_lines();
+    name_them(rules, 2);
+    CHECK(pynamed_of(here()) == NULL);
+    CHECK(pynamed_of(here()) == NULL);
+    CHECK(pynamed_of(UINT32_MAX >> 2) == NULL); /* no such stack */
+}
+
+TEST(a_function_that_calls_itself_is_named_once)
+{
+    const struct rule rules[] = {rule_of("a.py", "alloc", 0), rule_of("b.py", "main", 0)};
+    const struct pysite *sites;
+
+    start_with_lines();
+    for (unsigned i = 0; i < FRAMES - 1; i++) /* deeper than what is kept */
+        set_frame(i, i % 2, (int)(i % 8), true);
+    set_frame(FRAMES - 1, 1, 1, false);
+    name_them(rules, 2);
+    sites = pynamed_of(here());
+    REQUIRE(sites != NULL && sites->outer != NULL);
+    CHECK(sites->outer->outer == NULL);
+}
+
+#define LEAVES 300
+
+static struct {
+    uint32_t leaf[LEAVES];
+    const struct pysite *sites[4][LEAVES];
+} race;
+
+static void *find_all(void *argument)
+{
+    const struct pysite **sites = argument;
+
+    for (unsigned i = 0; i < LEAVES; i++)
+        sites[i] = pynamed_of(race.leaf[i]);
+    return NULL;
+}
+
+TEST(threads_that_ask_at_once_have_one_list)
+{
+    const struct rule rules[] = {rule_of("a.py", "alloc", 0), rule_of("b.py", "main", 0)};
+    pthread_t threads[4];
+
+    start_with_lines();
+    for (unsigned i = 0; i < LEAVES; i++) {
+        set_frame(0, 0, (int)(i % 8), true);
+        set_frame(1, i / 64 % 2, (int)(i / 8 % 8), true);
+        set_frame(2, 1, (int)(i / 128), false);
+        race.leaf[i] = here();
+        REQUIRE(race.leaf[i] != 0);
+    }
+    CHECK_NE(race.leaf[0], race.leaf[LEAVES - 1]);
+    name_them(rules, 2);
+    for (int i = 0; i < 4; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, find_all, race.sites[i]), 0);
+    for (int i = 0; i < 4; i++)
+        REQUIRE_EQ(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < LEAVES; i++) {
+        REQUIRE(race.sites[0][i] != NULL);
+        CHECK_EQ(race.sites[0][i]->key, pysite_key("a.py", "alloc", 0));
+        for (int k = 1; k < 4; k++)
+            CHECK_EQ(race.sites[k][i], race.sites[0][i]);
+    }
 }

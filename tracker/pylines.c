@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/pylines.h"
+#include "tracker/pylines.h"
 
 #define NO_LINE (-128) /* in a linetable */
 

@@ -2,16 +2,16 @@
 /*
  * pylines.h - the line of an instruction in a Python code object.
  *
- * A capture holds the bytes of a code object's line table as the interpreter had them; each of CPython's two formats is
- * read here, and nowhere inside the watched program:
+ * A capture holds the bytes of a code object's line table as the interpreter had them. Each of CPython's two formats is read here: by
+ * the tools, and inside the watched program only once per place in the code if a hint names a Python call site (preload/pynamed.c).
  *
  *     linetable, 3.10         pairs of (bytes of code, lines), ranges without a line among them
  *     locations, 3.11 on      entries of one head byte and a few more, numbers in groups of six bits
  *
  * Pure. Takes any bytes: a table that ends early has said all that it says.
  */
-#ifndef KEDGE_TOOLS_PYLINES_H
-#define KEDGE_TOOLS_PYLINES_H
+#ifndef KEDGE_TRACKER_PYLINES_H
+#define KEDGE_TRACKER_PYLINES_H
 
 #include <stddef.h>
 #include <stdint.h>

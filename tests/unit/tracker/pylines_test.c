@@ -5,7 +5,7 @@
  * around it (co_lines).
  */
 #include "tests/check.h"
-#include "tools/pylines.h"
+#include "tracker/pylines.h"
 
 #include <stdlib.h>
 #include <string.h>
