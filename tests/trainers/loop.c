@@ -5,6 +5,9 @@
  * The loss is read as many programs read it: an asynchronous copy to pinned memory, then cudaFree of a temporary, then
  * the host reads. cudaFree waits for the device, so that the copy has arrived by then. With the stream API the
  * free waits for nothing and the program synchronises the stream itself.
+ *
+ * With --late-gradients a step's gradients are held until the next step begins, though nothing reads them any more. --batch
+ * makes all tensors that many times as large.
  */
 #include "tests/trainers/twin.h"
 
@@ -29,6 +32,8 @@ struct options {
     enum trainer_entrance entrance;
     uint64_t steps;
     uint64_t seconds; /* 0: `steps` counts */
+    uint64_t batch;
+    bool late_gradients;
     const char *ledger;
 };
 
@@ -40,12 +45,18 @@ struct loop {
     struct twin_sums sums;
     struct twin parameters[LAYERS];
     struct twin activations[LAYERS];
+    struct twin gradients[LAYERS]; /* those that are held; bytes 0: none */
     unsigned char *pinned;
     uint32_t seed;
     int stale; /* losses that had not arrived when the host read them */
 };
 
 static const uint64_t layer_bytes[LAYERS] = {49152, 2408448, 1204224, 6422528, 100000, 3538944};
+
+static uint64_t layer_size(const struct loop *l, int layer)
+{
+    return layer_bytes[layer] * l->options->batch;
+}
 
 static struct twin take(struct loop *l, uint64_t bytes)
 {
@@ -69,10 +80,10 @@ static void forward(struct loop *l)
 {
     (void)nvtxRangePushA("forward");
     for (int i = 0; i < LAYERS; i++) {
-        struct twin workspace = take(l, layer_bytes[i] / 2 / 4 * 4);
+        struct twin workspace = take(l, layer_size(l, i) / 2 / 4 * 4);
         struct twin *activation = &l->activations[i];
 
-        *activation = take(l, layer_bytes[i]);
+        *activation = take(l, layer_size(l, i));
         twin_fill(&workspace, ++l->seed, l->stream);
         twin_mix(&workspace, &l->parameters[i], l->stream);
         twin_fill(activation, ++l->seed, l->stream);
@@ -101,11 +112,20 @@ static void read_loss(struct loop *l)
     twin_drop(&loss);
 }
 
+static void give_gradients(struct loop *l)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        if (l->gradients[i].bytes > 0)
+            give(l, &l->gradients[i]);
+        l->gradients[i].bytes = 0;
+    }
+}
+
 static void backward_and_update(struct loop *l)
 {
     (void)nvtxRangePushA("backward");
     for (int i = LAYERS - 1; i >= 0; i--) {
-        struct twin gradient = take(l, layer_bytes[i]);
+        struct twin gradient = take(l, layer_size(l, i));
 
         twin_fill(&gradient, ++l->seed, l->stream);
         twin_mix(&gradient, &l->activations[i], l->stream);
@@ -113,7 +133,10 @@ static void backward_and_update(struct loop *l)
         give(l, &l->activations[i]);
         twin_mix(&l->parameters[i], &gradient, l->stream);
         twin_sum(&l->sums, SLOT_GRADIENTS, &gradient, l->stream);
-        give(l, &gradient);
+        if (l->options->late_gradients)
+            l->gradients[i] = gradient;
+        else
+            give(l, &gradient);
     }
     (void)nvtxRangePop();
 }
@@ -135,6 +158,7 @@ static void run_steps(struct loop *l)
                                     : step >= l->options->steps)
             return;
         (void)nvtxRangePushA("step");
+        give_gradients(l);
         forward(l);
         read_loss(l);
         backward_and_update(l);
@@ -156,10 +180,11 @@ static int run(const struct options *options)
     l.sums = twin_sums_new(SLOTS);
     trainer_ledger_alloc(l.ledger, SLOTS * sizeof(uint64_t));
     for (int i = 0; i < LAYERS; i++) {
-        l.parameters[i] = take(&l, layer_bytes[i]);
+        l.parameters[i] = take(&l, layer_size(&l, i));
         twin_fill(&l.parameters[i], ++l.seed, l.stream);
     }
     run_steps(&l);
+    give_gradients(&l);
     for (int i = 0; i < LAYERS; i++) {
         twin_sum(&l.sums, SLOT_PARAMETERS, &l.parameters[i], l.stream);
         give(&l, &l.parameters[i]);
@@ -185,10 +210,12 @@ int main(int argc, char **argv)
             {"entrance", required_argument, NULL, 'e'},
             {"steps", required_argument, NULL, 'n'},
             {"seconds", required_argument, NULL, 's'},
+            {"batch", required_argument, NULL, 'b'},
+            {"late-gradients", no_argument, NULL, 'g'},
             {"ledger", required_argument, NULL, 'L'},
             {NULL, 0, NULL, 0},
     };
-    struct options o = {.steps = 20};
+    struct options o = {.steps = 20, .batch = 1};
     int option;
 
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -198,12 +225,16 @@ int main(int argc, char **argv)
             o.steps = trainer_number(optarg);
         else if (option == 's')
             o.seconds = trainer_number(optarg);
+        else if (option == 'b')
+            o.batch = trainer_number(optarg);
+        else if (option == 'g')
+            o.late_gradients = true;
         else if (option == 'L')
             o.ledger = optarg;
         else
             trainer_fail(2,
-                    "usage: loop [--entrance sync|stream] [--steps N | --seconds S] [--ledger "
-                    "FILE]");
+                    "usage: loop [--entrance sync|stream] [--steps N | --seconds S] [--batch N] "
+                    "[--late-gradients] [--ledger FILE]");
     }
     if (optind != argc)
         trainer_fail(2, "loop takes options only");
