@@ -420,7 +420,7 @@ static const char *check_due(struct pool *pool) POOL_LOCKED
     for (size_t rule = 0; rule < rules; rule++) {
         uint32_t before = 0;
 
-        for (uint32_t at = pool->due[rule]; at; at = holder_at(pool, at)->next) {
+        for (uint32_t at = pool->due[rule].first; at; at = holder_at(pool, at)->next) {
             const struct holder *holder = holder_at(pool, at);
 
             if (holder->rule != (int)rule || holder->prev != before || holder->state != HOLDER_LIVE)

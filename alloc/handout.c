@@ -3,6 +3,7 @@
 
 #include "alloc/block.h"
 #include "alloc/choice.h"
+#include "alloc/expect.h"
 #include "alloc/freelist.h"
 #include "alloc/holder.h"
 #include "alloc/tally.h"
@@ -36,6 +37,9 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
 
     if (!pool->due || (size_t)plan->rule >= hint_count(pool->hints))
         return;
+    /* Sticky, and before the program can have the address: see pool_is_armed. */
+    atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
+    expect_count(pool, plan, serve->request->size);
     index = slab_take(&pool->holders);
     if (!index)
         return; /* the hint does not act on this block */
@@ -47,8 +51,6 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
     holder->state = HOLDER_LIVE;
     block_at(pool, block)->holder = index;
     holder_expect(pool, index);
-    /* Sticky, and before the program can have the address: see pool_is_armed. */
-    atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
 }
 
 /* The block is the program's from here on. */

@@ -37,7 +37,7 @@ struct hints {
     uint32_t entry_count;
     uint32_t entry_room;
     /* any thread: what a run has learnt, only ever towards less */
-    _Atomic(unsigned char) *off; /* per rule */
+    _Atomic(unsigned char) *learnt; /* per rule: enum hint_learnt */
     atomic_bool live_refused;
 };
 
@@ -174,8 +174,8 @@ int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
     hints->entry_room = entries;
     hints->buckets = meta_get(buckets * sizeof(*hints->buckets));
     hints->entries = meta_get(entries * sizeof(*hints->entries));
-    hints->off = meta_get(n + 1);
-    if (!hints->buckets || !hints->entries || !hints->off) {
+    hints->learnt = meta_get(n + 1);
+    if (!hints->buckets || !hints->entries || !hints->learnt) {
         hint_free(hints);
         return -ENOMEM;
     }
@@ -192,8 +192,8 @@ void hint_free(struct hints *hints)
         meta_put(hints->buckets, (hints->mask + (size_t)1) * sizeof(*hints->buckets));
     if (hints->entries)
         meta_put(hints->entries, hints->entry_room * sizeof(*hints->entries));
-    if (hints->off)
-        meta_put(hints->off, hints->count + 1);
+    if (hints->learnt)
+        meta_put(hints->learnt, hints->count + 1);
     meta_put(hints, sizeof(*hints));
 }
 
@@ -226,19 +226,30 @@ static bool matches(
             && (pick->inside[0] == '\0' || wildcard_match(pick->inside, tag->path));
 }
 
+/* Of a rule that there is. */
+static enum hint_learnt learnt_of(const struct hints *hints, uint32_t rule)
+{
+    return (enum hint_learnt)atomic_load_explicit(&hints->learnt[rule], memory_order_relaxed);
+}
+
 static bool is_off(const struct hints *hints, uint32_t rule)
 {
-    return atomic_load_explicit(&hints->off[rule], memory_order_relaxed) != 0;
+    return learnt_of(hints, rule) == HINT_LEARNT_OFF;
 }
 
-static bool is_live_refused(const struct hints *hints)
+enum hint_learnt hint_learnt(const struct hints *hints, int rule)
 {
-    return atomic_load_explicit(&hints->live_refused, memory_order_relaxed);
+    return hint_rule(hints, rule) ? learnt_of(hints, (uint32_t)rule) : HINT_LEARNT_OFF;
 }
 
-bool hint_switch_off(struct hints *hints, int rule)
+bool hint_learn(struct hints *hints, int rule, enum hint_learnt what)
 {
-    return hint_rule(hints, rule) && atomic_exchange(&hints->off[rule], 1) == 0;
+    unsigned char was = (unsigned char)hint_learnt(hints, rule);
+
+    while (was < what)
+        if (atomic_compare_exchange_weak(&hints->learnt[rule], &was, (unsigned char)what))
+            return true;
+    return false;
 }
 
 bool hint_refuse_live(struct hints *hints)
@@ -246,11 +257,20 @@ bool hint_refuse_live(struct hints *hints)
     return !atomic_exchange(&hints->live_refused, true);
 }
 
+/* How far a rule that asks for this mode may go now. */
+static enum hint_mode mode_now(const struct hints *hints, uint32_t rule, enum hint_mode mode)
+{
+    bool is_held_back = learnt_of(hints, rule) != HINT_LEARNT_NOTHING
+            || (mode == HINT_LIVE
+                    && atomic_load_explicit(&hints->live_refused, memory_order_relaxed));
+
+    return is_held_back && mode != HINT_OFF ? HINT_SHADOW : mode;
+}
+
 bool hint_may(const struct hints *hints, int rule, enum hint_mode mode)
 {
-    if (!hint_rule(hints, rule) || is_off(hints, (uint32_t)rule))
-        return false;
-    return mode != HINT_LIVE || !is_live_refused(hints);
+    return hint_rule(hints, rule) && !is_off(hints, (uint32_t)rule)
+            && mode_now(hints, (uint32_t)rule, mode) == mode;
 }
 
 /* The first rule with this hash that matches, from this entry of a bucket on, `best` if none is before it. */
@@ -344,7 +364,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     rule = &hints->rules[best];
     ret_plan->rule = (int)best;
     ret_plan->action = rule->action;
-    ret_plan->mode = rule->mode == HINT_LIVE && is_live_refused(hints) ? HINT_SHADOW : rule->mode;
+    ret_plan->mode = mode_now(hints, best, rule->mode);
     ret_plan->small = tag->size < rule->min_size;
     if (tag->anchor && rule->when.kind == EDGE_EXIT && wildcard_match(rule->when.anchor, tag->path))
         ret_plan->due_anchor = tag->anchor;

@@ -14,7 +14,7 @@
  * was made inside of, then that very instance's exit (plan.due_anchor); else the first matching edge of any instance that
  * is passed after the allocation (due_anchor 0): the enter of the instance itself lies before it, and a mark is a point.
  *
- * Does not act, count, or know about blocks. The only state between calls is what a run has learnt against a rule. The
+ * Does not act, count (expect.h), or know about blocks. The only state between calls is what a run has learnt against a rule. The
  * rule array must outlive the index.
  * Threads: built by one, then any. Memory: meta.h. Rules: R55 R84 (nothing here changes an API answer) R85 R86.
  */
@@ -56,10 +56,19 @@ bool hint_edge_matches(const struct rule *rule, const struct edge *edge);
 bool hint_acts(const struct plan *plan);
 
 /*
- * What a run has learnt against its hints, from any thread, for good: a rule that is off matches nothing more and none of
- * its blocks is released any more (R85); live that is refused is shadow (R86). True for the call that changed something.
+ * What a run has learnt against a rule, from any thread, for good, ever worse: in shadow it still matches, and what it placed
+ * before is not released any more; off, it matches nothing more either.
  */
-bool hint_switch_off(struct hints *hints, int rule);
+enum hint_learnt {
+    HINT_LEARNT_NOTHING,
+    HINT_LEARNT_UNCOUNTED, /* in shadow: there was no memory to count what it matches; to be told at an edge */
+    HINT_LEARNT_DRIFT, /* in shadow: it matched something else than it expects */
+    HINT_LEARNT_OFF,   /* off: a block of it is shared (R85) */
+};
+
+/* True for the call that changed something; so is hint_refuse_live, after which live is shadow for all rules (R86). */
+bool hint_learn(struct hints *hints, int rule, enum hint_learnt what);
+enum hint_learnt hint_learnt(const struct hints *hints, int rule);
 bool hint_refuse_live(struct hints *hints);
 
 /* Whether a block that this rule placed in this mode may still be released. */

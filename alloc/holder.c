@@ -46,7 +46,7 @@ bool holder_is_released(const struct holder *holder)
 void holder_expect(struct pool *pool, uint32_t index)
 {
     struct holder *holder = holder_at(pool, index);
-    uint32_t *head = &pool->due[holder->rule];
+    uint32_t *head = &pool->due[holder->rule].first;
 
     holder->prev = 0;
     holder->next = *head;
@@ -62,7 +62,7 @@ void holder_unexpect(struct pool *pool, uint32_t index)
     if (holder->prev)
         holder_at(pool, holder->prev)->next = holder->next;
     else
-        pool->due[holder->rule] = holder->next;
+        pool->due[holder->rule].first = holder->next;
     if (holder->next)
         holder_at(pool, holder->next)->prev = holder->prev;
     holder->prev = 0;

@@ -40,7 +40,8 @@ struct holder {
             next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
     enum holder_state state;
     enum hint_mode mode;
-    bool freed; /* the program's free has come */
+    bool freed;   /* the program's free has come */
+    bool drifted; /* its instance is not what the hint expects: it is not released */
 };
 
 /* Moves the holder by one event: 0, or -EINVAL if the event cannot happen in this state (a second free, an edge after the

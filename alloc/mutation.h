@@ -13,13 +13,14 @@
 #    include <stdint.h>
 
 enum pool_mutation {
-    POOL_MUTATE_FENCE = 1u << 0, /* freed blocks count as passed without asking a fence */
-    POOL_MUTATE_GRACE = 1u << 1, /* a dead range does not wait for submissions under way (R66) */
-    POOL_MUTATE_DROP = 1u << 2,  /* merges and waits forget the last entry of a point set (R70) */
-    POOL_MUTATE_LEAST = 1u << 3, /* two blocks of a stream, joined, keep the lesser point (R70) */
-    POOL_MUTATE_CUT = 1u << 4,   /* what is cut off a block needs no point any more (R70) */
-    POOL_MUTATE_MOVE = 1u << 5,  /* storage moves although the device may not be past it (R73) */
-    POOL_MUTATE_PIN = 1u << 6,   /* a freed block is free whatever relies on it (R80) */
+    POOL_MUTATE_FENCE = 1u << 0,  /* freed blocks count as passed without asking a fence */
+    POOL_MUTATE_GRACE = 1u << 1,  /* a dead range does not wait for submissions under way (R66) */
+    POOL_MUTATE_DROP = 1u << 2,   /* merges and waits forget the last entry of a point set (R70) */
+    POOL_MUTATE_LEAST = 1u << 3,  /* two blocks of a stream, joined, keep the lesser point (R70) */
+    POOL_MUTATE_CUT = 1u << 4,    /* what is cut off a block needs no point any more (R70) */
+    POOL_MUTATE_MOVE = 1u << 5,   /* storage moves although the device may not be past it (R73) */
+    POOL_MUTATE_PIN = 1u << 6,    /* a freed block is free whatever relies on it (R80) */
+    POOL_MUTATE_EXPECT = 1u << 7, /* whatever a hint matches is what it expects */
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

@@ -132,6 +132,7 @@ static void free_lists(struct pool *pool)
     }
     table_clear(&pool->stream_of);
     table_clear(&pool->pins);
+    table_clear(&pool->matched);
     for (int i = 0; i < HEAP_KIND_COUNT; i++)
         table_clear(&pool->heap_of[i]);
     if (pool->due)
@@ -162,9 +163,9 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
     meta_unmap(pool, sizeof(*pool));
 }
 
-int pool_set_hints(struct pool *pool, const struct hints *hints)
+int pool_set_hints(struct pool *pool, struct hints *hints)
 {
-    uint32_t *due = meta_get((hint_count(hints) + 1) * sizeof(*due));
+    struct rule_due *due = meta_get((hint_count(hints) + 1) * sizeof(*due));
     int r = 0;
 
     if (!due)

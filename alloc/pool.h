@@ -42,7 +42,7 @@ void pool_free_all(struct pool *pool);
 
 /* The hints that plans and edges speak of; once, before the first request that carries a plan. `hints` stays the
  * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
-int pool_set_hints(struct pool *pool, const struct hints *hints);
+int pool_set_hints(struct pool *pool, struct hints *hints);
 
 /* ── allocation and free ── */
 
@@ -130,8 +130,8 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
 /*
  * An anchor edge was passed: finds the hinted blocks that are due by it and, in trap and live, marks them dead. Makes no
  * driver call, since an edge may come in a host function or a capture: pool_poll lets the release go on. Writes one outcome per due block, OUTCOME_SHADOW or
- * OUTCOME_RELEASE or OUTCOME_REFUSED, at most `max` of them: *ret_count == max means that there may be more, call again
- * with the same edge.
+ * OUTCOME_RELEASE or OUTCOME_REFUSED, and before those of a hint OUTCOME_DRIFT if it has matched something else than it
+ * expects (expect.h), at most `max` of them: *ret_count == max means that there may be more, call again with the same edge.
  * 0, or -errno (then nothing was released that is not in the outcomes).
  */
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,

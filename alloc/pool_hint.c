@@ -2,8 +2,10 @@
 #include "alloc/pool.h"
 
 #include "alloc/block.h"
+#include "alloc/expect.h"
 #include "alloc/holder.h"
 #include "alloc/meta.h"
+#include "alloc/mutation.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
@@ -42,7 +44,7 @@ static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index
     struct block *block = block_at(pool, holder->block);
     bool pinned = block->flags & BLOCK_PINNED;
 
-    if (!pinned && hint_may(pool->hints, holder->rule, holder->mode))
+    if (!pinned && !holder->drifted && hint_may(pool->hints, holder->rule, holder->mode))
         return false;
     note_edge(pool, walk, holder, OUTCOME_REFUSED, pinned ? OUTCOME_PINNED : 0);
     holder_drop(pool, block);
@@ -80,18 +82,75 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     walk->dead = index;
 }
 
-static void walk_rule(struct pool *pool, struct edge_walk *walk, size_t rule) POOL_LOCKED
+static bool is_due(const struct holder *holder, const struct edge *edge, bool matches)
 {
-    bool matches = hint_edge_matches(hint_rule(pool->hints, (int)rule), walk->edge);
+    return holder->due_anchor ? holder->due_anchor == edge->anchor : matches;
+}
+
+/* Is what ends here what the hint expects? */
+static bool is_expected(
+        struct pool *pool, int rule, struct rule_seen *io_seen, bool matches) POOL_LOCKED
+{
+    const struct rule_expect *expect = &hint_rule(pool->hints, rule)->expect;
+    enum hint_learnt learnt = hint_learnt(pool->hints, rule);
+
+    if (POOL_IS_WITHOUT(EXPECT) || learnt == HINT_LEARNT_OFF)
+        return true;
+    if (learnt == HINT_LEARNT_UNCOUNTED && matches) {
+        *io_seen = (struct rule_seen){0, 0};
+        return false;
+    }
+    return io_seen->count == 0
+            || (rule_has(&expect->count, io_seen->count)
+                    && rule_has(&expect->bytes, io_seen->bytes));
+}
+
+/* An instance ends: if it is not what the rule expects, nothing of it is released, and the rule is in shadow from here on. */
+static void judge(struct pool *pool, struct edge_walk *walk, int rule, bool matches) POOL_LOCKED
+{
+    struct rule_seen seen = expect_take(pool, rule, walk->edge, matches);
+    struct outcome *ret = &walk->ret[walk->count];
+    struct holder *holder;
+
+    if (is_expected(pool, rule, &seen, matches))
+        return;
+    for (uint32_t at = pool->due[rule].first; at; at = holder->next) {
+        holder = holder_at(pool, at);
+        holder->drifted |= is_due(holder, walk->edge, matches);
+    }
+    *ret = (struct outcome){
+            .kind = OUTCOME_DRIFT,
+            .size = seen.bytes,
+            .rounded = seen.count,
+            .seq = records_next_seq(pool),
+            .rule = rule,
+            .how = hint_learn(pool->hints, rule, HINT_LEARNT_DRIFT) ? OUTCOME_FIRST : 0,
+            .device = -1,
+            .mode = hint_rule(pool->hints, rule)->mode,
+    };
+    walk->count++;
+}
+
+static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_LOCKED
+{
+    bool matches = hint_edge_matches(hint_rule(pool->hints, rule), walk->edge);
     uint32_t next;
 
-    for (uint32_t at = pool->due[rule]; at && walk->count < walk->max; at = next) {
+    judge(pool, walk, rule, matches);
+    for (uint32_t at = pool->due[rule].first; at && walk->count < walk->max; at = next) {
         const struct holder *holder = holder_at(pool, at);
 
         next = holder->next;
-        if (holder->due_anchor ? holder->due_anchor == walk->edge->anchor : matches)
+        if (is_due(holder, walk->edge, matches))
             release(pool, walk, at);
     }
+}
+
+static bool waits_for(const struct pool *pool, int rule, enum edge_kind kind) POOL_LOCKED
+{
+    const struct rule_due *due = &pool->due[rule];
+
+    return (due->first || due->counted) && hint_rule(pool->hints, rule)->when.kind == kind;
 }
 
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
@@ -107,8 +166,8 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
     if (!grace)
         return -ENOMEM;
     lock_take(&pool->lock);
-    for (size_t rule = 0; pool->due && rule < hint_count(pool->hints); rule++) {
-        if (pool->due[rule] && hint_rule(pool->hints, (int)rule)->when.kind == edge->kind)
+    for (int rule = 0; pool->due && (size_t)rule < hint_count(pool->hints); rule++) {
+        if (walk.count < max && waits_for(pool, rule, edge->kind))
             walk_rule(pool, &walk, rule);
     }
     if (walk.dead)

@@ -224,6 +224,13 @@ struct news {
     struct outcome outcome;
 };
 
+/* What waits for the edges of a rule. */
+struct rule_due {
+    uint32_t first;   /* list of the holders that are not due yet */
+    uint32_t counted; /* instances of its anchor that are being counted (expect.h) */
+    uint32_t judged;  /* the instance that was judged last, 0 = none */
+};
+
 struct pool {
     struct pool_gate gate; /* first: the inline checks of pool.h read it */
     /* fixed at creation */
@@ -238,7 +245,7 @@ struct pool {
     struct granules granules; /* look-ups without the lock */
     struct lock lock;
     /* guarded by lock: */
-    const struct hints *hints;
+    struct hints *hints;
     struct slab blocks;
     struct slab segments;
     struct slab holders;
@@ -262,7 +269,8 @@ struct pool {
     struct table pins;           /* by block index: pin.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;
-    uint32_t *due; /* per rule: head of the list of holders that wait for an edge */
+    struct rule_due *due; /* per rule */
+    struct table matched; /* expect.c */
     /* what the whole pool counts, of heaps those that are gone; its sizes stay 0 */
     struct pool_stats counters;
     uint64_t run_looks; /* blocks that searches for runs looked at */

@@ -35,6 +35,24 @@ struct rule_when {
     enum edge_kind kind;
 };
 
+/* Inclusive. hi 0: nothing is stated. */
+struct rule_range {
+    uint64_t lo, hi;
+};
+
+/*
+ * expect: what the hint matches in one instance of the `when` anchor: what is due at one edge, freed before or not.
+ * Judged in each instance in which it matches something.
+ */
+struct rule_expect {
+    struct rule_range count, bytes;
+};
+
+/* What a rule has matched in one instance. count 0: it could not be counted. */
+struct rule_seen {
+    uint64_t count, bytes;
+};
+
 struct rule {
     char id[RULE_ID_MAX];
     enum action action;
@@ -42,10 +60,19 @@ struct rule {
     enum hint_mode mode;
     struct rule_pick pick;
     struct rule_when when;
-    uint64_t min_size;     /* smaller blocks are left alone and counted */
-    uint64_t expect_count; /* expect: matches per run or step, 0 = not stated */
-    uint64_t expect_bytes; /* 0 = not stated */
+    uint64_t min_size; /* smaller blocks are left alone and counted */
+    struct rule_expect expect;
     uint32_t line, column; /* where in the file, for messages; 1-based */
 };
+
+static inline bool rule_has(const struct rule_range *range, uint64_t number)
+{
+    return range->hi == 0 || (number >= range->lo && number <= range->hi);
+}
+
+static inline bool rule_expects(const struct rule *rule)
+{
+    return rule->expect.count.hi || rule->expect.bytes.hi;
+}
 
 #endif

@@ -176,6 +176,7 @@ enum outcome_kind {
     OUTCOME_RELEASE, /* an edge passed; the range is marked dead, the storage goes when the device is past it */
     OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone */
     OUTCOME_REFUSED, /* an edge passed, and the storage stays: pinned, or the hint may not act any more */
+    OUTCOME_DRIFT, /* an edge passed that ends an instance in which a hint matched something else than it expects */
     OUTCOME_KIND_COUNT,
 };
 
@@ -189,6 +190,7 @@ enum outcome_how {
     OUTCOME_HINTED = 1u << 5,  /* the block stands on a physical handle of its own */
     OUTCOME_SMALL = 1u << 6,   /* a hint matched but the block is below its min_size */
     OUTCOME_PINNED = 1u << 7,  /* REFUSED: somebody relies on the storage (R80) */
+    OUTCOME_FIRST = 1u << 8,   /* DRIFT: the hint goes to shadow by it */
 };
 
 /* What the pool did, for the recorder. Filled under the pool's lock, so `seq` orders outcomes as they happened. */
@@ -196,8 +198,8 @@ struct outcome {
     enum outcome_kind kind;
     enum heap_kind heap;
     devptr_t ptr;
-    uint64_t size;      /* bytes that the program requested */
-    uint64_t rounded;   /* bytes that the block takes */
+    uint64_t size;      /* bytes that the program requested; DRIFT: all that the hint matched */
+    uint64_t rounded;   /* bytes that the block takes; DRIFT: how many blocks, 0 = not counted */
     uint64_t seq;       /* of this event; strictly rising over the process */
     uint64_t alloc_seq; /* of the block's allocation (= seq for OUTCOME_ALLOC) */
     uint64_t stream;    /* identity of the allocating stream, 0 = unknown */

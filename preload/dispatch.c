@@ -646,7 +646,11 @@ bool dispatch_free_passive(devptr_t ptr)
 
 static void tell_due(const struct outcome *due, const struct edge *edge)
 {
-    if (due->kind == OUTCOME_REFUSED)
+    if (due->kind == OUTCOME_DRIFT && due->how & OUTCOME_FIRST)
+        sidecar_drifted(due, edge);
+    if (due->kind == OUTCOME_DRIFT)
+        tell_hint(due, FORMAT_HINT_DRIFT, edge, 0);
+    else if (due->kind == OUTCOME_REFUSED)
         tell_hint(due, FORMAT_HINT_SKIPPED, edge, due->how & OUTCOME_PINNED ? EBUSY : EPERM);
     else if (due->kind == OUTCOME_SHADOW)
         tell_hint(due, FORMAT_HINT_WOULD_RELEASE, edge, 0);

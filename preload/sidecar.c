@@ -227,9 +227,25 @@ void sidecar_stop(const char *why)
     dispatch_told(capture_note(1, why));
 }
 
+void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
+{
+    const struct rule *rule = hint_rule(sidecar.hints, drift->rule);
+    const struct hintfile_drift what = {
+            .expect = rule->expect,
+            .seen = {.count = drift->rounded, .bytes = drift->size},
+            .path = edge->path,
+            .instance = edge->instance,
+    };
+    char text[MSG_LINE];
+
+    hintfile_tell_drift(&what, text, sizeof text);
+    msg_warn("hint %s: %s: it releases nothing more in this run", rule->id, text);
+    dispatch_told(capture_drift((uint32_t)drift->rule, &what));
+}
+
 void sidecar_rule_off(int rule, const char *call)
 {
-    if (!sidecar.hints || !hint_switch_off(sidecar.hints, rule))
+    if (!sidecar.hints || !hint_learn(sidecar.hints, rule, HINT_LEARNT_OFF))
         return;
     msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",
             hint_rule(sidecar.hints, rule)->id, call);

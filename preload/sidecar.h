@@ -35,6 +35,9 @@ bool sidecar_decides(void);
 /* Something happened that hints cannot cope with: they release nothing more in this run, one line. Any thread. */
 void sidecar_stop(const char *why);
 
+/* The first instance in which a rule matched something else than it expects: one line, and the capture has it. Any thread. */
+void sidecar_drifted(const struct outcome *drift, const struct edge *edge);
+
 /* One rule acts no more in this run, since the program shared a block of it: one line (R85). Any thread. */
 void sidecar_rule_off(int rule, const char *call);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/render.h"
+#include "tools/figures.h"
 #include "tracker/hintfile.h"
 
 struct fields {
@@ -26,7 +26,7 @@ static const char *doubt(const struct rule *rule)
         return "matches allocations of any site anywhere";
     if (pick->size_hi < rule->min_size)
         return "matches nothing: its sizes are below min-size";
-    if (rule->expect_count == 0 && rule->expect_bytes == 0)
+    if (!rule_expects(rule))
         return "has no expect: verify cannot tell whether it still matches what it did";
     return NULL;
 }
@@ -59,8 +59,7 @@ static void hints_print_json(const char *path, const struct hintfile *file, cons
         json_text(&json, "id", file->rule[i].id);
         json_uint(&json, "line", file->rule[i].line);
         json_sites(&json, &file->rule[i].pick, &file->words[i]);
-        json_uint(&json, "expect_count", file->rule[i].expect_count);
-        json_uint(&json, "expect_bytes", file->rule[i].expect_bytes);
+        figures_json_expect(&json, &file->rule[i]);
         json_text(&json, "doubt", doubt(&file->rule[i]));
         json_end(&json, '}');
     }

@@ -159,6 +159,14 @@ void figures_json_sum(struct json *json, const char *key, const struct trace_sum
     json_end(json, '}');
 }
 
+void figures_json_expect(struct json *json, const struct rule *rule)
+{
+    json_uint(json, "expect_count_min", rule->expect.count.lo);
+    json_uint(json, "expect_count_max", rule->expect.count.hi);
+    json_uint(json, "expect_bytes_min", rule->expect.bytes.lo);
+    json_uint(json, "expect_bytes_max", rule->expect.bytes.hi);
+}
+
 void figures_print_more(uint64_t count, uint64_t top, const char *noun)
 {
     if (count > top)

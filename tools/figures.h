@@ -45,6 +45,8 @@ void figures_json(struct json *json, const struct model_figures *figures);
 
 /* "key": {count, bytes}. */
 void figures_json_sum(struct json *json, const char *key, const struct trace_sum *sum);
+/* What a hint expects in an instance of its anchor; a most of 0: it does not say. */
+void figures_json_expect(struct json *json, const struct rule *rule);
 
 /* "  ... 3 more stacks (--top)", where there are more than `top`. */
 void figures_print_more(uint64_t count, uint64_t top, const char *noun);

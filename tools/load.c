@@ -281,6 +281,13 @@ static void leave_limbo(
         hint->limbo_max_ns = waited;
 }
 
+uint64_t load_drifts(const struct load_hint *hint)
+{
+    uint64_t count = hint->sums[FORMAT_HINT_DRIFT].count;
+
+    return count ? count : hint->drift != NULL;
+}
+
 uint64_t load_touches(const struct load_hint *hint)
 {
     return hint->sums[FORMAT_HINT_LATE_TOUCH].count + hint->sums[FORMAT_HINT_VIOLATION].count;
@@ -409,6 +416,7 @@ static void make_hints(struct load *load)
         load->hints[i].id = capture->rule[i].id;
         load->hints[i].mode = capture->rule[i].mode;
         load->hints[i].touch_block = TRACE_NONE;
+        load->hints[i].drift = capture->rule[i].has_drifted ? &capture->rule[i].drift : NULL;
     }
 }
 

@@ -28,6 +28,7 @@ struct load_hint {
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
     uint32_t touch_stack;                     /* of the first late touch or violation */
     uint32_t touch_block;                     /* what it touched, TRACE_NONE */
+    const struct hintfile_drift *drift;       /* the first one, NULL */
 };
 
 /* Who held memory when an allocation failed. */
@@ -81,6 +82,9 @@ struct load {
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;
 };
+
+/* In how many instances a hint matched something else than it expects; 1 where the events are not there to count. */
+uint64_t load_drifts(const struct load_hint *hint);
 
 /* Calls that touched what a hint had released, or would have. */
 uint64_t load_touches(const struct load_hint *hint);

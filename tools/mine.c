@@ -443,12 +443,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
 
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         uint64_t size = work->job->trace->blocks[i].size;
-        bool hinted = is_hinted(work, matches, i);
-        if (hinted) {
-            out->hints[matches[i].rule].rule.expect_count++;
-            out->hints[matches[i].rule].rule.expect_bytes += size;
-        }
-        if (hinted && matches[i].at != TRACE_NEVER) {
+        if (is_hinted(work, matches, i) && matches[i].at != TRACE_NEVER) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->count++;
             hint->bytes += size;
@@ -457,6 +452,47 @@ static void count_matches(struct work *work, const struct predict_match *matches
             trace_sum_add(work->idle[i] ? &out->idle : &out->mixed, size);
         }
     }
+}
+
+static void widen(struct rule_range *range, uint64_t number)
+{
+    range->lo = range->hi ? min_of(range->lo, number) : number;
+    range->hi = max_of(range->hi, number);
+}
+
+/*
+ * What each hint matches in the instances of its anchor: all that is due at one event is one instance, as in the run. One that
+ * the run did not finish says nothing.
+ */
+static void set_expectations(struct work *work, const struct predict_match *matches)
+{
+    const struct trace *trace = work->job->trace;
+    struct {
+        uint32_t hint;
+        struct rule_seen seen;
+    } *instances = NULL;
+    size_t count = 0, room = 0;
+    struct keytable numbers = {0};
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (!is_hinted(work, matches, i) || matches[i].at == TRACE_NEVER)
+            continue;
+        struct key key = {matches[i].rule, matches[i].at, 0};
+        uint32_t number = keytable_number(&numbers, key);
+        if (number == count) {
+            VEC_PUSH(instances, count, room).hint = matches[i].rule;
+            instances[number].seen = (struct rule_seen){0, 0};
+        }
+        instances[number].seen.count++;
+        instances[number].seen.bytes += trace->blocks[i].size;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct rule_expect *expect = &work->out->hints[instances[i].hint].rule.expect;
+        widen(&expect->count, instances[i].seen.count);
+        widen(&expect->bytes, instances[i].seen.bytes);
+    }
+    keytable_done(&numbers);
+    free(instances);
 }
 
 /* Max of the window if only the releases of the hints with use[hint] happened; NULL: of all. */
@@ -556,6 +592,7 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
         r = drop_idle(&work, matches);
     if (r == 0) {
         count_matches(&work, matches);
+        set_expectations(&work, matches);
         *ret_mine = out;
     } else {
         mine_done(&out);

@@ -30,7 +30,7 @@ enum mine_effect {
 
 struct mine_hint {
     struct rule rule;
-    uint64_t count, bytes; /* late frees; rule.expect_* has those without an exit, too */
+    uint64_t count, bytes; /* late frees; rule.expect: in the instances that have ended */
     uint32_t stack;        /* of the first of them */
     enum mine_effect effect;
     uint64_t gain; /* how much higher the peak would be without it */

@@ -7,7 +7,7 @@
 #include "tools/vec.h"
 
 int playback_open(struct playback *playback, struct counting *counting,
-        const struct pool_opts *opts, const struct hints *hints, size_t block_count)
+        const struct pool_opts *opts, struct hints *hints, size_t block_count)
 {
     struct driver driver = counting_driver(counting);
 

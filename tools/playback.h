@@ -25,7 +25,7 @@ struct playback {
 /* Blocks are 0 .. block_count - 1. `counting` becomes the driver (counting_driver); it and `hints`, which may be NULL, must
  * outlive the playback. 0 or -errno; playback_close in both cases. */
 int playback_open(struct playback *playback, struct counting *counting,
-        const struct pool_opts *opts, const struct hints *hints, size_t block_count);
+        const struct pool_opts *opts, struct hints *hints, size_t block_count);
 void playback_close(struct playback *playback);
 
 /* What is asked for a block; stream 0: through the sync API. */

@@ -79,6 +79,8 @@ static void json_hints(struct json *json, const struct report *report)
     json_begin(json, "hints", '[');
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct load_hint *hint = &load->hints[i];
+        char drift[512];
+
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->id);
         json_text(json, "mode", report_mode_name(hint->mode));
@@ -94,6 +96,10 @@ static void json_hints(struct json *json, const struct report *report)
         json_uint(json, "late_touches", hint->sums[FORMAT_HINT_LATE_TOUCH].count);
         json_uint(json, "violations", hint->sums[FORMAT_HINT_VIOLATION].count);
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
+        json_uint(json, "drift_count", load_drifts(hint));
+        if (hint->drift)
+            hintfile_tell_drift(hint->drift, drift, sizeof(drift));
+        json_text(json, "drift", hint->drift ? drift : NULL);
         if (load_touches(hint)) {
             figures_json_stack(json, report->symbols, hint->touch_stack, "used_by");
             if (hint->touch_block != TRACE_NONE)

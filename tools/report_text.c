@@ -191,6 +191,20 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
 }
 
+static void print_hint_drift(const struct report *report, const struct load_hint *hint)
+{
+    uint64_t count = load_drifts(hint);
+    char text[512] = "";
+
+    hintfile_tell_drift(hint->drift, text, sizeof(text));
+    printf("  %shint ", report->ink.red);
+    render_text(stdout, hint->id);
+    printf(" drifted in %" PRIu64 " instance%s of its anchor, and released nothing from there on: ",
+            count, render_s(count));
+    render_text(stdout, text);
+    printf("%s\n", report->ink.off);
+}
+
 static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
 {
     const struct trace_sum *sums = hint->sums;
@@ -240,6 +254,8 @@ static void print_hints(const struct report *report)
     if (load->hint_count > 1)
         print_hint_row(&sum, "all", "");
     for (size_t i = 0; i < load->hint_count; i++) {
+        if (load->hints[i].drift)
+            print_hint_drift(report, &load->hints[i]);
         if (load_touches(&load->hints[i]))
             print_hint_touch(report, &load->hints[i]);
     }

@@ -470,6 +470,23 @@ int capture_rule(uint32_t index, const struct rule *rule)
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
+int capture_drift(uint32_t index, const struct hintfile_drift *drift)
+{
+    struct format_def_drift def = {
+            .def = {.kind = FORMAT_DEF_DRIFT, .id = index},
+            .path = intern_word(drift->path),
+            .instance = drift->instance,
+            .count = drift->seen.count,
+            .bytes = drift->seen.bytes,
+            .count_lo = drift->expect.count.lo,
+            .count_hi = drift->expect.count.hi,
+            .bytes_lo = drift->expect.bytes.lo,
+            .bytes_hi = drift->expect.bytes.hi,
+    };
+
+    return put_identity(&def.def, sizeof def, NULL, 0);
+}
+
 int capture_note(unsigned severity, const char *text)
 {
     struct format_def def = {.kind = FORMAT_DEF_NOTE, .id = severity};

@@ -26,6 +26,7 @@
 #include "alloc/rule.h"
 #include "alloc/types.h"
 #include "tracker/format.h"
+#include "tracker/hintfile.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -155,6 +156,7 @@ int capture_setting(
 int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t driver_version);
 int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules);
 int capture_rule(uint32_t index, const struct rule *rule);
+int capture_drift(uint32_t index, const struct hintfile_drift *drift); /* once per rule */
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
 

@@ -246,6 +246,7 @@ enum format_def_kind {
     FORMAT_DEF_THREAD, /* id = thread number; struct format_def_thread */
     FORMAT_DEF_PYCODE, /* id; struct format_def_pycode; bytes of its line table */
     FORMAT_DEF_PYNODE, /* id; struct format_def_pynode */
+    FORMAT_DEF_DRIFT,  /* id = index of the rule; struct format_def_drift */
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -288,6 +289,14 @@ struct format_def_hints {
     uint32_t mode;
     uint32_t rules;
     uint32_t spare;
+};
+
+/* The first instance of an anchor in which a rule matched something else than it expects. */
+struct format_def_drift {
+    struct format_def def;
+    uint32_t path, instance; /* of the edge */
+    uint64_t count, bytes;   /* what it matched; count 0 = it could not be counted */
+    uint64_t count_lo, count_hi, bytes_lo, bytes_hi; /* what it expects; hi 0 = nothing */
 };
 
 struct format_def_pair {
@@ -380,6 +389,7 @@ enum format_hint_what {
     FORMAT_HINT_VIOLATION,     /* trap, live: a call that touches it was stopped */
     FORMAT_HINT_SKIPPED, /* matched, not acted upon (small, pinned ...); without a rule: shared with somebody (R85) */
     FORMAT_HINT_REFUSED, /* kedge or the driver could not do it */
+    FORMAT_HINT_DRIFT, /* the edge came, and the rule had matched something else than it expects; addr 0, size: all that it matched */
     FORMAT_HINT_COUNT,
 };
 

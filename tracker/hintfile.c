@@ -451,20 +451,38 @@ static const struct key when_keys[] = {
         {.later = LIST("event", "count", "from", "launch", "free-of")},
 };
 
-static int take_expect_count(struct reading *reading, const struct hinttree_node *value)
+/* An expectation of nothing would never be asked: only instances in which something matches are. */
+static int check_range(const struct reading *reading, const struct hinttree_node *value,
+        const struct rule_range *range)
 {
-    const char *at = value->text;
+    if (range->lo > range->hi)
+        return refuse(reading, value, "the range of %s is empty", reading->key->name);
+    return range->hi ? 0 : refuse(reading, value, "%s must not be 0", reading->key->name);
+}
 
-    if (!scan_number(&at, &reading->rule->expect_count))
-        return refuse(reading, value, "per-step must be a number");
-    if (strncmp(at, "..", 2) == 0)
-        return refuse(reading, value, "a range in per-step is not supported yet");
-    return *at ? refuse(reading, value, "per-step must be a number") : 0;
+/* int | "lo..hi" */
+static int take_count_range(struct reading *reading, const struct hinttree_node *value)
+{
+    struct rule_range *range = field_of(reading);
+
+    if (!scan_range(value->text, scan_number, &range->lo, &range->hi))
+        return refuse(reading, value, "%s must be a number or \"low..high\"", reading->key->name);
+    return check_range(reading, value, range);
+}
+
+/* size | "lo..hi" */
+static int take_size_range(struct reading *reading, const struct hinttree_node *value)
+{
+    struct rule_range *range = field_of(reading);
+
+    if (!scan_range(value->text, scan_size, &range->lo, &range->hi))
+        return refuse(reading, value, "%s must be a size or \"low..high\"", reading->key->name);
+    return check_range(reading, value, range);
 }
 
 static const struct key expect_keys[] = {
-        {.name = "per-step", .take = take_expect_count},
-        {"bytes", take_size, OF_RULE(expect_bytes)},
+        {"count", take_count_range, OF_RULE(expect.count)},
+        {"bytes", take_size_range, OF_RULE(expect.bytes)},
         {"saves", take_size, OF_WORDS(saves)},
         {0},
 };

@@ -17,7 +17,7 @@
  *         do: release
  *         pick: {site: [c:9b1f44d0e2a7c315], size: 3538944, inside: "SOT_CALL_*", nth: 0}
  *         when: {anchor: "SOT_CALL_*", edge: exit}
- *         expect: {per-step: 1, bytes: 3538944}
+ *         expect: {count: 1, bytes: "3538944..4194304"}
  *
  * `site` is a list of alternatives: c: and 16 hex digits, a native call site (site.h); p:FILE:QUALNAME or p:FILE:QUALNAME:LINE, a
  * Python one anywhere in the stack (pysite.h).
@@ -113,6 +113,19 @@ void hintfile_free(struct hintfile *file);
  * when read, no hint, a bad id). Bytes of a glob that are not UTF-8 are written as `?`, which matches them.
  */
 int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length);
+
+/* How a hint's expectation failed, in a run or in what its capture says of it. */
+struct hintfile_drift {
+    struct rule_expect expect;
+    struct rule_seen seen;
+    const char *path; /* of the edge */
+    uint32_t instance;
+};
+
+#define HINTFILE_RANGE_MAX 48 /* bytes of "low..high" with the NUL */
+
+/* "matched 3 allocations in SOT_CALL_0 (17), 1..2 expected"; cut at `size`. */
+void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, size_t size);
 
 /* Identity of a hint file's bytes, for receipts and the capture. Never 0. */
 uint64_t hintfile_hash(const void *bytes, size_t length);

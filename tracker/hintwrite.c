@@ -99,12 +99,29 @@ static void put_key(FILE *out, const char **io_comma, const char *key)
     *io_comma = ", ";
 }
 
-static void put_number(FILE *out, const char **io_comma, const char *key, uint64_t number)
+static int format_range(const struct rule_range *range, char ret_text[static HINTFILE_RANGE_MAX])
 {
-    if (number == 0)
+    return range->lo == range->hi
+            ? snprintf(ret_text, HINTFILE_RANGE_MAX, "%" PRIu64, range->lo)
+            : snprintf(ret_text, HINTFILE_RANGE_MAX, "%" PRIu64 "..%" PRIu64, range->lo, range->hi);
+}
+
+static void put_range(
+        FILE *out, const char **io_comma, const char *key, const struct rule_range *range)
+{
+    const char *quote = range->lo == range->hi ? "" : "\"";
+    char text[HINTFILE_RANGE_MAX];
+
+    if (range->hi == 0)
         return;
     put_key(out, io_comma, key);
-    (void)fprintf(out, "%" PRIu64, number);
+    (void)format_range(range, text);
+    (void)fprintf(out, "%s%s%s", quote, text, quote);
+}
+
+static void put_number(FILE *out, const char **io_comma, const char *key, uint64_t number)
+{
+    put_range(out, io_comma, key, &(struct rule_range){number, number});
 }
 
 static void put_made(FILE *out, const struct hintfile *file)
@@ -213,13 +230,34 @@ static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
 {
     const char *comma = "";
 
-    if (rule->expect_count == 0 && rule->expect_bytes == 0 && saves == 0)
+    if (!rule_expects(rule) && saves == 0)
         return;
     (void)fputs("    expect: {", out);
-    put_number(out, &comma, "per-step", rule->expect_count);
-    put_number(out, &comma, "bytes", rule->expect_bytes);
+    put_range(out, &comma, "count", &rule->expect.count);
+    put_range(out, &comma, "bytes", &rule->expect.bytes);
     put_number(out, &comma, "saves", saves);
     (void)fputs("}\n", out);
+}
+
+void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, size_t size)
+{
+    bool is_count = !rule_has(&drift->expect.count, drift->seen.count);
+    uint64_t number = is_count ? drift->seen.count : drift->seen.bytes;
+    char expected[HINTFILE_RANGE_MAX];
+    char instance[16] = "";
+
+    if (drift->instance)
+        (void)snprintf(instance, sizeof instance, " (%" PRIu64 ")", (uint64_t)drift->instance + 1);
+    (void)format_range(is_count ? &drift->expect.count : &drift->expect.bytes, expected);
+    if (drift->seen.count == 0)
+        (void)snprintf(ret_text, size,
+                "its matches could not be counted at %s%s: too many instances of its anchor never "
+                "ended",
+                drift->path, instance);
+    else
+        (void)snprintf(ret_text, size, "matched %" PRIu64 " %s%s in %s%s, %s expected", number,
+                is_count ? "allocation" : "byte", number == 1 ? "" : "s", drift->path, instance,
+                expected);
 }
 
 static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
@@ -272,6 +310,8 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
             && rule->when.anchor[0] && rule->when.kind != EDGE_MARK
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
+            && rule->expect.count.lo <= rule->expect.count.hi
+            && rule->expect.bytes.lo <= rule->expect.bytes.hi
             && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX
                     || pick->inside[0])
             && is_spelled(pick, words);

@@ -15,6 +15,7 @@
 
 #include "alloc/types.h"
 #include "tracker/format.h"
+#include "tracker/hintfile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -141,6 +142,8 @@ struct read_rule {
     enum action action;
     enum hint_mode mode;
     uint32_t line;
+    bool has_drifted;
+    struct hintfile_drift drift; /* the first one */
 };
 
 struct read_pair {

@@ -99,6 +99,24 @@ static int take_rule(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
+static int take_drift(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_drift *from = (const void *)def;
+    struct read_rule *rule;
+
+    if (def->id >= reader->capture->rule_count)
+        return read_pass_over(reader);
+    rule = &reader->capture->rule[def->id];
+    rule->has_drifted = true;
+    rule->drift = (struct hintfile_drift){
+            .expect = {{from->count_lo, from->count_hi}, {from->bytes_lo, from->bytes_hi}},
+            .seen = {from->count, from->bytes},
+            .path = read_string(reader->capture, from->path),
+            .instance = from->instance,
+    };
+    return 0;
+}
+
 static int take_hints(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_hints *from = (const void *)def;
@@ -182,6 +200,7 @@ static const struct {
         [FORMAT_DEF_THREAD] = {sizeof(struct format_def_thread), take_thread},
         [FORMAT_DEF_PYCODE] = {sizeof(struct format_def_pycode), take_pycode},
         [FORMAT_DEF_PYNODE] = {sizeof(struct format_def_pynode), take_pynode},
+        [FORMAT_DEF_DRIFT] = {sizeof(struct format_def_drift), take_drift},
 };
 
 /* ---- blocks ---- */

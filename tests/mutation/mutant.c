@@ -62,6 +62,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_CUT] = POOL_MUTATE_CUT,
         [MUTANT_MOVE] = POOL_MUTATE_MOVE,
         [MUTANT_PIN] = POOL_MUTATE_PIN,
+        [MUTANT_EXPECT] = POOL_MUTATE_EXPECT,
 };
 static char figures_path[256];
 

@@ -146,6 +146,8 @@ PROGRAMS = {
     "ending": Program([str(UNIT / "race_dlsym_test"), "r01_r26_a_context_that_is_being_ended_still_has_work"], ()),
     "ended": Program([str(UNIT / "race_dlsym_test"),
                       "r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over"], ()),
+    "drift": Program([str(UNIT / "hints_drift_dlsym_test"),
+                      "r57_what_was_released_before_a_drift_stays_and_nothing_follows"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
@@ -182,6 +184,7 @@ MUTATIONS = {
     "quarantine": (ORACLE, ["freed_capture"]),
     "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
+    "expect": (RED, ["drift"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
     "default-stream": (RED, ["default_stream"]),

@@ -271,9 +271,12 @@ verify)
     has err "contiguous_copy"
     [ ! -e h.yaml.receipt ] || fail "a receipt was written"
     # Another form of the program: the hint matches nothing that it expects.
-    sed 's/per-step: 1/per-step: 2/' h.yaml >two.yaml
+    sed 's/{count: 1,/{count: 2,/' h.yaml >two.yaml
     expect 1 "$kedge" verify --sim --hints two.yaml -- "$sot" --form pir --graph small
-    has out "matched 1 allocation, 2 expected"
+    has out "hint contiguous-copy-1: shadow: matched 1 allocation in SOT_CALL_0, 2 expected"
+    sed 's/, bytes: [0-9]*}/, bytes: "4096..8192"}/' h.yaml >bytes.yaml
+    expect 1 "$kedge" verify --sim --hints bytes.yaml -- "$sot" --form pir --graph small
+    has out "matched 3538944 bytes in SOT_CALL_0, 4096..8192 expected"
     # The program fails by itself.
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
     has out "exit code 2"

@@ -583,9 +583,9 @@ TEST(r85_a_rule_that_is_off_places_and_releases_nothing_more)
     devptr_t a = hinted(b, 4 * MiB);
     devptr_t c;
 
-    CHECK(hint_switch_off(b->hints, 0));
-    CHECK(!hint_switch_off(b->hints, 0)); /* told once */
-    CHECK(!hint_switch_off(b->hints, 7));
+    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_OFF));
+    CHECK(!hint_learn(b->hints, 0, HINT_LEARNT_OFF)); /* told once */
+    CHECK(!hint_learn(b->hints, 7, HINT_LEARNT_OFF));
     c = hinted(b, 4 * MiB);
     CHECK(!(b->last.how & OUTCOME_HINTED));
     CHECK_EQ(b->last.rule, -1);

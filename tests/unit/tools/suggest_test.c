@@ -84,6 +84,32 @@ static struct mine mined(const struct pair *p)
     return mined_as(p, false);
 }
 
+/* The least and the most that hint `number` matches at one event are what it expects. */
+static void check_expectation(const struct trace *trace, const struct predict_match *matches,
+        const struct mine *mine, size_t number)
+{
+    const struct rule_expect *expect = &mine->hints[number].rule.expect;
+    struct rule_seen *seen = calloc(trace->event_count, sizeof(*seen));
+    struct rule_expect found = {{UINT64_MAX, 0}, {UINT64_MAX, 0}};
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (matches[i].rule != number || matches[i].small)
+            continue;
+        seen[matches[i].at].count++;
+        seen[matches[i].at].bytes += trace->blocks[i].size;
+    }
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (seen[i].count == 0)
+            continue;
+        found.count.lo = min_of(found.count.lo, seen[i].count);
+        found.count.hi = max_of(found.count.hi, seen[i].count);
+        found.bytes.lo = min_of(found.bytes.lo, seen[i].bytes);
+        found.bytes.hi = max_of(found.bytes.hi, seen[i].bytes);
+    }
+    CHECK_EQ(memcmp(&found, expect, sizeof(found)), 0);
+    free(seen);
+}
+
 /* The hints match late blocks and nothing else, each released at the exit of its own anchor: checked by the acting code. */
 static void check_exact(const struct pair *p, const struct mine *mine)
 {
@@ -103,6 +129,8 @@ static void check_exact(const struct pair *p, const struct mine *mine)
         CHECK_EQ(matches[i].at, trace->anchors[trace->blocks[i].anchor].exit);
     }
     CHECK_EQ(matched, mine->covered.count);
+    for (size_t i = 0; i < mine->hint_count; i++)
+        check_expectation(trace, matches, mine, i);
     free(matches);
     free(rules);
 }
@@ -129,10 +157,34 @@ TEST(one_site_that_is_always_late_needs_one_hint)
     CHECK_EQ(rule->pick.size_hi, UINT64_MAX);
     CHECK_EQ(rule->pick.nth_hi, UINT32_MAX);
     CHECK_EQ(rule->mode, HINT_SHADOW);
-    CHECK_EQ(rule->expect_count, 40);
-    CHECK_EQ(rule->expect_bytes, m.covered.bytes);
+    CHECK_EQ(rule->expect.count.lo, 1); /* in each instance */
+    CHECK_EQ(rule->expect.count.hi, 1);
+    CHECK_EQ(rule->expect.bytes.lo, 2 * MB);
+    CHECK_EQ(rule->expect.bytes.hi, 41 * MB);
     CHECK_EQ(m.covered.count, 40);
     check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(a_hint_expects_what_it_matches_in_each_instance)
+{
+    struct pair *p = pair_begin();
+    for (int i = 1; i <= 3; i++) {
+        enter(p, "A");
+        for (int k = 0; k < i; k++)
+            (void)late(p, 1, 4 * MB);
+        leave(p);
+        enter(p, "A"); /* without a match: not an instance to be judged */
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    const struct rule_expect *expect = &m.hints[0].rule.expect;
+    CHECK_EQ(expect->count.lo, 1);
+    CHECK_EQ(expect->count.hi, 3);
+    CHECK_EQ(expect->bytes.lo, 4 * MB);
+    CHECK_EQ(expect->bytes.hi, 12 * MB);
     mine_done(&m);
     pair_end(p);
 }
@@ -250,7 +302,8 @@ TEST(the_step_that_the_run_did_not_finish_does_not_spoil_the_hint)
         REQUIRE_EQ(m.hint_count, 1);
         CHECK_EQ(m.covered.count, 3);
         CHECK_EQ(m.hints[0].count, 3);
-        CHECK_EQ(m.hints[0].rule.expect_count, 4);
+        CHECK_EQ(m.hints[0].rule.expect.count.lo, 1);
+        CHECK_EQ(m.hints[0].rule.expect.count.hi, 1);
         CHECK_EQ(m.mixed.count, 0);
         mine_done(&m);
         pair_end(p);
@@ -550,11 +603,7 @@ TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
             leave(p);
         }
         struct mine m = mined_as(p, round % 2);
-        uint64_t expected = 0;
         check_exact(p, &m);
-        for (size_t i = 0; i < m.hint_count; i++)
-            expected += m.hints[i].rule.expect_count;
-        CHECK_EQ(expected, m.covered.count);
         CHECK_EQ(m.covered.count + m.small.count + m.mixed.count + m.unplaced.count + m.idle.count,
                 late_count);
         mine_done(&m);

@@ -72,13 +72,19 @@ TEST(what_was_written_is_read)
     CHECK_EQ(capture_hints("hints.yaml", 0xabcdef, HINT_LIVE, 1), 0);
     struct rule rule = {.id = "first", .action = ACTION_RELEASE, .mode = HINT_LIVE, .line = 9};
     CHECK_EQ(capture_rule(0, &rule), 0);
+    rule.id[0] = 's'; /* "sirst" */
+    CHECK_EQ(capture_rule(1, &rule), 0);
+    struct hintfile_drift drift = {
+            .expect = {{2, 3}, {4, 5}}, .seen = {6, 7}, .path = "SOT_CALL_1", .instance = 8};
+    CHECK_EQ(capture_drift(1, &drift), 0);
+    CHECK_EQ(capture_drift(2, &drift), 0); /* of no rule */
     capture_state(FORMAT_STATE_CLEAN, 0);
 
     capture = track_read(file);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->state, FORMAT_STATE_CLEAN);
     CHECK_EQ(capture->pid, (uint32_t)getpid());
-    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(capture->bad_records, 1); /* the drift of no rule */
     CHECK_EQ(capture->has_all_events, true);
     CHECK(strstr(capture->exe, "capture_test") != NULL);
     CHECK(capture->argc >= 1);
@@ -130,8 +136,14 @@ TEST(what_was_written_is_read)
     CHECK_EQ(capture->device[0].driver_version, 13000);
     CHECK_EQ(capture->hints_hash, 0xabcdef);
     CHECK_STR_EQ(capture->hints_path, "hints.yaml");
-    REQUIRE_EQ(capture->rule_count, 1);
+    REQUIRE_EQ(capture->rule_count, 2);
     CHECK_STR_EQ(capture->rule[0].id, "first");
+    CHECK(!capture->rule[0].has_drifted);
+    CHECK(capture->rule[1].has_drifted);
+    CHECK_EQ(memcmp(&capture->rule[1].drift.expect, &drift.expect, sizeof drift.expect), 0);
+    CHECK_EQ(memcmp(&capture->rule[1].drift.seen, &drift.seen, sizeof drift.seen), 0);
+    CHECK_STR_EQ(capture->rule[1].drift.path, "SOT_CALL_1");
+    CHECK_EQ(capture->rule[1].drift.instance, 8);
     REQUIRE_EQ(capture->thread_count, 1);
     CHECK(capture->thread[0].tid != 0);
     read_close(capture);

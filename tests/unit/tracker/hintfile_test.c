@@ -31,12 +31,13 @@ static const char full_text[] =
         "    do: release\n"
         "    pick: {site: [c:9b1f44d0e2a7c315], size: 3538944, inside: \"SOT_CALL_*\", nth: 0}\n"
         "    when: {anchor: \"SOT_CALL_*\", edge: exit}\n"
-        "    expect: {per-step: 259, bytes: 1.20GB, saves: 980.5KiB}\n"
+        "    expect: {count: 259, bytes: 1.20GB, saves: 980.5KiB}\n"
         "  - id: dy2st-unused-output\n"
         "    do: release\n"
         "    pick: {site: [c:51aa08c77d20be41, \"c:0000000000000001\"], size: \">=2MiB\", nth: "
         "all}\n"
         "    when: {anchor: SOT_CALL_7, edge: enter}\n"
+        "    expect: {count: 3..40, bytes: \"6MiB..1GiB\"}\n"
         "    mode: live\n"
         "    min-size: 0\n"
         "    proof: \"the good run freed it\"\n"
@@ -95,8 +96,10 @@ TEST(every_supported_key_is_read)
     CHECK_STR_EQ(rule->when.anchor, "SOT_CALL_*");
     CHECK_EQ(rule->when.kind, EDGE_EXIT);
     CHECK_EQ(rule->min_size, 4u << 20);
-    CHECK_EQ(rule->expect_count, 259);
-    CHECK_EQ(rule->expect_bytes, 1200000000);
+    CHECK_EQ(rule->expect.count.lo, 259);
+    CHECK_EQ(rule->expect.count.hi, 259);
+    CHECK_EQ(rule->expect.bytes.lo, 1200000000);
+    CHECK_EQ(rule->expect.bytes.hi, 1200000000);
     CHECK_EQ(file->words[0].saves, 980 * 1024 + 512);
     CHECK_EQ(rule->line, 17);
     CHECK_EQ(rule->column, 5);
@@ -112,6 +115,10 @@ TEST(every_supported_key_is_read)
     CHECK_STR_EQ(rule->pick.inside, "");
     CHECK_EQ(rule->when.kind, EDGE_ENTER);
     CHECK_STR_EQ(file->words[1].proof, "the good run freed it");
+    CHECK_EQ(rule->expect.count.lo, 3);
+    CHECK_EQ(rule->expect.count.hi, 40);
+    CHECK_EQ(rule->expect.bytes.lo, 6u << 20);
+    CHECK_EQ(rule->expect.bytes.hi, 1u << 30);
 
     rule = &file->rule[2];
     CHECK_EQ(rule->pick.size_lo, 1024);
@@ -291,8 +298,19 @@ static const struct {
                 "t.yaml:7:5: 'canary' in hint is not supported yet"},
         {HINT(PICK, WHEN, "    cap: {device: 1}\n"),
                 "t.yaml:7:5: 'cap' in hint is not supported yet"},
-        {HINT(PICK, WHEN, "    expect: {per-step: 1..2}\n"),
-                "t.yaml:7:24: a range in per-step is not supported yet"},
+        {HINT(PICK, WHEN, "    expect: {per-step: 1}\n"),
+                "t.yaml:7:14: unknown key 'per-step' in expect"},
+        {HINT(PICK, WHEN, "    expect: {count: some}\n"),
+                "t.yaml:7:21: count must be a number or \"low..high\""},
+        {HINT(PICK, WHEN, "    expect: {count: 3KiB}\n"),
+                "t.yaml:7:21: count must be a number or \"low..high\""},
+        {HINT(PICK, WHEN, "    expect: {count: 3..2}\n"),
+                "t.yaml:7:21: the range of count is empty"},
+        {HINT(PICK, WHEN, "    expect: {count: 0}\n"), "t.yaml:7:21: count must not be 0"},
+        {HINT(PICK, WHEN, "    expect: {bytes: [1, 2]}\n"),
+                "t.yaml:7:21: bytes must be a size or \"low..high\""},
+        {HINT(PICK, WHEN, "    expect: {bytes: 1MiB..1KiB}\n"),
+                "t.yaml:7:21: the range of bytes is empty"},
         {HINT(PICK, WHEN, "  - id: a\n    do: release\n    pick: " PICK "\n    when: " WHEN "\n"),
                 "t.yaml:7:5: the id 'a' is used twice (first on line 3)"},
 };
@@ -353,8 +371,7 @@ static void check_same(const struct hintfile *a, const struct hintfile *b)
         CHECK_EQ(left.when.kind, right.when.kind);
         CHECK_EQ(left.mode, right.mode);
         CHECK_EQ(left.min_size, right.min_size);
-        CHECK_EQ(left.expect_count, right.expect_count);
-        CHECK_EQ(left.expect_bytes, right.expect_bytes);
+        CHECK_EQ(memcmp(&left.expect, &right.expect, sizeof left.expect), 0);
         CHECK_EQ(a->words[i].saves, b->words[i].saves);
         CHECK_EQ(!a->words[i].proof, !b->words[i].proof);
         if (a->words[i].proof && b->words[i].proof)
@@ -768,6 +785,27 @@ TEST(a_damaged_receipt_is_none)
     CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_GOOD);
 }
 
+TEST(a_drift_is_told_with_what_was_expected_and_what_was_seen)
+{
+    struct hintfile_drift drift = {.expect = {{2, 3}, {1000, 1000}},
+            .seen = {1, 1000},
+            .path = "SOT_CALL_0",
+            .instance = 16};
+    char text[128];
+
+    hintfile_tell_drift(&drift, text, sizeof text);
+    CHECK_STR_EQ(text, "matched 1 allocation in SOT_CALL_0 (17), 2..3 expected");
+    drift.seen = (struct rule_seen){2, 1024};
+    drift.instance = 0;
+    hintfile_tell_drift(&drift, text, sizeof text);
+    CHECK_STR_EQ(text, "matched 1024 bytes in SOT_CALL_0, 1000 expected");
+    drift.seen = (struct rule_seen){0, 0};
+    hintfile_tell_drift(&drift, text, sizeof text);
+    CHECK_STR_EQ(text,
+            "its matches could not be counted at SOT_CALL_0: too many instances of its anchor "
+            "never ended");
+}
+
 /* No memory is not a wrong file, and nothing may leak (asan). */
 TEST(a_long_list_of_hints_is_read)
 {
@@ -782,7 +820,7 @@ TEST(a_long_list_of_hints_is_read)
     for (int i = 0; i < 10000; i++)
         used += (size_t)snprintf(text + used, size - used,
                 "- {id: h%d, do: release, pick: {size: %d, inside: \"S_%d\", nth: 0},"
-                " when: {anchor: \"S_%d\", edge: exit}, expect: {per-step: 1}}\n",
+                " when: {anchor: \"S_%d\", edge: exit}, expect: {count: 1}}\n",
                 i, i + 1, i, i);
     REQUIRE_EQ(hintfile_read_bytes(text, used, "t.yaml", &file, &error), 0);
     CHECK_EQ(file->rule_count, 10000);

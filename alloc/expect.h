@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * expect.h - what each hint has matched in the instances of its anchor that are under way.
+ *
+ *     handout_block ─ expect_count ─► (rule, instance): count, bytes ─ expect_take ─► pool_edge judges, then releases
+ *
+ * The instance is plan.due_anchor, so that two threads inside two instances of one anchor do not mix. Where that is 0, it is
+ * all that came since the last edge that matches. A block counts when it is handed out, whatever becomes of it.
+ *
+ * Only rules that expect something are counted. The counts are bounded: a rule for which there is no room is in shadow from
+ * then on, and the next edge tells so (HINT_LEARNT_UNCOUNTED). An instance that ends without an edge, as with a thread that
+ * ends inside of it, keeps its room.
+ *
+ * Threads: the caller holds the pool lock.
+ */
+#ifndef KEDGE_ALLOC_EXPECT_H
+#define KEDGE_ALLOC_EXPECT_H
+
+#include "alloc/records.h"
+
+#define EXPECT_OPEN_MAX (1u << 16) /* counts at one time, all rules together: 3 MiB */
+
+void expect_count(struct pool *pool, const struct plan *plan, uint64_t size) POOL_LOCKED;
+
+/* What ends at this edge, which is not counted any more; `matches`: hint_edge_matches. count 0: nothing. */
+struct rule_seen expect_take(
+        struct pool *pool, int rule, const struct edge *edge, bool matches) POOL_LOCKED;
+
+#endif

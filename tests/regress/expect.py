@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a hint expects is said per instance of its anchor: it holds in runs of any length, and drift is noticed in each."""
+import re
+
+from regresskit import BUILD, KEDGE, bare, check, checksum, kedge_run, main, run, same, tool, tool_json
+
+LOOP = BUILD / "trainers" / "loop"
+LATE = (LOOP, "--late-gradients", "--steps")
+GRADIENTS = 2408448 + 6422528 + 3538944 # those of 2 MiB and more
+
+
+def suggest():
+    """One hint of 4 steps: the gradients of a step, which the good form gives back within its backward."""
+    kedge_run(LOOP, "--steps", 4, capture="good.kcap")
+    kedge_run(*LATE, 4, capture="bad.kcap")
+    j = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
+    same("hints", [(h["count"], h["bytes"], h["when"]) for h in j["hints"]], [(12, 4 * GRADIENTS, "step/backward")])
+    with open("hints.yaml", encoding="utf-8") as f:
+        check(f"expect: {{count: 3, bytes: {GRADIENTS}}}" in f.read(), "the file does not say what a step matches")
+    return j["hints"][0]["id"]
+
+
+def verify(*command, rc=0):
+    return run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *command, rc=rc).stdout
+
+
+def r87_one_file_is_verified_by_runs_of_any_length():
+    suggest()
+    for steps in (4, 1, 7):
+        check(f"1 hint verified, {3 * steps} releases" in verify(*LATE, steps), f"{steps} steps: not as many releases")
+    done = kedge_run(*LATE, 9, capture="live.kcap", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live")
+    same("checksum", checksum(done.stdout), checksum(bare(*LATE, 9).stdout))
+    same("releases", tool_json("report", "live.kcap")["hinted_freed_count"], 27)
+
+
+def r87_ranks_and_restarts_are_verified_together():
+    suggest()
+    late = " ".join(map(str, LATE))
+    said = verify("bash", "-c", f"RANK=0 {late} 3 & RANK=1 {late} 5 && {late} 2; wait")
+    check("1 hint verified, 30 releases" in said, f"verify says: {said[-300:]}")
+
+
+def r57_another_batch_size_is_drift():
+    """Four gradients of a step have 2 MiB then: nothing of it is released, and the results are the program's own."""
+    name = suggest()
+    batch = (*LATE, 5, "--batch", 2)
+    why = "matched 4 allocations in step/backward, 3 expected"
+    check(f"not verified: hint {name}: shadow: {why}" in verify(*batch, rc=1), "verify does not name hint and expectation")
+    verify(*LATE, 4)
+    done = kedge_run(*batch, capture="drift.kcap", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live")
+    same("checksum", checksum(done.stdout), checksum(bare(*batch).stdout))
+    same("lines", len(re.findall(r"^kedge\[\d+\]: hint .*$", done.stdout, re.M)), 1)
+    check(f"hint {name}: {why}: it releases nothing more in this run" in done.stdout, "the run does not say it")
+    j = tool_json("report", "drift.kcap")
+    same("releases", j["hinted_freed_count"], 0)
+    same("drift", [(h["id"], h["mode"], h["drift"], h["drift_count"]) for h in j["hints"]], [(name, "live", why, 5)])
+    check(f"hint {name} drifted in 5 instances of its anchor" in tool("report", "drift.kcap"), "the text does not name it")
+    # A capture without events knows the first one.
+    kedge_run(*batch, capture="agg.kcap", KEDGE_TRACE="agg", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="shadow")
+    same("drift without events", [(h["drift"], h["drift_count"]) for h in tool_json("report", "agg.kcap")["hints"]], [(why, 1)])
+
+
+if __name__ == "__main__":
+    main(r87_one_file_is_verified_by_runs_of_any_length, r87_ranks_and_restarts_are_verified_together,
+         r57_another_batch_size_is_drift)

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* What a hint matches in an instance of its anchor: counted, judged once at the edge, within bounds. */
+#include "alloc/expect.h"
+#include "tests/unit/alloc/hinted.h"
+
+/* One rule for what is made anywhere, due at the exits of `when`, with as many blocks as that in each instance. */
+static struct bench *expecting(const char *when, uint64_t count, enum hint_mode mode)
+{
+    static struct rule rule;
+    struct bench *b = bench_new(1 * GiB);
+
+    rule = (struct rule){
+            .action = ACTION_RELEASE,
+            .mode = mode,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.kind = EDGE_EXIT},
+            .expect.count = {count, count},
+    };
+    (void)snprintf(rule.when.anchor, sizeof(rule.when.anchor), "%s", when);
+    bench_rules(b, &rule, 1);
+    return b;
+}
+
+static devptr_t made_in(struct bench *b, uint32_t anchor, const char *path)
+{
+    struct tag tag = {.size = 4 * KiB, .anchor = anchor, .path = path};
+    struct pool_request request = bench_request(tag.size, 0);
+    struct plan plan;
+
+    hint_plan(b->hints, &tag, &plan);
+    request.plan = &plan;
+    return bench_ask(b, &request);
+}
+
+/* One call with room for `max`. */
+static size_t leave(
+        struct bench *b, uint32_t anchor, const char *path, struct outcome *ret, size_t max)
+{
+    const struct edge edge = {.kind = EDGE_EXIT, .anchor = anchor, .path = path};
+    size_t count = 0;
+
+    REQUIRE_EQ(pool_edge(b->pool, &edge, ret, max, &count), 0);
+    return count;
+}
+
+TEST(every_drift_is_told_and_the_first_of_them_says_so)
+{
+    struct bench *b = expecting("step", 1, HINT_SHADOW);
+    struct outcome told[8];
+    devptr_t a[4];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        a[2 * i] = made_in(b, i + 1, "step");
+        a[2 * i + 1] = made_in(b, i + 1, "step");
+        REQUIRE_EQ(leave(b, i + 1, "step", told, 8), 3);
+        CHECK_EQ(told[0].kind, OUTCOME_DRIFT);
+        CHECK_EQ(told[0].rule, 0);
+        CHECK_EQ(told[0].rounded, 2);
+        CHECK_EQ(told[0].size, 8 * KiB);
+        CHECK_EQ(told[0].how, i == 0 ? OUTCOME_FIRST : 0);
+        CHECK_EQ(told[1].kind, OUTCOME_REFUSED);
+        CHECK_EQ(told[2].kind, OUTCOME_REFUSED);
+    }
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_DRIFT);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(bench_free(b, a[i]), 0);
+    bench_end(b);
+}
+
+/* Where there is no room for all that is due, the same edge comes again: what was made meanwhile is of the next instance. */
+TEST(an_edge_that_is_told_in_pieces_is_judged_once)
+{
+    struct bench *b = expecting("end", 5, HINT_SHADOW);
+    struct outcome told[2];
+    devptr_t a[10];
+    size_t all = 0, count;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        for (int k = i ? 1 : 0; k < 5; k++)
+            a[5 * i + (uint32_t)k] = made_in(b, 100, "step");
+        do {
+            count = leave(b, i + 1, "end", told, 2);
+            for (size_t k = 0; k < count; k++)
+                CHECK_EQ(told[k].kind, OUTCOME_SHADOW);
+            if (all == 0)
+                a[5] = made_in(b, 100, "step");
+            all += count;
+        } while (count == 2);
+    }
+    CHECK_EQ(all, 10);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_NOTHING);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(bench_free(b, a[i]), 0);
+    bench_end(b);
+}
+
+TEST(a_drift_is_told_before_what_it_refuses_however_little_room_there_is)
+{
+    struct bench *b = expecting("step", 2, HINT_SHADOW);
+    struct outcome told;
+    devptr_t a = made_in(b, 1, "step");
+
+    REQUIRE_EQ(leave(b, 1, "step", &told, 1), 1);
+    CHECK_EQ(told.kind, OUTCOME_DRIFT);
+    REQUIRE_EQ(leave(b, 1, "step", &told, 1), 1);
+    CHECK_EQ(told.kind, OUTCOME_REFUSED);
+    CHECK_EQ(leave(b, 1, "step", &told, 1), 0);
+    CHECK_EQ(bench_free(b, a), 0);
+    bench_end(b);
+}
+
+TEST(a_rule_that_is_off_is_not_judged)
+{
+    struct bench *b = expecting("step", 2, HINT_SHADOW);
+    struct outcome told[8];
+    devptr_t a = made_in(b, 1, "step");
+
+    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_OFF));
+    CHECK(!hint_learn(b->hints, 0, HINT_LEARNT_DRIFT)); /* it is worse already */
+    REQUIRE_EQ(leave(b, 1, "step", told, 8), 1);
+    CHECK_EQ(told[0].kind, OUTCOME_REFUSED);
+    CHECK_EQ(bench_free(b, a), 0);
+    bench_end(b);
+}
+
+TEST(a_match_that_comes_after_its_instance_has_ended_keeps_no_room)
+{
+    struct bench *b = expecting("step", 1, HINT_SHADOW);
+    struct outcome told[8];
+    devptr_t a = made_in(b, 1, "step");
+    devptr_t late;
+
+    CHECK_EQ(leave(b, 1, "step", told, 8), 1);
+    late = made_in(b, 1, "step"); /* another thread's, which was on its way */
+    CHECK_EQ(b->pool->matched.count, 0);
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK_EQ(bench_free(b, late), 0);
+    bench_end(b);
+}
+
+TEST(a_hint_that_cannot_be_counted_is_in_shadow_and_the_next_edge_tells)
+{
+    struct bench *b = expecting("step", 1, HINT_SHADOW);
+    struct outcome told[8];
+    uint32_t anchor = 1;
+
+    for (; anchor <= EXPECT_OPEN_MAX; anchor++) /* none of them ever ends */
+        REQUIRE_EQ(bench_free(b, made_in(b, anchor, "step")), 0);
+    CHECK_EQ(b->pool->matched.count, EXPECT_OPEN_MAX);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_NOTHING);
+    CHECK(hint_may(b->hints, 0, HINT_TRAP));
+    REQUIRE_EQ(bench_free(b, made_in(b, anchor, "step")), 0);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_UNCOUNTED);
+    devptr_t a = made_in(b, anchor, "step");
+    CHECK(!hint_may(b->hints, 0, HINT_TRAP));
+    REQUIRE_EQ(leave(b, anchor, "step", told, 8), 2);
+    CHECK_EQ(told[0].kind, OUTCOME_DRIFT);
+    CHECK_EQ(told[0].how, OUTCOME_FIRST);
+    CHECK_EQ(told[0].rounded, 0); /* not known */
+    CHECK_EQ(told[1].kind, OUTCOME_REFUSED);
+    CHECK_EQ(leave(b, anchor, "step", told, 8), 0); /* told once */
+    CHECK_EQ(bench_free(b, a), 0);
+    bench_end(b);
+}
