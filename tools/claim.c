@@ -42,6 +42,9 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
                 "that the program states",
                 .is_bytes = true},
         [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released"},
+        [CLAIM_DRIFTED_HINTS] = {"drifted_hints",
+                "how many hints matched more or less than they expect, and released nothing from "
+                "there on"},
         [CLAIM_LATE] = {"late", "how many blocks were freed later than in the run FILE, or never",
                 .has_file = true},
         [CLAIM_EXTRA] = {"extra",

@@ -74,6 +74,7 @@ static void add_predictions(struct check *check, const struct hintfile *file)
     uint64_t reserved = file->predicted_reserved;
     uint64_t slack = file->rule_count * GRANULE;
 
+    (void)add_row(check, vec_text("drifted_hints==0"));
     (void)add_row(check,
             vec_format("%s==%" PRIu64, is_live ? "peak_with_hints" : "peak_if_live",
                     file->predicted_max));

@@ -85,12 +85,24 @@ static uint64_t value_in(const struct model_figures *f, enum claim_figure figure
 
 /* ---- the whole run -------------------------------------------------------------------------- */
 
+static uint64_t drifted_hints(const struct load *load)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < load->hint_count; i++)
+        count += load->hints[i].drift != NULL;
+    return count;
+}
+
 static void measure_run(
         const struct measure *measure, const struct claim *claim, struct measure_result *result)
 {
     bool has_ended = load_has_ended(measure->load);
+    uint64_t value = claim->figure == CLAIM_DRIFTED_HINTS
+            ? drifted_hints(measure->load)
+            : value_in(&measure->figures, claim->figure);
 
-    result->range = range_of(claim->figure, value_in(&measure->figures, claim->figure), has_ended);
+    result->range = range_of(claim->figure, value, has_ended);
     /* What shadow would have released the writer does not add up. */
     if (claim->figure == CLAIM_PEAK_IF_LIVE && lacks_events(measure->load)) {
         result->range = unknown;

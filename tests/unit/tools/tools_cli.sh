@@ -696,7 +696,7 @@ man)
     # The figures of check are explained with the same words.
     tr -s ' \n' ' ' <"$TEST_SOURCE/tools/man/kedge-check.1" >page
     "$kedge" check --help | sed -n '/^  peak \*/,$p' | sed -E 's/^  ([a-z_]+).* {2}/@\1@/' | tr '@\n' '\n ' | tr -s ' ' >help
-    [ "$(grep -cE '^[a-z_]+$' help)" = 15 ] || fail "not 15 figures: $(cat help)"
+    [ "$(grep -cE '^[a-z_]+$' help)" = 16 ] || fail "not 16 figures: $(cat help)"
     while read -r line; do has page "$line"; done <help
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
