@@ -9,6 +9,7 @@
 #include "tools/builds.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
+#include "tools/keytable.h"
 #include "tools/lastuse.h"
 #include "tools/looked.h"
 #include "tools/mine.h"
@@ -60,10 +61,10 @@ static bool is_id_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* "unused_input" -> "unused-input-3": the name of the function and a number that makes it unique. */
-static void make_id(const char *word, size_t number, char ret_id[static RULE_ID_MAX])
+/* "unused_input" -> "unused-input", of which the second one is "unused-input-2". */
+static void make_id(const char *word, struct keytable *used, char ret_id[static RULE_ID_MAX])
 {
-    char name[40];
+    char name[RULE_ID_MAX - 12];
     size_t n = 0;
 
     for (const char *s = word; *s && n + 1 < sizeof(name); s++) {
@@ -78,7 +79,16 @@ static void make_id(const char *word, size_t number, char ret_id[static RULE_ID_
     while (n && name[n - 1] == '-')
         n--;
     name[n] = '\0';
-    (void)snprintf(ret_id, RULE_ID_MAX, "%s-%zu", n ? name : "late", number);
+    if (n == 0)
+        memcpy(name, "late", sizeof("late"));
+    uint32_t *number = keytable_at(used, keytable_text(name), 0);
+    (void)snprintf(ret_id, RULE_ID_MAX, "%s", name);
+    if (++*number == 1)
+        return;
+    do {
+        (void)snprintf(ret_id, RULE_ID_MAX, "%s-%" PRIu32, name, *number);
+    } while (keytable_find(used, keytable_text(ret_id)) && ++*number);
+    (void)keytable_at(used, keytable_text(ret_id), 1);
 }
 
 static const char *effect_text(enum mine_effect effect)
@@ -88,28 +98,70 @@ static const char *effect_text(enum mine_effect effect)
     return texts[effect];
 }
 
+/* ", 2.25 MiB to 12.25 MiB each, 1 to 3 in each SOT_CALL_*"; of one block what it has is said already. */
+static char *spread_text(const struct mine_hint *hint)
+{
+    const struct rule_range *each = &hint->rule.expect.count;
+    struct render_bytes least = render_bytes(hint->least);
+    struct render_bytes most = render_bytes(hint->most);
+    bool is_one_size = hint->least == hint->most;
+    char many[48];
+
+    if (hint->count == 1)
+        return vec_text("");
+    if (each->lo == each->hi)
+        (void)snprintf(many, sizeof(many), "%" PRIu64, each->lo);
+    else
+        (void)snprintf(many, sizeof(many), "%" PRIu64 " to %" PRIu64, each->lo, each->hi);
+    return vec_format(", %s%s%s each, %s in each %s", least.text, is_one_size ? "" : " to ",
+            is_one_size ? "" : most.text, many, hint->rule.when.anchor);
+}
+
 static char *make_comment(struct suggestion *s, size_t number, const char *way)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
+    char *spread = spread_text(hint);
     char *effect = hint->gain
             ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
             : vec_text(effect_text(hint->effect));
-    char *comment = vec_format("%s: %" PRIu64 " late free%s, %s; %s\nthe first of them: %s",
+    char *comment = vec_format("%s\n%" PRIu64 " late free%s, %s%s; %s\nthe first of them: %s",
             s->titles[number], hint->count, render_s(hint->count), render_bytes(hint->bytes).text,
-            effect, way);
+            spread, effect, way);
 
+    free(spread);
     free(effect);
     return comment;
+}
+
+/* A hint that picks by a Python function is called by it, whoever was the innermost in the first of its blocks. */
+static void name_by_function(const struct sitekey *key, char **io_title, char **io_word)
+{
+    const struct trace_pyframe *frame = key->frame;
+    const char *dot = strrchr(frame->function, '.'); /* of Class.method */
+
+    free(*io_title);
+    free(*io_word);
+    *io_title = key->has_line
+            ? vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line)
+            : vec_format("%s %s", frame->function, symbols_base_name(frame->file));
+    *io_word = title_is_program(frame->function, frame->file)
+            ? vec_text(dot && dot[1] ? dot + 1 : frame->function)
+            : vec_text("");
 }
 
 /* Before they are named: the hints are final. */
 static void give_titles(struct suggestion *s)
 {
     char **words = title_words(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
+    struct keytable used = {0};
 
     s->titles = title_rows(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
-    for (size_t i = 0; i < s->mine.hint_count; i++)
-        make_id(words[i], i + 1, s->mine.hints[i].rule.id);
+    for (size_t i = 0; i < s->mine.hint_count; i++) {
+        if (s->mine.hints[i].key.frame)
+            name_by_function(&s->mine.hints[i].key, &s->titles[i], &words[i]);
+        make_id(words[i], &used, s->mine.hints[i].rule.id);
+    }
+    keytable_done(&used);
     title_done(words, s->mine.hint_count);
 }
 
@@ -198,6 +250,8 @@ static struct hintfile *make_file(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         file->rule[i] = s->mine.hints[i].rule;
         file->words[i].comment = make_comment(s, i, ways[i]);
+        file->words[i].saves = s->mine.hints[i].gain;
+        file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
         add_builds(file, s->bad.trace, s->mine.hints[i].stack);
     }
     title_done(ways, s->mine.hint_count);
@@ -247,7 +301,11 @@ static void suggest_print_text(struct suggestion *s)
             render_s(s->compare.late_count), render_bytes(mine->covered.bytes).text,
             render_bytes(s->compare.late_bytes).text);
     print_sum("smaller than a physical handle (--min-size)", &mine->small);
-    print_sum("not to be told apart from blocks that must stay", &mine->mixed);
+    print_sum(mine->is_cut
+                    ? "not told apart from blocks that must stay by the first sites, anchors and "
+                      "sizes that were tried; narrow it down by --from, --to, --min-size"
+                    : "not to be told apart from blocks that must stay",
+            &mine->mixed);
     print_sum("no stack, or not the pool's", &mine->unplaced);
     print_sum("shared by their site (exports, registrations, descriptors)", &mine->shared);
     print_sum("still used after the anchor's exit", &mine->used);
@@ -274,10 +332,14 @@ static void suggest_print_text(struct suggestion *s)
 static void json_hint(struct json *json, struct suggestion *s, size_t number)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
+    char *key = sitekey_text(&hint->key);
 
+    if (!key)
+        key = vec_format("c:%016" PRIx64, hint->key.key);
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->rule.id);
     json_text(json, "title", s->titles[number]);
+    json_text(json, "key", key);
     json_text(json, "site", symbols_site(s->symbols, hint->stack));
     json_text(json, "python_site", symbols_pysite(s->symbols, hint->stack));
     json_text(json, "inside", hint->rule.pick.inside);
@@ -289,6 +351,7 @@ static void json_hint(struct json *json, struct suggestion *s, size_t number)
     json_uint(json, "gain_bytes", hint->gain);
     json_text(json, "effect", effect_text(hint->effect));
     json_end(json, '}');
+    free(key);
 }
 
 static void suggest_print_json(struct suggestion *s)

@@ -4,33 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/wildcard.h"
+#include "tools/candidates.h"
+#include "tools/cover.h"
 #include "tools/keytable.h"
 #include "tools/predict.h"
+#include "tools/render.h"
 #include "tools/vec.h"
 
 /* Trying each hint alone costs two passes over the events: some seconds at most. */
 #define EFFECTS_COST_MAX ((size_t)400 << 20)
-
-void mine_fold(const char *path, enum mine_fold fold, char ret_glob[static RULE_GLOB_MAX])
-{
-    size_t n = 0;
-
-    while (*path) {
-        bool is_folded = fold != MINE_FOLD_NOTHING && *path >= '0' && *path <= '9';
-        if (n + 2 >= RULE_GLOB_MAX) {
-            ret_glob[n++] = '*';
-            break;
-        }
-        ret_glob[n] = *path++;
-        if (is_folded)
-            ret_glob[n] = fold == MINE_FOLD_DIGITS ? '?' : '*';
-        n++;
-        while (is_folded && fold == MINE_FOLD_RUNS && *path >= '0' && *path <= '9')
-            path++;
-    }
-    ret_glob[n] = '\0';
-}
 
 struct work {
     const struct mine_job *job;
@@ -42,293 +24,56 @@ struct work {
     struct mine *out;
 };
 
-/* A set of blocks under consideration: all of one site that are large enough. */
-struct field {
-    uint32_t *blocks; /* sorted by (size, nth) */
-    size_t count;
-};
-
-/* What a hint is being looked for: the anchors of the pick and of the `when`. */
-struct shape {
-    char inside[RULE_GLOB_MAX];
-    char when[RULE_GLOB_MAX];
-};
-
 static const struct trace_block *block_at(const struct work *work, uint32_t id)
 {
     return &work->job->trace->blocks[id];
 }
 
-static const char *path_of(const struct work *work, uint32_t anchor)
+static struct mine_hint make_hint(
+        const struct work *work, const struct candidates *found, uint32_t number)
 {
-    return work->job->trace->anchors[anchor].path;
-}
-
-static bool is_inside(const struct work *work, const struct shape *shape, uint32_t id)
-{
-    return wildcard_match(shape->inside, path_of(work, block_at(work, id)->anchor));
-}
-
-/* The exit at which a hint of this shape would release this block, freed by then or not; TRACE_NEVER: none comes. */
-static uint32_t find_exit(const struct work *work, const struct shape *shape, uint32_t id)
-{
-    const struct trace *trace = work->job->trace;
-    const struct trace_block *block = block_at(work, id);
-
-    if (wildcard_match(shape->when, path_of(work, block->anchor)))
-        return trace->anchors[block->anchor].exit;
-    for (uint32_t at = block->born + 1; at < trace->event_count; at++) {
-        const struct trace_event *event = &trace->events[at];
-        if (event->kind == TRACE_EXIT && wildcard_match(shape->when, path_of(work, event->anchor)))
-            return at;
-    }
-    return TRACE_NEVER;
-}
-
-/*
- * Would a hint of this shape release this block exactly when the good run proves it dead? Or never: the last step of a run
- * that ran out of memory, or just ended, has no exit, and what it holds says nothing against a hint.
- */
-static bool is_right(const struct work *work, const struct shape *shape, uint32_t id)
-{
-    return find_exit(work, shape, id) == work->late_exit[id];
-}
-
-static bool is_wanted(const struct work *work, const struct shape *shape, uint32_t id)
-{
-    return !work->covered[id] && work->late_exit[id] != TRACE_NEVER && is_inside(work, shape, id)
-            && is_right(work, shape, id);
-}
-
-static void cover(struct work *work, const struct shape *shape, const struct field *field,
-        const struct rule_pick *pick)
-{
-    struct mine_hint hint = {.rule = {.action = ACTION_RELEASE,
-                                     .mode = HINT_SHADOW,
-                                     .pick = *pick,
-                                     .when = {.kind = EDGE_EXIT},
-                                     .min_size = work->job->min_size}};
+    const struct candidate *candidate = &found->list[number];
+    const struct cover_set *set = &found->sets[number];
     uint32_t first = TRACE_NONE;
+    struct mine_hint hint = {.key = candidate->key,
+            .rule = {.action = ACTION_RELEASE,
+                    .mode = HINT_SHADOW,
+                    .pick = {.size_lo = candidate->size_lo,
+                            .size_hi = candidate->size_hi,
+                            .nth_lo = candidate->nth_lo,
+                            .nth_hi = candidate->nth_hi,
+                            .device = -1},
+                    .when = {.kind = EDGE_EXIT},
+                    .min_size = work->job->min_size}};
 
-    memcpy(hint.rule.pick.inside, shape->inside, RULE_GLOB_MAX);
-    memcpy(hint.rule.when.anchor, shape->when, RULE_GLOB_MAX);
-    for (size_t i = 0; i < field->count; i++) {
-        uint32_t id = field->blocks[i];
-        const struct trace_block *block = block_at(work, id);
-        if (!is_inside(work, shape, id) || block->size < pick->size_lo
-                || block->size > pick->size_hi || block->nth < pick->nth_lo
-                || block->nth > pick->nth_hi)
-            continue;
-        work->covered[id] = true;
-        first = id < first ? id : first;
-    }
-    hint.stack = first == TRACE_NONE ? 0 : block_at(work, first)->stack;
-    VEC_PUSH(work->out->hints, work->out->hint_count, work->out->hint_room) = hint;
+    sitekey_pick(&candidate->key, &hint.rule.pick);
+    memcpy(hint.rule.pick.inside, found->globs[candidate->inside], RULE_GLOB_MAX);
+    memcpy(hint.rule.when.anchor, found->globs[candidate->when], RULE_GLOB_MAX);
+    for (uint32_t i = 0; i < set->count; i++)
+        if (found->items[set->first + i] < first)
+            first = found->items[set->first + i];
+    hint.stack = block_at(work, first)->stack;
+    return hint;
 }
 
-static struct rule_pick pick_all(const struct work *work, const struct field *field)
+static void choose_hints(struct work *work)
 {
-    return (struct rule_pick){
-            .site = {block_at(work, field->blocks[0])->site},
-            .site_count = 1,
-            .size_lo = work->job->min_size,
-            .size_hi = UINT64_MAX,
-            .nth_lo = 0,
-            .nth_hi = UINT32_MAX,
-            .device = -1,
-    };
-}
+    struct candidates_job job = {.bad = work->job->trace,
+            .good = work->job->good,
+            .late_exit = work->late_exit,
+            .late_anchor = work->late_anchor,
+            .min_size = work->job->min_size};
+    struct candidates found = candidates_find(&job);
+    uint32_t *taken = vec_new(found.count, sizeof(*taken));
 
-/* How blocks are told apart at one step: by their size, or by their number. */
-static uint64_t part_of(const struct trace_block *block, bool by_size)
-{
-    return by_size ? block->size : block->nth;
-}
-
-/* A run of neighbouring sizes (or numbers) all of whose blocks are right. */
-struct run {
-    uint64_t lo, hi;
-    bool open, wanted; /* wanted: it holds something that no hint covers yet */
-};
-
-static void close_run(struct work *work, const struct shape *shape, const struct field *field,
-        const struct rule_pick *base, bool by_size, struct run *run)
-{
-    struct rule_pick pick = *base;
-
-    if (run->open && run->wanted) {
-        if (by_size) {
-            pick.size_lo = run->lo;
-            pick.size_hi = run->hi;
-        } else {
-            pick.nth_lo = (uint32_t)run->lo;
-            pick.nth_hi = (uint32_t)run->hi;
-        }
-        cover(work, shape, field, &pick);
-    }
-    *run = (struct run){0};
-}
-
-/*
- * One hint per run of neighbouring parts that are right throughout. `field` is sorted by the part. nth must be a number that
- * is counted on: UINT32_MAX stands for "not counted" in the run and can only be matched by all.
- */
-static void split(struct work *work, const struct shape *shape, const struct field *field,
-        const struct rule_pick *base, bool by_size)
-{
-    struct run run = {0};
-    size_t i = 0;
-
-    while (i < field->count) {
-        uint64_t value = part_of(block_at(work, field->blocks[i]), by_size);
-        bool right = by_size || value < UINT32_MAX;
-        bool wanted = false;
-        bool any = false;
-        for (; i < field->count && part_of(block_at(work, field->blocks[i]), by_size) == value;
-                i++) {
-            uint32_t id = field->blocks[i];
-            if (!is_inside(work, shape, id))
-                continue;
-            any = true;
-            right = right && is_right(work, shape, id);
-            wanted = wanted || is_wanted(work, shape, id);
-        }
-        if (!any)
-            continue;
-        if (!right) {
-            close_run(work, shape, field, base, by_size, &run);
-            continue;
-        }
-        if (!run.open)
-            run = (struct run){.lo = value, .open = true};
-        run.hi = value;
-        run.wanted = run.wanted || wanted;
-    }
-    close_run(work, shape, field, base, by_size, &run);
-}
-
-static bool is_all_right(
-        const struct work *work, const struct shape *shape, const struct field *field)
-{
-    for (size_t i = 0; i < field->count; i++) {
-        if (is_inside(work, shape, field->blocks[i]) && !is_right(work, shape, field->blocks[i]))
-            return false;
-    }
-    return true;
-}
-
-static bool any_wanted(
-        const struct work *work, const struct shape *shape, const struct field *field)
-{
-    for (size_t i = 0; i < field->count; i++) {
-        if (is_wanted(work, shape, field->blocks[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Each size by itself, split by nth. The field is sorted by (size, nth). */
-static void split_sizes_by_nth(
-        struct work *work, const struct shape *shape, const struct field *field)
-{
-    size_t i = 0;
-
-    while (i < field->count) {
-        struct field same = {.blocks = field->blocks + i};
-        struct rule_pick pick = pick_all(work, field);
-        pick.size_lo = pick.size_hi = block_at(work, field->blocks[i])->size;
-        for (; i < field->count && block_at(work, field->blocks[i])->size == pick.size_lo; i++)
-            same.count++;
-        if (any_wanted(work, shape, &same))
-            split(work, shape, &same, &pick, false);
-    }
-}
-
-/* Hints for what is late in this field and fits this shape, coarsest first. */
-static void solve(struct work *work, const struct shape *shape, const struct field *field)
-{
-    struct rule_pick all = pick_all(work, field);
-
-    if (is_all_right(work, shape, field)) {
-        cover(work, shape, field, &all);
-        return;
-    }
-    split(work, shape, field, &all, true);
-    if (any_wanted(work, shape, field))
-        split_sizes_by_nth(work, shape, field);
-}
-
-/* The shapes of the uncovered late blocks, each once; literal or folded. */
-static void solve_shapes(struct work *work, const struct field *field, enum mine_fold fold)
-{
-    struct keytable seen = {0};
-
-    for (size_t i = 0; i < field->count; i++) {
-        uint32_t id = field->blocks[i];
-        if (work->covered[id] || work->late_exit[id] == TRACE_NEVER)
-            continue;
-        struct shape shape;
-        const char *inside = path_of(work, block_at(work, id)->anchor);
-        const char *when = path_of(work, work->late_anchor[id]);
-        /* A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's exit. */
-        bool is_outer = work->late_anchor[id] != block_at(work, id)->anchor;
-        mine_fold(inside, fold, shape.inside);
-        mine_fold(when, fold == MINE_FOLD_RUNS && is_outer ? MINE_FOLD_DIGITS : fold, shape.when);
-        struct key key = keytable_text(shape.inside);
-        key.c = keytable_text(shape.when).a;
-        uint32_t *known = keytable_at(&seen, key, 0);
-        if (*known)
-            continue;
-        *known = 1;
-        if (any_wanted(work, &shape, field))
-            solve(work, &shape, field);
-    }
-    keytable_done(&seen);
-}
-
-static int compare_blocks(const void *a, const void *b, void *blocks)
-{
-    uint32_t i = *(const uint32_t *)a;
-    uint32_t k = *(const uint32_t *)b;
-    const struct trace_block *x = (const struct trace_block *)blocks + i;
-    const struct trace_block *y = (const struct trace_block *)blocks + k;
-
-    if (x->site != y->site)
-        return x->site < y->site ? -1 : 1;
-    if (x->size != y->size)
-        return x->size < y->size ? -1 : 1;
-    if (x->nth != y->nth)
-        return x->nth < y->nth ? -1 : 1;
-    return (i > k) - (i < k);
-}
-
-/* All blocks that a hint could match, sorted by site, size and nth. */
-static struct field list_blocks(const struct work *work)
-{
-    const struct trace *trace = work->job->trace;
-    struct field field = {.blocks = vec_new(trace->block_count, sizeof(uint32_t))};
-
-    for (size_t i = 0; i < trace->block_count; i++) {
-        const struct trace_block *block = &trace->blocks[i];
-        if (block->site && block->size >= work->job->min_size && !block->native)
-            field.blocks[field.count++] = (uint32_t)i;
-    }
-    qsort_r(field.blocks, field.count, sizeof(*field.blocks), compare_blocks, trace->blocks);
-    return field;
-}
-
-static void solve_sites(struct work *work, const struct field *all)
-{
-    size_t i = 0;
-
-    while (i < all->count) {
-        uint64_t site = block_at(work, all->blocks[i])->site;
-        struct field field = {.blocks = all->blocks + i};
-        for (; i < all->count && block_at(work, all->blocks[i])->site == site; i++)
-            field.count++;
-        solve_shapes(work, &field, MINE_FOLD_RUNS);
-        solve_shapes(work, &field, MINE_FOLD_NOTHING);
-    }
+    work->out->hint_count = cover_choose(
+            found.sets, found.count, found.items, work->job->trace->block_count, taken);
+    work->out->hints = vec_new(work->out->hint_count, sizeof(*work->out->hints));
+    for (size_t i = 0; i < work->out->hint_count; i++)
+        work->out->hints[i] = make_hint(work, &found, taken[i]);
+    work->out->is_cut = found.is_cut;
+    free(taken);
+    candidates_done(&found);
 }
 
 /* The sites of which a block was shared with somebody in this run. */
@@ -391,43 +136,74 @@ struct rule *mine_rules(const struct mine *mine)
 }
 
 /* What the code that acts in the run would do with these hints. */
-static int match(const struct work *work, const struct mine *mine, struct predict_match *ret)
+static int match(
+        const struct trace *trace, const struct mine *mine, struct predict_match *ret_matches)
 {
     struct rule *rules = mine_rules(mine);
-    int r = predict_matches(work->job->trace, rules, mine->hint_count, ret);
+    int r = predict_matches(trace, rules, mine->hint_count, ret_matches);
 
     free(rules);
     return r;
 }
 
-/* The first hint that the acting code would apply to something that is not late by that exit; TRACE_NONE: all are exact. */
-static uint32_t find_inexact(const struct work *work, const struct predict_match *matches)
+/* The hints that the acting code would apply to something that is not late by that exit: true if there is one. */
+static bool find_inexact(
+        const struct work *work, const struct predict_match *matches, bool *io_wrong)
 {
+    bool any = false;
+
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
-        if (matches[i].rule == TRACE_NONE || matches[i].small || work->job->trace->blocks[i].native)
+        if (matches[i].rule == TRACE_NONE || matches[i].small || work->job->trace->blocks[i].native
+                || matches[i].at == work->late_exit[i])
             continue;
-        if (matches[i].at != work->late_exit[i])
-            return matches[i].rule;
+        io_wrong[matches[i].rule] = any = true;
     }
-    return TRACE_NONE;
+    return any;
+}
+
+/* Likewise to something that lives past that exit in the good run. */
+static int find_inexact_in_good(const struct work *work, bool *io_wrong, bool *io_any)
+{
+    const struct trace *good = work->job->good;
+    struct predict_match *matches;
+    int r = 0;
+
+    if (!good)
+        return 0;
+    matches = vec_new(good->block_count, sizeof(*matches));
+    r = match(good, work->out, matches);
+    for (size_t i = 0; r == 0 && i < good->block_count; i++) {
+        if (matches[i].rule == TRACE_NONE || matches[i].at == TRACE_NEVER
+                || good->blocks[i].died <= matches[i].at)
+            continue;
+        io_wrong[matches[i].rule] = *io_any = true;
+    }
+    free(matches);
+    return r;
 }
 
 /* Drops what would release what must stay. */
 static int check_hints(struct work *work, struct predict_match *matches)
 {
     struct mine *out = work->out;
+    bool any = true;
+    int r = 0;
 
-    for (;;) {
-        int r = match(work, out, matches);
-        if (r < 0)
-            return r;
-        uint32_t wrong = find_inexact(work, matches);
-        if (wrong == TRACE_NONE || !out->hints)
-            return 0;
-        out->hint_count--;
-        memmove(&out->hints[wrong], &out->hints[wrong + 1],
-                (out->hint_count - wrong) * sizeof(*out->hints));
+    while (any && r == 0) {
+        bool *wrong = vec_new(out->hint_count, sizeof(*wrong));
+        size_t kept = 0;
+        r = match(work->job->trace, out, matches);
+        any = r == 0 && find_inexact(work, matches, wrong);
+        if (r == 0)
+            r = find_inexact_in_good(work, wrong, &any);
+        for (size_t i = 0; any && i < out->hint_count; i++)
+            if (!wrong[i])
+                out->hints[kept++] = out->hints[i];
+        if (any)
+            out->hint_count = kept;
+        free(wrong);
     }
+    return r;
 }
 
 /* Does one of the hints act on this block, at an exit or at the end of the run? */
@@ -445,6 +221,8 @@ static void count_matches(struct work *work, const struct predict_match *matches
         uint64_t size = work->job->trace->blocks[i].size;
         if (is_hinted(work, matches, i) && matches[i].at != TRACE_NEVER) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
+            hint->least = hint->count ? min_of(hint->least, size) : size;
+            hint->most = max_of(hint->most, size);
             hint->count++;
             hint->bytes += size;
             trace_sum_add(&out->covered, size);
@@ -524,6 +302,7 @@ static void find_effects(struct work *work, const struct predict_match *matches)
     for (size_t i = 0; i < out->hint_count; i++)
         use[i] = true;
     for (size_t i = 0; i < tried; i++) {
+        progress_step(i, tried);
         use[i] = false;
         out->hints[i].gain = max_with(work, matches, use) - out->max_after;
         out->hints[i].effect = out->hints[i].gain ? MINE_EFFECT_PEAK : MINE_EFFECT_NONE;
@@ -554,7 +333,7 @@ static int drop_idle(struct work *work, struct predict_match *matches)
     for (size_t i = 0; i < all.hint_count; i++)
         if (all.hints[i].effect != MINE_EFFECT_NONE)
             out->hints[out->hint_count++] = all.hints[i];
-    int r = match(work, out, kept);
+    int r = match(work->job->trace, out, kept);
     bool worse = r < 0 || max_with(work, kept, NULL) > all.max_after;
     free(worse ? out->hints : all.hints);
     if (worse)
@@ -578,13 +357,11 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
 
     work.late_exit = vec_new(blocks, sizeof(*work.late_exit));
     work.late_anchor = vec_new(blocks, sizeof(*work.late_anchor));
-    work.covered = vec_new(blocks, sizeof(*work.covered));
     work.idle = vec_new(blocks, sizeof(*work.idle));
     for (size_t i = 0; i < blocks; i++)
         work.late_exit[i] = TRACE_NEVER;
     sort_out_late(&work);
-    struct field all = list_blocks(&work);
-    solve_sites(&work, &all);
+    choose_hints(&work);
     int r = check_hints(&work, matches);
     if (r == 0)
         find_effects(&work, matches);
@@ -597,10 +374,8 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     } else {
         mine_done(&out);
     }
-    free(all.blocks);
     free(work.late_exit);
     free(work.late_anchor);
-    free(work.covered);
     free(work.idle);
     free(matches);
     return r;

@@ -2,16 +2,13 @@
 /*
  * mine.h - late frees into hints: as few and as general as are exact.
  *
- * A hint says which allocations die at which anchor's exit. It is exact if, in the bad run, everything that it matches is a
- * late free of that very exit, or has no such exit before the run ends. For each site and each shape of anchor names (digits
- * folded, SOT_CALL_*) the coarsest pick is tried first and split only where it would catch something else:
+ * A hint says which allocations die at which anchor's exit. candidates.h lists the hints that are exact, cover.h takes few of them
+ * that cover as much as all do, the more readable ones where they cover as much:
  *
- *     site, any size, SOT_CALL_*           exact? one hint
- *      └ by size: ranges of sizes that      └ by nth within (anchor, site, size): ranges of numbers
- *        are late and nothing else            └ by literal anchor name, and again by size and nth
+ *     late frees ─► candidates: site x anchor x sizes x turns, exact in both runs ─► fewest ─► checked by the code that acts
  *
- * Counted, and given no hint: what is then still mixed, blocks below min_size, what the bad run was seen to use after the exit,
- * and, where that is asked for, what does nothing for the peak. The hints are checked together with the code that acts in the run (predict.h).
+ * Counted, and given no hint: what no candidate covers, blocks below min_size, and what the bad run was seen to use after the
+ * exit. The hints are checked together with the code that acts in the run (predict.h).
  *
  * Does not read, write or print. Threads: none. Memory: vec.h.
  */
@@ -20,6 +17,7 @@
 
 #include "alloc/rule.h"
 #include "tools/compare.h"
+#include "tools/sitekey.h"
 #include "tools/trace.h"
 
 enum mine_effect {
@@ -30,7 +28,9 @@ enum mine_effect {
 
 struct mine_hint {
     struct rule rule;
+    struct sitekey key;    /* that of the rule's site */
     uint64_t count, bytes; /* late frees; rule.expect: in the instances that have ended */
+    uint64_t least, most;  /* their sizes */
     uint32_t stack;        /* of the first of them */
     enum mine_effect effect;
     uint64_t gain; /* how much higher the peak would be without it */
@@ -38,10 +38,11 @@ struct mine_hint {
 
 struct mine {
     struct mine_hint *hints;
-    size_t hint_count, hint_room;
+    size_t hint_count;
     struct trace_sum covered;       /* late frees that a hint covers */
     struct trace_sum small;         /* below min_size */
     struct trace_sum mixed;         /* no hint tells them apart from what must stay */
+    bool is_cut;                    /* or none that was looked at (candidates.h) */
     struct trace_sum unplaced;      /* no stack was recorded, or not from the pool */
     struct trace_sum shared;        /* at a site that exports, registers or describes its blocks */
     struct trace_sum used;          /* the bad run was seen to use them after the exit */
@@ -51,7 +52,8 @@ struct mine {
 
 struct mine_job {
     const struct trace *trace; /* the bad run */
-    const struct trace *good;  /* another one whose shared sites count too, NULL: none */
+    /* the other one, NULL: none. What lives past the exit there is not matched; and its shared sites count, too */
+    const struct trace *good;
     struct model_window window;
     const struct compare_late *late;
     size_t late_count;
@@ -69,14 +71,5 @@ void mine_done(struct mine *mine);
 
 /* The rules of the hints, for predict.h; the caller frees them. */
 struct rule *mine_rules(const struct mine *mine);
-
-enum mine_fold {
-    MINE_FOLD_NOTHING,
-    MINE_FOLD_DIGITS, /* each digit becomes a `?` */
-    MINE_FOLD_RUNS,   /* runs of them become one `*`: SOT_CALL_17 -> SOT_CALL_* */
-};
-
-/* A path as a glob. Cut, with a final `*`, if it is too long. */
-void mine_fold(const char *path, enum mine_fold fold, char ret_glob[static RULE_GLOB_MAX]);
 
 #endif

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/candidates.h"
 #include "tools/keytable.h"
-#include "tools/mine.h"
 #include "tools/vec.h"
 
 /* What a view is about. */
@@ -54,7 +54,7 @@ static struct key key_of(const struct load_place *place)
     char folded[RULE_GLOB_MAX];
     struct key key;
 
-    mine_fold(place->what->path, MINE_FOLD_RUNS, folded);
+    candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
     key = keytable_text(folded);
     key.c ^= ((uint64_t)place->stack << 16) ^ ((uint64_t)place->what->is_other << 63);
     return key;
@@ -118,7 +118,7 @@ static void print_where(
             render_text(stdout, place->what->path);
         } else {
             char folded[RULE_GLOB_MAX];
-            mine_fold(place->what->path, MINE_FOLD_RUNS, folded);
+            candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
             render_text(stdout, folded);
             printf(" (%" PRIu64 " places, most in ", row->places);
             render_text(stdout, place->what->path);

@@ -89,6 +89,11 @@ static enum kind kind_of_python(const char *function, const char *file)
     return is_of_python(file) ? KIND_FRAMEWORK_PYTHON : KIND_PROGRAM_PYTHON;
 }
 
+bool title_is_program(const char *function, const char *file)
+{
+    return kind_of_python(function, file) == KIND_PROGRAM_PYTHON;
+}
+
 static bool is_framework_library(const char *path)
 {
     const char *name = symbols_base_name(path);
@@ -265,7 +270,8 @@ static void parts_done(struct parts *parts)
 struct row {
     struct parts parts;
     char *title;
-    size_t used; /* parts up to here were tried */
+    size_t used;              /* parts up to here were tried */
+    size_t told[TITLE_PARTS]; /* those in the title */
     unsigned frames;
     uint32_t number;
 };
@@ -282,7 +288,7 @@ static void extend(struct row *row, size_t at)
         char *longer = vec_format("%s%s%s", row->title, link, row->parts.part[at].text);
         free(row->title);
         row->title = longer;
-        row->frames++;
+        row->told[row->frames++] = at;
     }
     row->used = at + 1;
 }
@@ -365,6 +371,7 @@ static struct row *rows_new(
     for (size_t i = 0; i < count; i++) {
         rows[i].title = vec_text(rows[i].parts.part[first].text);
         rows[i].used = first + 1;
+        rows[i].told[0] = first;
     }
     return rows;
 }
@@ -382,14 +389,20 @@ static char **rows_end(struct row *rows, size_t count)
     return titles;
 }
 
+static struct row *rows_apart(
+        struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
+{
+    struct row *rows = rows_new(symbols, from, stride, offset, count);
+
+    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
+        ;
+    return rows;
+}
+
 char **title_rows(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
 {
-    struct row *told = rows_new(symbols, rows, stride, offset, count);
-
-    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(told, count); round++)
-        ;
-    return rows_end(told, count);
+    return rows_end(rows_apart(symbols, rows, stride, offset, count), count);
 }
 
 char **title_ways(
@@ -411,8 +424,8 @@ void title_done(char **titles, size_t count)
     free((void *)titles);
 }
 
-/* "libown+0x12": the library's name, and the place where that is all that is known of the program's own code. */
-static char *word_without_name(const struct symbols_line *line, enum kind kind)
+/* "libown+0x12": the library's name, and the place. */
+static char *word_without_name(const struct symbols_line *line)
 {
     const char *name = symbols_base_name(line->module);
     const char *suffix = strstr(name, ".so");
@@ -421,32 +434,45 @@ static char *word_without_name(const struct symbols_line *line, enum kind kind)
 
     if (!*name) /* an address of one run */
         return vec_text("");
-    return vec_format("%.*s%s", length, name, kind == KIND_PROGRAM_NATIVE && place ? place : "");
+    return vec_format("%.*s%s", length, name, place ? place : "");
 }
 
+/* "" of what is not the program's own. */
 static char *word_of(const struct part *part)
 {
     const struct symbols_line *line = part->line;
 
-    if (!line)
+    if (!line || part->kind > KIND_PROGRAM_NATIVE)
         return vec_text("");
     if (line->is_python) {
         const char *dot = strrchr(line->function, '.'); /* of Class.method */
         return vec_text(dot && dot[1] ? dot + 1 : line->function);
     }
-    if (part->kind >= KIND_LIBRARY || !has_name(line))
-        return word_without_name(line, part->kind);
-    return short_name(line->function);
+    return has_name(line) ? short_name(line->function) : word_without_name(line);
+}
+
+static char *words_of(const struct row *row)
+{
+    char *words = vec_text("");
+
+    for (unsigned i = 0; i < row->frames; i++) {
+        char *word = word_of(&row->parts.part[row->told[i]]);
+        char *longer = vec_format("%s%s%s", words, *words && *word ? "-" : "", word);
+        free(words);
+        free(word);
+        words = longer;
+    }
+    return words;
 }
 
 char **title_words(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
 {
-    struct row *told = rows_new(symbols, rows, stride, offset, count);
+    struct row *told = rows_apart(symbols, rows, stride, offset, count);
 
     for (size_t i = 0; i < count; i++) {
         free(told[i].title);
-        told[i].title = word_of(&told[i].parts.part[told[i].used - 1]);
+        told[i].title = words_of(&told[i]);
     }
     return rows_end(told, count);
 }

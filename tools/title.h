@@ -40,11 +40,14 @@ char **title_ways(
 #define TITLE_STACKS(rows_) (rows_), sizeof(*(rows_)), offsetof(__typeof__(*(rows_)), stack)
 
 /*
- * Likewise: the function that a title names first, as a word for an identifier: "attend" of "Block.attend gpt.py:28". C++ is without
- * arguments, templates and what a function returns: "ns::fill". Code without a name: "libown+0x12", a framework's: "libc10_cuda". "" where nothing
- * is known that the next run would have, too.
+ * Likewise: the program's functions that a title names, as words for an identifier: "attend" of "Block.attend gpt.py:28". C++ is
+ * without arguments, templates and what a function returns: "ns::fill". The program's code without a name: "libown+0x12". Nothing is
+ * named after a library, an interpreter or a framework; "" where no word is left.
  */
 char **title_words(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
+
+/* Whether a Python function is the program's own, not of an installed package and not of Python itself. */
+bool title_is_program(const char *function, const char *file);
 
 #endif

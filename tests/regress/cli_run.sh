@@ -266,14 +266,14 @@ verify)
     small bad pir
     "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml >/dev/null
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$sot" --form pir --graph small --touch-released
-    has out "not verified: hint contiguous-copy-1: shadow: its storage is used after the release was due"
+    has out "not verified: hint contiguous-copy: shadow: its storage is used after the release was due"
     has err "run_touch"
     has err "contiguous_copy"
     [ ! -e h.yaml.receipt ] || fail "a receipt was written"
     # Another form of the program: the hint matches nothing that it expects.
     sed 's/{count: 1,/{count: 2,/' h.yaml >two.yaml
     expect 1 "$kedge" verify --sim --hints two.yaml -- "$sot" --form pir --graph small
-    has out "hint contiguous-copy-1: shadow: matched 1 allocation in SOT_CALL_0, 2 expected"
+    has out "hint contiguous-copy: shadow: matched 1 allocation in SOT_CALL_0, 2 expected"
     sed 's/, bytes: [0-9]*}/, bytes: "4096..8192"}/' h.yaml >bytes.yaml
     expect 1 "$kedge" verify --sim --hints bytes.yaml -- "$sot" --form pir --graph small
     has out "matched 3538944 bytes in SOT_CALL_0, 4096..8192 expected"

@@ -2,6 +2,7 @@
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"
+#include "tools/candidates.h"
 #include "tools/mine.h"
 #include "tools/predict.h"
 
@@ -254,6 +255,210 @@ TEST(anchors_where_the_same_tensor_is_kept_split_the_hint_by_name)
     CHECK_EQ(m.covered.count, 4);
     CHECK_EQ(m.mixed.count, 0);
     check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* One kept in an anchor where the others are late: a range of turns for that anchor does not spoil the hint for the rest. */
+TEST(the_hint_that_covers_most_is_taken_first)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+
+    for (int i = 0; i < 8; i++) {
+        numbered(name, "SOT_CALL_", i);
+        enter(p, name);
+        for (int k = 0; k < 20;
+                k++) /* of many sizes, all late in one anchor, each second size kept in the others */
+            if (i == 3 || k % 2)
+                (void)late(p, 1, (uint64_t)(2 + k) * MB);
+            else
+                kept(p, 1, (uint64_t)(2 + k) * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 11); /* the anchor, and each second size of all anchors */
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_3");
+    CHECK_EQ(m.hints[0].count, 20);
+    for (size_t i = 1; i < m.hint_count; i++)
+        CHECK_STR_EQ(m.hints[i].rule.pick.inside, "SOT_CALL_*");
+    CHECK_EQ(m.covered.count, 90);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* A layer asks four times at one site, in sizes that differ from step to step: the second and the fourth are late. */
+TEST(late_turns_of_all_sizes_need_one_hint_each)
+{
+    struct pair *p = pair_begin();
+    char name[32];
+
+    for (int i = 0; i < 12; i++) {
+        uint64_t size = (uint64_t)(2 + i) * MB;
+        numbered(name, "step_", i);
+        enter(p, name);
+        for (int k = 0; k < 4; k++)
+            if (k % 2)
+                (void)late(p, 1, size);
+            else
+                kept(p, 1, size);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_EQ(m.hints[i].rule.pick.nth_lo, 1 + 2 * i);
+        CHECK_EQ(m.hints[i].rule.pick.nth_hi, 1 + 2 * i);
+        CHECK_EQ(m.hints[i].rule.pick.size_hi, UINT64_MAX);
+    }
+    CHECK_EQ(m.covered.count, 24);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* The good run allocates more at that site and keeps it: a hint that would release it there is wrong, though no block of the bad run says so. */
+TEST(what_the_good_run_keeps_past_the_exit_is_not_matched)
+{
+    struct pair *p = pair_begin();
+
+    enter(p, "A");
+    (void)late(p, 1, 4 * MB);
+    (void)story_alloc(&p->good, 1, 6 * MB);
+    leave(p);
+    enter(p, "B");
+    (void)late(p, 2, 4 * MB);
+    (void)story_alloc(&p->good, 2, 4 * MB);
+    leave(p);
+    enter(p, "C");
+    (void)late(p, 3, 4 * MB);
+    story_free(&p->good, story_alloc(&p->good, 3, 8 * MB)); /* this one ends in time */
+    leave(p);
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct rule_pick *pick = &m.hints[i].rule.pick;
+        CHECK_EQ(pick->size_hi, pick->site[0] == 1 ? 4 * MB : UINT64_MAX);
+        CHECK_EQ(pick->nth_hi, pick->site[0] == 2 ? 0 : UINT32_MAX);
+    }
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* A fourth step of the good run alone keeps what is late in three. */
+TEST(what_only_the_good_run_speaks_against_gets_no_hint)
+{
+    struct pair *p = pair_begin();
+
+    for (int i = 0; i < 3; i++) {
+        enter(p, "step");
+        (void)late(p, 1, 4 * MB);
+        leave(p);
+    }
+    (void)story_enter(&p->good, "step");
+    (void)story_alloc(&p->good, 1, 4 * MB);
+    story_exit(&p->good);
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0);
+    CHECK_EQ(m.mixed.count, 3);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* ---- Python call sites ---- */
+
+/* Blocks of a new native site and this Python stack, in both runs; innermost first. */
+static void python_site(struct pair *p, uint64_t site, const struct trace_pyframe *frames,
+        uint32_t count, uint64_t size, bool is_late)
+{
+    struct story *both[] = {&p->good, &p->bad};
+    uint32_t block = 0;
+
+    for (int i = 0; i < 2; i++) {
+        struct trace_frame frame = {.module = TRACE_NONE, .offset = site};
+        uint32_t stack = trace_add_stack(both[i]->trace, &frame, 1, false);
+        trace_set_python(both[i]->trace, stack, frames, count, false);
+        block = story_alloc(both[i], site, size);
+        both[i]->trace->blocks[block].stack = stack;
+        if (i == 0 && is_late)
+            story_free(both[i], block);
+    }
+    p->late[block] = is_late;
+}
+
+#define FRAMES(...)                              \
+    (const struct trace_pyframe[]){__VA_ARGS__}, \
+            sizeof((struct trace_pyframe[]){__VA_ARGS__}) / sizeof(struct trace_pyframe)
+
+static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false};
+static const struct trace_pyframe attend_again = {"Block.attend", "/home/me/gpt.py", 30, false};
+static const struct trace_pyframe norm = {"Block.norm", "/home/me/gpt.py", 40, false};
+static const struct trace_pyframe train = {"main", "/home/me/train.py", 9, false};
+static const struct trace_pyframe linear = {
+        "Linear.forward", "/usr/lib/python3/dist-packages/torch/nn/linear.py", 7, false};
+
+static const struct mine_hint *only_python_hint(const struct mine *m)
+{
+    CHECK_EQ(m->hint_count, 1);
+    CHECK_EQ(m->hints[0].rule.pick.python, 1);
+    return &m->hints[0];
+}
+
+/* Each layer comes through native code of its own: one function is what they have together, and the program's own at that. */
+TEST(many_native_sites_of_one_python_function_need_one_hint)
+{
+    struct pair *p = pair_begin();
+
+    enter(p, "step");
+    for (uint64_t i = 0; i < 12; i++) {
+        python_site(p, 1 + i, FRAMES(linear, i % 2 ? attend : attend_again, train), 4 * MB, true);
+        python_site(p, 101 + i, FRAMES(linear, norm, train), 4 * MB, false);
+    }
+    leave(p);
+    struct mine m = mined(p);
+    const struct mine_hint *hint = only_python_hint(&m);
+    CHECK_STR_EQ(hint->key.frame->function, "Block.attend");
+    CHECK(!hint->key.has_line);
+    CHECK_EQ(m.covered.count, 12);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+TEST(a_line_is_named_where_the_function_keeps_in_another_one)
+{
+    struct pair *p = pair_begin();
+
+    enter(p, "step");
+    for (uint64_t i = 0; i < 12; i++) {
+        python_site(p, 1 + i, FRAMES(linear, attend, train), 4 * MB, true);
+        python_site(p, 101 + i, FRAMES(linear, attend_again, train), 4 * MB, false);
+    }
+    leave(p);
+    struct mine m = mined(p);
+    const struct mine_hint *hint = only_python_hint(&m);
+    CHECK_STR_EQ(hint->key.frame->function, "Block.attend");
+    CHECK(hint->key.has_line);
+    CHECK_EQ(hint->key.frame->line, 28);
+    check_exact(p, &m);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* As many blocks either way: Python says more than a number, the program more than a package, the function more than its line. */
+TEST(of_equal_sites_the_most_readable_is_named)
+{
+    struct pair *p = pair_begin();
+
+    enter(p, "step");
+    python_site(p, 1, FRAMES(linear, attend, train), 4 * MB, true);
+    leave(p);
+    struct mine m = mined(p);
+    const struct mine_hint *hint = only_python_hint(&m);
+    CHECK_STR_EQ(hint->key.frame->function, "Block.attend");
+    CHECK(!hint->key.has_line);
     mine_done(&m);
     pair_end(p);
 }
@@ -714,15 +919,15 @@ TEST(folding_replaces_runs_of_digits)
 {
     char glob[RULE_GLOB_MAX];
     char path[RULE_GLOB_MAX + 100];
-    mine_fold("SOT_CALL_17", MINE_FOLD_RUNS, glob);
+    candidates_fold("SOT_CALL_17", CANDIDATES_FOLD_RUNS, glob);
     CHECK_STR_EQ(glob, "SOT_CALL_*");
-    mine_fold("step_12/layer3.fwd", MINE_FOLD_RUNS, glob);
+    candidates_fold("step_12/layer3.fwd", CANDIDATES_FOLD_RUNS, glob);
     CHECK_STR_EQ(glob, "step_*/layer*.fwd");
-    mine_fold("step_12", MINE_FOLD_DIGITS, glob);
+    candidates_fold("step_12", CANDIDATES_FOLD_DIGITS, glob);
     CHECK_STR_EQ(glob, "step_??");
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
-    mine_fold(path, MINE_FOLD_RUNS, glob);
+    candidates_fold(path, CANDIDATES_FOLD_RUNS, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
 }

@@ -416,7 +416,9 @@ suggest)
     [ "$(stat -c %a hints.yaml)" = 644 ] || fail "hints.yaml is not 0644 under umask 077"
     json "j['late_frees'] == 30 and j['covered'] == {'count': 30, 'bytes': 139<<20}"
     json "sum(h['count'] for h in j['hints']) == 30 and j['predicted_max_bytes'] < j['max_bytes']"
-    json "any(h['inside'] == 'SOT_CALL_*' and h['count'] == 20 for h in j['hints'])"
+    json "any(h['inside'] == 'SOT_CALL_*' and h['count'] == 20 and h['id'] == 'unused-input' for h in j['hints'])"
+    json "all(h['key'].startswith('c:') and h['key'] in open('hints.yaml').read() for h in j['hints'])"
+    has hints.yaml "20 late frees, 59.00 MiB, 2.00 MiB to 4.00 MiB each, 1 in each SOT_CALL_*; without it the peak is"
     # What it predicts stands in the file, of the whole run also where it looked at a part of it.
     predicted="predicted: {max-bytes: $(python3 -c 'import json; j = json.load(open("out")); print(f"""{j["predicted_max_bytes"]}, reserved-bytes: {j["predicted_peak_reserved_bytes"]}""")')}"
     has hints.yaml "$predicted"
