@@ -1,35 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/cmd.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/figures.h"
+#include "tools/lint.h"
 #include "tracker/hintfile.h"
+#include "tracker/ownfile.h"
 
 struct fields {
-    bool json;
+    bool strict, json;
 };
 
 static const struct args_option options[] = {
+        {"strict", NULL, "exit with 1 if there is a warning", ARGS_FLAG,
+                offsetof(struct fields, strict)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
-
-/* What the grammar allows and a reviewer would still ask about; NULL = nothing. */
-static const char *doubt(const struct rule *rule)
-{
-    const struct rule_pick *pick = &rule->pick;
-
-    if (pick->site_count == 0 && pick->inside[0] == '\0')
-        return "matches allocations of any site anywhere";
-    if (pick->size_hi < rule->min_size)
-        return "matches nothing: its sizes are below min-size";
-    if (!rule_expects(rule))
-        return "has no expect: verify cannot tell whether it still matches what it did";
-    return NULL;
-}
 
 /* As it is written in the file. */
 static void json_sites(
@@ -45,7 +35,27 @@ static void json_sites(
     json_end(json, ']');
 }
 
-static void hints_print_json(const char *path, const struct hintfile *file, const char *error)
+static void json_hints(struct json *json, const struct hintfile *file)
+{
+    json_begin(json, "hints", '[');
+    for (size_t i = 0; file && i < file->rule_count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "id", file->rule[i].id);
+        json_uint(json, "line", file->rule[i].line);
+        json_sites(json, &file->rule[i].pick, &file->words[i]);
+        figures_json_expect(json, &file->rule[i]);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static const char *kind_of(const struct lint_remark *remark)
+{
+    return remark->is_note ? "note" : "warning";
+}
+
+static void hints_print_json(
+        const char *path, const struct hintfile *file, const struct lint *lint, const char *error)
 {
     struct json json = {.out = stdout};
 
@@ -53,58 +63,81 @@ static void hints_print_json(const char *path, const struct hintfile *file, cons
     json_text(&json, "file", path);
     json_bool(&json, "valid", file != NULL);
     json_text(&json, "error", error);
-    json_begin(&json, "hints", '[');
-    for (size_t i = 0; file && i < file->rule_count; i++) {
+    json_hints(&json, file);
+    json_begin(&json, "warnings", '[');
+    for (size_t i = 0; i < lint->count; i++) {
+        const struct lint_remark *remark = &lint->remarks[i];
         json_begin(&json, NULL, '{');
-        json_text(&json, "id", file->rule[i].id);
-        json_uint(&json, "line", file->rule[i].line);
-        json_sites(&json, &file->rule[i].pick, &file->words[i]);
-        figures_json_expect(&json, &file->rule[i]);
-        json_text(&json, "doubt", doubt(&file->rule[i]));
+        json_text(&json, "kind", kind_of(remark));
+        json_uint(&json, "line", remark->line);
+        json_uint(&json, "column", remark->column);
+        json_text(&json, "hint", remark->hint);
+        json_text(&json, "text", remark->text);
         json_end(&json, '}');
     }
     json_end(&json, ']');
     json_end(&json, '}');
 }
 
-static void hints_print_text(const char *path, const struct hintfile *file)
+static void hints_print_text(const char *path, const struct hintfile *file, const struct lint *lint)
 {
-    printf("%s: %zu hint%s\n", path, file->rule_count, render_s(file->rule_count));
-    for (size_t i = 0; i < file->rule_count; i++) {
-        const char *text = doubt(&file->rule[i]);
-        if (text)
-            printf("%s:%" PRIu32 ": %s %s\n", path, file->rule[i].line, file->rule[i].id, text);
+    for (size_t i = 0; i < lint->count; i++) {
+        const struct lint_remark *remark = &lint->remarks[i];
+        render_text(stdout, path);
+        printf(":%" PRIu32 ":%" PRIu32 ": %s: %s%s%s", remark->line, remark->column,
+                kind_of(remark), remark->hint ? "hint " : "", remark->hint ? remark->hint : "",
+                remark->hint ? ": " : "");
+        render_text(stdout, remark->text);
+        putchar('\n');
     }
+    render_text(stdout, path);
+    printf(": %zu hint%s, %zu warning%s\n", file->rule_count, render_s(file->rule_count),
+            lint->warnings, render_s(lint->warnings));
 }
 
-static int lint(const struct fields *fields, const char *path)
+/* `bytes` is malloc'd, NULL if they could not be read. 0, or -errno with *ret_error. */
+static int read_file(const char *path, char **ret_bytes, size_t *ret_length,
+        struct hintfile **ret_file, struct hintfile_error *ret_error)
+{
+    const char *what = "";
+    int r = ownfile_read(path, HINTFILE_BYTES_MAX, ret_bytes, ret_length, &what);
+
+    if (r < 0)
+        (void)snprintf(ret_error->text, sizeof(ret_error->text), "%.300s: %s", path, what);
+    return r < 0 ? r : hintfile_read_bytes(*ret_bytes, *ret_length, path, ret_file, ret_error);
+}
+
+static int check_file(const struct fields *fields, const char *path)
 {
     struct hintfile_error error = {.text = ""};
     struct hintfile *file = NULL;
-    int r = hintfile_read(path, &file, &error);
+    struct lint lint = {0};
+    char *bytes = NULL;
+    size_t length = 0;
+    int r = read_file(path, &bytes, &length, &file, &error);
 
-    if (r < 0) {
-        const char *text = *error.text ? error.text : strerror(-r);
-        if (fields->json)
-            hints_print_json(path, NULL, text);
-        else
-            (void)fprintf(stderr, "kedge hints: %s%s%s\n", error.line ? "" : path,
-                    error.line ? "" : ": ", text);
-        /* A file with a fault is an answer; a file that cannot be read is none. */
-        return r == -EINVAL || r == -EPERM || r == -EFBIG ? CMD_NO : CMD_BAD;
-    }
+    if (r == 0)
+        lint_hints(file, bytes, length, &lint);
     if (fields->json)
-        hints_print_json(path, file, NULL);
-    else
-        hints_print_text(path, file);
+        hints_print_json(path, file, &lint, r < 0 ? error.text : NULL);
+    else if (r == 0)
+        hints_print_text(path, file, &lint);
+    else {
+        (void)fputs(error.line ? "" : "kedge hints: ", stderr);
+        render_text(stderr, error.text);
+        (void)fputc('\n', stderr);
+    }
+    r = r < 0 ? CMD_BAD : fields->strict && lint.warnings ? CMD_NO : CMD_DONE;
+    lint_done(&lint);
     hintfile_free(file);
-    return CMD_DONE;
+    free(bytes);
+    return r;
 }
 
 static int hints_command(const void *parsed, char **words)
 {
     if (strcmp(words[0], "lint") == 0)
-        return lint(parsed, words[1]);
+        return check_file(parsed, words[1]);
     (void)fprintf(stderr, "usage: kedge %s\n", cmd_hints.usage);
     return CMD_BAD;
 }
@@ -112,7 +145,7 @@ static int hints_command(const void *parsed, char **words)
 const struct cmd cmd_hints = {
         .name = "hints",
         .usage = "hints lint FILE [options]",
-        .summary = "Checks a hint file: prints file:line:column of the first fault, or what a "
+        .summary = "Checks a hint file: prints file:line:column of the first fault, or of what a "
                    "reviewer would ask.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 2,

@@ -646,15 +646,15 @@ outputs)
     ;;
 lint)
     printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {sizes: 3}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
-    expect 1 "$kedge" hints lint h.yaml
+    expect 2 "$kedge" hints lint h.yaml
     has err "h.yaml:5:"
-    expect 1 "$kedge" hints lint h.yaml --json
+    expect 2 "$kedge" hints lint h.yaml --json
     json "j['valid'] is False and 'h.yaml:5:' in j['error']"
     expect 2 "$kedge" hints lint nowhere.yaml
     expect 2 "$kedge" hints check h.yaml
     printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {size: ">=4MiB"}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
     expect 0 "$kedge" hints lint h.yaml
-    has out "a matches allocations of any site anywhere"
+    has out "h.yaml:5:11: warning: hint a: picks by size alone"
     printf 'kedge-hints: 1\nhints:\n  - id: a\n    do: release\n    pick: {site: ["p:model.py:Net.<locals>.f:7", c:00000000000000ab]}\n    when: {anchor: "A", edge: exit}\n' >h.yaml
     expect 0 "$kedge" hints lint h.yaml --json
     json "j['hints'][0]['sites'] == ['p:model.py:Net.<locals>.f:7', 'c:00000000000000ab']"
@@ -735,8 +735,10 @@ keys)
     keys 0 diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
     keys 0 suggest --good good.kcap --bad bad.kcap -o h.yaml
     keys 0 hints lint h.yaml
+    printf 'kedge-hints: 1\nhints:\n  - {id: a, do: release, pick: {size: 4MiB}, when: {anchor: A, edge: exit}}\n' >doubtful.yaml
+    keys 0 hints lint doubtful.yaml
     echo nonsense >bad.yaml
-    keys 1 hints lint bad.yaml
+    keys 2 hints lint bad.yaml
     keys 0 bundle bad.kcap --modules
     keys 1 check bad.kcap 'peak==0' 'anchor:"SOT_CALL_*".leaks==0'
     keys 0 env

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# `kedge hints`. $1 says which part.
+. "$(dirname "$0")/../../check.sh"
+kedge=$TEST_BUILD/kedge
+
+# A file about which there is nothing to say.
+cat >good.yaml <<'YAML'
+kedge-hints: 1
+program:
+  argv: "*train.py*"
+  build: {libfoo.so: "7f3c01aa"}
+defaults: {mode: shadow}
+hints:
+  - id: first
+    do: release
+    pick: {site: ["c:9b1f44d0e2a7c315"], size: 4MiB, inside: "step/*", nth: 0}
+    when: {anchor: "step", edge: exit}
+    expect: {bytes: 4MiB}
+  - id: second
+    do: release
+    pick: {site: ["p:model.py:Block.forward"], size: ">=2MiB"}
+    when: {anchor: "step/forward", edge: enter}
+    expect: {bytes: 4MiB}
+YAML
+# says EDIT REMARK...: lint of the edited file says this and no more; an EDIT is sed's
+says() {
+    sed -E "$1" good.yaml >h.yaml
+    ! cmp -s good.yaml h.yaml || fail "no edit: $1"
+    shift
+    printf '%s\n' "$@" >want
+    expect 0 "$kedge" hints lint h.yaml
+    sed '$d' out | diff want - >&2 || fail "another remark: $(cat want)"
+}
+# quiet EDIT: there is nothing to say about it
+quiet() {
+    sed -E "$1" good.yaml >h.yaml
+    ! cmp -s good.yaml h.yaml || fail "no edit: $1"
+    expect 0 "$kedge" hints lint h.yaml
+    [ "$(cat out)" = "h.yaml: 2 hints, 0 warnings" ] || fail "$1: $(cat out)"
+}
+
+case "$1" in
+strict)
+    expect 0 "$kedge" hints lint --strict good.yaml
+    [ "$(cat out)" = "good.yaml: 2 hints, 0 warnings" ] || fail "$(cat out)"
+    says 's/forward"\]/forward:88"]/' "h.yaml:14:19: note: hint second: the line of p:model.py:Block.forward:88 moves with each edit of the file: leave it out if all of the function is meant"
+    expect 0 "$kedge" hints lint --strict h.yaml
+    sed 's/  argv.*/  rank: "0"/' good.yaml >h.yaml
+    expect 0 "$kedge" hints lint h.yaml
+    has out "h.yaml: 2 hints, 1 warning"
+    expect 1 "$kedge" hints lint --strict h.yaml
+    expect 1 "$kedge" hints lint --strict --json h.yaml
+    json "j['valid'] and j['error'] is None and [h['id'] for h in j['hints']] == ['first', 'second']"
+    json "[(w['kind'], w['line'], w['column'], w['hint']) for w in j['warnings']] == [('warning', 3, 3, None)]"
+    json "j['warnings'][0]['text'].endswith('name the program in program.argv, as \"*train.py*\"')"
+    # A fault is no remark: such a file is not read at all.
+    sed 's/size: 4MiB/sizes: 4MiB/' good.yaml >h.yaml
+    expect 2 "$kedge" hints lint h.yaml
+    [ "$(cat err)" = "h.yaml:9:42: unknown key 'sizes' in pick" ] || fail "$(cat err)"
+    sed 's/id: second/id: first/' good.yaml >h.yaml
+    expect 2 "$kedge" hints lint --json h.yaml
+    json "j['valid'] is False and j['warnings'] == [] and 'used twice' in j['error']"
+    chmod g+w h.yaml
+    expect 2 "$kedge" hints lint h.yaml
+    has err "kedge hints: h.yaml: "
+    ;;
+live)
+    says '/anchor: "step",/s/$/\n    mode: live/; s/anchor: "step",/anchor: "**",/' \
+        "h.yaml:10:20: warning: hint first: mode live releases at every anchor's exit: name the anchor after whose exit nothing uses the memory"
+    says 's/mode: shadow/mode: live/; s/anchor: "step.forward",/anchor: "*",/' \
+        "h.yaml:15:20: warning: hint second: mode live releases at every anchor's enter: name the anchor after whose enter nothing uses the memory"
+    quiet 's/mode: shadow/mode: live/; s/anchor: "step",/anchor: "step*",/'
+    quiet 's/anchor: "step",/anchor: "*",/'
+    ;;
+picks)
+    says 's/site: .*, size: ">=2MiB"/size: 4MiB/' "h.yaml:14:11: warning: hint second: picks by size alone, whoever asks for the memory: name its call sites in \`site\`"
+    says 's/site: .*, size: ">=2MiB"/size: 4MiB, inside: "*"/' "h.yaml:14:11: warning: hint second: picks by size alone, whoever asks for the memory: name its call sites in \`site\`"
+    says 's/site: .*, size: ">=2MiB"/inside: "step\/forward"/' "h.yaml:14:11: warning: hint second: picks all that is allocated inside step/forward: name call sites in \`site\`, or a size"
+    quiet 's/site: .*, size: ">=2MiB"/inside: "step\/forward", size: 4MiB/'
+    # A note about a line only where the line tells nothing apart.
+    says 's/forward"\]/forward", "p:model.py:Head:7"]/' "h.yaml:14:47: note: hint second: the line of p:model.py:Head:7 moves with each edit of the file: leave it out if all of the function is meant"
+    quiet 's/forward"\]/forward:8", "p:model.py:Block.forward:9"]/'
+    quiet 's/\["c:.*15"\]/["p:model.py:Block.forward:8"]/'
+    ;;
+sizes)
+    says 's/mode: shadow/mode: shadow, min-size: 8MiB/; s/>=2MiB/>=9MiB/' "h.yaml:9:48: warning: hint first: releases nothing, since its sizes are below min-size (8.00 MiB): lower min-size, or remove the hint"
+    says 's/mode: shadow/mode: shadow, min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:14:54: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, or pick larger sizes"
+    says '/forward", edge/s/$/\n    min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:16:15: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, or pick larger sizes"
+    quiet 's/mode: shadow/mode: shadow, min-size: 64KiB/'
+    ;;
+expect)
+    says '11d' "h.yaml:7:5: warning: hint first: has no \`expect\`, so nobody notices when it matches more or less than it was made for: state count and bytes"
+    says '11s/bytes/saves/' "h.yaml:7:5: warning: hint first: has no \`expect\`, so nobody notices when it matches more or less than it was made for: state count and bytes"
+    ;;
+anchors)
+    waits() { echo "h.yaml:10:20: warning: hint first: what is allocated inside $1 waits for whichever $2 ends next, which is another anchor: name the anchor of \`inside\` or one around it, or say in \`proof\` why that is late enough"; }
+    says 's/anchor: "step",/anchor: "optimizer",/' "$(waits 'step/*' optimizer)"
+    # The path of an anchor is all of it.
+    says 's/anchor: "step",/anchor: "forward",/' "$(waits 'step/*' forward)"
+    quiet 's/anchor: "step",/anchor: "step\/f?rward",/'
+    quiet 's/anchor: "step",/anchor: "optimizer",/; s/, inside: [^,]*//'
+    quiet 's/anchor: "step", edge: exit/anchor: "optimizer", edge: enter/'
+    quiet 's/anchor: "step",/anchor: "optimizer",/; 11s/$/\n    proof: receives are in order/'
+    ;;
+order)
+    covered() { echo "h.yaml:14:11: warning: hint second: matches nothing, since hint first on line 7 takes all that it picks: put it above that hint, or remove one of them"; }
+    # second becomes what first covers; then each part of the pick that keeps them apart
+    second='14s/pick.*/pick: {site: ["c:9b1f44d0e2a7c315"], size: 4MiB, inside: "step\/forward", nth: 0}/'
+    says "$second" "$(covered)"
+    says "$second; 14s/forward/*\\/f*/" "$(covered)"
+    says "$second; 9s/nth: 0/nth: all/; 9s/4MiB/\"4MiB..5MiB\"/; 9s/\"step.*\", /\"\", /" "$(covered)"
+    says "$second; 9s/\"c:/\"c:0000000000000001\", \"c:/" "$(covered)"
+    says "9s/\"c:.*15\"/\"p:model.py:Block.forward\"/; 9s/4MiB/\">=1MiB\"/; 9s/, inside.*\"//; 9s/nth: 0/nth: all/; 14s/>=2MiB/3MiB/" "$(covered)"
+    says "9s/\"c:.*15\"/\"p:model.py:Block.forward\"/; 9s/4MiB/\">=2MiB\"/; 9s/, inside.*\"//; 9s/nth: 0/nth: all/; 14s/forward/forward:88/" "$(covered)"
+    says "$second; 14s/nth: 0/nth: 0, device: 1/" "$(covered)"
+    for part in '14s/15"/16"/' '14s/15"/15", "c:0000000000000001"/' '14s/4MiB/5MiB/' '14s/4MiB/"4MiB..5MiB"/' '14s/step.forward/other/' '14s/step.forward/*/' '14s/nth: 0/nth: 1/' \
+        '14s/, nth: 0//' '9s/nth: 0/nth: 0, device: 1/' '14s/"c:.*15"/"p:model.py:Block.forward"/'; do
+        quiet "$second; $part"
+    done
+    ;;
+program)
+    everyone='the hints are for every program that is given them, child processes too: name the program in program.argv, as "*train.py*"'
+    says '2,4d' "h.yaml:1:1: warning: $everyone"
+    says '3d' "h.yaml:3:3: warning: $everyone"
+    says '3s/:.*/: "*"/' "h.yaml:3:9: warning: $everyone"
+    says '4s/7f3c01aa/7f3c01a/' "h.yaml:4:22: warning: 7 digits of a build-id fit too many builds of libfoo.so: write 8 or more"
+    # In the order of the file.
+    says '3s/:.*/: "*"/; 4s/7f3c01aa/7f/; 11d' "h.yaml:3:9: warning: $everyone" "h.yaml:4:22: warning: 2 digits of a build-id fit too many builds of libfoo.so: write 8 or more" \
+        "h.yaml:7:5: warning: hint first: has no \`expect\`, so nobody notices when it matches more or less than it was made for: state count and bytes"
+    ;;
+*)
+    fail "no part $1"
+    ;;
+esac
