@@ -87,6 +87,7 @@ struct search {
     const struct candidates_job *job;
     struct candidates out;
     struct side side[SIDES];
+    int sides; /* that there are */
     struct keytable path_numbers, origin_numbers, glob_numbers, shape_numbers, pair_numbers,
             site_numbers;
     const char **paths;
@@ -387,7 +388,7 @@ static void list_sites(struct search *s)
         add_sites(s, i);
     }
     free(is_known);
-    for (int which = 0; which < SIDES && s->side[which].trace; which++) {
+    for (int which = 0; which < s->sides; which++) {
         struct side *side = &s->side[which];
         side->blocks = make_lists(side->origin, side->trace->block_count, origins);
         for (uint32_t i = 0; i < origins; i++)
@@ -655,7 +656,7 @@ static struct turn make_turn(const struct search *s, uint32_t site)
 
     for (uint32_t o = s->origins.first[site]; o < s->origins.first[site + 1]; o++) {
         uint32_t origin = s->origins.at[o];
-        for (int which = 0; which < SIDES && s->side[which].trace; which++)
+        for (int which = 0; which < s->sides; which++)
             turn.blocks +=
                     s->side[which].blocks.first[origin + 1] - s->side[which].blocks.first[origin];
         turn.same.a = (turn.same.a ^ origin) * UINT64_C(0x9fb21c651e98df25);
@@ -697,11 +698,11 @@ static void try_sites(struct search *s, const struct turn *turns, size_t count, 
     for (uint32_t id = 0; id < bad->trace->block_count; id++)
         if (is_late(s, BAD, id) && !s->is_covered[id])
             is_open[bad->origin[id]] = true;
-    for (i = 0; i < count && s->looks < CANDIDATES_LOOKS_MAX; i++) {
+    for (i = 0; i < count && s->looks < s->job->looks_max; i++) {
         progress_step(i + (literal ? count : 0), 2 * count);
         if (literal && !needs_literal(s, turns[i].site, is_open))
             continue;
-        for (int which = 0; which < SIDES && s->side[which].trace; which++)
+        for (int which = 0; which < s->sides; which++)
             list_site(s, turns[i].site, which, turns[i].blocks);
         try_shapes(s, turns[i].site, literal);
     }
@@ -767,14 +768,15 @@ static void search_done(struct search *s)
 
 struct candidates candidates_find(const struct candidates_job *job)
 {
-    struct search s = {
-            .job = job, .side = {[BAD] = {.trace = job->bad}, [GOOD] = {.trace = job->good}}};
+    struct search s = {.job = job,
+            .side = {[BAD] = {.trace = job->bad}, [GOOD] = {.trace = job->good}},
+            .sides = job->good ? SIDES : 1};
 
-    for (int which = 0; which < SIDES && s.side[which].trace; which++) {
+    for (int which = 0; which < s.sides; which++) {
         number_paths(&s, &s.side[which]);
         number_origins(&s, which);
     }
-    for (int which = 0; which < SIDES && s.side[which].trace; which++)
+    for (int which = 0; which < s.sides; which++)
         list_by_path(&s, &s.side[which]);
     s.pair_of = vec_new(job->bad->block_count, sizeof(*s.pair_of));
     for (uint32_t i = 0; i < job->bad->block_count; i++)

@@ -36,7 +36,8 @@ struct candidates_job {
     /* per block of the bad run: the event of the exit that it is late by, TRACE_NEVER; and whose exit that is */
     const uint32_t *late_exit;
     const uint32_t *late_anchor;
-    uint64_t min_size; /* smaller blocks are left alone */
+    uint64_t min_size;  /* smaller blocks are left alone */
+    uint64_t looks_max; /* CANDIDATES_LOOKS_MAX; tests have less */
 };
 
 struct candidate {

@@ -62,7 +62,8 @@ static void choose_hints(struct work *work)
             .good = work->job->good,
             .late_exit = work->late_exit,
             .late_anchor = work->late_anchor,
-            .min_size = work->job->min_size};
+            .min_size = work->job->min_size,
+            .looks_max = CANDIDATES_LOOKS_MAX};
     struct candidates found = candidates_find(&job);
     uint32_t *taken = vec_new(found.count, sizeof(*taken));
 
@@ -257,7 +258,7 @@ static void set_expectations(struct work *work, const struct predict_match *matc
             continue;
         struct key key = {matches[i].rule, matches[i].at, 0};
         uint32_t number = keytable_number(&numbers, key);
-        if (number == count) {
+        if (number >= count) {
             VEC_PUSH(instances, count, room).hint = matches[i].rule;
             instances[number].seen = (struct rule_seen){0, 0};
         }

@@ -367,6 +367,36 @@ TEST(what_only_the_good_run_speaks_against_gets_no_hint)
     pair_end(p);
 }
 
+/* The site with fewer blocks is looked at, the other one is not, and that is said. */
+TEST(a_search_that_is_cut_says_so)
+{
+    struct story s = story_begin();
+    uint32_t late_exit[11];
+    uint32_t late_anchor[11];
+    uint32_t anchor = story_enter(&s, "A");
+
+    for (int i = 0; i < 11; i++)
+        (void)story_alloc(&s, i == 10 ? 2 : 1, 4 * MB);
+    story_exit(&s);
+    for (int i = 0; i < 11; i++) {
+        late_exit[i] = s.trace->anchors[anchor].exit;
+        late_anchor[i] = anchor;
+    }
+    for (uint64_t looks = 1; looks <= 100; looks += 99) {
+        struct candidates_job job = {.bad = s.trace,
+                .late_exit = late_exit,
+                .late_anchor = late_anchor,
+                .min_size = 2 * MB,
+                .looks_max = looks};
+        struct candidates found = candidates_find(&job);
+        CHECK_EQ(found.is_cut, looks == 1);
+        REQUIRE_EQ(found.count, looks == 1 ? 1 : 2);
+        CHECK_EQ(found.list[0].key.key, 2);
+        candidates_done(&found);
+    }
+    story_end(&s);
+}
+
 /* ---- Python call sites ---- */
 
 /* Blocks of a new native site and this Python stack, in both runs; innermost first. */
