@@ -252,7 +252,8 @@ static struct hintfile *make_file(struct suggestion *s)
         file->words[i].comment = make_comment(s, i, ways[i]);
         file->words[i].saves = s->mine.hints[i].gain;
         file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
-        add_builds(file, s->bad.trace, s->mine.hints[i].stack);
+        if (!s->mine.hints[i].key.frame) /* a Python function is found in every build */
+            add_builds(file, s->bad.trace, s->mine.hints[i].stack);
     }
     title_done(ways, s->mine.hint_count);
     return file;
