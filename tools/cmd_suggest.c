@@ -133,7 +133,7 @@ static char *make_comment(struct suggestion *s, size_t number, const char *way)
     return comment;
 }
 
-/* A hint that picks by a Python function is called by it, whoever was the innermost in the first of its blocks. */
+/* A hint that picks by a Python function is called by it and by the first of its lines, whoever was the innermost there. */
 static void name_by_function(const struct sitekey *key, char **io_title, char **io_word)
 {
     const struct trace_pyframe *frame = key->frame;
@@ -141,9 +141,8 @@ static void name_by_function(const struct sitekey *key, char **io_title, char **
 
     free(*io_title);
     free(*io_word);
-    *io_title = key->has_line
-            ? vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line)
-            : vec_format("%s %s", frame->function, symbols_base_name(frame->file));
+    *io_title =
+            vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line);
     *io_word = title_is_program(frame->function, frame->file)
             ? vec_text(dot && dot[1] ? dot + 1 : frame->function)
             : vec_text("");

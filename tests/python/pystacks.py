@@ -314,6 +314,7 @@ def hints_and_failures_tell_python_lines():
     tool("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
     text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
     same("hints", re.findall(r'id: "(\S+)"\n.*\n.*site: \[(\S+)\]', text), [("empty", '"p:frameworklike.py:empty"')])
+    check(f"# empty frameworklike.py:{at['cuMemAlloc_v2']}\n" in text, f"no title with a line:\n{text}")
     check("build" not in text, f"a Python function is tied to builds:\n{text}")
     way = f"empty frameworklike.py:{at['cuMemAlloc_v2']} < linear frameworklike.py:{at['empty(4 <<']} < <module> frameworklike.py:"
     check(f"the first of them: {way}" in pathlib.Path("hints.yaml").read_text(), f"no {way}:\n{pathlib.Path('hints.yaml').read_text()}")
