@@ -41,10 +41,12 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
                 "the bytes by which places grew that hold more from step to step, of the steps "
                 "that the program states",
                 .is_bytes = true},
-        [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released"},
+        [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released",
+                .is_bytes = false},
         [CLAIM_DRIFTED_HINTS] = {"drifted_hints",
                 "how many hints matched more or less than they expect, and released nothing from "
-                "there on"},
+                "there on",
+                .is_bytes = false},
         [CLAIM_LATE] = {"late", "how many blocks were freed later than in the run FILE, or never",
                 .has_file = true},
         [CLAIM_EXTRA] = {"extra",

@@ -62,8 +62,8 @@ static struct lint_remark *warn_at(
             .line = place->line,
             .column = place->column,
             .hint = look->rule ? look->rule->id : NULL,
-            .text = text,
     };
+    remark->text = text;
     return remark;
 }
 

@@ -135,11 +135,22 @@ static size_t operator_length(const char *at)
     return length + strlen(signs[i]);
 }
 
-/* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates, anonymous parts and results. */
-static char *short_name(const char *function)
+/* How long what says nothing is at the beginning: "(anonymous namespace)::", or "decltype(" where a word begins. */
+static size_t empty_length(const char *at, bool begins)
 {
     static const char anonymous[] = "(anonymous namespace)::";
     static const char type_of[] = "decltype";
+
+    if (strncmp(at, anonymous, sizeof(anonymous) - 1) == 0)
+        return sizeof(anonymous) - 1;
+    if (!begins || strncmp(at, type_of, sizeof(type_of) - 1) != 0 || !strchr(at, '('))
+        return 0;
+    return (size_t)(strchr(at, '(') - at) + 1;
+}
+
+/* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates, anonymous parts and results. */
+static char *short_name(const char *function)
+{
     char *out = vec_new(strlen(function) + 1, 1);
     size_t n = 0;
     unsigned depth = 0;
@@ -148,16 +159,15 @@ static char *short_name(const char *function)
     for (const char *s = function; *s; s++) {
         bool begins = depth == 0 && (s == function || s[-1] == ':' || s[-1] == ' ');
         size_t sign = begins ? operator_length(s) : 0;
+        size_t empty = empty_length(s, begins);
         if (sign) {
             memcpy(out + n, s, sign);
             n += sign;
             s += sign - 1;
             is_operator = true;
-        } else if (strncmp(s, anonymous, sizeof(anonymous) - 1) == 0) {
-            s += sizeof(anonymous) - 2;
-        } else if (begins && strncmp(s, type_of, sizeof(type_of) - 1) == 0 && strchr(s, '(')) {
-            s = strchr(s, '(');
-            depth++;
+        } else if (empty) {
+            s += empty - 1;
+            depth += *s == '(';
         } else if (*s == '<' || (depth && *s == '(')) {
             depth++;
         } else if (depth) {
