@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/cmd.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "tools/figures.h"
 #include "tools/lint.h"
+#include "tools/vec.h"
 #include "tracker/hintfile.h"
 #include "tracker/ownfile.h"
 
@@ -20,6 +22,77 @@ static const struct args_option options[] = {
                 offsetof(struct fields, strict)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
+
+/* One row of tracker/hintkeys.def. */
+struct row {
+    const char *mapping, *key, *form, *initial, *help;
+};
+
+static const struct row rows[] = {
+#define HINTKEY(map_, key_, form_, initial_, help_, ...) {#map_, key_, form_, initial_, help_},
+#include "tracker/hintkeys.def"
+};
+
+static bool is_needed(const struct row *row)
+{
+    return strcmp(row->initial, "needed") == 0;
+}
+
+/* "pick.site"; those of the file itself stand alone. The caller frees it. */
+static char *full_name(const struct row *row)
+{
+    char *name = vec_format("%s.%s", row->mapping, row->key);
+
+    if (strcmp(row->mapping, "FILE") == 0)
+        memmove(name, name + strlen("FILE."), strlen(row->key) + 1);
+    for (char *s = name; *s; s++)
+        *s = (char)tolower((unsigned char)*s);
+    return name;
+}
+
+static void keys_print_text(void)
+{
+    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        const char *before = is_needed(row) ? "; " : *row->initial ? "; default " : "";
+        char *name = full_name(row);
+
+        printf("%s: %s%s%s\n    %s\n", name, row->form, before, row->initial, row->help);
+        free(name);
+    }
+}
+
+static void keys_print_json(void)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_begin(&json, "keys", '[');
+    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        char *name = full_name(row);
+
+        json_begin(&json, NULL, '{');
+        json_text(&json, "key", name);
+        json_text(&json, "form", row->form);
+        json_bool(&json, "needed", is_needed(row));
+        json_text(&json, "default", *row->initial && !is_needed(row) ? row->initial : NULL);
+        json_text(&json, "help", row->help);
+        json_end(&json, '}');
+        free(name);
+    }
+    json_end(&json, ']');
+    json_end(&json, '}');
+}
+
+static int print_keys(const struct fields *fields)
+{
+    if (fields->json)
+        keys_print_json();
+    else
+        keys_print_text();
+    return CMD_DONE;
+}
 
 /* As it is written in the file. */
 static void json_sites(
@@ -136,7 +209,9 @@ static int check_file(const struct fields *fields, const char *path)
 
 static int hints_command(const void *parsed, char **words)
 {
-    if (strcmp(words[0], "lint") == 0)
+    if (strcmp(words[0], "keys") == 0 && !words[1])
+        return print_keys(parsed);
+    if (strcmp(words[0], "lint") == 0 && words[1])
         return check_file(parsed, words[1]);
     (void)fprintf(stderr, "usage: kedge %s\n", cmd_hints.usage);
     return CMD_BAD;
@@ -144,11 +219,11 @@ static int hints_command(const void *parsed, char **words)
 
 const struct cmd cmd_hints = {
         .name = "hints",
-        .usage = "hints lint FILE [options]",
+        .usage = "hints (lint FILE | keys) [options]",
         .summary = "Checks a hint file: prints file:line:column of the first fault, or of what a "
-                   "reviewer would ask.",
+                   "reviewer would ask. Or lists the keys of the format.",
         CMD_OPTIONS(options, struct fields),
-        .words_min = 2,
+        .words_min = 1,
         .words_max = 2,
         .run = hints_command,
 };

@@ -70,17 +70,31 @@ enum owner {
     OWNER_WORDS,
 };
 
+/* The mappings. */
+enum map {
+    IN_FILE,
+    IN_MADE,
+    IN_PREDICTED,
+    IN_PROGRAM,
+    IN_DEFAULTS,
+    IN_HINT,
+    IN_PICK,
+    IN_WHEN,
+    IN_EXPECT,
+};
+
 /*
- * A key of a mapping: how its value is taken (NULL: it was, before), and in which field it is kept. The last row of a table has
- * no name: its `later` are keys that are known and not built yet.
+ * A key of the mapping `in`: how its value is taken (NULL: it was, before), and in which field it is kept. A row without a
+ * name: its `later` are keys that are known and not built yet.
  */
 struct key {
     const char *name;
     take_fn take;
+    enum map in;
+    enum map map; /* take_map: the mapping that the value is */
     enum owner owner;
     unsigned first;
     size_t at, room;
-    const struct key *keys;   /* take_map */
     const char *const *words; /* take_word: NULL-terminated; the first one stands for `first` */
     const char *const *later;
 };
@@ -123,6 +137,8 @@ static int find_word(const char *const *list, const char *word)
     return -1;
 }
 
+static const struct key *find_row(enum map in, const char *name);
+
 static int take_map(struct reading *reading, const struct hinttree_node *map)
 {
     const struct key *of = reading->key;
@@ -130,15 +146,13 @@ static int take_map(struct reading *reading, const struct hinttree_node *map)
     if (map->kind != HINTTREE_MAP)
         return refuse(reading, map, "%s must be a mapping", of->name);
     for (const struct hinttree_node *key = map->child; key; key = key->next) {
-        const struct key *row = of->keys;
+        const struct key *row = find_row(of->map, key->text);
         int r = 0;
 
-        while (row->name && strcmp(row->name, key->text) != 0)
-            row++;
-        if (!row->name && find_word(row->later, key->text) >= 0)
-            return refuse(reading, key, "'%s' in %s is not supported yet", key->text, of->name);
-        if (!row->name)
+        if (!row)
             return refuse(reading, key, "unknown key '%.60s' in %s", key->text, of->name);
+        if (!row->name)
+            return refuse(reading, key, "'%s' in %s is not supported yet", key->text, of->name);
         reading->key = row;
         if (row->take)
             r = row->take(reading, key->child);
@@ -417,15 +431,6 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value)
     return r;
 }
 
-static const struct key pick_keys[] = {
-        {.name = "site", .take = take_pick_site},
-        {.name = "size", .take = take_pick_size},
-        {"inside", take_text, OF_RULE(pick.inside)},
-        {.name = "nth", .take = take_pick_nth},
-        {.name = "device", .take = take_pick_device},
-        {.later = LIST("used-by", "stream", "thread")},
-};
-
 /* ---- when, expect ---- */
 
 static int take_when_anchor(struct reading *reading, const struct hinttree_node *value)
@@ -443,13 +448,6 @@ static int take_when(struct reading *reading, const struct hinttree_node *value)
         return refuse(reading, value, "when needs anchor and edge");
     return r;
 }
-
-static const struct key when_keys[] = {
-        {"anchor", take_when_anchor, OF_RULE(when.anchor)},
-        {"edge", take_word, OF_RULE(when.kind), .words = LIST("enter", "exit"),
-                .first = EDGE_ENTER},
-        {.later = LIST("event", "count", "from", "launch", "free-of")},
-};
 
 /* An expectation of nothing would never be asked: only instances in which something matches are. */
 static int check_range(const struct reading *reading, const struct hinttree_node *value,
@@ -480,13 +478,6 @@ static int take_size_range(struct reading *reading, const struct hinttree_node *
     return check_range(reading, value, range);
 }
 
-static const struct key expect_keys[] = {
-        {"count", take_count_range, OF_RULE(expect.count)},
-        {"bytes", take_size_range, OF_RULE(expect.bytes)},
-        {"saves", take_size, OF_WORDS(saves)},
-        {0},
-};
-
 /* ---- one hint ---- */
 
 bool hintfile_is_id(const char *text)
@@ -505,37 +496,9 @@ static int take_id(struct reading *reading, const struct hinttree_node *value)
     return r;
 }
 
-#define MODE_WORDS \
-    .words = LIST("shadow", "trap", "live"), .later = LIST("poison"), .first = HINT_SHADOW
-
-/* Keys whose only built value is the default. */
-#define DEFAULT_KEYS                                                                            \
-    {"wait", take_word, .words = LIST("all-streams"), .later = LIST("touched", "event-only")},  \
-            {"on-touch", take_word, .words = LIST("fail"), .later = LIST("restore", "ignore")}, \
-    {                                                                                           \
-        "backend", take_word, .words = LIST("unmap"), .later = LIST("alias", "managed")         \
-    }
-
-static const struct key hint_keys[] = {
-        {"id", take_id, OF_RULE(id)},
-        {"do", take_word, OF_RULE(action), .words = LIST("release"),
-                .later = LIST("keep-meta", "hold", "evict", "restore", "pin", "ignore"),
-                .first = ACTION_RELEASE},
-        {"pick", take_pick, .keys = pick_keys},
-        {"when", take_when, .keys = when_keys},
-        {"expect", take_map, .keys = expect_keys},
-        {"mode", take_word, OF_RULE(mode), MODE_WORDS},
-        {"min-size", take_size, OF_RULE(min_size)},
-        DEFAULT_KEYS,
-        {"proof", take_long_text, OF_WORDS(proof)},
-        {"note", take_long_text, OF_WORDS(note)},
-        {.later = LIST("else", "canary", "needs", "cap", "order", "victim", "cyclic", "prefetch",
-                 "backing", "restore", "clean", "warmup-cap", "sync-limit", "host-budget")},
-};
-
 static int take_hint(struct reading *reading, const struct hinttree_node *item)
 {
-    static const struct key hint = {"hint", take_map, .keys = hint_keys};
+    static const struct key hint = {.name = "hint", .map = IN_HINT};
     static const char *const needed[] = {"id", "do", "pick", "when"};
     struct hintfile *file = reading->file;
     int r;
@@ -669,49 +632,36 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
     return 0;
 }
 
-static const struct key made_keys[] = {
-        {"by", take_long_text, OF_FILE(made_by)},
-        {.name = "from", .take = take_made_from},
-        {"on", take_long_text, OF_FILE(made_on)},
-        {0},
+#define MODE_WORDS \
+    .words = LIST("shadow", "trap", "live"), .later = LIST("poison"), .first = HINT_SHADOW
+/* Their only built word is the default. */
+#define WAIT_WORDS    .words = LIST("all-streams"), .later = LIST("touched", "event-only")
+#define TOUCH_WORDS   .words = LIST("fail"), .later = LIST("restore", "ignore")
+#define BACKEND_WORDS .words = LIST("unmap"), .later = LIST("alias", "managed")
+
+/* Without the sentences for people. */
+static const struct key keys[] = {
+#define HINTKEY(map_, key_, form_, initial_, help_, ...) \
+    {.in = IN_##map_, .name = key_, __VA_ARGS__},
+#define HINTKEY_LATER(map_, ...) {.in = IN_##map_, .later = LIST(__VA_ARGS__)},
+#include "tracker/hintkeys.def"
 };
 
-static const struct key predicted_keys[] = {
-        {"max-bytes", take_size, OF_FILE(predicted_max)},
-        {"reserved-bytes", take_size, OF_FILE(predicted_reserved)},
-        {0},
-};
-
-static const struct key program_keys[] = {
-        {"argv", take_text, OF_FILE(argv)},
-        {"rank", take_text, OF_FILE(rank)},
-        {.name = "build", .take = take_build},
-        {"on-mismatch", take_word, OF_FILE(on_mismatch), .words = LIST("shadow", "refuse"),
-                .first = HINTFILE_MISMATCH_SHADOW},
-        {0},
-};
-
-static const struct key default_keys[] = {
-        {"mode", take_word, OF_FILE(mode), MODE_WORDS},
-        {"min-size", take_size, OF_FILE(min_size)},
-        DEFAULT_KEYS,
-        {.later = LIST("host-budget", "sync-limit", "canary")},
-};
-
-static const struct key file_keys[] = {
-        {.name = "kedge-hints"}, /* taken before all others, */
-        {.name = "defaults"},    /* and this before the hints that need them */
-        {"made", take_map, .keys = made_keys},
-        {"predicted", take_map, .keys = predicted_keys},
-        {"program", take_map, .keys = program_keys},
-        {.name = "hints", .take = take_hints},
-        {.later = LIST("events", "needs")},
-};
+/* NULL: there is no such key. */
+static const struct key *find_row(enum map in, const char *name)
+{
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i].in == in
+                && (keys[i].name ? strcmp(keys[i].name, name) == 0
+                                 : find_word(keys[i].later, name) >= 0))
+            return &keys[i];
+    return NULL;
+}
 
 static int take_file(struct reading *reading, const struct hinttree_node *root)
 {
-    static const struct key the_file = {"the file", take_map, .keys = file_keys};
-    static const struct key defaults = {"defaults", take_map, .keys = default_keys};
+    static const struct key the_file = {.name = "the file", .map = IN_FILE};
+    static const struct key defaults = {.name = "defaults", .map = IN_DEFAULTS};
     const struct hinttree_node *key;
     int r = 0;
 

@@ -129,6 +129,77 @@ program)
     says '3s/:.*/: "*"/; 4s/7f3c01aa/7f/; 11d' "h.yaml:3:9: warning: $everyone" "h.yaml:4:22: warning: 2 digits of a build-id fit too many builds of libfoo.so: write 8 or more" \
         "h.yaml:7:5: warning: hint first: has no \`expect\`, so nobody notices when it matches more or less than it was made for: state count and bytes"
     ;;
+page)
+    # kedge-hints(5) has each key with what it takes and its sentences, and no other.
+    expect 0 "$kedge" hints keys
+    python3 - "$TEST_SOURCE/tools/man/kedge-hints.5" <<'PY' || fail "kedge-hints.5 is not what the parser knows"
+import pathlib, re, sys
+page = re.sub(r"\\(.)", r"\1", pathlib.Path(sys.argv[1]).read_text())
+group, said = "", []
+for part in re.split(r"^\.(?=TP|SS|SH)", page.partition(".SH KEYS\n")[2].partition("\n.SH ")[0], flags=re.M)[1:]:
+    kind, *lines = part.strip().split("\n")
+    if kind != "TP":
+        group = {"The file": "", "Each of hints": "hint."}.get(kind[3:], kind[3:] + ".")
+        continue
+    key, form = re.fullmatch(r'\.BR (\S+) " (.*)"', lines[0]).groups()
+    said.append(f"{group}{key}: {form}\n    {' '.join(lines[1:])}\n")
+known = pathlib.Path("out").read_text()
+print(len(said), "keys;", *(line for line in "".join(said).splitlines() if line not in known.splitlines()), sep="\n")
+sys.exit("".join(said) != known)
+PY
+    # Its example is a hint file.
+    sed -n '/^.SH EXAMPLE/,/^.fi/p' "$TEST_SOURCE/tools/man/kedge-hints.5" | sed -e '/^\./d' -e 's/\\-/-/g' >h.yaml
+    expect 0 "$kedge" hints lint --strict h.yaml
+    [ "$(cat out)" = "h.yaml: 1 hint, 0 warnings" ] || fail "$(cat out)"
+    expect 2 "$kedge" hints keys h.yaml
+    ;;
+forms)
+    # What the table says of a key is what the parser does: every alternative is taken, other things are not, and what is needed is.
+    expect 0 "$kedge" hints keys --json
+    cat >try.py <<'PY'
+import copy, json, pathlib, subprocess, sys
+kedge = sys.argv[1]
+hint = {"id": "a", "do": "release", "pick": {"size": 4194304, "inside": "a"}, "when": {"anchor": "a", "edge": "exit"}, "expect": {}}
+whole = {"kedge-hints": 1, "made": {}, "predicted": {}, "program": {}, "defaults": {}, "hints": [hint]}
+VALUES = {"SIZE": "4MiB", "GLOB": "a*?", "TEXT": "some text", "NUMBER": "3", "SITE": "p:a.py:f", "NAME": "liba.so", "HEX": "0123abcd"}
+count = 0
+def mapping(file, key):
+    name = key.rpartition(".")[0]
+    return file if not name else file["hints"][0] if name == "hint" else file[name] if name in file else file["hints"][0][name]
+def is_taken(file):
+    global count
+    count += 1
+    pathlib.Path("h.yaml").write_text(json.dumps(file))
+    return subprocess.run([kedge, "hints", "lint", "h.yaml"], capture_output=True).returncode == 0
+def value(form):
+    for word, example in VALUES.items():
+        form = form.replace(word, example)
+    if form.startswith("["):
+        return [form[1:].removesuffix(", ...]")]
+    return dict([form[1:].removesuffix(", ...}").split(": ")]) if form.startswith("{") else form
+def fails(row, value):
+    file = copy.deepcopy(whole)
+    mapping(file, row["key"])[row["key"].rpartition(".")[2]] = value
+    return not is_taken(file)
+assert is_taken(whole)
+for row in json.load(open("out"))["keys"]:
+    key = row["key"].rpartition(".")[2]
+    forms = row["form"].split(" | ")
+    if row["form"] not in ("MAPPING", "LIST"):
+        bad = [form for form in forms if fails(row, value(form))]
+        assert not bad, (row, bad)
+    if row["default"]:
+        assert not fails(row, row["default"]), row
+    if not {"TEXT", "GLOB"} & set(forms):
+        assert fails(row, "no such thing"), row
+    assert fails(row, {"a": {"b": "c"}}), row
+    file = copy.deepcopy(whole)
+    mapping(file, row["key"]).pop(key, None)
+    assert is_taken(file) != row["needed"], row
+assert count > 150, count
+PY
+    python3 try.py "$kedge" || fail "the table of keys is not the parser's"
+    ;;
 *)
     fail "no part $1"
     ;;

@@ -404,7 +404,7 @@ suggest)
     expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o hints.yaml
     has out "for 30 of 30 late frees"
     has out "lowers the peak"
-    expect 0 "$kedge" hints lint hints.yaml
+    expect 0 "$kedge" hints lint --strict hints.yaml
     has hints.yaml "SOT_CALL_"
     has hints.yaml "shadow"
     has hints.yaml "capture_maker"
@@ -717,7 +717,7 @@ man)
     text "$TEST_SOURCE/tools/man/kedge-replay.1" | options >page
     comm -23 help page >missing
     [ ! -s missing ] || fail "kedge-replay.1 lacks options of kedge-replay: $(cat missing)"
-    ! command -v man >/dev/null || for page in "$TEST_SOURCE"/tools/man/*.1; do
+    ! command -v man >/dev/null || for page in "$TEST_SOURCE"/tools/man/*.[15]; do
         man --warnings -l "$page" >/dev/null 2>err
         [ ! -s err ] || fail "$page: $(cat err)"
     done
@@ -734,6 +734,7 @@ keys)
     for name in good bad touched oom live; do keys 0 report $name.kcap --view steps --from SOT_CALL_2; done
     keys 0 diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
     keys 0 suggest --good good.kcap --bad bad.kcap -o h.yaml
+    keys 0 hints keys
     keys 0 hints lint h.yaml
     printf 'kedge-hints: 1\nhints:\n  - {id: a, do: release, pick: {size: 4MiB}, when: {anchor: A, edge: exit}}\n' >doubtful.yaml
     keys 0 hints lint doubtful.yaml

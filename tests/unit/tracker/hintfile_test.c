@@ -401,6 +401,57 @@ TEST(what_is_written_is_read_back_equal)
     free(text);
 }
 
+/* A file with one key in one of its mappings, written anew. */
+static char *write_with(const char *map, const char *key, const char *value)
+{
+    static const char *const maps[] = {"PROGRAM", "DEFAULTS", "PICK", "HINT"};
+    struct hintfile *file;
+    char add[4][64] = {"", "", "", ""};
+    char text[512];
+    char *again = NULL;
+    size_t length;
+
+    for (size_t i = 0; i < 4; i++)
+        if (strcmp(map, maps[i]) == 0)
+            (void)snprintf(add[i], sizeof add[i], "%s%s: %s", i < 2 ? "" : ", ", key, value);
+    (void)snprintf(text, sizeof text,
+            "kedge-hints: 1\nprogram: {%s}\ndefaults: {%s}\nhints:\n"
+            "  - {id: a, do: release, pick: {size: 5%s}, when: {anchor: a, edge: exit}%s}\n",
+            add[0], add[1], add[2], add[3]);
+    file = parse(text);
+    REQUIRE(file != NULL);
+    REQUIRE_EQ(hintfile_write(file, &again, &length), 0);
+    hintfile_free(file);
+    return again;
+}
+
+/* As hintkeys.def has it, but for globs: "" and "*" are the same and written differently. */
+TEST(a_key_that_states_its_default_changes_nothing)
+{
+    static const struct {
+        const char *map, *key, *initial;
+    } rows[] = {
+#define HINTKEY(map_, key_, form_, initial_, help_, ...) {#map_, key_, initial_},
+#include "tracker/hintkeys.def"
+    };
+    char *without = write_with("", "", "");
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *with;
+
+        if (strspn(rows[i].initial, "*") == strlen(rows[i].initial)
+                || strcmp(rows[i].initial, "needed") == 0)
+            continue;
+        with = write_with(rows[i].map, rows[i].key, rows[i].initial);
+        CHECK_STR_EQ(with, without);
+        free(with);
+        count++;
+    }
+    CHECK_EQ(count, 10u);
+    free(without);
+}
+
 /* Anchor names are the program's own bytes: quotes, colons, line ends, UTF-8, and what is none. */
 TEST(odd_names_survive_writing)
 {
