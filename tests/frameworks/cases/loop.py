@@ -36,6 +36,7 @@ class Loop:
     late     bytes that the bad form frees late, or never
     hinted   bytes of them that hints can release: blocks of 2 MiB and more, of steps that ended
     used     bytes of them that the bad form still uses: they must get no hint
+    good     the option that makes it hold no more than it needs, of scripts that need one
     unlike   {environment: (hinted, used)} where another version uses more: a parameter that is passed by value counts as a use of
              whatever it holds, and PyTorch's lists of tensors hold addresses of the launch before
     """
@@ -46,6 +47,7 @@ class Loop:
     late: int
     hinted: int
     used: int = 0
+    good: tuple = ()
     unlike: dict = dataclasses.field(default_factory=dict)
     envs: tuple = BOTH
     short: tuple = ()
@@ -104,9 +106,9 @@ class Row:
             if found != expected:
                 wrong.append(f"{what}: {found!r}, not {expected!r}")
 
-        self.command("kedge", "run", "--capture", "good.kcap", "--", *self.script())
+        self.command("kedge", "run", "--capture", "good.kcap", "--", *self.script(*case.good))
         plain = self.command("kedge", "run", "--capture", "bad.kcap", "--", *bad)
-        place = f"{case.script}:{line_of(case)}"
+        place = f"{case.script}:{line_of(case.script, case.culprit)}"
 
         # one command each finds it
         report = self.command("kedge", "report", "bad.kcap").stdout
@@ -126,7 +128,7 @@ class Row:
         suggested = self.told("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
         same("suggest: bytes with a hint", suggested["covered"]["bytes"], to_hint)
         same("suggest: bytes still in use", suggested["used_after"]["bytes"], in_use)
-        wrong += [f"suggest: a title of the framework's own: {h['title']}" for h in suggested["hints"] if f"{case.script}:" not in h["title"]]
+        wrong += [f"suggest: a title of the framework's own: {h['title']}" for h in suggested["hints"] if f" {case.script}" not in h["title"]]
 
         self.command("kedge", "verify", "--sim", "--hints", "hints.yaml", "--", *bad)
         live = ["kedge", "run", "--hints", "hints.yaml", "--hints-mode", "live", "--capture"]
@@ -156,17 +158,17 @@ class Row:
                 if done.returncode == 0 or "out of memory" not in done.stderr:
                     result["wrong"].append(f"on {small} bytes{what}, {words}: not out of memory: exit {done.returncode}")
             for words, line in [("with hints", [*live, "small.kcap", "--", *bad]),
-                                ("the good form", ["kedge", "run", "--capture", "small.kcap", "--", *self.script()])][:2 if full else 1]:
+                                ("the good form", ["kedge", "run", "--capture", "small.kcap", "--", *self.script(*self.case.good)])][:2 if full else 1]:
                 done = self.command(*line, rc=None, **at)
                 if done.returncode != 0:
                     result["wrong"].append(f"on {small} bytes{what}, {words}: exit {done.returncode}: {done.stderr.strip()[-600:]}")
 
 
-def line_of(case):
-    lines = (harness.HERE / "scripts" / case.script).read_text(encoding="utf-8").splitlines()
-    found = [number for number, line in enumerate(lines, 1) if case.culprit in line]
+def line_of(script, text):
+    lines = (harness.HERE / "scripts" / script).read_text(encoding="utf-8").splitlines()
+    found = [number for number, line in enumerate(lines, 1) if text in line]
     if len(found) != 1:
-        raise Wrong(f"{case.script} has {len(found)} lines with {case.culprit!r}")
+        raise Wrong(f"{script} has {len(found)} lines with {text!r}")
     return found[0]
 
 
