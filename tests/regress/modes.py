@@ -23,7 +23,7 @@ SHORT = {
     "streams": [["--rounds", "20", "--entrance", "{}"]],
     "threads": [["--rounds", "40", "--entrance", "{}"]],
     "graphs": [["--launches", "10", "--entrance", "{}"]],
-    "pipeline": [["--stages", "4", "--micro-batches", "6", "--entrance", "{}", *form] for form in ([], ["--mend"])],
+    "pipeline": [["--stages", "3", "--micro-batches", "4", "--base-bytes", "256M", "--entrance", "{}", *form] for form in ([], ["--mend"])],
     "driverprog": [["--entrance", "{}"], ["--gpa", "--entrance", "{}"]],
 }
 # Two of our own traces through kedge-replay, which checks each tensor's pattern as well.
