@@ -106,7 +106,7 @@ class Row(loop.Row):
         (comment, _, sites), title = hints[0], suggested["hints"][0]["title"]
         wrong += [f"a site that is no Python call site of {case.function}: {site}" for site in sites.split(", ")
                   if not site.startswith(f'"p:{case.script}:{case.function}')]
-        if title not in [f"{case.function} {case.script}", *lines]:
+        if title not in lines:
             wrong.append(f"the hint is called {title!r}")
         if not any(line in comment for line in lines):
             wrong.append(f"no line that asks is named: {comment!r}")

@@ -128,7 +128,7 @@ class Row:
         suggested = self.told("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")
         same("suggest: bytes with a hint", suggested["covered"]["bytes"], to_hint)
         same("suggest: bytes still in use", suggested["used_after"]["bytes"], in_use)
-        wrong += [f"suggest: a title of the framework's own: {h['title']}" for h in suggested["hints"] if f" {case.script}" not in h["title"]]
+        wrong += [f"suggest: a title of the framework's own: {h['title']}" for h in suggested["hints"] if f"{case.script}:" not in h["title"]]
 
         self.command("kedge", "verify", "--sim", "--hints", "hints.yaml", "--", *bad)
         live = ["kedge", "run", "--hints", "hints.yaml", "--hints-mode", "live", "--capture"]
