@@ -133,19 +133,22 @@ static char *make_comment(struct suggestion *s, size_t number, const char *way)
     return comment;
 }
 
-/* A hint that picks by a Python function is called by it and by the first of its lines, whoever was the innermost there. */
+/*
+ * A hint that picks by a Python function of the program is called by it and by the first of its lines, whoever was the innermost
+ * there. One that picks by a function of a library is called by the line of the program that called it.
+ */
 static void name_by_function(const struct sitekey *key, char **io_title, char **io_word)
 {
     const struct trace_pyframe *frame = key->frame;
     const char *dot = strrchr(frame->function, '.'); /* of Class.method */
 
+    if (!title_is_program(frame->function, frame->file))
+        return;
     free(*io_title);
     free(*io_word);
     *io_title =
             vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line);
-    *io_word = title_is_program(frame->function, frame->file)
-            ? vec_text(dot && dot[1] ? dot + 1 : frame->function)
-            : vec_text("");
+    *io_word = vec_text(dot && dot[1] ? dot + 1 : frame->function);
 }
 
 /* Before they are named: the hints are final. */
