@@ -175,7 +175,7 @@ def mpirun_and_forked_ranks_give_one_table():
     done = run("--micro-batches", 768, rc=3, launcher=launcher)
     check("pipeline: stage 1 of 8 is out of memory in micro-batch " in done.text, done.text)
     # Any launcher that says the rank will do.
-    folder = empty_folder("two")
+    folder = empty_folder("two" * 40) # a long path
     ranks = [subprocess.Popen([str(PIPELINE), "--micro-batches", "4"], stdout=subprocess.PIPE, text=True,
                               env=environment("two", SLURM_PROCID=rank, SLURM_NTASKS=2, TMPDIR=folder)) for rank in (0, 1)]
     texts = [r.communicate(timeout=100)[0] for r in ranks]

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum {
     POLL_US = 1000,
     WAIT_S = 120,   /* for rank 0 to tell */
     PATIENCE_S = 5, /* between the polite signal and the other one */
-    PATH_MOST = 256,
+    PATH_MOST = 4096,
 };
 
 /* Of a file that rank 0 writes; a launcher's job names it otherwise. */
@@ -58,7 +59,21 @@ static const char *temporary_folder(void)
     return folder ? folder : "/tmp";
 }
 
-static void store_path(char *path, size_t size)
+/* A path that was cut would be another file's. */
+__attribute__((format(printf, 2, 3))) static void make_path(
+        char ret_path[static PATH_MOST], const char *format, ...)
+{
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(ret_path, PATH_MOST, format, args);
+    va_end(args);
+    if (length < 0 || length >= PATH_MOST)
+        trainer_fail(1, "the path of the file through which ranks find each other is too long");
+}
+
+static void store_path(char ret_path[static PATH_MOST])
 {
     static const char *const jobs[] = {"PMIX_NAMESPACE", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"};
     const char *store = getenv(store_variable), *job = NULL;
@@ -66,18 +81,18 @@ static void store_path(char *path, size_t size)
     for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]) && !job; i++)
         job = getenv(jobs[i]);
     if (store)
-        (void)snprintf(path, size, "%s", store);
+        make_path(ret_path, "%s", store);
     else
-        (void)snprintf(path, size, "%.100s/pipeline-%u-%.100s", temporary_folder(),
-                (unsigned)getuid(), job ? job : "job");
+        make_path(ret_path, "%s/pipeline-%u-%s", temporary_folder(), (unsigned)getuid(),
+                job ? job : "job");
 }
 
 static void write_store(const char *path, const void *ids, size_t bytes)
 {
-    char made[PATH_MOST + 8];
+    char made[PATH_MOST];
     int fd;
 
-    (void)snprintf(made, sizeof(made), "%s.new", path);
+    make_path(made, "%s.new", path);
     (void)unlink(made);
     fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, ids, bytes) != (ssize_t)bytes || close(fd) != 0
@@ -101,7 +116,7 @@ void pipeline_ranks_tell(int rank, void *ids, size_t bytes)
 {
     char path[PATH_MOST];
 
-    store_path(path, sizeof(path));
+    store_path(path);
     if (rank == 0) {
         write_store(path, ids, bytes);
         return;
@@ -118,7 +133,7 @@ void pipeline_ranks_told(int rank)
 {
     char path[PATH_MOST];
 
-    store_path(path, sizeof(path));
+    store_path(path);
     if (rank != 0)
         return;
     (void)unlink(path);
@@ -218,15 +233,15 @@ static int wait_for_all(pid_t *pids, int ranks)
 
 int pipeline_ranks_fork(char **argv, int ranks)
 {
-    char folder[PATH_MOST - 8], store[PATH_MOST];
+    char folder[PATH_MOST], store[PATH_MOST];
     const struct sigaction action = {.sa_handler = on_signal};
     pid_t pids[PIPELINE_STAGES_MOST] = {0};
     int status;
 
-    (void)snprintf(folder, sizeof(folder), "%.200s/pipeline-XXXXXX", temporary_folder());
+    make_path(folder, "%s/pipeline-XXXXXX", temporary_folder());
     if (!mkdtemp(folder))
         trainer_fail(1, "cannot make a temporary folder");
-    (void)snprintf(store, sizeof(store), "%s/ids", folder);
+    make_path(store, "%s/ids", folder);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGHUP, &action, NULL);
