@@ -225,7 +225,8 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
 
 /* A piece of a wholly free segment would keep all of it from going back, to the other API too (R22, R78). If that is more than
  * the request needs, it goes back now, and the request gets memory of its own; as long as the reserve lacks something, the
- * next one goes too, which would be cut else (R46). */
+ * next one goes too, which would be cut else (R46). If the driver has no memory even then, others have taken it: the next one
+ * stays, since it would be lost as well. */
 static int regrow(struct pool *pool, struct serve *serve)
 {
     uint64_t need = need_of(pool, serve);
@@ -239,6 +240,8 @@ static int regrow(struct pool *pool, struct serve *serve)
         r = grow(pool, serve);
         if (!is_refused(r))
             return r;
+        if (r != -ENOSPC)
+            return NEXT;
     }
     return NEXT;
 }

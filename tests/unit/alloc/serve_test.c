@@ -849,6 +849,22 @@ TEST(a_small_request_takes_a_free_segment_that_is_no_larger_than_a_new_one)
 }
 
 /* As long as giving back helps: a second segment would be cut and stay, although the reserve lacks it. */
+TEST(r31_what_others_take_at_once_is_given_back_once)
+{
+    struct bench *b = bench_new(64 * MiB);
+    devptr_t idle[2], piece;
+
+    for (int i = 0; i < 2; i++)
+        idle[i] = bench_alloc(b, 20 * MiB);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(bench_free(b, idle[i]), 0);
+    b->fake->memory = 0; /* another process has it from here on */
+    piece = bench_alloc(b, 28 * KiB);
+    CHECK_NE(piece, 0);
+    CHECK_EQ(bench_free(b, piece), 0);
+    bench_end(b);
+}
+
 TEST(r46_free_segments_go_back_as_long_as_the_reserve_lacks_them)
 {
     struct pool_opts opts;
