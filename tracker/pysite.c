@@ -43,14 +43,14 @@ static bool read_line(const char *text, unsigned *ret_line)
 
 const char *pysite_read(const char *text, uint64_t *ret_key)
 {
-    const char *file = text + 2;
+    const char *file = strncmp(text, "p:", 2) == 0 ? text + 2 : "";
     size_t file_bytes = strcspn(file, ":");
     const char *qualname = file + file_bytes + (file[file_bytes] == ':');
     size_t qualname_bytes = strcspn(qualname, ":");
     const char *rest = qualname + qualname_bytes;
     unsigned line = 0;
 
-    if (strncmp(text, "p:", 2) != 0 || file_bytes == 0 || qualname_bytes == 0)
+    if (file_bytes == 0 || qualname_bytes == 0)
         return "a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE";
     if (memchr(file, '/', file_bytes))
         return "the file of a Python call site is a base name, without folders";
