@@ -538,9 +538,9 @@ static size_t collect(struct search *s, const struct shape *shape, int which, si
             if (path > inside->paths[inside->path_count - 1])
                 break;
         }
+        s->looks++;
         if (!is_inside)
             continue;
-        s->looks++;
         uint32_t exit = find_exit(s, shape, which, id);
         bool wrong = which == BAD ? exit != s->job->late_exit[id]
                                   : exit != TRACE_NEVER && block->died > exit;

@@ -90,7 +90,7 @@ static uint64_t drifted_hints(const struct load *load)
     uint64_t count = 0;
 
     for (size_t i = 0; i < load->hint_count; i++)
-        count += load->hints[i].drift != NULL;
+        count += load_drifts(&load->hints[i]) > 0;
     return count;
 }
 
@@ -143,7 +143,7 @@ static void measure_growth(const struct load *load, struct measure_result *resul
                 view.grower_rows, render_s(view.grower_rows), STEPVIEW_GROW_ROWS);
     else if (growth)
         result->note = grower_note(load, &view.growers[0]);
-    if (result->note && growth == 0)
+    if (lacks_events(load) || (result->note && growth == 0))
         result->range = unknown;
     stepview_done(&view);
 }
@@ -185,11 +185,23 @@ static void measure_other(
     enum failon_condition which = claim->figure == CLAIM_LATE ? FAILON_LATE : FAILON_EXTRA;
 
     result->range = other->result.range[which];
-    if (result->range.high == UINT64_MAX)
+    /* What ends after a run was cut off may be late, too. */
+    if (which == FAILON_LATE && !(other->runs.bad_ended && other->runs.good_ended)) {
+        result->range.high = UINT64_MAX;
+        result->note = vec_text(other->runs.bad_ended
+                        ? "not known: the other run was cut off before its end"
+                        : CUT_OFF);
+    } else if (result->range.high == UINT64_MAX)
         result->note = vec_text(failon_why(which, &other->failon, &other->runs, &other->result));
 }
 
 /* ---- anchors -------------------------------------------------------------------------------- */
+
+/* A mark is called like an anchor and holds nothing. */
+static bool is_mark(const struct trace *trace, const struct trace_anchor *anchor)
+{
+    return anchor->enter != TRACE_NEVER && trace->events[anchor->enter].kind != TRACE_ENTER;
+}
 
 static bool is_named(const struct trace_anchor *anchor, const char *glob)
 {
@@ -245,7 +257,7 @@ static void measure_anchors(
         measure->anchors = model_figure_anchors(trace, model_whole(trace));
     for (size_t i = 1; i < trace->anchor_count; i++) {
         const struct trace_anchor *anchor = &trace->anchors[i];
-        if (!is_named(anchor, claim->anchor))
+        if (!is_named(anchor, claim->anchor) || is_mark(trace, anchor))
             continue;
         struct claim_range range =
                 range_of(claim->figure, value_in(&measure->anchors[i], claim->figure),

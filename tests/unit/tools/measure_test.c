@@ -182,6 +182,19 @@ TEST(an_anchor_that_is_not_there_is_no_answer)
     story_end(&s);
 }
 
+TEST(a_mark_holds_nothing_and_is_no_anchor_to_ask)
+{
+    struct story s = three_steps();
+    struct read_capture capture = ended();
+    uint32_t mark = trace_add_anchor(s.trace, "here", TRACE_NONE);
+
+    trace_add_edge(s.trace, TRACE_MARK, mark, s.thread);
+    struct load load = load_of(&s, &capture);
+    CHECK_EQ(answered(&load, "anchor:here.remaining<1GiB"), CLAIM_UNKNOWN);
+    CHECK_EQ(answered(&load, "anchor:\"*\".peak>=100"), CLAIM_YES);
+    story_end(&s);
+}
+
 TEST(of_a_run_that_was_cut_off_only_so_much_is_known)
 {
     struct story s = three_steps();
@@ -275,6 +288,18 @@ TEST(growth_is_what_stated_steps_add)
     story_end(&still);
     story_end(&grows);
     story_end(&brief);
+}
+
+TEST(growth_is_not_known_of_the_last_steps_alone)
+{
+    struct read_capture capture = ended();
+    struct story s = stated_steps(6, 8);
+    struct load load = load_of(&s, &capture);
+
+    load.complete_from = 5;
+    CHECK_EQ(answered(&load, "growth<=40"), CLAIM_UNKNOWN);
+    CHECK_EQ(answered(&load, "growth==0"), CLAIM_UNKNOWN);
+    story_end(&s);
 }
 
 TEST(r90_growth_is_not_asked_of_detected_steps)
