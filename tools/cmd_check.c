@@ -281,10 +281,14 @@ static void put_attribute(FILE *out, const char *name, const char *value)
         vec_out_of_memory();
     (void)fprintf(out, " %s=\"", name);
     for (const char *c = text; *c; c++) {
-        if (strchr("<>&\"", *c))
+        if (strncmp(c, "\xef\xbf\xbe", 3) == 0 || strncmp(c, "\xef\xbf\xbf", 3) == 0) {
+            (void)fputc('?', out); /* U+FFFE and U+FFFF: not in XML */
+            c += 2;
+        } else if (strchr("<>&\"", *c)) {
             (void)fprintf(out, "&#%d;", *c);
-        else
+        } else {
             (void)fputc(*c, out);
+        }
     }
     (void)fputc('"', out);
     free(text);

@@ -330,15 +330,17 @@ static void verify_print_text(const struct verify *verify, bool verified)
         bytes += verify->verdicts[i].due_bytes;
     }
     (void)fflush(stderr);
-    if (verified)
+    if (verified) {
         printf("kedge verify: %zu hint%s verified, %" PRIu64
                " release%s, %s; receipt: %s.receipt\n",
                 verify->file->rule_count, render_s(verify->file->rule_count), count,
                 render_s(count), render_bytes(bytes).text, verify->fields->spawn.hints);
-    else
-        printf("kedge verify: not verified: %s%s%s%s\n", verify->failed_hint ? "hint " : "",
-                verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "",
-                verify->failure);
+        return;
+    }
+    printf("kedge verify: not verified: %s%s%s", verify->failed_hint ? "hint " : "",
+            verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "");
+    render_text(stdout, verify->failure); /* it may name an anchor of the program */
+    printf("\n");
 }
 
 static int run_steps(struct verify *verify, char **words)
