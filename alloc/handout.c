@@ -6,6 +6,7 @@
 #include "alloc/expect.h"
 #include "alloc/freelist.h"
 #include "alloc/holder.h"
+#include "alloc/pin.h"
 #include "alloc/tally.h"
 
 uint64_t handout_budget(const struct pool *pool, const struct serve *serve)
@@ -86,6 +87,9 @@ void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
     }
     if (mode != HINT_OFF)
         expect(pool, serve, index, mode);
+    if (plan && plan->action == ACTION_PIN)
+        (void)pin_add(
+                pool, index, POOL_PIN_LIVE); /* without it, no hint after it takes the block */
     tally_birth(pool, heap, block, request->size);
     if (!(serve->how & OUTCOME_HIT))
         heap->misses++;

@@ -365,6 +365,8 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     ret_plan->rule = (int)best;
     ret_plan->action = rule->action;
     ret_plan->mode = mode_now(hints, best, rule->mode);
+    if (!rule_waits(rule))
+        return;
     ret_plan->small = tag->size < rule->min_size;
     if (tag->anchor && rule->when.kind == EDGE_EXIT && wildcard_match(rule->when.anchor, tag->path))
         ret_plan->due_anchor = tag->anchor;

@@ -70,6 +70,12 @@ static inline bool rule_has(const struct rule_range *range, uint64_t number)
     return range->hi == 0 || (number >= range->lo && number <= range->hi);
 }
 
+/* Is there a moment that it waits for? Others have no `when`, and are the same in all modes. */
+static inline bool rule_waits(const struct rule *rule)
+{
+    return rule->action != ACTION_PIN && rule->action != ACTION_IGNORE;
+}
+
 static inline bool rule_expects(const struct rule *rule)
 {
     return rule->expect.count.hi || rule->expect.bytes.hi;

@@ -93,16 +93,17 @@ struct edge {
     const char *path;  /* "outer/inner", valid for the process's life */
 };
 
-/* What a hint can ask for a matched block. Only RELEASE acts today; the others are refused when a file is read. */
+/* What a hint can ask for a matched block; the first of the file that matches takes it. Those from KEEP_META on are refused
+ * when a file is read. */
 enum action {
     ACTION_NONE,
-    ACTION_RELEASE,
+    ACTION_RELEASE, /* its storage goes at the edge */
+    ACTION_PIN,     /* it is left where it is, whatever else could be done with it */
+    ACTION_IGNORE,  /* nothing */
     ACTION_KEEP_META,
     ACTION_HOLD,
     ACTION_EVICT,
     ACTION_RESTORE,
-    ACTION_PIN,
-    ACTION_IGNORE,
     ACTION_COUNT,
 };
 

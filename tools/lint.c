@@ -235,6 +235,19 @@ static void look_at_earlier(const struct look *look)
     }
 }
 
+/* What keeps a block from the hints after it needs one. */
+static void look_at_later(const struct look *look)
+{
+    const struct rule *last = look->file->rule + look->file->rule_count;
+
+    for (const struct rule *rule = look->rule + 1; rule < last; rule++)
+        if (rule_waits(rule))
+            return;
+    (void)warn_at(look, place_of(look->item, "do", NULL),
+            vec_text("keeps its blocks from no hint, since no other action comes after it in the "
+                     "file: put it above the hints that must not take them"));
+}
+
 /* A line that tells no two call sites of the file apart only makes the hint last until the next edit. */
 static void look_at_lines(const struct look *look)
 {
@@ -332,11 +345,15 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
     look.item = value_of(root, "hints")->child;
     for (size_t i = 0; i < file->rule_count; i++, look.item = look.item->next) {
         look.rule = &file->rule[i];
-        look_at_live(&look);
         look_at_sites(&look);
-        look_at_size(&look);
-        look_at_expect(&look);
-        look_at_anchors(&look);
+        if (rule_waits(look.rule)) {
+            look_at_live(&look);
+            look_at_size(&look);
+            look_at_expect(&look);
+            look_at_anchors(&look);
+        } else {
+            look_at_later(&look);
+        }
         look_at_earlier(&look);
         look_at_lines(&look);
     }

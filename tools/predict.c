@@ -118,7 +118,7 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
         if (plan.rule >= 0) {
             match.rule = (uint32_t)plan.rule;
             match.small = plan.small;
-            if (!plan.small && !block->native)
+            if (rule_waits(&rules[plan.rule]) && !plan.small && !block->native)
                 match.at = due_at(trace, &edges, hints, &plan, block);
         }
         ret_matches[i] = match;

@@ -196,6 +196,20 @@ static int take_long_text(struct reading *reading, const struct hinttree_node *v
     return keep_text(reading, value, field_of(reading), reading->key->name);
 }
 
+/* "a, b or c" */
+static void list_words(const char *const *words, char *ret_text, size_t size)
+{
+    size_t used = 0;
+
+    ret_text[0] = '\0';
+    for (size_t i = 0; words[i] && used < size; i++)
+        used += (size_t)snprintf(ret_text + used, size - used, "%s%s",
+                i == 0                 ? ""
+                        : words[i + 1] ? ", "
+                                       : " or ",
+                words[i]);
+}
+
 /* An enum of consecutive values. */
 static int take_word(struct reading *reading, const struct hinttree_node *value)
 {
@@ -203,13 +217,14 @@ static int take_word(struct reading *reading, const struct hinttree_node *value)
     const char *const *words = key->words;
     int word = find_word(words, value->text);
     unsigned number = key->first + (unsigned)word;
+    char list[120];
 
     if (word < 0 && find_word(key->later, value->text) >= 0)
         return refuse(reading, value, "%s: %s is not supported yet", key->name, value->text);
-    if (word < 0)
-        return refuse(reading, value, "%s must be %s%s%s%s%s", key->name, words[0],
-                words[1] ? ", " : "", words[1] ? words[1] : "", words[1] && words[2] ? " or " : "",
-                words[1] && words[2] ? words[2] : "");
+    if (word < 0) {
+        list_words(words, list, sizeof list);
+        return refuse(reading, value, "%s must be %s", key->name, list);
+    }
     if (key->owner != OWNER_NONE)
         memcpy(field_of(reading), &number, sizeof number);
     return 0;
@@ -496,10 +511,28 @@ static int take_id(struct reading *reading, const struct hinttree_node *value)
     return r;
 }
 
+/* Keys that say nothing with the hint's action. */
+static int check_keys(const struct reading *reading, const struct hinttree_node *item)
+{
+    static const char *const moment[] = {
+            "when", "expect", "mode", "min-size", "wait", "on-touch", "backend"};
+
+    if (rule_waits(reading->rule))
+        return find_key(item, "when") ? 0 : refuse(reading, item, "a hint needs 'when'");
+    for (size_t i = 0; i < sizeof moment / sizeof moment[0]; i++) {
+        const struct hinttree_node *key = find_key(item, moment[i]);
+
+        if (key)
+            return refuse(reading, key, "'%s' says nothing with do: %s", moment[i],
+                    find_key(item, "do")->child->text);
+    }
+    return 0;
+}
+
 static int take_hint(struct reading *reading, const struct hinttree_node *item)
 {
     static const struct key hint = {.name = "hint", .map = IN_HINT};
-    static const char *const needed[] = {"id", "do", "pick", "when"};
+    static const char *const needed[] = {"id", "do", "pick"};
     struct hintfile *file = reading->file;
     int r;
 
@@ -518,7 +551,7 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
         if (!find_key(item, needed[i]))
             return refuse(reading, item, "a hint needs '%s'", needed[i]);
-    return r;
+    return r == 0 ? check_keys(reading, item) : r;
 }
 
 static int by_id(const void *left, const void *right)

@@ -39,8 +39,10 @@
 #define HINTFILE_HINTS_MAX  16384u
 #define HINTFILE_BUILDS_MAX 32u
 #define HINTFILE_DEPTH_MAX  6
-#define HINTFILE_TEXT_MAX   1024u      /* bytes of proof, note and made texts */
-#define HINTFILE_MIN_SIZE   (2u << 20) /* without defaults.min-size: one physical handle */
+#define HINTFILE_TEXT_MAX   1024u /* bytes of proof, note and made texts */
+/* the words of `do`, from ACTION_RELEASE on */
+#define HINTFILE_ACTIONS  "release", "pin", "ignore"
+#define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
 
 enum hintfile_mismatch {
     HINTFILE_MISMATCH_SHADOW, /* another build: hints go to shadow */

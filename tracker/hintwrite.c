@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const action_words[] = {HINTFILE_ACTIONS};
+
 /* How many bytes that YAML may print begin here; 0 = none: C1 controls, line separators, byte order marks and non-characters. */
 static size_t printable_length(const unsigned char *at)
 {
@@ -260,13 +262,10 @@ void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, siz
                 expected);
 }
 
-static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
+/* What says when, and what goes with it. */
+static void put_moment(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
-    put_comment(out, "  ", words ? words->comment : NULL);
-    put_text(out, "  - id", rule->id, false);
-    (void)fputs("    do: release\n", out);
-    put_pick(out, &rule->pick, words);
     (void)fputs("    when: {anchor: ", out);
     put_quoted(out, rule->when.anchor, true);
     (void)fprintf(out, ", edge: %s}\n", rule->when.kind == EDGE_ENTER ? "enter" : "exit");
@@ -275,6 +274,17 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
     if (rule->min_size != file->min_size)
         (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
     put_expect(out, rule, words ? words->saves : 0);
+}
+
+static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
+        const struct hintfile_words *words)
+{
+    put_comment(out, "  ", words ? words->comment : NULL);
+    put_text(out, "  - id", rule->id, false);
+    (void)fprintf(out, "    do: %s\n", action_words[rule->action - ACTION_RELEASE]);
+    put_pick(out, &rule->pick, words);
+    if (rule_waits(rule))
+        put_moment(out, file, rule, words);
     if (words) {
         put_text(out, "    proof", words->proof, false);
         put_text(out, "    note", words->note, false);
@@ -306,8 +316,10 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
     const struct rule_pick *pick = &rule->pick;
 
     /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
-    return rule->action == ACTION_RELEASE && is_mode(rule->mode) && hintfile_is_id(rule->id)
-            && rule->when.anchor[0] && rule->when.kind != EDGE_MARK
+    return rule->action >= ACTION_RELEASE
+            && (size_t)(rule->action - ACTION_RELEASE) < sizeof action_words / sizeof *action_words
+            && is_mode(rule->mode) && hintfile_is_id(rule->id)
+            && (!rule_waits(rule) || (rule->when.anchor[0] && rule->when.kind != EDGE_MARK))
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && rule->expect.count.lo <= rule->expect.count.hi

@@ -356,6 +356,30 @@ TEST(small_blocks_are_matched_but_left_alone)
     hint_free(hints);
 }
 
+TEST(what_a_pin_or_an_ignore_takes_no_later_hint_does)
+{
+    static const enum action actions[] = {ACTION_PIN, ACTION_IGNORE};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct rule rules[2] = {any_rule(), any_rule()};
+        struct tag tag = any_tag();
+        struct hints *hints;
+        struct plan plan;
+
+        rules[0].action = actions[i];
+        rules[0].when = (struct rule_when){.kind = EDGE_EXIT, .anchor = "*"};
+        rules[0].min_size = 1 << 20;
+        REQUIRE_EQ(hint_new(rules, 2, &hints), 0);
+        hint_plan(hints, &tag, &plan);
+        CHECK_EQ(plan.rule, 0);
+        CHECK_EQ(plan.action, actions[i]);
+        CHECK(!plan.small); /* any size */
+        CHECK_EQ(plan.due_anchor, 0);
+        CHECK(!hint_acts(&plan));
+        hint_free(hints);
+    }
+}
+
 TEST(only_release_in_trap_and_live_acts)
 {
     for (int mode = 0; mode < HINT_MODE_COUNT; mode++) {

@@ -264,6 +264,57 @@ TEST(blocks_below_min_size_are_counted_and_left_alone)
     bench_end(b);
 }
 
+/* A hint above the one that releases takes 3 MiB and 1 MiB blocks. */
+static struct bench *spared_bench(enum action action, enum hint_mode mode)
+{
+    static struct rule rules[2];
+    struct bench *b = bench_new(1 * GiB);
+
+    rules[1] = (struct rule){
+            .action = ACTION_RELEASE,
+            .mode = mode,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "step", .kind = EDGE_EXIT},
+    };
+    rules[0] = (struct rule){.action = action, .mode = mode, .min_size = 2 * MiB};
+    rules[0].pick = rules[1].pick;
+    rules[0].pick.size_hi = 3 * MiB;
+    bench_rules(b, rules, 2);
+    return b;
+}
+
+TEST(a_pin_and_an_ignore_keep_blocks_from_the_hints_after_them_in_every_mode)
+{
+    for (int mode = HINT_SHADOW; mode < HINT_MODE_COUNT; mode++)
+        for (int i = 0; i < 2; i++) {
+            enum action action = i ? ACTION_PIN : ACTION_IGNORE;
+            struct bench *b = spared_bench(action, (enum hint_mode)mode);
+            devptr_t a = hinted(b, 3 * MiB);
+            uint64_t seq = b->last.alloc_seq;
+            devptr_t small;
+
+            CHECK_EQ(b->last.rule, 0);
+            CHECK_EQ(b->last.heap, HEAP_PLAIN);
+            CHECK(!(b->last.how & (OUTCOME_HINTED | OUTCOME_SMALL)));
+            small = hinted(b, 1 * MiB);
+            CHECK_EQ(b->last.rule, 0);
+            CHECK(!(b->last.how & OUTCOME_SMALL)); /* sizes are those of `pick` alone */
+            CHECK_NE(hinted(b, 4 * MiB), 0);
+            CHECK_EQ(b->last.rule, 1);
+            CHECK_EQ(pass_edge(b), 1);
+            CHECK_EQ(b->last.rule, 1);
+            CHECK(fake_is_accessible(b->fake, a, 3 * MiB));
+            /* One more pin stands only on a block that has one. */
+            CHECK_EQ(pool_repin(b->pool, a, seq, POOL_PIN_LIVE), i ? 0 : -ENOENT);
+            BENCH_CHECK(b);
+            CHECK_EQ(bench_free(b, a), 0);
+            CHECK_EQ(bench_free(b, small), 0);
+            CHECK_EQ(bench_stats(b).quarantined, 0); /* as any block from here on */
+            CHECK_EQ(pool_repin(b->pool, a, seq, POOL_PIN_LIVE), -ENOENT);
+            bench_end(b);
+        }
+}
+
 TEST(another_instance_of_the_anchor_does_not_release)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);

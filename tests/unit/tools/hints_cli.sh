@@ -37,7 +37,7 @@ quiet() {
     sed -E "$1" good.yaml >h.yaml
     ! cmp -s good.yaml h.yaml || fail "no edit: $1"
     expect 0 "$kedge" hints lint h.yaml
-    [ "$(cat out)" = "h.yaml: 2 hints, 0 warnings" ] || fail "$1: $(cat out)"
+    [[ $(cat out) =~ ^h.yaml:\ [23]\ hints,\ 0\ warnings$ ]] || fail "$1: $(cat out)"
 }
 
 case "$1" in
@@ -119,6 +119,16 @@ order)
         quiet "$second; $part"
     done
     ;;
+actions)
+    # A pin and an ignore say what the hints after them must not take.
+    above='/^hints:/a\  - {id: own, do: ignore, pick: {site: ["c:0000000000000001"]}}'
+    quiet "$above"
+    quiet "${above/ignore/pin}"
+    says '$a\  - {id: own, do: ignore, pick: {site: ["c:0000000000000001"]}}' \
+        "h.yaml:17:19: warning: hint own: keeps its blocks from no hint, since no other action comes after it in the file: put it above the hints that must not take them"
+    says '/^hints:/a\  - {id: own, do: pin, pick: {site: ["c:9b1f44d0e2a7c315"]}}' \
+        "h.yaml:10:11: warning: hint first: matches nothing, since hint own on line 7 takes all that it picks: put it above that hint, or remove one of them"
+    ;;
 program)
     everyone='the hints are for every program that is given them, child processes too: name the program in program.argv, as "*train.py*"'
     says '2,4d' "h.yaml:1:1: warning: $everyone"
@@ -180,6 +190,8 @@ def value(form):
 def fails(row, value):
     file = copy.deepcopy(whole)
     mapping(file, row["key"])[row["key"].rpartition(".")[2]] = value
+    if row["key"] == "hint.do" and value in ("pin", "ignore"):
+        file["hints"] = [{key: file["hints"][0][key] for key in ("id", "do", "pick")}]
     return not is_taken(file)
 assert is_taken(whole)
 for row in json.load(open("out"))["keys"]:

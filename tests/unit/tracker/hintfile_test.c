@@ -198,7 +198,18 @@ static const struct {
         {"kedge-hints: \"\\0\"\n", "t.yaml:1:14: a NUL byte in a text"},
         {"kedge-hints: 1\nhints: [{id: 'a b', do: release}]\n",
                 "t.yaml:2:14: an id is letters, digits, '-', '_' and '.'"},
-        {"kedge-hints: 1\nhints: [{id: a, do: destroy}]\n", "t.yaml:2:21: do must be release"},
+        {"kedge-hints: 1\nhints: [{id: a, do: destroy}]\n",
+                "t.yaml:2:21: do must be release, pin or ignore"},
+        {"kedge-hints: 1\nhints: [{id: a, do: pin, pick: {size: 5}, when: {anchor: a, edge: "
+         "exit}}]\n",
+                "t.yaml:2:43: 'when' says nothing with do: pin"},
+        {"kedge-hints: 1\nhints: [{id: a, do: ignore, pick: {size: 5}, expect: {count: 1}}]\n",
+                "t.yaml:2:46: 'expect' says nothing with do: ignore"},
+        {"kedge-hints: 1\nhints: [{id: a, do: pin, pick: {size: 5}, mode: live}]\n",
+                "t.yaml:2:43: 'mode' says nothing with do: pin"},
+        {"kedge-hints: 1\nhints: [{id: a, do: release, pick: {size: 5}}]\n",
+                "t.yaml:2:9: a hint needs 'when'"},
+        {"kedge-hints: 1\nhints: [{id: a, do: pin}]\n", "t.yaml:2:9: a hint needs 'pick'"},
         {"kedge-hints: 1\nhints: [{id: a, do: evict}]\n",
                 "t.yaml:2:21: do: evict is not supported yet"},
         {"kedge-hints: 1\nhints: [{id: a, do: keep-meta}]\n",
@@ -223,7 +234,7 @@ static const struct {
         {"kedge-hints: 1\nprogram: {build: {x: 7F}}\n",
                 "t.yaml:2:22: a build-id is hex digits, lower case"},
         {"kedge-hints: 1\nprogram: {on-mismatch: live}\n",
-                "t.yaml:2:24: on-mismatch must be shadow, refuse"},
+                "t.yaml:2:24: on-mismatch must be shadow or refuse"},
         {HINT("{}", WHEN, ""),
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT("{nth: 1}", WHEN, ""),
@@ -288,7 +299,7 @@ static const struct {
         {HINT("{size: 5, device: gpu}", WHEN, ""), "t.yaml:5:29: device must be a device number"},
         {HINT(PICK, "{anchor: x}", ""), "t.yaml:6:11: when needs anchor and edge"},
         {HINT(PICK, "{anchor: '', edge: exit}", ""), "t.yaml:6:20: anchor is empty"},
-        {HINT(PICK, "{anchor: x, edge: point}", ""), "t.yaml:6:29: edge must be enter, exit"},
+        {HINT(PICK, "{anchor: x, edge: point}", ""), "t.yaml:6:29: edge must be enter or exit"},
         {HINT(PICK, "{event: sot-end}", ""), "t.yaml:6:12: 'event' in when is not supported yet"},
         {HINT(PICK, "{anchor: x, edge: exit, count: 2}", ""),
                 "t.yaml:6:35: 'count' in when is not supported yet"},
@@ -423,6 +434,29 @@ static char *write_with(const char *map, const char *key, const char *value)
     REQUIRE_EQ(hintfile_write(file, &again, &length), 0);
     hintfile_free(file);
     return again;
+}
+
+TEST(a_pin_and_an_ignore_are_read_and_written_without_a_moment)
+{
+    struct hintfile *file = parse("kedge-hints: 1\ndefaults: {mode: live}\nhints:\n"
+                                  "  - {id: a, do: pin, pick: {size: 5}, note: why}\n"
+                                  "  - {id: b, do: ignore, pick: {inside: x}}\n");
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->rule[0].action, ACTION_PIN);
+    CHECK_EQ(file->rule[1].action, ACTION_IGNORE);
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    CHECK(strstr(text, "when") == NULL);
+    CHECK(strstr(text, "note: \"why\"") != NULL);
+    hintfile_free(file);
+    file = parse(text);
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->rule[0].action, ACTION_PIN);
+    CHECK_EQ(file->rule[1].action, ACTION_IGNORE);
+    hintfile_free(file);
+    free(text);
 }
 
 /* As hintkeys.def has it, but for globs: "" and "*" are the same and written differently. */
