@@ -13,6 +13,7 @@
  * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL. What a
  * communicator that does not block (ncclInProgress) makes of a call later, it makes outside of the section.
  */
+#include "preload/dispatch.h"
 #include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -21,6 +22,7 @@
 #include "preload/source.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
+#include "tracker/capture.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -353,6 +355,30 @@ static bool touches(const struct buffers *all, void *stream, const char *what)
     return stops;
 }
 
+/* What nccl.h calls the buffer of a call that has one. */
+static const char *name_of_one(const char *call)
+{
+    if (strcmp(call, "ncclRecv") == 0)
+        return "recvbuff";
+    return strcmp(call, "ncclSend") == 0 ? "sendbuff" : "buff";
+}
+
+/* The call on record, in the anchor that the program makes it in: before the range that the call itself is. */
+static void note_call(const struct buffers *all, const char *call)
+{
+    struct capture_call_info info = {.name = call};
+
+    if (!life_begin_edge())
+        return;
+    info.buffer[0].arg = all->received == UNUSED ? name_of_one(call) : "sendbuff";
+    info.buffer[0].ptr = (devptr_t)(uintptr_t)all->send;
+    info.buffer[1].arg = all->received == UNUSED ? NULL : "recvbuff";
+    info.buffer[1].ptr = (devptr_t)(uintptr_t)all->receive;
+    info.seq = dispatch_seq();
+    dispatch_told(capture_call(&info));
+    life_leave();
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 #define CALL(name, params, args, root, receive, sent, received)                              \
     int name params                                                                          \
@@ -364,6 +390,7 @@ static bool touches(const struct buffers *all, void *stream, const char *what)
         if (!real)                                                                           \
             return NCCL_SYSTEM_ERROR;                                                        \
         all.real = (const void *)real;                                                       \
+        note_call(&all, #name);                                                              \
         said = says();                                                                       \
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \

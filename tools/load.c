@@ -332,6 +332,18 @@ static void add_hint(struct translation *tr, const struct read_event *event)
         count_hint(tr, event, &tr->load->hints[event->rule]);
 }
 
+static void add_call(struct translation *tr, const struct read_event *event)
+{
+    struct trace_call call = {.name = read_string(tr->capture, event->call),
+            .anchor = anchor_of(tr, event->path_number, event->instance)};
+
+    for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
+        if (event->arg[i])
+            call.buffer[i] = (struct trace_buffer){
+                    read_string(tr->capture, event->arg[i]), event->arg_addr[i], TRACE_NONE};
+    trace_add_call(tr->trace, &call, thread_of(tr, event->thread));
+}
+
 static void add_event(struct translation *tr, const struct read_event *event)
 {
     static void (*const adders[FORMAT_EVENT_KIND_COUNT])(
@@ -344,6 +356,7 @@ static void add_event(struct translation *tr, const struct read_event *event)
             [FORMAT_EVENT_OOM] = add_oom,
             [FORMAT_EVENT_OTHER_ALLOC] = add_other,
             [FORMAT_EVENT_OTHER_FREE] = end_other,
+            [FORMAT_EVENT_CALL] = add_call,
     };
 
     if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])
@@ -447,6 +460,7 @@ static void translate(struct translation *tr)
             || read_is_damaged(capture)) /* nobody knows where they are missing */
         tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
+    trace_place_calls(tr->trace);
 }
 
 /* ---- why allocations failed ---- */

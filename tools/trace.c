@@ -73,6 +73,7 @@ void trace_free(struct trace *trace)
     free(trace->frames);
     free(trace->pyframes);
     free(trace->modules);
+    free(trace->calls);
     free(trace);
 }
 
@@ -292,6 +293,127 @@ uint32_t trace_add_release(
     block->mode = mode;
     block->rule = rule;
     return id;
+}
+
+void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t thread)
+{
+    struct trace_call *own = &VEC_PUSH(trace->calls, trace->call_count, trace->call_room);
+
+    *own = *call;
+    own->at = add_event(trace,
+            (struct trace_event){.kind = TRACE_CALL,
+                    .block = TRACE_NONE,
+                    .anchor = call->anchor,
+                    .thread = thread,
+                    .value = trace->call_count - 1});
+    for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
+        own->buffer[i].block =
+                own->buffer[i].arg ? trace_find_live(trace, own->buffer[i].address) : TRACE_NONE;
+}
+
+/* ---- which block a buffer lies in ---- */
+
+/* The blocks by address, and of them those that are live, counted as a Fenwick tree counts. */
+struct living {
+    const struct trace *trace;
+    uint32_t *by_address; /* blocks */
+    uint32_t *rank_of;    /* per block, from 1 */
+    uint32_t *counts;
+};
+
+static int by_address(const void *a, const void *b, void *trace)
+{
+    const struct trace_block *blocks = ((const struct trace *)trace)->blocks;
+    uint32_t i = *(const uint32_t *)a;
+    uint32_t k = *(const uint32_t *)b;
+
+    if (blocks[i].address != blocks[k].address)
+        return blocks[i].address < blocks[k].address ? -1 : 1;
+    return (i > k) - (i < k);
+}
+
+static struct living list_blocks(struct trace *trace)
+{
+    struct living living = {.trace = trace,
+            .by_address = vec_new(trace->block_count, sizeof(uint32_t)),
+            .rank_of = vec_new(trace->block_count, sizeof(uint32_t)),
+            .counts = vec_new(trace->block_count + 1, sizeof(uint32_t))};
+
+    for (size_t i = 0; i < trace->block_count; i++)
+        living.by_address[i] = (uint32_t)i;
+    if (trace->block_count)
+        qsort_r(living.by_address, trace->block_count, sizeof(uint32_t), by_address, trace);
+    for (size_t i = 0; i < trace->block_count; i++)
+        living.rank_of[living.by_address[i]] = (uint32_t)i + 1;
+    return living;
+}
+
+/* `by`: 1 it is born, UINT32_MAX it dies. */
+static void count_block(struct living *living, uint32_t block, uint32_t by)
+{
+    for (size_t i = living->rank_of[block]; i <= living->trace->block_count; i += i & (0 - i))
+        living->counts[i] += by;
+}
+
+/* The live block that holds an address: no two of them overlap, so it is the last one that begins there or before. */
+static uint32_t block_around(const struct living *living, uint64_t address)
+{
+    const struct trace *trace = living->trace;
+    size_t low = 0, high = trace->block_count, at = 0, step = 1;
+    uint32_t before = 0;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (trace->blocks[living->by_address[mid]].address <= address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (size_t i = low; i > 0; i -= i & (0 - i))
+        before += living->counts[i];
+    if (before == 0)
+        return TRACE_NONE;
+    while (step * 2 <= trace->block_count)
+        step *= 2;
+    for (; step; step /= 2) {
+        if (at + step > trace->block_count || living->counts[at + step] >= before)
+            continue;
+        at += step;
+        before -= living->counts[at];
+    }
+    uint32_t block = living->by_address[at];
+    return address - trace->blocks[block].address < trace->blocks[block].size ? block : TRACE_NONE;
+}
+
+static bool is_unplaced(const struct trace_buffer *buffer)
+{
+    return buffer->arg && buffer->address && buffer->block == TRACE_NONE;
+}
+
+void trace_place_calls(struct trace *trace)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < trace->call_count; i++)
+        for (unsigned k = 0; k < FORMAT_CALL_BUFFERS; k++)
+            any = any || is_unplaced(&trace->calls[i].buffer[k]);
+    if (!any)
+        return;
+    struct living living = list_blocks(trace);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if ((event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE)
+            count_block(&living, event->block, event->kind == TRACE_ALLOC ? 1 : UINT32_MAX);
+        if (event->kind != TRACE_CALL)
+            continue;
+        struct trace_call *call = &trace->calls[event->value];
+        for (unsigned k = 0; k < FORMAT_CALL_BUFFERS; k++)
+            if (is_unplaced(&call->buffer[k]))
+                call->buffer[k].block = block_around(&living, call->buffer[k].address);
+    }
+    free(living.by_address);
+    free(living.rank_of);
+    free(living.counts);
 }
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes)

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "alloc/types.h"
+#include "tracker/format.h"
 
 #define TRACE_NONE  UINT32_MAX
 #define TRACE_NEVER UINT32_MAX /* an event index that does not come */
@@ -37,6 +38,7 @@ enum trace_kind {
     TRACE_MARK,     /* anchor */
     TRACE_RELEASE,  /* block: a hint's storage release is due (value: enum hint_mode) */
     TRACE_RESERVED, /* value: bytes held from the driver from here on */
+    TRACE_CALL,     /* value: index in `calls` */
     TRACE_OTHER,    /* counted elsewhere (touches, refusals) */
 };
 
@@ -89,6 +91,18 @@ struct trace_anchor {
     uint32_t enter, exit; /* event indices; TRACE_NEVER: still open at the end */
 };
 
+/* A call between ranks, as it is made. */
+struct trace_call {
+    const char *name; /* of the function; lives as long as the capture, as those of arguments */
+    uint32_t anchor;
+    uint32_t at; /* event index */
+    struct trace_buffer {
+        const char *arg; /* NULL: no such buffer */
+        uint64_t address;
+        uint32_t block; /* live there then, TRACE_NONE if none is known; trace_place_calls */
+    } buffer[FORMAT_CALL_BUFFERS];
+};
+
 /* When a block was used; 0 = never, or not known (`flags`: FORMAT_USE_* of tracker/format.h). */
 struct trace_uses {
     uint64_t first, last;
@@ -122,14 +136,16 @@ struct trace {
     struct trace_frame *frames;
     struct trace_pyframe *pyframes;
     struct trace_module *modules;
+    struct trace_call *calls;
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
-            module_count;
+            module_count, call_count;
 
     const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
     struct bundle_modules *modules_packed; /* files that came with it, likewise */
 
     /* build time: */
-    size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room;
+    size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room,
+            call_room;
     struct trace_index *index;
 };
 
@@ -174,6 +190,10 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
 /* The block live at `address` was released by hint `rule` because of the last edge (exit or mark) of `anchor`. */
 uint32_t trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode);
+
+/* A call of `thread`; `at` and blocks are found here, those of addresses inside of a block by trace_place_calls, once, at the end. */
+void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t thread);
+void trace_place_calls(struct trace *trace);
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes);
 uint32_t trace_add_other(struct trace *trace, uint32_t thread); /* the event */

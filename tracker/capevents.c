@@ -315,6 +315,35 @@ int capture_hint(const struct capture_hint_info *info)
     return trouble_or(r);
 }
 
+int capture_call(const struct capture_call_info *info)
+{
+    struct format_header *header;
+    struct anchor_place place;
+    int r;
+
+    header = capture_begin(false, &r);
+    if (!header || !capture_has_log())
+        return r;
+    struct format_event event = {
+            .head = FORMAT_EVENT_CALL | 0xffff0000u,
+            .seq = take_seq(header, info->seq),
+            .time_ns = capture_time(),
+    };
+
+    anchor_here(&place);
+    event.u.call.name = intern_string(info->name, strlen(info->name));
+    event.u.call.path = place.anchor ? intern_number(place.path) : 0;
+    event.u.call.instance = place.instance;
+    for (unsigned i = 0; i < FORMAT_CALL_BUFFERS && info->buffer[i].arg; i++) {
+        event.u.call.arg[i] = intern_string(info->buffer[i].arg, strlen(info->buffer[i].arg));
+        event.u.call.addr[i] = info->buffer[i].ptr;
+        (void)capture_degraded(capdefs_sync(event.u.call.arg[i], 0));
+    }
+    (void)capture_degraded(capdefs_sync(event.u.call.name, 0));
+    put_event(&event, event.u.call.path, 0);
+    return trouble_or(r);
+}
+
 /* The record of area E; the event stands beside it in the log. */
 static void put_oom(struct format_header *header, const struct capture_oom_info *info,
         const struct format_event *event, struct format_oom_holder *ret_top)

@@ -90,6 +90,16 @@ struct capture_hint_info {
     const struct edge *edge; /* the anchor edge that did it, NULL = none */
 };
 
+/* A call of a library between ranks, before it is forwarded. */
+struct capture_call_info {
+    const char *name; /* of the function; it and the names of its arguments are not copied */
+    struct {
+        const char *arg; /* as the library's header calls it, NULL = no such buffer */
+        devptr_t ptr;
+    } buffer[FORMAT_CALL_BUFFERS];
+    uint64_t seq;
+};
+
 /* An allocation that failed. */
 struct capture_oom_info {
     const struct tag *tag; /* size and device are there */
@@ -134,6 +144,7 @@ int capture_alloc(const struct capture_alloc_info *info);
 int capture_free(const struct capture_free_info *info);
 int capture_edge(const struct edge *edge, uint64_t seq);
 int capture_hint(const struct capture_hint_info *info);
+int capture_call(const struct capture_call_info *info);
 
 /*
  * Writes the event and, for the first 16 failures and the newest 16, a record that says why (area E), with the stacks

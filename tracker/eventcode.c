@@ -89,6 +89,15 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     F(ZERO, u.oom.result, NONE)       \
     F(STEP, u.oom.pystack, PYSTACK)
 
+#define FIELDS_OF_CALL(F)                   \
+    F(STEP, u.call.name, CALL)              \
+    F(STEP, u.call.path, CALL_PATH)         \
+    F(STEP, u.call.instance, CALL_INSTANCE) \
+    F(ZERO, u.call.arg[0], NONE)            \
+    F(NEAR, u.call.addr[0], CALL_ADDR)      \
+    F(ZERO, u.call.arg[1], NONE)            \
+    F(NEAR, u.call.addr[1], CALL_ADDR)
+
 /* Every kind with its list: the only place that names them all. */
 #define KINDS(K)          \
     K(ALLOC, ALLOC)       \
@@ -98,7 +107,8 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     K(RESERVED, RESERVED) \
     K(OOM, OOM)           \
     K(OTHER_ALLOC, ALLOC) \
-    K(OTHER_FREE, FREE)
+    K(OTHER_FREE, FREE)   \
+    K(CALL, CALL)
 
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): one term of a sum */
 #define COUNT_FIELD(coding, member, slot) +1

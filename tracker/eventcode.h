@@ -70,6 +70,12 @@ struct format_event {
             uint32_t stack, path, instance, result;
             uint32_t pystack;
         } oom;
+        struct {
+            uint32_t name; /* of the function, a string as the names of its arguments */
+            uint32_t path, instance;
+            uint32_t arg[FORMAT_CALL_BUFFERS]; /* 0 = no such buffer */
+            uint64_t addr[FORMAT_CALL_BUFFERS];
+        } call;
     } u;
 };
 
@@ -90,6 +96,10 @@ enum eventcode_slot {
     EVENTCODE_ANCHOR,
     EVENTCODE_HEAP,
     EVENTCODE_HELD,
+    EVENTCODE_CALL,
+    EVENTCODE_CALL_PATH,
+    EVENTCODE_CALL_INSTANCE,
+    EVENTCODE_CALL_ADDR,
     EVENTCODE_SLOT_COUNT,
 };
 

@@ -375,8 +375,11 @@ enum format_event_kind {
     FORMAT_EVENT_OOM,
     FORMAT_EVENT_OTHER_ALLOC, /* as ALLOC and FREE, of memory that is not this process's device memory */
     FORMAT_EVENT_OTHER_FREE,
+    FORMAT_EVENT_CALL, /* a call of a library between ranks, and the buffers that it was given */
     FORMAT_EVENT_KIND_COUNT,
 };
+
+#define FORMAT_CALL_BUFFERS 2u /* of one call at most */
 
 /* What happened to a hint's range. */
 enum format_hint_what {

@@ -101,6 +101,10 @@ struct read_event {
     uint64_t largest_free; /* oom */
     int result;            /* oom, hint */
 
+    uint32_t call; /* call: the function, and the buffers that it was given; strings, 0 = none */
+    uint32_t arg[FORMAT_CALL_BUFFERS];
+    uint64_t arg_addr[FORMAT_CALL_BUFFERS];
+
     enum format_hint_what what; /* hint */
     enum hint_mode mode;        /* hint */
     int rule;                   /* hint, -1 = none */

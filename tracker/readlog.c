@@ -73,6 +73,16 @@ static void set_oom(struct read_event *to, const struct format_event *from)
     set_place(to, from->u.oom.stack, from->u.oom.path, from->u.oom.instance);
 }
 
+static void set_call(struct read_event *to, const struct format_event *from)
+{
+    to->call = from->u.call.name;
+    for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++) {
+        to->arg[i] = from->u.call.arg[i];
+        to->arg_addr[i] = from->u.call.addr[i];
+    }
+    set_place(to, 0, from->u.call.path, from->u.call.instance);
+}
+
 /* false = a record that makes no sense. */
 static bool decode(const struct format_event *from, struct read_event *to)
 {
@@ -106,6 +116,9 @@ static bool decode(const struct format_event *from, struct read_event *to)
         return true;
     case FORMAT_EVENT_OOM:
         set_oom(to, from);
+        return true;
+    case FORMAT_EVENT_CALL:
+        set_call(to, from);
         return true;
     default:
         return false;

@@ -289,3 +289,41 @@ TEST(an_oom_knows_what_was_live_then)
     CHECK_EQ(load.ooms[0].largest_free, UINT64_MAX);
     unwrap(&load);
 }
+
+static void call_event(struct fake *fake, uint64_t address)
+{
+    struct read_event *event = add(fake, FORMAT_EVENT_CALL);
+
+    event->arg[0] = 1;
+    event->arg_addr[0] = address;
+}
+
+TEST(the_buffer_of_a_call_is_the_block_that_was_live_around_it)
+{
+    static const uint32_t wanted[] = {0, 0, TRACE_NONE, 2, 3, 1, TRACE_NONE};
+    struct fake fake = {.capture.has_all_events = true};
+    struct load load;
+
+    alloc_event(&fake, 0x2000, 0x800); /* block 0 */
+    alloc_event(&fake, 0x9000, 0x10);  /* block 1 */
+    call_event(&fake, 0x2000);
+    call_event(&fake, 0x27ff);
+    call_event(&fake, 0x2800);
+    free_event(&fake, 0x2000, 0x800);
+    alloc_event(&fake, 0x1000, 0x1800); /* block 2: where block 0 was, too */
+    call_event(&fake, 0x2100);
+    alloc_event(&fake, 0x2800, 0x800); /* block 3 */
+    call_event(&fake, 0x2fff);
+    call_event(&fake, 0x900f);
+    call_event(&fake, 0xfff);
+    load_capture("t", wrapped(&fake), &load);
+    REQUIRE_EQ(load.trace->call_count, 7);
+    for (size_t i = 0; i < 7; i++) {
+        const struct trace_call *call = &load.trace->calls[i];
+        CHECK_EQ(call->buffer[0].block, wanted[i]);
+        CHECK_EQ(call->buffer[1].block, TRACE_NONE);
+        CHECK_EQ(load.trace->events[call->at].kind, TRACE_CALL);
+        CHECK_EQ(load.trace->events[call->at].value, i);
+    }
+    unwrap(&load);
+}

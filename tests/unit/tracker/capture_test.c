@@ -310,6 +310,47 @@ TEST(reserved_bytes_keep_their_peak)
     read_close(capture);
 }
 
+TEST(a_call_between_ranks_is_on_record_with_its_buffers)
+{
+    struct capture_call_info send = {
+            .name = "ncclSend", .buffer = {{"sendbuff", 0x1400}}, .seq = 3};
+    struct capture_call_info reduce = {.name = "ncclAllReduce",
+            .buffer = {{"sendbuff", 0x1000}, {"recvbuff", 0x9000}},
+            .seq = 4};
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    struct edge edge;
+
+    track_path(file, track_scratch(), "call.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(capture_call(&send), 0); /* no file yet, and none because of it */
+    CHECK_EQ(track_alloc(0x1000, 4096, 1), 0);
+    REQUIRE_EQ(anchor_push(NULL, "backward", &edge), 0);
+    CHECK_EQ(capture_call(&send), 0);
+    CHECK_EQ(capture_call(&reduce), 0);
+    REQUIRE_EQ(anchor_pop(NULL, &edge), 0);
+
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    REQUIRE_EQ(capture->event_count, 3);
+    const struct read_event *event = &capture->event[1];
+    CHECK_EQ(event->kind, FORMAT_EVENT_CALL);
+    CHECK_EQ(event->seq, 3);
+    CHECK_STR_EQ(read_string(capture, event->call), "ncclSend");
+    CHECK_STR_EQ(read_string(capture, event->arg[0]), "sendbuff");
+    CHECK_EQ(event->arg_addr[0], 0x1400);
+    CHECK_EQ(event->arg[1], 0);
+    CHECK_STR_EQ(event->path, "backward");
+    CHECK_EQ(event->instance, 0);
+    event++;
+    CHECK_STR_EQ(read_string(capture, event->call), "ncclAllReduce");
+    CHECK_STR_EQ(read_string(capture, event->arg[1]), "recvbuff");
+    CHECK_EQ(event->arg_addr[0], 0x1000);
+    CHECK_EQ(event->arg_addr[1], 0x9000);
+    CHECK_EQ(capture->bad_records, 0);
+    read_close(capture);
+}
+
 TEST(an_oom_leaves_its_record_and_state)
 {
     struct read_capture *capture;

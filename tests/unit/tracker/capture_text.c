@@ -121,7 +121,7 @@ static void show_live(const char *name, const struct read_live *l)
     show_uses(&l->uses, l->use_count, l->use_flags);
 }
 
-static void show_event(const struct read_event *e)
+static void show_event(const struct read_capture *c, const struct read_event *e)
 {
     printf("event %d %" PRIu64 " %" PRIu64 " %u %d %u", (int)e->kind, e->seq, e->time_ns, e->thread,
             e->device, e->flags);
@@ -132,6 +132,8 @@ static void show_event(const struct read_event *e)
             e->heap, e->free_bytes, e->largest_free);
     printf(" %d %d %d %d", e->result, (int)e->what, (int)e->mode, e->rule);
     show_uses(&e->uses, e->use_count, e->use_flags);
+    printf("call %s %s %" PRIu64 " %s %" PRIu64 "\n", read_string(c, e->call),
+            read_string(c, e->arg[0]), e->arg_addr[0], read_string(c, e->arg[1]), e->arg_addr[1]);
 }
 
 static void show_failure(const struct read_oom *oom)
@@ -175,7 +177,7 @@ static int show(const char *file)
     for (size_t i = 0; i < c->other_count; i++)
         show_live("other", &c->other[i]);
     for (size_t i = 0; i < c->event_count; i++)
-        show_event(&c->event[i]);
+        show_event(c, &c->event[i]);
     for (size_t i = 0; i < c->oom_record_count; i++)
         show_failure(&c->oom[i]);
     for (size_t i = 0; i < c->place_count; i++)
@@ -275,6 +277,17 @@ static void odd_hint(const struct edge *edge, uint64_t seq)
     (void)capture_hint(&info);
 }
 
+static void odd_call(uint64_t seq)
+{
+    struct capture_call_info info = {.name = below(2) ? "ncclSend" : "ncclAllReduce",
+            .buffer = {{below(9) ? "sendbuff" : NULL, number(64)}, {"recvbuff", number(48)}},
+            .seq = seq};
+
+    if (below(2))
+        info.buffer[1].arg = NULL;
+    (void)capture_call(&info);
+}
+
 static void odd_failure(const struct edge *edge, uint64_t seq)
 {
     struct tag tag = {.size = number(64)};
@@ -367,6 +380,8 @@ static int odd(const char *file)
         uses_of_stretch((below(400) + 1) << 20, 1, below(9) ? USE_SURE : USE_MAY, &(uint64_t){0});
         if (below(7) == 0)
             odd_hint(&edge, seq);
+        if (below(5) == 0)
+            odd_call(seq);
         if (below(60) == 0)
             odd_failure(&edge, seq);
         if (below(9) == 0)

@@ -117,6 +117,15 @@ static void fill(struct format_event *event, uint32_t kind)
         event->u.reserved.heap = any_number();
         event->u.reserved.bytes = any_number();
         break;
+    case FORMAT_EVENT_CALL:
+        event->u.call.name = (uint32_t)any_number();
+        event->u.call.path = (uint32_t)any_number();
+        event->u.call.instance = (uint32_t)any_number();
+        for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++) {
+            event->u.call.arg[i] = (uint32_t)any_number();
+            event->u.call.addr[i] = any_number();
+        }
+        break;
     default:
         fill_oom(event);
         break;

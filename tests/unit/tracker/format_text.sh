@@ -27,7 +27,7 @@ for capture in odd good live touched oom agg killed; do
     diff $capture.ours $capture.document
 done
 # that there was something to compare
-for kind in 1 2 3 4 5 6 7 8; do
+for kind in 1 2 3 4 5 6 7 8 9; do
     grep -q "^event $kind " odd.document
 done
 for line in live other place failure holder ladder string module node rule setting note gpu coverage thread; do
