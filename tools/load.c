@@ -319,6 +319,14 @@ static void note_shared(struct translation *tr, const struct read_event *event)
         tr->trace->blocks[block].shared = true;
 }
 
+static void note_matched(struct translation *tr, const struct read_event *event)
+{
+    uint32_t block = trace_find_live(tr->trace, event->addr);
+
+    if (block != TRACE_NONE)
+        tr->trace->blocks[block].rule = event->rule;
+}
+
 static void add_hint(struct translation *tr, const struct read_event *event)
 {
     if (event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE)
@@ -326,6 +334,8 @@ static void add_hint(struct translation *tr, const struct read_event *event)
                 anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
         (void)trace_add_other(tr->trace, thread_of(tr, event->thread));
+    if (event->what == FORMAT_HINT_PLANNED)
+        note_matched(tr, event);
     if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
         note_shared(tr, event);
     if (event->rule >= 0 && (size_t)event->rule < tr->load->hint_count)

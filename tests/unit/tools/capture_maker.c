@@ -2,7 +2,7 @@
 /*
  * capture_maker - writes captures as a small trainer would have left them, for tests of the commands.
  *
- *     capture_maker FORM FILE
+ *     capture_maker FORM FILE [RANK]     (of another rank than 0: FILE.RANK)
  *
  * 20 anchors SOT_CALL_0..19, each with four tensors: an unused input (late in bad), an unused output (late in bad, every other
  * anchor), one that is freed in time and one that is kept. The bad forms also make a harmless small pair per anchor.
@@ -265,13 +265,14 @@ int main(int argc, char **argv)
 {
     struct where_opts where = {.unwind = {.mode = UNWIND_AUTO, .ops = {open_library, find_symbol}}};
 
-    if (argc != 3)
+    if (argc != 3 && argc != 4)
         return 2;
     set_form(argv[1]);
     (void)unlink(argv[2]);
     if (where_init(&where) != 0)
         return 1;
     struct capture_opts opts = {.file = argv[2],
+            .rank = argv[3],
             .program = where_program(),
             .trace = agg ? FORMAT_TRACE_AGG : FORMAT_TRACE_FULL};
     if (capture_init(&opts) != 0 || capture_open() != 0)

@@ -119,8 +119,9 @@ views = "all live hwm leaks temporary libraries hints oom anchors classes source
 commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
+             ["ranks", "bad.kcap", "shadow.kcap"],
              ["check", "bad.kcap", "peak>=1", "growth==0", 'anchor:"SOT_CALL_*".remaining==1048576000', 'anchor:"SOT_CALL_*".leaks==1', "peak==300941313"]]
-commands += [[name, "--help"] for name in "run report diff suggest verify check replay whatif plan bundle hints env".split()]
+commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif plan bundle hints env".split()]
 # what was captured, notes at the end and places in files: as long as what the program is called
 FREE = re.compile(r"^(capture|program|device|warning|note:|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
 def at(columns, command):
@@ -592,6 +593,53 @@ assert "\033[32myes\033[0m" in shown(NO_COLOR="") and "\033[31mno\033[0m" in sho
 assert "\033" not in shown(NO_COLOR="1")
 PY
     ;;
+ranks)
+    # Two runs of three ranks: one row for each capture, by folder and by rank as a number.
+    mkdir plain hinted
+    "$make" killed plain/run.kcap 11 || true
+    for rank in 10 2 0; do "$make" bad plain/run.kcap $rank && "$make" live hinted/run.kcap $rank; done
+    expect 0 "$kedge" ranks plain hinted --json
+    json "[r['capture'] for r in j['ranks']] == ['hinted/run.kcap', 'hinted/run.kcap.2', 'hinted/run.kcap.10',
+          'plain/run.kcap', 'plain/run.kcap.2', 'plain/run.kcap.10', 'plain/run.kcap.11']"
+    json "[r['rank'] for r in j['ranks']] == ['0', '2', '10', '0', '2', '10', '11']"
+    json "[r['clean'] for r in j['ranks']] == 6 * [True] + [False]"
+    # 20 inputs and 20 outputs; hints release each input and every other output at the end of its own anchor.
+    json "[(h['id'], h['mode'], h['live_most'], h['live_most_with_hints']) for h in j['ranks'][0]['hints']
+          ] == [('input', 'live', 20, 1), ('output', 'live', 20, 10)]"
+    json "j['ranks'][0]['hints_mode'] == 'live' and j['ranks'][3]['hints_mode'] is None and j['ranks'][3]['hints'] == []"
+    cp out ranks
+    # The figures are those of the report.
+    for at in 0:hinted/run.kcap 3:plain/run.kcap; do
+        expect 0 "$kedge" report "${at#*:}" --json
+        json "(lambda r: (r['peak_live_bytes'], r['peak_reserved_bytes'], r['peak_with_hints_bytes']) == (j['peak_live_bytes'],
+              j['peak_reserved_bytes'], j['max_with_hints_bytes']))(json.load(open('ranks'))['ranks'][${at%%:*}])"
+    done
+    # The same files by name, in any order.
+    expect 0 "$kedge" ranks plain/run.kcap.1? hinted/* plain/run.kcap plain/run.kcap.2 --json
+    cmp -s out ranks || fail "files by name: $(cat out)"
+    expect 0 "$kedge" ranks plain hinted
+    [ "$(sed 's/ *$//' out)" = '  rank   peak live  with hints  blocks  with hints    reserved  capture
+hinted/
+     0  287.00 MiB  151.00 MiB      40          11  455.08 MiB  run.kcap (live)
+     2  287.00 MiB  151.00 MiB      40          11  455.08 MiB  run.kcap.2 (live)
+    10  287.00 MiB  151.00 MiB      40          11  455.08 MiB  run.kcap.10 (live)
+plain/
+     0  287.00 MiB           -       -           -  591.08 MiB  run.kcap
+     2  287.00 MiB           -       -           -  591.08 MiB  run.kcap.2
+    10  287.00 MiB           -       -           -  591.08 MiB  run.kcap.10
+    11  239.00 MiB           -       -           -  479.06 MiB
+        run.kcap.11, still running, or killed' ] || fail "$(cat out)"
+    # In shadow the hints' peak is what they would make; without events it is not known.
+    form shadow; form agg
+    expect 0 "$kedge" ranks shadow.kcap agg.kcap --json
+    json "[(r['peak_live_bytes'], r['peak_with_hints_bytes']) for r in j['ranks']] == [(287 << 20, 287 << 20), (287 << 20, 151 << 20)]"
+    mkdir none
+    expect 2 "$kedge" ranks none
+    has err "kedge ranks: none: no captures in this folder"
+    expect 2 "$kedge" ranks plain nowhere
+    has err "nowhere: No such file or directory"
+    [ ! -s out ] || fail "a table of a part"
+    ;;
 outputs)
     form good; form bad
     pair="--good good.kcap --bad bad.kcap"
@@ -661,10 +709,10 @@ lint)
     ;;
 words)
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify check replay whatif plan bundle hints env; do has out "  $c "; done
+    for c in run report diff suggest verify check ranks replay whatif plan bundle hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
     expect 2 "$kedge"
-    for c in ranks export import top; do
+    for c in export import top; do
         expect 2 "$kedge" $c x
         has err "not in this version yet"
         [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
@@ -703,7 +751,7 @@ man)
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify check replay whatif plan bundle hints env; do
+    for c in run report diff suggest verify check ranks replay whatif plan bundle hints env; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help
@@ -732,6 +780,7 @@ keys)
         keys_stand_in "$1"
     }
     for name in good bad touched oom live; do keys 0 report $name.kcap --view steps --from SOT_CALL_2; done
+    keys 0 ranks good.kcap live.kcap
     keys 0 diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
     keys 0 suggest --good good.kcap --bad bad.kcap -o h.yaml
     keys 0 hints keys

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/captures.h"
+#include "tools/report.h"
+#include "tools/vec.h"
+
+struct fields {
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/* Blocks that a hint matched: how many lived at one time, as the program frees them, and as the hint does. */
+struct matched {
+    char *id;
+    enum hint_mode mode;
+    uint64_t live, live_most;
+    uint64_t kept, kept_most;
+};
+
+/* One capture. A count is UINT64_MAX where events are missing. */
+struct row {
+    char *path, *rank, *host, *end;
+    size_t folder_length; /* of its path, with the slash; 0: no folder */
+    uint32_t pid;
+    bool is_clean;
+    enum hint_mode mode;
+    uint64_t ooms;
+    uint64_t peak_live, peak_with_hints, peak_reserved;
+    struct matched *hints, all;
+    size_t hint_count; /* 0: no hints */
+};
+
+struct ranks {
+    struct row *rows;
+    size_t count, room;
+};
+
+/* ---- captures ------------------------------------------------------------------------------- */
+
+static void count_event(struct matched *matched, const struct trace_event *event, bool is_released)
+{
+    switch (event->kind) {
+    case TRACE_ALLOC:
+        if (++matched->live > matched->live_most)
+            matched->live_most = matched->live;
+        if (++matched->kept > matched->kept_most)
+            matched->kept_most = matched->kept;
+        break;
+    case TRACE_RELEASE:
+        matched->kept--;
+        break;
+    case TRACE_FREE:
+        matched->live--;
+        matched->kept -= !is_released;
+        break;
+    default:
+        break;
+    }
+}
+
+static void count_matched(const struct trace *trace, struct row *row)
+{
+    for (size_t i = 0; i < trace->event_count && row->hint_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        const struct trace_block *block =
+                event->block == TRACE_NONE ? NULL : &trace->blocks[event->block];
+
+        if (!block || block->rule < 0 || (size_t)block->rule >= row->hint_count)
+            continue;
+        count_event(&row->hints[block->rule], event, block->released != TRACE_NEVER);
+        count_event(&row->all, event, block->released != TRACE_NEVER);
+    }
+}
+
+static void forget_counts(struct matched *matched)
+{
+    matched->live_most = matched->kept_most = UINT64_MAX;
+}
+
+static struct row row_of(const struct load *load)
+{
+    const struct read_capture *capture = load->capture;
+    const char *slash = strrchr(load->path, '/');
+    struct model_figures figures;
+    bool is_partial;
+    struct row row = {.path = vec_text(load->path),
+            .rank = vec_text(capture->rank),
+            .host = vec_text(capture->host),
+            .end = report_end_text(capture),
+            .folder_length = slash ? (size_t)(slash + 1 - load->path) : 0,
+            .pid = capture->pid,
+            .is_clean = capture->state == FORMAT_STATE_CLEAN,
+            .mode = capture->hints_mode,
+            .ooms = capture->oom_count,
+            .hints = vec_new(load->hint_count, sizeof(*row.hints)),
+            .hint_count = load->hint_count};
+
+    figures_of(load, model_whole(load->trace), &figures, &is_partial);
+    row.peak_live = figures.peak_live;
+    row.peak_with_hints = figures.would.max;
+    row.peak_reserved = figures.peak_reserved;
+    for (size_t i = 0; i < row.hint_count; i++) {
+        row.hints[i].id = vec_text(load->hints[i].id);
+        row.hints[i].mode = load->hints[i].mode;
+    }
+    count_matched(load->trace, &row);
+    if (load->complete_from == 0)
+        return row;
+    row.peak_with_hints = row.hint_count ? UINT64_MAX : row.peak_live;
+    forget_counts(&row.all);
+    for (size_t i = 0; i < row.hint_count; i++)
+        forget_counts(&row.hints[i]);
+    return row;
+}
+
+/* 0, or an exit code after one line. */
+static int add_capture(struct ranks *ranks, const char *path)
+{
+    struct load load = {0};
+    int r = load_open(path, &load);
+
+    if (r == CMD_DONE && load_refuses("kedge ranks", &load))
+        r = CMD_BAD;
+    if (r == CMD_DONE)
+        VEC_PUSH(ranks->rows, ranks->count, ranks->room) = row_of(&load);
+    load_close(&load);
+    return r;
+}
+
+/* All captures of a folder; 0, or an exit code after one line. */
+static int add_folder(struct ranks *ranks, const char *path)
+{
+    char *quoted = captures_quote(path);
+    char *any = vec_format("%s/%%h", quoted);
+    struct captures found;
+    int r = CMD_DONE;
+
+    captures_find(any, NULL, 0, &found);
+    if (found.count == 0) {
+        (void)fprintf(stderr, "kedge ranks: %s: no captures in this folder\n", path);
+        r = CMD_BAD;
+    }
+    for (size_t i = 0; i < found.count && r == CMD_DONE; i++)
+        r = add_capture(ranks, found.file[i].path);
+    captures_done(&found);
+    free(any);
+    free(quoted);
+    return r;
+}
+
+static int add_word(struct ranks *ranks, const char *word)
+{
+    struct stat about;
+
+    if (stat(word, &about) == 0 && S_ISDIR(about.st_mode))
+        return add_folder(ranks, word);
+    return add_capture(ranks, word);
+}
+
+/* By folder, then by rank as a number, then by name. */
+static int by_rank(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    size_t length = x->folder_length < y->folder_length ? x->folder_length : y->folder_length;
+    int r = memcmp(x->path, y->path, length);
+
+    if (r == 0)
+        r = (x->folder_length > y->folder_length) - (x->folder_length < y->folder_length);
+    if (r == 0) {
+        unsigned long long i = strtoull(x->rank, NULL, 10), j = strtoull(y->rank, NULL, 10);
+        r = (i > j) - (i < j);
+    }
+    return r ? r : strcmp(x->path, y->path);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void print_count(const struct row *row, uint64_t count, int width)
+{
+    if (row->hint_count == 0 || count == UINT64_MAX)
+        printf("  %*s", width, row->hint_count ? "?" : "-");
+    else
+        printf("  %*" PRIu64, width, count);
+}
+
+static void print_rank(const struct row *row)
+{
+    bool is_plain = strcmp(row->end, "exited with status 0") == 0;
+    char *mode = row->hint_count ? vec_format(" (%s)", report_mode_name(row->mode)) : vec_text("");
+    char *last = vec_format("%s%s%s%s", row->path + row->folder_length, mode, is_plain ? "" : ", ",
+            is_plain ? "" : row->end);
+
+    printf("  %4s  %10s  %10s", *row->rank ? row->rank : "-", render_bytes(row->peak_live).text,
+            row->hint_count ? render_bytes(row->peak_with_hints).text : "-");
+    print_count(row, row->all.live_most, 6);
+    print_count(row, row->all.kept_most, 10);
+    printf("  %10s  ", render_bytes(row->peak_reserved).text);
+    render_label(stdout, last, 62, 8);
+    free(mode);
+    free(last);
+}
+
+/* Where the row before is of another one. */
+static void print_folder(const struct row *row, const struct row *before)
+{
+    if (row->folder_length == (before ? before->folder_length : 0)
+            && (!before || memcmp(row->path, before->path, row->folder_length) == 0))
+        return;
+    char *folder = vec_format("%.*s", (int)row->folder_length, row->path);
+    render_label(stdout, folder, 0, 2);
+    free(folder);
+}
+
+static void print_text(const struct ranks *ranks)
+{
+    struct render_ink ink = render_ink(stdout);
+
+    printf("  %s%4s  %10s  %10s  %6s  %10s  %10s  %s%s\n", ink.bold, "rank", "peak live",
+            "with hints", "blocks", "with hints", "reserved", "capture", ink.off);
+    for (size_t i = 0; i < ranks->count; i++) {
+        print_folder(&ranks->rows[i], i ? &ranks->rows[i - 1] : NULL);
+        print_rank(&ranks->rows[i]);
+    }
+}
+
+static void json_matched(struct json *json, const struct matched *matched)
+{
+    json_begin(json, NULL, '{');
+    json_text(json, "id", matched->id);
+    json_text(json, "mode", report_mode_name(matched->mode));
+    json_known(json, "live_most", matched->live_most);
+    json_known(json, "live_most_with_hints", matched->kept_most);
+    json_end(json, '}');
+}
+
+static void json_rank(struct json *json, const struct row *row)
+{
+    json_begin(json, NULL, '{');
+    json_text(json, "rank", *row->rank ? row->rank : NULL);
+    json_text(json, "capture", row->path);
+    json_text(json, "host", row->host);
+    json_uint(json, "pid", row->pid);
+    json_text(json, "ended", row->end);
+    json_bool(json, "clean", row->is_clean);
+    json_uint(json, "failed_allocations", row->ooms);
+    json_uint(json, "peak_live_bytes", row->peak_live);
+    json_uint(json, "peak_reserved_bytes", row->peak_reserved);
+    json_known(json, "peak_with_hints_bytes", row->peak_with_hints);
+    json_text(json, "hints_mode", row->hint_count ? report_mode_name(row->mode) : NULL);
+    json_begin(json, "hints", '[');
+    for (size_t i = 0; i < row->hint_count; i++)
+        json_matched(json, &row->hints[i]);
+    json_end(json, ']');
+    json_end(json, '}');
+}
+
+static void print_json(const struct ranks *ranks)
+{
+    struct json json = {.out = stdout};
+
+    json_begin(&json, NULL, '{');
+    json_begin(&json, "ranks", '[');
+    for (size_t i = 0; i < ranks->count; i++)
+        json_rank(&json, &ranks->rows[i]);
+    json_end(&json, ']');
+    json_end(&json, '}');
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static void free_rows(struct ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->count; i++) {
+        struct row *row = &ranks->rows[i];
+        for (size_t k = 0; k < row->hint_count; k++)
+            free(row->hints[k].id);
+        free(row->hints);
+        free(row->path);
+        free(row->rank);
+        free(row->host);
+        free(row->end);
+    }
+    free(ranks->rows);
+}
+
+static int ranks_command(const void *parsed, char **words)
+{
+    const struct fields *fields = parsed;
+    struct ranks ranks = {0};
+    int r = CMD_DONE;
+
+    for (size_t i = 0; words[i] && r == CMD_DONE; i++)
+        r = add_word(&ranks, words[i]);
+    VEC_SORT(ranks.rows, ranks.count, by_rank);
+    if (r == CMD_DONE && fields->json)
+        print_json(&ranks);
+    else if (r == CMD_DONE)
+        print_text(&ranks);
+    free_rows(&ranks);
+    return r;
+}
+
+const struct cmd cmd_ranks = {
+        .name = "ranks",
+        .usage = "ranks CAPTURE|FOLDER... [options]",
+        .summary = "The peaks of all ranks, in one table.",
+        CMD_OPTIONS(options, struct fields),
+        .words_min = 1,
+        .words_max = -1,
+        .run = ranks_command,
+};
