@@ -105,6 +105,21 @@ def sot_full():
                 fail(f"{command} {order}: checksum {got}, before it was {wanted}")
 
 
+def sot_shapes():
+    """What the backward takes of an input that it needs no buffer of changes nothing, unless it reads it."""
+    plain = [("sot", "--form", form, "--graph", "shapes", "--backward-takes", takes, "--entrance", entrance, "--streams", streams)
+             for form, takes, entrance, streams in (("pir-unused-fixed", "tensor", "sync", 1), ("pir-buffers-fixed", "tensor", "stream", 4),
+                                                    ("pir-unused-fixed", "shape", "stream", 1))]
+    reads = ("sot", "--form", "pir-unused-fixed", "--graph", "shapes", "--backward-takes", "buffer")
+    for commands in (plain, (reads,)):
+        got = {checksum(run(*command, SIMCUDA_SCHED=order, SIMCUDA_LAG=1)) for command in commands for order in ("eager", "lazy", "random")}
+        if len(got) != 1:
+            fail(f"{commands}: checksums {got}")
+    if checksum(run(*reads)) == checksum(run(*plain[0])):
+        fail("a backward that reads the buffers has the same result")
+    run("sot", "--form", "pir-buffers-fixed", "--graph", "shapes", "--backward-takes", "buffer", rc=2)
+
+
 def streams():
     same_in_every_order(*(("streams", "--entrance", e) for e in ("sync", "stream")))
 
@@ -133,6 +148,9 @@ def sot_ledgers_are_the_published_rows():
         fail(f"small, pir: {small['pir']}")
     if small["pt"] != {"allocs": 3, "frees": 2, "allocated": 3 * BLOCK, "freed": 2 * BLOCK, "live": BLOCK, "peak": 3 * BLOCK}:
         fail(f"small, pt: {small['pt']}")
+    shapes = [ledger(run("sot", "--form", form, "--graph", "shapes"), "whole")["peak"] for form in ("pir-unused-fixed", "pir-buffers-fixed")]
+    if [f"{peak / 2**20:.2f}" for peak in shapes] != ["9707.65", "8727.65"] or shapes[0] - shapes[1] != 980 << 20:
+        fail(f"shapes: {shapes}")
     for form, counts, peak in (("pt", (2939, 1841), "9.41"), ("pir", (3791, 1942), "13.11"),
                                ("pir-inputs-fixed", (3791, 2201), "11.92"), ("pt-output-cleanup-off", (2939, 1349), "11.92")):
         full = ledger(run("sot", "--form", form, "--graph", "full"), "window")
@@ -319,7 +337,7 @@ def exports_are_those_of_the_real_runtime():
 
 
 def main():
-    tests = {f.__name__: f for f in (sot_small, sot_full, streams, loop, threads, graphs, driverprog,
+    tests = {f.__name__: f for f in (sot_small, sot_full, sot_shapes, streams, loop, threads, graphs, driverprog,
                                      sot_ledgers_are_the_published_rows, full_graph_fits_in_2_gib_of_host_memory,
                                      device_memory_separates_the_forms, late_touch_is_legal_without_hints,
                                      paused_trainer_has_books_and_goes_on, loop_has_books_after_kill_9,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sot.c - the static sub-graph executor of Paddle #66278 on a CUDA device.
+ * sot.c - the static sub-graph executor of Paddle #66278 and #69043 on a CUDA device.
  *
  * Runs the model of sot_graph.h in its good form (pt) or a bad one (pir), each sub-graph in an NVTX range SOT_CALL_<i>,
  * the end in a range BACKWARD; with --anchors log lines "START SOT_CALL_<i>" say so and no NVTX, with both each does. The host does not wait for the device before everything is queued. Prints the window's
@@ -32,7 +32,8 @@ enum touch {
 
 struct options {
     const struct sot_form *form;
-    bool full;
+    struct sot_graph *(*graph)(void);
+    enum sot_takes takes;
     enum trainer_entrance entrance;
     int streams;
     enum touch touch;
@@ -90,12 +91,26 @@ TRAINER_FRAME static void alloc_output(struct sot *s, struct sot_tensor *t)
     t->device = (uintptr_t)ptr;
 }
 
+TRAINER_FRAME static void alloc_eager(struct sot *s, struct sot_tensor *t)
+{
+    void *ptr;
+
+    TRAINER_MALLOC(s->options->entrance, &ptr, t->bytes, s->stream);
+    t->device = (uintptr_t)ptr;
+}
+
+static void (*const alloc_of_role[])(struct sot *s, struct sot_tensor *t) = {
+        [SOT_ROLE_INPUT] = contiguous_copy,
+        [SOT_ROLE_EAGER] = alloc_eager,
+        [SOT_ROLE_OUTPUT] = alloc_output,
+};
+
 /* Each kind of op asks in a function of its own. It books the tensor, so that its frame is on the stack meanwhile. */
-#define OP(kind_)                                                                \
-    TRAINER_FRAME static void kind_(struct sot *s, struct sot_tensor *t)         \
-    {                                                                            \
-        (t->var->role == SOT_ROLE_INPUT ? contiguous_copy : alloc_output)(s, t); \
-        book_alloc(s, t);                                                        \
+#define OP(kind_)                                                        \
+    TRAINER_FRAME static void kind_(struct sot *s, struct sot_tensor *t) \
+    {                                                                    \
+        alloc_of_role[t->var->role](s, t);                               \
+        book_alloc(s, t);                                                \
     }
 
 OP(conv2d)
@@ -150,6 +165,7 @@ TRAINER_FRAME static void release_tensor(void *self, struct sot_tensor *t)
     struct sot *s = self;
 
     TRAINER_FREE(s->options->entrance, tensor_ptr(t), s->stream);
+    t->device = 0;
     trainer_ledger_free(s->ledger, t->bytes);
     if (s->in_window)
         trainer_ledger_free(&s->window, t->bytes);
@@ -312,6 +328,7 @@ static void run_device(struct sot *s, uint64_t *slots)
 {
     struct sot_backend b = {
             .self = s,
+            .takes = s->options->takes,
             .enter = enter_range,
             .leave = leave_range,
             .contiguous_copy = run_kind,
@@ -337,13 +354,15 @@ static void run_device(struct sot *s, uint64_t *slots)
 static bool run(const struct options *options)
 {
     struct sot s = {.options = options};
-    struct sot_graph *graph = options->full ? sot_graph_full() : sot_graph_small();
+    struct sot_graph *graph = options->graph();
     uint64_t *slots = graph ? calloc((size_t)SOT_SLOTS(graph), sizeof(*slots)) : NULL;
     uint64_t *expected = graph ? calloc((size_t)SOT_SLOTS(graph), sizeof(*slots)) : NULL;
     bool right;
 
     if (!slots || !expected
-            || sot_host_run(graph, options->form, options->touch == TOUCH_LAUNCH, expected) != 0)
+            || sot_host_run(graph, options->form, options->takes, options->touch == TOUCH_LAUNCH,
+                       expected)
+                    != 0)
         trainer_fail(1, "no memory");
     s.graph = graph;
     s.ledger = trainer_ledger_open(options->ledger);
@@ -362,8 +381,11 @@ static bool run(const struct options *options)
 /* ---- options ---- */
 
 static const char usage[] =
-        "usage: sot --form pt|pir|pir-inputs-fixed|pt-output-cleanup-off --graph small|full\n"
+        "usage: sot --form "
+        "pt|pir|pir-inputs-fixed|pt-output-cleanup-off|pir-unused-fixed|pir-buffers-fixed\n"
+        "           --graph small|full|shapes\n"
         "           [--entrance sync|stream] [--streams N] [--touch-released[=launch|copy|set]]\n"
+        "           [--backward-takes shape|tensor|buffer]\n"
         "           [--pause-at SOT_CALL_N] [--anchors nvtx|log|both] [--log] [--ledger FILE]\n"
         "           [--mixed]\n";
 
@@ -382,6 +404,32 @@ static enum touch touch_named(const char *word)
     if (strcmp(word, "set") != 0)
         wrong_use();
     return TOUCH_SET;
+}
+
+static enum sot_takes takes_named(const char *word)
+{
+    static const char *const words[] = {
+            [SOT_TAKES_SHAPE] = "shape",
+            [SOT_TAKES_TENSOR] = "tensor",
+            [SOT_TAKES_BUFFER] = "buffer",
+    };
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(word, words[i]) == 0)
+            return (enum sot_takes)i;
+    }
+    wrong_use();
+}
+
+static struct sot_graph *(*graph_named(const char *word))(void)
+{
+    if (strcmp(word, "full") == 0)
+        return sot_graph_full;
+    if (strcmp(word, "shapes") == 0)
+        return sot_graph_shapes;
+    if (strcmp(word, "small") != 0)
+        wrong_use();
+    return sot_graph_small;
 }
 
 static int anchor_named(const char *word)
@@ -415,9 +463,7 @@ static void option_take(struct options *o, int option)
             wrong_use();
         return;
     case 'g':
-        o->full = strcmp(optarg, "full") == 0;
-        if (!o->full && strcmp(optarg, "small") != 0)
-            wrong_use();
+        o->graph = graph_named(optarg);
         return;
     case 'e':
         o->entrance = trainer_entrance_named(optarg);
@@ -429,6 +475,9 @@ static void option_take(struct options *o, int option)
         return;
     case 't':
         o->touch = touch_named(optarg);
+        return;
+    case 'b':
+        o->takes = takes_named(optarg);
         return;
     case 'p':
         o->pause_at = anchor_named(optarg);
@@ -458,6 +507,7 @@ int main(int argc, char **argv)
             {"entrance", required_argument, NULL, 'e'},
             {"streams", required_argument, NULL, 's'},
             {"touch-released", optional_argument, NULL, 't'},
+            {"backward-takes", required_argument, NULL, 'b'},
             {"pause-at", required_argument, NULL, 'p'},
             {"anchors", required_argument, NULL, 'a'},
             {"log", no_argument, NULL, 'l'},
@@ -466,17 +516,18 @@ int main(int argc, char **argv)
             {NULL, 0, NULL, 0},
     };
     struct options o = {.streams = 1, .pause_at = -1, .nvtx = true};
-    bool graph_given = false;
     sigset_t set;
     int option;
 
-    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        graph_given |= option == 'g';
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         option_take(&o, option);
-    }
-    if (!o.form || !graph_given || optind != argc)
+    if (!o.form || !o.graph || optind != argc)
         wrong_use();
-    if (o.touch != TOUCH_NONE && (o.full || o.form->drop_inputs)) {
+    if (o.takes == SOT_TAKES_BUFFER && o.form->drop_buffers) {
+        (void)fputs("sot: --backward-takes buffer needs a form that keeps buffers\n", stderr);
+        return 2;
+    }
+    if (o.touch != TOUCH_NONE && (o.graph != sot_graph_small || o.form->drop_inputs)) {
         (void)fputs(
                 "sot: --touch-released needs --graph small and a form that keeps inputs\n", stderr);
         return 2;

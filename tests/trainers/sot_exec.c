@@ -15,10 +15,12 @@ struct exec {
 const struct sot_form *sot_form_named(const char *name)
 {
     static const struct sot_form forms[] = {
-            {"pt", true, true, false},
-            {"pir", false, false, true},
-            {"pir-inputs-fixed", true, false, true},
-            {"pt-output-cleanup-off", true, false, false},
+            {"pt", true, true, true, false},
+            {"pir", false, false, false, true},
+            {"pir-inputs-fixed", true, false, false, true},
+            {"pt-output-cleanup-off", true, false, true, false},
+            {"pir-unused-fixed", true, true, false, true},
+            {"pir-buffers-fixed", true, true, true, true},
     };
 
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
@@ -71,15 +73,17 @@ static void run_op(struct exec *e, int index, int op)
         e->b->contiguous_copy(e->b->self, out);
         return;
     }
-    if (out->var->role == SOT_ROLE_OUTPUT)
-        e->b->alloc_output(e->b->self, out);
-    else
-        e->b->alloc_temp(e->b->self, out);
+    (out->var->role == SOT_ROLE_TEMP ? e->b->alloc_temp : e->b->alloc_output)(e->b->self, out);
     e->b->fill(e->b->self, out, s->ops[op].seed);
     for (int i = 0; i < 2; i++) {
         if (s->ops[op].in[i] >= 0)
             run_mix(e, out, &tensors[s->ops[op].in[i]]);
     }
+}
+
+static bool is_input(const struct sot_var *var)
+{
+    return var->role == SOT_ROLE_INPUT || var->role == SOT_ROLE_EAGER;
 }
 
 /* The first op that computes something also reads the result of an earlier sub-graph. */
@@ -88,8 +92,7 @@ static void run_carry(struct exec *e, int index, int op)
     const struct sot_subgraph *s = &e->graph->subgraphs[index];
     int from = s->carry_from;
 
-    if (from >= 0 && s->vars[op].role != SOT_ROLE_INPUT
-            && (op == 0 || s->vars[op - 1].role == SOT_ROLE_INPUT))
+    if (from >= 0 && !is_input(&s->vars[op]) && (op == 0 || is_input(&s->vars[op - 1])))
         run_mix(e, &e->tensors[index][op], &e->tensors[from][e->graph->subgraphs[from].result]);
 }
 
@@ -113,12 +116,15 @@ static void collect(struct exec *e, int index, int op)
 static void drop_unused(struct exec *e, int index)
 {
     const struct sot_subgraph *s = &e->graph->subgraphs[index];
+    const bool drop[] = {
+            [SOT_ROLE_INPUT] = e->form->drop_inputs,
+            [SOT_ROLE_EAGER] = e->form->drop_buffers,
+            [SOT_ROLE_OUTPUT] = e->form->drop_outputs,
+            [SOT_ROLE_TEMP] = false,
+    };
 
     for (int v = 0; v < s->count; v++) {
-        const struct sot_var *var = &s->vars[v];
-        bool drop = var->role == SOT_ROLE_INPUT ? e->form->drop_inputs : e->form->drop_outputs;
-
-        if (drop && !var->needed && var->role != SOT_ROLE_TEMP)
+        if (drop[s->vars[v].role] && !s->vars[v].needed)
             exec_release(e, &e->tensors[index][v]);
     }
 }
@@ -148,6 +154,19 @@ static void run_touch(struct exec *e, int index)
     }
 }
 
+/* The gradient of an eager input of which the backward wants the shape, which is there when the buffer is not. */
+static void run_gradient(struct exec *e, const struct sot_op *op, struct sot_tensor *t)
+{
+    struct sot_tensor grad = {.bytes = t->var->bytes};
+
+    e->b->alloc_temp(e->b->self, &grad);
+    e->b->fill(e->b->self, &grad, op->seed + 1);
+    if (e->b->takes != SOT_TAKES_SHAPE)
+        e->b->mix(e->b->self, &grad, t, e->b->takes == SOT_TAKES_BUFFER ? grad.bytes : 0);
+    e->b->sum(e->b->self, SOT_SLOT_BACKWARD(e->graph), &grad, grad.bytes);
+    exec_release(e, &grad);
+}
+
 static void run_backward(struct exec *e)
 {
     e->b->enter(e->b->self, -1);
@@ -155,6 +174,8 @@ static void run_backward(struct exec *e)
         for (int v = e->graph->subgraphs[index].count - 1; v >= 0; v--) {
             struct sot_tensor *t = &e->tensors[index][v];
 
+            if (t->var->role == SOT_ROLE_EAGER && !t->var->needed)
+                run_gradient(e, &e->graph->subgraphs[index].ops[v], t);
             if (t->bytes == 0)
                 continue;
             if (t->var->needed)

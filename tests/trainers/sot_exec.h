@@ -10,6 +10,9 @@
  *
  *     SOT_CALL_0 … SOT_CALL_n   allocate, compute, collect   ─►   BACKWARD   read what was kept, free what is left
  *
+ * Eager code of the same call may make inputs as well. Where the backward wants such an input's shape alone, it makes a
+ * gradient of that shape; the bad form holds the input's buffer until then.
+ *
  * What a tensor is and what computing means is the backend's: a device (sot.c), host memory (sot_host.c), a ledger in
  * tests. Each tensor is summed once, at its last use, into the slot of its sub-graph; kept ones in the slot of the
  * backward. So every result depends on every tensor being whole until its end.
@@ -25,10 +28,14 @@ struct sot_form {
     const char *name;
     bool drop_inputs;  /* at the sub-graph's end, those that the backward does not need */
     bool drop_outputs; /* the same */
+    bool drop_buffers; /* the same, of eager inputs */
     bool scratch;      /* the newer executor's extra pairs */
 };
 
-/* "pt", "pir", "pir-inputs-fixed", "pt-output-cleanup-off"; NULL for another word. */
+/*
+ * "pt", "pir", "pir-inputs-fixed", "pt-output-cleanup-off", "pir-unused-fixed", "pir-buffers-fixed"; NULL for another
+ * word.
+ */
 const struct sot_form *sot_form_named(const char *name);
 
 struct sot_tensor {
@@ -38,12 +45,20 @@ struct sot_tensor {
     void *host;      /* the backend's */
 };
 
+/* What the backward takes of an eager input that it does not need. */
+enum sot_takes {
+    SOT_TAKES_SHAPE,  /* its shape, on the host */
+    SOT_TAKES_TENSOR, /* a kernel gets address and shape, and touches no byte of it */
+    SOT_TAKES_BUFFER, /* a kernel reads it: wrong where the buffer was dropped */
+};
+
 struct sot_backend {
     void *self;
+    enum sot_takes takes;
     /* Around a sub-graph, or around the backward with index -1. */
     void (*enter)(void *self, int index);
     void (*leave)(void *self, int index);
-    /* Gives the tensor storage; contiguous_copy also fills it from the batch. */
+    /* Gives the tensor storage; contiguous_copy also fills it from the batch, alloc_output is for eager inputs, too. */
     void (*contiguous_copy)(void *self, struct sot_tensor *t);
     void (*alloc_output)(void *self, struct sot_tensor *t);
     void (*alloc_temp)(void *self, struct sot_tensor *t);
@@ -51,6 +66,7 @@ struct sot_backend {
     void (*release)(void *self, struct sot_tensor *t);
     /* Kernels, in order on the sub-graph's stream; `slot` numbers the sums. */
     void (*fill)(void *self, struct sot_tensor *t, uint32_t seed);
+    /* Of 0 bytes: with a `src` that may have been released. */
     void (*mix)(void *self, struct sot_tensor *dst, struct sot_tensor *src, uint64_t bytes);
     void (*sum)(void *self, int slot, struct sot_tensor *t, uint64_t bytes);
     /* Reads a tensor that should be dead, after its sub-graph; NULL: not this time. */
@@ -70,8 +86,8 @@ int sot_exec_run(
 /*
  * Fills slots[SOT_SLOTS] as a run on host memory gives them, with the touch if `touch`. 0 or -ENOMEM.
  */
-int sot_host_run(const struct sot_graph *graph, const struct sot_form *form, bool touch,
-        uint64_t *ret_slots);
+int sot_host_run(const struct sot_graph *graph, const struct sot_form *form, enum sot_takes takes,
+        bool touch, uint64_t *ret_slots);
 
 /* The seed of the batch's contents; its bytes outside of the sample are zero. */
 #define SOT_BATCH_SEED 6u

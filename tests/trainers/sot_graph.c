@@ -4,12 +4,57 @@
 #include <stdlib.h>
 
 enum {
-    FULL_COUNT = 430,
-    FULL_WINDOW = 429,  /* sub-graphs inside of the window */
-    LATE_WINDOW = 420,  /* the last ones make no late tensors: the peak is theirs */
     CARRY_DISTANCE = 3, /* so that three streams have something to do side by side */
     LEVEL_OUT = 8,      /* the last sizes of a kind share what is missing to the total */
     BATCH_BYTES = 32 << 20,
+};
+
+/* A graph of one sub-graph more than its window, and what the window makes. Each count is more than LEVEL_OUT. */
+struct plan {
+    uint32_t random;
+    int window;      /* sub-graphs inside of the window */
+    int late_window; /* the last ones make no late tensors: the peak is theirs */
+    int kept, late_in, late_out, temp, scratch;
+    int shapes; /* eager inputs that are not needed; if there are any, every fourth sub-graph has a needed one */
+    uint64_t kept_bytes, late_in_bytes, late_out_bytes, temp_bytes;
+};
+
+static const struct plan plan_full = {
+        .random = 66278,
+        .window = 429,
+        .late_window = 420,
+        .kept = SOT_KEPT_COUNT,
+        .late_in = SOT_LATE_IN_COUNT,
+        .late_out = SOT_LATE_OUT_COUNT,
+        .temp = SOT_TEMP_COUNT,
+        .scratch = SOT_SCRATCH_COUNT,
+        .kept_bytes = SOT_KEPT_BYTES,
+        .late_in_bytes = SOT_LATE_IN_BYTES,
+        .late_out_bytes = SOT_LATE_OUT_BYTES,
+        .temp_bytes = SOT_TEMP_BYTES,
+};
+
+enum {
+    SHAPES_WINDOW = 120,
+    /* A sum of 64 bits for each sub-graph, and for the three slots behind them. */
+    SHAPES_SUMS = (SHAPES_WINDOW + 4) * 8,
+};
+
+static const struct plan plan_shapes = {
+        .random = 69043,
+        .window = SHAPES_WINDOW,
+        .late_window = 100,
+        .kept = 990,
+        .late_in = 40,
+        .late_out = 60,
+        .temp = 500,
+        .scratch = 200,
+        .shapes = SOT_SHAPE_COUNT,
+        .kept_bytes =
+                SOT_SHAPES_PEAK - SOT_SHAPE_BYTES - SOT_SHAPES_BATCH - SHAPES_SUMS - SOT_TOP_BYTES,
+        .late_in_bytes = UINT64_C(200000000),
+        .late_out_bytes = UINT64_C(324000000),
+        .temp_bytes = UINT64_C(4200000000),
 };
 
 /* Sizes as of activations and parameters: batch x sequence x hidden x 4 and the like. */
@@ -19,8 +64,11 @@ static const uint64_t sizes_late[] = {
 static const uint64_t sizes_big[] = {2359296, 3538944, 4816896, 7077888, 9633792, 12845056,
         16056320, 19267584, 25690112, 28311552};
 static const uint64_t sizes_end[] = {50176, 200704, 2359296, 3538944};
+/* 98, 49 and 24.5 MiB: 16 x 64 x 112 x 224 words of four bytes, 16 x 256 x 56 x 56, 16 x 128 x 56 x 56. */
+static const uint64_t sizes_shape[] = {102760448, 51380224, 25690112, 51380224, 25690112};
 
 struct generator {
+    const struct plan *plan;
     uint32_t random;
     uint32_t seed; /* of the next op */
     /* sizes of each kind in the order of use, and how many were used */
@@ -28,7 +76,7 @@ struct generator {
     uint64_t late_in[SOT_LATE_IN_COUNT];
     uint64_t late_out[SOT_LATE_OUT_COUNT];
     uint64_t temp[SOT_TEMP_COUNT];
-    int kept_used, late_in_used, late_out_used, temp_used;
+    int kept_used, late_in_used, late_out_used, temp_used, shape_used;
 };
 
 static uint32_t random_below(struct generator *g, uint32_t n)
@@ -87,21 +135,22 @@ static void sizes_fill(struct generator *g, uint64_t *sizes, int count, uint64_t
 
 static void generate_sizes(struct generator *g)
 {
+    const struct plan *p = g->plan;
     uint64_t end_bytes = SOT_TOP_BYTES;
-    int end_first = SOT_TEMP_COUNT - 1;
+    int end_first = p->temp - 1;
 
-    SIZES_FILL(g, g->kept, SOT_KEPT_COUNT, SOT_KEPT_BYTES, sizes_big, 30);
-    SIZES_FILL(g, g->late_in, SOT_LATE_IN_COUNT, SOT_LATE_IN_BYTES, sizes_late, 0);
-    SIZES_FILL(g, g->late_out, SOT_LATE_OUT_COUNT, SOT_LATE_OUT_BYTES, sizes_late, 0);
+    SIZES_FILL(g, g->kept, p->kept, p->kept_bytes, sizes_big, 30);
+    SIZES_FILL(g, g->late_in, p->late_in, p->late_in_bytes, sizes_late, 0);
+    SIZES_FILL(g, g->late_out, p->late_out, p->late_out_bytes, sizes_late, 0);
     /* Temps of the last sub-graphs are small, so that the peak belongs to the last of all. */
     g->temp[end_first] = SOT_TOP_BYTES;
-    for (int i = LATE_WINDOW; i < FULL_WINDOW; i++) {
-        for (int k = share(SOT_TEMP_COUNT, i, FULL_WINDOW); k > (i == FULL_WINDOW - 1); k--) {
+    for (int i = p->late_window; i < p->window; i++) {
+        for (int k = share(p->temp, i, p->window); k > (i == p->window - 1); k--) {
             g->temp[--end_first] = PICK(g, sizes_end);
             end_bytes += g->temp[end_first];
         }
     }
-    SIZES_FILL(g, g->temp, end_first, SOT_TEMP_BYTES - end_bytes, sizes_big, 30);
+    SIZES_FILL(g, g->temp, end_first, p->temp_bytes - end_bytes, sizes_big, 30);
 }
 
 /* ---- one sub-graph ---- */
@@ -173,25 +222,26 @@ static void connect_ops(struct generator *g, struct sot_subgraph *s, int inputs,
 }
 
 struct counts {
-    int kept_in, kept_out, late_in, late_out, temp, scratch;
+    int kept_in, kept_eager, kept_out, late_in, late_out, shapes, temp, scratch;
 };
 
-static struct counts subgraph_counts(int index)
+static struct counts subgraph_counts(const struct plan *p, int index)
 {
     struct counts n = {
-            .kept_out = share(SOT_KEPT_COUNT, index, FULL_WINDOW),
-            .temp = share(SOT_TEMP_COUNT, index, FULL_WINDOW),
-            .scratch = share(SOT_SCRATCH_COUNT, index, FULL_WINDOW),
+            .kept_out = share(p->kept, index, p->window),
+            .temp = share(p->temp, index, p->window),
+            .scratch = share(p->scratch, index, p->window),
     };
 
-    if (index % 4 == 1) { /* an input that the backward does need */
-        n.kept_in = 1;
-        n.kept_out--;
+    if (index < p->late_window) {
+        n.late_in = share(p->late_in, index, p->late_window);
+        n.late_out = share(p->late_out, index, p->late_window);
+        n.shapes = share(p->shapes, index, p->late_window);
     }
-    if (index < LATE_WINDOW) {
-        n.late_in = share(SOT_LATE_IN_COUNT, index, LATE_WINDOW);
-        n.late_out = share(SOT_LATE_OUT_COUNT, index, LATE_WINDOW);
-    }
+    /* an input that the backward does need, and not both kinds of them */
+    n.kept_eager = p->shapes > 0 && index % 4 == 3;
+    n.kept_in = n.shapes == 0 && index % 4 == 1;
+    n.kept_out -= n.kept_eager + n.kept_in;
     return n;
 }
 
@@ -218,14 +268,26 @@ static void add_outputs(struct generator *g, struct sot_subgraph *s, struct coun
         add_var(g, s, SOT_ROLE_TEMP, g->temp[g->temp_used++], false);
 }
 
+/* The needed one first: the op behind the inputs reads the last of them. */
+static void add_eager(struct generator *g, struct sot_subgraph *s, struct counts n)
+{
+    const int sizes = sizeof(sizes_shape) / sizeof(sizes_shape[0]);
+
+    if (n.kept_eager)
+        add_var(g, s, SOT_ROLE_EAGER, g->kept[g->kept_used++], true);
+    for (int i = 0; i < n.shapes; i++)
+        add_var(g, s, SOT_ROLE_EAGER, sizes_shape[g->shape_used++ % sizes], false);
+}
+
 static bool generate_subgraph(struct generator *g, struct sot_graph *graph, int index)
 {
     struct sot_subgraph *s = &graph->subgraphs[index];
-    struct counts n = subgraph_counts(index);
-    int inputs = n.kept_in + n.late_in;
-    bool top = index == FULL_WINDOW - 1;
+    struct counts n = subgraph_counts(g->plan, index);
+    int eager = n.kept_eager + n.shapes;
+    bool top = index == g->plan->window - 1;
+    int inputs;
 
-    if (!subgraph_alloc(s, inputs + n.kept_out + n.late_out + n.temp))
+    if (!subgraph_alloc(s, n.kept_in + n.late_in + eager + n.kept_out + n.late_out + n.temp))
         return false;
     for (int i = 0; i < n.late_in; i++)
         add_input(g, s, g->late_in[g->late_in_used++], false);
@@ -238,8 +300,10 @@ static bool generate_subgraph(struct generator *g, struct sot_graph *graph, int 
         else
             add_var(g, s, SOT_ROLE_OUTPUT, bytes, true);
     }
+    inputs = n.late_in + (n.kept_in && s->vars[n.late_in].role == SOT_ROLE_INPUT);
+    add_eager(g, s, n);
     add_outputs(g, s, n, top);
-    connect_ops(g, s, n.late_in + (n.kept_in && s->vars[n.late_in].role == SOT_ROLE_INPUT), top);
+    connect_ops(g, s, inputs + eager, top);
     if (index >= CARRY_DISTANCE)
         s->carry_from = index - CARRY_DISTANCE;
     for (int i = 0; i < n.scratch; i++)
@@ -299,19 +363,20 @@ static struct sot_graph *graph_new(int count, int window_last, uint64_t batch_by
     return graph;
 }
 
-struct sot_graph *sot_graph_full(void)
+static struct sot_graph *generate(const struct plan *plan)
 {
-    struct sot_graph *graph = graph_new(FULL_COUNT, FULL_WINDOW - 1, BATCH_BYTES);
+    struct sot_graph *graph = graph_new(plan->window + 1, plan->window - 1, BATCH_BYTES);
     struct generator *g = calloc(1, sizeof(*g));
     bool ok = graph && g;
 
     if (ok) {
-        g->random = 66278;
+        g->plan = plan;
+        g->random = plan->random;
         generate_sizes(g);
     }
-    for (int i = 0; ok && i < FULL_WINDOW; i++)
+    for (int i = 0; ok && i < plan->window; i++)
         ok = generate_subgraph(g, graph, i);
-    ok = ok && generate_last(g, graph, FULL_COUNT - 1);
+    ok = ok && generate_last(g, graph, plan->window);
     free(g);
     if (ok) {
         choose_kinds(graph);
@@ -319,6 +384,16 @@ struct sot_graph *sot_graph_full(void)
     }
     sot_graph_free(graph);
     return NULL;
+}
+
+struct sot_graph *sot_graph_full(void)
+{
+    return generate(&plan_full);
+}
+
+struct sot_graph *sot_graph_shapes(void)
+{
+    return generate(&plan_shapes);
 }
 
 struct sot_graph *sot_graph_small(void)

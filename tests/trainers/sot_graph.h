@@ -9,6 +9,7 @@
  *     late      input copy or output that no backward op names     freed at the sub-graph's end, or (the bug) by the backward
  *     temp      used by the next op or two                         freed after its last op
  *     scratch   a pair of the newer executor, at most 4 KiB        freed at once
+ *     shape     eager input; the backward wants its shape alone    freed at the sub-graph's end, or (#69043) by the backward
  *
  * The generator makes tensors with sizes as of real layers, such that counts and bytes of each of these are exactly the
  * totals below, from which every row of the published table follows (tests/data/s66278.csv). Kept and late outputs
@@ -29,6 +30,7 @@
 
 enum sot_role {
     SOT_ROLE_INPUT,  /* contiguous copy of a strided view of the batch */
+    SOT_ROLE_EAGER,  /* input that eager code made; the backward wants at least its shape */
     SOT_ROLE_OUTPUT, /* named in the sub-graph's outputs */
     SOT_ROLE_TEMP,   /* known to the sub-graph alone */
 };
@@ -50,7 +52,7 @@ enum sot_kind {
 struct sot_var {
     enum sot_role role;
     enum sot_kind kind; /* of no meaning for a temp */
-    bool needed;        /* by the backward; false for a temp */
+    bool needed;        /* its buffer, by the backward; false for a temp */
     uint64_t bytes;     /* multiple of 4 */
     uint64_t row_bytes; /* inputs: a row of the view; rows are twice as far apart */
     uint64_t offset;    /* inputs: where in the batch the view starts */
@@ -94,11 +96,23 @@ struct sot_graph {
 #define SOT_LATE_LEAST     UINT64_C(2097152)
 #define SOT_SMALL_BYTES    UINT64_C(3538944)
 
+/*
+ * Totals of the graph of shapes, which has unused inputs and outputs as well: 20 eager inputs of which the backward wants the
+ * shape, and what is alive at the most if their buffers are held, batch and sums included (tests/data/s69043.csv).
+ */
+#define SOT_SHAPE_COUNT  20
+#define SOT_SHAPE_BYTES  (UINT64_C(980) << 20)
+#define SOT_SHAPES_BATCH (UINT64_C(32) << 20)
+#define SOT_SHAPES_PEAK  UINT64_C(10179208808) /* 9707.65 MiB */
+
 /* 430 sub-graphs, window 0..428; the last is small. NULL without memory. */
 struct sot_graph *sot_graph_full(void);
 
 /* One sub-graph with three tensors of SOT_SMALL_BYTES: a late input, a temp, a kept output. */
 struct sot_graph *sot_graph_small(void);
+
+/* 121 sub-graphs, window 0..119: the program of Paddle #69043. */
+struct sot_graph *sot_graph_shapes(void);
 
 void sot_graph_free(struct sot_graph *graph);
 

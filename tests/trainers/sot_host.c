@@ -74,12 +74,13 @@ static void host_touch(void *self, int slot, struct sot_tensor *t)
     host_backend_sum(self, slot, t, t->bytes);
 }
 
-int sot_host_run(
-        const struct sot_graph *graph, const struct sot_form *form, bool touch, uint64_t *ret_slots)
+int sot_host_run(const struct sot_graph *graph, const struct sot_form *form, enum sot_takes takes,
+        bool touch, uint64_t *ret_slots)
 {
     struct sot_host h = {.graph = graph, .slots = ret_slots};
     struct sot_backend b = {
             .self = &h,
+            .takes = takes,
             .enter = host_mark,
             .leave = host_mark,
             .contiguous_copy = host_contiguous_copy,

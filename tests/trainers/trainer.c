@@ -84,8 +84,9 @@ static void launch(cudaKernel_t kernel, uint64_t bytes, void **args, cudaStream_
     dim3 grid = {blocks < BLOCKS_MOST ? (unsigned int)blocks : BLOCKS_MOST, 1, 1};
     dim3 block = {BLOCK, 1, 1};
 
-    if (blocks > 0)
-        CUDA_OK(cudaLaunchKernel((const void *)kernel, grid, block, args, 0, stream));
+    if (blocks == 0) /* a kernel that touches nothing of what it is given is still launched */
+        grid.x = 1;
+    CUDA_OK(cudaLaunchKernel((const void *)kernel, grid, block, args, 0, stream));
 }
 
 void trainer_fill(void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream)

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Paddle pull request 69043: inputs of which the backward wants the shape alone, and whose buffers are held until then."""
+import pathlib
+
+from regresskit import KEDGE, SOT, bare, check, checksum, data, expect_ledger, kedge_run, ledger, main, run, same, tool, tool_json
+
+SAVED = 980 << 20 # 20 inputs of 24.5, 49 and 98 MiB
+COUNT = 20
+GRANULE = 2 << 20
+HELD, DROPPED = "pir-unused-fixed", "pir-buffers-fixed"
+# Between both peaks.
+TIGHT = "9900M"
+
+
+def sot(form, takes="shape"):
+    return SOT, "--graph", "shapes", "--form", form, "--backward-takes", takes
+
+
+def capture(form, name, takes="shape", **env):
+    return kedge_run(*sot(form, takes), capture=f"{name}.kcap", **env)
+
+
+def suggest():
+    """The hints of both forms; returns what suggest says and the checksum without hints."""
+    plain = checksum(capture(HELD, "held").stdout)
+    same("checksum of the other form", checksum(capture(DROPPED, "dropped").stdout), plain)
+    return tool_json("suggest", "--good", "dropped.kcap", "--bad", "held.kcap", "-o", "hints.yaml", "--force"), plain
+
+
+def verify(takes="shape", rc=0):
+    return run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *sot(HELD, takes), rc=rc, timeout=600).stdout
+
+
+def live(name, takes="shape", mode="live", **env):
+    return capture(HELD, name, takes, KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE=mode, **env)
+
+
+def reports_are_the_published_ones():
+    rows = {r["form"]: r["max_allocated_mib"] for r in data("s69043.csv")}
+    same("forms", sorted(rows), sorted((HELD, DROPPED)))
+    peaks = {}
+    for form, mib in rows.items():
+        done = capture(form, form)
+        j = tool_json("report", f"{form}.kcap")
+        expect_ledger(j, ledger(done.stdout, "whole"), form)
+        same(f"{form}, Max memory in MiB", f"{j['max_bytes'] / 2**20:.2f}", mib)
+        peaks[form] = j["max_bytes"]
+    same("difference", peaks[HELD] - peaks[DROPPED], SAVED)
+    d = tool_json("diff", f"{DROPPED}.kcap", f"{HELD}.kcap")
+    same("late frees", (d["late_frees"], d["late_bytes"], d["harmless_pairs"]), (COUNT, SAVED, 0))
+
+
+def hints_take_980_mib_off_to_the_byte():
+    j, plain = suggest()
+    same("one hint for each function", sorted(h["id"] for h in j["hints"]), ["add", "cast", "transpose"])
+    same("hinted sizes", sum(h["bytes"] for h in j["hints"]), SAVED)
+    written = pathlib.Path("hints.yaml").read_bytes()
+    check(f"3 hints verified, {COUNT} releases, 980.00 MiB" in verify(), "verify does not say what was released")
+    same("checksum with hints", checksum(live("live").stdout), plain)
+    same("the file as suggest wrote it", pathlib.Path("hints.yaml").read_bytes(), written)
+    held, dropped, hinted = (tool_json("report", f"{name}.kcap") for name in ("held", "dropped", "live"))
+    same("released", (hinted["hinted_freed_count"], hinted["hinted_freed_bytes"]), (COUNT, SAVED))
+    same("Max memory with hints", hinted["max_with_hints_bytes"], held["max_bytes"] - SAVED)
+    same("Max memory of the form that drops them", hinted["max_with_hints_bytes"], dropped["max_bytes"])
+    less = held["peak_reserved_bytes"] - hinted["peak_reserved_bytes"]
+    check(less >= SAVED - COUNT * GRANULE, f"reserved falls by {less} bytes only")
+    same("predicted Max memory", j["predicted_max_bytes"], hinted["max_with_hints_bytes"])
+    tool("check", "live.kcap", "--predicted", "hints.yaml", f"hint_releases=={COUNT}")
+
+
+def r88_device_proves_the_saving():
+    suggest()
+    verify()
+    tight = {"SIMCUDA_MEMORY": TIGHT, "SIMCUDA_LAG": 1}
+    refused = capture(HELD, "tight-held", rc=3, **tight)
+    check("cudaErrorMemoryAllocation" in refused.stdout, f"no word of memory: {refused.stdout[-500:]}")
+    same("checksums on the small device", checksum(live("tight-live", **tight).stdout),
+         checksum(capture(DROPPED, "tight-dropped", **tight).stdout))
+    # Not by luck of a size: without kedge the one form fits as well and the other does not.
+    check(bare(*sot(HELD), rc=None, **tight).returncode == 3, "native: the form that holds them fits")
+    bare(*sot(DROPPED), **tight)
+
+
+def expect_stopped(name, done, ids, plain):
+    """The call was not made, the program saw why, and the capture has both stacks. Nothing wrong was ever computed."""
+    same(f"{name}: the program's own answer to a failed call", done.returncode, 3)
+    check("checksum" not in done.stdout or checksum(done.stdout) == plain, f"{name}: a wrong result")
+    check(any(f"hint {i}: cuLaunchKernel touches" in done.stdout for i in ids), f"{name}: no hint is named: {done.stdout[-800:]}")
+    stopped = [h for h in tool_json("report", f"{name}.kcap")["hints"] if h["violations"] > 0]
+    same(f"{name}: hints that stopped a call", len(stopped), 1)
+    for stack, function in (("used_by", "run_gradient"), ("allocated_by", "alloc_eager")):
+        check(function in [f["function"] for f in stopped[0][stack]], f"{name}: {function} is not in {stack}")
+
+
+def r86_r87_a_backward_that_reads_a_buffer_is_stopped_and_gets_no_receipt():
+    """A twin whose backward reads the buffers: right without hints; shadow tells, trap and live stop it. A backward that gives a
+    kernel the address is stopped as well: what the kernel does with it cannot be seen."""
+    ids = [h["id"] for h in suggest()[0]["hints"]]
+    for takes in ("buffer", "tensor"):
+        plain = checksum(bare(*sot(HELD, takes)).stdout)
+        same(f"{takes}: checksum in shadow", checksum(live(f"{takes}-shadow", takes, "shadow").stdout), plain)
+        expect_stopped(f"{takes}-trap", live(f"{takes}-trap", takes, "trap", rc=None), ids, plain)
+        pathlib.Path("hints.yaml.receipt").unlink(missing_ok=True)
+        said = verify(takes, rc=1)
+        check(any(f"not verified: hint {i}: " in said for i in ids), f"{takes}: verify names no hint: {said[-500:]}")
+        check(not pathlib.Path("hints.yaml.receipt").exists(), f"{takes}: there is a receipt")
+        # With the receipt of a run that does not read, a run that does is stopped.
+        verify()
+        expect_stopped(f"{takes}-live", live(f"{takes}-live", takes, rc=None), ids, plain)
+
+
+if __name__ == "__main__":
+    main(reports_are_the_published_ones, hints_take_980_mib_off_to_the_byte, r88_device_proves_the_saving,
+         r86_r87_a_backward_that_reads_a_buffer_is_stopped_and_gets_no_receipt)
