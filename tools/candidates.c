@@ -9,6 +9,7 @@
 #include "tools/render.h"
 #include "tools/title.h"
 #include "tools/vec.h"
+#include "tracker/utf8.h"
 
 void candidates_fold(
         const char *path, enum candidates_fold fold, char ret_glob[static RULE_GLOB_MAX])
@@ -17,14 +18,18 @@ void candidates_fold(
 
     while (*path) {
         bool is_folded = fold != CANDIDATES_FOLD_NOTHING && *path >= '0' && *path <= '9';
-        if (n + 2 >= RULE_GLOB_MAX) {
+        bool is_control = (unsigned char)*path < 0x20 || *path == 0x7f;
+        size_t length = is_control ? 1 : utf8_printable((const unsigned char *)path);
+        size_t bytes = length ? length : 1;
+        if (n + bytes + 1 >= RULE_GLOB_MAX) {
             ret_glob[n++] = '*';
             break;
         }
-        ret_glob[n] = *path++;
+        memcpy(&ret_glob[n], length ? path : "?", bytes);
         if (is_folded)
             ret_glob[n] = fold == CANDIDATES_FOLD_DIGITS ? '?' : '*';
-        n++;
+        n += bytes;
+        path += bytes;
         while (is_folded && fold == CANDIDATES_FOLD_RUNS && *path >= '0' && *path <= '9')
             path++;
     }
@@ -197,6 +202,15 @@ static bool is_literal(const char *glob)
     return !strchr(glob, '*') && !strchr(glob, '?');
 }
 
+/* Can a glob say this path and no other? */
+static bool has_literal(const char *path)
+{
+    char text[RULE_GLOB_MAX];
+
+    candidates_fold(path, CANDIDATES_FOLD_NOTHING, text);
+    return is_literal(text);
+}
+
 static uint32_t number_glob(struct search *s, const char *path, enum candidates_fold fold)
 {
     char text[RULE_GLOB_MAX];
@@ -282,9 +296,11 @@ static void number_pair(struct search *s, uint32_t id)
     struct pair pair = {
             .folded = number_shape(s, number_glob(s, s->paths[inside], CANDIDATES_FOLD_RUNS),
                     number_glob(s, s->paths[when], outer)),
-            .literal = number_shape(s, number_glob(s, s->paths[inside], CANDIDATES_FOLD_NOTHING),
-                    number_glob(s, s->paths[when], CANDIDATES_FOLD_NOTHING)),
     };
+    pair.literal = pair.folded;
+    if (has_literal(s->paths[inside]) && has_literal(s->paths[when]))
+        pair.literal = number_shape(s, number_glob(s, s->paths[inside], CANDIDATES_FOLD_NOTHING),
+                number_glob(s, s->paths[when], CANDIDATES_FOLD_NOTHING));
     VEC_PUSH(s->pairs, s->pair_count, s->pair_room) = pair;
 }
 

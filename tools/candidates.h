@@ -67,7 +67,7 @@ enum candidates_fold {
     CANDIDATES_FOLD_RUNS,   /* runs of them become one `*`: SOT_CALL_17 -> SOT_CALL_* */
 };
 
-/* A path as a glob. Cut, with a final `*`, if it is too long. */
+/* A path as the glob that a hint file can have: `?` for each byte that is no text. Cut, with a final `*`, if it is too long. */
 void candidates_fold(
         const char *path, enum candidates_fold fold, char ret_glob[static RULE_GLOB_MAX]);
 

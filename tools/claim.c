@@ -40,7 +40,7 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
         [CLAIM_GROWTH] = {"growth",
                 "the bytes by which places grew that hold more from step to step, of the steps "
                 "that the program states",
-                .is_bytes = true},
+                .is_bytes = true, .is_final = true},
         [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released",
                 .is_bytes = false},
         [CLAIM_DRIFTED_HINTS] = {"drifted_hints",

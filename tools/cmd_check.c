@@ -95,8 +95,11 @@ static int read_predictions(struct check *check)
     const char *trouble = NULL;
 
     if (r < 0) {
-        (void)fprintf(stderr, "kedge check: %s%s%s\n", *error.text ? "" : path,
-                *error.text ? "" : ": ", *error.text ? error.text : strerror(-r));
+        (void)fputs("kedge check: ", stderr);
+        if (!*error.text)
+            (void)fprintf(stderr, "%s: ", path);
+        render_text(stderr, *error.text ? error.text : strerror(-r));
+        (void)fputc('\n', stderr);
         return CMD_BAD;
     }
     if (file->predicted_max == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/cmd.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,7 +269,13 @@ static int save(struct suggestion *s)
     char *text;
     int r = hintfile_write(file, &text, &length);
 
-    if (r < 0) {
+    if (r == -E2BIG || r == -EFBIG) {
+        (void)fprintf(stderr,
+                "kedge suggest: %zu hints are more than a hint file may hold (%u, or %s); narrow "
+                "it "
+                "down by --from, --to, --min-size\n",
+                s->mine.hint_count, HINTFILE_HINTS_MAX, render_bytes(HINTFILE_BYTES_MAX).text);
+    } else if (r < 0) {
         (void)fprintf(
                 stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
     } else {

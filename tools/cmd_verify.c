@@ -93,10 +93,11 @@ static void judge_hint(
     uint64_t touches = load_touches(hint);
     uint64_t refused = hint->sums[FORMAT_HINT_REFUSED].count;
 
-    if (hint->drift) {
-        char text[512];
+    if (load_drifts(hint)) {
+        char text[512] = "matched something else than it expects";
 
-        hintfile_tell_drift(hint->drift, text, sizeof(text));
+        if (hint->drift)
+            hintfile_tell_drift(hint->drift, text, sizeof(text));
         fail(verify, id, vec_format("%s: %s", step->name, text));
     }
     if (touches) {
@@ -411,7 +412,9 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     int r = hintfile_read(fields->spawn.hints, ret_file, &error);
     if (r == 0)
         return CMD_DONE;
-    (void)fprintf(stderr, "kedge verify: %s\n", *error.text ? error.text : strerror(-r));
+    (void)fputs("kedge verify: ", stderr);
+    render_text(stderr, *error.text ? error.text : strerror(-r));
+    (void)fputc('\n', stderr);
     return CMD_BAD;
 }
 

@@ -141,7 +141,7 @@ static void measure_growth(const struct load *load, struct measure_result *resul
     else if (view.grower_rows < STEPVIEW_GROW_ROWS)
         result->note = vec_format("not known: %zu finished step%s, growth shows in %d",
                 view.grower_rows, render_s(view.grower_rows), STEPVIEW_GROW_ROWS);
-    else if (growth)
+    else if (growth && load_has_ended(load))
         result->note = grower_note(load, &view.growers[0]);
     if (lacks_events(load) || (result->note && growth == 0))
         result->range = unknown;

@@ -77,12 +77,26 @@ static void choose_hints(struct work *work)
     candidates_done(&found);
 }
 
+/* Where a block was asked for, equal in every run: its native call site, or where none is recorded its Python stack. */
+static struct key place_of(const struct trace *trace, const struct trace_block *block)
+{
+    return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
+}
+
 /* The sites of which a block was shared with somebody in this run. */
 static void add_shared_sites(const struct trace *trace, struct keytable *sites)
 {
     for (size_t i = 0; trace && i < trace->block_count; i++)
         if (trace->blocks[i].shared)
-            (void)keytable_at(sites, (struct key){trace->blocks[i].site, 0, 0}, 0);
+            (void)keytable_at(sites, place_of(trace, &trace->blocks[i]), 0);
+}
+
+/* Is there a call site that a hint can pick it by? */
+static bool is_placed(const struct trace *trace, const struct trace_block *block)
+{
+    struct sitekey keys[SITEKEY_MAX];
+
+    return !block->native && sitekey_list(trace, block, keys) > 0;
 }
 
 /*
@@ -111,9 +125,9 @@ static void sort_out_late(struct work *work)
         struct trace_sum *other = NULL;
         if (block->size < job->min_size)
             other = &work->out->small;
-        else if (block->site == 0 || block->native)
+        else if (!is_placed(job->trace, block))
             other = &work->out->unplaced;
-        else if (keytable_find(&shared, (struct key){block->site, 0, 0}))
+        else if (keytable_find(&shared, place_of(job->trace, block)))
             other = &work->out->shared;
         else if (is_used_after(work, late))
             other = &work->out->used;

@@ -111,8 +111,9 @@ void hintfile_free(struct hintfile *file);
 
 /*
  * The text of a file: what hintfile_read_bytes makes of it equals `file` (hash, lines and comments apart). *ret_text is
- * malloc'd and NUL-terminated. 0, -ENOMEM, or -EINVAL for what the grammar has no words for (an action that is refused
- * when read, no hint, a bad id). Bytes of a glob that are not UTF-8 are written as `?`, which matches them.
+ * malloc'd and NUL-terminated. 0, -ENOMEM, -EINVAL for what the grammar has no words for (an action that is refused
+ * when read, no hint, a bad id), -E2BIG for more than HINTFILE_HINTS_MAX hints, -EFBIG for more than HINTFILE_BYTES_MAX.
+ * Bytes of a glob that are not UTF-8 (utf8_printable) are written as `?`, which matches them.
  */
 int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length);
 

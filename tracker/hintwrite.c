@@ -12,20 +12,6 @@
 
 static const char *const action_words[] = {HINTFILE_ACTIONS};
 
-/* How many bytes that YAML may print begin here; 0 = none: C1 controls, line separators, byte order marks and non-characters. */
-static size_t printable_length(const unsigned char *at)
-{
-    uint32_t code;
-    size_t length = utf8_length(at, &code);
-
-    if (length == 1)
-        return code >= 0x20 && code < 0x7f;
-    return code >= 0xa0 && code != 0x2028 && code != 0x2029 && code != 0xfeff
-                    && (code < 0xfff0 || code >= 0x10000)
-            ? length
-            : 0;
-}
-
 /* A character that YAML may not print, in a text: escaped. A byte that is no UTF-8 becomes another character. How many bytes. */
 static size_t put_escaped(FILE *out, const unsigned char *at)
 {
@@ -43,7 +29,7 @@ static void put_quoted(FILE *out, const char *text, bool is_glob)
 
     (void)fputs("\"", out);
     while (*at) {
-        size_t length = printable_length(at);
+        size_t length = utf8_printable(at);
 
         if (*at == '"' || *at == '\\')
             (void)fprintf(out, "\\%c", *at);
@@ -333,7 +319,9 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
 {
     FILE *out;
 
-    if (file->rule_count == 0 || file->rule_count > HINTFILE_HINTS_MAX || !is_mode(file->mode))
+    if (file->rule_count > HINTFILE_HINTS_MAX)
+        return -E2BIG;
+    if (file->rule_count == 0 || !is_mode(file->mode))
         return -EINVAL;
     for (size_t i = 0; i < file->rule_count; i++)
         if (!is_writable(&file->rule[i], file->words ? &file->words[i] : NULL))
@@ -352,8 +340,10 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     (void)fputs("hints:\n", out);
     for (size_t i = 0; i < file->rule_count; i++)
         put_hint(out, file, &file->rule[i], file->words ? &file->words[i] : NULL);
-    if (fclose(out) == 0)
-        return 0;
-    free(*ret_text);
-    return -ENOMEM;
+    int r = fclose(out) ? -ENOMEM : *ret_length > HINTFILE_BYTES_MAX ? -EFBIG : 0;
+    if (r < 0) {
+        free(*ret_text);
+        *ret_text = NULL;
+    }
+    return r;
 }

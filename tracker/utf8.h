@@ -43,4 +43,18 @@ static inline size_t utf8_length(const unsigned char *at, uint32_t *ret_code)
     return length;
 }
 
+/* How many bytes that YAML may print begin here; 0 = none: controls, line separators, byte order marks and non-characters. */
+static inline size_t utf8_printable(const unsigned char *at)
+{
+    uint32_t code;
+    size_t length = utf8_length(at, &code);
+
+    if (length == 1)
+        return code >= 0x20 && code < 0x7f;
+    return code >= 0xa0 && code != 0x2028 && code != 0x2029 && code != 0xfeff
+                    && (code < 0xfff0 || code >= 0x10000)
+            ? length
+            : 0;
+}
+
 #endif

@@ -285,6 +285,12 @@ TEST(growth_is_what_stated_steps_add)
     CHECK_EQ(asked(&load, "growth==0", &result), CLAIM_UNKNOWN);
     CHECK_STR_EQ(result.note, "not known: 3 finished steps, growth shows in 4");
     free(result.note);
+    capture.state = FORMAT_STATE_OOM; /* what grew could have been freed by the end */
+    load = load_of(&grows, &capture);
+    CHECK_EQ(asked(&load, "growth==0", &result), CLAIM_UNKNOWN);
+    CHECK_STR_EQ(result.note, "not known: the run was cut off before its end");
+    free(result.note);
+    CHECK_EQ(answered(&load, "growth>=40"), CLAIM_UNKNOWN);
     story_end(&still);
     story_end(&grows);
     story_end(&brief);

@@ -609,6 +609,29 @@ TEST(blocks_without_a_stack_get_no_hint)
     pair_end(p);
 }
 
+/* KEDGE_STACKS=python: no native call site, and yet a function to name. */
+TEST(blocks_of_a_python_stack_alone_get_hints_by_function)
+{
+    for (int shares = 0; shares < 2; shares++) {
+        struct pair *p = pair_begin();
+
+        enter(p, "step");
+        python_site(p, 0, FRAMES(linear, attend, train), 4 * MB, true);
+        python_site(p, 0, FRAMES(linear, norm, train), 4 * MB, false);
+        leave(p);
+        p->bad.trace->blocks[shares ? 0 : 1].shared = true; /* norm's does not matter */
+        struct mine m = mined(p);
+        CHECK_EQ(m.hint_count, shares ? 0 : 1);
+        CHECK_EQ(m.unplaced.count, 0);
+        CHECK_EQ(m.shared.count, shares ? 1 : 0);
+        if (!shares)
+            CHECK_STR_EQ(only_python_hint(&m)->key.frame->function, "Block.attend");
+        check_exact(p, &m);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
 /* In either run: the next one may export a block that this one did not. */
 TEST(r85_a_site_that_shared_a_block_gets_no_hint)
 {
@@ -943,6 +966,68 @@ TEST(blocks_without_a_number_are_not_picked_by_number)
     CHECK_EQ(m.mixed.count, 2);
     mine_done(&m);
     pair_end(p);
+}
+
+/* The file has `?` for what is no text, which matches more than that: so it is what the search must look for. */
+TEST(names_that_are_no_text_are_searched_for_as_they_are_written)
+{
+    char glob[RULE_GLOB_MAX];
+    char path[RULE_GLOB_MAX + 100] = "";
+
+    candidates_fold("st\xe9p_1", CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_STR_EQ(glob, "st?p_1");
+    candidates_fold("st\xc3\xa9p\xe2\x80\xa8\t", CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_STR_EQ(glob, "st\xc3\xa9p???\t");
+    for (int i = 0; i < 120; i++) /* cut between two characters */
+        (void)strcat(path, "\xc3\xa9");
+    candidates_fold(path, CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
+    CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
+    candidates_fold(path + 1, CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_EQ(glob[0], '?');
+    CHECK_EQ((unsigned char)glob[strlen(glob) - 2], 0xa9);
+
+    struct pair *p = pair_begin();
+    enter(p, "st\xe9p");
+    (void)late(p, 1, 4 * MB);
+    leave(p);
+    enter(p, "st\xe8p");
+    kept(p, 1, 4 * MB);
+    leave(p);
+    struct mine m = mined(p);
+    CHECK_EQ(m.hint_count, 0); /* as a file it would release what st\xe8p keeps */
+    CHECK_EQ(m.mixed.count, 1);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* A name that is cut is no literal one, and is looked for in all paths: once for all names that fold alike. */
+TEST(long_names_are_looked_for_once)
+{
+    struct story s = story_begin();
+    char name[256];
+    uint32_t *late_exit = calloc(2000, sizeof(*late_exit));
+    uint32_t *late_anchor = calloc(2000, sizeof(*late_anchor));
+
+    for (uint32_t i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof(name), "layer_%u_%0200u", i, i);
+        late_anchor[i] = story_enter(&s, name);
+        (void)story_alloc(&s, 1, 4 * MB);
+        story_exit(&s);
+        late_exit[i] = s.trace->anchors[late_anchor[i]].exit;
+    }
+    struct candidates_job job = {.bad = s.trace,
+            .late_exit = late_exit,
+            .late_anchor = late_anchor,
+            .min_size = 2 * MB,
+            .looks_max = CANDIDATES_LOOKS_MAX};
+    struct candidates found = candidates_find(&job);
+    CHECK_EQ(found.count, 1);
+    CHECK_EQ(found.glob_count, 1);
+    candidates_done(&found);
+    free(late_exit);
+    free(late_anchor);
+    story_end(&s);
 }
 
 TEST(folding_replaces_runs_of_digits)

@@ -542,6 +542,13 @@ PY
     done
     check 2 good.kcap 'anchor:"SOT_CAL_3".remaining<1GiB'
     has out "no anchor is called 'SOT_CAL_3'; did you mean 'SOT_CALL_3'?"
+    # What a hint file says is no command to a terminal.
+    printf 'kedge-hints: 1\n"\\x1b[31mred": 1\n' >esc.yaml
+    check 2 good.kcap --predicted esc.yaml
+    has err "esc.yaml:2:1: unknown key"
+    ! grep -q $'\x1b' err || fail "raw: $(od -c err)"
+    expect 2 "$kedge" verify --hints esc.yaml -- true
+    ! grep -q $'\x1b' err || fail "raw: $(od -c err)"
     # What is no expression is told before any file is opened.
     check 2 nowhere.kcap 'peak<1GiB' '  peek<1GiB'
     [ "$(cat err)" = "kedge check: expression 2, column 3: unknown figure 'peek'; did you mean 'peak'?" ] || fail "$(cat err)"

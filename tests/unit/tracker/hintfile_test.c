@@ -561,6 +561,29 @@ TEST(what_the_grammar_cannot_say_is_not_written)
     hintfile_free(file);
 }
 
+/* What the reader refuses is not written. */
+TEST(a_file_that_is_too_long_to_be_read_is_not_written)
+{
+    struct hintfile *file = parse(full_text);
+    struct hintfile big = {.mode = HINT_SHADOW, .rule_count = HINTFILE_HINTS_MAX + 1};
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    big.rule = calloc(big.rule_count, sizeof(*big.rule));
+    REQUIRE(big.rule != NULL);
+    for (size_t i = 0; i < big.rule_count; i++)
+        big.rule[i] = file->rule[0];
+    CHECK_EQ(hintfile_write(&big, &text, &length), -E2BIG);
+    big.rule_count--;
+    for (size_t i = 0; i < big.rule_count; i++)
+        memset(big.rule[i].pick.inside, 'x', RULE_GLOB_MAX - 1);
+    CHECK_EQ(hintfile_write(&big, &text, &length), -EFBIG);
+    CHECK(text == NULL);
+    free(big.rule);
+    hintfile_free(file);
+}
+
 /* ---- Python call sites ---- */
 
 #define PYSITES(sites) HINT("{site: [" sites "]}", WHEN, "")
