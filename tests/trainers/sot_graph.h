@@ -9,7 +9,7 @@
  *     late      input copy or output that no backward op names     freed at the sub-graph's end, or (the bug) by the backward
  *     temp      used by the next op or two                         freed after its last op
  *     scratch   a pair of the newer executor, at most 4 KiB        freed at once
- *     shape     eager input; the backward wants its shape alone    freed at the sub-graph's end, or (#69043) by the backward
+ *     shape     eager input: the backward wants its shape alone    as late, but the bug is #69043
  *
  * The generator makes tensors with sizes as of real layers, such that counts and bytes of each of these are exactly the
  * totals below, from which every row of the published table follows (tests/data/s66278.csv). Kept and late outputs
@@ -97,8 +97,8 @@ struct sot_graph {
 #define SOT_SMALL_BYTES    UINT64_C(3538944)
 
 /*
- * Totals of the graph of shapes, which has unused inputs and outputs as well: 20 eager inputs of which the backward wants the
- * shape, and what is alive at the most if their buffers are held, batch and sums included (tests/data/s69043.csv).
+ * Totals of the graph of shapes, which has late tensors as well: eager inputs of which the backward wants the shape; and what
+ * is alive at the most if their buffers are held, batch and sums included (tests/data/s69043.csv).
  */
 #define SOT_SHAPE_COUNT  20
 #define SOT_SHAPE_BYTES  (UINT64_C(980) << 20)
