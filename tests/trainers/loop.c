@@ -7,7 +7,7 @@
  * free waits for nothing and the program synchronises the stream itself.
  *
  * With --late-gradients a step's gradients are held until the next step begins, though nothing reads them any more. --batch
- * makes all tensors that many times as large.
+ * makes all tensors that many times as large, --length those of two layers longer or shorter.
  */
 #include "tests/trainers/twin.h"
 
@@ -22,6 +22,7 @@
 enum {
     LAYERS = 6,
     LOSS_BYTES = 4096,
+    LENGTH = 64, /* of a sequence, without --length */
     SLOT_ACTIVATIONS = 0,
     SLOT_GRADIENTS,
     SLOT_PARAMETERS,
@@ -33,6 +34,7 @@ struct options {
     uint64_t steps;
     uint64_t seconds; /* 0: `steps` counts */
     uint64_t batch;
+    uint64_t length;
     bool late_gradients;
     const char *ledger;
 };
@@ -55,7 +57,10 @@ static const uint64_t layer_bytes[LAYERS] = {49152, 2408448, 1204224, 6422528, 1
 
 static uint64_t layer_size(const struct loop *l, int layer)
 {
-    return layer_bytes[layer] * l->options->batch;
+    bool of_sequence = layer == 1 || layer == 5;
+    uint64_t bytes = layer_bytes[layer] * l->options->batch;
+
+    return of_sequence ? bytes / LENGTH * l->options->length : bytes;
 }
 
 static struct twin take(struct loop *l, uint64_t bytes)
@@ -211,11 +216,12 @@ int main(int argc, char **argv)
             {"steps", required_argument, NULL, 'n'},
             {"seconds", required_argument, NULL, 's'},
             {"batch", required_argument, NULL, 'b'},
+            {"length", required_argument, NULL, 'l'},
             {"late-gradients", no_argument, NULL, 'g'},
             {"ledger", required_argument, NULL, 'L'},
             {NULL, 0, NULL, 0},
     };
-    struct options o = {.steps = 20, .batch = 1};
+    struct options o = {.steps = 20, .batch = 1, .length = LENGTH};
     int option;
 
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -227,6 +233,8 @@ int main(int argc, char **argv)
             o.seconds = trainer_number(optarg);
         else if (option == 'b')
             o.batch = trainer_number(optarg);
+        else if (option == 'l')
+            o.length = trainer_number(optarg);
         else if (option == 'g')
             o.late_gradients = true;
         else if (option == 'L')
@@ -234,7 +242,7 @@ int main(int argc, char **argv)
         else
             trainer_fail(2,
                     "usage: loop [--entrance sync|stream] [--steps N | --seconds S] [--batch N] "
-                    "[--late-gradients] [--ledger FILE]");
+                    "[--length N] [--late-gradients] [--ledger FILE]");
     }
     if (optind != argc)
         trainer_fail(2, "loop takes options only");
