@@ -13,9 +13,11 @@
 #include "tools/keytable.h"
 #include "tools/lastuse.h"
 #include "tools/looked.h"
+#include "tools/measure.h"
 #include "tools/mine.h"
 #include "tools/outfile.h"
 #include "tools/predict.h"
+#include "tools/stepview.h"
 #include "tools/symfile.h"
 #include "tools/title.h"
 #include "tools/vec.h"
@@ -42,7 +44,8 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-#define HINTS_SHOWN 20 /* of the table; the file has all */
+#define GROWTH_SHOWN 5
+#define HINTS_SHOWN  20 /* of the table; the file has all */
 
 struct suggestion {
     const struct fields *fields;
@@ -51,6 +54,7 @@ struct suggestion {
     struct compare compare;
     struct model_window window; /* of the bad run */
     struct mine mine;
+    struct stepview growth;  /* of one run: what grows from step to step */
     struct symbols *symbols; /* of the bad run */
     char **titles;           /* of the hints */
     /* predicted of the whole run; UINT64_MAX, 0 = not known */
@@ -125,10 +129,15 @@ static char *make_comment(struct suggestion *s, size_t number, const char *way)
     char *effect = hint->gain
             ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
             : vec_text(effect_text(hint->effect));
-    char *comment = vec_format("%s\n%" PRIu64 " late free%s, %s%s; %s\nthe first of them: %s",
+    char *unused = hint->unused == 0 ? vec_text("")
+            : hint->unused == hint->count
+            ? vec_text(", never used")
+            : vec_format(", %" PRIu64 " of them never used", hint->unused);
+    char *comment = vec_format("%s\n%" PRIu64 " late free%s, %s%s%s; %s\nthe first of them: %s",
             s->titles[number], hint->count, render_s(hint->count), render_bytes(hint->bytes).text,
-            spread, effect, way);
+            spread, unused, effect, way);
 
+    free(unused);
     free(spread);
     free(effect);
     return comment;
@@ -286,6 +295,40 @@ static int save(struct suggestion *s)
     return r;
 }
 
+/* "the call site holds 1.00 MiB more with each step, since step_3" */
+static char *growth_text(const struct suggestion *s, const struct stepview_grower *grower)
+{
+    uint32_t anchor = s->growth.rows[grower->since].anchor;
+    char *since = figures_anchor_text(&s->bad.trace->anchors[anchor]);
+    char *each = grower->rises + 1 == s->growth.grower_rows
+            ? vec_text("each")
+            : vec_format("%" PRIu64 " of %zu", grower->rises, s->growth.grower_rows - 1);
+    char *text = vec_format("%s more with %s step%s, since %s",
+            render_bytes((grower->last - grower->first) / grower->rises).text, each,
+            grower->rises + 1 == s->growth.grower_rows ? "" : "s", since);
+
+    free(since);
+    free(each);
+    return text;
+}
+
+/* What a run keeps more of with each step: no anchor ends that, so it is the program's to mend. */
+static void print_growth(const struct suggestion *s)
+{
+    const struct stepview *view = &s->growth;
+    size_t shown = view->grower_count < GROWTH_SHOWN ? view->grower_count : GROWTH_SHOWN;
+    char **titles = title_rows(s->symbols, TITLE_STACKS(view->growers), shown);
+
+    for (size_t i = 0; i < shown; i++) {
+        char *text = growth_text(s, &view->growers[i]);
+        printf("growth: %s: ", text);
+        render_text(stdout, view->growers[i].stack ? titles[i] : "no call site");
+        (void)putchar('\n');
+        free(text);
+    }
+    title_done(titles, shown);
+}
+
 /* What gets no hint, and why. */
 static void print_sum(const char *why, const struct trace_sum *sum)
 {
@@ -325,6 +368,7 @@ static void suggest_print_text(struct suggestion *s)
                 s->compare.never_count, render_s(s->compare.never_count),
                 render_bytes(s->compare.never_bytes).text);
     looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
+    print_growth(s);
     printf("Max memory: %s, predicted with the hints %s\n", render_bytes(mine->max_before).text,
             render_bytes(mine->max_after).text);
     if (s->reserved != UINT64_MAX)
@@ -358,10 +402,32 @@ static void json_hint(struct json *json, struct suggestion *s, size_t number)
     json_uint(json, "size_max", hint->rule.pick.size_hi);
     json_uint(json, "count", hint->count);
     json_uint(json, "bytes", hint->bytes);
+    json_uint(json, "unused_count", hint->unused);
     json_uint(json, "gain_bytes", hint->gain);
     json_text(json, "effect", effect_text(hint->effect));
     json_end(json, '}');
     free(key);
+}
+
+static void json_growth(struct json *json, const struct suggestion *s)
+{
+    char **titles = title_rows(s->symbols, TITLE_STACKS(s->growth.growers), s->growth.grower_count);
+
+    json_begin(json, "growth", '[');
+    for (size_t i = 0; i < s->growth.grower_count; i++) {
+        const struct stepview_grower *grower = &s->growth.growers[i];
+        char *since =
+                figures_anchor_text(&s->bad.trace->anchors[s->growth.rows[grower->since].anchor]);
+        json_begin(json, NULL, '{');
+        json_text(json, "title", grower->stack ? titles[i] : NULL);
+        json_uint(json, "bytes_per_step", (grower->last - grower->first) / grower->rises);
+        json_uint(json, "steps", grower->rises);
+        json_text(json, "since", since);
+        json_end(json, '}');
+        free(since);
+    }
+    json_end(json, ']');
+    title_done(titles, s->growth.grower_count);
 }
 
 static void suggest_print_json(struct suggestion *s)
@@ -387,6 +453,7 @@ static void suggest_print_json(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++)
         json_hint(&json, s, i);
     json_end(&json, ']');
+    json_growth(&json, s);
     if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
         builds_json(&json, s->good.trace, s->bad.trace);
     json_end(&json, '}');
@@ -507,7 +574,9 @@ static int mine_one(struct suggestion *s)
         return CMD_BAD;
     }
     lastuse_late(s->bad.trace, s->window, &s->compare);
+    measure_growers(&s->bad, s->window, &s->growth);
     r = mine_and_save(s);
+    stepview_done(&s->growth);
     compare_done(&s->compare);
     return r;
 }

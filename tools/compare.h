@@ -63,7 +63,7 @@ struct compare {
     struct trace_sum lone_bad;   /* in anchors that the good run never entered */
     struct trace_sum unfinished; /* paired, in anchors that the bad run never left */
     struct trace_sum unpaired;   /* in anchors of both, without a partner */
-    /* of one run: may have been used unseen, or nobody saw a use (lastuse.h) */
+    /* of one run: may have been used unseen (lastuse.h) */
     struct trace_sum unjudged;
     uint32_t lone_good_anchor, lone_bad_anchor; /* the first of one run only, TRACE_NONE */
 };

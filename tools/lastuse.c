@@ -4,7 +4,7 @@
 #include "tools/patterns.h"
 #include "tools/vec.h"
 
-/* The innermost anchor by whose exit the block was not used any more and not freed either; TRACE_NONE if there is none. */
+/* The innermost anchor by whose exit the block was not used any more, or not at all, and not freed either; TRACE_NONE: none. */
 static uint32_t late_by(const struct trace *trace, const struct trace_block *block)
 {
     for (uint32_t a = block->anchor; a != TRACE_NONE && a != 0; a = trace->anchors[a].parent) {
@@ -26,7 +26,7 @@ static bool look_at(
 
     if (block->anchor == 0)
         sum = &late->outside;
-    else if (block->uses.count == 0 || patterns_doubt_of(block) != PATTERNS_DOUBTS)
+    else if (patterns_doubt_of(block) != PATTERNS_DOUBTS)
         sum = &late->unjudged;
     else if (trace->anchors[block->anchor].exit == TRACE_NEVER)
         sum = &late->unfinished;

@@ -4,9 +4,9 @@
  *
  *     SOT_CALL_3 [ alloc x ─ use ─ last use ───] ─── … ─── free x        late by SOT_CALL_3's exit
  *
- * A block is late by the innermost anchor around its birth whose exit came after its last use and before its free. Blocks that
- * may have been used unseen are not judged (patterns.h), and neither are blocks that nobody was seen to use at all: how they
- * are used is not known. A last use that was seen is not the last one that there was (pointers in device memory): hints that
+ * A block is late by the innermost anchor around its birth whose exit came after its last use and before its free; one that
+ * was never used, by the innermost whose exit came before its free. Blocks that may have been used unseen are not judged
+ * (patterns.h). A last use that was seen is not the last one that there was (pointers in device memory): hints that
  * are made from this are to be verified before they act.
  *
  * Pure apart from memory. Threads: none.

@@ -40,7 +40,7 @@ static struct reason main_reason(const struct compare *compare)
                     "smaller batch"},
             {compare->unpaired.count, "have no partner in the good run, by place and size",
                     "record both runs with the same build, the same input and the same sizes"},
-            {compare->unjudged.count, "may have been used unseen, or no use of them was seen",
+            {compare->unjudged.count, "may have been used unseen",
                     "compare with a run that frees in time (--good, --bad)"},
     };
     struct reason most = reasons[0];

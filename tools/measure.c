@@ -124,12 +124,17 @@ static char *grower_note(const struct load *load, const struct stepview_grower *
     return note;
 }
 
+void measure_growers(const struct load *load, struct model_window window, struct stepview *ret)
+{
+    stepview_find(load, window, STEPVIEW_ONLY_STATED, ret);
+}
+
 static void measure_growth(const struct load *load, struct measure_result *result)
 {
     struct stepview view;
     uint64_t growth = 0;
 
-    stepview_find(load, model_whole(load->trace), STEPVIEW_ONLY_STATED, &view);
+    measure_growers(load, model_whole(load->trace), &view);
     for (size_t i = 0; i < view.grower_count; i++)
         growth += view.growers[i].last - view.growers[i].first;
     result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));

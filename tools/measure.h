@@ -22,6 +22,7 @@
 #include "tools/figures.h"
 
 struct measure_other;
+struct stepview;
 
 struct measure {
     const struct load *load;
@@ -40,6 +41,9 @@ struct measure_result {
 /* `load` stays the caller's, and is not damaged (load_refuses). */
 void measure_begin(const struct load *load, struct measure *ret_measure);
 void measure_done(struct measure *measure);
+
+/* What grows from one stated step of the window to the next; stepview_done in any case. */
+void measure_growers(const struct load *load, struct model_window window, struct stepview *ret);
 
 /* False after one line on stderr where the claim's FILE cannot be used. The caller frees the note. */
 bool measure_claim(

@@ -7,6 +7,7 @@
 #include "tools/candidates.h"
 #include "tools/cover.h"
 #include "tools/keytable.h"
+#include "tools/patterns.h"
 #include "tools/predict.h"
 #include "tools/render.h"
 #include "tools/vec.h"
@@ -228,6 +229,11 @@ static bool is_hinted(const struct work *work, const struct predict_match *match
             && !work->job->trace->blocks[id].native;
 }
 
+static bool is_unused(const struct trace_block *block)
+{
+    return block->uses.count == 0 && patterns_doubt_of(block) == PATTERNS_DOUBTS;
+}
+
 static void count_matches(struct work *work, const struct predict_match *matches)
 {
     struct mine *out = work->out;
@@ -240,6 +246,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
             hint->most = max_of(hint->most, size);
             hint->count++;
             hint->bytes += size;
+            hint->unused += is_unused(&work->job->trace->blocks[i]);
             trace_sum_add(&out->covered, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
             trace_sum_add(work->idle[i] ? &out->idle : &out->mixed, size);

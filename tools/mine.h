@@ -30,6 +30,7 @@ struct mine_hint {
     struct rule rule;
     struct sitekey key;    /* that of the rule's site */
     uint64_t count, bytes; /* late frees; rule.expect: in the instances that have ended */
+    uint64_t unused;       /* of them, those of which a use would have been seen, and none was */
     uint64_t least, most;  /* their sizes */
     uint32_t stack;        /* of the first of them */
     enum mine_effect effect;

@@ -169,6 +169,7 @@ struct place {
     uint64_t live, before; /* now, and at the end of the step before */
     uint64_t first;        /* at the end of the first step */
     uint64_t rises;
+    uint32_t since;
     bool fell;
 };
 
@@ -189,14 +190,15 @@ static void touch(struct places *places, const struct trace_block *block, bool i
     places->places[number].live += is_alloc ? block->size : 0 - block->size;
 }
 
-static void end_row(struct places *places, bool is_first)
+static void end_row(struct places *places, uint32_t row)
 {
     for (size_t i = 0; i < places->count; i++) {
         struct place *place = &places->places[i];
-        if (is_first)
+        if (row == 0)
             place->first = place->before = place->live;
         place->fell = place->fell || place->live < place->before;
-        place->rises += place->live > place->before;
+        if (place->live > place->before && place->rises++ == 0)
+            place->since = row;
         place->before = place->live;
     }
 }
@@ -225,14 +227,14 @@ static void find_growers(const struct trace *trace, struct stepview *view)
             if (is_alloc || (at->kind == TRACE_FREE && at->block != TRACE_NONE))
                 touch(&places, &trace->blocks[at->block], is_alloc);
         }
-        end_row(&places, i == 0);
+        end_row(&places, i);
     }
     for (size_t i = 0; i < places.count; i++) {
         const struct place *place = &places.places[i];
         if (!place->fell && 3 * place->rises >= 2 * (view->grower_rows - 1))
             VEC_PUSH(view->growers, view->grower_count, view->grower_room) =
-                    (struct stepview_grower){
-                            place->stack, place->size, place->first, place->before, place->rises};
+                    (struct stepview_grower){place->stack, place->size, place->first, place->before,
+                            place->rises, place->since};
     }
     VEC_SORT(view->growers, view->grower_count, by_growth);
     free(places.places);

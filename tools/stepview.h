@@ -44,6 +44,7 @@ struct stepview_grower {
     uint64_t size;        /* without stacks, else 0 */
     uint64_t first, last; /* live bytes at the end of the first and of the last step */
     uint64_t rises;       /* in so many steps */
+    uint32_t since;       /* the first of them, a row */
 };
 
 struct stepview {

@@ -15,12 +15,14 @@
  *     unsaid unsaid-bad    the two runs of a program that states no anchor
  *     numbered             bad, with a running number in the names of its anchors
  *     leak                 good, and every other anchor keeps a tensor of 6 MiB that good never asks for
+ *     used                 bad, with uses: each tensor once, when it is made, but the outputs never
  *     short                good, which ends after 3 anchors
  *     empty                no anchor and no allocation
  *     killed           bad, and the process is killed in the middle
  */
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/uses.h"
 #include "tracker/where.h"
 
 #include <dlfcn.h>
@@ -37,7 +39,7 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak;
+static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used;
 static int anchors = ANCHORS;
 
 struct tensor {
@@ -78,6 +80,8 @@ static __attribute__((noinline)) struct tensor allocate(uint64_t size, int rule)
     (void)capture_reserved(0, 1, held, ++seq);
     if (t.rule >= 0)
         hint(FORMAT_HINT_PLANNED, &t, NULL);
+    if (rule != 1)
+        uses_of_stretch(t.ptr, 1, USE_SURE, &(uint64_t){0}); /* nothing where uses are off */
     return t;
 }
 
@@ -224,6 +228,7 @@ static void set_form(const char *form)
     oom = elsewhere || strcmp(form, "oom") == 0;
     killed = strcmp(form, "killed") == 0;
     agg = strcmp(form, "agg") == 0;
+    used = strcmp(form, "used") == 0;
 }
 
 static void describe(void)
@@ -275,6 +280,7 @@ int main(int argc, char **argv)
             .rank = argv[3],
             .program = where_program(),
             .trace = agg ? FORMAT_TRACE_AGG : FORMAT_TRACE_FULL};
+    uses_init(used);
     if (capture_init(&opts) != 0 || capture_open() != 0)
         return 1;
     describe();

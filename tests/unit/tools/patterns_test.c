@@ -259,12 +259,15 @@ TEST(the_last_use_tells_by_which_exit_a_block_is_late)
     used(&s, after, 9, 13, 9, 13); /* after both exits */
     f = figure(&s);
     lastuse_late(s.trace, model_whole(s.trace), &late);
-    REQUIRE_EQ(late.late_count, 2);
+    REQUIRE_EQ(late.late_count, 3);
+    CHECK_EQ(late.unjudged.count, 2);   /* the doubtful one, and one whose uses are not recorded */
+    CHECK_EQ(late.late[2].bad, silent); /* never used at all */
+    CHECK(strcmp(s.trace->anchors[late.late[2].anchor].path, "STEP/LAYER") == 0);
     CHECK_EQ(late.late[0].bad, inner);
     CHECK(strcmp(s.trace->anchors[late.late[0].anchor].path, "STEP/LAYER") == 0);
     CHECK_EQ(late.late[1].bad, outer);
     CHECK(strcmp(s.trace->anchors[late.late[1].anchor].path, "STEP") == 0);
-    CHECK_EQ(late.late_bytes, 2 * MB);
+    CHECK_EQ(late.late_bytes, 3 * MB);
     compare_done(&late);
     patterns_free(&f);
     story_end(&s);

@@ -88,6 +88,7 @@ TEST(what_each_step_keeps_grows)
     CHECK_EQ(view.growers[0].first, 64);
     CHECK_EQ(view.growers[0].last, 64 * STEPS);
     CHECK_EQ(view.growers[0].rises, STEPS - 1);
+    CHECK_EQ(view.growers[0].since, 1);
     stepview_done(&view);
     story_end(&s);
 }

@@ -426,6 +426,17 @@ suggest)
     expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o part.yaml --from SOT_CALL_0 --json
     json "j['predicted_max_bytes'] == $(sed -nE 's/^predicted: \{max-bytes: ([0-9]+),.*/\1/p' hints.yaml) - (32 << 20)"
     has part.yaml "$predicted"
+    # One run: what it never used, and what it keeps more of with each step.
+    form used
+    expect 0 "$kedge" suggest used.kcap -o used.yaml
+    has used.yaml "20 late frees, 160.00 MiB, 8.00 MiB each, 1 in each SOT_CALL_*, never used; without it the peak is"
+    has used.yaml "20 late frees, 59.00 MiB, 2.00 MiB to 4.00 MiB each, 1 in each SOT_CALL_*; without it the peak is"
+    has out "growth: 8.00 MiB more with each step, since SOT_CALL_1: unused_output capture_maker.c:"
+    has out "growth: 3.00 MiB more with each step, since SOT_CALL_1: unused_input capture_maker.c:"
+    [ "$(grep -c ^growth: out)" = 3 ] || fail "$(cat out)"
+    expect 0 "$kedge" suggest used.kcap -o used.yaml --force --json
+    json "[(g['bytes_per_step'] >> 20, g['steps'], g['since']) for g in j['growth']] == [(8, 19, 'SOT_CALL_1'), (3, 19, 'SOT_CALL_1'), (1, 19, 'SOT_CALL_1')]"
+    json "sorted(h['unused_count'] for h in j['hints']) == [0, 20]"
     expect 1 "$kedge" suggest --good bad.kcap --bad good.kcap -o none.yaml
     has err "no hint to write"
     [ ! -e none.yaml ] || fail "none.yaml was written"
