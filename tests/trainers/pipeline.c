@@ -3,7 +3,7 @@
  * pipeline.c - a model cut into stages, one process and one device each: Paddle #34230.
  *
  * Each stage runs the schedule of schedule.h on the model of pipeline_model.h. Outputs and gradients go to the neighbours by
- * ncclSend and ncclRecv. In the program as it was, each gradient that was sent lives until the update; --mend is what
+ * ncclSend and ncclRecv. In the program as it was, each gradient that was sent lives until after the update; --mend is what
  * ended that. Started by a launcher, which says each process its rank, or once with --stages, and then it starts its ranks
  * itself.
  *

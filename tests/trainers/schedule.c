@@ -56,9 +56,9 @@ static void add_update(const struct making *m, int first_gradient, int micro_bat
 {
     add(m, SCHEDULE_BEGIN, SCHEDULE_IN_UPDATE, -1);
     add(m, SCHEDULE_UPDATE, SCHEDULE_IN_UPDATE, -1);
+    add(m, SCHEDULE_END, SCHEDULE_IN_UPDATE, -1);
     for (int i = first_gradient; i < micro_batches && !m->is_first; i++)
         add(m, SCHEDULE_DROP_GRADIENT, SCHEDULE_IN_UPDATE, i);
-    add(m, SCHEDULE_END, SCHEDULE_IN_UPDATE, -1);
 }
 
 int schedule_make(int stages, int stage, int micro_batches, struct schedule_form form,

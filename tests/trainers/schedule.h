@@ -15,7 +15,7 @@
  *
  *     output     until the backward has received: the peer cannot have sent its gradient without the output. Given back
  *                right after the send in the early form (#34214), which nothing has proved over
- *     gradient   until the update (the waste that #34230 ends), or, mended, until the second forward receive after its
+ *     gradient   until after the update (the waste that #34230 ends), or, mended, until the second forward receive after its
  *                send: the peer cannot have sent that input before it had received the gradient
  *
  * Which memory each act takes and gives back is said here; how is the program's. Pure: no device, no clock. Memory: the list,
@@ -38,7 +38,7 @@ enum schedule_act {
     SCHEDULE_BACKWARD, /* takes the gradient of the input and computes it; takes nothing on stage 0 */
     SCHEDULE_SEND_GRADIENT, /* to the stage before; not on stage 0 */
     SCHEDULE_DROP_INPUT,    /* and the gradient of the output */
-    SCHEDULE_DROP_GRADIENT, /* what was sent; not on stage 0 */
+    SCHEDULE_DROP_GRADIENT, /* what was sent; not on stage 0; those that are left: behind the update's range */
     SCHEDULE_UPDATE,
 };
 

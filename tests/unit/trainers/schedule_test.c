@@ -66,21 +66,21 @@ TEST(order_of_each_stage_is_startup_steady_drain_update)
             "[ <c2 B2 -o2 -i2 ] [ update ]");
     check_text(3, 1, 3, plain,
             "[ i0 <0 F0 >0 ] [ i1 <1 F1 >1 ] [ <c0 B0 -o0 >g0 -i0 ] [ i2 <2 F2 >2 ] "
-            "[ <c1 B1 -o1 >g1 -i1 ] [ <c2 B2 -o2 >g2 -i2 ] [ update -g0 -g1 -g2 ]");
+            "[ <c1 B1 -o1 >g1 -i1 ] [ <c2 B2 -o2 >g2 -i2 ] [ update ] -g0 -g1 -g2");
     check_text(3, 2, 3, plain,
             "[ i0 <0 F0 ] [ B0 -o0 >g0 -i0 ] [ i1 <1 F1 ] [ B1 -o1 >g1 -i1 ] "
-            "[ i2 <2 F2 ] [ B2 -o2 >g2 -i2 ] [ update -g0 -g1 -g2 ]");
+            "[ i2 <2 F2 ] [ B2 -o2 >g2 -i2 ] [ update ] -g0 -g1 -g2");
 }
 
 TEST(mended_gradients_go_at_the_second_forward_receive_after_their_send)
 {
     check_text(2, 1, 4, mended,
             "[ i0 <0 F0 ] [ B0 -o0 >g0 -i0 ] [ i1 <1 F1 ] [ B1 -o1 >g1 -i1 ] [ i2 <2 -g0 F2 ] "
-            "[ B2 -o2 >g2 -i2 ] [ i3 <3 -g1 F3 ] [ B3 -o3 >g3 -i3 ] [ update -g2 -g3 ]");
+            "[ B2 -o2 >g2 -i2 ] [ i3 <3 -g1 F3 ] [ B3 -o3 >g3 -i3 ] [ update ] -g2 -g3");
     check_text(3, 1, 4, mended,
             "[ i0 <0 F0 >0 ] [ i1 <1 F1 >1 ] [ <c0 B0 -o0 >g0 -i0 ] [ i2 <2 F2 >2 ] "
             "[ <c1 B1 -o1 >g1 -i1 ] [ i3 <3 -g0 F3 >3 ] [ <c2 B2 -o2 >g2 -i2 ] "
-            "[ <c3 B3 -o3 >g3 -i3 ] [ update -g1 -g2 -g3 ]");
+            "[ <c3 B3 -o3 >g3 -i3 ] [ update ] -g1 -g2 -g3");
 }
 
 TEST(early_form_drops_the_output_right_after_its_send)
