@@ -22,7 +22,7 @@ static enum hint_mode mode_of(const struct serve *serve)
 {
     const struct plan *plan = serve->request->plan;
 
-    if (!plan || plan->rule < 0 || plan->action != ACTION_RELEASE || plan->small)
+    if (!plan || plan->rule < 0 || !action_releases(plan->action) || plan->small)
         return HINT_OFF;
     if (plan->mode == HINT_SHADOW || (hint_acts(plan) && !serve->hinted))
         return HINT_SHADOW;

@@ -388,6 +388,6 @@ bool hint_is_due(const struct hints *hints, const struct plan *plan, const struc
 
 bool hint_acts(const struct plan *plan)
 {
-    return plan->rule >= 0 && plan->action == ACTION_RELEASE && !plan->small
+    return plan->rule >= 0 && action_releases(plan->action) && !plan->small
             && (plan->mode == HINT_TRAP || plan->mode == HINT_LIVE);
 }

@@ -10,7 +10,7 @@
  *
  * Units: bytes unless the name says otherwise. Errors everywhere: 0 fine, > 0 the driver's CUresult for the
  * application, < 0 -errno of ours, upon which the caller makes the real call.
- * Prefixes: round_, min_, max_, excess_.
+ * Prefixes: round_, min_, max_, excess_, action_.
  */
 #ifndef KEDGE_ALLOC_TYPES_H
 #define KEDGE_ALLOC_TYPES_H
@@ -93,19 +93,25 @@ struct edge {
     const char *path;  /* "outer/inner", valid for the process's life */
 };
 
-/* What a hint can ask for a matched block; the first of the file that matches takes it. Those from KEEP_META on are refused
+/* What a hint can ask for a matched block; the first of the file that matches takes it. Those from HOLD on are refused
  * when a file is read. */
 enum action {
     ACTION_NONE,
     ACTION_RELEASE, /* its storage goes at the edge */
     ACTION_PIN,     /* it is left where it is, whatever else could be done with it */
     ACTION_IGNORE,  /* nothing */
-    ACTION_KEEP_META,
+    ACTION_KEEP_META, /* as RELEASE, but a kernel may be given the address, which reads nothing there */
     ACTION_HOLD,
     ACTION_EVICT,
     ACTION_RESTORE,
     ACTION_COUNT,
 };
+
+/* Does storage go by it? */
+static inline bool action_releases(enum action action)
+{
+    return action == ACTION_RELEASE || action == ACTION_KEEP_META;
+}
 
 /* How far a hint may go. LIVE needs a receipt (R87). */
 enum hint_mode {

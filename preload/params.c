@@ -162,7 +162,7 @@ static devptr_t word_at(const char *at)
 static bool bytes_touch(const char *bytes, size_t size, const char *what)
 {
     if (size == POINTER_BYTES)
-        return touch_range(word_at(bytes), 1, TOUCH_POINTER, what);
+        return touch_range(word_at(bytes), 1, TOUCH_PARAM, what);
     for (size_t i = 0; i + POINTER_BYTES <= size; i += POINTER_BYTES)
         if (touch_range(word_at(bytes + i), 1, TOUCH_INSIDE, what))
             return true;

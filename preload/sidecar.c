@@ -14,6 +14,8 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,14 +109,30 @@ static bool tells_parameters(void)
             && REAL_HAS(cuFuncGetParamInfo);
 }
 
-/* What may not be live falls to shadow, and one line says why. */
-static void judge_live(struct hintfile *file, const char *path)
+/* Hints that may let launches carry addresses, as was seen to be necessary (R86). */
+static void keep_meta(struct hintfile *file, const struct receipt *receipt)
 {
-    enum receipt_verdict verdict;
+    for (size_t i = 0; receipt->keep_meta && i < file->rule_count; i++) {
+        struct rule *rule = &file->rule[i];
+        char text[160];
 
+        if (rule->mode == HINT_SHADOW || rule->action != ACTION_RELEASE
+                || !receipt_keeps_meta(receipt, rule->id))
+            continue;
+        rule->action = ACTION_KEEP_META;
+        (void)snprintf(text, sizeof text,
+                "hint %s is keep-meta by the receipt: launches carry its address inside a larger "
+                "parameter",
+                rule->id);
+        (void)capture_note(0, text);
+    }
+}
+
+/* What may not be live falls to shadow, and one line says why. */
+static void judge_live(struct hintfile *file, const char *path, enum receipt_verdict verdict)
+{
     if (count_mode(file, HINT_LIVE) == 0)
         return;
-    verdict = receipt_check(path, file->hash, where_program(), NULL);
     if (verdict != RECEIPT_GOOD) {
         msg_warn("%s: live needs a receipt from `kedge verify` (%s); hints stay in shadow", path,
                 receipt_verdict_text(verdict));
@@ -125,6 +143,20 @@ static void judge_live(struct hintfile *file, const char *path)
                 path);
         replace_modes(file, HINT_SHADOW, HINT_LIVE);
     }
+}
+
+static void judge_acting(struct hintfile *file, const char *path)
+{
+    struct receipt receipt;
+    enum receipt_verdict verdict;
+
+    if (count_mode(file, HINT_TRAP) + count_mode(file, HINT_LIVE) == 0)
+        return;
+    verdict = receipt_check(path, file->hash, where_program(), &receipt);
+    judge_live(file, path, verdict);
+    if (verdict == RECEIPT_GOOD || verdict == RECEIPT_NOT_CLEAN)
+        keep_meta(file, &receipt);
+    free(receipt.keep_meta);
 }
 
 /* false: the file is not to be used. */
@@ -147,7 +179,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
         replace_modes(file, HINT_SHADOW, HINT_TRAP);
         replace_modes(file, HINT_SHADOW, HINT_LIVE);
     }
-    judge_live(file, path);
+    judge_acting(file, path);
     return true;
 }
 

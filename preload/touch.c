@@ -71,8 +71,21 @@ static void tell_touch(
                 *capture_path() ? "; both stacks are in " : "", capture_path());
 }
 
+/* Is it not wrong that a kernel gets the address? Inside of larger parameters that is for `kedge verify` to decide (R86). */
+static bool may_carry(const struct pool_hit *hit, enum touch how)
+{
+    if (how == TOUCH_POINTER)
+        return false;
+    return hint_rule(sidecar.hints, hit->rule)->action == ACTION_KEEP_META
+            || (how == TOUCH_INSIDE && hit->mode == HINT_SHADOW);
+}
+
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
 {
+    if (may_carry(hit, how)) {
+        tell_touch(hit, FORMAT_HINT_CARRIED, ptr, what);
+        return false;
+    }
     if (hit->mode == HINT_SHADOW || (how == TOUCH_INSIDE && hit->mode != HINT_TRAP)) {
         tell_touch(hit, FORMAT_HINT_LATE_TOUCH, ptr, what);
         return false;
@@ -85,7 +98,7 @@ static inline __attribute__((always_inline)) void note_use(
         devptr_t ptr, uint64_t size, enum touch how)
 {
     if (uses_on() && size != 0)
-        uses_touch(ptr, size, how == TOUCH_POINTER ? USE_SURE : USE_MAY, &guard_thread.moment);
+        uses_touch(ptr, size, how == TOUCH_INSIDE ? USE_MAY : USE_SURE, &guard_thread.moment);
 }
 
 /* With hints, or on a captured stream: then the block is used when the graph is launched. */

@@ -20,7 +20,8 @@
 
 /* How a range came to be looked at. */
 enum touch {
-    TOUCH_POINTER, /* an argument that is a pointer */
+    TOUCH_POINTER, /* an argument that is a pointer, of a call that uses what is there */
+    TOUCH_PARAM,   /* a parameter of a kernel: whether that uses what is there, nobody can tell */
     TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
 };
 

@@ -44,6 +44,7 @@ struct verdict {
     uint64_t matched, matched_bytes;
     uint64_t due, due_bytes; /* shadow: would have been released */
     uint64_t trapped;        /* trap: access was taken away */
+    bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
 };
 
 struct verify {
@@ -125,6 +126,8 @@ static void add_hint(
         verdict->matched_bytes += sums[FORMAT_HINT_PLANNED].bytes;
         verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count;
         verdict->due_bytes += sums[FORMAT_HINT_WOULD_RELEASE].bytes;
+        verdict->keeps_meta |=
+                hint->action == ACTION_RELEASE && sums[FORMAT_HINT_CARRIED].count > 0;
     } else {
         verdict->trapped += sums[FORMAT_HINT_DEAD].count;
     }
@@ -274,9 +277,28 @@ static void check_trapped(struct verify *verify)
     }
 }
 
-static int write_receipt(struct verify *verify)
+/* The lines of the receipt that hints keep meta, "" = none does. */
+static char *keep_meta_lines(const struct verify *verify)
 {
-    struct receipt receipt = {.hints_hash = verify->file->hash, .shadow_clean = 1, .trap_clean = 1};
+    char *lines = NULL;
+    size_t length;
+    FILE *out = open_memstream(&lines, &length);
+
+    if (!out)
+        vec_out_of_memory();
+    for (size_t i = 0; i < verify->file->rule_count; i++)
+        if (verify->verdicts[i].keeps_meta)
+            (void)fprintf(out, "keep-meta %s\n", verify->file->rule[i].id);
+    (void)fclose(out);
+    return lines;
+}
+
+/* `trap_clean` 0: for the trap run, which has to know what keeps meta. */
+static int write_receipt(struct verify *verify, uint32_t trap_clean)
+{
+    struct receipt receipt = {
+            .hints_hash = verify->file->hash, .shadow_clean = 1, .trap_clean = trap_clean};
+    char *lines = keep_meta_lines(verify);
     char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
     char text[RECEIPT_TEXT_MAX];
     time_t now = time(NULL);
@@ -286,10 +308,15 @@ static int write_receipt(struct verify *verify)
     if (gmtime_r(&now, &parts))
         (void)strftime(receipt.date, sizeof(receipt.date), "%Y-%m-%dT%H:%M:%SZ", &parts);
     int r = receipt_format(&receipt, text);
-    if (r < 0)
+    if (r < 0) {
         (void)fprintf(stderr, "kedge verify: %s: %s\n", path, strerror(-r));
-    else
-        r = outfile_write("kedge verify", path, OUTFILE_FOR_RUNS, text, strlen(text));
+    } else {
+        char *all = vec_format("%s%s", text, lines);
+
+        r = outfile_write("kedge verify", path, OUTFILE_FOR_RUNS, all, strlen(all));
+        free(all);
+    }
+    free(lines);
     free(path);
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
@@ -315,6 +342,7 @@ static void verify_print_json(const struct verify *verify, bool verified)
         json_uint(&json, "due_count", v->due);
         json_uint(&json, "due_bytes", v->due_bytes);
         json_uint(&json, "trapped_count", v->trapped);
+        json_bool(&json, "keeps_meta", v->keeps_meta);
         json_end(&json, '}');
     }
     json_end(&json, ']');
@@ -344,6 +372,24 @@ static void verify_print_text(const struct verify *verify, bool verified)
     printf("\n");
 }
 
+/* What the shadow run has shown to be carried inside of larger parameters, the trap run lets through: if a kernel reads it, the
+ * device faults. */
+static int prepare_trap(struct verify *verify)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        if (!verify->verdicts[i].keeps_meta)
+            continue;
+        (void)fprintf(stderr,
+                "kedge verify: hint %s: launches carry its address inside a larger parameter; it "
+                "is keep-meta by the receipt\n",
+                verify->file->rule[i].id);
+        count++;
+    }
+    return count ? write_receipt(verify, 0) : CMD_DONE;
+}
+
 static int run_steps(struct verify *verify, char **words)
 {
     static const struct step shadow = {"shadow", HINT_SHADOW};
@@ -354,12 +400,14 @@ static int run_steps(struct verify *verify, char **words)
         return r;
     check_matches(verify);
     if (!verify->failure) {
-        r = run_step(verify, &trap, words);
+        r = prepare_trap(verify);
+        if (r == CMD_DONE)
+            r = run_step(verify, &trap, words);
         if (r)
             return r;
         check_trapped(verify);
     }
-    r = verify->failure ? CMD_NO : write_receipt(verify);
+    r = verify->failure ? CMD_NO : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)
         verify_print_json(verify, r == CMD_DONE);
     else if (r != CMD_BAD)

@@ -438,6 +438,7 @@ static void make_hints(struct load *load)
     for (size_t i = 0; i < load->hint_count; i++) {
         load->hints[i].id = capture->rule[i].id;
         load->hints[i].mode = capture->rule[i].mode;
+        load->hints[i].action = capture->rule[i].action;
         load->hints[i].touch_block = TRACE_NONE;
         load->hints[i].drift = capture->rule[i].has_drifted ? &capture->rule[i].drift : NULL;
     }

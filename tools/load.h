@@ -24,6 +24,7 @@ struct steps;
 struct load_hint {
     const char *id;
     enum hint_mode mode;
+    enum action action;
     struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind */
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
     uint32_t touch_stack;                     /* of the first late touch or violation */

@@ -83,6 +83,7 @@ static void json_hints(struct json *json, const struct report *report)
 
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->id);
+        json_text(json, "do", hintfile_action(hint->action));
         json_text(json, "mode", report_mode_name(hint->mode));
         json_uint(json, "matched_count", hint->sums[FORMAT_HINT_PLANNED].count);
         json_uint(json, "matched_bytes", hint->sums[FORMAT_HINT_PLANNED].bytes);
@@ -95,6 +96,7 @@ static void json_hints(struct json *json, const struct report *report)
         json_uint(json, "refused_count", hint->sums[FORMAT_HINT_REFUSED].count);
         json_uint(json, "late_touches", hint->sums[FORMAT_HINT_LATE_TOUCH].count);
         json_uint(json, "violations", hint->sums[FORMAT_HINT_VIOLATION].count);
+        json_uint(json, "carried", hint->sums[FORMAT_HINT_CARRIED].count);
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
         json_uint(json, "drift_count", load_drifts(hint));
         if (hint->drift)

@@ -205,6 +205,18 @@ static void print_hint_drift(const struct report *report, const struct load_hint
     printf("%s\n", report->ink.off);
 }
 
+static void print_hint_carried(const struct load_hint *hint)
+{
+    uint64_t places = hint->sums[FORMAT_HINT_CARRIED].count;
+
+    printf("  hint ");
+    render_text(stdout, hint->id);
+    printf(": launches carried its address at %" PRIu64 " place%s%s\n", places, render_s(places),
+            hint->action == ACTION_RELEASE
+                    ? " inside a larger parameter; `kedge verify` makes it keep-meta"
+                    : ", which keep-meta allows");
+}
+
 static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
 {
     const struct trace_sum *sums = hint->sums;
@@ -256,6 +268,8 @@ static void print_hints(const struct report *report)
     for (size_t i = 0; i < load->hint_count; i++) {
         if (load->hints[i].drift)
             print_hint_drift(report, &load->hints[i]);
+        if (load->hints[i].sums[FORMAT_HINT_CARRIED].count)
+            print_hint_carried(&load->hints[i]);
         if (load_touches(&load->hints[i]))
             print_hint_touch(report, &load->hints[i]);
     }

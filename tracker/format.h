@@ -393,6 +393,7 @@ enum format_hint_what {
     FORMAT_HINT_SKIPPED, /* matched, not acted upon (small, pinned ...); without a rule: shared with somebody (R85) */
     FORMAT_HINT_REFUSED, /* kedge or the driver could not do it */
     FORMAT_HINT_DRIFT, /* the edge came, and the rule had matched something else than it expects; addr 0, size: all that it matched */
+    FORMAT_HINT_CARRIED, /* a kernel was given the address after the edge, which is not wrong by itself */
     FORMAT_HINT_COUNT,
 };
 

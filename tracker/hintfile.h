@@ -41,7 +41,7 @@
 #define HINTFILE_DEPTH_MAX  6
 #define HINTFILE_TEXT_MAX   1024u /* bytes of proof, note and made texts */
 /* the words of `do`, from ACTION_RELEASE on */
-#define HINTFILE_ACTIONS  "release", "pin", "ignore"
+#define HINTFILE_ACTIONS  "release", "pin", "ignore", "keep-meta"
 #define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
 
 enum hintfile_mismatch {
@@ -132,6 +132,9 @@ void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, siz
 
 /* Identity of a hint file's bytes, for receipts and the capture. Never 0. */
 uint64_t hintfile_hash(const void *bytes, size_t length);
+
+/* The word of `do`; "" if there is none. */
+const char *hintfile_action(enum action action);
 
 /* Letters, digits, '-', '_' and '.', at least one. */
 bool hintfile_is_id(const char *text);

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const action_words[] = {HINTFILE_ACTIONS};
+const char *hintfile_action(enum action action)
+{
+    static const char *const words[] = {HINTFILE_ACTIONS};
+    unsigned word = (unsigned)action - ACTION_RELEASE;
+
+    return word < sizeof words / sizeof words[0] ? words[word] : "";
+}
 
 /* A character that YAML may not print, in a text: escaped. A byte that is no UTF-8 becomes another character. How many bytes. */
 static size_t put_escaped(FILE *out, const unsigned char *at)
@@ -267,7 +273,7 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
 {
     put_comment(out, "  ", words ? words->comment : NULL);
     put_text(out, "  - id", rule->id, false);
-    (void)fprintf(out, "    do: %s\n", action_words[rule->action - ACTION_RELEASE]);
+    (void)fprintf(out, "    do: %s\n", hintfile_action(rule->action));
     put_pick(out, &rule->pick, words);
     if (rule_waits(rule))
         put_moment(out, file, rule, words);
@@ -302,9 +308,7 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
     const struct rule_pick *pick = &rule->pick;
 
     /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
-    return rule->action >= ACTION_RELEASE
-            && (size_t)(rule->action - ACTION_RELEASE) < sizeof action_words / sizeof *action_words
-            && is_mode(rule->mode) && hintfile_is_id(rule->id)
+    return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
             && (!rule_waits(rule) || (rule->when.anchor[0] && rule->when.kind != EDGE_MARK))
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECEIPT_BYTES_MAX 4096u
+#define RECEIPT_BYTES_MAX (2u << 20) /* a line for each of the most hints of a file */
+#define KEEP_META         "keep-meta "
 #define RECEIPT_PATH_MAX  4200u
 
 /* A word of the receipt: no blanks, no control characters, so that a line is a line. */
@@ -35,6 +36,36 @@ int receipt_format(const struct receipt *receipt, char ret_text[static RECEIPT_T
     return length < 0 || length >= RECEIPT_TEXT_MAX ? -EINVAL : 0;
 }
 
+/* Nothing but lines `keep-meta WORD`. */
+static bool are_keeps(const char *text)
+{
+    int used = 0;
+
+    for (; *text; text += used) {
+        char word[96];
+
+        used = 0;
+        if (sscanf(text, KEEP_META "%95[!-~]%n", word, &used) != 1 || text[used++] != '\n')
+            return false;
+    }
+    return true;
+}
+
+bool receipt_keeps_meta(const struct receipt *receipt, const char *id)
+{
+    const char *at = receipt->keep_meta;
+
+    for (; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        size_t length = strcspn(at, "\n");
+        size_t before = sizeof KEEP_META - 1;
+
+        if (length > before && strlen(id) == length - before
+                && memcmp(at + before, id, length - before) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* As receipt_format writes it, with or without a date. */
 static bool parse(const char *text, struct receipt *ret_receipt)
 {
@@ -53,7 +84,11 @@ static bool parse(const char *text, struct receipt *ret_receipt)
     ret_receipt->hints_hash = strtoull(hash, NULL, 16);
     ret_receipt->shadow_clean = (uint32_t)strtoul(shadow, NULL, 10);
     ret_receipt->trap_clean = (uint32_t)strtoul(trap, NULL, 10);
-    return strcmp(text + used + date, "\n") == 0;
+    text += used + date;
+    if (*text++ != '\n' || !are_keeps(text))
+        return false;
+    ret_receipt->keep_meta = *text ? strdup(text) : NULL;
+    return !*text || ret_receipt->keep_meta;
 }
 
 enum receipt_verdict receipt_check(
@@ -67,6 +102,8 @@ enum receipt_verdict receipt_check(
     bool is_good;
     int r;
 
+    if (ret_found)
+        *ret_found = found;
     r = snprintf(path, sizeof path, "%s.receipt", hints_path);
     if (r < 0 || r >= (int)sizeof path)
         return RECEIPT_UNREADABLE;
@@ -81,6 +118,8 @@ enum receipt_verdict receipt_check(
         return RECEIPT_UNREADABLE;
     if (ret_found)
         *ret_found = found;
+    else
+        free(found.keep_meta);
     if (found.hints_hash != hints_hash)
         return RECEIPT_OTHER_HINTS;
     if (strcmp(found.program, program) != 0)

@@ -4,13 +4,14 @@
  *
  * `live` needs a receipt (R87): `kedge verify` runs the program in shadow, then in trap, and writes FILE.receipt. It
  * names the hint file by the hash of its bytes and the program by its build-id, so that editing the file or rebuilding
- * the program voids it. Five lines of text:
+ * the program voids it. Five lines of text, and one for each hint that keeps meta although the file says release (R86):
  *
  *     kedge-receipt 1
  *     hints 9b1f44d0e2a7c315
  *     program build-id:7f3c01aa92de...
  *     shadow clean 1
  *     trap clean 1 2026-11-21T12:00:00Z
+ *     keep-meta dy2st-unused-input
  *
  * A receipt is no signature: whoever can write the hint file can write its receipt. It prevents
  * going live by mistake. The same ownership rules as for hints hold (R54). Threads: no state. Uses malloc.
@@ -27,6 +28,7 @@ struct receipt {
     uint32_t shadow_clean; /* runs without a late use */
     uint32_t trap_clean;   /* runs without a violation */
     char date[32];         /* ISO 8601, informative */
+    char *keep_meta;       /* of receipt_check: its lines `keep-meta ID`, malloc'd; NULL = none */
 };
 
 enum receipt_verdict {
@@ -41,12 +43,16 @@ enum receipt_verdict {
 
 #define RECEIPT_TEXT_MAX 512
 
-/* The text of <hints>.receipt. 0, or -EINVAL: the program or the date is no word. */
+/* The text of <hints>.receipt but for keep_meta. 0, or -EINVAL: the program or the date is no word. */
 int receipt_format(const struct receipt *receipt, char ret_text[static RECEIPT_TEXT_MAX]);
 
-/* Compares <hints>.receipt with the hash of the bytes in use and the program. *ret_found (may be NULL) is what it says. */
+/* Compares <hints>.receipt with the hash of the bytes in use and the program. *ret_found (may be NULL) is what it says, all 0
+ * where it cannot be read. */
 enum receipt_verdict receipt_check(const char *hints_path, uint64_t hints_hash, const char *program,
         struct receipt *ret_found);
+
+/* Does it say keep-meta of the hint `id`? */
+bool receipt_keeps_meta(const struct receipt *receipt, const char *id);
 
 /* The verdict in words, for one line of a message: "no receipt", "hints changed since they were verified" ... */
 const char *receipt_verdict_text(enum receipt_verdict verdict);

@@ -65,17 +65,27 @@ static inline void kit_write(const char *text)
 }
 
 /* Before the first CUDA call. `mode`: off, shadow, trap or live; NULL: as the file says, which is nothing. */
-static inline void kit_hint(const char *tail, const char *mode)
+static inline void kit_hint_to(const char *action, const char *tail, const char *mode)
 {
+    char text[300];
+
     kit_files(tail);
-    kit_write("kedge-hints: 1\n"
-              "hints:\n"
-              "  - id: unused\n"
-              "    do: release\n"
-              "    pick: {size: 8388608, inside: \"PHASE_*\", nth: all}\n"
-              "    when: {anchor: \"PHASE_*\", edge: exit}\n");
+    snprintf(text, sizeof text,
+            "kedge-hints: 1\n"
+            "hints:\n"
+            "  - id: unused\n"
+            "    do: %s\n"
+            "    pick: {size: 8388608, inside: \"PHASE_*\", nth: all}\n"
+            "    when: {anchor: \"PHASE_*\", edge: exit}\n",
+            action);
+    kit_write(text);
     if (mode)
         REQUIRE(setenv("KEDGE_HINTS_MODE", mode, 1) == 0);
+}
+
+static inline void kit_hint(const char *tail, const char *mode)
+{
+    kit_hint_to("release", tail, mode);
 }
 
 static inline CUdeviceptr kit_alloc(size_t size)
@@ -129,10 +139,10 @@ static inline void kit_touch_nothing(void)
     KEDGE_POP();
 }
 
-/* Makes the receipt that `live` needs, from a run of a child, as `kedge verify` would. */
-static inline void kit_allow_live(void)
+/* Makes the receipt that `live` needs, from a run of a child, as `kedge verify` would; with these lines behind it. */
+static inline void kit_receive(uint32_t trap_clean, const char *lines)
 {
-    struct receipt receipt = {.shadow_clean = 1, .trap_clean = 1};
+    struct receipt receipt = {.shadow_clean = 1, .trap_clean = trap_clean};
     struct read_capture *capture;
     struct hintfile_error error;
     struct hintfile *file;
@@ -145,10 +155,17 @@ static inline void kit_allow_live(void)
     snprintf(receipt.program, sizeof receipt.program, "%s", capture->program);
     strcpy(receipt.date, "2026-11-21T00:00:00Z");
     REQUIRE(receipt_format(&receipt, text) == 0);
+    REQUIRE(strlen(text) + strlen(lines) < sizeof text);
+    strcat(text, lines);
     kit_put(kit_receipt, text);
     hintfile_free(file);
     read_close(capture);
     REQUIRE(unlink(kit_capture) == 0);
+}
+
+static inline void kit_allow_live(void)
+{
+    kit_receive(1, "");
 }
 
 #endif

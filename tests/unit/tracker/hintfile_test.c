@@ -199,7 +199,7 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: 'a b', do: release}]\n",
                 "t.yaml:2:14: an id is letters, digits, '-', '_' and '.'"},
         {"kedge-hints: 1\nhints: [{id: a, do: destroy}]\n",
-                "t.yaml:2:21: do must be release, pin or ignore"},
+                "t.yaml:2:21: do must be release, pin, ignore or keep-meta"},
         {"kedge-hints: 1\nhints: [{id: a, do: pin, pick: {size: 5}, when: {anchor: a, edge: "
          "exit}}]\n",
                 "t.yaml:2:43: 'when' says nothing with do: pin"},
@@ -212,8 +212,8 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: a, do: pin}]\n", "t.yaml:2:9: a hint needs 'pick'"},
         {"kedge-hints: 1\nhints: [{id: a, do: evict}]\n",
                 "t.yaml:2:21: do: evict is not supported yet"},
-        {"kedge-hints: 1\nhints: [{id: a, do: keep-meta}]\n",
-                "t.yaml:2:21: do: keep-meta is not supported yet"},
+        {"kedge-hints: 1\nhints: [{id: a, do: hold}]\n",
+                "t.yaml:2:21: do: hold is not supported yet"},
         {"kedge-hints: 1\nevents: {}\n", "t.yaml:2:1: 'events' in the file is not supported yet"},
         {"kedge-hints: 1\ndefaults: {mode: poison}\n",
                 "t.yaml:2:18: mode: poison is not supported yet"},
@@ -864,6 +864,38 @@ TEST(a_receipt_holds_for_its_file_and_program)
     CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_UNREADABLE);
     (void)snprintf(receipt.program, sizeof receipt.program, "two words");
     CHECK_EQ(receipt_format(&receipt, text), -EINVAL);
+}
+
+TEST(r86_a_receipt_says_which_hints_keep_meta)
+{
+    static const char head[] =
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 0\n";
+    static const char *const bad[] = {"keep-meta \n", "keep-meta a", "keep-meta a b\n",
+            "keep-meta a\n\n", "keeps a\n", "keep-meta a\nx\n"};
+    struct receipt found;
+    char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16], text[400];
+
+    track_path(path, track_scratch(), "h.yaml");
+    (void)snprintf(twin, sizeof twin, "%s.receipt", path);
+    (void)snprintf(text, sizeof text, "%skeep-meta a.b\nkeep-meta second\n", head);
+    put_file(twin, text, 0644);
+    CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_NOT_CLEAN);
+    CHECK(receipt_keeps_meta(&found, "a.b"));
+    CHECK(receipt_keeps_meta(&found, "second"));
+    CHECK(!receipt_keeps_meta(&found, "a"));
+    CHECK(!receipt_keeps_meta(&found, "second "));
+    CHECK(!receipt_keeps_meta(&found, ""));
+    free(found.keep_meta);
+    put_file(twin, head, 0644);
+    CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_NOT_CLEAN);
+    CHECK(!receipt_keeps_meta(&found, "a.b"));
+    CHECK(found.keep_meta == NULL);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        (void)snprintf(text, sizeof text, "%s%s", head, bad[i]);
+        put_file(twin, text, 0644);
+        CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_UNREADABLE);
+        CHECK(found.keep_meta == NULL);
+    }
 }
 
 TEST(a_damaged_receipt_is_none)

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* do: keep-meta, in whole programs: who may be given an address whose storage is gone, and what a receipt makes of it (R86). */
+#include "tests/preload/hints_kit.h"
+
+static CUstream stream;
+static CUfunction sum;
+static CUdeviceptr out;
+
+static void start(void)
+{
+    client_init();
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    sum = client_sum_kernel();
+    out = kit_alloc(512);
+}
+
+/* A block whose storage, or the access to it, is gone. */
+static CUdeviceptr husk(void)
+{
+    CUdeviceptr ptr;
+
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    CU_OK(cu->cuMemsetD8_v2(ptr, 0x33, KIT_BYTES));
+    KEDGE_POP();
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 20; i++)
+        KEDGE_MARK("poll");
+    return ptr;
+}
+
+static void begin(const char *action, const char *tail, const char *mode)
+{
+    kit_hint_to(action, tail, mode);
+    if (strcmp(mode, "live") == 0)
+        kit_allow_live();
+    start();
+}
+
+/* ---- what may be done with the address ------------------------------------------------------ */
+
+/* A kernel that reads nothing is given the address; the device is well afterwards. */
+static void carries(const char *mode)
+{
+    CUdeviceptr ptr;
+
+    begin("keep-meta", mode, mode);
+    ptr = husk();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 1);
+    CU_OK(client_sum(sum, out, ptr + 64, 0, stream));
+    CU_OK(cu->cuCtxSynchronize());
+    CHECK_EQ(client_calls("cuLaunchKernel"), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, 0) + kit_told(FORMAT_HINT_LATE_TOUCH, 0), 0);
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    kit_clean_up();
+}
+
+TEST(r86_a_kernel_may_be_given_the_address_in_a_trap)
+{
+    carries("trap");
+}
+
+TEST(r86_a_kernel_may_be_given_the_address_in_live)
+{
+    carries("live");
+}
+
+TEST(r86_in_shadow_carrying_is_counted_and_using_is_late)
+{
+    CUdeviceptr ptr;
+
+    begin("keep-meta", "metashadow", "shadow");
+    ptr = husk();
+    CU_OK(client_sum(sum, out, ptr, 64, stream));
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, 0), 0);
+    CHECK_EQ(cu->cuMemsetD8_v2(ptr, 1, KIT_BYTES), CUDA_SUCCESS);
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, ptr), 1);
+    kit_clean_up();
+}
+
+static void uses_are_stopped(const char *mode)
+{
+    unsigned char back[16];
+    CUgraph graph = NULL;
+    CUdeviceptr ptr;
+
+    begin("keep-meta", mode, mode);
+    ptr = husk();
+    CHECK_EQ(cu->cuMemsetD8_v2(ptr, 1, KIT_BYTES), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cu->cuMemcpyDtoH_v2(back, ptr, sizeof back), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cu->cuMemcpyDtoDAsync_v2(out, ptr + 64, 64, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, ptr), 3);
+    /* In a graph a kernel is, and a copy is not. */
+    CU_OK(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU_OK(client_sum(sum, out, ptr, 0, stream));
+    CHECK_EQ(cu->cuMemcpyDtoDAsync_v2(out, ptr, 64, stream), CUDA_ERROR_INVALID_VALUE);
+    CU_OK(cu->cuStreamEndCapture(stream, &graph));
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, ptr), 4);
+    CU_OK(cu->cuGraphDestroy(graph));
+    CU_OK(cu->cuCtxSynchronize());
+    kit_clean_up();
+}
+
+TEST(r86_copies_and_sets_are_stopped_in_a_trap)
+{
+    uses_are_stopped("trap");
+}
+
+TEST(r86_copies_and_sets_are_stopped_in_live)
+{
+    uses_are_stopped("live");
+}
+
+static void reading_faults(const char *mode)
+{
+    CUdeviceptr ptr;
+
+    begin("keep-meta", mode, mode);
+    ptr = husk();
+    CU_OK(client_sum(sum, out, ptr, 64, stream));
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    kit_clean_up();
+}
+
+TEST(r57_a_kernel_that_reads_after_all_faults_in_a_trap)
+{
+    reading_faults("trap");
+}
+
+TEST(r57_a_kernel_that_reads_after_all_faults_in_live)
+{
+    reading_faults("live");
+}
+
+/* ---- what the receipt makes of a release ---------------------------------------------------- */
+
+/* Three words in a buffer whose layout the driver does not tell: one of them is the pointer. */
+static CUresult carry_inside(CUdeviceptr src, uint64_t bytes)
+{
+    uint64_t words[] = {out, src, bytes};
+    size_t size = sizeof words;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+            CU_LAUNCH_PARAM_END};
+
+    return cu->cuLaunchKernel(sum, 1, 1, 1, 32, 1, 1, 0, stream, NULL, extra);
+}
+
+#define NO_LAYOUT "cuFuncGetParamInfo:1+:801,cuKernelGetParamInfo:1+:801"
+
+TEST(r86_in_shadow_an_address_inside_a_larger_parameter_is_carried)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("SIMCUDA_FAIL", NO_LAYOUT, 1) == 0);
+    begin("release", "insideshadow", "shadow");
+    ptr = husk();
+    CU_OK(carry_inside(ptr, 0));
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, 0), 0);
+    kit_clean_up();
+}
+
+TEST(r86_in_shadow_an_address_by_itself_is_a_late_use)
+{
+    CUdeviceptr ptr;
+
+    begin("release", "paramshadow", "shadow");
+    ptr = husk();
+    CU_OK(client_sum(sum, out, ptr, 0, stream));
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, 0), 0);
+    kit_clean_up();
+}
+
+static void receipt_keeps_meta_of(const char *lines, const char *mode, bool keeps)
+{
+    struct read_capture *capture;
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("SIMCUDA_FAIL", NO_LAYOUT, 1) == 0);
+    kit_hint("receipt", mode);
+    kit_receive(strcmp(mode, "live") == 0, lines);
+    start();
+    ptr = husk();
+    CHECK_EQ(carry_inside(ptr, 0), keeps ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, ptr), keeps ? 1 : 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, ptr), keeps ? 0 : 1);
+    capture = kit_read();
+    CHECK_EQ(capture->rule[0].action, keeps ? ACTION_KEEP_META : ACTION_RELEASE);
+    REQUIRE_EQ(capture->note_count, keeps ? 1 : 0);
+    if (keeps)
+        CHECK_STR_EQ(capture->note[0].text,
+                "hint unused is keep-meta by the receipt: launches carry its address inside a "
+                "larger parameter");
+    read_close(capture);
+    kit_clean_up();
+}
+
+TEST(r86_a_trap_obeys_a_receipt_that_is_not_clean_yet)
+{
+    receipt_keeps_meta_of("keep-meta unused\n", "trap", true);
+}
+
+TEST(r86_live_obeys_the_receipt)
+{
+    receipt_keeps_meta_of("keep-meta other\nkeep-meta unused\n", "live", true);
+}
+
+TEST(r86_a_receipt_that_names_other_hints_changes_nothing)
+{
+    receipt_keeps_meta_of("keep-meta unuse\nkeep-meta unused2\n", "trap", false);
+}
