@@ -31,9 +31,10 @@ static struct expect_entry *begin(struct pool *pool, const struct plan *plan) PO
 
 void expect_count(struct pool *pool, const struct plan *plan, uint64_t size)
 {
+    const struct rule *rule = hint_rule(pool->hints, plan->rule);
     struct expect_entry *entry;
 
-    if (!rule_expects(hint_rule(pool->hints, plan->rule)))
+    if (!rule_expects(rule) || rule_counts(rule))
         return;
     entry = table_find(&pool->matched, key_of(plan->rule, plan->due_anchor));
     if (!entry)

@@ -47,7 +47,8 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
     holder = holder_at(pool, index);
     holder->block = block;
     holder->rule = plan->rule;
-    holder->due_anchor = plan->due_anchor;
+    hint_wait_begin(
+            hint_rule(pool->hints, plan->rule), plan, &pool->due[plan->rule].passed, &holder->wait);
     holder->mode = mode;
     holder->state = HOLDER_LIVE;
     block_at(pool, block)->holder = index;

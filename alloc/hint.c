@@ -95,11 +95,17 @@ static uint64_t hash_of(uint32_t shape, uint64_t size, uint32_t nth, uint64_t pa
     return hash;
 }
 
+static bool is_ended(const struct rule_when *when)
+{
+    return strnlen(when->anchor, sizeof(when->anchor)) < sizeof(when->anchor);
+}
+
 static bool is_whole(const struct rule *rule)
 {
     return strnlen(rule->id, sizeof(rule->id)) < sizeof(rule->id)
             && strnlen(rule->pick.inside, sizeof(rule->pick.inside)) < sizeof(rule->pick.inside)
-            && strnlen(rule->when.anchor, sizeof(rule->when.anchor)) < sizeof(rule->when.anchor)
+            && is_ended(&rule->when) && is_ended(&rule->otherwise)
+            && strnlen(rule->pick.use.inside, RULE_GLOB_MAX) < RULE_GLOB_MAX
             && rule->pick.site_count <= RULE_SITES_MAX;
 }
 
@@ -335,6 +341,15 @@ const struct pysite *hint_pysite(
     return room;
 }
 
+/* The instance whose edge is meant, 0 = the first that matches. */
+static uint32_t instance_of(const struct rule_when *when, const struct tag *tag)
+{
+    return tag->anchor && when->count == 0 && when->kind == EDGE_EXIT
+                    && wildcard_match(when->anchor, tag->path)
+            ? tag->anchor
+            : 0;
+}
+
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan)
 {
     uint32_t shapes = tag->pysites ? hints->shapes : hints->shapes & SHAPES_WITHOUT_PYSITE;
@@ -368,22 +383,105 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     if (!rule_waits(rule))
         return;
     ret_plan->small = tag->size < rule->min_size;
-    if (tag->anchor && rule->when.kind == EDGE_EXIT && wildcard_match(rule->when.anchor, tag->path))
-        ret_plan->due_anchor = tag->anchor;
+    ret_plan->due_anchor = instance_of(&rule->when, tag);
+    ret_plan->else_anchor = instance_of(&rule->otherwise, tag);
 }
 
-bool hint_edge_matches(const struct rule *rule, const struct edge *edge)
+bool hint_edge_matches(const struct rule_when *when, const struct edge *edge)
 {
-    return rule->when.kind == edge->kind && wildcard_match(rule->when.anchor, edge->path);
+    if (when->kind != edge->kind || !rule_is_set(when))
+        return false;
+    switch (when->kind) {
+    case EDGE_CALL:
+        return when->call == edge->call
+                && (when->anchor[0] == '\0' || wildcard_match(when->anchor, edge->path));
+    case EDGE_LAUNCH:
+        return wildcard_match(when->anchor, edge->name);
+    case EDGE_FREE:
+        return when->rule == edge->rule;
+    default:
+        return wildcard_match(when->anchor, edge->path);
+    }
+}
+
+/* ---- how long a block waits ---- */
+
+/* Where the count stands when such a block is due that begins to wait now, or at `edge`, which is not counted yet. */
+static uint64_t due_at(const struct rule_when *when, uint64_t now, const struct edge *edge)
+{
+    return now + when->count + (edge && hint_edge_matches(when, edge));
+}
+
+void hint_wait_begin(const struct rule *rule, const struct plan *plan,
+        const struct hint_counts *now, struct hint_wait *ret_wait)
+{
+    const struct rule_when *when = &rule->when;
+    const struct rule_when *otherwise = &rule->otherwise;
+
+    *ret_wait = (struct hint_wait){
+            .when_anchor = plan->due_anchor,
+            .else_anchor = plan->else_anchor,
+            .at = {UINT64_MAX, UINT64_MAX},
+            .unused = rule->pick.use.call > 0,
+    };
+    if (when->from == RULE_FROM_ALLOC)
+        ret_wait->at.when = due_at(when, now->when, NULL);
+    if (otherwise->from == RULE_FROM_ALLOC)
+        ret_wait->at.otherwise = due_at(otherwise, now->otherwise, NULL);
+}
+
+bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t arg,
+        const struct hint_counts *now, struct hint_wait *io_wait)
+{
+    const struct rule_use *use = &rule->pick.use;
+
+    if (use->call == 0 || use->call != call->call || use->arg != arg
+            || (use->inside[0] != '\0' && !wildcard_match(use->inside, call->path)))
+        return false;
+    io_wait->unused = false;
+    if (rule->when.from == RULE_FROM_USE)
+        io_wait->at.when = due_at(&rule->when, now->when, call);
+    if (rule->otherwise.from == RULE_FROM_USE)
+        io_wait->at.otherwise = due_at(&rule->otherwise, now->otherwise, call);
+    return true;
+}
+
+bool hint_count_edge(
+        const struct rule *rule, const struct edge *edge, struct hint_counts *io_counts)
+{
+    bool is_when = hint_edge_matches(&rule->when, edge);
+    bool is_else = hint_edge_matches(&rule->otherwise, edge);
+
+    io_counts->when += is_when;
+    io_counts->otherwise += is_else;
+    return is_when || is_else;
+}
+
+/* `anchor`: the instance that is meant, 0 = any. */
+static bool is_reached(const struct rule_when *when, uint32_t anchor, uint64_t at, uint64_t now,
+        const struct edge *edge)
+{
+    if (when->count > 0)
+        return at <= now;
+    if (anchor)
+        return when->kind == edge->kind && anchor == edge->anchor;
+    return hint_edge_matches(when, edge);
+}
+
+bool hint_wait_is_due(const struct rule *rule, const struct hint_wait *wait,
+        const struct hint_counts *now, const struct edge *edge)
+{
+    return !wait->unused
+            && (is_reached(&rule->when, wait->when_anchor, wait->at.when, now->when, edge)
+                    || is_reached(&rule->otherwise, wait->else_anchor, wait->at.otherwise,
+                            now->otherwise, edge));
 }
 
 bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge)
 {
     const struct rule *rule = hint_rule(hints, plan->rule);
 
-    if (!rule || rule->when.kind != edge->kind)
-        return false;
-    return plan->due_anchor ? plan->due_anchor == edge->anchor : hint_edge_matches(rule, edge);
+    return rule && is_reached(&rule->when, plan->due_anchor, UINT64_MAX, 0, edge);
 }
 
 bool hint_acts(const struct plan *plan)

@@ -13,6 +13,7 @@
  * Which edge is meant: if `when` is an exit and its anchor matches the path of the anchor instance that the allocation
  * was made inside of, then that very instance's exit (plan.due_anchor); else the first matching edge of any instance that
  * is passed after the allocation (due_anchor 0): the enter of the instance itself lies before it, and a mark is a point.
+ * The same for `else`. Events (calls, launches, frees, counted marks) are of no instance: struct hint_wait.
  *
  * Does not act, count (expect.h), or know about blocks. The only state between calls is what a run has learnt against a rule. The
  * rule array must outlive the index.
@@ -46,11 +47,46 @@ const struct pysite *hint_pysite(
 /* The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. */
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan);
 
-/* True if this edge is the one that proves the storage dead. */
-bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge);
+/* True if the edge can be this `when` or `else` at all, whatever the instance. */
+bool hint_edge_matches(const struct rule_when *when, const struct edge *edge);
 
-/* True if the edge can be the `when` of a rule at all, whatever the instance. */
-bool hint_edge_matches(const struct rule *rule, const struct edge *edge);
+/*
+ * ---- how long a block waits ----
+ *
+ * A rule counts the events of its `when` and of its `else`, each on its own. A block that has begun to wait is due when one of
+ * the counts gets to what it was then and as many more as the rule says; of anchors nothing is counted. Nothing of a block
+ * whose pick names a use is due before that use.
+ *
+ *     hint_wait_begin ─► [hint_wait_use ...] ─► at each edge: hint_count_edge, then hint_wait_is_due of each that waits
+ *
+ * The counts need not go on while nobody waits.
+ */
+struct hint_counts {
+    uint64_t when, otherwise;
+};
+
+struct hint_wait {
+    uint32_t when_anchor, else_anchor; /* as in struct plan */
+    struct hint_counts at; /* due when the counts are there; UINT64_MAX = `from` has not come */
+    bool unused;           /* the use that its pick names has not come */
+};
+
+void hint_wait_begin(const struct rule *rule, const struct plan *plan,
+        const struct hint_counts *now, struct hint_wait *ret_wait);
+
+/* The block is given to a call as buffer `arg`, before that call is counted itself. True if its rule names such a use. */
+bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t arg,
+        const struct hint_counts *now, struct hint_wait *io_wait);
+
+/* The edge is counted. True if it can be the `when` or the `else` of a block that waits. */
+bool hint_count_edge(
+        const struct rule *rule, const struct edge *edge, struct hint_counts *io_counts);
+
+bool hint_wait_is_due(const struct rule *rule, const struct hint_wait *wait,
+        const struct hint_counts *now, const struct edge *edge);
+
+/* True if this edge is the one that proves the storage dead: of a rule that counts nothing. */
+bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge);
 
 /* True if the plan changes where the block is placed: trap or live, an action that acts, not below min_size. */
 bool hint_acts(const struct plan *plan);

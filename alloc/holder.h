@@ -35,7 +35,7 @@ enum holder_event {
 struct holder {
     uint32_t block; /* index of the block record */
     int rule;
-    uint32_t due_anchor;
+    struct hint_wait wait;
     uint32_t prev,
             next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
     enum holder_state state;

@@ -128,14 +128,19 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
 /* ── hints ── */
 
 /*
- * An anchor edge was passed: finds the hinted blocks that are due by it and, in trap and live, marks them dead. Makes no
+ * An anchor edge was passed, or something else that hints wait for: finds the hinted blocks that are due by it and, in trap and live, marks them dead. Makes no
  * driver call, since an edge may come in a host function or a capture: pool_poll lets the release go on. Writes one outcome per due block, OUTCOME_SHADOW or
  * OUTCOME_RELEASE or OUTCOME_REFUSED, and before those of a hint OUTCOME_DRIFT if it has matched something else than it
- * expects (expect.h), at most `max` of them: *ret_count == max means that there may be more, call again with the same edge.
+ * expects (expect.h), at most `max` of them: *ret_count == max means that there may be more, call again with the same edge,
+ * `again` set.
  * 0, or -errno (then nothing was released that is not in the outcomes).
  */
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
         size_t *ret_count);
+
+/* The block at ptr is given to a call as its buffer `arg`, before pool_edge is told of that call. Nothing, if no hint waits for such
+ * a use of it. Any thread, no driver call. */
+void pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg);
 
 /* A released range that something touches. */
 struct pool_hit {

@@ -82,9 +82,11 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     walk->dead = index;
 }
 
-static bool is_due(const struct holder *holder, const struct edge *edge, bool matches)
+static bool is_due(
+        struct pool *pool, const struct holder *holder, const struct edge *edge) POOL_LOCKED
 {
-    return holder->due_anchor ? holder->due_anchor == edge->anchor : matches;
+    return hint_wait_is_due(hint_rule(pool->hints, holder->rule), &holder->wait,
+            &pool->due[holder->rule].passed, edge);
 }
 
 /* Is what ends here what the hint expects? */
@@ -105,52 +107,88 @@ static bool is_expected(
                     && rule_has(&expect->bytes, io_seen->bytes));
 }
 
-/* An instance ends: if it is not what the rule expects, nothing of it is released, and the rule is in shadow from here on. */
-static void judge(struct pool *pool, struct edge_walk *walk, int rule, bool matches) POOL_LOCKED
+/* What is due by an event, or at the anchor beside it; once, however many calls tell of it. */
+static struct rule_seen count_due(struct pool *pool, const struct edge *edge, int rule) POOL_LOCKED
 {
-    struct rule_seen seen = expect_take(pool, rule, walk->edge, matches);
+    struct rule_seen seen = {0, 0};
+    const struct holder *holder;
+    bool fired = pool->due[rule].fired;
+
+    pool->due[rule].fired = false;
+    for (uint32_t at = fired ? pool->due[rule].first : 0; at; at = holder->next) {
+        const struct block *block;
+
+        holder = holder_at(pool, at);
+        block = block_at(pool, holder->block);
+        if (!is_due(pool, holder, edge))
+            continue;
+        seen.count++;
+        seen.bytes += block->node.size - block->slack;
+    }
+    return seen;
+}
+
+/* An instance ends: if it is not what the rule expects, nothing of it is released, and the rule is in shadow from here on. */
+static void judge(struct pool *pool, struct edge_walk *walk, int number, bool matches) POOL_LOCKED
+{
+    const struct rule *rule = hint_rule(pool->hints, number);
+    struct rule_seen seen = rule_counts(rule) ? count_due(pool, walk->edge, number)
+                                              : expect_take(pool, number, walk->edge, matches);
     struct outcome *ret = &walk->ret[walk->count];
     struct holder *holder;
 
-    if (is_expected(pool, rule, &seen, matches))
+    if (is_expected(pool, number, &seen, matches))
         return;
-    for (uint32_t at = pool->due[rule].first; at; at = holder->next) {
+    for (uint32_t at = pool->due[number].first; at; at = holder->next) {
         holder = holder_at(pool, at);
-        holder->drifted |= is_due(holder, walk->edge, matches);
+        holder->drifted |= is_due(pool, holder, walk->edge);
     }
     *ret = (struct outcome){
             .kind = OUTCOME_DRIFT,
             .size = seen.bytes,
             .rounded = seen.count,
             .seq = records_next_seq(pool),
-            .rule = rule,
-            .how = hint_learn(pool->hints, rule, HINT_LEARNT_DRIFT) ? OUTCOME_FIRST : 0,
+            .rule = number,
+            .how = hint_learn(pool->hints, number, HINT_LEARNT_DRIFT) ? OUTCOME_FIRST : 0,
             .device = -1,
-            .mode = hint_rule(pool->hints, rule)->mode,
+            .mode = rule->mode,
     };
     walk->count++;
 }
 
 static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_LOCKED
 {
-    bool matches = hint_edge_matches(hint_rule(pool->hints, rule), walk->edge);
     uint32_t next;
 
-    judge(pool, walk, rule, matches);
+    judge(pool, walk, rule, hint_edge_matches(&hint_rule(pool->hints, rule)->when, walk->edge));
     for (uint32_t at = pool->due[rule].first; at && walk->count < walk->max; at = next) {
         const struct holder *holder = holder_at(pool, at);
 
         next = holder->next;
-        if (is_due(holder, walk->edge, matches))
+        if (is_due(pool, holder, walk->edge))
             release(pool, walk, at);
     }
 }
 
-static bool waits_for(const struct pool *pool, int rule, enum edge_kind kind) POOL_LOCKED
+static bool waits_for(const struct pool *pool, int number, enum edge_kind kind) POOL_LOCKED
 {
-    const struct rule_due *due = &pool->due[rule];
+    const struct rule_due *due = &pool->due[number];
+    const struct rule *rule = hint_rule(pool->hints, number);
 
-    return (due->first || due->counted) && hint_rule(pool->hints, rule)->when.kind == kind;
+    return (due->first || due->counted)
+            && (rule->when.kind == kind
+                    || (rule_is_set(&rule->otherwise) && rule->otherwise.kind == kind));
+}
+
+/* Every rule counts the edge, before any of them is walked: there may be no room to tell of all. */
+static void count_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED
+{
+    for (int rule = 0; (size_t)rule < hint_count(pool->hints); rule++) {
+        struct rule_due *due = &pool->due[rule];
+
+        if (waits_for(pool, rule, edge->kind))
+            due->fired |= hint_count_edge(hint_rule(pool->hints, rule), edge, &due->passed);
+    }
 }
 
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
@@ -166,6 +204,8 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
     if (!grace)
         return -ENOMEM;
     lock_take(&pool->lock);
+    if (pool->due && !edge->again)
+        count_edge(pool, edge);
     for (int rule = 0; pool->due && (size_t)rule < hint_count(pool->hints); rule++) {
         if (walk.count < max && waits_for(pool, rule, edge->kind))
             walk_rule(pool, &walk, rule);
@@ -179,6 +219,31 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
     else
         meta_put(grace, sizeof(*grace));
     return 0;
+}
+
+/* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
+static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
+{
+    return len == 0 || lo + len < lo
+            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
+            || (!granule_segment(&pool->granules, lo)
+                    && !granule_segment(&pool->granules, lo + len - 1));
+}
+
+void pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg)
+{
+    const struct block *block;
+    struct holder *holder;
+
+    if (!pool_is_armed(pool) || is_foreign(pool, ptr, 1))
+        return;
+    lock_take(&pool->lock);
+    block = block_at(pool, block_find(pool, ptr));
+    holder = block->state == BLOCK_LIVE && block->holder ? holder_at(pool, block->holder) : NULL;
+    if (holder && holder->state == HOLDER_LIVE)
+        (void)hint_wait_use(hint_rule(pool->hints, holder->rule), call, arg,
+                &pool->due[holder->rule].passed, &holder->wait);
+    lock_drop(&pool->lock);
 }
 
 static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)
@@ -263,15 +328,6 @@ static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
             .first = pin_count(pool, index, kind) == 0,
     };
     return pin_add(pool, index, kind);
-}
-
-/* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
-static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
-{
-    return len == 0 || lo + len < lo
-            || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
-            || (!granule_segment(&pool->granules, lo)
-                    && !granule_segment(&pool->granules, lo + len - 1));
 }
 
 int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,

@@ -226,9 +226,11 @@ struct news {
 
 /* What waits for the edges of a rule. */
 struct rule_due {
-    uint32_t first;   /* list of the holders that are not due yet */
-    uint32_t counted; /* instances of its anchor that are being counted (expect.h) */
-    uint32_t judged;  /* the instance that was judged last, 0 = none */
+    uint32_t first;            /* list of the holders that are not due yet */
+    uint32_t counted;          /* instances of its anchor that are being counted (expect.h) */
+    uint32_t judged;           /* the instance that was judged last, 0 = none */
+    struct hint_counts passed; /* of its events; they stand still while nobody waits */
+    bool fired;                /* an event was counted, and what is due by it is not judged yet */
 };
 
 struct pool {

@@ -16,6 +16,14 @@
 #define RULE_GLOB_MAX  192 /* bytes with the NUL; globs know * and ?, '/' is no boundary */
 #define RULE_SITES_MAX 8
 
+/* used-by: the block was given to this call, as this argument. */
+struct rule_use {
+    uint32_t call; /* number in tracker/apicalls.def; 0 = any block, used or not */
+    uint32_t arg;  /* which of its buffers */
+    char inside
+            [RULE_GLOB_MAX]; /* path glob of the anchor that the call was made in; "" = anywhere */
+};
+
 /* pick: all that is given must hold (ANDed); sites are ORed among themselves. */
 struct rule_pick {
     uint64_t site[RULE_SITES_MAX];
@@ -27,12 +35,34 @@ struct rule_pick {
     uint32_t nth_hi;            /* inclusive; UINT32_MAX = all */
     int device;                 /* -1 = any */
     char inside[RULE_GLOB_MAX]; /* anchor path glob; "" = anywhere */
+    struct rule_use use;
 };
 
-/* when: the edge that proves that the storage is dead. */
+/* What must have happened to a block before its events are counted. */
+enum rule_from {
+    RULE_FROM_ALLOC,
+    RULE_FROM_USE,  /* the last one that the pick names */
+    RULE_FROM_FREE, /* the program's own */
+};
+
+/*
+ * when: the edge that proves that the storage is dead. count 0: the edge of an anchor, see hint.h for which one. Else an event: how
+ * many of them must have come since `from`.
+ */
 struct rule_when {
-    char anchor[RULE_GLOB_MAX];
+    char anchor
+            [RULE_GLOB_MAX]; /* path glob; LAUNCH: glob of the kernel's name; FREE: id of the hint; CALL: "" = anywhere */
     enum edge_kind kind;
+    uint32_t count;
+    enum rule_from from;
+    uint32_t call; /* CALL: its number */
+    int rule;      /* FREE: index of the hint */
+};
+
+/* What storage that is due waits for before it goes. */
+enum rule_wait {
+    RULE_WAIT_ALL_STREAMS, /* what was given to all streams before the edge */
+    RULE_WAIT_EVENT,       /* the call that was the event, and what its stream was given before */
 };
 
 /* Inclusive. hi 0: nothing is stated. */
@@ -42,7 +72,7 @@ struct rule_range {
 
 /*
  * expect: what the hint matches in one instance of the `when` anchor: what is due at one edge, freed before or not.
- * Judged in each instance in which it matches something.
+ * Judged in each instance in which it matches something. Of a rule that counts (rule_counts): what the program holds then.
  */
 struct rule_expect {
     struct rule_range count, bytes;
@@ -60,6 +90,8 @@ struct rule {
     enum hint_mode mode;
     struct rule_pick pick;
     struct rule_when when;
+    struct rule_when otherwise; /* else: whichever comes first; see rule_is_set */
+    enum rule_wait wait;
     uint64_t min_size; /* smaller blocks are left alone and counted */
     struct rule_expect expect;
     uint32_t line, column; /* where in the file, for messages; 1-based */
@@ -74,6 +106,18 @@ static inline bool rule_has(const struct rule_range *range, uint64_t number)
 static inline bool rule_waits(const struct rule *rule)
 {
     return rule->action != ACTION_PIN && rule->action != ACTION_IGNORE;
+}
+
+/* Is there an `else`? */
+static inline bool rule_is_set(const struct rule_when *when)
+{
+    return when->count > 0 || when->anchor[0] != '\0';
+}
+
+/* Is one edge not what one instance of an anchor comes to? Then what is due is counted there, and not when it is made. */
+static inline bool rule_counts(const struct rule *rule)
+{
+    return rule->when.count > 0 || rule->pick.use.call > 0 || rule_is_set(&rule->otherwise);
 }
 
 static inline bool rule_expects(const struct rule *rule)

@@ -82,15 +82,23 @@ enum edge_kind {
     EDGE_ENTER,
     EDGE_EXIT,
     EDGE_MARK,
-    EDGE_KIND_COUNT,
+    EDGE_KIND_COUNT, /* those before are of anchors; what follows is no anchor, and hints alone are told of it */
+    EDGE_CALL = EDGE_KIND_COUNT, /* a call of tracker/apicalls.def */
+    EDGE_LAUNCH,                 /* of a kernel */
+    EDGE_FREE,                   /* the program's own, of a block that a hint has matched */
 };
 
-/* One anchor edge that the program passed. */
+/* One anchor edge that the program passed; or a call, which lies at no edge: then the anchor that it was made in. */
 struct edge {
     enum edge_kind kind;
     uint32_t anchor;   /* anchor instance id; the same number at enter and at exit */
     uint32_t instance; /* 0 for the first time that this path was entered, then 1, ... */
     const char *path;  /* "outer/inner", valid for the process's life */
+    uint32_t call;     /* CALL: its number */
+    const char *name;  /* LAUNCH: of the kernel */
+    int rule;          /* FREE: the hint of the block */
+    uint64_t stream;   /* identity of the stream that the call is for, 0 = none, or not known */
+    bool again;        /* to pool_edge: the same edge once more, which counts as none */
 };
 
 /* What a hint can ask for a matched block; the first of the file that matches takes it. Those from HOLD on are refused
@@ -129,7 +137,8 @@ struct plan {
     enum hint_mode mode;
     /* the anchor instance whose edge is meant; 0 = the first edge that matches the rule's `when` */
     uint32_t due_anchor;
-    bool small; /* matched, but below the rule's min_size: left alone and counted */
+    uint32_t else_anchor; /* the same of its `else` */
+    bool small;           /* matched, but below the rule's min_size: left alone and counted */
 };
 
 /* State of the storage behind an address that the program holds (alloc/holder.h). */

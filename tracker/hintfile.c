@@ -2,6 +2,7 @@
 #include "tracker/hintfile.h"
 
 #include "alloc/wildcard.h"
+#include "tracker/apicalls.h"
 #include "tracker/hinttree.h"
 #include "tracker/ownfile.h"
 #include "tracker/pysite.h"
@@ -20,7 +21,9 @@ struct reading {
     struct hintfile *file;
     struct rule *rule; /* of the hint that is being read, NULL outside of all hints */
     struct hintfile_words *words;
-    const struct key *key; /* whose value is to be taken */
+    struct rule_when *when;             /* `when` or `else` of it, or an event */
+    const struct hinttree_node *events; /* of the file, NULL = none */
+    const struct key *key;              /* whose value is to be taken */
     struct hintfile_error *error;
     const char *name;
 };
@@ -67,6 +70,7 @@ enum owner {
     OWNER_NONE, /* the value is checked and not kept */
     OWNER_FILE,
     OWNER_RULE,
+    OWNER_WHEN,
     OWNER_WORDS,
 };
 
@@ -79,7 +83,9 @@ enum map {
     IN_DEFAULTS,
     IN_HINT,
     IN_PICK,
+    IN_USE,
     IN_WHEN,
+    IN_EVENT,
     IN_EXPECT,
 };
 
@@ -104,6 +110,7 @@ struct key {
     .room = sizeof(((struct type *)NULL)->field)
 #define OF_FILE(field)  FIELD(OWNER_FILE, hintfile, field)
 #define OF_RULE(field)  FIELD(OWNER_RULE, rule, field)
+#define OF_WHEN(field)  FIELD(OWNER_WHEN, rule_when, field)
 #define OF_WORDS(field) FIELD(OWNER_WORDS, hintfile_words, field)
 #define LIST(...)         \
     (const char *const[]) \
@@ -115,6 +122,7 @@ static void *field_of(const struct reading *reading)
 {
     void *const owners[] = {[OWNER_FILE] = reading->file,
             [OWNER_RULE] = reading->rule,
+            [OWNER_WHEN] = reading->when,
             [OWNER_WORDS] = reading->words};
 
     return (char *)owners[reading->key->owner] + reading->key->at;
@@ -433,6 +441,55 @@ static int take_pick_device(struct reading *reading, const struct hinttree_node 
     return 0;
 }
 
+/* Their numbers less 1. */
+static const char *const calls[] = {
+#define APICALL(name_, ...) #name_,
+#include "tracker/apicalls.def"
+        NULL};
+
+static const char *const buffers[][APICALL_BUFFERS + 1] = {
+#define APICALL(name_, first_, second_) {first_, second_, NULL},
+#include "tracker/apicalls.def"
+};
+
+static int take_call(struct reading *reading, const struct hinttree_node *value)
+{
+    uint32_t number = (uint32_t)(find_word(calls, value->text) + 1);
+    char known[320] = "";
+
+    for (size_t i = 0; calls[i]; i++)
+        (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+                calls[i]);
+    if (!number)
+        return refuse(reading, value, "unknown call '%.40s', known are %s", value->text, known);
+    memcpy(field_of(reading), &number, sizeof number);
+    return 0;
+}
+
+/* The call is known. */
+static int take_arg(
+        const struct reading *reading, struct rule_use *use, const struct hinttree_node *value)
+{
+    const char *const *known = buffers[use->call - 1];
+    int arg = value->text[0] ? find_word(known, value->text) : -1;
+
+    if (arg < 0)
+        return refuse(reading, value, "the buffers of %s are %s%s%s", calls[use->call - 1],
+                known[0], known[1][0] ? " and " : "", known[1]);
+    use->arg = (uint32_t)arg;
+    return 0;
+}
+
+static int take_use(struct reading *reading, const struct hinttree_node *value)
+{
+    struct rule_use *use = &reading->rule->pick.use;
+    int r = take_map(reading, value);
+
+    if (r == 0 && (!find_key(value, "call") || !find_key(value, "arg")))
+        return refuse(reading, value, "used-by needs call and arg");
+    return r == 0 ? take_arg(reading, use, find_key(value, "arg")->child) : r;
+}
+
 static int take_pick(struct reading *reading, const struct hinttree_node *value)
 {
     const struct rule_pick *pick = &reading->rule->pick;
@@ -452,16 +509,99 @@ static int take_when_anchor(struct reading *reading, const struct hinttree_node 
 {
     int r = take_text(reading, value);
 
-    return r == 0 && value->length == 0 ? refuse(reading, value, "anchor is empty") : r;
+    return r == 0 && value->length == 0 ? refuse(reading, value, "%s is empty", reading->key->name)
+                                        : r;
+}
+
+/* {call, inside} or {mark, edge} */
+static int take_event(struct reading *reading, const struct hinttree_node *value)
+{
+    static const struct key event = {.name = "event", .map = IN_EVENT};
+    int r;
+
+    reading->key = &event;
+    r = take_map(reading, value);
+    if (r < 0)
+        return r;
+    if (!find_key(value, "call") == !find_key(value, "mark"))
+        return refuse(reading, value, "an event needs call or mark");
+    if (find_key(value, "call") ? find_key(value, "edge") : find_key(value, "inside"))
+        return refuse(reading, value, "inside is of a call, edge of a mark");
+    if (find_key(value, "mark") && !find_key(value, "edge"))
+        return refuse(reading, value, "mark needs edge");
+    if (find_key(value, "call"))
+        reading->when->kind = EDGE_CALL;
+    return 0;
+}
+
+/* One that the file names, or one that is written here. */
+static int take_when_event(struct reading *reading, const struct hinttree_node *value)
+{
+    const struct hinttree_node *named;
+
+    reading->when->count = 1;
+    if (value->kind != HINTTREE_SCALAR)
+        return take_event(reading, value);
+    named = reading->events ? find_key(reading->events, value->text) : NULL;
+    return named ? take_event(reading, named->child)
+                 : refuse(reading, value, "events has no '%.60s'", value->text);
+}
+
+static int take_when_count(struct reading *reading, const struct hinttree_node *value)
+{
+    const char *at = value->text;
+    uint64_t count;
+
+    if (!scan_number(&at, &count) || *at != '\0' || count == 0 || count > UINT32_MAX)
+        return refuse(reading, value, "count must be a number from 1");
+    reading->when->count = (uint32_t)count;
+    return 0;
+}
+
+/* `count` and `from` may stand before the event that they are of. */
+static int check_when(const struct reading *reading, const struct hinttree_node *value)
+{
+    static const char *const triggers[] = {"anchor", "event"};
+    const char *name = reading->when == &reading->rule->when ? "when" : "else";
+    size_t stated = 0;
+
+    for (size_t i = 0; i < sizeof triggers / sizeof triggers[0]; i++)
+        stated += find_key(value, triggers[i]) != NULL;
+    if (stated != 1)
+        return refuse(reading, value, "%s needs anchor or event", name);
+    if (!find_key(value, "anchor") == (find_key(value, "edge") != NULL))
+        return refuse(reading, value, "%s needs anchor and edge", name);
+    if (find_key(value, "anchor") && (find_key(value, "count") || find_key(value, "from")))
+        return refuse(reading, value, "count and from are of an event, not of an anchor");
+    return 0;
 }
 
 static int take_when(struct reading *reading, const struct hinttree_node *value)
 {
-    int r = take_map(reading, value);
+    const struct hinttree_node *count = find_key(value, "count");
+    int r;
 
-    if (r == 0 && (!find_key(value, "anchor") || !find_key(value, "edge")))
-        return refuse(reading, value, "when needs anchor and edge");
-    return r;
+    reading->when = field_of(reading);
+    r = take_map(reading, value);
+    if (r == 0)
+        r = check_when(reading, value);
+    return r == 0 && count ? take_when_count(reading, count->child) : r;
+}
+
+/* What is counted from where, unless it is stated: from what the pick asks for. */
+static int finish_when(struct reading *reading, const struct hinttree_node *item, const char *name)
+{
+    const struct hinttree_node *value = find_key(item, name);
+    const struct hinttree_node *from = value ? find_key(value->child, "from") : NULL;
+    bool is_used = reading->rule->pick.use.call > 0;
+
+    if (!value || reading->when->count == 0)
+        return 0;
+    if (!from)
+        reading->when->from = is_used ? RULE_FROM_USE : RULE_FROM_ALLOC;
+    else if (reading->when->from == RULE_FROM_USE && !is_used)
+        return refuse(reading, from->child, "from use needs used-by in pick");
+    return 0;
 }
 
 /* An expectation of nothing would never be asked: only instances in which something matches are. */
@@ -515,7 +655,7 @@ static int take_id(struct reading *reading, const struct hinttree_node *value)
 static int check_keys(const struct reading *reading, const struct hinttree_node *item)
 {
     static const char *const moment[] = {
-            "when", "expect", "mode", "min-size", "wait", "on-touch", "backend"};
+            "when", "else", "expect", "mode", "min-size", "wait", "on-touch", "backend"};
 
     if (rule_waits(reading->rule))
         return find_key(item, "when") ? 0 : refuse(reading, item, "a hint needs 'when'");
@@ -526,7 +666,10 @@ static int check_keys(const struct reading *reading, const struct hinttree_node 
             return refuse(reading, key, "'%s' says nothing with do: %s", moment[i],
                     find_key(item, "do")->child->text);
     }
-    return 0;
+    return reading->rule->pick.use.call == 0
+            ? 0
+            : refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
+                    "'used-by' says nothing with do: %s", find_key(item, "do")->child->text);
 }
 
 static int take_hint(struct reading *reading, const struct hinttree_node *item)
@@ -551,6 +694,14 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
         if (!find_key(item, needed[i]))
             return refuse(reading, item, "a hint needs '%s'", needed[i]);
+    if (r == 0) {
+        reading->when = &reading->rule->when;
+        r = finish_when(reading, item, "when");
+    }
+    if (r == 0) {
+        reading->when = &reading->rule->otherwise;
+        r = finish_when(reading, item, "else");
+    }
     return r == 0 ? check_keys(reading, item) : r;
 }
 
@@ -691,6 +842,23 @@ static const struct key *find_row(enum map in, const char *name)
     return NULL;
 }
 
+/* Each is looked at, whether a hint names it or not. */
+static int take_events(struct reading *reading, const struct hinttree_node *value)
+{
+    struct rule_when event;
+    int r = 0;
+
+    if (value->kind != HINTTREE_MAP)
+        return refuse(reading, value, "events must be a mapping of name to event");
+    for (const struct hinttree_node *key = value->child; r == 0 && key; key = key->next) {
+        event = (struct rule_when){.count = 1};
+        reading->when = &event;
+        r = take_event(reading, key->child);
+    }
+    reading->events = value;
+    return r;
+}
+
 static int take_file(struct reading *reading, const struct hinttree_node *root)
 {
     static const struct key the_file = {.name = "the file", .map = IN_FILE};
@@ -708,6 +876,9 @@ static int take_file(struct reading *reading, const struct hinttree_node *root)
     reading->key = &defaults;
     if (r == 0 && key)
         r = take_map(reading, key->child);
+    key = find_key(root, "events");
+    if (r == 0 && key)
+        r = take_events(reading, key->child);
     reading->key = &the_file;
     if (r == 0)
         r = take_map(reading, root);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/hintfile.h"
 
+#include "tracker/apicalls.h"
 #include "tracker/pysite.h"
 #include "tracker/utf8.h"
 
@@ -187,6 +188,53 @@ static void put_sites(FILE *out, const struct rule_pick *pick, const struct hint
     (void)fputs("]", out);
 }
 
+static const char *call_name(uint32_t call)
+{
+    static const char *const names[] = {
+            "",
+#define APICALL(name_, ...) #name_,
+#include "tracker/apicalls.def"
+    };
+
+    return names[call < APICALL_COUNT ? call : 0];
+}
+
+static const char *arg_name(const struct rule_use *use)
+{
+    static const char *const names[][APICALL_BUFFERS] = {
+            {"", ""},
+#define APICALL(name_, first_, second_) {first_, second_},
+#include "tracker/apicalls.def"
+    };
+
+    return use->call < APICALL_COUNT && use->arg < APICALL_BUFFERS ? names[use->call][use->arg]
+                                                                   : "";
+}
+
+/* A call in an anchor, in a mapping that is open. */
+static void put_call(FILE *out, const char **io_comma, uint32_t call, const char *inside)
+{
+    put_key(out, io_comma, "call");
+    (void)fputs(call_name(call), out);
+    if (inside[0]) {
+        put_key(out, io_comma, "inside");
+        put_quoted(out, inside, true);
+    }
+}
+
+static void put_use(FILE *out, const char **io_comma, const struct rule_use *use)
+{
+    const char *comma = "";
+
+    if (use->call == 0)
+        return;
+    put_key(out, io_comma, "used-by");
+    (void)fputs("{", out);
+    put_call(out, &comma, use->call, use->inside);
+    put_key(out, &comma, "arg");
+    (void)fprintf(out, "%s}", arg_name(use));
+}
+
 static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintfile_words *words)
 {
     const char *comma = "";
@@ -217,7 +265,45 @@ static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintf
         (void)fprintf(out, "\"%u..%u\"", pick->nth_lo, pick->nth_hi);
     if (pick->device >= 0)
         (void)fprintf(out, ", device: %d", pick->device);
+    put_use(out, &comma, &pick->use);
     (void)fputs("}\n", out);
+}
+
+static void put_anchor(FILE *out, const char *key, const struct rule_when *when)
+{
+    static const char *const edges[] = {"enter", "exit", "point"};
+
+    (void)fprintf(out, "{%s: ", key);
+    put_quoted(out, when->anchor, true);
+    (void)fprintf(out, ", edge: %s}", edges[when->kind <= EDGE_MARK ? when->kind : EDGE_MARK]);
+}
+
+static void put_event(FILE *out, const struct rule_when *when)
+{
+    const char *comma = "";
+
+    (void)fputs("{event: ", out);
+    if (when->kind == EDGE_CALL) {
+        (void)fputs("{", out);
+        put_call(out, &comma, when->call, when->anchor);
+        (void)fputs("}", out);
+    } else {
+        put_anchor(out, "mark", when);
+    }
+    (void)fprintf(out, ", count: %" PRIu32 ", from: %s}", when->count,
+            when->from == RULE_FROM_USE ? "use" : "alloc");
+}
+
+static void put_when(FILE *out, const char *key, const struct rule_when *when)
+{
+    if (!rule_is_set(when))
+        return;
+    (void)fprintf(out, "    %s: ", key);
+    if (when->count > 0)
+        put_event(out, when);
+    else
+        put_anchor(out, "anchor", when);
+    (void)fputs("\n", out);
 }
 
 static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
@@ -258,9 +344,8 @@ void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, siz
 static void put_moment(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
-    (void)fputs("    when: {anchor: ", out);
-    put_quoted(out, rule->when.anchor, true);
-    (void)fprintf(out, ", edge: %s}\n", rule->when.kind == EDGE_ENTER ? "enter" : "exit");
+    put_when(out, "when", &rule->when);
+    put_when(out, "else", &rule->otherwise);
     if (rule->mode != file->mode)
         (void)fprintf(out, "    mode: %s\n", mode_word(rule->mode));
     if (rule->min_size != file->min_size)
@@ -303,13 +388,25 @@ static bool is_spelled(const struct rule_pick *pick, const struct hintfile_words
     return true;
 }
 
+/* Has the grammar words for it? */
+static bool is_when(const struct rule_when *when)
+{
+    if (when->count == 0)
+        return when->anchor[0] && when->kind < EDGE_MARK;
+    return when->from != RULE_FROM_FREE
+            && (when->kind == EDGE_CALL ? call_name(when->call)[0] != '\0'
+                                        : when->anchor[0] && when->kind <= EDGE_MARK);
+}
+
 static bool is_writable(const struct rule *rule, const struct hintfile_words *words)
 {
     const struct rule_pick *pick = &rule->pick;
 
     /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
     return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
-            && (!rule_waits(rule) || (rule->when.anchor[0] && rule->when.kind != EDGE_MARK))
+            && (!rule_waits(rule) || is_when(&rule->when))
+            && (!rule_is_set(&rule->otherwise) || is_when(&rule->otherwise))
+            && (pick->use.call == 0 || arg_name(&pick->use)[0])
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && rule->expect.count.lo <= rule->expect.count.hi

@@ -171,10 +171,25 @@ import copy, json, pathlib, subprocess, sys
 kedge = sys.argv[1]
 hint = {"id": "a", "do": "release", "pick": {"size": 4194304, "inside": "a"}, "when": {"anchor": "a", "edge": "exit"}, "expect": {}}
 whole = {"kedge-hints": 1, "made": {}, "predicted": {}, "program": {}, "defaults": {}, "hints": [hint]}
-VALUES = {"SIZE": "4MiB", "GLOB": "a*?", "TEXT": "some text", "NUMBER": "3", "SITE": "p:a.py:f", "NAME": "liba.so", "HEX": "0123abcd"}
+VALUES = {"SIZE": "4MiB", "GLOB": "a*?", "TEXT": "some text", "NUMBER": "3", "SITE": "p:a.py:f", "NAME": "liba.so", "HEX": "0123abcd", "CALL": "ncclRecv",
+          "ARGUMENT": "recvbuff", "USE": {"call": "ncclRecv", "arg": "recvbuff"}, "EVENT": {"call": "ncclRecv"}}
+# Of these one or the other, or one with the other.
+CHOICE = ("when.anchor", "when.edge", "when.event", "event.call", "event.mark", "event.edge")
 count = 0
+def around(row):
+    """A file in which the key may stand."""
+    file = copy.deepcopy(whole)
+    hint = file["hints"][0]
+    file["events"] = {"liba.so": {"mark": "a", "edge": "exit"} if row["key"] in ("event.mark", "event.edge") else {"call": "ncclSend"}}
+    if row["key"].startswith("use.") or row["key"] == "when.from":
+        hint["pick"]["used-by"] = {"call": "ncclRecv", "arg": "recvbuff"}
+    if row["key"] in ("when.event", "when.count", "when.from"):
+        hint["when"] = {"event": "liba.so"}
+    return file
 def mapping(file, key):
     name = key.rpartition(".")[0]
+    if name in ("use", "event"):
+        return file["hints"][0]["pick"]["used-by"] if name == "use" else file["events"]["liba.so"]
     return file if not name else file["hints"][0] if name == "hint" else file[name] if name in file else file["hints"][0][name]
 def is_taken(file):
     global count
@@ -182,13 +197,17 @@ def is_taken(file):
     pathlib.Path("h.yaml").write_text(json.dumps(file))
     return subprocess.run([kedge, "hints", "lint", "h.yaml"], capture_output=True).returncode == 0
 def value(form):
+    if form in VALUES:
+        return VALUES[form]
+    if form == "{NAME: EVENT, ...}":
+        return {"liba.so": VALUES["EVENT"]}
     for word, example in VALUES.items():
-        form = form.replace(word, example)
+        form = form.replace(word, example) if isinstance(example, str) else form
     if form.startswith("["):
         return [form[1:].removesuffix(", ...]")]
     return dict([form[1:].removesuffix(", ...}").split(": ")]) if form.startswith("{") else form
 def fails(row, value):
-    file = copy.deepcopy(whole)
+    file = around(row)
     mapping(file, row["key"])[row["key"].rpartition(".")[2]] = value
     if row["key"] == "hint.do" and value in ("pin", "ignore"):
         file["hints"] = [{key: file["hints"][0][key] for key in ("id", "do", "pick")}]
@@ -205,9 +224,9 @@ for row in json.load(open("out"))["keys"]:
     if not {"TEXT", "GLOB"} & set(forms):
         assert fails(row, "no such thing"), row
     assert fails(row, {"a": {"b": "c"}}), row
-    file = copy.deepcopy(whole)
+    file = around(row)
     mapping(file, row["key"]).pop(key, None)
-    assert is_taken(file) != row["needed"], row
+    assert is_taken(file) != (row["needed"] or row["key"] in CHOICE), row
 assert count > 150, count
 PY
     python3 try.py "$kedge" || fail "the table of keys is not the parser's"

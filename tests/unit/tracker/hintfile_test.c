@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/tracker/track_help.h"
 
+#include "tracker/apicalls.h"
 #include "tracker/hintfile.h"
 #include "tracker/pysite.h"
 #include "tracker/receipt.h"
@@ -214,7 +215,18 @@ static const struct {
                 "t.yaml:2:21: do: evict is not supported yet"},
         {"kedge-hints: 1\nhints: [{id: a, do: hold}]\n",
                 "t.yaml:2:21: do: hold is not supported yet"},
-        {"kedge-hints: 1\nevents: {}\n", "t.yaml:2:1: 'events' in the file is not supported yet"},
+        {"kedge-hints: 1\nevents: [x]\n", "t.yaml:2:9: events must be a mapping of name to event"},
+        {"kedge-hints: 1\nevents: {a: {}}\n", "t.yaml:2:13: an event needs call or mark"},
+        {"kedge-hints: 1\nevents: {a: x}\n", "t.yaml:2:13: event must be a mapping"},
+        {"kedge-hints: 1\nevents: {a: {call: ncclRecv, mark: b, edge: exit}}\n",
+                "t.yaml:2:13: an event needs call or mark"},
+        {"kedge-hints: 1\nevents: {a: {call: ncclRecv, edge: exit}}\n",
+                "t.yaml:2:13: inside is of a call, edge of a mark"},
+        {"kedge-hints: 1\nevents: {a: {mark: b}}\n", "t.yaml:2:13: mark needs edge"},
+        {"kedge-hints: 1\nevents: {a: {call: ncclRedv}}\n",
+                "t.yaml:2:20: unknown call 'ncclRedv', known are ncclAllReduce, ncclReduceScatter, "
+                "ncclReduce, ncclBroadcast, ncclBcast, ncclAllGather, ncclAlltoAll, ncclGather, "
+                "ncclScatter, ncclSend, ncclRecv"},
         {"kedge-hints: 1\ndefaults: {mode: poison}\n",
                 "t.yaml:2:18: mode: poison is not supported yet"},
         {"kedge-hints: 1\ndefaults: {mode: off}\n",
@@ -242,8 +254,14 @@ static const struct {
         {HINT("{size: '>=0KiB', inside: ''}", WHEN, ""),
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT("{sizes: 5}", WHEN, ""), "t.yaml:5:12: unknown key 'sizes' in pick"},
-        {HINT("{used-by: {call: ncclSend}}", WHEN, ""),
-                "t.yaml:5:12: 'used-by' in pick is not supported yet"},
+        {HINT("{used-by: {call: ncclSend, arg: sendbuff}}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
+        {HINT("{size: 5, used-by: {call: ncclSend}}", WHEN, ""),
+                "t.yaml:5:30: used-by needs call and arg"},
+        {HINT("{size: 5, used-by: {arg: recvbuff, call: ncclSend}}", WHEN, ""),
+                "t.yaml:5:36: the buffers of ncclSend are sendbuff"},
+        {HINT("{size: 5, used-by: {call: ncclGather, arg: ''}}", WHEN, ""),
+                "t.yaml:5:54: the buffers of ncclGather are sendbuff and recvbuff"},
         {HINT("{site: c:9b1f44d0e2a7c315}", WHEN, ""),
                 "t.yaml:5:18: site must be a list of site keys"},
         {HINT("{site: [c:9b1f]}", WHEN, ""),
@@ -300,11 +318,22 @@ static const struct {
         {HINT(PICK, "{anchor: x}", ""), "t.yaml:6:11: when needs anchor and edge"},
         {HINT(PICK, "{anchor: '', edge: exit}", ""), "t.yaml:6:20: anchor is empty"},
         {HINT(PICK, "{anchor: x, edge: point}", ""), "t.yaml:6:29: edge must be enter or exit"},
-        {HINT(PICK, "{event: sot-end}", ""), "t.yaml:6:12: 'event' in when is not supported yet"},
+        {HINT(PICK, "{event: sot-end}", ""), "t.yaml:6:19: events has no 'sot-end'"},
         {HINT(PICK, "{anchor: x, edge: exit, count: 2}", ""),
-                "t.yaml:6:35: 'count' in when is not supported yet"},
-        {HINT(PICK, WHEN, "    else: {anchor: y, edge: exit}\n"),
-                "t.yaml:7:5: 'else' in hint is not supported yet"},
+                "t.yaml:6:11: count and from are of an event, not of an anchor"},
+        {HINT(PICK, "{count: 2}", ""), "t.yaml:6:11: when needs anchor or event"},
+        {HINT(PICK, "{event: {call: ncclRecv}, anchor: x, edge: exit}", ""),
+                "t.yaml:6:11: when needs anchor or event"},
+        {HINT(PICK, "{event: {call: ncclRecv}, edge: exit}", ""),
+                "t.yaml:6:11: when needs anchor and edge"},
+        {HINT(PICK, "{event: {call: ncclRecv}, count: 0}", ""),
+                "t.yaml:6:44: count must be a number from 1"},
+        {HINT(PICK, "{event: {call: ncclRecv}, from: use}", ""),
+                "t.yaml:6:43: from use needs used-by in pick"},
+        {HINT(PICK, "{event: {call: ncclRecv}, from: free}", ""),
+                "t.yaml:6:43: from: free is not supported yet"},
+        {HINT(PICK, "{launch: gemm}", ""), "t.yaml:6:12: 'launch' in when is not supported yet"},
+        {HINT(PICK, WHEN, "    else: {anchor: y}\n"), "t.yaml:7:11: else needs anchor and edge"},
         {HINT(PICK, WHEN, "    canary: 1/16\n"),
                 "t.yaml:7:5: 'canary' in hint is not supported yet"},
         {HINT(PICK, WHEN, "    cap: {device: 1}\n"),
@@ -388,6 +417,86 @@ static void check_same(const struct hintfile *a, const struct hintfile *b)
         if (a->words[i].proof && b->words[i].proof)
             CHECK_STR_EQ(a->words[i].proof, b->words[i].proof);
     }
+}
+
+/* #34230 as a hint, its event under a name and in place. */
+static const char events_text[] =
+        "kedge-hints: 1\n"
+        "events:\n"
+        "  fwd-recv: {call: ncclRecv, inside: \"step/*/forward\"}\n"
+        "  sot-end: {mark: \"SOT_CALL_*\", edge: exit}\n"
+        "hints:\n"
+        "  - id: bwd-send\n"
+        "    do: release\n"
+        "    pick: {size: 16MiB, used-by: {call: ncclGather, arg: recvbuff, inside: \"s*\"}}\n"
+        "    when: {count: 2, event: fwd-recv}\n"
+        "    else: {anchor: \"step/update\", edge: exit}\n"
+        "  - id: third-call\n"
+        "    do: release\n"
+        "    pick: {size: 8MiB}\n"
+        "    when: {event: sot-end, count: 3}\n"
+        "    else: {event: {call: ncclSend}}\n"
+        "  - id: from-the-allocation\n"
+        "    do: release\n"
+        "    pick: {size: 4MiB, used-by: {call: ncclSend, arg: sendbuff}}\n"
+        "    when: {event: {mark: now, edge: point}, from: alloc}\n";
+
+TEST(events_are_read_under_their_names_and_in_place)
+{
+    struct hintfile *file = parse(events_text);
+    const struct rule *rule;
+
+    REQUIRE(file != NULL);
+    rule = &file->rule[0];
+    CHECK_EQ(rule->pick.use.call, APICALL_ncclGather);
+    CHECK_EQ(rule->pick.use.arg, 1);
+    CHECK_STR_EQ(rule->pick.use.inside, "s*");
+    CHECK_EQ(rule->when.kind, EDGE_CALL);
+    CHECK_EQ(rule->when.call, APICALL_ncclRecv);
+    CHECK_STR_EQ(rule->when.anchor, "step/*/forward");
+    CHECK_EQ(rule->when.count, 2);
+    CHECK_EQ(rule->when.from, RULE_FROM_USE); /* since there is a use */
+    CHECK_EQ(rule->otherwise.kind, EDGE_EXIT);
+    CHECK_EQ(rule->otherwise.count, 0);
+    CHECK_STR_EQ(rule->otherwise.anchor, "step/update");
+    rule = &file->rule[1];
+    CHECK_EQ(rule->pick.use.call, APICALL_NONE);
+    CHECK_EQ(rule->when.kind, EDGE_EXIT);
+    CHECK_STR_EQ(rule->when.anchor, "SOT_CALL_*");
+    CHECK_EQ(rule->when.count, 3);
+    CHECK_EQ(rule->when.from, RULE_FROM_ALLOC);
+    CHECK_EQ(rule->otherwise.kind, EDGE_CALL);
+    CHECK_EQ(rule->otherwise.count, 1);
+    rule = &file->rule[2];
+    CHECK_EQ(rule->when.kind, EDGE_MARK);
+    CHECK_EQ(rule->when.from, RULE_FROM_ALLOC);
+    CHECK(!rule_is_set(&rule->otherwise));
+    hintfile_free(file);
+}
+
+TEST(events_are_written_in_place)
+{
+    struct hintfile *file = parse(events_text);
+    struct hintfile *again;
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    again = parse(text);
+    REQUIRE(again != NULL);
+    check_same(file, again);
+    for (size_t i = 0; i < file->rule_count; i++) {
+        CHECK_EQ(memcmp(&file->rule[i].when, &again->rule[i].when, sizeof(struct rule_when)), 0);
+        CHECK_EQ(memcmp(&file->rule[i].otherwise, &again->rule[i].otherwise,
+                         sizeof(struct rule_when)),
+                0);
+    }
+    file->rule[0].when.call = APICALL_COUNT;
+    CHECK_EQ(hintfile_write(file, &(char *){NULL}, &length), -EINVAL);
+    hintfile_free(again);
+    hintfile_free(file);
+    free(text);
 }
 
 TEST(what_is_written_is_read_back_equal)

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* Storage that goes by events: calls counted from the allocation or from the last use, and an `else` beside them. */
+#include "tests/unit/alloc/hinted.h"
+
+enum {
+    SEND = 1,
+    RECEIVE,
+};
+
+static const struct edge receive = {.kind = EDGE_CALL, .call = RECEIVE, .path = "step/forward"};
+static const struct edge send = {.kind = EDGE_CALL, .call = SEND, .path = "step/backward"};
+
+/* What is made in "step" is dead at the `count`-th receive. */
+static struct rule counting(uint32_t count)
+{
+    struct rule rule = {
+            .action = ACTION_RELEASE,
+            .mode = HINT_LIVE,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "*/forward", .kind = EDGE_CALL, .call = RECEIVE, .count = count},
+            .min_size = 2 * MiB,
+    };
+    return rule;
+}
+
+/* The same from the send of it as the first buffer; what is left is dead when the update ends. */
+static struct rule sending(uint32_t count)
+{
+    struct rule rule = counting(count);
+
+    rule.pick.use = (struct rule_use){.call = SEND, .inside = "*/backward"};
+    rule.when.from = RULE_FROM_USE;
+    rule.otherwise = (struct rule_when){.anchor = "step/update", .kind = EDGE_EXIT};
+    return rule;
+}
+
+static struct bench *events_bench(const struct rule *rules, size_t n)
+{
+    struct bench *b = bench_new(1 * GiB);
+
+    bench_rules(b, rules, n);
+    return b;
+}
+
+/* How many outcomes it told, the first in b->last. */
+static size_t pass(struct bench *b, const struct edge *passed)
+{
+    struct edge edge = *passed;
+    struct outcome told[2]; /* in portions, where more is due */
+    size_t count = 0;
+    size_t all = 0;
+
+    do {
+        REQUIRE_EQ(pool_edge(b->pool, &edge, told, 2, &count), 0);
+        if (count && all == 0)
+            b->last = told[0];
+        all += count;
+        edge.again = true;
+    } while (count == 2);
+    (void)pool_poll(b->pool, true, told, 0, &count);
+    BENCH_CHECK(b);
+    return all;
+}
+
+static void use(struct bench *b, devptr_t ptr, const struct edge *call)
+{
+    pool_use(b->pool, ptr, call, 0);
+    CHECK_EQ(pass(b, call), 0);
+}
+
+static size_t leave(struct bench *b, const char *path)
+{
+    const struct edge edge = {.kind = EDGE_EXIT, .anchor = 77, .path = path};
+
+    return pass(b, &edge);
+}
+
+TEST(an_event_is_counted_from_the_allocation)
+{
+    struct rule rule = counting(2);
+    struct bench *b = events_bench(&rule, 1);
+    devptr_t early, late;
+
+    CHECK_EQ(pass(b, &receive), 0); /* nobody waits */
+    early = hinted(b, 3 * MiB);
+    CHECK_EQ(pass(b, &receive), 0);
+    late = hinted(b, 3 * MiB);
+    CHECK_EQ(pass(b, &receive), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_RELEASE);
+    CHECK_EQ(b->last.ptr, early);
+    CHECK_EQ(state_of(b, early), HOLDER_HUSK);
+    CHECK_EQ(state_of(b, late), HOLDER_LIVE);
+    CHECK_EQ(pass(b, &receive), 1);
+    CHECK_EQ(b->last.ptr, late);
+    CHECK_EQ(pass(b, &receive), 0);
+    bench_end(b);
+}
+
+TEST(only_the_call_in_its_anchor_is_the_event)
+{
+    struct rule rule = counting(1);
+    struct bench *b = events_bench(&rule, 1);
+    struct edge other = receive;
+
+    CHECK_NE(hinted(b, 3 * MiB), 0);
+    CHECK_EQ(pass(b, &send), 0);
+    other.path = "step/backward";
+    CHECK_EQ(pass(b, &other), 0);
+    other = (struct edge){.kind = EDGE_EXIT, .anchor = 1, .path = "step/forward"};
+    CHECK_EQ(pass(b, &other), 0);
+    CHECK_EQ(pass(b, &receive), 1);
+    bench_end(b);
+}
+
+TEST(nothing_is_due_before_the_use_and_the_last_use_counts)
+{
+    struct rule rule = sending(2);
+    struct bench *b = events_bench(&rule, 1);
+    devptr_t a = hinted(b, 3 * MiB);
+    struct edge elsewhere = send;
+
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pass(b, &receive), 0);
+    CHECK_EQ(leave(b, "step/update"), 0); /* `else` neither */
+    elsewhere.path = "step/forward";
+    use(b, a, &elsewhere);
+    pool_use(b->pool, a, &send, 1); /* as another argument */
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pass(b, &receive), 0);
+    use(b, a + 1 * MiB, &send); /* a part of it */
+    CHECK_EQ(pass(b, &receive), 0);
+    use(b, a, &send);
+    CHECK_EQ(pass(b, &receive), 0);
+    CHECK_EQ(state_of(b, a), HOLDER_LIVE);
+    CHECK_EQ(pass(b, &receive), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    bench_end(b);
+}
+
+TEST(what_no_event_came_for_goes_by_else)
+{
+    struct rule rule = sending(2);
+    struct bench *b = events_bench(&rule, 1);
+    devptr_t a[3];
+
+    for (int i = 0; i < 3; i++) {
+        a[i] = hinted(b, 3 * MiB);
+        use(b, a[i], &send);
+        CHECK_EQ(pass(b, &receive), i == 0 ? 0 : 1);
+    }
+    CHECK_EQ(state_of(b, a[1]), HOLDER_HUSK);
+    CHECK_EQ(state_of(b, a[2]), HOLDER_LIVE);
+    CHECK_EQ(leave(b, "step/forward"), 0);
+    CHECK_EQ(leave(b, "step/update"), 1);
+    CHECK_EQ(state_of(b, a[2]), HOLDER_HUSK);
+    CHECK_EQ(leave(b, "step/update"), 0);
+    bench_end(b);
+}
+
+/* A call that is the use and the event: what it sends itself is not due by it. */
+TEST(a_call_does_not_count_for_what_it_uses)
+{
+    struct rule rule = sending(1);
+    struct bench *b;
+    devptr_t a, c;
+
+    rule.when.call = SEND;
+    rule.when.anchor[0] = '\0';
+    b = events_bench(&rule, 1);
+    a = hinted(b, 3 * MiB);
+    c = hinted(b, 3 * MiB);
+    use(b, a, &send);
+    pool_use(b->pool, c, &send, 0);
+    CHECK_EQ(pass(b, &send), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    use(b, c, &send); /* again: it is needed until the next */
+    CHECK_EQ(state_of(b, c), HOLDER_LIVE);
+    CHECK_EQ(pass(b, &send), 1);
+    bench_end(b);
+}
+
+TEST(each_rule_counts_for_itself_however_little_room_there_is)
+{
+    struct rule rules[] = {counting(1), counting(2)};
+    struct bench *b;
+    devptr_t large[3], small[3];
+
+    rules[0].pick.size_lo = 4 * MiB;
+    rules[1].pick.size_hi = 4 * MiB - 1;
+    b = events_bench(rules, 2);
+    for (int i = 0; i < 3; i++) {
+        large[i] = hinted(b, 4 * MiB);
+        small[i] = hinted(b, 2 * MiB);
+    }
+    CHECK_EQ(pass(b, &receive), 3);
+    CHECK_EQ(state_of(b, large[2]), HOLDER_HUSK);
+    CHECK_EQ(state_of(b, small[2]), HOLDER_LIVE);
+    CHECK_EQ(pass(b, &receive), 3);
+    CHECK_EQ(state_of(b, small[2]), HOLDER_HUSK);
+    bench_end(b);
+}
+
+/* expect: what one event finds, freed ones not among them; nothing due is no instance. */
+TEST(an_event_that_finds_something_else_than_expected_ends_the_hint)
+{
+    struct rule rule = sending(1);
+    struct bench *b;
+    devptr_t a[4];
+
+    rule.expect.count = (struct rule_range){1, 1};
+    b = events_bench(&rule, 1);
+    CHECK_EQ(pass(b, &receive), 0);
+    for (int i = 0; i < 4; i++)
+        a[i] = hinted(b, 3 * MiB); /* not judged when it is made, nor unless it is used */
+    CHECK_EQ(pass(b, &receive), 0);
+    use(b, a[0], &send);
+    use(b, a[3], &send);
+    CHECK_EQ(bench_free(b, a[3]), 0);
+    CHECK_EQ(pass(b, &receive), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_RELEASE);
+    use(b, a[1], &send);
+    use(b, a[2], &send);
+    CHECK_EQ(leave(b, "step/update"), 3);
+    CHECK_EQ(b->last.kind, OUTCOME_DRIFT);
+    CHECK_EQ(b->last.rounded, 2);
+    CHECK_EQ(b->last.size, 6 * MiB);
+    CHECK_EQ(b->last.how, OUTCOME_FIRST);
+    CHECK_EQ(state_of(b, a[1]), HOLDER_LIVE);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_DRIFT);
+    bench_end(b);
+}
+
+TEST(r84_r55_events_in_shadow_are_on_paper)
+{
+    struct rule rule = sending(1);
+    struct bench *b;
+    devptr_t a;
+    uint64_t calls;
+
+    rule.mode = HINT_SHADOW;
+    b = events_bench(&rule, 1);
+    a = hinted(b, 3 * MiB);
+    calls = b->fake->calls;
+    use(b, a, &send);
+    CHECK_EQ(pass(b, &receive), 1);
+    CHECK_EQ(b->last.kind, OUTCOME_SHADOW);
+    CHECK_EQ(b->fake->calls, calls);
+    CHECK(fake_is_accessible(b->fake, a, 3 * MiB));
+    bench_end(b);
+}
