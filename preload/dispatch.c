@@ -193,7 +193,7 @@ int dispatch_start(void)
     r = pool_set_hints(pool, sidecar.hints);
     if (r < 0) {
         msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
-        sidecar = (struct sidecar){NULL, false, false};
+        sidecar = (struct sidecar){.hints = NULL};
         return 0;
     }
     guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66) */
@@ -663,25 +663,51 @@ void dispatch_label(const struct edge *edge)
     dispatch_told(capture_edge(edge, dispatch_seq()));
 }
 
-void dispatch_edge(const struct edge *edge, bool may_call)
+/* What is due by it; how much that was. */
+static size_t pass(const struct edge *passed)
 {
+    struct edge edge = *passed;
     struct outcome due[OUTCOMES];
+    size_t all = 0;
     size_t n;
     int r;
 
+    do {
+        n = 0;
+        r = pool_edge(pool, &edge, due, OUTCOMES, &n);
+        for (size_t i = 0; i < n; i++)
+            tell_due(&due[i], &edge);
+        all += n;
+        edge.again = true;
+    } while (r == 0 && n == OUTCOMES);
+    return all;
+}
+
+void dispatch_edge(const struct edge *edge, bool may_call)
+{
     dispatch_told(capture_edge(edge, dispatch_seq()));
     if (!sidecar_decides())
         return;
-    do {
-        n = 0;
-        r = pool_edge(pool, edge, due, OUTCOMES, &n);
-        for (size_t i = 0; i < n; i++)
-            tell_due(&due[i], edge);
-    } while (r == 0 && n == OUTCOMES);
+    (void)pass(edge);
     if (may_call)
         tell_news();
     else
-        atomic_store(&release_waits, true);
+        dispatch_go_on_later();
+}
+
+void dispatch_go_on_later(void)
+{
+    atomic_store(&release_waits, true);
+}
+
+void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count)
+{
+    if (!sidecar_decides())
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        pool_use(pool, used[i], event, i);
+    if (pass(event) > 0)
+        dispatch_go_on_later();
 }
 
 /* ---- the rest of the world ------------------------------------------------------------------ */

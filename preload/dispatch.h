@@ -100,6 +100,15 @@ bool dispatch_free_passive(devptr_t ptr);
  */
 void dispatch_edge(const struct edge *edge, bool may_call);
 
+/*
+ * Something else that hints wait for (sidecar_waits), and the buffers that it is given: uses of them. The driver is not called.
+ * Made inside the reader section of a call that follows, it lets storage wait for the end of that call.
+ */
+void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count);
+
+/* At the next request or submission (dispatch_go_on). */
+void dispatch_go_on_later(void);
+
 /* Goes on with what such an edge has left to do. Before a request and before a submission, where there are hints. */
 void dispatch_go_on(void);
 

@@ -7,6 +7,9 @@
  * Its calls between ranks are ranges `NCCL:ncclSend` and so on, as its own NVTX ranges are; where it makes those, ours are left
  * out (source_nccl_states). Their buffers are looked at, as far as this rank reads or writes them.
  *
+ * Each of them is an event that hints may wait for, and a use of its buffers (tracker/apicalls.def), told before it is made: in
+ * order with the others, wherever the group ends.
+ *
  * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd: the reader section that
  * the first of them began lasts until then (R66).
  *
@@ -19,9 +22,12 @@
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/sidecar.h"
 #include "preload/source.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
+#include "tracker/anchor.h"
+#include "tracker/apicalls.h"
 #include "tracker/capture.h"
 
 #include <stdatomic.h>
@@ -84,6 +90,11 @@ enum extent {
     X(ncclGroupStart, (void))                                                       \
     X(ncclGroupEnd, (void))                                                         \
     X(ncclGroupSimulateEnd, (void *info))
+
+#define ONE(...) +1
+_Static_assert(
+        APICALL_COUNT - 1 == 0 NCCL_CALLS(ONE), "apicalls.def has each of them, and no other");
+#undef ONE
 
 #pragma GCC visibility push(default)
 #define DECLARE(name, params, ...) int name params;
@@ -152,6 +163,7 @@ static void end_group(void)
     if (group.depth > 0 && --group.depth == 0 && group.reads) {
         group.reads = false;
         guard_read_end();
+        dispatch_go_on_later(); /* what came due inside has waited for this */
     }
 }
 
@@ -379,22 +391,53 @@ static void note_call(const struct buffers *all, const char *call)
     life_leave();
 }
 
+/* True if a hint may wait for the call; where it is made, before our own range is open. */
+static bool is_event(struct edge *ret_event, uint32_t call)
+{
+    struct anchor_place place;
+
+    if (!sidecar_waits(EDGE_CALL) || !life_begin_edge())
+        return false;
+    anchor_here(&place);
+    life_leave();
+    *ret_event = (struct edge){.kind = EDGE_CALL,
+            .anchor = place.anchor,
+            .instance = place.instance,
+            .path = place.path,
+            .call = call};
+    return true;
+}
+
+static void tell_event(const struct edge *event, const void *first, const void *second)
+{
+    const devptr_t used[] = {(uintptr_t)first, (uintptr_t)second};
+
+    if (!life_begin_edge())
+        return;
+    dispatch_event(event, used, APICALL_BUFFERS);
+    life_leave();
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 #define CALL(name, params, args, root, receive, sent, received)                              \
     int name params                                                                          \
     {                                                                                        \
         __typeof__(&(name)) real = FIND(name);                                               \
         struct buffers all = {send, receive, sent, received, count, type, root, comm, NULL}; \
+        struct edge event;                                                                   \
         int result = NCCL_INVALID_ARGUMENT;                                                  \
-        bool said, reads;                                                                    \
+        bool said, reads, waits;                                                             \
         if (!real)                                                                           \
             return NCCL_SYSTEM_ERROR;                                                        \
         all.real = (const void *)real;                                                       \
         note_call(&all, #name);                                                              \
+        waits = is_event(&event, APICALL_##name);                                            \
         said = says();                                                                       \
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \
         reads = begin_reading();                                                             \
+        if (waits)                                                                           \
+            tell_event(&event, send, receive);                                               \
         if (!touches(&all, stream, #name))                                                   \
             result = real args;                                                              \
         if (reads)                                                                           \

@@ -208,6 +208,21 @@ static void name_pysites(const char *path)
         msg_warn("%s: hints by Python call site match nothing: %s", path, why);
 }
 
+static unsigned events_of(const struct hintfile *file)
+{
+    unsigned events = 0;
+
+    for (size_t i = 0; i < file->rule_count; i++) {
+        const struct rule *rule = &file->rule[i];
+
+        if (rule->mode == HINT_OFF)
+            continue;
+        events |= 1u << rule->when.kind | 1u << rule->otherwise.kind;
+        events |= rule->pick.use.call ? 1u << EDGE_CALL : 0;
+    }
+    return events;
+}
+
 void sidecar_load(const struct config *config, bool serves)
 {
     const char *path = config_text(config, CONFIG_HINTS);
@@ -243,6 +258,7 @@ void sidecar_load(const struct config *config, bool serves)
     /* the file stays: the index points into its rules */
     name_pysites(path);
     sidecar.lives = count_mode(file, HINT_LIVE) > 0;
+    sidecar.waits = events_of(file);
     sidecar.acts = sidecar.lives || count_mode(file, HINT_TRAP) > 0;
 }
 

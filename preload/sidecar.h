@@ -22,6 +22,8 @@ struct sidecar {
     struct hints *hints; /* NULL = none */
     bool acts;           /* a rule is in trap or live */
     bool lives;          /* a rule is in live */
+    /* bits by enum edge_kind: events that rules wait for; of calls also their uses */
+    unsigned waits;
 };
 
 extern struct sidecar sidecar; /* fixed by sidecar_load, and what dispatch_start makes of it */
@@ -31,6 +33,12 @@ void sidecar_load(const struct config *config, bool serves);
 
 /* Whether hints have a say in requests and edges now. Any thread. */
 bool sidecar_decides(void);
+
+/* Whether a rule waits for such events: one load. */
+static inline bool sidecar_waits(enum edge_kind kind)
+{
+    return __builtin_expect(sidecar.waits >> kind & 1, 0);
+}
 
 /* Something happened that hints cannot cope with: they release nothing more in this run, one line. Any thread. */
 void sidecar_stop(const char *why);

@@ -5,4 +5,7 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     foreach(part answers drift meta release)
         kedge_preload_test(hints_${part} SOURCES hints_${part}_test.c ROUTES dlsym LIBS kedge_read kedge_track)
     endforeach()
+    kedge_preload_test(hints_events SOURCES hints_events_test.c ROUTES dlsym LIBS kedge_read kedge_track
+        DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>")
+    add_dependencies(hints_events_dlsym_test touches_nccl)
 endif()

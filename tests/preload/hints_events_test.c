@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Hints that wait for NCCL's calls, in whole programs: R55, R57, R66. The libnccl moves nothing and counts its calls. */
+#include "tests/preload/hints_kit.h"
+
+#include <dlfcn.h>
+
+#define PICK "{size: \">=8MiB\", used-by: {call: ncclSend, arg: sendbuff, inside: \"*backward\"}}"
+
+typedef int (*peer_fn)(void *, size_t, int, int, void *, void *);
+
+static peer_fn send_to, receive_from;
+static int (*group_start)(void), (*group_end)(void);
+static int host;
+
+static void *nccl(const char *name)
+{
+    static void *library;
+    void *found;
+
+    if (!library)
+        library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library != NULL);
+    found = dlsym(library, name);
+    REQUIRE(found != NULL);
+    return found;
+}
+
+/* Blocks of 8 MiB and more that were sent in backward, due at the second receive in forward; at the end of update those that
+ * are left. */
+static void begin(const char *tail, const char *mode, const char *more)
+{
+    char text[1024];
+
+    kit_files(tail);
+    snprintf(text, sizeof text,
+            "kedge-hints: 1\n"
+            "events: {fwd-recv: {call: ncclRecv, inside: \"*forward\"}}\n"
+            "hints:\n"
+            "  - id: sent\n"
+            "    do: release\n"
+            "    pick: " PICK "\n"
+            "    when: {event: fwd-recv, count: 2}\n"
+            "    else: {anchor: \"*update\", edge: exit}\n%s",
+            more);
+    kit_write(text);
+    REQUIRE(setenv("KEDGE_HINTS_MODE", mode, 1) == 0);
+    if (strcmp(mode, "live") == 0)
+        kit_allow_live();
+    client_init();
+    send_to = (peer_fn)nccl("ncclSend");
+    receive_from = (peer_fn)nccl("ncclRecv");
+    group_start = (int (*)(void))nccl("ncclGroupStart");
+    group_end = (int (*)(void))nccl("ncclGroupEnd");
+}
+
+static void call(peer_fn function, const char *anchor, CUdeviceptr ptr)
+{
+    KEDGE_PUSH(anchor);
+    CHECK_EQ(function((void *)(uintptr_t)ptr, 8, 7, 0, &host, NULL), 0);
+    KEDGE_POP();
+}
+
+static void update(void)
+{
+    KEDGE_PUSH("update");
+    KEDGE_POP();
+}
+
+static void settle(void)
+{
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 4; i++)
+        KEDGE_MARK("poll");
+}
+
+TEST(r57_what_was_sent_goes_at_the_second_receive_after_it)
+{
+    CUdeviceptr buffer, sent, again, kept;
+
+    begin("events", "live", "");
+    buffer = kit_alloc(1 * MB);
+    sent = kit_alloc(KIT_BYTES);
+    again = kit_alloc(KIT_BYTES);
+    kept = kit_alloc(KIT_BYTES); /* never sent in backward */
+    call(send_to, "backward", sent);
+    call(send_to, "backward", again);
+    call(send_to, "forward", kept);
+    call(receive_from, "backward", buffer); /* another event */
+    call(receive_from, "forward", buffer);
+    call(send_to, "backward", again);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
+    call(receive_from, "forward", buffer);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 1);
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, sent), 1);
+    call(receive_from, "forward", buffer);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, again), 1);
+    update();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, kept), 0);
+    CHECK_EQ(send_to((void *)(uintptr_t)again, 8, 7, 0, &host, NULL), 4); /* too late: stopped */
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, again), 1);
+    CU_OK(cu->cuMemFree_v2(sent));
+    kit_clean_up();
+}
+
+TEST(r57_what_no_receive_came_for_goes_at_the_end_of_the_update)
+{
+    struct read_capture *capture;
+    CUdeviceptr buffer, sent;
+
+    begin("else", "trap", "    expect: {count: 1}\n");
+    buffer = kit_alloc(1 * MB);
+    sent = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", sent);
+    call(receive_from, "forward", buffer);
+    update();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);
+    capture = kit_read();
+    for (size_t i = 0; i < capture->event_count; i++)
+        if (capture->event[i].kind == FORMAT_EVENT_HINT
+                && capture->event[i].what == FORMAT_HINT_DEAD)
+            CHECK_STR_EQ(capture->event[i].path, "update");
+    CHECK(!capture->rule[0].has_drifted);
+    read_close(capture);
+    kit_clean_up();
+}
+
+/* The event is the call that the group's end makes, so storage waits for that. */
+TEST(r66_storage_stays_until_the_event_was_given_to_the_device)
+{
+    CUdeviceptr buffer, sent;
+
+    begin("group", "trap", "");
+    buffer = kit_alloc(1 * MB);
+    sent = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", sent);
+    call(receive_from, "forward", buffer);
+    CHECK_EQ(group_start(), 0);
+    call(receive_from, "forward", buffer);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, sent), 0);
+    CHECK_EQ(group_end(), 0);
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, sent), 1);
+    kit_clean_up();
+}
+
+TEST(r57_an_event_that_finds_more_than_expected_ends_the_hint)
+{
+    struct read_capture *capture;
+    CUdeviceptr buffer, sent[2];
+
+    begin("drift", "trap", "    expect: {count: 1}\n");
+    buffer = kit_alloc(1 * MB);
+    for (int i = 0; i < 2; i++) {
+        sent[i] = kit_alloc(KIT_BYTES);
+        call(send_to, "backward", sent[i]);
+    }
+    call(receive_from, "forward", buffer);
+    call(receive_from, "forward", buffer);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
+    capture = kit_read();
+    CHECK(capture->rule[0].has_drifted);
+    CHECK_EQ(capture->rule[0].drift.seen.count, 2);
+    CHECK_STR_EQ(capture->rule[0].drift.path, "forward");
+    read_close(capture);
+    kit_clean_up();
+}
+
+TEST(r55_shadow_hints_that_wait_for_calls_make_no_driver_call)
+{
+    CUdeviceptr buffer, sent;
+
+    begin("shadow", "shadow", "");
+    buffer = kit_alloc(1 * MB);
+    sent = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", sent);
+    call(receive_from, "forward", buffer);
+    call(receive_from, "forward", buffer);
+    update();
+    CHECK_EQ(client_calls("cuCtxRecordEvent"), 0);
+    CHECK_EQ(client_calls("cuEventRecord"), 0);
+    CHECK_EQ(client_calls("cuStreamGetId"), 0);
+    CHECK_EQ(client_calls("cuMemCreate"), 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_WOULD_RELEASE, sent), 1);
+    CU_OK(cu->cuMemFree_v2(sent));
+    kit_clean_up();
+}
