@@ -172,13 +172,14 @@ static void run_backward(struct exec *e)
     e->b->enter(e->b->self, -1);
     for (int index = e->graph->count - 1; index >= 0; index--) {
         for (int v = e->graph->subgraphs[index].count - 1; v >= 0; v--) {
+            const struct sot_var *var = &e->graph->subgraphs[index].vars[v];
             struct sot_tensor *t = &e->tensors[index][v];
 
-            if (t->var->role == SOT_ROLE_EAGER && !t->var->needed)
+            if (var->role == SOT_ROLE_EAGER && !var->needed)
                 run_gradient(e, &e->graph->subgraphs[index].ops[v], t);
             if (t->bytes == 0)
                 continue;
-            if (t->var->needed)
+            if (var->needed)
                 e->b->sum(e->b->self, SOT_SLOT_BACKWARD(e->graph), t, t->bytes);
             exec_release(e, t);
         }
