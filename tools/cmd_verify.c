@@ -56,6 +56,7 @@ struct verify {
     char *failure; /* what is wrong, NULL = nothing yet */
     const char *failed_hint;
     const struct step *step; /* the current one */
+    int status;              /* how its program ended, as of waitpid */
     size_t capture_count;    /* of it */
     bool is_damaged;         /* one of them: nothing is decided */
 };
@@ -86,6 +87,36 @@ static void print_touch(
     figures_print_stack(stderr, symbols, load->trace->blocks[hint->touch_block].stack, "    ", 12);
 }
 
+static char *status_text(int status)
+{
+    if (WIFSIGNALED(status))
+        return vec_format(
+                "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return vec_format("ended with exit code %d", WEXITSTATUS(status));
+}
+
+/* A kernel that is given the address may read what is gone, which only the device sees. Then the program does not end well. */
+static void judge_carried(struct verify *verify, const struct load *load, const struct step *step,
+        const struct load_hint *hint, const char *id)
+{
+    struct symbols *symbols;
+    char *text;
+
+    if (step->mode == HINT_SHADOW || verify->status == 0
+            || hint->sums[FORMAT_HINT_CARRIED].count == 0)
+        return;
+    symbols = symbols_new(load->trace);
+    (void)fprintf(stderr,
+            "kedge verify: %s: hint %s: kernels were given its address after the release\n",
+            step->name, hint->id);
+    print_touch(load, hint, symbols);
+    symbols_free(symbols);
+    text = status_text(verify->status);
+    fail(verify, id,
+            vec_format("%s: the program %s, and kernels were given the address", step->name, text));
+    free(text);
+}
+
 static void judge_hint(
         struct verify *verify, const struct load *load, const struct step *step, size_t index)
 {
@@ -110,6 +141,7 @@ static void judge_hint(
         fail(verify, id,
                 vec_format("%s: its storage is used after the release was due", step->name));
     }
+    judge_carried(verify, load, step, hint, id);
     if (refused)
         fail(verify, id,
                 vec_format("%s: %" PRIu64 " releases could not be made", step->name, refused));
@@ -191,14 +223,6 @@ static void judge_capture(void *self, const char *path)
     load_close(&load);
 }
 
-static char *status_text(int status)
-{
-    if (WIFSIGNALED(status))
-        return vec_format(
-                "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return vec_format("ended with exit code %d", WEXITSTATUS(status));
-}
-
 /* As shells, `env` and launchers say that there is no such program, or that it cannot be run. */
 static bool is_not_started(const struct verify *verify, int status)
 {
@@ -226,6 +250,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     }
     if (r == 0) {
         verify->step = step;
+        verify->status = status;
         verify->capture_count = 0;
         captures_each(capture, judge_capture, verify);
     }

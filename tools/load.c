@@ -305,7 +305,7 @@ static void count_hint(
         enter_limbo(tr, event);
     if (event->what == FORMAT_HINT_UNMAPPED)
         leave_limbo(tr, event, hint);
-    if (touches == 0 && load_touches(hint) > 0) {
+    if (touches == 0 && (load_touches(hint) > 0 || event->what == FORMAT_HINT_CARRIED)) {
         hint->touch_stack = stack_of(tr, event->stack, event->pystack);
         hint->touch_block = trace_find_live(tr->trace, event->addr);
     }

@@ -27,9 +27,10 @@ struct load_hint {
     enum action action;
     struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind */
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
-    uint32_t touch_stack;                     /* of the first late touch or violation */
-    uint32_t touch_block;                     /* what it touched, TRACE_NONE */
-    const struct hintfile_drift *drift;       /* the first one, NULL */
+    /* Of the first late touch or violation; while there is none, of the last new place that carried the address. */
+    uint32_t touch_stack;
+    uint32_t touch_block;               /* what it touched, TRACE_NONE */
+    const struct hintfile_drift *drift; /* the first one, NULL */
 };
 
 /* Who held memory when an allocation failed. */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Paddle pull request 69043: inputs of which the backward wants the shape alone, and whose buffers are held until then."""
 import pathlib
+import re
 
 from regresskit import KEDGE, SOT, bare, check, checksum, data, expect_ledger, kedge_run, ledger, main, run, same, tool, tool_json
 
@@ -26,6 +27,14 @@ def suggest():
     plain = checksum(capture(HELD, "held").stdout)
     same("checksum of the other form", checksum(capture(DROPPED, "dropped").stdout), plain)
     return tool_json("suggest", "--good", "dropped.kcap", "--bad", "held.kcap", "-o", "hints.yaml", "--force"), plain
+
+
+def keep_meta():
+    """As suggest writes them, but for kernels that are given the address and read nothing."""
+    path = pathlib.Path("hints.yaml")
+    text = path.read_text(encoding="utf-8")
+    same("releases to be made keep-meta", text.count("do: release\n"), 3)
+    path.write_text(text.replace("do: release\n", "do: keep-meta\n"), encoding="utf-8")
 
 
 def verify(takes="shape", rc=0):
@@ -110,6 +119,40 @@ def r86_r87_a_backward_that_reads_a_buffer_is_stopped_and_gets_no_receipt():
         expect_stopped(f"{takes}-live", live(f"{takes}-live", takes, rc=None), ids, plain)
 
 
+def r86_keep_meta_saves_the_same_where_kernels_are_given_the_address():
+    predicted, plain = suggest()
+    keep_meta()
+    check(f"3 hints verified, {COUNT} releases, 980.00 MiB" in verify("tensor"), "verify does not say what was released")
+    same("checksum with hints", checksum(live("live", "tensor").stdout), plain)
+    held, hinted = (tool_json("report", f"{name}.kcap") for name in ("held", "live"))
+    same("Max memory with hints", hinted["max_with_hints_bytes"], held["max_bytes"] - SAVED)
+    less = held["peak_reserved_bytes"] - hinted["peak_reserved_bytes"]
+    check(less >= SAVED - COUNT * GRANULE, f"reserved falls by {less} bytes only")
+    same("each hint's address was carried, and no call stopped", [(h["do"], h["carried"] > 0, h["violations"]) for h in hinted["hints"]],
+         [("keep-meta", True, 0)] * 3)
+    tool("check", "live.kcap", "--predicted", "hints.yaml", f"hint_releases=={COUNT}",
+         f"reserved=={predicted['predicted_peak_reserved_bytes']}")
+
+
+def r57_r86_a_kernel_that_reads_behind_keep_meta_faults_and_verify_names_the_hint():
+    """What a kernel does with an address cannot be seen: there the device stops it, before anything wrong is computed."""
+    ids = [h["id"] for h in suggest()[0]["hints"]]
+    keep_meta()
+    said = verify("buffer", rc=1)
+    named = re.search(r"not verified: hint (\S+): trap: the program ended with exit code 3, ", said)
+    if check(named and named.group(1) in ids, f"verify names no hint: {said[-500:]}"):
+        told = said.split(f"hint {named.group(1)}: kernels were given its address", 1)[-1]
+        check("run_gradient" in told and "alloc_eager" in told, f"verify does not show both stacks: {told}")
+    check(not pathlib.Path("hints.yaml.receipt").exists(), "there is a receipt")
+    verify("tensor")
+    for mode in ("trap", "live"):
+        done = live(mode, "buffer", mode, rc=None)
+        same(f"{mode}: the program's own answer to a fault", done.returncode, 3)
+        check("cudaErrorIllegalAddress" in done.stdout and "checksum" not in done.stdout, f"{mode}: {done.stdout[-500:]}")
+
+
 if __name__ == "__main__":
     main(reports_are_the_published_ones, hints_take_980_mib_off_to_the_byte, r88_device_proves_the_saving,
+         r86_keep_meta_saves_the_same_where_kernels_are_given_the_address,
+         r57_r86_a_kernel_that_reads_behind_keep_meta_faults_and_verify_names_the_hint,
          r86_r87_a_backward_that_reads_a_buffer_is_stopped_and_gets_no_receipt)
