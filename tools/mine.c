@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/wildcard.h"
 #include "tools/candidates.h"
 #include "tools/cover.h"
 #include "tools/keytable.h"
 #include "tools/patterns.h"
 #include "tools/predict.h"
 #include "tools/render.h"
+#include "tools/title.h"
 #include "tools/vec.h"
+#include "tracker/apicalls.h"
 
 /* Trying each hint alone costs two passes over the events: some seconds at most. */
 #define EFFECTS_COST_MAX ((size_t)400 << 20)
@@ -20,8 +23,8 @@ struct work {
     /* per block: the event of the exit that it is late by, TRACE_NEVER if it is not late */
     uint32_t *late_exit;
     uint32_t *late_anchor;
-    bool *covered;
-    bool *idle; /* a hint that does not lower the peak was left out */
+    bool *idle;                   /* a hint that does not lower the peak was left out */
+    const struct grower **grower; /* per block: of which it is, NULL */
     struct mine *out;
 };
 
@@ -57,6 +60,112 @@ static struct mine_hint make_hint(
     return hint;
 }
 
+/* ---- what piles up ---- */
+
+/* Where a block was asked for, equal in every run: its native call site, or where none is recorded its Python stack. */
+static struct key place_of(const struct trace *trace, const struct trace_block *block)
+{
+    return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
+}
+
+/* Is there a call site that a hint can pick it by? */
+static bool is_placed(const struct trace *trace, const struct trace_block *block)
+{
+    struct sitekey keys[SITEKEY_MAX];
+
+    return !block->native && sitekey_list(trace, block, keys) > 0;
+}
+
+static bool has_key(const struct trace *trace, const struct trace_block *block, struct sitekey key)
+{
+    struct sitekey keys[SITEKEY_MAX];
+    size_t count = sitekey_list(trace, block, keys);
+
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].key == key.key && !keys[i].frame == !key.frame)
+            return true;
+    return false;
+}
+
+/* Do all blocks of the grower have this call site, and no others that are made in such anchors? */
+static bool is_its_key(const struct work *work, const struct grower *grower, struct sitekey key)
+{
+    const struct trace *trace = work->job->trace;
+
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        bool is_mine = work->grower[i] == grower;
+        bool may_match = !block->native && block->size >= work->job->min_size
+                && wildcard_match(grower->inside, trace->anchors[block->anchor].path);
+        if ((is_mine || may_match) && has_key(trace, block, key) != is_mine)
+            return false;
+    }
+    return true;
+}
+
+/* The most readable call site: a function of the program, a line of it, else what tells its blocks from the fewest others. */
+static struct sitekey key_of(const struct work *work, const struct grower *grower)
+{
+    struct sitekey keys[SITEKEY_MAX];
+    size_t count = sitekey_list(work->job->trace, block_at(work, grower->blocks[0]), keys);
+
+    for (int has_line = 0; has_line < 2; has_line++)
+        for (size_t i = 0; i < count; i++)
+            if (keys[i].frame && keys[i].has_line == (has_line > 0)
+                    && title_is_program(keys[i].frame->function, keys[i].frame->file)
+                    && is_its_key(work, grower, keys[i]))
+                return keys[i];
+    return keys[0]; /* the native one, or the innermost function */
+}
+
+static struct mine_hint make_grown(const struct work *work, const struct grower *grower)
+{
+    struct mine_hint hint = {.key = key_of(work, grower),
+            .grower = grower,
+            .stack = block_at(work, grower->blocks[0])->stack,
+            .rule = {.action = ACTION_RELEASE,
+                    .mode = HINT_TRAP,
+                    .pick = {.size_lo = work->job->min_size,
+                            .size_hi = UINT64_MAX,
+                            .nth_hi = UINT32_MAX,
+                            .device = -1,
+                            .use = {.call = APICALL_ncclSend}},
+                    .when = {.kind = EDGE_CALL,
+                            .call = APICALL_ncclRecv,
+                            .count = grower->receives,
+                            .from = RULE_FROM_USE},
+                    .otherwise = {.kind = EDGE_EXIT},
+                    .min_size = work->job->min_size}};
+
+    sitekey_pick(&hint.key, &hint.rule.pick);
+    memcpy(hint.rule.pick.inside, grower->inside, RULE_GLOB_MAX);
+    memcpy(hint.rule.pick.use.inside, grower->sent, RULE_GLOB_MAX);
+    memcpy(hint.rule.when.anchor, grower->received, RULE_GLOB_MAX);
+    memcpy(hint.rule.otherwise.anchor, grower->closing, RULE_GLOB_MAX);
+    return hint;
+}
+
+/* Those at a site that shares blocks are left to whoever counts them. */
+static void mark_grown(struct work *work, const struct keytable *shared)
+{
+    const struct growers *growers = work->job->growers;
+
+    for (size_t i = 0; growers && i < growers->count; i++) {
+        const struct grower *grower = &growers->list[i];
+        struct key place = place_of(work->job->trace, block_at(work, grower->blocks[0]));
+        if (keytable_find(shared, place)
+                || !is_placed(work->job->trace, block_at(work, grower->blocks[0])))
+            continue;
+        for (size_t k = 0; k < grower->count; k++)
+            work->grower[grower->blocks[k]] = grower;
+    }
+}
+
+static bool is_marked(const struct work *work, const struct grower *grower)
+{
+    return work->grower[grower->blocks[0]] == grower;
+}
+
 static void choose_hints(struct work *work)
 {
     struct candidates_job job = {.bad = work->job->trace,
@@ -68,20 +177,18 @@ static void choose_hints(struct work *work)
     struct candidates found = candidates_find(&job);
     uint32_t *taken = vec_new(found.count, sizeof(*taken));
 
-    work->out->hint_count = cover_choose(
+    const struct growers *growers = work->job->growers;
+    size_t count = cover_choose(
             found.sets, found.count, found.items, work->job->trace->block_count, taken);
-    work->out->hints = vec_new(work->out->hint_count, sizeof(*work->out->hints));
-    for (size_t i = 0; i < work->out->hint_count; i++)
-        work->out->hints[i] = make_hint(work, &found, taken[i]);
+    work->out->hints = vec_new(count + (growers ? growers->count : 0), sizeof(*work->out->hints));
+    for (size_t i = 0; growers && i < growers->count; i++)
+        if (is_marked(work, &growers->list[i]))
+            work->out->hints[work->out->hint_count++] = make_grown(work, &growers->list[i]);
+    for (size_t i = 0; i < count; i++)
+        work->out->hints[work->out->hint_count++] = make_hint(work, &found, taken[i]);
     work->out->is_cut = found.is_cut;
     free(taken);
     candidates_done(&found);
-}
-
-/* Where a block was asked for, equal in every run: its native call site, or where none is recorded its Python stack. */
-static struct key place_of(const struct trace *trace, const struct trace_block *block)
-{
-    return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
 }
 
 /* The sites of which a block was shared with somebody in this run. */
@@ -90,14 +197,6 @@ static void add_shared_sites(const struct trace *trace, struct keytable *sites)
     for (size_t i = 0; trace && i < trace->block_count; i++)
         if (trace->blocks[i].shared)
             (void)keytable_at(sites, place_of(trace, &trace->blocks[i]), 0);
-}
-
-/* Is there a call site that a hint can pick it by? */
-static bool is_placed(const struct trace *trace, const struct trace_block *block)
-{
-    struct sitekey keys[SITEKEY_MAX];
-
-    return !block->native && sitekey_list(trace, block, keys) > 0;
 }
 
 /*
@@ -120,10 +219,13 @@ static void sort_out_late(struct work *work)
 
     add_shared_sites(job->trace, &shared);
     add_shared_sites(job->good, &shared);
+    mark_grown(work, &shared);
     for (size_t i = 0; i < job->late_count; i++) {
         const struct compare_late *late = &job->late[i];
         const struct trace_block *block = block_at(work, late->bad);
         struct trace_sum *other = NULL;
+        if (work->grower[late->bad])
+            continue;
         if (block->size < job->min_size)
             other = &work->out->small;
         else if (!is_placed(job->trace, block))
@@ -162,6 +264,20 @@ static int match(
     return r;
 }
 
+/* Late by that very exit; of what piles up nothing is due before its last use, and of nothing else anything at all. */
+static bool is_right(const struct work *work, size_t id, const struct predict_match *match)
+{
+    const struct trace *trace = work->job->trace;
+    const struct grower *grower = work->out->hints[match->rule].grower;
+
+    if (!grower)
+        return match->at == work->late_exit[id];
+    if (match->at == TRACE_NEVER || match->at >= trace->blocks[id].died)
+        return true;
+    return work->grower[id] == grower
+            && trace->events[match->at].time_ns >= trace->blocks[id].uses.last;
+}
+
 /* The hints that the acting code would apply to something that is not late by that exit: true if there is one. */
 static bool find_inexact(
         const struct work *work, const struct predict_match *matches, bool *io_wrong)
@@ -170,7 +286,7 @@ static bool find_inexact(
 
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         if (matches[i].rule == TRACE_NONE || matches[i].small || work->job->trace->blocks[i].native
-                || matches[i].at == work->late_exit[i])
+                || is_right(work, i, &matches[i]))
             continue;
         io_wrong[matches[i].rule] = any = true;
     }
@@ -247,7 +363,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
             hint->count++;
             hint->bytes += size;
             hint->unused += is_unused(&work->job->trace->blocks[i]);
-            trace_sum_add(&out->covered, size);
+            trace_sum_add(hint->grower ? &out->grown : &out->covered, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
             trace_sum_add(work->idle[i] ? &out->idle : &out->mixed, size);
         }
@@ -276,6 +392,10 @@ static void set_expectations(struct work *work, const struct predict_match *matc
 
     for (size_t i = 0; i < trace->block_count; i++) {
         if (!is_hinted(work, matches, i) || matches[i].at == TRACE_NEVER)
+            continue;
+        /* events count what the program holds then, anchors what was made in them */
+        if (rule_counts(&work->out->hints[matches[i].rule].rule)
+                && trace->blocks[i].died < matches[i].at)
             continue;
         struct key key = {matches[i].rule, matches[i].at, 0};
         uint32_t number = keytable_number(&numbers, key);
@@ -380,6 +500,7 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     work.late_exit = vec_new(blocks, sizeof(*work.late_exit));
     work.late_anchor = vec_new(blocks, sizeof(*work.late_anchor));
     work.idle = vec_new(blocks, sizeof(*work.idle));
+    work.grower = vec_new(blocks, sizeof(const struct grower *));
     for (size_t i = 0; i < blocks; i++)
         work.late_exit[i] = TRACE_NEVER;
     sort_out_late(&work);
@@ -399,6 +520,7 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     free(work.late_exit);
     free(work.late_anchor);
     free(work.idle);
+    free((void *)work.grower);
     free(matches);
     return r;
 }

@@ -7,6 +7,9 @@
  *
  *     late frees ─► candidates: site x anchor x sizes x turns, exact in both runs ─► fewest ─► checked by the code that acts
  *
+ * Send buffers that pile up (grower.h) come first: their hints release them at a counted receive. They are written in mode trap,
+ * since what a receive proves is for a person to say.
+ *
  * Counted, and given no hint: what no candidate covers, blocks below min_size, and what the bad run was seen to use after the
  * exit. The hints are checked together with the code that acts in the run (predict.h).
  *
@@ -17,6 +20,7 @@
 
 #include "alloc/rule.h"
 #include "tools/compare.h"
+#include "tools/grower.h"
 #include "tools/sitekey.h"
 #include "tools/trace.h"
 
@@ -31,8 +35,10 @@ struct mine_hint {
     struct sitekey key;    /* that of the rule's site */
     uint64_t count, bytes; /* late frees; rule.expect: in the instances that have ended */
     uint64_t unused;       /* of them, those of which a use would have been seen, and none was */
-    uint64_t least, most;  /* their sizes */
-    uint32_t stack;        /* of the first of them */
+    const struct grower *
+            grower; /* the job's: then count and bytes are of its blocks; NULL: it is for late frees */
+    uint64_t least, most; /* their sizes */
+    uint32_t stack;       /* of the first of them */
     enum mine_effect effect;
     uint64_t gain; /* how much higher the peak would be without it */
 };
@@ -41,6 +47,7 @@ struct mine {
     struct mine_hint *hints;
     size_t hint_count;
     struct trace_sum covered;       /* late frees that a hint covers */
+    struct trace_sum grown;         /* blocks that pile up and that a hint covers, late or not */
     struct trace_sum small;         /* below min_size */
     struct trace_sum mixed;         /* no hint tells them apart from what must stay */
     bool is_cut;                    /* or none that was looked at (candidates.h) */
@@ -58,6 +65,7 @@ struct mine_job {
     struct model_window window;
     const struct compare_late *late;
     size_t late_count;
+    const struct growers *growers; /* get a hint each, before all others; NULL: none */
     uint64_t min_size;
     /*
      * Only hints that lower the peak: late frees of one run by its own uses prove less than another run does. Two that lower it

@@ -46,55 +46,191 @@ static bool is_edge(const struct trace_event *event)
     return event->kind == TRACE_ENTER || event->kind == TRACE_EXIT || event->kind == TRACE_MARK;
 }
 
-/* The edges of a trace in order, so that looking for the next one does not walk over all events. */
-struct edges {
-    uint32_t *at;
-    size_t count, room;
-};
-
-static struct edges list_edges(const struct trace *trace)
+static struct edge make_call(const struct trace *trace, const struct trace_call *call)
 {
-    struct edges edges = {0};
+    const struct trace_anchor *anchor = &trace->anchors[call->anchor];
 
-    for (size_t i = 0; i < trace->event_count; i++) {
-        if (is_edge(&trace->events[i]))
-            VEC_PUSH(edges.at, edges.count, edges.room) = (uint32_t)i;
-    }
-    return edges;
+    return (struct edge){.kind = EDGE_CALL,
+            .anchor = call->anchor,
+            .instance = anchor->instance,
+            .path = anchor->path,
+            .call = call->number};
 }
 
-static uint32_t first_due(const struct trace *trace, const struct edges *edges,
-        const struct hints *hints, const struct plan *plan, uint32_t after)
+/* ---- when a block is due ---- */
+
+/* What can be the `when` or the `else` of a rule, in order, and how many there were up to it. */
+struct moments {
+    struct moment {
+        uint32_t at;
+        struct hint_counts counts;
+    } * list;
+    size_t count, room;
+    bool is_listed;
+};
+
+/* A block that a call was given. */
+struct use {
+    uint32_t block, call, arg;
+};
+
+struct waits {
+    const struct trace *trace;
+    const struct hints *hints;
+    struct moments *of; /* per rule, listed when a block first asks */
+    struct use *uses;   /* by block, then in order */
+    size_t use_count, use_room;
+};
+
+static int by_block(const void *a, const void *b)
+{
+    const struct use *x = a;
+    const struct use *y = b;
+
+    if (x->block != y->block)
+        return x->block < y->block ? -1 : 1;
+    if (x->call != y->call)
+        return x->call < y->call ? -1 : 1;
+    return (x->arg > y->arg) - (x->arg < y->arg);
+}
+
+static struct waits waits_begin(const struct trace *trace, const struct hints *hints)
+{
+    struct waits waits = {
+            .trace = trace, .hints = hints, .of = vec_new(hint_count(hints), sizeof(*waits.of))};
+
+    for (uint32_t i = 0; i < trace->call_count; i++)
+        for (uint32_t k = 0; k < FORMAT_CALL_BUFFERS; k++)
+            if (trace->calls[i].buffer[k].block != TRACE_NONE)
+                VEC_PUSH(waits.uses, waits.use_count, waits.use_room) =
+                        (struct use){trace->calls[i].buffer[k].block, i, k};
+    VEC_SORT(waits.uses, waits.use_count, by_block);
+    return waits;
+}
+
+static void waits_end(struct waits *waits)
+{
+    for (size_t i = 0; i < hint_count(waits->hints); i++)
+        free(waits->of[i].list);
+    free(waits->of);
+    free(waits->uses);
+}
+
+/* True if the event is one that hints are told of. */
+static bool edge_at(const struct trace *trace, uint32_t at, struct edge *ret_edge)
+{
+    const struct trace_event *event = &trace->events[at];
+
+    if (event->kind == TRACE_CALL)
+        *ret_edge = make_call(trace, &trace->calls[event->value]);
+    else if (is_edge(event))
+        *ret_edge = make_edge(trace, event);
+    else
+        return false;
+    return true;
+}
+
+static const struct moments *moments_of(struct waits *waits, int rule)
+{
+    struct moments *moments = &waits->of[rule];
+    struct hint_counts counts = {0};
+    struct edge edge;
+
+    for (uint32_t i = 0; i < waits->trace->event_count && !moments->is_listed; i++)
+        if (edge_at(waits->trace, i, &edge)
+                && hint_count_edge(hint_rule(waits->hints, rule), &edge, &counts))
+            VEC_PUSH(moments->list, moments->count, moments->room) = (struct moment){i, counts};
+    moments->is_listed = true;
+    return moments;
+}
+
+/* Where the first moment behind an event stands. */
+static size_t first_behind(const struct moments *moments, uint32_t event)
 {
     size_t lo = 0;
-    size_t hi = edges->count;
+    size_t hi = moments->count;
 
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (edges->at[mid] <= after)
+        if (moments->list[mid].at <= event)
             lo = mid + 1;
         else
             hi = mid;
     }
-    for (; lo < edges->count; lo++) {
-        struct edge edge = make_edge(trace, &trace->events[edges->at[lo]]);
-        if (hint_is_due(hints, plan, &edge))
-            return edges->at[lo];
+    return lo;
+}
+
+static struct hint_counts counts_before(const struct moments *moments, size_t number)
+{
+    return number ? moments->list[number - 1].counts : (struct hint_counts){0, 0};
+}
+
+/* The uses of a block: its first one; *ret_end: behind its last. */
+static const struct use *uses_of(
+        const struct waits *waits, uint32_t block, const struct use **ret_end)
+{
+    size_t lo = 0;
+    size_t hi = waits->use_count;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (waits->uses[mid].block < block)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    return TRACE_NEVER;
+    for (hi = lo; hi < waits->use_count && waits->uses[hi].block == block;)
+        hi++;
+    *ret_end = waits->uses + hi;
+    return waits->uses + lo;
+}
+
+/* The block waits, is used, waits on: the first moment at which it is due. */
+static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t id)
+{
+    const struct trace *trace = waits->trace;
+    const struct rule *rule = hint_rule(waits->hints, plan->rule);
+    const struct moments *moments = moments_of(waits, plan->rule);
+    size_t next = first_behind(moments, trace->blocks[id].born);
+    struct hint_counts now = counts_before(moments, next);
+    const struct use *end;
+    const struct use *use = uses_of(waits, id, &end);
+    struct hint_wait wait;
+
+    hint_wait_begin(rule, plan, &now, &wait);
+    for (;;) {
+        const struct trace_call *call = use < end ? &trace->calls[use->call] : NULL;
+
+        if (wait.unused && call) {
+            next = first_behind(moments, call->at - 1);
+            now = counts_before(moments, next);
+        } else if (wait.unused || next == moments->count) {
+            return TRACE_NEVER;
+        }
+        if (call && (next == moments->count || call->at <= moments->list[next].at)) {
+            struct edge edge = make_call(trace, call);
+            (void)hint_wait_use(rule, &edge, use++->arg, &now, &wait);
+            continue;
+        }
+        struct edge edge;
+        (void)edge_at(trace, moments->list[next].at, &edge);
+        now = moments->list[next].counts;
+        if (hint_wait_is_due(rule, &wait, &now, &edge))
+            return moments->list[next].at;
+        next++;
+    }
 }
 
 /* The edge of the very instance that the plan names; no search, since most plans name one. */
-static uint32_t due_at(const struct trace *trace, const struct edges *edges,
-        const struct hints *hints, const struct plan *plan, const struct trace_block *block)
+static uint32_t due_at(struct waits *waits, const struct plan *plan, uint32_t id)
 {
-    const struct rule *rule = hint_rule(hints, plan->rule);
+    const struct rule *rule = hint_rule(waits->hints, plan->rule);
 
-    if (plan->due_anchor && rule->when.kind == EDGE_EXIT) {
-        uint32_t exit = trace->anchors[plan->due_anchor].exit;
-        return exit != TRACE_NEVER && exit > block->born ? exit : TRACE_NEVER;
+    if (plan->due_anchor && rule->when.kind == EDGE_EXIT && !rule_counts(rule)) {
+        uint32_t exit = waits->trace->anchors[plan->due_anchor].exit;
+        return exit != TRACE_NEVER && exit > waits->trace->blocks[id].born ? exit : TRACE_NEVER;
     }
-    return first_due(trace, edges, hints, plan, block->born);
+    return first_due(waits, plan, id);
 }
 
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
@@ -105,9 +241,9 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
 
     if (r < 0)
         return r;
-    struct edges edges = list_edges(trace);
+    struct waits waits = waits_begin(trace, hints);
     struct sitekey_named named = sitekey_name(trace, hints);
-    for (size_t i = 0; i < trace->block_count; i++) {
+    for (uint32_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         struct predict_match match = {.rule = TRACE_NONE, .at = TRACE_NEVER};
         struct plan plan;
@@ -119,11 +255,11 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
             match.rule = (uint32_t)plan.rule;
             match.small = plan.small;
             if (rule_waits(&rules[plan.rule]) && !plan.small && !block->native)
-                match.at = due_at(trace, &edges, hints, &plan, block);
+                match.at = due_at(&waits, &plan, i);
         }
         ret_matches[i] = match;
     }
-    free(edges.at);
+    waits_end(&waits);
     sitekey_named_done(&named);
     hint_free(hints);
     return 0;
@@ -181,15 +317,15 @@ static int replay_free(struct replay *replay, const struct trace_event *event)
     return playback_give(&replay->playback, event->block, stream ? REPLAY_STREAM : 0);
 }
 
-static int replay_edge(struct replay *replay, const struct trace_event *event)
+static int replay_edge(struct replay *replay, struct edge edge)
 {
-    struct edge edge = make_edge(replay->trace, event);
     struct outcome outcomes[64];
     size_t count;
     int r;
 
     do {
         r = pool_edge(replay->playback.pool, &edge, outcomes, 64, &count);
+        edge.again = true;
     } while (r == 0 && count == 64);
     do {
         if (r == 0)
@@ -198,18 +334,32 @@ static int replay_edge(struct replay *replay, const struct trace_event *event)
     return r;
 }
 
+static int replay_call(struct replay *replay, const struct trace_call *call)
+{
+    struct edge edge = make_call(replay->trace, call);
+
+    for (uint32_t i = 0; i < FORMAT_CALL_BUFFERS; i++)
+        if (call->buffer[i].block != TRACE_NONE && replay->playback.places[call->buffer[i].block])
+            pool_use(replay->playback.pool, replay->playback.places[call->buffer[i].block], &edge,
+                    i);
+    return replay_edge(replay, edge);
+}
+
 static int replay_all(struct replay *replay)
 {
+    const struct trace *trace = replay->trace;
     int r = 0;
 
-    for (size_t i = 0; i < replay->trace->event_count && r == 0; i++) {
-        const struct trace_event *event = &replay->trace->events[i];
+    for (size_t i = 0; i < trace->event_count && r == 0; i++) {
+        const struct trace_event *event = &trace->events[i];
         if (event->kind == TRACE_ALLOC)
             r = replay_alloc(replay, event);
         else if (event->kind == TRACE_FREE)
             r = replay_free(replay, event);
+        else if (event->kind == TRACE_CALL)
+            r = replay_call(replay, &trace->calls[event->value]);
         else if (is_edge(event))
-            r = replay_edge(replay, event);
+            r = replay_edge(replay, make_edge(trace, event));
     }
     return r;
 }

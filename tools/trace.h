@@ -94,6 +94,7 @@ struct trace_anchor {
 /* A call between ranks, as it is made. */
 struct trace_call {
     const char *name; /* of the function; lives as long as the capture, as those of arguments */
+    uint32_t number;  /* in tracker/apicalls.def, 0 = not there; trace_add_call */
     uint32_t anchor;
     uint32_t at; /* event index */
     struct trace_buffer {

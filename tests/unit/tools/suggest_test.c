@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
 
-#include "tests/unit/tools/story.h"
+#include "tests/unit/tools/pipestory.h"
 #include "tools/candidates.h"
 #include "tools/mine.h"
 #include "tools/predict.h"
+#include "tracker/apicalls.h"
 
 #define MB (UINT64_C(1) << 20)
 
@@ -1045,4 +1046,145 @@ TEST(folding_replaces_runs_of_digits)
     candidates_fold(path, CANDIDATES_FOLD_RUNS, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
+}
+
+/* ---- what piles up ---- */
+
+static struct mine mined_growers(struct story *s, struct growers *ret_growers)
+{
+    struct model_window window = model_whole(s->trace);
+    struct mine mine;
+
+    pipestory_times(s);
+    growers_find(s->trace, window, 2 * MB, ret_growers);
+    struct mine_job job = {.trace = s->trace,
+            .window = window,
+            .growers = ret_growers,
+            .min_size = 2 * MB,
+            .only_effective = true};
+    REQUIRE_EQ(mine_hints(&job, &mine), 0);
+    return mine;
+}
+
+static uint64_t max_of_story(const struct story *s)
+{
+    struct model_figures figures;
+
+    model_figure(s->trace, model_whole(s->trace), NULL, &figures);
+    return figures.max;
+}
+
+/* The hint frees what the mended program frees, when it frees it; what no receive ends goes at the update's exit. */
+TEST(send_buffers_that_pile_up_are_released_as_the_mended_program_frees_them)
+{
+    struct story plain = story_begin();
+    struct story mended = story_begin();
+    struct growers growers;
+    uint64_t with, without, held, held_without;
+
+    for (int step = 0; step < 2; step++) {
+        pipestory_step(&plain, step, PIPESTORY(.micro_batches = 12));
+        pipestory_step(&mended, step, PIPESTORY(.micro_batches = 12, .is_mended = true));
+    }
+    struct mine m = mined_growers(&plain, &growers);
+    REQUIRE_EQ(m.hint_count, 1);
+    const struct rule *rule = &m.hints[0].rule;
+    CHECK_EQ(rule->mode, HINT_TRAP);
+    CHECK_EQ(rule->pick.site[0], PIPESTORY_GRADIENT);
+    CHECK_EQ(rule->pick.use.call, APICALL_ncclSend);
+    CHECK_STR_EQ(rule->pick.use.inside, "step/*/backward");
+    CHECK_EQ(rule->when.kind, EDGE_CALL);
+    CHECK_EQ(rule->when.call, APICALL_ncclRecv);
+    CHECK_STR_EQ(rule->when.anchor, "step/*/forward");
+    CHECK_EQ(rule->when.count, 2);
+    CHECK_EQ(rule->when.from, RULE_FROM_USE);
+    CHECK_STR_EQ(rule->otherwise.anchor, "step/*/update");
+    CHECK_EQ(rule->otherwise.kind, EDGE_EXIT);
+    CHECK_EQ(m.grown.count, 24);
+    CHECK_EQ(m.covered.count, 0);
+    /* one at each receive; and at the update, which frees them itself, none that is still held */
+    CHECK_EQ(rule->expect.count.lo, 1);
+    CHECK_EQ(rule->expect.count.hi, 1);
+    CHECK_EQ(rule->expect.bytes.hi, PIPESTORY_SIZE);
+
+    struct predict_match *matches = calloc(plain.trace->block_count, sizeof(*matches));
+    REQUIRE_EQ(predict_matches(plain.trace, rule, 1, matches), 0);
+    int at_receive = 0, at_update = 0;
+    for (size_t i = 0; i < plain.trace->block_count; i++) {
+        if (plain.trace->blocks[i].site != PIPESTORY_GRADIENT) {
+            CHECK_EQ(matches[i].rule, TRACE_NONE);
+            continue;
+        }
+        REQUIRE(matches[i].at != TRACE_NEVER);
+        enum trace_kind kind = plain.trace->events[matches[i].at].kind;
+        CHECK(kind == TRACE_CALL || kind == TRACE_EXIT);
+        at_receive += kind == TRACE_CALL;
+        at_update += kind == TRACE_EXIT;
+    }
+    CHECK_EQ(at_receive, 2 * (12 - PIPESTORY_STARTUP - 2));
+    CHECK_EQ(at_update, 2 * (PIPESTORY_STARTUP + 2));
+    CHECK_EQ(m.max_before, max_of_story(&plain));
+    CHECK_EQ(m.max_after, max_of_story(&mended));
+    REQUIRE_EQ(predict_max(plain.trace, rule, 1, &with), 0);
+    CHECK_EQ(with, m.max_after);
+    REQUIRE_EQ(predict_max(mended.trace, rule, 0, &without), 0);
+    CHECK_EQ(with, without);
+    /* by the pool: to a physical handle of what the mended program holds */
+    REQUIRE_EQ(predict_reserved(plain.trace, rule, 1, &held), 0);
+    REQUIRE_EQ(predict_reserved(mended.trace, rule, 0, &held_without), 0);
+    CHECK(held <= held_without + 2 * MB && held_without <= held + 32 * MB);
+    free(matches);
+    mine_done(&m);
+    growers_done(&growers);
+    story_end(&plain);
+    story_end(&mended);
+}
+
+/* Of frees behind the update its exit is the release, and what it expects says how many: never more than are in the drain. */
+TEST(a_drain_is_released_at_the_update)
+{
+    struct story s = story_begin();
+    struct growers growers;
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_behind = true));
+    struct mine m = mined_growers(&s, &growers);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.expect.count.lo, 1);
+    CHECK_EQ(m.hints[0].rule.expect.count.hi, PIPESTORY_STARTUP + 2);
+    mine_done(&m);
+    growers_done(&growers);
+    story_end(&s);
+}
+
+/* Its globs would also take what is sent in step/1/x/backward and still read behind the receive: no hint is better. */
+TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
+{
+    for (int is_used = 0; is_used < 2; is_used++) {
+        struct story s = story_begin();
+        struct growers growers;
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+        (void)story_enter(&s, "step/1/x");
+        (void)story_enter(&s, "backward");
+        uint32_t block = story_alloc(&s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
+        pipestory_call(&s, "ncclSend", "sendbuff", block);
+        story_exit(&s);
+        for (int i = 0; i < 3; i++) {
+            (void)story_enter(&s, "forward");
+            pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE);
+            story_exit(&s);
+        }
+        if (is_used)
+            pipestory_use(&s, block);
+        else
+            story_free(&s,
+                    block); /* by the third receive: the hint would have been right, and is not proved */
+        story_exit(&s);
+        struct mine m = mined_growers(&s, &growers);
+        CHECK_EQ(growers.count, 1);
+        CHECK_EQ(m.hint_count, 0);
+        mine_done(&m);
+        growers_done(&growers);
+        story_end(&s);
+    }
 }

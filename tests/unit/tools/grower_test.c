@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/check.h"
+
+#include "tests/unit/tools/pipestory.h"
+#include "tools/grower.h"
+
+static struct growers found(struct story *s)
+{
+    struct growers growers;
+
+    pipestory_times(s);
+    growers_find(s->trace, model_whole(s->trace), 2 << 20, &growers);
+    return growers;
+}
+
+/* Stage 1 of 4: what it sends back piles up until the update; the receives are those of the forward. */
+static void check_two_steps(int behind)
+{
+    struct story s = story_begin();
+
+    for (int step = 0; step < 2; step++) /* either is closed by the update */
+        pipestory_step(&s, step, PIPESTORY(.micro_batches = 8, .is_behind = step == behind));
+    struct growers growers = found(&s);
+    REQUIRE_EQ(growers.count, 1);
+    const struct grower *g = &growers.list[0];
+    CHECK_EQ(g->count, 16);
+    CHECK_EQ(g->most, 8);
+    CHECK_EQ(g->receives, 2);
+    CHECK_STR_EQ(g->inside, "step/*/backward");
+    CHECK_STR_EQ(g->sent, "step/*/backward");
+    CHECK_STR_EQ(g->received, "step/*/forward");
+    CHECK_STR_EQ(g->closing, "step/*/update");
+    for (size_t i = 0; i < g->count; i++)
+        CHECK_EQ(s.trace->blocks[g->blocks[i]].site, PIPESTORY_GRADIENT);
+    growers_done(&growers);
+    story_end(&s);
+}
+
+TEST(send_buffers_that_pile_up_are_found_with_the_receive_that_ends_them)
+{
+    check_two_steps(0);
+    check_two_steps(1);
+}
+
+/* Read once more behind so many receives after its send: it lives until the next one but one. */
+TEST(a_later_use_asks_for_more_receives)
+{
+    for (int late = 0; late < 4; late++) {
+        struct story s = story_begin();
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .read_after = late));
+        struct growers growers = found(&s);
+        REQUIRE_EQ(growers.count, 1);
+        CHECK_EQ(growers.list[0].receives, (uint32_t)late + 2);
+        growers_done(&growers);
+        story_end(&s);
+    }
+}
+
+/* A run that ends in the middle: nobody is seen to free them, and the anchor around theirs is what remains to name. */
+TEST(a_run_that_is_out_of_memory_in_its_first_step_says_as_much)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 8, .is_cut = true));
+    struct growers growers = found(&s);
+    REQUIRE_EQ(growers.count, 1);
+    CHECK_EQ(growers.list[0].receives, 2);
+    CHECK_STR_EQ(growers.list[0].closing, "step/?");
+    growers_done(&growers);
+    story_end(&s);
+}
+
+TEST(what_does_not_pile_up_or_is_not_sent_is_none)
+{
+    static const struct pipestory forms[] = {
+            {.micro_batches = 8, .is_mended = true}, {.micro_batches = 8, .is_unsent = true},
+            {.micro_batches = 8, .is_doubtful = true},
+            {.micro_batches = 8,
+                    .is_silent = true}, /* no receive comes in the forward, or anywhere */
+            {.micro_batches = 3},       /* too few to call it growth */
+    };
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        struct story s = story_begin();
+        pipestory_step(&s, 0, &forms[i]);
+        pipestory_step(&s, 1, &forms[i]);
+        struct growers growers = found(&s);
+        CHECK_EQ(growers.count, 0);
+        growers_done(&growers);
+        story_end(&s);
+    }
+}
+
+/* What each step keeps has no anchor that ends it. */
+TEST(what_grows_from_step_to_step_gets_no_receive)
+{
+    struct story s = story_begin();
+
+    for (int step = 0; step < 8; step++) {
+        story_enter(&s, "step");
+        uint32_t block = story_alloc(&s, 1, 4 << 20);
+        pipestory_call(&s, "ncclSend", "sendbuff", block);
+        pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE);
+        story_exit(&s);
+    }
+    struct growers growers = found(&s);
+    CHECK_EQ(growers.count, 0);
+    growers_done(&growers);
+    story_end(&s);
+}

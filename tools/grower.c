@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/grower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/candidates.h"
+#include "tools/keytable.h"
+#include "tools/patterns.h"
+#include "tools/vec.h"
+#include "tracker/apicalls.h"
+
+/* Calls of one name in anchors of one folded name. */
+struct receives {
+    uint32_t path;
+    uint32_t *calls; /* rising */
+    size_t count, room;
+};
+
+struct group {
+    uint32_t *blocks; /* rising */
+    size_t count, room;
+    bool is_doubtful;
+};
+
+struct work {
+    const struct trace *trace;
+    struct keytable paths; /* folded -> number */
+    uint32_t *path;        /* per anchor */
+    uint32_t *sent;        /* per block: its last send, a call; TRACE_NONE */
+    struct keytable kinds; /* path -> receives */
+    struct receives *receives;
+    size_t receives_count, receives_room;
+    struct keytable places; /* (site or Python stack, path, device) -> group */
+    struct group *groups;
+    size_t group_count, group_room;
+};
+
+/* ---- reading ---- */
+
+static void number_paths(struct work *w)
+{
+    char glob[RULE_GLOB_MAX];
+
+    w->path = vec_new(w->trace->anchor_count, sizeof(*w->path));
+    for (size_t i = 0; i < w->trace->anchor_count; i++) {
+        candidates_fold(w->trace->anchors[i].path, CANDIDATES_FOLD_RUNS, glob);
+        w->path[i] = keytable_number(&w->paths, keytable_text(glob));
+    }
+}
+
+static void add_receive(struct work *w, uint32_t call)
+{
+    uint32_t path = w->path[w->trace->calls[call].anchor];
+    uint32_t number = keytable_number(&w->kinds, (struct key){path, 0, 0});
+
+    if (number == w->receives_count)
+        VEC_PUSH(w->receives, w->receives_count, w->receives_room) =
+                (struct receives){.path = path};
+    struct receives *receives = &w->receives[number];
+    VEC_PUSH(receives->calls, receives->count, receives->room) = call;
+}
+
+static void list_calls(struct work *w)
+{
+    const struct trace *trace = w->trace;
+
+    w->sent = vec_new(trace->block_count, sizeof(*w->sent));
+    for (size_t i = 0; i < trace->block_count; i++)
+        w->sent[i] = TRACE_NONE;
+    for (uint32_t i = 0; i < trace->call_count; i++) {
+        const struct trace_call *call = &trace->calls[i];
+        if (call->number == APICALL_ncclSend && call->buffer[0].block != TRACE_NONE)
+            w->sent[call->buffer[0].block] = i;
+        if (call->number == APICALL_ncclRecv)
+            add_receive(w, i);
+    }
+}
+
+static void group_blocks(struct work *w, struct model_window window, uint64_t min_size)
+{
+    const struct trace *trace = w->trace;
+
+    for (uint32_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        uint64_t place = block->site ? block->site : trace_python(trace, block->stack);
+        if (block->born < window.first || block->born >= window.last || block->native || !place
+                || !block->anchor || block->size < min_size)
+            continue;
+        struct key key = {place, w->path[block->anchor], (uint64_t)(unsigned)block->device};
+        uint32_t number = keytable_number(&w->places, key);
+        if (number == w->group_count)
+            VEC_PUSH(w->groups, w->group_count, w->group_room) = (struct group){0};
+        struct group *group = &w->groups[number];
+        VEC_PUSH(group->blocks, group->count, group->room) = i;
+        group->is_doubtful |= block->shared || patterns_doubt_of(block) != PATTERNS_DOUBTS;
+    }
+}
+
+/* ---- one group ---- */
+
+static uint32_t parent_of(const struct work *w, uint32_t block)
+{
+    return w->trace->anchors[w->trace->blocks[block].anchor].parent;
+}
+
+/* Blocks of one instance of the anchor around theirs, made in so many instances of theirs. */
+struct run {
+    const uint32_t *blocks;
+    size_t count, instances;
+};
+
+/* Those from the first of `count` blocks on. */
+static struct run run_of(const struct work *w, const uint32_t *blocks, size_t count)
+{
+    const struct trace_block *all = w->trace->blocks;
+    struct run run = {blocks, 1, 1};
+
+    for (; run.count < count && parent_of(w, blocks[run.count]) == parent_of(w, blocks[0]);
+            run.count++)
+        run.instances += all[blocks[run.count]].anchor != all[blocks[run.count - 1]].anchor;
+    return run;
+}
+
+/* Is none of them freed before the last one is made? */
+static bool is_kept(const struct work *w, const struct run *run)
+{
+    uint32_t last = w->trace->blocks[run->blocks[run->count - 1]].born;
+
+    for (size_t i = 0; i < run->count; i++)
+        if (w->trace->blocks[run->blocks[i]].died < last)
+            return false;
+    return true;
+}
+
+/* 0: they do not grow. Else how many live at a time; *ret_run: of one instance of the outer anchor. */
+static uint64_t growth_of(const struct work *w, const struct group *group, struct run *ret_run)
+{
+    uint64_t most = 0;
+    struct run run;
+
+    for (size_t i = 0; i < group->count; i += run.count) {
+        uint32_t parent = parent_of(w, group->blocks[i]);
+
+        run = run_of(w, &group->blocks[i], group->count - i);
+        if (parent == TRACE_NONE || parent == 0)
+            return 0; /* from step to step: that has no end to name */
+        if (run.instances < GROWER_INSTANCES)
+            continue;
+        if (!is_kept(w, &run))
+            return 0;
+        if (most == 0)
+            *ret_run = run; /* only the last one may not have ended */
+        most = run.count > most ? run.count : most;
+    }
+    return most;
+}
+
+/* Has each been sent, in anchors of one name? A last one may not have come to it. */
+static bool are_sent(const struct work *w, const struct group *group)
+{
+    uint32_t first = w->sent[group->blocks[0]];
+
+    for (size_t i = 0; i < group->count; i++) {
+        uint32_t sent = w->sent[group->blocks[i]];
+        bool is_open =
+                w->trace->anchors[w->trace->blocks[group->blocks[i]].anchor].exit == TRACE_NEVER;
+        if (sent == TRACE_NONE && is_open)
+            continue;
+        if (sent == TRACE_NONE || first == TRACE_NONE
+                || w->path[w->trace->calls[sent].anchor] != w->path[w->trace->calls[first].anchor])
+            return false;
+    }
+    return true;
+}
+
+/* Where the first receive after a call stands. */
+static size_t first_after(const struct receives *receives, uint32_t call)
+{
+    size_t low = 0, high = receives->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (receives->calls[mid] <= call)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static const struct trace_event *event_of(const struct work *w, uint32_t call)
+{
+    return &w->trace->events[w->trace->calls[call].at];
+}
+
+/* The smallest k for all of the group. */
+static uint32_t count_needed(
+        const struct work *w, const struct group *group, const struct receives *receives)
+{
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        uint32_t block = group->blocks[i];
+        uint32_t seen = 0;
+        if (w->sent[block] == TRACE_NONE)
+            continue;
+        for (size_t at = first_after(receives, w->sent[block]); at < receives->count; at++, seen++)
+            if (event_of(w, receives->calls[at])->time_ns > w->trace->blocks[block].uses.last)
+                break;
+        most = seen > most ? seen : most;
+    }
+    return most
+            + 2; /* the receive after those, and one for the message that may have been on its way */
+}
+
+/* For how many of them the k-th receive comes before they are freed. */
+static size_t count_gains(const struct work *w, const struct group *group,
+        const struct receives *receives, uint32_t k)
+{
+    size_t gains = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        uint32_t block = group->blocks[i];
+        if (w->sent[block] == TRACE_NONE)
+            continue;
+        size_t due = first_after(receives, w->sent[block]) + k - 1;
+        gains += due < receives->count
+                && w->trace->calls[receives->calls[due]].at < w->trace->blocks[block].died;
+    }
+    return gains;
+}
+
+/* NULL: none comes in time. */
+static const struct receives *choose_receives(
+        const struct work *w, const struct group *group, uint32_t *ret_k)
+{
+    uint32_t own = w->path[w->trace->calls[w->sent[group->blocks[0]]].anchor];
+    const struct receives *best = NULL;
+    size_t best_gains = 0;
+
+    for (size_t i = 0; i < w->receives_count; i++) {
+        const struct receives *receives = &w->receives[i];
+        uint32_t k = count_needed(w, group, receives);
+        size_t gains = count_gains(w, group, receives, k);
+        bool is_better = gains > best_gains;
+        if (best && gains && (best->path == own) != (receives->path == own))
+            is_better = best->path == own;
+        if (!is_better)
+            continue;
+        best = receives;
+        best_gains = gains;
+        *ret_k = k;
+    }
+    return best;
+}
+
+/* ---- who ends their time ---- */
+
+/* The only one of its name in the anchor around it? */
+static bool is_alone(const struct work *w, uint32_t anchor)
+{
+    const struct trace_anchor *all = w->trace->anchors;
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < w->trace->anchor_count; i++)
+        count += w->path[i] == w->path[anchor] && all[i].parent == all[anchor].parent;
+    return count == 1;
+}
+
+/*
+ * The last anchor beside theirs that begins when all are made, and before one of them is freed, if it comes once; else the
+ * anchor around theirs. Its digits are folded one by one: a `*` there would match the names of inner anchors, too.
+ */
+static void name_closing(
+        const struct work *w, const struct run *run, char ret_glob[static RULE_GLOB_MAX])
+{
+    const struct trace *trace = w->trace;
+    uint32_t outer = parent_of(w, run->blocks[0]);
+    uint32_t made = trace->blocks[run->blocks[run->count - 1]].born;
+    uint32_t closing = TRACE_NONE, died = TRACE_NEVER;
+
+    for (size_t i = 0; i < run->count; i++)
+        if (trace->blocks[run->blocks[i]].died < died)
+            died = trace->blocks[run->blocks[i]].died;
+    for (uint32_t i = 0; i < trace->anchor_count; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (anchor->parent == outer && anchor->enter > made && anchor->enter < died
+                && (closing == TRACE_NONE || anchor->enter > trace->anchors[closing].enter))
+            closing = i;
+    }
+    if (died != TRACE_NEVER && closing != TRACE_NONE && is_alone(w, closing))
+        candidates_fold(trace->anchors[closing].path, CANDIDATES_FOLD_RUNS, ret_glob);
+    else
+        candidates_fold(trace->anchors[outer].path, CANDIDATES_FOLD_DIGITS, ret_glob);
+}
+
+/* ---- all of it ---- */
+
+static void name_anchor(const struct work *w, uint32_t anchor, char ret_glob[static RULE_GLOB_MAX])
+{
+    candidates_fold(w->trace->anchors[anchor].path, CANDIDATES_FOLD_RUNS, ret_glob);
+}
+
+static void look_at(struct work *w, struct group *group, struct growers *ret)
+{
+    struct grower grower = {.count = group->count};
+    struct run run;
+
+    grower.most = group->is_doubtful ? 0 : growth_of(w, group, &run);
+    if (grower.most == 0 || !are_sent(w, group))
+        return;
+    const struct receives *receives = choose_receives(w, group, &grower.receives);
+    if (!receives)
+        return;
+    for (size_t i = 0; i < group->count; i++)
+        grower.bytes += w->trace->blocks[group->blocks[i]].size;
+    name_anchor(w, w->trace->blocks[group->blocks[0]].anchor, grower.inside);
+    name_anchor(w, w->trace->calls[w->sent[group->blocks[0]]].anchor, grower.sent);
+    name_anchor(w, w->trace->calls[receives->calls[0]].anchor, grower.received);
+    name_closing(w, &run, grower.closing);
+    grower.blocks = group->blocks;
+    group->blocks = NULL;
+    VEC_PUSH(ret->list, ret->count, ret->room) = grower;
+}
+
+void growers_find(const struct trace *trace, struct model_window window, uint64_t min_size,
+        struct growers *ret_growers)
+{
+    struct work w = {.trace = trace};
+
+    *ret_growers = (struct growers){0};
+    if (trace->call_count == 0)
+        return;
+    number_paths(&w);
+    list_calls(&w);
+    group_blocks(&w, window, min_size);
+    for (size_t i = 0; i < w.group_count; i++)
+        look_at(&w, &w.groups[i], ret_growers);
+    for (size_t i = 0; i < w.group_count; i++)
+        free(w.groups[i].blocks);
+    for (size_t i = 0; i < w.receives_count; i++)
+        free(w.receives[i].calls);
+    keytable_done(&w.paths);
+    keytable_done(&w.kinds);
+    keytable_done(&w.places);
+    free(w.path);
+    free(w.sent);
+    free(w.receives);
+    free(w.groups);
+}
+
+void growers_done(struct growers *growers)
+{
+    for (size_t i = 0; i < growers->count; i++)
+        free(growers->list[i].blocks);
+    free(growers->list);
+    *growers = (struct growers){0};
+}

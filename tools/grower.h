@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * grower.h - what piles up within an anchor, one instance of an inner anchor after the other: send buffers of a pipeline.
+ *
+ *     step/0 [ backward [ alloc a ─ send a ] forward [ recv ] backward [ alloc b ─ send b ] ... update [ free a, b ... ] ]
+ *                                     └── the k-th receive after it: a is dead
+ *
+ * The blocks of one call site grow if in each instance of the anchor around theirs (with GROWER_INSTANCES of theirs or more) none
+ * of them is freed before the last one is made. They are listed if each of them is the send buffer of an ncclSend, and if receives
+ * of one kind of anchor follow that sooner than the free does. Those of another anchor than the send's are preferred: what comes
+ * in the same anchor comes from the other side.
+ *
+ * k is the smallest count by which all of them were used for the last time before the k-th receive after their last send, and
+ * one more: that first message may have been on its way before the peer took ours. What a receive proves, one rank's capture
+ * cannot tell, so that is for a person to say.
+ *
+ * Blocks that may have been used unseen are not judged (patterns.h), and neither are those of their call site there.
+ * Pure apart from memory. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_GROWER_H
+#define KEDGE_TOOLS_GROWER_H
+
+#include "alloc/rule.h"
+#include "tools/model.h"
+
+#define GROWER_INSTANCES 4
+
+struct grower {
+    uint32_t *blocks; /* rising */
+    size_t count;
+    uint64_t bytes;
+    uint64_t most;     /* how many of them live at a time */
+    uint32_t receives; /* k */
+    /* globs: the anchors that they are made in, are sent in, that receives lie in, and whose exit ends their time */
+    char inside[RULE_GLOB_MAX], sent[RULE_GLOB_MAX], received[RULE_GLOB_MAX],
+            closing[RULE_GLOB_MAX];
+};
+
+struct growers {
+    struct grower *list;
+    size_t count, room;
+};
+
+/* Of blocks of the window of min_size or more. growers_done in any case. */
+void growers_find(const struct trace *trace, struct model_window window, uint64_t min_size,
+        struct growers *ret_growers);
+void growers_done(struct growers *growers);
+
+#endif
