@@ -383,6 +383,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     if (!rule_waits(rule))
         return;
     ret_plan->small = tag->size < rule->min_size;
+    ret_plan->unused = rule->pick.use.call > 0;
     ret_plan->due_anchor = instance_of(&rule->when, tag);
     ret_plan->else_anchor = instance_of(&rule->otherwise, tag);
 }

@@ -138,9 +138,12 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
         size_t *ret_count);
 
-/* The block at ptr is given to a call as its buffer `arg`, before pool_edge is told of that call. Nothing, if no hint waits for such
- * a use of it. Any thread, no driver call. */
-void pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg);
+/*
+ * The block at ptr is given to a call as its buffer `arg`, before pool_edge is told of that call. True for the first use of it that
+ * its hint waits for: from here on the hint's pick fits it. Any thread, no driver call.
+ */
+bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg,
+        struct outcome *ret_picked);
 
 /* A released range that something touches. */
 struct pool_hit {

@@ -230,20 +230,27 @@ static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
                     && !granule_segment(&pool->granules, lo + len - 1));
 }
 
-void pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg)
+bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg,
+        struct outcome *ret_picked)
 {
+    struct edge_walk walk = {.edge = call, .ret = ret_picked, .max = 1};
     const struct block *block;
     struct holder *holder;
+    bool unused;
 
     if (!pool_is_armed(pool) || is_foreign(pool, ptr, 1))
-        return;
+        return false;
     lock_take(&pool->lock);
     block = block_at(pool, block_find(pool, ptr));
     holder = block->state == BLOCK_LIVE && block->holder ? holder_at(pool, block->holder) : NULL;
-    if (holder && holder->state == HOLDER_LIVE)
-        (void)hint_wait_use(hint_rule(pool->hints, holder->rule), call, arg,
-                &pool->due[holder->rule].passed, &holder->wait);
+    unused = holder && holder->wait.unused;
+    if (holder && holder->state == HOLDER_LIVE
+            && hint_wait_use(hint_rule(pool->hints, holder->rule), call, arg,
+                    &pool->due[holder->rule].passed, &holder->wait)
+            && unused)
+        note_edge(pool, &walk, holder, OUTCOME_PICKED, 0);
     lock_drop(&pool->lock);
+    return walk.count > 0;
 }
 
 static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)

@@ -139,6 +139,7 @@ struct plan {
     uint32_t due_anchor;
     uint32_t else_anchor; /* the same of its `else` */
     bool small;           /* matched, but below the rule's min_size: left alone and counted */
+    bool unused;          /* the rest of the pick fits; the use that it names comes later */
 };
 
 /* State of the storage behind an address that the program holds (alloc/holder.h). */
@@ -192,6 +193,7 @@ enum outcome_kind {
     OUTCOME_RELEASE, /* an edge passed; the range is marked dead, the storage goes when the device is past it */
     OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone */
     OUTCOME_REFUSED, /* an edge passed, and the storage stays: pinned, or the hint may not act any more */
+    OUTCOME_PICKED, /* a call that the pick of its hint names was given the block for the first time */
     OUTCOME_DRIFT, /* an edge passed that ends an instance in which a hint matched something else than it expects */
     OUTCOME_KIND_COUNT,
 };

@@ -328,9 +328,10 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
     gauge_device(request->tag.device);
     dispatch_told(capture_alloc(&info));
     tell_reserved(outcome);
-    if (request->plan.rule >= 0)
-        tell_hint(
-                outcome, request->plan.small ? FORMAT_HINT_SKIPPED : FORMAT_HINT_PLANNED, NULL, 0);
+    if (request->plan.small)
+        tell_hint(outcome, FORMAT_HINT_SKIPPED, NULL, 0);
+    else if (request->plan.rule >= 0 && !request->plan.unused)
+        tell_hint(outcome, FORMAT_HINT_PLANNED, NULL, 0);
 }
 
 /*
@@ -702,10 +703,13 @@ void dispatch_go_on_later(void)
 
 void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count)
 {
+    struct outcome picked;
+
     if (!sidecar_decides())
         return;
     for (uint32_t i = 0; i < count; i++)
-        pool_use(pool, used[i], event, i);
+        if (pool_use(pool, used[i], event, i, &picked))
+            tell_hint(&picked, FORMAT_HINT_PLANNED, NULL, 0);
     if (pass(event) > 0)
         dispatch_go_on_later();
 }

@@ -337,11 +337,12 @@ static int replay_edge(struct replay *replay, struct edge edge)
 static int replay_call(struct replay *replay, const struct trace_call *call)
 {
     struct edge edge = make_call(replay->trace, call);
+    struct outcome picked; /* the run that was recorded has told it */
 
     for (uint32_t i = 0; i < FORMAT_CALL_BUFFERS; i++)
         if (call->buffer[i].block != TRACE_NONE && replay->playback.places[call->buffer[i].block])
-            pool_use(replay->playback.pool, replay->playback.places[call->buffer[i].block], &edge,
-                    i);
+            (void)pool_use(replay->playback.pool, replay->playback.places[call->buffer[i].block],
+                    &edge, i, &picked);
     return replay_edge(replay, edge);
 }
 

@@ -82,12 +82,16 @@ TEST(r57_what_was_sent_goes_at_the_second_receive_after_it)
     sent = kit_alloc(KIT_BYTES);
     again = kit_alloc(KIT_BYTES);
     kept = kit_alloc(KIT_BYTES); /* never sent in backward */
+    CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, 0), 0); /* the pick fits from the use on */
     call(send_to, "backward", sent);
+    CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, sent), 1);
     call(send_to, "backward", again);
     call(send_to, "forward", kept);
     call(receive_from, "backward", buffer); /* another event */
     call(receive_from, "forward", buffer);
     call(send_to, "backward", again);
+    CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, again), 1); /* once */
+    CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, 0), 2);
     CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
     call(receive_from, "forward", buffer);
     CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);

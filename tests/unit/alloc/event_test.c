@@ -62,10 +62,19 @@ static size_t pass(struct bench *b, const struct edge *passed)
     return all;
 }
 
-static void use(struct bench *b, devptr_t ptr, const struct edge *call)
+/* True if the hint's pick fits the block by it. */
+static bool use(struct bench *b, devptr_t ptr, const struct edge *call)
 {
-    pool_use(b->pool, ptr, call, 0);
+    struct outcome picked;
+    bool is_first = pool_use(b->pool, ptr, call, 0, &picked);
+
+    if (is_first) {
+        CHECK_EQ(picked.kind, OUTCOME_PICKED);
+        CHECK(ptr >= picked.ptr && ptr < picked.ptr + picked.size);
+        CHECK_EQ(picked.rule, 0);
+    }
     CHECK_EQ(pass(b, call), 0);
+    return is_first;
 }
 
 static size_t leave(struct bench *b, const char *path)
@@ -118,18 +127,19 @@ TEST(nothing_is_due_before_the_use_and_the_last_use_counts)
     struct bench *b = events_bench(&rule, 1);
     devptr_t a = hinted(b, 3 * MiB);
     struct edge elsewhere = send;
+    struct outcome picked;
 
     for (int i = 0; i < 3; i++)
         CHECK_EQ(pass(b, &receive), 0);
     CHECK_EQ(leave(b, "step/update"), 0); /* `else` neither */
     elsewhere.path = "step/forward";
-    use(b, a, &elsewhere);
-    pool_use(b->pool, a, &send, 1); /* as another argument */
+    CHECK(!use(b, a, &elsewhere));
+    CHECK(!pool_use(b->pool, a, &send, 1, &picked)); /* as another argument */
     for (int i = 0; i < 3; i++)
         CHECK_EQ(pass(b, &receive), 0);
-    use(b, a + 1 * MiB, &send); /* a part of it */
+    CHECK(use(b, a + 1 * MiB, &send)); /* a part of it */
     CHECK_EQ(pass(b, &receive), 0);
-    use(b, a, &send);
+    CHECK(!use(b, a, &send)); /* it was picked before */
     CHECK_EQ(pass(b, &receive), 0);
     CHECK_EQ(state_of(b, a), HOLDER_LIVE);
     CHECK_EQ(pass(b, &receive), 1);
@@ -161,6 +171,7 @@ TEST(what_no_event_came_for_goes_by_else)
 TEST(a_call_does_not_count_for_what_it_uses)
 {
     struct rule rule = sending(1);
+    struct outcome picked;
     struct bench *b;
     devptr_t a, c;
 
@@ -169,11 +180,11 @@ TEST(a_call_does_not_count_for_what_it_uses)
     b = events_bench(&rule, 1);
     a = hinted(b, 3 * MiB);
     c = hinted(b, 3 * MiB);
-    use(b, a, &send);
-    pool_use(b->pool, c, &send, 0);
+    (void)use(b, a, &send);
+    CHECK(pool_use(b->pool, c, &send, 0, &picked));
     CHECK_EQ(pass(b, &send), 1);
     CHECK_EQ(state_of(b, a), HOLDER_HUSK);
-    use(b, c, &send); /* again: it is needed until the next */
+    (void)use(b, c, &send); /* again: it is needed until the next */
     CHECK_EQ(state_of(b, c), HOLDER_LIVE);
     CHECK_EQ(pass(b, &send), 1);
     bench_end(b);
@@ -213,13 +224,13 @@ TEST(an_event_that_finds_something_else_than_expected_ends_the_hint)
     for (int i = 0; i < 4; i++)
         a[i] = hinted(b, 3 * MiB); /* not judged when it is made, nor unless it is used */
     CHECK_EQ(pass(b, &receive), 0);
-    use(b, a[0], &send);
-    use(b, a[3], &send);
+    (void)use(b, a[0], &send);
+    (void)use(b, a[3], &send);
     CHECK_EQ(bench_free(b, a[3]), 0);
     CHECK_EQ(pass(b, &receive), 1);
     CHECK_EQ(b->last.kind, OUTCOME_RELEASE);
-    use(b, a[1], &send);
-    use(b, a[2], &send);
+    (void)use(b, a[1], &send);
+    (void)use(b, a[2], &send);
     CHECK_EQ(leave(b, "step/update"), 3);
     CHECK_EQ(b->last.kind, OUTCOME_DRIFT);
     CHECK_EQ(b->last.rounded, 2);
@@ -241,7 +252,7 @@ TEST(r84_r55_events_in_shadow_are_on_paper)
     b = events_bench(&rule, 1);
     a = hinted(b, 3 * MiB);
     calls = b->fake->calls;
-    use(b, a, &send);
+    (void)use(b, a, &send);
     CHECK_EQ(pass(b, &receive), 1);
     CHECK_EQ(b->last.kind, OUTCOME_SHADOW);
     CHECK_EQ(b->fake->calls, calls);
