@@ -81,7 +81,7 @@ TEST(r57_what_was_sent_goes_at_the_second_receive_after_it)
     buffer = kit_alloc(1 * MB);
     sent = kit_alloc(KIT_BYTES);
     again = kit_alloc(KIT_BYTES);
-    kept = kit_alloc(KIT_BYTES); /* never sent in backward */
+    kept = kit_alloc(KIT_BYTES);                   /* never sent in backward */
     CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, 0), 0); /* the pick fits from the use on */
     call(send_to, "backward", sent);
     CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, sent), 1);

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Paddle issue 34230 from outside: 8 stages that keep what they send until the update, with hints and without.
+
+The published table is of cards of 32510 MiB: the peak of the stages 1 to 7 grows with the micro-batches, and 768 are out of memory.
+Here each row comes from `kedge ranks`, by the captures of all ranks. The program is the trainer `pipeline` without its mend.
+"""
+import pathlib
+
+from regresskit import BUILD, KEDGE, bare, check, checksum, data, kedge_run, main, run, same, tool, tool_json
+
+PIPELINE = BUILD / "trainers" / "pipeline"
+STAGES = 8
+SEND = 16 << 20
+SUMS = 40 # bytes that the trainer keeps of each micro-batch, to compare its results
+CARD = {"SIMCUDA_MEMORY": "32510M"}
+SHORT = (8, 16, 64)
+LONG = (*SHORT, 256, 512)
+GRADIENTS = """kedge-hints: 1
+events:
+  forward-recv: {{call: ncclRecv, inside: "*/forward"}}
+hints:
+  - id: sent-gradient
+    do: release
+    pick: {{size: 16MiB, inside: "*/backward", used-by: {{call: ncclSend, arg: sendbuff, inside: "*/backward"}}}}
+    when: {{event: forward-recv, count: {count}, from: use}}
+    else: {{anchor: "*/update", edge: exit}}
+    wait: {wait}
+    proof: the stage before has sent that input after it had received the gradient
+"""
+OUTPUTS = """kedge-hints: 1
+hints:
+  - id: sent-output
+    do: {do}
+    pick: {{size: 16MiB, inside: "*/forward", used-by: {{call: ncclSend, arg: sendbuff, inside: "*/forward"}}}}
+    when: {when}
+    else: {{anchor: "*/update", edge: exit}}
+"""
+AT_ONCE = '{anchor: "*/forward", edge: exit}'
+
+
+def program(micro_batches, *options):
+    return (PIPELINE, "--stages", STAGES, "--micro-batches", micro_batches, *options)
+
+
+def startup(stage):
+    return STAGES - stage - 1
+
+
+def write_hints(form=GRADIENTS, **words):
+    path = pathlib.Path("hints.yaml")
+    path.write_text(form.format(**{"count": 2, "wait": "all-streams"} | words), encoding="utf-8")
+    path.chmod(0o644)
+
+
+def captured(name, *command, rc=0, mode=None):
+    """One run; its output, and the row of each rank."""
+    hints = {"KEDGE_HINTS": "hints.yaml", "KEDGE_HINTS_MODE": mode} if mode else {}
+    done = kedge_run(*command, capture=f"{name}.kcap", rc=rc, KEDGE_TRACE="full", **hints, **CARD)
+    rows = tool_json("ranks", *sorted(pathlib.Path().glob(f"{name}.kcap*")))["ranks"]
+    same(f"{name}: ranks", [r["rank"] for r in rows], [str(stage) for stage in range(STAGES)])
+    return done, rows
+
+
+def without_hints(micro_batches):
+    """The rows of a run, and its checksum."""
+    done, rows = captured(f"plain-{micro_batches}", *program(micro_batches))
+    return rows, checksum(done.stdout)
+
+
+def grows(all_runs):
+    """By one tensor for each micro-batch, on all stages that send backward."""
+    least = min(all_runs)
+    for m, (rows, _) in all_runs.items():
+        for stage, row in enumerate(rows):
+            more = row["peak_live_bytes"] - all_runs[least][0][stage]["peak_live_bytes"]
+            each = SEND + SUMS if stage else SUMS
+            same(f"{m} micro-batches, stage {stage}: more than with {least}", more, (m - least) * each)
+
+
+def runs_out(name, rows, text):
+    """Stage 1 alone has no memory left, and nobody else comes to the end."""
+    check("pipeline: stage 1 of 8 is out of memory in micro-batch " in text, f"{name}: {text[-2000:]}")
+    same(f"{name}: failed allocations", [r["failed_allocations"] > 0 for r in rows], [stage == 1 for stage in range(STAGES)])
+    check("after running out of memory" in rows[1]["ended"], f"{name}: stage 1 {rows[1]['ended']}")
+    same(f"{name}: came to the end", [r["ended"] for r in rows if r["ended"] == "exited with status 0"], [])
+
+
+# ---- with hints ----
+
+def is_flat(all_runs, plain):
+    """Live send buffers are those that the mend of #34230 keeps; the peak is one for all micro-batches; nothing else changes."""
+    _, mended = captured("mended-16", *program(16, "--mend"))
+    for m, (rows, sum_of_all) in all_runs.items():
+        same(f"{m} micro-batches: checksum", sum_of_all, plain[m][1])
+        for stage, row in enumerate(rows):
+            what = f"{m} micro-batches, stage {stage}"
+            hint = row["hints"][0]
+            same(f"{what}: mode", (row["hints_mode"], hint["mode"]), ("live", "live"))
+            same(f"{what}: the program's own peak", row["peak_live_bytes"], plain[m][0][stage]["peak_live_bytes"])
+            same(f"{what}: live send buffers", (hint["live_most"], hint["live_most_with_hints"]),
+                 (m, min(m, startup(stage) + 2)) if stage else (0, 0))
+            # The host is at most 16 backwards ahead, each with up to three tensors whose storage the device still needs.
+            check(row["peak_reserved_bytes"] < row["peak_with_hints_bytes"] + 3 * 2 * STAGES * SEND,
+                  f"{what}: {row['peak_reserved_bytes']} bytes held for {row['peak_with_hints_bytes']}")
+            same(f"{what}: peak", row["peak_with_hints_bytes"] - SUMS * m, mended[stage]["peak_live_bytes"] - SUMS * 16)
+
+
+def verify(*command, rc=0):
+    return run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *command, rc=rc, **CARD).stdout
+
+
+def with_hints(micro_batches):
+    done, rows = captured(f"hinted-{micro_batches}", *program(micro_batches), mode="live")
+    return rows, checksum(done.stdout)
+
+
+def with_hints_the_peak_is_the_same_for_all_micro_batches():
+    write_hints()
+    verify(*program(10))
+    is_flat({m: with_hints(m) for m in SHORT}, {m: without_hints(m) for m in SHORT})
+
+
+def with_hints_what_is_held_is_the_same_where_frees_wait():
+    """cudaFree waits for the device, so nothing is on its way out of it: peak reserved is one for all micro-batches, too."""
+    write_hints()
+    verify(*program(10))
+    held = {}
+    for m in (16, 64, 100):
+        done, rows = captured(f"sync-{m}", *program(m, "--entrance", "sync"), mode="live")
+        same(f"{m} micro-batches: checksum", checksum(done.stdout), checksum(bare(*program(m), **CARD).stdout))
+        held[m] = [(row["peak_reserved_bytes"], [h["live_most_with_hints"] for h in row["hints"]]) for row in rows]
+        same(f"{m} micro-batches: held, live send buffers", held[m], held[16])
+
+
+# ---- wrong hints ----
+
+def a_count_of_1_is_harmless_under_all_streams():
+    """The first receive proves nothing: the stage before has sent that input and then stands still, with our gradient not yet read."""
+    slow = program(16, "--delay", "3:20")
+    right = checksum(bare(*slow, **CARD).stdout)
+    write_hints(count=1)
+    verify(*slow)
+    for mode in ("trap", "live"):
+        done, _ = captured(mode, *slow, mode=mode)
+        same(f"{mode}: checksum", checksum(done.stdout), right)
+
+
+def an_output_that_goes_at_once_is_caught():
+    """#34214: recomputing reads an output again that was sent, long after its send is over."""
+    write_hints(OUTPUTS, do="release", when=AT_ONCE)
+    again = program(16, "--recompute")
+    done, _ = captured("released", *again, mode="trap", rc=None)
+    check(done.returncode != 0 and "hint sent-output: " in done.stdout, f"exit {done.returncode}: {done.stdout[-2000:]}")
+    check("hint sent-output: " in verify(*again, rc=1), "verify does not name the hint")
+    verify(*program(16)) # which does not read it again
+
+
+# ---- the published table ----
+
+def mib(rows, stage, key):
+    return rows[stage][key] / 2**20
+
+
+def rows_are_those_of_the_seed(plain, hinted):
+    """What is out of memory there is out of memory here, and what does not change there does not change here."""
+    for seed in data("s34230.csv"):
+        m, card = int(seed["micro_batches"]), int(seed["card"])
+        has_ended = m in plain # else stage 1 ended, and with it the job
+        same(f"{m} micro-batches, card {card}: out of memory", not has_ended, seed["develop_mb"] == "OOM")
+        develop = f"{mib(plain[m][0], card, 'peak_live_bytes'):.0f}" if has_ended else "OOM"
+        peak = mib(hinted[m][0], card, "peak_with_hints_bytes")
+        if seed["pr_mb"] == "unchanged":
+            same(f"{m} micro-batches, card {card}: unchanged", round(peak), round(mib(hinted[16][0], card, "peak_with_hints_bytes")))
+        delta = f"{peak - float(develop):.0f}" if has_ended else ""
+        print(f"{m * 4},{m},{card},{develop},{peak:.0f},{delta}   there {seed['develop_mb']},{seed['pr_mb']},{seed['delta_mb']}")
+
+
+def the_published_table_is_had_from_all_ranks():
+    write_hints()
+    verify(*program(10))
+    hinted = {m: with_hints(m) for m in (*LONG, 768)}
+    plain = {m: without_hints(m) for m in LONG}
+    grows(plain)
+    rows_are_those_of_the_seed(plain, hinted)
+    is_flat({m: hinted[m] for m in LONG}, plain)
+    rows, _ = hinted[768]
+    same("768: live send buffers of stage 1 and 7", [rows[s]["hints"][0]["live_most_with_hints"] for s in (1, 7)], [8, 2])
+    for stage, row in enumerate(rows):
+        same(f"768: peak of stage {stage}", row["peak_with_hints_bytes"] - SUMS * 768, hinted[8][0][stage]["peak_with_hints_bytes"] - SUMS * 8)
+    check(rows[1]["peak_live_bytes"] > 32510 << 20, "768 fit into the card without hints")
+    print(tool("ranks", *sorted(pathlib.Path().glob("hinted-768.kcap*"))))
+
+
+def without_hints_the_peak_grows_and_768_are_out_of_memory():
+    grows({m: without_hints(m) for m in SHORT})
+    done, rows = captured("plain-768", *program(768), rc=3)
+    runs_out("768 micro-batches", rows, done.stdout)
+
+
+if __name__ == "__main__":
+    main(without_hints_the_peak_grows_and_768_are_out_of_memory, with_hints_the_peak_is_the_same_for_all_micro_batches,
+         with_hints_what_is_held_is_the_same_where_frees_wait,
+         a_count_of_1_is_harmless_under_all_streams, an_output_that_goes_at_once_is_caught,
+         the_published_table_is_had_from_all_ranks)
