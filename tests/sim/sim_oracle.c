@@ -169,7 +169,7 @@ static void cut(struct tenant *old, uint64_t addr, uint64_t size)
 }
 
 /* The stream that the witness means, or NULL. */
-static const struct CUstream_st *stream_of(CUstream handle)
+static struct CUstream_st *stream_of(CUstream handle)
 {
     struct CUctx_st *ctx;
     struct CUstream_st *stream;
@@ -200,11 +200,38 @@ static void count_reuse(const struct tenant *was, CUstream stream, struct former
     }
 }
 
+struct forgetting {
+    uint64_t addr, size;
+};
+
+static CUresult run_forget(struct sim_op *op)
+{
+    const struct forgetting *forgetting = (const struct forgetting *)op->payload;
+
+    sim_contents_forget(forgetting->addr, forgetting->size);
+    return CUDA_SUCCESS;
+}
+
+/* What former tenants wrote is forgotten when the stream comes to the birth: what is queued before may still read it. */
+static void forget_former(struct CUstream_st *on, uint64_t addr, uint64_t size)
+{
+    struct sim_op *op;
+
+    if (!on || on->capture || sim_queue_is_done(on->queue, on->queue->submitted)) {
+        sim_contents_forget(addr, size);
+        return;
+    }
+    op = sim_op_new("birth", sizeof(struct forgetting));
+    *(struct forgetting *)op->payload = (struct forgetting){addr, size};
+    op->run = run_forget;
+    (void)sim_stream_submit(on, op);
+}
+
 void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
 {
     struct trial trial = {0};
     struct tenant born = {.addr = ptr, .size = bytes, .alive = true, .stream = (uintptr_t)stream};
-    const struct CUstream_st *on;
+    struct CUstream_st *on;
     struct former former = {0};
 
     if (!ptr || !bytes)
@@ -233,7 +260,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
         cut(old, ptr, bytes);
     }
     (void)add_tenant(born);
-    sim_contents_forget(ptr, bytes); /* what the former tenants wrote */
+    forget_former(on, ptr, bytes);
     sim_clock_clear(&trial.known);
     sim_unlock();
     sim_stacks_born("program", ptr, bytes);

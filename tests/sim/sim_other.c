@@ -18,6 +18,7 @@
 #include "tests/sim/sim_guess.h"
 
 #include "tests/sim/sim_contents.h"
+#include "tests/sim/sim_pool_parts.h"
 #include "tests/sim/sim_va.h"
 
 #include <search.h>
@@ -71,6 +72,14 @@ static uint64_t load(const uint64_t *params, uint32_t offset)
     return word;
 }
 
+/* The block at an address if the device has it: what is freed on a stream stands until the stream has come there. */
+static const struct sim_block *standing(uint64_t addr)
+{
+    const struct sim_block *block = sim_ledger_find(addr);
+
+    return block && block->piece && sim_pool_is_freed(block->piece) ? NULL : block;
+}
+
 /*
  * How many of `most` bytes from `addr` on stand, 0: none. Blocks that touch each other count as one: a tensor may lie in
  * several mappings, and what a kernel reads and writes must not depend on where those end. The last unit of a block is
@@ -81,18 +90,22 @@ static uint64_t room_at(uint64_t addr, uint64_t most)
     const struct sim_block *block;
     uint64_t room = 0;
 
-    while (room < most && (block = sim_ledger_live(addr + room)) != NULL)
+    while (room < most && (block = standing(addr + room)) != NULL)
         room = block->addr + sim_round(block->size, SIM_ALIGN) - addr;
     return room < most ? room : most;
 }
 
-/* The same without the rest of the last unit: what an operation may declare. */
-static uint64_t stands_at(uint64_t addr, uint64_t most)
+/*
+ * The same without the rest of the last unit: what an operation may declare. That is asked when it is launched, and
+ * what the program has freed counts no more; when it runs it does.
+ */
+static uint64_t stands_at(uint64_t addr, uint64_t most, bool is_running)
 {
     const struct sim_block *block;
     uint64_t room = 0;
 
-    while (room < most && (block = sim_ledger_live(addr + room)) != NULL)
+    while (room < most
+            && (block = is_running ? standing(addr + room) : sim_ledger_live(addr + room)) != NULL)
         room = block->addr + block->size - addr;
     return room < most ? room : most;
 }
@@ -150,10 +163,11 @@ static void declare(const struct sim_kernel *kernel, struct sim_op *op, int devi
         uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : load(params, w->offset), size = 1;
 
         if (!is_used(w, used) || !sim_va_has(addr)
-                || (!stands_at(addr, 1) && (!w->is_parameter || stands_at(addr - 1, 1))))
+                || (!stands_at(addr, 1, false)
+                        && (!w->is_parameter || stands_at(addr - 1, 1, false))))
             continue;
-        if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1))
-            size = stands_at(addr, written_bytes(w, params));
+        if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1, false))
+            size = stands_at(addr, written_bytes(w, params), false);
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
                         .size = size,
@@ -173,7 +187,8 @@ static bool may(int device, uint64_t addr, uint64_t size, bool write)
     uint64_t bad;
 
     return size && sim_va_has(addr)
-            && sim_ledger_may(device, SIM_SIDE_KERNEL, addr, stands_at(addr, size), write, &bad);
+            && sim_ledger_may(
+                    device, SIM_SIDE_KERNEL, addr, stands_at(addr, size, true), write, &bad);
 }
 
 static uint64_t digest_of(

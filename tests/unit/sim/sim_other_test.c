@@ -110,6 +110,70 @@ TEST(what_it_writes_depends_on_its_name_its_numbers_and_what_it_reads)
     CHECK(memcmp(first, other, sizeof(first)) != 0);
 }
 
+/* Sums y and y into `result` on a. */
+static void sum(CUdeviceptr y, CUdeviceptr result)
+{
+    int n = 64;
+    void *params[] = {&y, &y, &result, &n};
+
+    CU(launch("_Z3addPKfS0_Pfi", a, params));
+}
+
+/*
+ * What a kernel reads is freed on its stream, and in the same place something else is born, while the kernel waits for its turn:
+ * all that is behind it. `ones` and its successor are one block of the driver's, or of an allocator above it.
+ */
+static void read_late(bool is_drivers, float *ret_sum)
+{
+    CUdeviceptr ones, result = sim_alloc(512);
+    uint32_t *gate;
+
+    CU(cuMemHostAlloc((void **)&gate, sizeof(*gate), 0));
+    if (is_drivers)
+        CU(cuMemAllocAsync(&ones, MIB, a));
+    else
+        ones = sim_alloc(MIB);
+    simcuda_witness_birth(ones, MIB, a);
+    CU(cuMemsetD32Async(ones, 0x3f800000, 64, a));
+    CU(cuStreamSynchronize(a));
+    CU(cuStreamWaitValue32_v2(a, (CUdeviceptr)(uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    sum(ones, result);
+    simcuda_witness_death(ones, a);
+    if (is_drivers)
+        CU(cuMemFreeAsync(ones, a));
+    else
+        simcuda_witness_birth(ones, MIB, a);
+    __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+    CU(cuStreamSynchronize(a));
+    CU(cuMemcpyDtoH_v2(ret_sum, result, sizeof(*ret_sum)));
+    if (!is_drivers) { /* and its successor has nothing of it */
+        float first, again;
+
+        sum(ones, result);
+        CU(cuMemcpyDtoH_v2(&first, result, sizeof(first)));
+        sum(sim_alloc(512), result);
+        CU(cuMemcpyDtoH_v2(&again, result, sizeof(again)));
+        CHECK(first == again);
+    }
+}
+
+TEST(what_is_freed_or_given_out_again_behind_a_kernel_is_what_it_reads)
+{
+    CUdeviceptr ones, result;
+    float right, got;
+
+    set_up();
+    ones = sim_alloc(MIB);
+    result = sim_alloc(512);
+    CU(cuMemsetD32_v2(ones, 0x3f800000, 64));
+    sum(ones, result);
+    CU(cuMemcpyDtoH_v2(&right, result, sizeof(right)));
+    read_late(true, &got);
+    CHECK(got == right);
+    read_late(false, &got);
+    CHECK(got == right);
+}
+
 TEST(integers_are_small_and_addresses_are_left_alone)
 {
     CUdeviceptr x, ints, longs, bools, table;
