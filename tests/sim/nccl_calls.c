@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nccl_calls.c - libnccl.so.2 on the simulated device: send and receive between processes of one host.
+ * nccl_calls.c - libnccl.so.2 on the simulated device: communicators of processes of one host, and what they say to each other.
  *
- * Each call puts operations on the caller's stream and returns. On the stream a message is a meeting: it is over, on both
- * sides, when the other side's matching call has come to the head of its stream and the data have moved.
- *
- *     sender's stream     wait posted n ─► pack, write full n ─► wait taken n
- *     receiver's stream   (taken n-1) ─► write posted n ─► wait full n ─► unpack, write taken n
- *
- * The sender's buffer is read by a kernel that runs then, late. Calls of a group meet at once: all of its receives are posted
- * before any of its sends waits. Messages of one communicator between two ranks are in the order of the calls.
+ * Each call puts operations on the caller's stream and returns. A collective is messages from each rank that gives to each that
+ * takes, itself included, in one group (nccl_group.h); values are folded in the order of the ranks, so all ranks get the same.
  *
  * Moved are the words that the kernels of the trainers touch (kernels.def): a tensor of up to 8 KiB whole, of a larger one
- * the sampled pages. Refused: other calls, messages to oneself, messages above 1 GiB.
+ * the sampled pages. A communicator of one rank copies all. A communicator always blocks: whoever asks for one that does not finds
+ * it ready. Refused, by name on stderr: the other calls (nccl_refused.def), sums of types other than kedge_fold's, messages to
+ * oneself outside of a group, and those above 1 GiB.
  */
-#include "tests/sim/nccl_device.h"
-#include "tests/sim/nccl_shared.h"
+#include "tests/sim/nccl_group.h"
 
 #include <errno.h>
-#include <nccl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,32 +23,7 @@
 
 enum {
     VERSION = 22203,
-    GROUP_MOST = 64,
-    MESSAGE_MOST = 1 << 30,
 };
-
-struct ncclComm {
-    int ranks, rank;
-    struct nccl_shared *shared;
-    struct nccl_kernels kernels;
-    uint64_t sent[NCCL_RANKS_MOST], received[NCCL_RANKS_MOST]; /* calls so far, by peer */
-};
-
-struct message {
-    struct ncclComm *comm;
-    struct nccl_channel *channel;
-    CUstream stream;
-    void *receive;    /* NULL: it is a send */
-    const void *send; /* NULL: it is a receive */
-    uint64_t bytes;
-    uint64_t number; /* in its channel, from 1 */
-    unsigned round;  /* how many of this group go before it in its channel, which holds one */
-};
-
-static __thread struct {
-    unsigned depth, count;
-    struct message messages[GROUP_MOST];
-} group;
 
 /* ---- communicators ---- */
 
@@ -88,6 +58,8 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *ret_id)
 
 static ncclResult_t join(struct ncclComm *comm, const char *name)
 {
+    if (nccl_device_context(&comm->context) != 0 || nccl_device_number(&comm->device) != 0)
+        return ncclUnhandledCudaError;
     comm->shared = nccl_shared_join(name, comm->ranks);
     if (!comm->shared) {
         (void)fprintf(stderr, "simulated NCCL: rank %d of %d: %s\n", comm->rank, comm->ranks,
@@ -124,15 +96,64 @@ EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *ret_comm, int ranks, ncclUnique
     return result;
 }
 
+EXPORT ncclResult_t ncclCommInitRankConfig(
+        ncclComm_t *ret_comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    (void)config;
+    return ncclCommInitRank(ret_comm, ranks, id, rank);
+}
+
+EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *ret_comms, int devices, const int *list)
+{
+    ncclUniqueId id;
+    ncclResult_t result;
+
+    if (devices != 1 || (list && list[0] != 0))
+        return ncclInvalidUsage;
+    result = ncclGetUniqueId(&id);
+    return result == ncclSuccess ? ncclCommInitRank(ret_comms, 1, id, 0) : result;
+}
+
+/* What is on streams may wait for ranks that are still there: it is over when the communicator goes. */
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
-    nccl_device_unload(&comm->kernels);
-    nccl_device_unregister(comm->shared);
+    if (nccl_device_enter_idle(comm->context) == 0) {
+        nccl_device_unload(&comm->kernels);
+        nccl_device_unregister(comm->shared);
+        nccl_device_leave();
+    }
     nccl_shared_leave(comm->shared, comm->ranks);
     free(comm);
     return ncclSuccess;
+}
+
+EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    return comm ? ncclSuccess : ncclInvalidArgument;
+}
+
+/* This rank waits for nobody any more. */
+EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    if (comm)
+        nccl_shared_release(comm->shared, comm->ranks, comm->rank);
+    return ncclCommDestroy(comm);
+}
+
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *ret_error)
+{
+    if (!comm)
+        return ncclInvalidArgument;
+    *ret_error = ncclSuccess;
+    return ncclSuccess;
+}
+
+EXPORT const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return "";
 }
 
 EXPORT ncclResult_t ncclCommCount(const ncclComm_t comm, int *ret_ranks)
@@ -151,126 +172,205 @@ EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *ret_rank)
     return ncclSuccess;
 }
 
-/* ---- messages ---- */
-
-static int post_receive(const struct message *m)
+EXPORT ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *ret_device)
 {
-    int r = 0;
-
-    if (!m->receive)
-        return 0;
-    if (m->number > 1) /* the one before, if it was on another stream */
-        r = nccl_device_wait(m->stream, &m->channel->taken, m->number - 1);
-    return r ? r : nccl_device_write(m->stream, &m->channel->posted, m->number);
-}
-
-static int put(const struct message *m)
-{
-    int r;
-
-    if (!m->send)
-        return 0;
-    r = nccl_device_wait(m->stream, &m->channel->posted, m->number);
-    if (r == 0)
-        r = nccl_device_pack(&m->comm->kernels, m->stream, m->channel->data, m->send, m->bytes);
-    return r ? r : nccl_device_write(m->stream, &m->channel->full, m->number);
-}
-
-static int take(const struct message *m)
-{
-    int r;
-
-    if (!m->receive)
-        return 0;
-    r = nccl_device_wait(m->stream, &m->channel->full, m->number);
-    if (r == 0)
-        r = nccl_device_unpack(
-                &m->comm->kernels, m->stream, m->receive, m->channel->data, m->bytes);
-    return r ? r : nccl_device_write(m->stream, &m->channel->taken, m->number);
-}
-
-static int end_send(const struct message *m)
-{
-    return m->send ? nccl_device_wait(m->stream, &m->channel->taken, m->number) : 0;
-}
-
-/* All messages of a round meet at once. */
-static int submit_round(unsigned round)
-{
-    static int (*const phases[])(const struct message *) = {post_receive, put, take, end_send};
-    int r = 0;
-
-    for (size_t phase = 0; phase < sizeof(phases) / sizeof(phases[0]); phase++)
-        for (unsigned i = 0; i < group.count && r == 0; i++)
-            if (group.messages[i].round == round)
-                r = phases[phase](&group.messages[i]);
-    return r;
-}
-
-/* Puts all messages of the group on their streams. */
-static ncclResult_t submit(void)
-{
-    unsigned rounds = 0;
-    int r = 0;
-
-    for (unsigned i = 0; i < group.count; i++)
-        if (rounds <= group.messages[i].round)
-            rounds = group.messages[i].round + 1;
-    for (unsigned round = 0; round < rounds && r == 0; round++)
-        r = submit_round(round);
-    group.count = 0;
-    return r ? ncclUnhandledCudaError : ncclSuccess;
-}
-
-static uint64_t size_of(ncclDataType_t type)
-{
-    static const unsigned char sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
-
-    return (size_t)type < sizeof(sizes) ? sizes[type] : 0;
-}
-
-static ncclResult_t add(struct message m, size_t count, ncclDataType_t type, int peer)
-{
-    struct ncclComm *comm = m.comm;
-    int from;
-
-    if (!comm || peer < 0 || peer >= comm->ranks || peer == comm->rank || (!m.send && !m.receive)
-            || size_of(type) == 0 || count == 0 || count > MESSAGE_MOST / size_of(type))
+    if (!comm)
         return ncclInvalidArgument;
-    if (group.count == GROUP_MOST)
-        return ncclInternalError;
-    from = m.send ? comm->rank : peer;
-    m.bytes = count * size_of(type);
-    m.number = m.send ? ++comm->sent[peer] : ++comm->received[peer];
-    m.channel = &comm->shared->channels[from * comm->ranks + (m.send ? peer : comm->rank)];
-    for (unsigned i = 0; i < group.count; i++)
-        m.round += group.messages[i].channel == m.channel;
-    group.messages[group.count++] = m;
-    return group.depth ? ncclSuccess : submit();
+    *ret_device = comm->device;
+    return ncclSuccess;
 }
 
-EXPORT ncclResult_t ncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer,
-        ncclComm_t comm, cudaStream_t stream)
+/* A buffer that is registered stays where it is until it is deregistered; nothing is faster by it. */
+EXPORT ncclResult_t ncclCommRegister(
+        const ncclComm_t comm, void *buffer, size_t bytes, void **ret_handle)
 {
-    return add((struct message){.comm = comm, .send = buffer, .stream = stream}, count, type, peer);
+    if (!comm || !buffer || bytes == 0)
+        return ncclInvalidArgument;
+    *ret_handle = malloc(1);
+    return *ret_handle ? ncclSuccess : ncclSystemError;
 }
 
-EXPORT ncclResult_t ncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer,
-        ncclComm_t comm, cudaStream_t stream)
+EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-    return add(
-            (struct message){.comm = comm, .receive = buffer, .stream = stream}, count, type, peer);
+    if (!comm)
+        return ncclInvalidArgument;
+    free(handle);
+    return ncclSuccess;
 }
+
+/* ---- messages ---- */
 
 EXPORT ncclResult_t ncclGroupStart(void)
 {
-    group.depth++;
+    nccl_group_begin();
     return ncclSuccess;
 }
 
 EXPORT ncclResult_t ncclGroupEnd(void)
 {
-    if (group.depth == 0)
-        return ncclInvalidUsage;
-    return --group.depth ? ncclSuccess : submit();
+    return nccl_group_end();
 }
+
+/* Bytes of `count` elements; 0 = there is no such type, or there are too many. */
+static uint64_t bytes_of(size_t count, ncclDataType_t type)
+{
+    uint64_t bytes;
+
+    return __builtin_mul_overflow(count, nccl_group_size(type), &bytes) ? 0 : bytes;
+}
+
+EXPORT ncclResult_t ncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer,
+        ncclComm_t comm, cudaStream_t stream)
+{
+    const struct nccl_message m = {.comm = comm,
+            .send = buffer,
+            .stream = stream,
+            .peer = peer,
+            .bytes = bytes_of(count, type)};
+
+    return nccl_group_add(&m, 1);
+}
+
+EXPORT ncclResult_t ncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer,
+        ncclComm_t comm, cudaStream_t stream)
+{
+    const struct nccl_message m = {.comm = comm,
+            .receive = buffer,
+            .stream = stream,
+            .peer = peer,
+            .bytes = bytes_of(count, type)};
+
+    return nccl_group_add(&m, 1);
+}
+
+/* ---- collectives ---- */
+
+enum {
+    ALL = -1, /* instead of a rank */
+};
+
+/* Who gives to whom, and what becomes of it. */
+struct collective {
+    const char *send;
+    char *receive;
+    uint64_t bytes;      /* of a message */
+    uint64_t give, take; /* bytes from one rank's part of `send`, or `receive`, to the next one's */
+    int givers, takers;  /* a rank, or ALL */
+    ncclRedOp_t op;      /* with `folds` */
+    ncclDataType_t type;
+    bool folds;
+    struct ncclComm *comm;
+    CUstream stream;
+};
+
+/* The receives of a collective; how many. */
+static unsigned list_receives(const struct collective *c, struct nccl_message *ret_messages)
+{
+    unsigned count = 0;
+
+    for (int from = 0; from < c->comm->ranks; from++) {
+        struct nccl_message m = {.comm = c->comm, .stream = c->stream, .peer = from};
+
+        if (c->givers != ALL && c->givers != from)
+            continue;
+        m.receive = c->receive + (uint64_t)from * c->take;
+        m.bytes = c->bytes;
+        if (c->folds && count > 0)
+            m.fold = (struct nccl_fold){c->type, c->op, 0};
+        if (c->folds && c->op == ncclAvg && from == c->comm->ranks - 1)
+            m.fold.ranks = (uint64_t)c->comm->ranks;
+        ret_messages[count++] = m;
+    }
+    return count;
+}
+
+static ncclResult_t collect(const struct collective *c)
+{
+    struct nccl_message messages[2 * NCCL_RANKS_MOST];
+    unsigned count = 0;
+
+    if (!c->comm || !c->send || !c->receive)
+        return ncclInvalidArgument;
+    if (c->folds && c->type != ncclUint8 && c->type != ncclInt32 && c->type != ncclInt64
+            && c->type != ncclFloat32 && c->type != ncclFloat64) {
+        (void)fprintf(stderr, "simulated NCCL: no sums of type %d\n", (int)c->type);
+        return ncclInvalidUsage;
+    }
+    if (c->comm->ranks == 1)
+        return c->send == c->receive || c->bytes == 0
+                        || nccl_device_copy(c->stream, c->receive, c->send, c->bytes) == 0
+                ? ncclSuccess
+                : ncclUnhandledCudaError;
+    if (c->takers == ALL || c->takers == c->comm->rank)
+        count = list_receives(c, messages);
+    for (int to = 0; to < c->comm->ranks; to++)
+        if ((c->givers == ALL || c->givers == c->comm->rank)
+                && (c->takers == ALL || c->takers == to))
+            messages[count++] = (struct nccl_message){.comm = c->comm,
+                    .stream = c->stream,
+                    .peer = to,
+                    .send = c->send + (uint64_t)to * c->give,
+                    .bytes = c->bytes};
+    return nccl_group_add(messages, count);
+}
+
+EXPORT ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count,
+        ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    return collect(&(struct collective){
+            send, receive, bytes_of(count, type), 0, 0, ALL, ALL, op, type, true, comm, stream});
+}
+
+EXPORT ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count,
+        ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    uint64_t bytes = bytes_of(count, type);
+
+    return collect(&(struct collective){
+            send, receive, bytes, bytes, 0, ALL, ALL, op, type, true, comm, stream});
+}
+
+EXPORT ncclResult_t ncclReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
+        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return collect(&(struct collective){
+            send, receive, bytes_of(count, type), 0, 0, ALL, root, op, type, true, comm, stream});
+}
+
+EXPORT ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count,
+        ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return collect(&(struct collective){
+            send, receive, bytes_of(count, type), 0, 0, root, ALL, 0, type, false, comm, stream});
+}
+
+EXPORT ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root,
+        ncclComm_t comm, cudaStream_t stream)
+{
+    return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+EXPORT ncclResult_t ncclAllGather(const void *send, void *receive, size_t count,
+        ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    uint64_t bytes = bytes_of(count, type);
+
+    return collect(&(struct collective){
+            send, receive, bytes, 0, bytes, ALL, ALL, 0, type, false, comm, stream});
+}
+
+/* ---- the rest, which programs look for ---- */
+
+static ncclResult_t refuse(const char *name)
+{
+    (void)fprintf(stderr, "simulated NCCL: %s has no body; refused\n", name);
+    return ncclInvalidUsage;
+}
+
+#define REFUSED(name)               \
+    EXPORT ncclResult_t name(void); \
+    EXPORT ncclResult_t name(void)  \
+    {                               \
+        return refuse(#name);       \
+    }
+#include "tests/sim/nccl_refused.def"

@@ -16,7 +16,12 @@
 /* Kernels of the context that was current when they were loaded. */
 struct nccl_kernels {
     CUmodule module;
-    CUfunction pack, unpack;
+    CUfunction pack, unpack, fold;
+};
+
+/* How values of several ranks become one: kedge_fold's last parameters. */
+struct nccl_fold {
+    uint64_t type, op, ranks;
 };
 
 int nccl_device_load(struct nccl_kernels *ret_kernels);
@@ -30,10 +35,22 @@ void nccl_device_unregister(void *memory);
 int nccl_device_wait(CUstream stream, const uint64_t *at, uint64_t number);
 int nccl_device_write(CUstream stream, uint64_t *at, uint64_t number);
 
-/* Reads all `bytes` at `src` and packs them; the other way round. */
+/* The context that is current; where there is none, the first device's primary one, as the runtime would make it. */
+int nccl_device_context(CUcontext *ret_context);
+int nccl_device_number(int *ret_device);
+
+/* Makes it current until nccl_device_leave, whoever the thread is, with all its work over. */
+int nccl_device_enter_idle(CUcontext context);
+void nccl_device_leave(void);
+
+int nccl_device_copy(CUstream stream, void *dst, const void *src, uint64_t bytes);
+
+/* Reads all `bytes` at `src` and packs them; the other way round; the other way round onto what is there. */
 int nccl_device_pack(const struct nccl_kernels *kernels, CUstream stream, void *packed,
         const void *src, uint64_t bytes);
 int nccl_device_unpack(const struct nccl_kernels *kernels, CUstream stream, void *dst,
         const void *packed, uint64_t bytes);
+int nccl_device_fold(const struct nccl_kernels *kernels, CUstream stream, void *dst,
+        const void *packed, uint64_t bytes, const struct nccl_fold *fold);
 
 #endif

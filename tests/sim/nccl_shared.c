@@ -54,3 +54,17 @@ void nccl_shared_leave(struct nccl_shared *shared, int ranks)
 {
     (void)munmap(shared, nccl_shared_bytes(ranks));
 }
+
+static void set(uint64_t *number)
+{
+    __atomic_store_n(number, (uint64_t)INT64_MAX, __ATOMIC_RELEASE);
+}
+
+void nccl_shared_release(struct nccl_shared *shared, int ranks, int rank)
+{
+    for (int peer = 0; peer < ranks; peer++) {
+        set(&shared->channels[rank * ranks + peer].posted);
+        set(&shared->channels[rank * ranks + peer].taken);
+        set(&shared->channels[peer * ranks + rank].full);
+    }
+}

@@ -43,6 +43,8 @@ size_t nccl_shared_bytes(int ranks);
  * minutes.
  */
 struct nccl_shared *nccl_shared_join(const char *name, int ranks);
+/* All that the streams of `rank` wait for, now and later, has come. */
+void nccl_shared_release(struct nccl_shared *shared, int ranks, int rank);
 void nccl_shared_leave(struct nccl_shared *shared, int ranks);
 
 #endif

@@ -137,6 +137,54 @@ static void body_kedge_unpack(const uint64_t *p)
         memcpy((void *)(uintptr_t)(p[0] + s.begin), (const void *)(uintptr_t)from, s.end - s.begin);
 }
 
+/* op(a, b) of one element, and the mean of `ranks` where that is not 0. Numbers are nccl.h's. */
+#define FOLD(name_, type_)                                                            \
+    static void fold_##name_(void *to, const void *from, unsigned op, uint64_t ranks) \
+    {                                                                                 \
+        type_ a, b;                                                                   \
+                                                                                      \
+        memcpy(&a, to, sizeof(a));                                                    \
+        memcpy(&b, from, sizeof(b));                                                  \
+        if (op == 1)                                                                  \
+            a *= b;                                                                   \
+        else if (op == 2)                                                             \
+            a = a > b ? a : b;                                                        \
+        else if (op == 3)                                                             \
+            a = a < b ? a : b;                                                        \
+        else                                                                          \
+            a += b;                                                                   \
+        if (ranks)                                                                    \
+            a /= (type_)ranks;                                                        \
+        memcpy(to, &a, sizeof(a));                                                    \
+    }
+
+FOLD(u8, uint8_t)
+FOLD(i32, int32_t)
+FOLD(i64, int64_t)
+FOLD(f32, float)
+FOLD(f64, double)
+
+static void body_kedge_fold(const uint64_t *p)
+{
+    static const struct {
+        void (*fold)(void *, const void *, unsigned, uint64_t);
+        unsigned size;
+    } types[10] = {[1] = {fold_u8, 1},
+            [2] = {fold_i32, 4},
+            [4] = {fold_i64, 8},
+            [7] = {fold_f32, 4},
+            [8] = {fold_f64, 8}};
+    unsigned type = (unsigned)p[3] % 10;
+    uint64_t from = p[1];
+
+    if (!types[type].fold)
+        return;
+    for (struct sample s = {.bytes = p[2]}; next_sample(&s); from += s.end - s.begin)
+        for (uint64_t at = 0; at < s.end - s.begin; at += types[type].size)
+            types[type].fold((void *)(uintptr_t)(p[0] + s.begin + at),
+                    (const void *)(uintptr_t)(from + at), (unsigned)p[4], p[5]);
+}
+
 static void body_kedge_digest(const uint64_t *p)
 {
     static const char name[] = "kedge_digest";

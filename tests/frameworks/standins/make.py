@@ -19,9 +19,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Names without a version node belong to the library by their beginning.
-PREFIXES = {"nccl": "libnccl", "cusparseLt": "libcusparseLt", "cuFile": "libcufile", "nvshmem": "libnvshmem_host",
+PREFIXES = {"cusparseLt": "libcusparseLt", "cuFile": "libcufile", "nvshmem": "libnvshmem_host",
             "curand": "libcurand"}
-SIMULATED = re.compile(r"lib(cuda|cudart)\.so\.")
+SIMULATED = re.compile(r"lib(cuda|cudart|nccl)\.so\.")
 FOREIGN = re.compile(r"lib(cu|nv|nccl)\w*\.so")
 FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror")
 

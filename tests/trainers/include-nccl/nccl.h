@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nccl.h - what the trainers call of NCCL, under the name that programs include.
+ * nccl.h - what the trainers and the simulated NCCL know of NCCL, under the name that programs include.
  *
  * For programs that are built where there is no NCCL. The declarations are ours; names, numbers and layouts are the
  * library's own, so that a program built with this header runs with the real library, too.
@@ -29,6 +29,16 @@ typedef enum {
 } ncclResult_t;
 
 typedef enum {
+    ncclSum = 0,
+    ncclProd = 1,
+    ncclMax = 2,
+    ncclMin = 3,
+    ncclAvg = 4,
+} ncclRedOp_t;
+
+typedef struct ncclConfig_v21700 ncclConfig_t;
+
+typedef enum {
     ncclInt8 = 0,
     ncclUint8 = 1,
     ncclInt32 = 2,
@@ -46,9 +56,19 @@ const char *ncclGetErrorString(ncclResult_t result);
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *ret_id);
 ncclResult_t ncclCommInitRank(ncclComm_t *ret_comm, int ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommInitRankConfig(
+        ncclComm_t *ret_comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config);
+ncclResult_t ncclCommInitAll(ncclComm_t *ret_comms, int devices, const int *list);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *ret_error);
+const char *ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *ret_ranks);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *ret_rank);
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *ret_device);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **ret_handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 
 ncclResult_t ncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer,
         ncclComm_t comm, cudaStream_t stream);
@@ -56,5 +76,18 @@ ncclResult_t ncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer,
         cudaStream_t stream);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
+        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, ncclDataType_t type,
+        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
+        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, ncclDataType_t type,
+        int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+        cudaStream_t stream);
+ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type,
+        ncclComm_t comm, cudaStream_t stream);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulated NCCL: two processes send to each other, under each schedule of the device. */
+/* The simulated NCCL: two processes send to each other, and collect, under each schedule of the device. */
 #include "tests/check.h"
 #include "tests/sim/simcuda.h"
 #include "tests/trainers/trainer.h"
@@ -304,4 +304,196 @@ static void ask_and_be_refused(struct rank *r)
 TEST(questions_are_answered_and_nonsense_is_refused)
 {
     check_both_end_well(ask_and_be_refused);
+}
+
+/* ---- what frameworks call: PyTorch's ProcessGroupNCCL, and DistributedDataParallel on it ---- */
+
+enum {
+    FEW = 1000,
+};
+
+static void *put_floats(const struct rank *r, size_t count, float first)
+{
+    float *values = malloc(count * sizeof(*values));
+    void *buffer;
+
+    OK(!values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = first + (float)i;
+    OK(cudaMalloc(&buffer, count * sizeof(*values)));
+    OK(cudaMemcpyAsync(buffer, values, count * sizeof(*values), cudaMemcpyHostToDevice, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    free(values);
+    return buffer;
+}
+
+/* The values there are those of put_floats with `first`, times `factor`. */
+static void check_floats(const void *buffer, size_t count, float first, float factor)
+{
+    float *values = malloc(count * sizeof(*values));
+
+    OK(!values);
+    OK(cudaMemcpy(values, buffer, count * sizeof(*values), cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < count; i++)
+        OK(values[i] != factor * (first + (float)i));
+    free(values);
+}
+
+static void sum_over_ranks(struct rank *r)
+{
+    float mine = r->number ? 100 : 7;
+    void *send = put_floats(r, FEW, mine), *receive = put_floats(r, FEW, 0);
+    void *part = put_floats(r, FEW / 2, 0);
+
+    OK(ncclAllReduce(send, receive, FEW, ncclFloat32, ncclSum, r->comm, r->one));
+    OK(ncclReduceScatter(receive, part, FEW / 2, ncclFloat32, ncclMax, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(send, FEW, mine, 1);
+    check_floats(receive, FEW, 53.5F, 2);
+    check_floats(part, FEW / 2, r->number ? 53.5F + FEW / 2 : 53.5F, 2);
+
+    OK(ncclReduce(send, send, FEW, ncclFloat32, ncclMin, 1, r->comm, r->two));
+    OK(cudaStreamSynchronize(r->two));
+    check_floats(send, FEW, 7, 1); /* rank 0 had that, and takes nothing */
+
+    send = put_floats(r, FEW, mine);
+    OK(ncclAllReduce(send, send, FEW, ncclFloat32, ncclAvg, r->comm, r->one)); /* in place */
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(send, FEW, 53.5F, 1);
+    OK(ncclAllReduce(send, send, FEW, ncclFloat16, ncclSum, r->comm, r->one) != ncclInvalidUsage);
+}
+
+TEST(sums_over_ranks)
+{
+    check_both_end_well(sum_over_ranks);
+}
+
+static void gather_and_broadcast(struct rank *r)
+{
+    void *mine = put_floats(r, FEW, r->number ? FEW : 0), *all = put_floats(r, 2 * FEW, 9);
+
+    OK(ncclAllGather(mine, all, FEW, ncclFloat32, r->comm, r->one));
+    OK(ncclBroadcast(mine, mine, FEW, ncclFloat32, 1, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(all, 2 * FEW, 0, 1);
+    check_floats(mine, FEW, FEW, 1);
+    mine = put_floats(r, FEW, r->number ? 5 : 6);
+    OK(ncclBcast(mine, FEW, ncclFloat32, 0, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(mine, FEW, 6, 1);
+}
+
+TEST(ranks_gather_and_one_tells_all)
+{
+    check_both_end_well(gather_and_broadcast);
+}
+
+/* Several collectives between two messages, all in one group: each waits for its turn on its channels. */
+static void mixed_group(struct rank *r)
+{
+    void *first = put_floats(r, FEW, 1), *sum = put_floats(r, FEW, (float)r->number);
+    void *mean = put_floats(r, FEW, (float)(4 * r->number)), *last = put_floats(r, FEW, 2);
+
+    OK(ncclGroupStart());
+    OK(r->number ? ncclRecv(first, FEW, ncclFloat32, 0, r->comm, r->one)
+                 : ncclSend(first, FEW, ncclFloat32, 1, r->comm, r->one));
+    OK(ncclAllReduce(sum, sum, FEW, ncclFloat32, ncclSum, r->comm, r->one));
+    OK(ncclAllReduce(mean, mean, FEW, ncclFloat32, ncclAvg, r->comm, r->one));
+    OK(ncclSend(last, FEW, ncclFloat32, r->number, r->comm, r->one)); /* to itself */
+    OK(ncclRecv(first, FEW, ncclFloat32, r->number, r->comm, r->one));
+    OK(ncclGroupEnd());
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(first, FEW, 2, 1);
+    check_floats(sum, FEW, 0.5F, 2);
+    check_floats(mean, FEW, 2, 1);
+}
+
+TEST(group_of_messages_and_collectives)
+{
+    check_both_end_well(mixed_group);
+}
+
+static void ask_as_frameworks_do(struct rank *r)
+{
+    ncclResult_t error = ncclSystemError;
+    ncclComm_t alone;
+    ncclUniqueId id;
+    void *handle, *send, *receive;
+    int device = -1;
+
+    OK(ncclCommGetAsyncError(r->comm, &error) || error);
+    OK(ncclGetLastError(r->comm)[0] != '\0');
+    OK(ncclCommCuDevice(r->comm, &device) || device != 0);
+    OK(ncclCommRegister(r->comm, r->buffer, BYTES, &handle));
+    OK(ncclCommDeregister(r->comm, handle));
+    /* A communicator of one rank copies all of a tensor, not only the sampled pages. */
+    OK(ncclGetUniqueId(&id));
+    OK(ncclCommInitRankConfig(&alone, 1, id, 0, NULL));
+    send = put_floats(r, (size_t)FEW * FEW, 3);
+    receive = put_floats(r, (size_t)FEW * FEW, 0);
+    OK(ncclAllReduce(send, receive, (size_t)FEW * FEW, ncclFloat32, ncclSum, alone, r->one));
+    OK(ncclCommFinalize(alone));
+    OK(ncclCommDestroy(alone));
+    check_floats(receive, (size_t)FEW * FEW, 3, 1);
+}
+
+TEST(questions_of_frameworks_are_answered)
+{
+    check_both_end_well(ask_as_frameworks_do);
+}
+
+static void come_without_a_context(void)
+{
+    ncclComm_t alone;
+    ncclUniqueId id;
+    int device = -1;
+
+    OK(ncclGetUniqueId(&id));
+    OK(ncclCommInitRank(&alone, 1, id, 0));
+    OK(ncclCommCuDevice(alone, &device) || device != 0);
+    OK(ncclCommDestroy(alone));
+}
+
+/* Nothing was asked of the device before: Python's DistributedDataParallel begins so. */
+TEST(first_call_of_a_program_may_be_this)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        come_without_a_context();
+        _exit(0);
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(status, 0);
+}
+
+static void go_before_it_is_over(struct rank *r)
+{
+    OK(r->number ? ncclRecv(r->buffer, WORDS, ncclFloat32, 0, r->comm, r->one)
+                 : ncclSend(r->buffer, WORDS, ncclFloat32, 1, r->comm, r->one));
+    OK(ncclCommDestroy(r->comm));
+    OK(cudaStreamQuery(r->one));
+}
+
+TEST(communicator_goes_when_what_it_was_asked_for_is_over)
+{
+    check_both_end_well(go_before_it_is_over);
+}
+
+static void abort_without_a_peer(struct rank *r)
+{
+    if (r->number == 1)
+        return;
+    OK(ncclSend(r->buffer, WORDS, ncclFloat32, 1, r->comm, r->one));
+    OK(ncclRecv(r->buffer, WORDS, ncclFloat32, 1, r->comm, r->two));
+    for (int i = 0; i < 100; i++)
+        OK(cudaStreamQuery(r->one) != cudaErrorNotReady);
+    OK(ncclCommAbort(r->comm));
+    OK(cudaDeviceSynchronize());
+}
+
+TEST(abort_waits_for_no_peer)
+{
+    check_both_end_well(abort_without_a_peer);
 }
