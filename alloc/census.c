@@ -394,6 +394,8 @@ static const char *check_timelines(struct pool *pool) POOL_LOCKED
         marks++;
         what = check_chain(pool, &mark->chain);
     }
+    for (const struct fence_mark *mark = pool->events.first; mark && !what; mark = mark->next)
+        what = check_chain(pool, &mark->chain);
     if (!what && (bytes != pool->waiting_bytes || marks != pool->epochs.marks))
         what = "epochs are miscounted";
     return what;

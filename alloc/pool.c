@@ -118,6 +118,7 @@ static void free_lists(struct pool *pool)
     for (uint32_t i = 1; i < pool->streams.top; i++)
         free_timeline(pool, &((struct stream *)streams_at(pool, i))->timeline);
     free_timeline(pool, &pool->epochs);
+    free_timeline(pool, &pool->events);
     while (pool->grace_first) {
         struct grace *grace = pool->grace_first;
 

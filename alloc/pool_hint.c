@@ -22,7 +22,8 @@ struct edge_walk {
     struct outcome *ret;
     size_t max;
     size_t count;
-    uint32_t dead; /* chain of holders marked dead */
+    uint32_t dead;         /* chain of holders marked dead, */
+    uint32_t dead_by_call; /* and of those that wait for the call alone that the edge is */
 };
 
 static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder,
@@ -58,6 +59,7 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     const struct block *block = block_at(pool, holder->block);
     struct heap *heap = block_segment(pool, block)->heap;
     uint64_t requested = block->node.size - block->slack;
+    uint32_t *chain;
 
     if (is_refused(pool, walk, index))
         return;
@@ -78,8 +80,11 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     heap->tally.limbo += block->node.size;
     pool->counters.released_count++;
     pool->counters.released_bytes += requested;
-    holder->next = walk->dead;
-    walk->dead = index;
+    chain = walk->edge->stream && hint_rule(pool->hints, holder->rule)->wait == RULE_WAIT_EVENT
+            ? &walk->dead_by_call
+            : &walk->dead;
+    holder->next = *chain;
+    *chain = index;
 }
 
 static bool is_due(
@@ -191,18 +196,39 @@ static void count_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED
     }
 }
 
+/* What was marked dead is under grace from here on. False: it was nothing. */
+static bool begin_grace(
+        struct pool *pool, struct grace *grace, uint32_t dead, uint64_t stream) POOL_LOCKED
+{
+    if (dead)
+        reclaim_begin_grace(pool, grace, dead, stream);
+    return dead != 0;
+}
+
+static void end_edge(struct pool *pool, struct grace *grace, bool is_begun)
+{
+    if (is_begun)
+        reclaim_ask_readers(pool, grace);
+    else if (grace)
+        meta_put(grace, sizeof(*grace));
+}
+
 int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
         size_t *ret_count)
 {
     struct edge_walk walk = {.edge = edge, .ret = ret, .max = max};
-    struct grace *grace;
+    struct grace *grace, *by_call;
+    bool begun, begun_by_call;
 
     *ret_count = 0;
     if (!pool_is_armed(pool) || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return 0;
     grace = meta_get(sizeof(*grace)); /* first: what is marked must be able to go on */
-    if (!grace)
+    by_call = grace && edge->stream ? meta_get(sizeof(*grace)) : NULL;
+    if (!grace || (edge->stream && !by_call)) {
+        end_edge(pool, grace, false);
         return -ENOMEM;
+    }
     lock_take(&pool->lock);
     if (pool->due && !edge->again)
         count_edge(pool, edge);
@@ -210,14 +236,12 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
         if (walk.count < max && waits_for(pool, rule, edge->kind))
             walk_rule(pool, &walk, rule);
     }
-    if (walk.dead)
-        reclaim_begin_grace(pool, grace, walk.dead);
+    begun = begin_grace(pool, grace, walk.dead, 0);
+    begun_by_call = begin_grace(pool, by_call, walk.dead_by_call, edge->stream);
     lock_drop(&pool->lock);
     *ret_count = walk.count;
-    if (walk.dead)
-        reclaim_ask_readers(pool, grace);
-    else
-        meta_put(grace, sizeof(*grace));
+    end_edge(pool, grace, begun);
+    end_edge(pool, by_call, begun_by_call);
     return 0;
 }
 

@@ -90,6 +90,19 @@ static inline void retire(struct pool *pool, struct block *block, uint32_t index
             pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
 }
 
+static void retire_chain(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    while (index) {
+        struct block *block = block_at(pool, index);
+        uint32_t next = block->chain;
+
+        if (!(block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
+                || !retire_hinted(pool, index))
+            retire(pool, block, index);
+        index = next;
+    }
+}
+
 /* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
  * to be let go to put the fences). */
 static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
@@ -98,21 +111,10 @@ static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t nu
     struct fence_mark *mark;
 
     while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(timeline, number)) != NULL) {
-        uint32_t index = mark->chain.head;
-
         timeline->stalled = false;
-
         if (timeline == &pool->epochs)
             pool->waiting_bytes -= mark->chain.bytes;
-        while (index) {
-            struct block *block = block_at(pool, index);
-            uint32_t next = block->chain;
-
-            if (!(block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
-                    || !retire_hinted(pool, index))
-                retire(pool, block, index);
-            index = next;
-        }
+        retire_chain(pool, mark->chain.head);
         unuse(mark, puts);
     }
     return puts->count >= PUTS_MAX - 1;
@@ -129,6 +131,15 @@ static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_
         lock_drop(&pool->lock);
         put_all(pool, &puts);
     } while (more);
+}
+
+/* The driver's word on a fence. */
+static int ask_fence(struct pool *pool, uint64_t fence, bool wait)
+{
+    if (POOL_IS_WITHOUT(FENCE))
+        return 0;
+    return wait ? DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms)
+                : DRIVE(pool, fence_query, fence);
 }
 
 /* Asks (or waits for) a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
@@ -152,12 +163,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
     if (!mark)
         return -ENOENT;
 
-    if (POOL_IS_WITHOUT(FENCE))
-        r = 0;
-    else
-        r = wait ? DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms)
-                 : DRIVE(pool, fence_query, fence);
-
+    r = ask_fence(pool, fence, wait);
     if (r == 0)
         pass_all(pool, timeline, number);
     lock_take(&pool->lock);
@@ -229,9 +235,9 @@ static int close_epoch(struct pool *pool, bool always)
 
 /* ── limbo ── */
 
-void reclaim_begin_grace(struct pool *pool, struct grace *grace, uint32_t holders)
+void reclaim_begin_grace(struct pool *pool, struct grace *grace, uint32_t holders, uint64_t stream)
 {
-    *grace = (struct grace){.holders = holders};
+    *grace = (struct grace){.holders = holders, .stream = stream};
     if (pool->grace_last)
         pool->grace_last->next = grace;
     else
@@ -249,11 +255,57 @@ void reclaim_ask_readers(struct pool *pool, struct grace *grace)
     lock_drop(&pool->lock);
 }
 
-/* The readers of the first grace have ended: its holders wait for a fence from now on. */
+/* What waits for one stream: its fence, or that of all streams where there can be none. */
+static void record_event(struct pool *pool, struct fence_mark *mark, uint64_t stream)
+{
+    struct puts puts = {.count = 0};
+    struct fence_chain chain;
+    uint64_t fence = 0;
+    int r = DRIVE(pool, stream_record, stream, &fence);
+
+    lock_take(&pool->lock);
+    if (r == 0) {
+        fence_recorded(&pool->events, mark, fence);
+    } else {
+        pool->counters.fence_errors++;
+        fence_failed(&pool->events, mark, &chain);
+        reopen(pool, chain);
+        pool->eager = true;
+    }
+    unuse(mark, &puts);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+}
+
+/* Its holders wait for a fence from now on. The mark of that which is to be recorded, NULL = an epoch's. */
+static struct fence_mark *wait_for_fence(struct pool *pool, const struct grace *grace) POOL_LOCKED
+{
+    struct fence_chain chain = {.head = 0};
+    struct fence_mark *mark;
+    uint32_t index = grace->holders;
+
+    while (index) {
+        struct holder *holder = holder_at(pool, index);
+        uint32_t next = holder->next;
+
+        holder->next = 0;
+        (void)holder_step(holder, HOLDER_EVENT_QUIET);
+        block_chain(pool, &chain, holder->block);
+        index = next;
+    }
+    mark = grace->stream && chain.head ? fence_begin(&pool->events, &chain) : NULL;
+    if (chain.head) {
+        reopen(pool, chain);
+        pool->eager = true; /* a release is wanted as soon as can be */
+    }
+    return mark;
+}
+
+/* The readers of the first grace have ended. */
 static void end_grace(struct pool *pool, const struct grace *which, uint64_t snapshot)
 {
+    struct fence_mark *mark;
     struct grace *grace;
-    uint32_t index;
 
     lock_take(&pool->lock);
     grace = pool->grace_first;
@@ -264,18 +316,10 @@ static void end_grace(struct pool *pool, const struct grace *which, uint64_t sna
     pool->grace_first = grace->next;
     if (!grace->next)
         pool->grace_last = NULL;
-    index = grace->holders;
-    while (index) {
-        struct holder *holder = holder_at(pool, index);
-        uint32_t next = holder->next;
-
-        holder->next = 0;
-        (void)holder_step(holder, HOLDER_EVENT_QUIET);
-        block_chain(pool, &pool->open, holder->block);
-        pool->eager = true; /* a release is wanted as soon as can be */
-        index = next;
-    }
+    mark = wait_for_fence(pool, grace);
     lock_drop(&pool->lock);
+    if (mark)
+        record_event(pool, mark, grace->stream);
     meta_put(grace, sizeof(*grace));
 }
 
@@ -301,6 +345,50 @@ static int poll_grace(struct pool *pool)
         return -EAGAIN;
     end_grace(pool, grace, snapshot);
     return 0;
+}
+
+/* The next mark of an event after *io_number that has a fence, as a user of it. NULL = none. */
+static struct fence_mark *next_event(
+        struct pool *pool, uint64_t *io_number, uint64_t *ret_fence, bool wait)
+{
+    struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    mark = fence_at_least(&pool->events, *io_number + 1);
+    if (mark) {
+        fence_use(mark);
+        *ret_fence = mark->fence;
+        *io_number = mark->number;
+        pool->counters.host_waits += wait;
+    }
+    lock_drop(&pool->lock);
+    return mark;
+}
+
+/* Each event by itself, since one may pass before those that came first; `wait`: for the first alone. Results as ask. */
+static int ask_events(struct pool *pool, bool wait)
+{
+    struct puts puts = {.count = 0};
+    struct fence_chain chain;
+    struct fence_mark *mark;
+    uint64_t number = 0;
+    uint64_t fence = 0;
+    int r = -ENOENT;
+
+    while ((mark = next_event(pool, &number, &fence, wait)) != NULL) {
+        r = ask_fence(pool, fence, wait);
+        lock_take(&pool->lock);
+        if (r == 0) {
+            fence_failed(&pool->events, mark, &chain); /* off the list, with what waited */
+            retire_chain(pool, chain.head);
+        }
+        unuse(mark, &puts);
+        lock_drop(&pool->lock);
+        put_all(pool, &puts);
+        if (wait)
+            break;
+    }
+    return r;
 }
 
 /* One hinted block on its way out. */
@@ -454,6 +542,7 @@ int reclaim_poll(struct pool *pool, bool close)
     (void)close_epoch(pool, close);
     while (r == 0)
         r = ask(pool, &pool->epochs, 0, false);
+    (void)ask_events(pool, false);
     remove_all(pool);
     reclaim_leaving(pool);
     return r > 0 ? r : 0;
@@ -481,6 +570,8 @@ int reclaim_wait(struct pool *pool)
     if (r == -ECANCELED)
         return -ETIMEDOUT;
     r = ask(pool, &pool->epochs, 0, true);
+    if (r == -ENOENT)
+        r = ask_events(pool, true);
     remove_all(pool);
     if (r == -ENOENT)
         return waited_grace ? 0 : -ENOENT;

@@ -8,6 +8,7 @@
  *     grace ─readers ended─► open ─close─► epoch ─passed─┬─► clean            (freed blocks)
  *                                                        ├─► removals ─unmap─► husk, handle to the shelf
  *                                                        └─► gap              (address of what was freed and is gone)
+ *          └─of an event that is waited for alone─► its stream's fence ─passed─► removals
  *     points of streams ─passed─► sweep: blocks become clean
  *
  * Threads: any, with no lock held, unless it says locked. Rules: R1 R2 R36 R57 R66 R70 R71 R73 R74.
@@ -55,9 +56,11 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /*
  * Puts marked holders (chained through holder.next) under grace, in the hold of the lock that marked them: a context that
- * ends later takes its own out of the list. `grace` is the caller's from meta_get.
+ * ends later takes its own out of the list. `grace` is the caller's from meta_get. After it they wait for all that was given
+ * to this stream, 0 = to all streams.
  */
-void reclaim_begin_grace(struct pool *pool, struct grace *grace, uint32_t holders) POOL_LOCKED;
+void reclaim_begin_grace(
+        struct pool *pool, struct grace *grace, uint32_t holders, uint64_t stream) POOL_LOCKED;
 
 /* Then, [driver]: the submissions that are under way now are those that the grace waits for. It cannot end before this call. */
 void reclaim_ask_readers(struct pool *pool, struct grace *grace);

@@ -217,6 +217,7 @@ struct grace {
     uint64_t snapshot; /* of the submissions under way, once is_asked */
     bool is_asked;
     uint32_t holders; /* chain through holder.next */
+    uint64_t stream;  /* they wait for what was given to this one alone; 0 = to all */
 };
 
 struct news {
@@ -265,7 +266,8 @@ struct pool {
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
     struct fence_timeline epochs;
-    uint64_t waiting_bytes; /* in epochs */
+    uint64_t waiting_bytes;       /* in epochs */
+    struct fence_timeline events; /* what waits for single streams, in no order */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks whose storage can go now */
     struct table pins;           /* by block index: pin.c */

@@ -198,4 +198,6 @@ void segment_kill(struct pool *pool, uint32_t number)
         purge_chain(pool, &mark->chain);
         pool->waiting_bytes += mark->chain.bytes;
     }
+    for (struct fence_mark *mark = pool->events.first; mark; mark = mark->next)
+        purge_chain(pool, &mark->chain);
 }

@@ -408,12 +408,15 @@ static bool is_event(struct edge *ret_event, uint32_t call)
     return true;
 }
 
-static void tell_event(const struct edge *event, const void *first, const void *second)
+static void tell_event(struct edge *event, const void *first, const void *second, void *handle)
 {
     const devptr_t used[] = {(uintptr_t)first, (uintptr_t)second};
+    struct stream stream;
 
     if (!life_begin_edge())
         return;
+    if (sidecar_waits(SIDECAR_WAITS_STREAM) && stream_here((CUstream)handle, false, &stream) == 0)
+        event->stream = stream.identity;
     dispatch_event(event, used, APICALL_BUFFERS);
     life_leave();
 }
@@ -437,7 +440,7 @@ static void tell_event(const struct edge *event, const void *first, const void *
             source_push("NCCL", #name);                                                      \
         reads = begin_reading();                                                             \
         if (waits)                                                                           \
-            tell_event(&event, send, receive);                                               \
+            tell_event(&event, send, receive, stream);                                       \
         if (!touches(&all, stream, #name))                                                   \
             result = real args;                                                              \
         if (reads)                                                                           \

@@ -219,6 +219,7 @@ static unsigned events_of(const struct hintfile *file)
             continue;
         events |= 1u << rule->when.kind | 1u << rule->otherwise.kind;
         events |= rule->pick.use.call ? 1u << EDGE_CALL : 0;
+        events |= rule->wait == RULE_WAIT_EVENT ? 1u << SIDECAR_WAITS_STREAM : 0;
     }
     return events;
 }

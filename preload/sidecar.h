@@ -22,9 +22,12 @@ struct sidecar {
     struct hints *hints; /* NULL = none */
     bool acts;           /* a rule is in trap or live */
     bool lives;          /* a rule is in live */
-    /* bits by enum edge_kind: events that rules wait for; of calls also their uses */
+    /* bits by enum edge_kind: events that rules wait for, of calls also their uses; and SIDECAR_WAITS_STREAM */
     unsigned waits;
 };
+
+/* Of a rule that waits for a call's stream. */
+#define SIDECAR_WAITS_STREAM 31
 
 extern struct sidecar sidecar; /* fixed by sidecar_load, and what dispatch_start makes of it */
 
@@ -35,7 +38,7 @@ void sidecar_load(const struct config *config, bool serves);
 bool sidecar_decides(void);
 
 /* Whether a rule waits for such events: one load. */
-static inline bool sidecar_waits(enum edge_kind kind)
+static inline bool sidecar_waits(unsigned kind)
 {
     return __builtin_expect(sidecar.waits >> kind & 1, 0);
 }

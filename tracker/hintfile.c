@@ -672,6 +672,21 @@ static int check_keys(const struct reading *reading, const struct hinttree_node 
                     "'used-by' says nothing with do: %s", find_key(item, "do")->child->text);
 }
 
+/* Storage that waits for less than all streams. */
+static int check_wait(const struct reading *reading, const struct hinttree_node *item)
+{
+    const struct hinttree_node *key = find_key(item, "wait");
+
+    if (reading->rule->wait != RULE_WAIT_EVENT)
+        return 0;
+    if (reading->rule->when.kind != EDGE_CALL)
+        return refuse(reading, key->child, "wait: event needs the event of a call in when");
+    return find_key(item, "proof")
+            ? 0
+            : refuse(reading, key->child,
+                    "wait: event needs proof: why nothing uses the memory once that call is done");
+}
+
 static int take_hint(struct reading *reading, const struct hinttree_node *item)
 {
     static const struct key hint = {.name = "hint", .map = IN_HINT};
@@ -702,7 +717,9 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
         reading->when = &reading->rule->otherwise;
         r = finish_when(reading, item, "else");
     }
-    return r == 0 ? check_keys(reading, item) : r;
+    if (r == 0)
+        r = check_keys(reading, item);
+    return r == 0 ? check_wait(reading, item) : r;
 }
 
 static int by_id(const void *left, const void *right)
@@ -819,7 +836,7 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
 #define MODE_WORDS \
     .words = LIST("shadow", "trap", "live"), .later = LIST("poison"), .first = HINT_SHADOW
 /* Their only built word is the default. */
-#define WAIT_WORDS    .words = LIST("all-streams"), .later = LIST("touched", "event-only")
+#define WAIT_WORDS    .words = LIST("all-streams"), .later = LIST("touched", "event")
 #define TOUCH_WORDS   .words = LIST("fail"), .later = LIST("restore", "ignore")
 #define BACKEND_WORDS .words = LIST("unmap"), .later = LIST("alias", "managed")
 

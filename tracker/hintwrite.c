@@ -346,6 +346,8 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
 {
     put_when(out, "when", &rule->when);
     put_when(out, "else", &rule->otherwise);
+    if (rule->wait == RULE_WAIT_EVENT)
+        (void)fputs("    wait: event\n", out);
     if (rule->mode != file->mode)
         (void)fprintf(out, "    mode: %s\n", mode_word(rule->mode));
     if (rule->min_size != file->min_size)
@@ -406,6 +408,8 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
     return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
             && (!rule_waits(rule) || is_when(&rule->when))
             && (!rule_is_set(&rule->otherwise) || is_when(&rule->otherwise))
+            && (rule->wait != RULE_WAIT_EVENT
+                    || (rule->when.kind == EDGE_CALL && words && words->proof))
             && (pick->use.call == 0 || arg_name(&pick->use)[0])
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)

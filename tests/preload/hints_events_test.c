@@ -192,3 +192,31 @@ TEST(r55_shadow_hints_that_wait_for_calls_make_no_driver_call)
     CU_OK(cu->cuMemFree_v2(sent));
     kit_clean_up();
 }
+
+/* wait: event: one stream's fence, whatever the others still do. */
+TEST(r57_storage_waits_for_the_stream_of_the_event_alone)
+{
+    CUstream busy, comms;
+    CUdeviceptr buffer, sent;
+
+    begin("wait", "trap", "    wait: event\n    proof: the peer answers\n");
+    CU_OK(cu->cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+    CU_OK(cu->cuStreamCreate(&comms, CU_STREAM_NON_BLOCKING));
+    buffer = kit_alloc(1 * MB);
+    sent = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", sent);
+    for (int i = 0; i < 2; i++) {
+        KEDGE_PUSH("forward");
+        CHECK_EQ(receive_from((void *)(uintptr_t)buffer, 8, 7, 0, &host, comms), 0);
+        KEDGE_POP();
+    }
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);
+    for (int i = 0; i < 4; i++)
+        KEDGE_MARK("poll");
+    CHECK_EQ(client_calls("cuCtxRecordEvent"), 0);
+    CHECK_EQ(client_calls("cuEventRecord"), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, sent), 1);
+    CU_OK(cu->cuStreamDestroy_v2(busy));
+    CU_OK(cu->cuStreamDestroy_v2(comms));
+    kit_clean_up();
+}

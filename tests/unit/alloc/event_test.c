@@ -259,3 +259,134 @@ TEST(r84_r55_events_in_shadow_are_on_paper)
     CHECK(fake_is_accessible(b->fake, a, 3 * MiB));
     bench_end(b);
 }
+
+/* ── wait: event ── */
+
+#define COMMS 3 /* the stream of the receive */
+
+static struct bench *waiting_bench(void)
+{
+    static struct rule rule;
+
+    rule = sending(1);
+    rule.wait = RULE_WAIT_EVENT;
+    return events_bench(&rule, 1);
+}
+
+static size_t receive_on(struct bench *b, uint64_t stream)
+{
+    struct edge call = receive;
+
+    call.stream = stream;
+    return pass(b, &call);
+}
+
+TEST(r57_storage_waits_for_the_call_that_was_the_event_alone)
+{
+    struct bench *b = waiting_bench();
+    devptr_t a = hinted(b, 4 * MiB);
+    devptr_t c = hinted(b, 4 * MiB);
+
+    use(b, a, &send);
+    fake_submit(b->fake, 2, 0, 0); /* never ends here, and does not matter */
+    fake_reader_enter(b->fake, 1); /* the receive itself, on its way */
+    CHECK_EQ(receive_on(b, COMMS), 1);
+    fake_submit(b->fake, COMMS, a, 4 * MiB);
+    CHECK_EQ(state_of(b, a), HOLDER_DEAD);
+    fake_reader_leave(b->fake, 1);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
+    CHECK_EQ(b->fake->stream_records, 1);
+    CHECK_EQ(b->fake->records, 0);
+    BENCH_CHECK(b);
+    REQUIRE(fake_step(b->fake, COMMS));
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    use(b, c, &send);
+    CHECK_EQ(leave(b, "step/update"), 1); /* `else` has no stream: it waits for all */
+    CHECK_EQ(state_of(b, c), HOLDER_LIMBO);
+    CHECK_EQ(b->fake->stream_records, 1);
+    fake_drain(b->fake);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, c), HOLDER_HUSK);
+    bench_end(b);
+}
+
+TEST(events_on_two_streams_pass_in_any_order)
+{
+    struct bench *b = waiting_bench();
+    devptr_t a[2];
+
+    for (int i = 0; i < 2; i++)
+        a[i] = hinted(b, 4 * MiB);
+    for (uint64_t i = 0; i < 2; i++) {
+        use(b, a[i], &send);
+        fake_submit(b->fake, COMMS + i, 0, 0);
+        CHECK_EQ(receive_on(b, COMMS + i), 1);
+    }
+    REQUIRE(fake_step(b->fake, COMMS + 1));
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a[0]), HOLDER_LIMBO);
+    CHECK_EQ(state_of(b, a[1]), HOLDER_HUSK);
+    CHECK_EQ(bench_free(b, a[0]), 0); /* while it waits */
+    BENCH_CHECK(b);
+    CHECK_EQ(bench_stats(b).limbo, 4 * MiB);
+    fake_drain(b->fake);
+    (void)pool_trim_device(b->pool, 0, true);
+    CHECK_EQ(bench_stats(b).limbo, 0);
+    bench_end(b);
+}
+
+/* The stream is gone, or no fence can be recorded there: then it is all streams. */
+TEST(r5_an_event_whose_stream_is_gone_waits_for_all)
+{
+    struct bench *b = waiting_bench();
+    devptr_t a = hinted(b, 4 * MiB);
+
+    use(b, a, &send);
+    fake_submit(b->fake, 2, a, 4 * MiB);
+    b->fake->streams[COMMS].gone = true;
+    CHECK_EQ(receive_on(b, COMMS), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
+    CHECK_EQ(b->fake->records, 1);
+    fake_drain(b->fake);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    bench_end(b);
+}
+
+TEST(r31_a_request_that_finds_nothing_waits_for_an_event)
+{
+    struct rule rule = sending(1);
+    struct bench *b = bench_new(8 * MiB);
+    devptr_t a;
+
+    rule.wait = RULE_WAIT_EVENT;
+    bench_rules(b, &rule, 1);
+    a = hinted(b, 8 * MiB);
+    use(b, a, &send);
+    fake_submit(b->fake, COMMS, a, 8 * MiB);
+    CHECK_EQ(receive_on(b, COMMS), 1);
+    CHECK_NE(bench_alloc(b, 6 * MiB), 0);
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    bench_end(b);
+}
+
+TEST(r30_a_dead_context_takes_blocks_along_that_wait_for_an_event)
+{
+    struct bench *b = waiting_bench();
+    devptr_t a = hinted(b, 4 * MiB);
+
+    use(b, a, &send);
+    fake_submit(b->fake, COMMS, 0, 0);
+    CHECK_EQ(receive_on(b, COMMS), 1);
+    pool_context_going(b->pool, BENCH_CONTEXT);
+    fake_context_gone(b->fake, BENCH_CONTEXT);
+    pool_context_gone(b->pool, BENCH_CONTEXT);
+    BENCH_CHECK(b);
+    fake_drain(b->fake);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    BENCH_CHECK(b);
+    CHECK_EQ(bench_stats(b).limbo, 0);
+    bench_end(b);
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
+#include "tests/unit/alloc/hinted.h"
 #include "tests/unit/alloc/pool_model.h"
 
 #include "alloc/mutation.h"
@@ -41,4 +42,37 @@ TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_CUT);
+}
+
+/* wait: event: storage goes while the call that was the event still uses it. */
+TEST(without_the_fence_of_an_event_the_device_faults)
+{
+    static const struct edge use = {.kind = EDGE_CALL, .call = 1, .path = ""};
+    struct edge event = {.kind = EDGE_CALL, .call = 2, .path = "", .stream = 3};
+    struct rule rule = {.action = ACTION_RELEASE,
+            .mode = HINT_LIVE,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1, .use.call = 1},
+            .when = {.kind = EDGE_CALL, .call = 2, .count = 1, .from = RULE_FROM_USE},
+            .wait = RULE_WAIT_EVENT};
+
+    for (int fenced = 0; fenced < 2; fenced++) {
+        struct bench *b = bench_new(1 * GiB);
+        struct outcome told;
+        devptr_t block;
+        size_t count;
+
+        pool_mutations = fenced ? 0 : POOL_MUTATE_FENCE;
+        bench_rules(b, &rule, 1);
+        block = hinted(b, 4 * MiB);
+        pool_use(b->pool, block, &use, 0);
+        fake_submit(b->fake, 3, block, 4 * MiB);
+        REQUIRE_EQ(pool_edge(b->pool, &event, &told, 1, &count), 0);
+        CHECK_EQ(count, 1);
+        (void)pool_poll(b->pool, true, &told, 0, &count);
+        fake_drain(b->fake);
+        CHECK_EQ(b->fake->faults, fenced ? 0 : 1);
+        b->fake->faults = 0;
+        pool_mutations = 0;
+        bench_end(b);
+    }
 }

@@ -183,7 +183,9 @@ def around(row):
     file["events"] = {"liba.so": {"mark": "a", "edge": "exit"} if row["key"] in ("event.mark", "event.edge") else {"call": "ncclSend"}}
     if row["key"].startswith("use.") or row["key"] == "when.from":
         hint["pick"]["used-by"] = {"call": "ncclRecv", "arg": "recvbuff"}
-    if row["key"] in ("when.event", "when.count", "when.from"):
+    if row["key"] == "hint.wait":
+        hint["proof"] = "some text"
+    if row["key"] in ("hint.wait", "when.event", "when.count", "when.from"):
         hint["when"] = {"event": "liba.so"}
     return file
 def mapping(file, key):

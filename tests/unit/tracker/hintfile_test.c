@@ -231,8 +231,8 @@ static const struct {
                 "t.yaml:2:18: mode: poison is not supported yet"},
         {"kedge-hints: 1\ndefaults: {mode: off}\n",
                 "t.yaml:2:18: mode must be shadow, trap or live"},
-        {"kedge-hints: 1\ndefaults: {wait: event-only}\n",
-                "t.yaml:2:18: wait: event-only is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {wait: event}\n",
+                "t.yaml:2:18: wait: event is not supported yet"},
         {"kedge-hints: 1\ndefaults: {on-touch: restore}\n",
                 "t.yaml:2:22: on-touch: restore is not supported yet"},
         {"kedge-hints: 1\ndefaults: {backend: alias}\n",
@@ -332,6 +332,13 @@ static const struct {
                 "t.yaml:6:43: from use needs used-by in pick"},
         {HINT(PICK, "{event: {call: ncclRecv}, from: free}", ""),
                 "t.yaml:6:43: from: free is not supported yet"},
+        {HINT(PICK, WHEN, "    wait: event\n    proof: x\n"),
+                "t.yaml:7:11: wait: event needs the event of a call in when"},
+        {HINT(PICK, "{event: {mark: a, edge: exit}}", "    wait: event\n    proof: x\n"),
+                "t.yaml:7:11: wait: event needs the event of a call in when"},
+        {HINT(PICK, "{event: {call: ncclRecv}}", "    wait: event\n"),
+                "t.yaml:7:11: wait: event needs proof: why nothing uses the memory once that call "
+                "is done"},
         {HINT(PICK, "{launch: gemm}", ""), "t.yaml:6:12: 'launch' in when is not supported yet"},
         {HINT(PICK, WHEN, "    else: {anchor: y}\n"), "t.yaml:7:11: else needs anchor and edge"},
         {HINT(PICK, WHEN, "    canary: 1/16\n"),
@@ -431,6 +438,8 @@ static const char events_text[] =
         "    pick: {size: 16MiB, used-by: {call: ncclGather, arg: recvbuff, inside: \"s*\"}}\n"
         "    when: {count: 2, event: fwd-recv}\n"
         "    else: {anchor: \"step/update\", edge: exit}\n"
+        "    wait: event\n"
+        "    proof: \"the peer sends after it has received\"\n"
         "  - id: third-call\n"
         "    do: release\n"
         "    pick: {size: 8MiB}\n"
@@ -459,6 +468,8 @@ TEST(events_are_read_under_their_names_and_in_place)
     CHECK_EQ(rule->otherwise.kind, EDGE_EXIT);
     CHECK_EQ(rule->otherwise.count, 0);
     CHECK_STR_EQ(rule->otherwise.anchor, "step/update");
+    CHECK_EQ(rule->wait, RULE_WAIT_EVENT);
+    CHECK_EQ(file->rule[1].wait, RULE_WAIT_ALL_STREAMS);
     rule = &file->rule[1];
     CHECK_EQ(rule->pick.use.call, APICALL_NONE);
     CHECK_EQ(rule->when.kind, EDGE_EXIT);
@@ -487,6 +498,7 @@ TEST(events_are_written_in_place)
     REQUIRE(again != NULL);
     check_same(file, again);
     for (size_t i = 0; i < file->rule_count; i++) {
+        CHECK_EQ(file->rule[i].wait, again->rule[i].wait);
         CHECK_EQ(memcmp(&file->rule[i].when, &again->rule[i].when, sizeof(struct rule_when)), 0);
         CHECK_EQ(memcmp(&file->rule[i].otherwise, &again->rule[i].otherwise,
                          sizeof(struct rule_when)),
