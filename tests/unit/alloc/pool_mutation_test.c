@@ -64,7 +64,7 @@ TEST(without_the_fence_of_an_event_the_device_faults)
         pool_mutations = fenced ? 0 : POOL_MUTATE_FENCE;
         bench_rules(b, &rule, 1);
         block = hinted(b, 4 * MiB);
-        pool_use(b->pool, block, &use, 0);
+        CHECK(pool_use(b->pool, block, &use, 0, &told));
         fake_submit(b->fake, 3, block, 4 * MiB);
         REQUIRE_EQ(pool_edge(b->pool, &event, &told, 1, &count), 0);
         CHECK_EQ(count, 1);
