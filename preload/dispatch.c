@@ -587,6 +587,23 @@ void dispatch_ended(const struct dispatch_end *end, int result)
         dispatch_told(capture_free(&info));
 }
 
+/* Hints that wait for the free of a block of another one. */
+static void tell_freed(const struct outcome *freed)
+{
+    struct anchor_place place;
+    struct edge event;
+
+    if (freed->rule < 0 || !sidecar_waits(EDGE_FREE))
+        return;
+    anchor_here(&place);
+    event = (struct edge){.kind = EDGE_FREE,
+            .anchor = place.anchor,
+            .instance = place.instance,
+            .path = place.path,
+            .rule = freed->rule};
+    dispatch_event(&event, NULL, 0);
+}
+
 /* 0, -ENOENT (not ours), or the code for the program. */
 static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
@@ -614,6 +631,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     if (life_sticky())
         return life_sticky(); /* as the driver would say it */
     record_free(&outcome, api, stream ? (uintptr_t)stream->handle : 0);
+    tell_freed(&outcome);
     if (barrier) {
         r = backend_synchronise(barrier);
         return r > 0 && backend_is_sticky(r) ? r : 0;

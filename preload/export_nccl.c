@@ -26,7 +26,6 @@
 #include "preload/source.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
-#include "tracker/anchor.h"
 #include "tracker/apicalls.h"
 #include "tracker/capture.h"
 
@@ -391,30 +390,15 @@ static void note_call(const struct buffers *all, const char *call)
     life_leave();
 }
 
-/* True if a hint may wait for the call; where it is made, before our own range is open. */
-static bool is_event(struct edge *ret_event, uint32_t call)
-{
-    struct anchor_place place;
-
-    if (!sidecar_waits(EDGE_CALL) || !life_begin_edge())
-        return false;
-    anchor_here(&place);
-    life_leave();
-    *ret_event = (struct edge){.kind = EDGE_CALL,
-            .anchor = place.anchor,
-            .instance = place.instance,
-            .path = place.path,
-            .call = call};
-    return true;
-}
-
-static void tell_event(struct edge *event, const void *first, const void *second, void *handle)
+static void tell_event(
+        struct edge *event, uint32_t call, const void *first, const void *second, void *handle)
 {
     const devptr_t used[] = {(uintptr_t)first, (uintptr_t)second};
     struct stream stream;
 
     if (!life_begin_edge())
         return;
+    event->call = call;
     if (sidecar_waits(SIDECAR_WAITS_STREAM) && stream_here((CUstream)handle, false, &stream) == 0)
         event->stream = stream.identity;
     dispatch_event(event, used, APICALL_BUFFERS);
@@ -434,13 +418,13 @@ static void tell_event(struct edge *event, const void *first, const void *second
             return NCCL_SYSTEM_ERROR;                                                        \
         all.real = (const void *)real;                                                       \
         note_call(&all, #name);                                                              \
-        waits = is_event(&event, APICALL_##name);                                            \
+        waits = source_event(EDGE_CALL, &event);                                             \
         said = says();                                                                       \
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \
         reads = begin_reading();                                                             \
         if (waits)                                                                           \
-            tell_event(&event, send, receive, stream);                                       \
+            tell_event(&event, APICALL_##name, send, receive, stream);                       \
         if (!touches(&all, stream, #name))                                                   \
             result = real args;                                                              \
         if (reads)                                                                           \

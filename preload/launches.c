@@ -3,11 +3,13 @@
 
 #include "alloc/table.h"
 #include "alloc/wildcard.h"
+#include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
+#include "preload/sidecar.h"
 #include "preload/source.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -102,6 +104,9 @@ void launches_start(void)
     wants_launches = source_wants(SOURCE_LAUNCHES);
     if (wants_launches)
         guard_set(GUARD_LAUNCHES);
+    if (sidecar_waits(EDGE_LAUNCH) && !REAL_HAS(cuFuncGetName))
+        msg_warn("KEDGE_HINTS: launch needs driver 12.3, which tells the names of kernels; no such "
+                 "event comes");
     if (!source_wants(SOURCE_KERNELS) || !kernel)
         return;
     if (!REAL_HAS(cuFuncGetName)) {
@@ -202,19 +207,32 @@ static uint64_t ask(CUfunction function)
             && (!REAL_HAS(cuKernelGetName)
                     || REAL(cuKernelGetName)(&name, (CUkernel)(void *)function) != CUDA_SUCCESS))
         name = NULL;
-    if (name && is_wanted(name))
+    if (name && (sidecar_waits_for_kernel(name) || is_wanted(name)))
         string = intern_string(name, strlen(name));
     guard_pop();
     return string ? string : UNNAMED;
 }
 
+/* Hints that name a kernel: its launch comes next. */
+static void tell_hints(const char *name)
+{
+    struct edge event;
+
+    if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
+        return;
+    event.name = name;
+    dispatch_event(&event, NULL, 0);
+    life_leave();
+}
+
 void launches_kernel(CUfunction function)
 {
+    bool is_awaited = sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName);
     uint64_t key = (uint64_t)(uintptr_t)function;
     struct number *entry;
     uint64_t name;
 
-    if (!*kernel_patterns || guard_depth() > 0 || key == 0)
+    if (!(*kernel_patterns || is_awaited) || guard_depth() > 0 || key == 0)
         return;
     name = number_get(&kernels, key, false);
     if (name == 0) {
@@ -225,8 +243,12 @@ void launches_kernel(CUfunction function)
             entry->number = name;
         lock_drop(&lock);
     }
-    if (name != UNNAMED)
+    if (name == UNNAMED)
+        return;
+    if (!is_awaited || is_wanted(intern_text((uint32_t)name)))
         label(intern_text((uint32_t)name));
+    if (is_awaited)
+        tell_hints(intern_text((uint32_t)name));
 }
 
 void launches_forget(void)

@@ -4,7 +4,7 @@
  *
  *     begin, end of a capture ─► range `capture:N` of the thread that began it; N counts the captures of the process
  *     graph launched ──────────► label `graph:N`, if `launches` is wanted; N counts the instances that were made
- *     kernel launched ─────────► label with the kernel's name, if KEDGE_ANCHORS names it (kernel=)
+ *     kernel launched ─────────► label with the kernel's name, if KEDGE_ANCHORS names it (kernel=), and what hints wait for
  *
  * N is the same from run to run if the program does the same; the label's instance says which launch it is. If another thread
  * ends a capture than began it, the range stays open until the first thread begins one again (32 captures later). Labels
@@ -40,7 +40,7 @@ void launches_gone(uint64_t exec);
 /* It was launched. */
 void launches_graph(CUgraphExec exec);
 
-/* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. While GUARD_LAUNCHES is set. */
+/* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. Where GUARD_LAUNCHES is set, or hints are there. */
 void launches_kernel(CUfunction function);
 
 /* Handles of functions may mean others from now on. */

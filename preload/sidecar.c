@@ -263,6 +263,17 @@ void sidecar_load(const struct config *config, bool serves)
     sidecar.acts = sidecar.lives || count_mode(file, HINT_TRAP) > 0;
 }
 
+bool sidecar_waits_for_kernel(const char *name)
+{
+    const struct edge launch = {.kind = EDGE_LAUNCH, .name = name};
+    bool waits = false;
+
+    for (int i = 0; sidecar_waits(EDGE_LAUNCH) && hint_rule(sidecar.hints, i); i++)
+        waits |= hint_edge_matches(&hint_rule(sidecar.hints, i)->when, &launch)
+                || hint_edge_matches(&hint_rule(sidecar.hints, i)->otherwise, &launch);
+    return waits;
+}
+
 bool sidecar_decides(void)
 {
     return sidecar.hints && !atomic_load_explicit(&is_stopped, memory_order_relaxed);

@@ -43,6 +43,9 @@ static inline bool sidecar_waits(unsigned kind)
     return __builtin_expect(sidecar.waits >> kind & 1, 0);
 }
 
+/* Whether a rule waits for launches of this kernel. Any thread. */
+bool sidecar_waits_for_kernel(const char *name);
+
 /* Something happened that hints cannot cope with: they release nothing more in this run, one line. Any thread. */
 void sidecar_stop(const char *why);
 

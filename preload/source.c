@@ -5,6 +5,7 @@
 #include "preload/dispatch.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/sidecar.h"
 #include "tracker/anchor.h"
 #include "tracker/config.h"
 
@@ -128,6 +129,19 @@ void source_mark(const char *domain, const char *name)
 void source_label(const char *domain, const char *name)
 {
     say(domain, name, anchor_mark, REACH_CAPTURE);
+}
+
+bool source_event(enum edge_kind kind, struct edge *ret_event)
+{
+    struct anchor_place place;
+
+    if (!sidecar_waits(kind) || lock_is_held() || !life_begin_edge())
+        return false;
+    anchor_here(&place);
+    life_leave();
+    *ret_event = (struct edge){
+            .kind = kind, .anchor = place.anchor, .instance = place.instance, .path = place.path};
+    return true;
 }
 
 uint64_t source_start(const char *domain, const char *name)

@@ -21,6 +21,8 @@
 #ifndef KEDGE_PRELOAD_SOURCE_H
 #define KEDGE_PRELOAD_SOURCE_H
 
+#include "alloc/types.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,6 +51,10 @@ void source_mark(const char *domain, const char *name);
 
 /* A moment that is recorded and that no hint can use. */
 void source_label(const char *domain, const char *name);
+
+/* True if a hint may wait for what is no edge of an anchor (sidecar_waits). Then *ret_event has where this thread is; the caller adds
+ * the rest, and tells dispatch_event. */
+bool source_event(enum edge_kind kind, struct edge *ret_event);
 
 /* A range that any thread may end; 0 = there is none. */
 uint64_t source_start(const char *domain, const char *name);

@@ -547,6 +547,20 @@ static int take_when_event(struct reading *reading, const struct hinttree_node *
                  : refuse(reading, value, "events has no '%.60s'", value->text);
 }
 
+static int take_when_launch(struct reading *reading, const struct hinttree_node *value)
+{
+    reading->when->count = 1;
+    reading->when->kind = EDGE_LAUNCH;
+    return take_when_anchor(reading, value);
+}
+
+static int take_when_free(struct reading *reading, const struct hinttree_node *value)
+{
+    reading->when->count = 1;
+    reading->when->kind = EDGE_FREE;
+    return take_when_anchor(reading, value); /* find_freed knows the hint */
+}
+
 static int take_when_count(struct reading *reading, const struct hinttree_node *value)
 {
     const char *at = value->text;
@@ -561,14 +575,14 @@ static int take_when_count(struct reading *reading, const struct hinttree_node *
 /* `count` and `from` may stand before the event that they are of. */
 static int check_when(const struct reading *reading, const struct hinttree_node *value)
 {
-    static const char *const triggers[] = {"anchor", "event"};
+    static const char *const triggers[] = {"anchor", "event", "launch", "free-of"};
     const char *name = reading->when == &reading->rule->when ? "when" : "else";
     size_t stated = 0;
 
     for (size_t i = 0; i < sizeof triggers / sizeof triggers[0]; i++)
         stated += find_key(value, triggers[i]) != NULL;
     if (stated != 1)
-        return refuse(reading, value, "%s needs anchor or event", name);
+        return refuse(reading, value, "%s needs one of anchor, event, launch and free-of", name);
     if (!find_key(value, "anchor") == (find_key(value, "edge") != NULL))
         return refuse(reading, value, "%s needs anchor and edge", name);
     if (find_key(value, "anchor") && (find_key(value, "count") || find_key(value, "from")))
@@ -754,10 +768,42 @@ static int check_ids(struct reading *reading)
     return r;
 }
 
+/* free-of names a hint anywhere in the file. `item`: of the hint; `key`: when or else. */
+static int find_freed(const struct reading *reading, const struct hinttree_node *item,
+        const char *key, struct rule_when *when)
+{
+    const struct hintfile *file = reading->file;
+
+    if (when->kind != EDGE_FREE)
+        return 0;
+    for (size_t i = 0; i < file->rule_count; i++)
+        if (strcmp(file->rule[i].id, when->anchor) == 0) {
+            when->rule = (int)i;
+            return 0;
+        }
+    return refuse(reading, find_key(find_key(item, key)->child, "free-of")->child,
+            "there is no hint '%s'", when->anchor);
+}
+
+static int find_all_freed(const struct reading *reading, const struct hinttree_node *hints)
+{
+    struct rule *rule = reading->file->rule;
+    int r = 0;
+
+    for (const struct hinttree_node *item = hints->child; r == 0 && item; item = item->next) {
+        r = find_freed(reading, item, "when", &rule->when);
+        if (r == 0)
+            r = find_freed(reading, item, "else", &rule->otherwise);
+        rule++;
+    }
+    return r;
+}
+
 static int take_hints(struct reading *reading, const struct hinttree_node *value)
 {
     struct hintfile *file = reading->file;
     size_t count = 0;
+    int r;
 
     if (value->kind != HINTTREE_LIST || !value->child)
         return refuse(reading, value, "hints must be a list of at least one hint");
@@ -769,12 +815,12 @@ static int take_hints(struct reading *reading, const struct hinttree_node *value
     if (!file->rule || !file->words)
         return no_memory(reading);
     for (const struct hinttree_node *item = value->child; item; item = item->next) {
-        int r = take_hint(reading, item);
-
+        r = take_hint(reading, item);
         if (r < 0)
             return r;
     }
-    return check_ids(reading);
+    r = check_ids(reading);
+    return r == 0 ? find_all_freed(reading, value) : r;
 }
 
 /* ---- the file ---- */

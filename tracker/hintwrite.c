@@ -282,12 +282,15 @@ static void put_event(FILE *out, const struct rule_when *when)
 {
     const char *comma = "";
 
-    (void)fputs("{event: ", out);
-    if (when->kind == EDGE_CALL) {
-        (void)fputs("{", out);
+    if (when->kind == EDGE_LAUNCH || when->kind == EDGE_FREE) {
+        (void)fputs(when->kind == EDGE_FREE ? "{free-of: " : "{launch: ", out);
+        put_quoted(out, when->anchor, when->kind == EDGE_LAUNCH);
+    } else if (when->kind == EDGE_CALL) {
+        (void)fputs("{event: {", out);
         put_call(out, &comma, when->call, when->anchor);
         (void)fputs("}", out);
     } else {
+        (void)fputs("{event: ", out);
         put_anchor(out, "mark", when);
     }
     (void)fprintf(out, ", count: %" PRIu32 ", from: %s}", when->count,
@@ -397,7 +400,7 @@ static bool is_when(const struct rule_when *when)
         return when->anchor[0] && when->kind < EDGE_MARK;
     return when->from != RULE_FROM_FREE
             && (when->kind == EDGE_CALL ? call_name(when->call)[0] != '\0'
-                                        : when->anchor[0] && when->kind <= EDGE_MARK);
+                                        : when->anchor[0] != '\0');
 }
 
 static bool is_writable(const struct rule *rule, const struct hintfile_words *words)

@@ -220,3 +220,66 @@ TEST(r57_storage_waits_for_the_stream_of_the_event_alone)
     CU_OK(cu->cuStreamDestroy_v2(comms));
     kit_clean_up();
 }
+
+/* `when` of one hint for 8 MiB, beside one for 4 MiB that releases at no moment of the test. */
+static void begin_with(const char *tail, const char *when)
+{
+    char text[512];
+
+    kit_files(tail);
+    snprintf(text, sizeof text,
+            "kedge-hints: 1\n"
+            "hints:\n"
+            "  - {id: first, do: release, pick: {size: 8MiB}, when: %s}\n"
+            "  - {id: other, do: release, pick: {size: 4MiB}, when: {anchor: never, edge: exit}}\n",
+            when);
+    kit_write(text);
+    REQUIRE(setenv("KEDGE_HINTS_MODE", "trap", 1) == 0);
+    client_init();
+}
+
+TEST(r57_storage_goes_at_the_second_launch_of_a_kernel)
+{
+    CUfunction kernel;
+    CUdeviceptr ptr, other;
+
+    begin_with("launch", "{launch: \"*sum*\", count: 2}");
+    kernel = client_sum_kernel();
+    other = kit_alloc(1 * MB);
+    CU_OK(client_sum(kernel, other, other + 64, 64, NULL)); /* before it */
+    ptr = kit_alloc(KIT_BYTES);
+    CU_OK(client_sum(kernel, other, ptr, 64, NULL));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 0);
+    CU_OK(client_sum(kernel, other, other + 64, 64, NULL));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CHECK_EQ(client_sum(kernel, other, ptr, 64, NULL), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(client_calls("cuFuncGetName"), 1);
+    kit_clean_up();
+}
+
+TEST(r55_names_of_kernels_are_asked_for_only_where_a_hint_has_one)
+{
+    CUdeviceptr other;
+
+    begin_with("no-launch", "{free-of: other}");
+    other = kit_alloc(1 * MB);
+    CU_OK(client_sum(client_sum_kernel(), other, other + 64, 64, NULL));
+    CHECK_EQ(client_calls("cuFuncGetName"), 0);
+    kit_clean_up();
+}
+
+TEST(r57_storage_goes_at_the_free_of_a_block_of_another_hint)
+{
+    CUdeviceptr ptr, other, no_hints;
+
+    begin_with("free-of", "{free-of: other}");
+    ptr = kit_alloc(KIT_BYTES);
+    other = kit_alloc(4 * MB);
+    no_hints = kit_alloc(5 * MB);
+    CU_OK(cu->cuMemFree_v2(no_hints));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 0);
+    CU_OK(cu->cuMemFree_v2(other));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CU_OK(cu->cuMemFree_v2(ptr));
+    kit_clean_up();
+}

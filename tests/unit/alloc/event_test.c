@@ -260,6 +260,46 @@ TEST(r84_r55_events_in_shadow_are_on_paper)
     bench_end(b);
 }
 
+TEST(launches_are_events_by_the_name_of_the_kernel)
+{
+    struct edge launch = {.kind = EDGE_LAUNCH, .path = "step", .name = "scale"};
+    struct rule rule = counting(2);
+    struct bench *b;
+
+    rule.when.kind = EDGE_LAUNCH;
+    strcpy(rule.when.anchor, "*gemm*");
+    b = events_bench(&rule, 1);
+    CHECK_NE(hinted(b, 3 * MiB), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pass(b, &launch), 0);
+    launch.name = "ampere_gemm_128";
+    CHECK_EQ(pass(b, &launch), 0);
+    CHECK_EQ(pass(b, &launch), 1);
+    bench_end(b);
+}
+
+TEST(frees_are_events_by_the_hint_of_the_block)
+{
+    struct edge freed = {.kind = EDGE_FREE, .path = "step", .rule = 1};
+    struct rule rules[] = {counting(1), counting(9)};
+    struct bench *b;
+    devptr_t other;
+
+    rules[0].when = (struct rule_when){.kind = EDGE_FREE, .count = 1, .rule = 1};
+    rules[1].pick.size_lo = 4 * MiB;
+    rules[0].pick.size_hi = 4 * MiB - 1;
+    b = events_bench(rules, 2);
+    CHECK_NE(hinted(b, 3 * MiB), 0);
+    other = hinted(b, 4 * MiB);
+    CHECK_EQ(bench_free(b, other), 0);
+    CHECK_EQ(b->last.rule, 1);
+    freed.rule = 0;
+    CHECK_EQ(pass(b, &freed), 0);
+    freed.rule = 1;
+    CHECK_EQ(pass(b, &freed), 1);
+    bench_end(b);
+}
+
 /* ── wait: event ── */
 
 #define COMMS 3 /* the stream of the receive */

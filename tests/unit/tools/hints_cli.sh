@@ -174,7 +174,7 @@ whole = {"kedge-hints": 1, "made": {}, "predicted": {}, "program": {}, "defaults
 VALUES = {"SIZE": "4MiB", "GLOB": "a*?", "TEXT": "some text", "NUMBER": "3", "SITE": "p:a.py:f", "NAME": "liba.so", "HEX": "0123abcd", "CALL": "ncclRecv",
           "ARGUMENT": "recvbuff", "USE": {"call": "ncclRecv", "arg": "recvbuff"}, "EVENT": {"call": "ncclRecv"}}
 # Of these one or the other, or one with the other.
-CHOICE = ("when.anchor", "when.edge", "when.event", "event.call", "event.mark", "event.edge")
+CHOICE = ("when.anchor", "when.edge", "when.event", "when.launch", "when.free-of", "event.call", "event.mark", "event.edge")
 count = 0
 def around(row):
     """A file in which the key may stand."""
@@ -183,6 +183,11 @@ def around(row):
     file["events"] = {"liba.so": {"mark": "a", "edge": "exit"} if row["key"] in ("event.mark", "event.edge") else {"call": "ncclSend"}}
     if row["key"].startswith("use.") or row["key"] == "when.from":
         hint["pick"]["used-by"] = {"call": "ncclRecv", "arg": "recvbuff"}
+    if row["key"] == "when.launch":
+        hint["when"] = {"launch": "a"}
+    if row["key"] == "when.free-of":
+        hint["when"] = {"free-of": "liba.so"}
+        file["hints"].append({**whole["hints"][0], "id": "liba.so"})
     if row["key"] == "hint.wait":
         hint["proof"] = "some text"
     if row["key"] in ("hint.wait", "when.event", "when.count", "when.from"):

@@ -321,9 +321,10 @@ static const struct {
         {HINT(PICK, "{event: sot-end}", ""), "t.yaml:6:19: events has no 'sot-end'"},
         {HINT(PICK, "{anchor: x, edge: exit, count: 2}", ""),
                 "t.yaml:6:11: count and from are of an event, not of an anchor"},
-        {HINT(PICK, "{count: 2}", ""), "t.yaml:6:11: when needs anchor or event"},
+        {HINT(PICK, "{count: 2}", ""),
+                "t.yaml:6:11: when needs one of anchor, event, launch and free-of"},
         {HINT(PICK, "{event: {call: ncclRecv}, anchor: x, edge: exit}", ""),
-                "t.yaml:6:11: when needs anchor or event"},
+                "t.yaml:6:11: when needs one of anchor, event, launch and free-of"},
         {HINT(PICK, "{event: {call: ncclRecv}, edge: exit}", ""),
                 "t.yaml:6:11: when needs anchor and edge"},
         {HINT(PICK, "{event: {call: ncclRecv}, count: 0}", ""),
@@ -339,7 +340,12 @@ static const struct {
         {HINT(PICK, "{event: {call: ncclRecv}}", "    wait: event\n"),
                 "t.yaml:7:11: wait: event needs proof: why nothing uses the memory once that call "
                 "is done"},
-        {HINT(PICK, "{launch: gemm}", ""), "t.yaml:6:12: 'launch' in when is not supported yet"},
+        {HINT(PICK, "{launch: ''}", ""), "t.yaml:6:20: launch is empty"},
+        {HINT(PICK, "{launch: gemm, edge: exit}", ""), "t.yaml:6:11: when needs anchor and edge"},
+        {HINT(PICK, "{launch: gemm}", "    wait: event\n    proof: x\n"),
+                "t.yaml:7:11: wait: event needs the event of a call in when"},
+        {HINT(PICK, "{free-of: b}", ""), "t.yaml:6:21: there is no hint 'b'"},
+        {HINT(PICK, WHEN, "    else: {free-of: b}\n"), "t.yaml:7:21: there is no hint 'b'"},
         {HINT(PICK, WHEN, "    else: {anchor: y}\n"), "t.yaml:7:11: else needs anchor and edge"},
         {HINT(PICK, WHEN, "    canary: 1/16\n"),
                 "t.yaml:7:5: 'canary' in hint is not supported yet"},
@@ -448,7 +454,12 @@ static const char events_text[] =
         "  - id: from-the-allocation\n"
         "    do: release\n"
         "    pick: {size: 4MiB, used-by: {call: ncclSend, arg: sendbuff}}\n"
-        "    when: {event: {mark: now, edge: point}, from: alloc}\n";
+        "    when: {event: {mark: now, edge: point}, from: alloc}\n"
+        "  - id: kernels\n"
+        "    do: release\n"
+        "    pick: {size: 2MiB}\n"
+        "    when: {launch: \"*gemm*\", count: 4}\n"
+        "    else: {free-of: third-call}\n";
 
 TEST(events_are_read_under_their_names_and_in_place)
 {
@@ -482,6 +493,13 @@ TEST(events_are_read_under_their_names_and_in_place)
     CHECK_EQ(rule->when.kind, EDGE_MARK);
     CHECK_EQ(rule->when.from, RULE_FROM_ALLOC);
     CHECK(!rule_is_set(&rule->otherwise));
+    rule = &file->rule[3];
+    CHECK_EQ(rule->when.kind, EDGE_LAUNCH);
+    CHECK_STR_EQ(rule->when.anchor, "*gemm*");
+    CHECK_EQ(rule->when.count, 4);
+    CHECK_EQ(rule->otherwise.kind, EDGE_FREE);
+    CHECK_EQ(rule->otherwise.rule, 1);
+    CHECK_EQ(rule->otherwise.count, 1);
     hintfile_free(file);
 }
 
