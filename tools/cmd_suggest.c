@@ -49,8 +49,9 @@ static const struct args_option options[] = {
 
 struct suggestion {
     const struct fields *fields;
-    struct load good, bad; /* of one capture: bad */
-    bool is_mining;        /* there is only one */
+    struct load good, bad;  /* of one capture: bad */
+    bool is_mining;         /* there is only one */
+    struct growers growers; /* of one run: what piles up within its steps */
     struct compare compare;
     struct model_window window; /* of the bad run */
     struct mine mine;
@@ -122,25 +123,56 @@ static char *spread_text(const struct mine_hint *hint)
             is_one_size ? "" : most.text, many, hint->rule.when.anchor);
 }
 
-static char *make_comment(struct suggestion *s, size_t number, const char *way)
+/* "24 late frees, 384.00 MiB, 16.00 MiB each, 1 in each step/0/forward, never used" */
+static char *late_text(const struct mine_hint *hint)
 {
-    const struct mine_hint *hint = &s->mine.hints[number];
     char *spread = spread_text(hint);
-    char *effect = hint->gain
-            ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
-            : vec_text(effect_text(hint->effect));
     char *unused = hint->unused == 0 ? vec_text("")
             : hint->unused == hint->count
             ? vec_text(", never used")
             : vec_format(", %" PRIu64 " of them never used", hint->unused);
-    char *comment = vec_format("%s\n%" PRIu64 " late free%s, %s%s%s; %s\nthe first of them: %s",
-            s->titles[number], hint->count, render_s(hint->count), render_bytes(hint->bytes).text,
-            spread, unused, effect, way);
+    char *text = vec_format("%" PRIu64 " late free%s, %s%s%s", hint->count, render_s(hint->count),
+            render_bytes(hint->bytes).text, spread, unused);
 
     free(unused);
     free(spread);
+    return text;
+}
+
+static char *grown_text(const struct mine_hint *hint)
+{
+    const struct grower *grower = hint->grower;
+
+    return vec_format("%zu blocks, %s, given to ncclSend in %s, and kept: up to %" PRIu64
+                      " live at a time\ndead at ncclRecv number %" PRIu32
+                      " in %s after that, else at the exit of %s",
+            grower->count, render_bytes(grower->bytes).text, grower->sent, grower->most,
+            grower->receives, grower->received, grower->closing);
+}
+
+static char *make_comment(struct suggestion *s, size_t number, const char *way)
+{
+    const struct mine_hint *hint = &s->mine.hints[number];
+    char *what = hint->grower ? grown_text(hint) : late_text(hint);
+    char *effect = hint->gain
+            ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
+            : vec_text(effect_text(hint->effect));
+    char *comment =
+            vec_format("%s\n%s; %s\nthe first of them: %s", s->titles[number], what, effect, way);
+
+    free(what);
     free(effect);
     return comment;
+}
+
+/* What the capture of one rank cannot tell; NULL = nothing is open. */
+static char *make_proof(const struct mine_hint *hint)
+{
+    if (!hint->grower)
+        return NULL;
+    return vec_format("to be answered: why has the peer taken what ncclSend in %s was given once "
+                      "ncclRecv number %" PRIu32 " in %s after it is over?",
+            hint->grower->sent, hint->grower->receives, hint->grower->received);
 }
 
 /*
@@ -231,12 +263,22 @@ static char *today(void)
 static char *make_head(const struct suggestion *s)
 {
     const struct trace_sum *used = &s->mine.used;
+    const char *rank = s->bad.capture->rank;
+    bool is_of_rank = rank && *rank;
 
-    if (used->count == 0)
+    if (used->count == 0 && !is_of_rank)
         return NULL;
-    return vec_format("left out: %" PRIu64
-                      " late free%s (%s) that the run still used after the anchor's exit",
-            used->count, render_s(used->count), render_bytes(used->bytes).text);
+    char *left = used->count == 0
+            ? vec_text("")
+            : vec_format("left out: %" PRIu64 " late free%s (%s) that the run still used after the "
+                         "anchor's exit\n",
+                    used->count, render_s(used->count), render_bytes(used->bytes).text);
+    char *head = vec_format("%s%s%s%s", left, is_of_rank ? "made from the capture of rank " : "",
+            is_of_rank ? rank : "",
+            is_of_rank ? " alone: others may use such memory, so verify them with all ranks" : "");
+
+    free(left);
+    return head;
 }
 
 static struct hintfile *make_file(struct suggestion *s)
@@ -262,6 +304,7 @@ static struct hintfile *make_file(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         file->rule[i] = s->mine.hints[i].rule;
         file->words[i].comment = make_comment(s, i, ways[i]);
+        file->words[i].proof = make_proof(&s->mine.hints[i]);
         file->words[i].saves = s->mine.hints[i].gain;
         file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
         if (!s->mine.hints[i].key.frame) /* a Python function is found in every build */
@@ -353,6 +396,10 @@ static void suggest_print_text(struct suggestion *s)
             render_s(mine->hint_count), mine->covered.count, s->compare.late_count,
             render_s(s->compare.late_count), render_bytes(mine->covered.bytes).text,
             render_bytes(s->compare.late_bytes).text);
+    if (mine->grown.count)
+        printf("  and for %" PRIu64
+               " blocks that pile up (%s): sent, and dead at a later receive\n",
+                mine->grown.count, render_bytes(mine->grown.bytes).text);
     print_sum("smaller than a physical handle (--min-size)", &mine->small);
     print_sum(mine->is_cut
                     ? "not told apart from blocks that must stay by the first sites, anchors and "
@@ -398,6 +445,8 @@ static void json_hint(struct json *json, struct suggestion *s, size_t number)
     json_text(json, "python_site", symbols_pysite(s->symbols, hint->stack));
     json_text(json, "inside", hint->rule.pick.inside);
     json_text(json, "when", hint->rule.when.anchor);
+    json_known(json, "receives", hint->grower ? hint->grower->receives : UINT64_MAX);
+    json_text(json, "else", hint->grower ? hint->grower->closing : NULL);
     json_uint(json, "size_min", hint->rule.pick.size_lo);
     json_uint(json, "size_max", hint->rule.pick.size_hi);
     json_uint(json, "count", hint->count);
@@ -442,6 +491,7 @@ static void suggest_print_json(struct suggestion *s)
     json_uint(&json, "predicted_max_bytes", s->mine.max_after);
     json_known(&json, "predicted_peak_reserved_bytes", s->reserved);
     figures_json_sum(&json, "covered", &s->mine.covered);
+    figures_json_sum(&json, "piled_up", &s->mine.grown);
     figures_json_sum(&json, "small", &s->mine.small);
     figures_json_sum(&json, "mixed", &s->mine.mixed);
     figures_json_sum(&json, "unplaced", &s->mine.unplaced);
@@ -490,6 +540,7 @@ static int mine_and_save(struct suggestion *s)
             .window = s->window,
             .late = s->compare.late,
             .late_count = s->compare.late_count,
+            .growers = &s->growers,
             .min_size = s->fields->min_size,
             .only_effective = s->is_mining,
     };
@@ -575,7 +626,9 @@ static int mine_one(struct suggestion *s)
     }
     lastuse_late(s->bad.trace, s->window, &s->compare);
     measure_growers(&s->bad, s->window, &s->growth);
+    grower_find(s->bad.trace, s->window, s->fields->min_size, &s->growers);
     r = mine_and_save(s);
+    grower_done(&s->growers);
     stepview_done(&s->growth);
     compare_done(&s->compare);
     return r;

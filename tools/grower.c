@@ -324,7 +324,7 @@ static void look_at(struct work *w, struct group *group, struct growers *ret)
     VEC_PUSH(ret->list, ret->count, ret->room) = grower;
 }
 
-void growers_find(const struct trace *trace, struct model_window window, uint64_t min_size,
+void grower_find(const struct trace *trace, struct model_window window, uint64_t min_size,
         struct growers *ret_growers)
 {
     struct work w = {.trace = trace};
@@ -350,7 +350,7 @@ void growers_find(const struct trace *trace, struct model_window window, uint64_
     free(w.groups);
 }
 
-void growers_done(struct growers *growers)
+void grower_done(struct growers *growers)
 {
     for (size_t i = 0; i < growers->count; i++)
         free(growers->list[i].blocks);

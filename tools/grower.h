@@ -41,9 +41,9 @@ struct growers {
     size_t count, room;
 };
 
-/* Of blocks of the window of min_size or more. growers_done in any case. */
-void growers_find(const struct trace *trace, struct model_window window, uint64_t min_size,
+/* Of blocks of the window of min_size or more. grower_done in any case. */
+void grower_find(const struct trace *trace, struct model_window window, uint64_t min_size,
         struct growers *ret_growers);
-void growers_done(struct growers *growers);
+void grower_done(struct growers *growers);
 
 #endif

@@ -63,7 +63,7 @@ static struct mine_hint make_hint(
 /* ---- what piles up ---- */
 
 /* Where a block was asked for, equal in every run: its native call site, or where none is recorded its Python stack. */
-static struct key place_of(const struct trace *trace, const struct trace_block *block)
+static struct key block_place(const struct trace *trace, const struct trace_block *block)
 {
     return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
 }
@@ -104,7 +104,7 @@ static bool is_its_key(const struct work *work, const struct grower *grower, str
 }
 
 /* The most readable call site: a function of the program, a line of it, else what tells its blocks from the fewest others. */
-static struct sitekey key_of(const struct work *work, const struct grower *grower)
+static struct sitekey choose_key(const struct work *work, const struct grower *grower)
 {
     struct sitekey keys[SITEKEY_MAX];
     size_t count = sitekey_list(work->job->trace, block_at(work, grower->blocks[0]), keys);
@@ -120,7 +120,7 @@ static struct sitekey key_of(const struct work *work, const struct grower *growe
 
 static struct mine_hint make_grown(const struct work *work, const struct grower *grower)
 {
-    struct mine_hint hint = {.key = key_of(work, grower),
+    struct mine_hint hint = {.key = choose_key(work, grower),
             .grower = grower,
             .stack = block_at(work, grower->blocks[0])->stack,
             .rule = {.action = ACTION_RELEASE,
@@ -152,7 +152,7 @@ static void mark_grown(struct work *work, const struct keytable *shared)
 
     for (size_t i = 0; growers && i < growers->count; i++) {
         const struct grower *grower = &growers->list[i];
-        struct key place = place_of(work->job->trace, block_at(work, grower->blocks[0]));
+        struct key place = block_place(work->job->trace, block_at(work, grower->blocks[0]));
         if (keytable_find(shared, place)
                 || !is_placed(work->job->trace, block_at(work, grower->blocks[0])))
             continue;
@@ -196,7 +196,7 @@ static void add_shared_sites(const struct trace *trace, struct keytable *sites)
 {
     for (size_t i = 0; trace && i < trace->block_count; i++)
         if (trace->blocks[i].shared)
-            (void)keytable_at(sites, place_of(trace, &trace->blocks[i]), 0);
+            (void)keytable_at(sites, block_place(trace, &trace->blocks[i]), 0);
 }
 
 /*
@@ -230,7 +230,7 @@ static void sort_out_late(struct work *work)
             other = &work->out->small;
         else if (!is_placed(job->trace, block))
             other = &work->out->unplaced;
-        else if (keytable_find(&shared, place_of(job->trace, block)))
+        else if (keytable_find(&shared, block_place(job->trace, block)))
             other = &work->out->shared;
         else if (is_used_after(work, late))
             other = &work->out->used;

@@ -35,8 +35,8 @@ struct mine_hint {
     struct sitekey key;    /* that of the rule's site */
     uint64_t count, bytes; /* late frees; rule.expect: in the instances that have ended */
     uint64_t unused;       /* of them, those of which a use would have been seen, and none was */
-    const struct grower *
-            grower; /* the job's: then count and bytes are of its blocks; NULL: it is for late frees */
+    /* the job's: then count and bytes are of its blocks; NULL: the hint is for late frees */
+    const struct grower *grower;
     uint64_t least, most; /* their sizes */
     uint32_t stack;       /* of the first of them */
     enum mine_effect effect;

@@ -151,6 +151,27 @@ def ranks_of_mpirun_have_the_table_of_forked_ones():
     same("mpirun and forked ranks", tables["mpirun"], tables["forked"])
 
 
+def suggest_finds_the_hint_in_the_capture_of_stage_1():
+    """From one run, untouched but for a hint of stage 1's outputs, which verify says is wrong on the last stage."""
+    captured("found", *program(16))
+    j = tool_json("suggest", "found.kcap.1", "-o", "hints.yaml", "--force")
+    sent = j["hints"][0]
+    same("hint", (sent["id"], sent["inside"], sent["when"], sent["receives"], sent["else"]),
+         ("alloc-gradient", "step/*/backward", "step/*/forward", 2, "step/*/update"))
+    same("piles up", j["piled_up"], {"count": 16, "bytes": 16 * SEND})
+    same("lowers the peak by", sent["gain_bytes"], (16 - (startup(1) + 2)) * SEND)
+    same("hints", [h["id"] for h in j["hints"]], ["alloc-gradient", "alloc-output"])
+    text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
+    check("    mode: trap\n" in text and '    proof: "to be answered: why has the peer taken' in text, text)
+    check("hint alloc-output: shadow: its storage is used after" in run(
+        KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *program(10), rc=1, **CARD).stdout, "verify lets the outputs pass")
+    check("# made from the capture of rank 1 alone: " in text, text)
+    outputs = text.index("  # alloc_output ")
+    pathlib.Path("hints.yaml").write_text(text[:outputs], encoding="utf-8")
+    verify(*program(10))
+    is_flat({m: with_hints(m) for m in (8, 64)}, {m: without_hints(m) for m in (8, 64)})
+
+
 # ---- wrong hints ----
 
 def a_count_of_1_is_harmless_under_all_streams():
@@ -218,6 +239,7 @@ def without_hints_the_peak_grows_and_768_are_out_of_memory():
 
 if __name__ == "__main__":
     main(without_hints_the_peak_grows_and_768_are_out_of_memory, with_hints_the_peak_is_the_same_for_all_micro_batches,
-         with_hints_what_is_held_is_the_same_where_frees_wait, ranks_of_mpirun_have_the_table_of_forked_ones,
+         with_hints_what_is_held_is_the_same_where_frees_wait,
+         suggest_finds_the_hint_in_the_capture_of_stage_1, ranks_of_mpirun_have_the_table_of_forked_ones,
          a_count_of_1_is_harmless_under_all_streams, an_output_that_goes_at_once_is_caught,
          the_published_table_is_had_from_all_ranks)

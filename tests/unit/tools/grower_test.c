@@ -9,7 +9,7 @@ static struct growers found(struct story *s)
     struct growers growers;
 
     pipestory_times(s);
-    growers_find(s->trace, model_whole(s->trace), 2 << 20, &growers);
+    grower_find(s->trace, model_whole(s->trace), 2 << 20, &growers);
     return growers;
 }
 
@@ -32,7 +32,7 @@ static void check_two_steps(int behind)
     CHECK_STR_EQ(g->closing, "step/*/update");
     for (size_t i = 0; i < g->count; i++)
         CHECK_EQ(s.trace->blocks[g->blocks[i]].site, PIPESTORY_GRADIENT);
-    growers_done(&growers);
+    grower_done(&growers);
     story_end(&s);
 }
 
@@ -52,7 +52,7 @@ TEST(a_later_use_asks_for_more_receives)
         struct growers growers = found(&s);
         REQUIRE_EQ(growers.count, 1);
         CHECK_EQ(growers.list[0].receives, (uint32_t)late + 2);
-        growers_done(&growers);
+        grower_done(&growers);
         story_end(&s);
     }
 }
@@ -67,7 +67,7 @@ TEST(a_run_that_is_out_of_memory_in_its_first_step_says_as_much)
     REQUIRE_EQ(growers.count, 1);
     CHECK_EQ(growers.list[0].receives, 2);
     CHECK_STR_EQ(growers.list[0].closing, "step/?");
-    growers_done(&growers);
+    grower_done(&growers);
     story_end(&s);
 }
 
@@ -87,7 +87,7 @@ TEST(what_does_not_pile_up_or_is_not_sent_is_none)
         pipestory_step(&s, 1, &forms[i]);
         struct growers growers = found(&s);
         CHECK_EQ(growers.count, 0);
-        growers_done(&growers);
+        grower_done(&growers);
         story_end(&s);
     }
 }
@@ -106,6 +106,6 @@ TEST(what_grows_from_step_to_step_gets_no_receive)
     }
     struct growers growers = found(&s);
     CHECK_EQ(growers.count, 0);
-    growers_done(&growers);
+    grower_done(&growers);
     story_end(&s);
 }

@@ -1056,7 +1056,7 @@ static struct mine mined_growers(struct story *s, struct growers *ret_growers)
     struct mine mine;
 
     pipestory_times(s);
-    growers_find(s->trace, window, 2 * MB, ret_growers);
+    grower_find(s->trace, window, 2 * MB, ret_growers);
     struct mine_job job = {.trace = s->trace,
             .window = window,
             .growers = ret_growers,
@@ -1135,7 +1135,7 @@ TEST(send_buffers_that_pile_up_are_released_as_the_mended_program_frees_them)
     CHECK(held <= held_without + 2 * MB && held_without <= held + 32 * MB);
     free(matches);
     mine_done(&m);
-    growers_done(&growers);
+    grower_done(&growers);
     story_end(&plain);
     story_end(&mended);
 }
@@ -1152,7 +1152,7 @@ TEST(a_drain_is_released_at_the_update)
     CHECK_EQ(m.hints[0].rule.expect.count.lo, 1);
     CHECK_EQ(m.hints[0].rule.expect.count.hi, PIPESTORY_STARTUP + 2);
     mine_done(&m);
-    growers_done(&growers);
+    grower_done(&growers);
     story_end(&s);
 }
 
@@ -1184,7 +1184,7 @@ TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
         CHECK_EQ(growers.count, 1);
         CHECK_EQ(m.hint_count, 0);
         mine_done(&m);
-        growers_done(&growers);
+        grower_done(&growers);
         story_end(&s);
     }
 }
