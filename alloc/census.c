@@ -185,7 +185,7 @@ static const char *check_block(struct pool *pool, uint32_t index, struct count *
         count->free_blocks++;
         return NULL;
     case BLOCK_PENDING:
-        if (!block->holder && !(block->flags & BLOCK_GONE))
+        if ((!block->holder || block->flags & BLOCK_POISONED) && !(block->flags & BLOCK_GONE))
             count->tally.pending += block->node.size;
         return NULL;
     case BLOCK_KEPT:

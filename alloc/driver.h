@@ -35,6 +35,9 @@ enum driver_access {
     DRIVER_ACCESS_RW, /* for the device itself and for every peer that the program gave access to (R30, R77) */
 };
 
+/* A byte of poison: four, or two, or eight of them are no number in any format of floating point. */
+#define DRIVER_POISON 0xffu
+
 struct driver {
     void *self; /* first argument of every call */
 
@@ -84,6 +87,17 @@ struct driver {
     int (*stream_wait_fence)(void *self, uint64_t stream, uint64_t fence);
     /* The fence is not used any more. Every fence is put exactly once. */
     void (*fence_put)(void *self, uint64_t fence);
+
+    /*
+     * Fills mapped memory with DRIVER_POISON behind a fence (0: at once), and does not wait for it; a fence that is recorded later passes
+     * behind the filling. `fence` stays the caller's. -EBUSY: not now, as with fence_record.
+     */
+    int (*poison)(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+            uint64_t size, uint64_t fence);
+    /* Reads memory back that the device has finished with: *ret_intact = bytes up to the first that is not DRIVER_POISON, `size` = all
+     * are. Waits for the reading alone. -EBUSY: not now. */
+    int (*poison_read)(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+            uint64_t size, uint64_t *ret_intact);
 
     /*
      * Reader sections (R66). The snapshot names all submissions that are between their guard and the driver's return

@@ -488,5 +488,5 @@ bool hint_is_due(const struct hints *hints, const struct plan *plan, const struc
 bool hint_acts(const struct plan *plan)
 {
     return plan->rule >= 0 && action_releases(plan->action) && !plan->small
-            && (plan->mode == HINT_TRAP || plan->mode == HINT_LIVE);
+            && hint_mode_acts(plan->mode);
 }

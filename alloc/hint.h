@@ -88,7 +88,7 @@ bool hint_wait_is_due(const struct rule *rule, const struct hint_wait *wait,
 /* True if this edge is the one that proves the storage dead: of a rule that counts nothing. */
 bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge);
 
-/* True if the plan changes where the block is placed: trap or live, an action that acts, not below min_size. */
+/* True if the plan changes where the block is placed: a mode and an action that act, not below min_size. */
 bool hint_acts(const struct plan *plan);
 
 /*

@@ -42,6 +42,7 @@ struct holder {
     enum hint_mode mode;
     bool freed;   /* the program's free has come */
     bool drifted; /* its instance is not what the hint expects: it is not released */
+    bool waited;  /* a fence that covers its edge has passed */
 };
 
 /* Moves the holder by one event: 0, or -EINVAL if the event cannot happen in this state (a second free, an edge after the

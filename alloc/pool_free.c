@@ -45,16 +45,24 @@ static void let_go(struct pool *pool, const struct block *block, struct outcome 
         ret->how = OUTCOME_HINTED;
 }
 
-/* A block that its holder lets go: the program's free came before the edge, or after everything was gone. */
-static void leave_holder(struct pool *pool, struct block *block) POOL_LOCKED
+/* A block that its holder lets go: the program's free came before the edge, or after everything was gone. What is poisoned is looked
+ * at first, unless it stays as it is (`is_kept`). */
+static void leave_holder(struct pool *pool, struct block *block, bool is_kept) POOL_LOCKED
 {
-    const struct holder *holder = holder_at(pool, block->holder);
+    struct holder *holder = holder_at(pool, block->holder);
 
     if (holder->mode != HINT_SHADOW && holder->state == HOLDER_HUSK) {
         block_segment(pool, block)->heap->tally.husk -= block->node.size;
         if (holder->mode == HINT_LIVE)
             block->flags |= BLOCK_GONE;
     }
+    if (block->flags & BLOCK_POISONED && !is_kept) {
+        holder_mark_released(pool, block, -1);
+        (void)holder_step(holder, HOLDER_EVENT_FREE);
+        pool->eager = true;
+        return;
+    }
+    block->flags &= (uint8_t)~BLOCK_POISONED;
     holder_drop(pool, block);
 }
 
@@ -114,7 +122,7 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     if (is_on_its_way(pool, block))
         return 0;
     if (block->holder)
-        leave_holder(pool, block);
+        leave_holder(pool, block, request->quarantine || block->flags & BLOCK_PINNED);
     if (request->quarantine) {
         pin_forget(pool, index);
         tally_keep(pool, block);

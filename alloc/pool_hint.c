@@ -345,7 +345,7 @@ static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
     const struct block *block = block_at(pool, index);
     const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
-    if (holder && holder->mode != HINT_SHADOW && holder_is_released(holder)) {
+    if (holder && hint_mode_stops(holder->mode) && holder_is_released(holder)) {
         fill_hit(block, holder, ret_hit);
         return -EBUSY;
     }

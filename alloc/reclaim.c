@@ -47,15 +47,29 @@ static void put_all(struct pool *pool, struct puts *puts)
 
 /* ── what has passed ── */
 
+/* A freed block on a handle of its own can serve again. */
+static void rest(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    struct heap *heap = block_segment(pool, block)->heap;
+
+    heap->tally.pending -= block->node.size;
+    block->state = BLOCK_IDLE;
+    block->slack = 0;
+    block_name_stream(pool, block, 0);
+    bestfit_insert(&heap->idle, index);
+}
+
 /* The epoch of a block has passed that a hint has or had to do with. False: it goes the way of all others. */
 static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
-    struct heap *heap = block_segment(pool, block)->heap;
-    const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
+    struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
+    if (holder)
+        holder->waited = true;
     if ((holder && holder->state == HOLDER_LIMBO)
-            || (!(block->flags & BLOCK_GONE) && block->flags & BLOCK_TRAPPED)) {
+            || (!(block->flags & BLOCK_GONE) && block->flags & (BLOCK_TRAPPED | BLOCK_POISONED))) {
         block_chain(pool, &pool->removals, index);
         return true;
     }
@@ -66,11 +80,7 @@ static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
     }
     if (!(block->flags & BLOCK_HINTED))
         return false;
-    heap->tally.pending -= block->node.size;
-    block->state = BLOCK_IDLE;
-    block->slack = 0;
-    block_name_stream(pool, block, 0);
-    bestfit_insert(&heap->idle, index);
+    rest(pool, index);
     return true;
 }
 
@@ -290,7 +300,9 @@ static struct fence_mark *wait_for_fence(struct pool *pool, const struct grace *
 
         holder->next = 0;
         (void)holder_step(holder, HOLDER_EVENT_QUIET);
-        block_chain(pool, &chain, holder->block);
+        /* poison waits for all streams on the device, everything else on the host */
+        block_chain(pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : &chain,
+                holder->block);
         index = next;
     }
     mark = grace->stream && chain.head ? fence_begin(&pool->events, &chain) : NULL;
@@ -390,34 +402,78 @@ static int ask_events(struct pool *pool, bool wait)
     }
     return r;
 }
+/* What is done with the storage of a hinted block. */
+enum removal_kind {
+    REMOVE_STORAGE,
+    REMOVE_ACCESS,
+    REMOVE_CONTENT, /* poison is put into it */
+    REMOVE_POISON,  /* it is freed: the content is looked at */
+    REMOVE_NOTHING, /* poison comes too late, it is freed */
+};
 
 /* One hinted block on its way out. */
 struct removal {
     uint32_t index;
     struct heap *heap;
     devptr_t base;
-    uint64_t size;
-    bool unmap; /* else only the access goes */
+    uint64_t size, requested;
+    uint64_t intact; /* REMOVE_POISON: so much of it is as it was */
+    bool waited;     /* the fence that the release waits for has passed */
+    enum removal_kind kind;
 };
 
-static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
+static void tell(struct pool *pool, const struct outcome *outcome) POOL_LOCKED
 {
-    const struct block *block = block_at(pool, index);
-    const struct holder *holder = holder_at(pool, block->holder);
     struct news *news = meta_get(sizeof(*news));
 
     if (!news)
-        return; /* the report lacks one line; the storage is gone all the same */
-    news->outcome = block_outcome(pool, block, OUTCOME_HUSK, records_next_seq(pool));
-    news->outcome.rule = holder->rule;
-    news->outcome.how = OUTCOME_HINTED;
-    news->outcome.mode = holder->mode;
+        return; /* the report lacks one line; it has happened all the same */
+    news->outcome = *outcome;
     if (pool->news_last)
         pool->news_last->next = news;
     else
         pool->news_first = news;
     pool->news_last = news;
     atomic_fetch_add_explicit(&pool->gate.news, 1, memory_order_relaxed);
+}
+
+static struct outcome outcome_of(
+        struct pool *pool, uint32_t index, enum outcome_kind kind) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, index);
+    const struct holder *holder = holder_at(pool, block->holder);
+    struct outcome outcome = block_outcome(pool, block, kind, records_next_seq(pool));
+
+    outcome.rule = holder->rule;
+    outcome.how = OUTCOME_HINTED;
+    outcome.mode = holder->mode;
+    return outcome;
+}
+
+static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct outcome husk = outcome_of(pool, index, OUTCOME_HUSK);
+
+    tell(pool, &husk);
+}
+
+/* The content of a freed block was looked at, or could not be (r). */
+static void looked_at(struct pool *pool, const struct removal *removal, int r) POOL_LOCKED
+{
+    struct block *block = block_at(pool, removal->index);
+    bool is_written = removal->intact < removal->requested;
+    struct outcome outcome;
+
+    if (block_segment(pool, block)->dead)
+        return;
+    outcome = outcome_of(pool, removal->index, is_written ? OUTCOME_WRITTEN : OUTCOME_CLEAN);
+    if (is_written)
+        outcome.rounded = removal->intact;
+    if (r == 0)
+        tell(pool, &outcome);
+    block->flags &= (uint8_t)~BLOCK_POISONED;
+    holder_drop(pool, block);
+    rest(pool, removal->index);
 }
 
 /* The driver has done it: the books and the states. Returns a handle that found no place on the shelf, 0 = none. */
@@ -429,7 +485,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     bool was_trapped = block->flags & BLOCK_TRAPPED;
     uint64_t handle = 0;
 
-    if (removal->unmap) {
+    if (removal->kind == REMOVE_STORAGE) {
         uint64_t *at = &segment->handles[(block->node.base - segment->base) / segment->slot];
 
         handle = *at;
@@ -438,7 +494,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
             handle = 0;
         else
             tally_reserved(removal->heap, -(int64_t)removal->size);
-    } else {
+    } else if (removal->kind == REMOVE_ACCESS) {
         block->flags |= BLOCK_TRAPPED;
     }
     if (segment->dead)
@@ -452,13 +508,16 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     removal->heap->tally.limbo -= removal->size;
     if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
         removal->heap->tally.husk += removal->size;
-        tell_husk(pool, removal->index);
+        if (removal->kind == REMOVE_CONTENT)
+            block->flags |= BLOCK_POISONED;
+        if (removal->kind != REMOVE_NOTHING)
+            tell_husk(pool, removal->index);
         return handle;
     }
     /* The program freed it meanwhile. Work that was submitted since the fence may still name the address, so that waits
      * for one more epoch. */
     holder_drop(pool, block);
-    if (removal->unmap)
+    if (removal->kind == REMOVE_STORAGE)
         block->flags |= BLOCK_GONE;
     block_push_open(pool, removal->index);
     return handle;
@@ -479,50 +538,119 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     tally_keep(pool, block);
 }
 
-/* 0 = one was removed or given up, -ENOENT = there is none. */
-static int remove_one(struct pool *pool)
+/* The first that waits, busy for the caller. */
+static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
 {
-    struct removal removal;
-    const struct block *block;
     const struct holder *holder;
-    uint64_t handle = 0;
-    int r;
+    const struct block *block;
 
-    lock_take(&pool->lock);
-    removal.index = pool->removals.head;
-    if (!removal.index) {
-        lock_drop(&pool->lock);
-        return -ENOENT;
-    }
-    block = block_at(pool, removal.index);
+    ret->index = pool->removals.head;
+    if (!ret->index)
+        return false;
+    block = block_at(pool, ret->index);
     holder = block->holder ? holder_at(pool, block->holder) : NULL;
     pool->removals.head = block->chain;
     if (!block->chain)
         pool->removals.tail = 0;
     pool->removals.count--;
     pool->removals.bytes -= block->node.size;
-    removal.heap = block_segment(pool, block)->heap;
-    removal.base = block->node.base;
-    removal.size = block->node.size;
-    removal.unmap = !holder || holder->mode == HINT_LIVE || block->flags & BLOCK_TRAPPED;
-    removal.heap->busy++;
-    lock_drop(&pool->lock);
+    ret->heap = block_segment(pool, block)->heap;
+    ret->base = block->node.base;
+    ret->size = block->node.size;
+    ret->requested = ret->size - block->slack;
+    ret->kind = REMOVE_STORAGE;
+    ret->waited = holder && holder->waited;
+    if (block->flags & BLOCK_POISONED)
+        ret->kind = REMOVE_POISON;
+    else if (holder && holder->mode == HINT_POISON)
+        ret->kind = holder->freed ? REMOVE_NOTHING : REMOVE_CONTENT;
+    else if (holder && holder->mode == HINT_TRAP && !(block->flags & BLOCK_TRAPPED))
+        ret->kind = REMOVE_ACCESS;
+    ret->heap->busy++;
+    return true;
+}
 
-    if (removal.unmap)
-        r = DRIVE(pool, unmap, removal.base, removal.size);
-    else
-        r = drive_set_access(pool, removal.heap, removal.base, removal.size, DRIVER_ACCESS_NONE);
+/* Behind all that was submitted so far: what the program wrote before the edge is no late write. */
+static int put_poison(struct pool *pool, const struct removal *removal)
+{
+    const struct heap *heap = removal->heap;
+    uint64_t fence = 0;
+    int r = removal->waited ? 0 : DRIVE(pool, fence_record, &fence);
+
+    if (r != 0)
+        return r;
+    r = DRIVE(pool, poison, heap->kind, heap->owner, heap->device->number, removal->base,
+            removal->size, fence);
+    if (fence)
+        drive_fence_put(pool, fence);
+    return r;
+}
+
+static int remove_from(struct pool *pool, struct removal *removal)
+{
+    const struct heap *heap = removal->heap;
+
+    switch (removal->kind) {
+    case REMOVE_STORAGE:
+        return DRIVE(pool, unmap, removal->base, removal->size);
+    case REMOVE_ACCESS:
+        return drive_set_access(pool, heap, removal->base, removal->size, DRIVER_ACCESS_NONE);
+    case REMOVE_CONTENT:
+        return put_poison(pool, removal);
+    case REMOVE_POISON:
+        return DRIVE(pool, poison_read, heap->kind, heap->owner, heap->device->number,
+                removal->base, removal->requested, &removal->intact);
+    default:
+        return 0;
+    }
+}
+
+/* The driver has answered. Returns a handle as removed. */
+static uint64_t settle(struct pool *pool, struct removal *removal, int r) POOL_LOCKED
+{
+    bool is_poison = removal->kind == REMOVE_CONTENT || removal->kind == REMOVE_POISON;
+
+    removal->heap->busy--;
+    if (r == -EBUSY && is_poison && !block_segment(pool, block_at(pool, removal->index))->dead) {
+        block_chain(pool, &pool->removals, removal->index);
+        return 0;
+    }
+    if (removal->kind == REMOVE_POISON) {
+        looked_at(pool, removal, r);
+        return 0;
+    }
+    if (r != 0 && is_poison) {
+        removal->kind = REMOVE_NOTHING;
+        pool->counters.fence_errors++;
+    } else if (r != 0) {
+        stuck(pool, removal);
+        return 0;
+    }
+    return removed(pool, removal);
+}
+
+/* 0 = one was removed or given up, -ENOENT = there is none, -EBUSY = it has to be tried again. */
+static int remove_one(struct pool *pool)
+{
+    struct removal removal = {.intact = 0};
+    uint64_t handle;
+    bool is_there;
+    int r;
 
     lock_take(&pool->lock);
-    removal.heap->busy--;
-    if (r == 0)
-        handle = removed(pool, &removal);
-    else
-        stuck(pool, &removal);
+    is_there = take_removal(pool, &removal);
+    lock_drop(&pool->lock);
+    if (!is_there)
+        return -ENOENT;
+
+    r = remove_from(pool, &removal);
+
+    lock_take(&pool->lock);
+    handle = settle(pool, &removal, r);
     lock_drop(&pool->lock);
     if (handle)
         (void)DRIVE(pool, handle_release, handle);
-    return 0;
+    return r == -EBUSY ? r : 0;
 }
 
 static void remove_all(struct pool *pool)

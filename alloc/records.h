@@ -65,6 +65,8 @@ enum block_flag {
     BLOCK_TRAPPED = 1 << 3,
     BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
     BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
+    /* LIVE: poison was put into it; PENDING: its holder stays until the content was looked at */
+    BLOCK_POISONED = 1 << 6,
 };
 
 /* 64 bytes, one line. */
@@ -269,7 +271,7 @@ struct pool {
     uint64_t waiting_bytes;       /* in epochs */
     struct fence_timeline events; /* what waits for single streams, in no order */
     struct grace *grace_first, *grace_last;
-    struct fence_chain removals; /* hinted blocks whose storage can go now */
+    struct fence_chain removals; /* hinted blocks that wait for a driver call about their storage */
     struct table pins;           /* by block index: pin.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;

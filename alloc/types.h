@@ -10,7 +10,7 @@
  *
  * Units: bytes unless the name says otherwise. Errors everywhere: 0 fine, > 0 the driver's CUresult for the
  * application, < 0 -errno of ours, upon which the caller makes the real call.
- * Prefixes: round_, min_, max_, excess_, action_.
+ * Prefixes: round_, min_, max_, excess_, action_, hint_mode_.
  */
 #ifndef KEDGE_ALLOC_TYPES_H
 #define KEDGE_ALLOC_TYPES_H
@@ -121,14 +121,28 @@ static inline bool action_releases(enum action action)
     return action == ACTION_RELEASE || action == ACTION_KEEP_META;
 }
 
-/* How far a hint may go. LIVE needs a receipt (R87). */
+/* How far a hint may go: OFF, SHADOW, POISON, TRAP, LIVE, each further than the one before. LIVE needs a receipt (R87). The numbers
+ * stand in captures: new ones are appended. */
 enum hint_mode {
     HINT_OFF,
     HINT_SHADOW, /* does nothing, writes down what would have happened */
     HINT_TRAP,   /* storage kept, access removed */
     HINT_LIVE,   /* storage released, the address stays reserved until the program's own free */
+    HINT_POISON, /* storage kept, its content overwritten, and looked at after the program's own free */
     HINT_MODE_COUNT,
 };
+
+/* True if it changes what the program finds in memory. */
+static inline bool hint_mode_acts(enum hint_mode mode)
+{
+    return mode != HINT_OFF && mode != HINT_SHADOW;
+}
+
+/* True if the storage of what was released cannot be used any more, so that a call that names it has to be stopped. */
+static inline bool hint_mode_stops(enum hint_mode mode)
+{
+    return mode == HINT_TRAP || mode == HINT_LIVE;
+}
 
 /* What the hints say about one request. `rule` indexes the rule array that hint_plan was given; -1 = no rule matched. */
 struct plan {
@@ -147,8 +161,8 @@ enum holder_state {
     HOLDER_LIVE, /* storage there */
     HOLDER_DEAD, /* marked dead, submissions that began before are still between guard and driver (R66) */
     HOLDER_LIMBO, /* a fence is recorded, the GPU may still be before the last use */
-    HOLDER_HUSK,  /* no storage (live) or no access (trap); the address is reserved */
-    HOLDER_GONE,  /* the program freed it */
+    HOLDER_HUSK, /* no storage (live), no access (trap), or its content overwritten (poison); the address is reserved */
+    HOLDER_GONE, /* the program freed it */
     HOLDER_STATE_COUNT,
 };
 
@@ -191,7 +205,9 @@ enum outcome_kind {
     OUTCOME_FREE,   /* the program's own free */
     OUTCOME_SHADOW, /* an edge passed; a hint in shadow would have released the storage here */
     OUTCOME_RELEASE, /* an edge passed; the range is marked dead, the storage goes when the device is past it */
-    OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone */
+    OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone; poison is on its way into it */
+    OUTCOME_CLEAN,   /* after the program's free: all of it is as poison left it */
+    OUTCOME_WRITTEN, /* after the program's free: some of it is not */
     OUTCOME_REFUSED, /* an edge passed, and the storage stays: pinned, or the hint may not act any more */
     OUTCOME_PICKED, /* a call that the pick of its hint names was given the block for the first time */
     OUTCOME_DRIFT, /* an edge passed that ends an instance in which a hint matched something else than it expects */
@@ -216,8 +232,10 @@ struct outcome {
     enum outcome_kind kind;
     enum heap_kind heap;
     devptr_t ptr;
-    uint64_t size;      /* bytes that the program requested; DRIFT: all that the hint matched */
-    uint64_t rounded;   /* bytes that the block takes; DRIFT: how many blocks, 0 = not counted */
+    uint64_t size; /* bytes that the program requested; DRIFT: all that the hint matched */
+    /* bytes that the block takes; DRIFT: how many blocks, 0 = not counted; WRITTEN: how many before the first that is not as
+     * poison left it */
+    uint64_t rounded;
     uint64_t seq;       /* of this event; strictly rising over the process */
     uint64_t alloc_seq; /* of the block's allocation (= seq for OUTCOME_ALLOC) */
     uint64_t stream;    /* identity of the allocating stream, 0 = unknown */

@@ -236,7 +236,12 @@ static void tell_news(void)
         n = 0;
         (void)pool_poll(pool, dispatch_may_fence(), news, OUTCOMES, &n);
         for (size_t i = 0; i < n; i++) {
-            tell_hint(&news[i], FORMAT_HINT_UNMAPPED, NULL, 0);
+            if (news[i].kind == OUTCOME_WRITTEN)
+                touch_written(&news[i]);
+            else
+                tell_hint(&news[i],
+                        news[i].kind == OUTCOME_CLEAN ? FORMAT_HINT_CLEAN : FORMAT_HINT_UNMAPPED,
+                        NULL, 0);
             tell_reserved(&news[i]);
         }
     } while (n == OUTCOMES);
@@ -631,6 +636,8 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     if (life_sticky())
         return life_sticky(); /* as the driver would say it */
     record_free(&outcome, api, stream ? (uintptr_t)stream->handle : 0);
+    if (outcome.mode == HINT_POISON)
+        atomic_store(&release_waits, true);
     tell_freed(&outcome);
     if (barrier) {
         r = backend_synchronise(barrier);
@@ -785,7 +792,7 @@ void dispatch_synchronised(void)
     pool_synchronised(pool);
     async_look_again();
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
-    if (pool_has_news(pool))
+    if (pool_has_news(pool) || atomic_exchange(&release_waits, false))
         tell_news();
 }
 

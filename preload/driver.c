@@ -741,6 +741,151 @@ static int stream_wait_fence(SELF, uint64_t identity, uint64_t handle)
     return r;
 }
 
+/* ---- poison --------------------------------------------------------------------------------- */
+
+enum {
+    POISON_CHUNK = 1 << 20, /* bytes that are read at once */
+};
+
+/* Fillings wait for work of the program, readings must not wait for them. */
+enum side {
+    SIDE_FILL,
+    SIDE_READ,
+    SIDE_COUNT,
+};
+
+/* Streams of ours, made when they are needed first. */
+struct sides {
+    uint64_t context; /* generation */
+    CUstream stream[SIDE_COUNT];
+};
+
+FORKLOCK(sides_lock);
+static struct table sides = TABLE_OF(struct sides); /* guarded by sides_lock */
+
+static CUstream side_find(uint64_t context, enum side side)
+{
+    const struct sides *known;
+    CUstream stream;
+
+    lock_take(&sides_lock);
+    known = table_find(&sides, context);
+    stream = known ? known->stream[side] : NULL;
+    lock_drop(&sides_lock);
+    return stream;
+}
+
+/* In the current context. */
+static int side_stream(uint64_t context, enum side side, CUstream *ret_stream)
+{
+    CUstream made = NULL;
+    struct sides *known;
+    int r;
+
+    *ret_stream = side_find(context, side);
+    if (*ret_stream)
+        return 0;
+    r = (int)REAL(cuStreamCreate)(&made, CU_STREAM_NON_BLOCKING);
+    if (r != 0)
+        return r;
+    lock_take(&sides_lock);
+    known = table_add(&sides, context);
+    if (known && !known->stream[side]) {
+        known->stream[side] = made;
+        made = NULL;
+    }
+    *ret_stream = known ? known->stream[side] : NULL;
+    lock_drop(&sides_lock);
+    if (made) /* another thread was faster, or there is no memory */
+        (void)REAL(cuStreamDestroy_v2)(made);
+    return *ret_stream ? 0 : -ENOMEM;
+}
+
+/* A stream of ours in a context that the memory belongs to, or of its device. */
+static int enter_side(enum heap_kind heap, uint64_t owner, int device, enum side side,
+        struct quiet *quiet, CUstream *ret_stream)
+{
+    int r = heap == HEAP_MAPPED ? enter_device(device, &quiet->use)
+                                : context_enter(owner, &quiet->use);
+
+    return r ? r : side_stream(quiet->use.generation, side, ret_stream);
+}
+
+static int poison(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, uint64_t fence)
+{
+    struct stream stream = {.identity = 0};
+    struct quiet quiet;
+    int r;
+
+    if (!gate_fence_enter())
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = enter_side(heap, owner, device, SIDE_FILL, &quiet, &stream.handle);
+    if (r == 0 && fence)
+        r = wait_on(&stream, (const struct fence *)(uintptr_t)fence);
+    if (r == 0)
+        r = (int)REAL(cuMemsetD8Async)(ptr, DRIVER_POISON, size, stream.handle);
+    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+    gate_fence_leave();
+    return r;
+}
+
+/* A part of it; nothing is before it on its stream, so that takes no longer than the copy. */
+static int read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t ptr, uint64_t size,
+        unsigned char *ret_bytes)
+{
+    CUstream stream = NULL;
+    struct quiet quiet;
+    int r;
+
+    if (!gate_fence_enter())
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = enter_side(heap, owner, device, SIDE_READ, &quiet, &stream);
+    if (r == 0)
+        r = (int)REAL(cuMemcpyDtoHAsync_v2)(ret_bytes, ptr, size, stream);
+    if (r == 0)
+        r = (int)REAL(cuStreamSynchronize)(stream);
+    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+    gate_fence_leave();
+    return r;
+}
+
+static uint64_t count_intact(const unsigned char *bytes, uint64_t size)
+{
+    uint64_t n = 0;
+
+    if (bytes[0] == DRIVER_POISON && memcmp(bytes, bytes + 1, size - 1) == 0)
+        return size;
+    while (bytes[n] == DRIVER_POISON)
+        n++;
+    return n;
+}
+
+static int poison_read(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, uint64_t *ret_intact)
+{
+    unsigned char *bytes = meta_get(POISON_CHUNK);
+    uint64_t done = 0;
+    uint64_t part = 0;
+    uint64_t intact = 0;
+    int r = bytes ? 0 : -ENOMEM;
+
+    while (r == 0 && done < size && intact == part) {
+        part = min_of(size - done, POISON_CHUNK);
+        r = read_part(heap, owner, device, ptr + done, part, bytes);
+        if (r == 0)
+            intact = count_intact(bytes, part);
+        done += intact;
+    }
+    if (bytes)
+        meta_put(bytes, POISON_CHUNK);
+    if (r == 0)
+        *ret_intact = done;
+    return r;
+}
+
 /* ---- readers -------------------------------------------------------------------------------- */
 
 static uint64_t readers_snapshot(SELF)
@@ -772,6 +917,8 @@ const struct driver backend_driver = {
         .fence_wait = fence_wait,
         .stream_wait_fence = stream_wait_fence,
         .fence_put = fence_put,
+        .poison = poison,
+        .poison_read = poison_read,
         .readers_snapshot = readers_snapshot,
         .readers_passed = readers_passed,
 };
@@ -825,4 +972,7 @@ void backend_context_gone(uint64_t context)
         meta_put(event, sizeof *event);
     }
     lock_drop(&events_lock);
+    lock_take(&sides_lock); /* the streams go with it */
+    (void)table_remove(&sides, table_find(&sides, context));
+    lock_drop(&sides_lock);
 }

@@ -76,12 +76,12 @@ static const struct hintfile_build *other_build(const struct hintfile *file)
     return NULL;
 }
 
-/* KEDGE_HINTS_MODE: off|shadow|trap|live. */
+/* The words of KEDGE_HINTS_MODE, from what does least to what does most. */
+static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_POISON, HINT_TRAP, HINT_LIVE};
+
 static enum hint_mode mode_of_word(unsigned word)
 {
-    static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_TRAP, HINT_LIVE};
-
-    return modes[word < 4 ? word : 0];
+    return modes[word < sizeof modes / sizeof modes[0] ? word : 0];
 }
 
 static void replace_modes(struct hintfile *file, enum hint_mode mode, enum hint_mode only)
@@ -176,8 +176,8 @@ static bool judge(struct hintfile *file, const struct config *config, const char
         replace_modes(file, mode_of_word(config_word(config, CONFIG_HINTS_MODE)), HINT_MODE_COUNT);
     if (other) {
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
-        replace_modes(file, HINT_SHADOW, HINT_TRAP);
-        replace_modes(file, HINT_SHADOW, HINT_LIVE);
+        for (size_t i = 2; i < sizeof modes / sizeof modes[0]; i++)
+            replace_modes(file, HINT_SHADOW, modes[i]);
     }
     judge_acting(file, path);
     return true;
@@ -187,11 +187,11 @@ static void tell_capture(const struct hintfile *file, const char *path)
 {
     enum hint_mode top = HINT_OFF;
 
-    for (size_t i = 0; i < file->rule_count; i++) {
-        if (file->rule[i].mode > top)
-            top = file->rule[i].mode;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (count_mode(file, modes[i]) > 0)
+            top = modes[i];
+    for (size_t i = 0; i < file->rule_count; i++)
         (void)capture_rule((uint32_t)i, &file->rule[i]);
-    }
     (void)capture_hints(path, file->hash, top, (uint32_t)file->rule_count);
 }
 
@@ -260,7 +260,8 @@ void sidecar_load(const struct config *config, bool serves)
     name_pysites(path);
     sidecar.lives = count_mode(file, HINT_LIVE) > 0;
     sidecar.waits = events_of(file);
-    sidecar.acts = sidecar.lives || count_mode(file, HINT_TRAP) > 0;
+    sidecar.acts =
+            sidecar.lives || count_mode(file, HINT_TRAP) > 0 || count_mode(file, HINT_POISON) > 0;
 }
 
 bool sidecar_waits_for_kernel(const char *name)

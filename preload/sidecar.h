@@ -20,7 +20,7 @@
 
 struct sidecar {
     struct hints *hints; /* NULL = none */
-    bool acts;           /* a rule is in trap or live */
+    bool acts;           /* a rule is in poison, trap or live */
     bool lives;          /* a rule is in live */
     /* bits by enum edge_kind: events that rules wait for, of calls also their uses; and SIDECAR_WAITS_STREAM */
     unsigned waits;

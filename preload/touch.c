@@ -77,7 +77,7 @@ static bool may_carry(const struct pool_hit *hit, enum touch how)
     if (how == TOUCH_POINTER)
         return false;
     return hint_rule(sidecar.hints, hit->rule)->action == ACTION_KEEP_META
-            || (how == TOUCH_INSIDE && hit->mode == HINT_SHADOW);
+            || (how == TOUCH_INSIDE && !hint_mode_stops(hit->mode));
 }
 
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
@@ -86,12 +86,33 @@ bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const c
         tell_touch(hit, FORMAT_HINT_CARRIED, ptr, what);
         return false;
     }
-    if (hit->mode == HINT_SHADOW || (how == TOUCH_INSIDE && hit->mode != HINT_TRAP)) {
+    if (!hint_mode_stops(hit->mode) || (how == TOUCH_INSIDE && hit->mode != HINT_TRAP)) {
         tell_touch(hit, FORMAT_HINT_LATE_TOUCH, ptr, what);
         return false;
     }
     tell_touch(hit, FORMAT_HINT_VIOLATION, ptr, what);
     return true;
+}
+
+void touch_written(const struct outcome *written)
+{
+    struct capture_hint_info info = {
+            .what = FORMAT_HINT_LATE_WRITE,
+            .mode = written->mode,
+            .rule = written->rule,
+            .ptr = written->ptr + written->rounded,
+            .size = written->size - written->rounded,
+            .seq = written->seq,
+            .device = written->device,
+    };
+
+    dispatch_told(capture_hint(&info));
+    if (is_first(written->rule, 0, info.what))
+        msg_warn("hint %s: storage of %lu bytes at %p was written after its release was due; the "
+                 "first changed byte is %lu%s%s",
+                hint_rule(sidecar.hints, written->rule)->id, (unsigned long)written->size,
+                (void *)(uintptr_t)written->ptr, (unsigned long)written->rounded,
+                *capture_path() ? "; the allocation's stack is in " : "", capture_path());
 }
 
 static inline __attribute__((always_inline)) void note_use(

@@ -26,8 +26,8 @@ enum touch {
 };
 
 /*
- * True if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not be made. In shadow the use is
- * noted and the answer is false. On a captured stream the blocks are pinned (submit.h), else the use is recorded, if that is wanted
+ * True if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not be made. In shadow and poison the use
+ * is noted and the answer is false. On a captured stream the blocks are pinned (submit.h), else the use is recorded, if that is wanted
  * (KEDGE_TRACE=uses=).
  */
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
@@ -71,6 +71,9 @@ void touch_unseen(void);
 
 /* What touch_range does with a hit: tells it, and says whether the call must not be made. */
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
+
+/* A block that a hint in poison had released was written meanwhile: one line for each hint, and the capture is told. */
+void touch_written(const struct outcome *written);
 
 /*
  * For a copy between device addresses: true if one side is a hinted block to which the other device has no access, although

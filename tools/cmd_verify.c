@@ -33,17 +33,18 @@ static const struct args_option options[] = {
         {"api|entrance", "WHICH",
                 "how frameworks allocate: stream (default), sync, or framework (as they are)",
                 ARGS_TEXT, offsetof(struct fields, spawn.api)},
-        {"keep", "DIRECTORY", "make DIRECTORY and leave both captures there", ARGS_TEXT,
+        {"keep", "DIRECTORY", "make DIRECTORY and leave all captures there", ARGS_TEXT,
                 offsetof(struct fields, keep)},
         {"json", NULL, "machine-readable output; the program's output goes to stderr", ARGS_FLAG,
                 offsetof(struct fields, json)},
 };
 
-/* What the two runs said about one hint, all processes together. */
+/* What the runs said about one hint, all processes together. */
 struct verdict {
     uint64_t matched, matched_bytes;
-    uint64_t due, due_bytes; /* shadow: would have been released */
-    uint64_t trapped;        /* trap: access was taken away */
+    uint64_t due, due_bytes;  /* shadow: would have been released */
+    uint64_t poisoned, clean; /* poison: content was overwritten; and not written since */
+    uint64_t trapped;         /* trap: access was taken away */
     bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
 };
 
@@ -117,6 +118,29 @@ static void judge_carried(struct verify *verify, const struct load *load, const 
     free(text);
 }
 
+static void judge_written(struct verify *verify, const struct load *load, const struct step *step,
+        const struct load_hint *hint, const char *id)
+{
+    uint64_t count = hint->sums[FORMAT_HINT_LATE_WRITE].count;
+
+    if (count == 0)
+        return;
+    (void)fprintf(stderr,
+            "kedge verify: %s: hint %s: %" PRIu64 " block%s written after the release\n",
+            step->name, hint->id, count, count == 1 ? "" : "s");
+    if (hint->written_block != TRACE_NONE) {
+        struct symbols *symbols = symbols_new(load->trace);
+
+        (void)fprintf(
+                stderr, "  first changed byte %" PRIu64 ", allocated by:\n", hint->written_at);
+        figures_print_stack(
+                stderr, symbols, load->trace->blocks[hint->written_block].stack, "    ", 12);
+        symbols_free(symbols);
+    }
+    fail(verify, id,
+            vec_format("%s: its storage is written after the release was due", step->name));
+}
+
 static void judge_hint(
         struct verify *verify, const struct load *load, const struct step *step, size_t index)
 {
@@ -141,6 +165,7 @@ static void judge_hint(
         fail(verify, id,
                 vec_format("%s: its storage is used after the release was due", step->name));
     }
+    judge_written(verify, load, step, hint, id);
     judge_carried(verify, load, step, hint, id);
     if (refused)
         fail(verify, id,
@@ -160,6 +185,9 @@ static void add_hint(
         verdict->due_bytes += sums[FORMAT_HINT_WOULD_RELEASE].bytes;
         verdict->keeps_meta |=
                 hint->action == ACTION_RELEASE && sums[FORMAT_HINT_CARRIED].count > 0;
+    } else if (step->mode == HINT_POISON) {
+        verdict->poisoned += sums[FORMAT_HINT_DEAD].count;
+        verdict->clean += sums[FORMAT_HINT_CLEAN].count;
     } else {
         verdict->trapped += sums[FORMAT_HINT_DEAD].count;
     }
@@ -291,14 +319,15 @@ static void check_matches(struct verify *verify)
     }
 }
 
-/* After the trap run: a hint that would have released something must have taken the access away. */
-static void check_trapped(struct verify *verify)
+/* After a run that acts: a hint that would have released something must have overwritten it, or taken the access away. */
+static void check_acted(struct verify *verify, const struct step *step)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
         const struct rule *rule = &verify->file->rule[i];
         const struct verdict *v = &verify->verdicts[i];
-        if (v->due && v->trapped == 0)
-            fail(verify, rule->id, vec_text("released nothing in the trap run: nothing is proved"));
+        if (v->due && (step->mode == HINT_POISON ? v->poisoned : v->trapped) == 0)
+            fail(verify, rule->id,
+                    vec_format("released nothing in the %s run: nothing is proved", step->name));
     }
 }
 
@@ -321,8 +350,10 @@ static char *keep_meta_lines(const struct verify *verify)
 /* `trap_clean` 0: for the trap run, which has to know what keeps meta. */
 static int write_receipt(struct verify *verify, uint32_t trap_clean)
 {
-    struct receipt receipt = {
-            .hints_hash = verify->file->hash, .shadow_clean = 1, .trap_clean = trap_clean};
+    struct receipt receipt = {.hints_hash = verify->file->hash,
+            .shadow_clean = 1,
+            .poison_clean = 1,
+            .trap_clean = trap_clean};
     char *lines = keep_meta_lines(verify);
     char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
     char text[RECEIPT_TEXT_MAX];
@@ -366,6 +397,8 @@ static void verify_print_json(const struct verify *verify, bool verified)
         figures_json_expect(&json, rule);
         json_uint(&json, "due_count", v->due);
         json_uint(&json, "due_bytes", v->due_bytes);
+        json_uint(&json, "poisoned_count", v->poisoned);
+        json_uint(&json, "clean_count", v->clean);
         json_uint(&json, "trapped_count", v->trapped);
         json_bool(&json, "keeps_meta", v->keeps_meta);
         json_end(&json, '}');
@@ -417,20 +450,20 @@ static int prepare_trap(struct verify *verify)
 
 static int run_steps(struct verify *verify, char **words)
 {
-    static const struct step shadow = {"shadow", HINT_SHADOW};
-    static const struct step trap = {"trap", HINT_TRAP};
-    int r = run_step(verify, &shadow, words);
+    static const struct step steps[] = {
+            {"shadow", HINT_SHADOW}, {"poison", HINT_POISON}, {"trap", HINT_TRAP}};
+    int r;
 
-    if (r)
-        return r;
-    check_matches(verify);
-    if (!verify->failure) {
-        r = prepare_trap(verify);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && !verify->failure; i++) {
+        r = steps[i].mode == HINT_TRAP ? prepare_trap(verify) : CMD_DONE;
         if (r == CMD_DONE)
-            r = run_step(verify, &trap, words);
+            r = run_step(verify, &steps[i], words);
         if (r)
             return r;
-        check_trapped(verify);
+        if (steps[i].mode == HINT_SHADOW)
+            check_matches(verify);
+        else
+            check_acted(verify, &steps[i]);
     }
     r = verify->failure ? CMD_NO : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)

@@ -288,6 +288,14 @@ uint64_t load_drifts(const struct load_hint *hint)
     return count ? count : hint->drift != NULL;
 }
 
+uint64_t load_unlooked(const struct load_hint *hint)
+{
+    uint64_t looked =
+            hint->sums[FORMAT_HINT_CLEAN].count + hint->sums[FORMAT_HINT_LATE_WRITE].count;
+
+    return hint->mode == HINT_POISON ? excess_of(hint->sums[FORMAT_HINT_DEAD].count, looked) : 0;
+}
+
 uint64_t load_touches(const struct load_hint *hint)
 {
     return hint->sums[FORMAT_HINT_LATE_TOUCH].count + hint->sums[FORMAT_HINT_VIOLATION].count;
@@ -308,6 +316,11 @@ static void count_hint(
     if (touches == 0 && (load_touches(hint) > 0 || event->what == FORMAT_HINT_CARRIED)) {
         hint->touch_stack = stack_of(tr, event->stack, event->pystack);
         hint->touch_block = trace_find_live(tr->trace, event->addr);
+    }
+    if (event->what == FORMAT_HINT_LATE_WRITE && hint->sums[event->what].count == 1) {
+        hint->written_block = trace_find_last(tr->trace, event->addr);
+        if (hint->written_block != TRACE_NONE)
+            hint->written_at = event->addr - tr->trace->blocks[hint->written_block].address;
     }
 }
 
@@ -440,6 +453,7 @@ static void make_hints(struct load *load)
         load->hints[i].mode = capture->rule[i].mode;
         load->hints[i].action = capture->rule[i].action;
         load->hints[i].touch_block = TRACE_NONE;
+        load->hints[i].written_block = TRACE_NONE;
         load->hints[i].drift = capture->rule[i].has_drifted ? &capture->rule[i].drift : NULL;
     }
 }

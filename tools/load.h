@@ -30,6 +30,8 @@ struct load_hint {
     /* Of the first late touch or violation; while there is none, of the last new place that carried the address. */
     uint32_t touch_stack;
     uint32_t touch_block;               /* what it touched, TRACE_NONE */
+    uint32_t written_block;             /* of the first late write, TRACE_NONE */
+    uint64_t written_at;                /* the first byte of it that was changed */
     const struct hintfile_drift *drift; /* the first one, NULL */
 };
 
@@ -87,6 +89,9 @@ struct load {
 
 /* In how many instances a hint matched something else than it expects; 1 where the events are not there to count. */
 uint64_t load_drifts(const struct load_hint *hint);
+
+/* Blocks that a hint in poison was to fill, and whose content nobody has looked at since. */
+uint64_t load_unlooked(const struct load_hint *hint);
 
 /* Calls that touched what a hint had released, or would have. */
 uint64_t load_touches(const struct load_hint *hint);

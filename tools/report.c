@@ -7,7 +7,7 @@
 
 const char *report_mode_name(enum hint_mode mode)
 {
-    static const char *const names[HINT_MODE_COUNT] = {"off", "shadow", "trap", "live"};
+    static const char *const names[HINT_MODE_COUNT] = {"off", "shadow", "trap", "live", "poison"};
     return (unsigned)mode < HINT_MODE_COUNT ? names[mode] : "?";
 }
 

@@ -97,11 +97,18 @@ static void json_hints(struct json *json, const struct report *report)
         json_uint(json, "late_touches", hint->sums[FORMAT_HINT_LATE_TOUCH].count);
         json_uint(json, "violations", hint->sums[FORMAT_HINT_VIOLATION].count);
         json_uint(json, "carried", hint->sums[FORMAT_HINT_CARRIED].count);
+        json_uint(json, "clean_count", hint->sums[FORMAT_HINT_CLEAN].count);
+        json_uint(json, "late_writes", hint->sums[FORMAT_HINT_LATE_WRITE].count);
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
         json_uint(json, "drift_count", load_drifts(hint));
         if (hint->drift)
             hintfile_tell_drift(hint->drift, drift, sizeof(drift));
         json_text(json, "drift", hint->drift ? drift : NULL);
+        if (hint->written_block != TRACE_NONE) {
+            json_uint(json, "first_changed_byte", hint->written_at);
+            figures_json_stack(json, report->symbols,
+                    report->load.trace->blocks[hint->written_block].stack, "written_in");
+        }
         if (load_touches(hint)) {
             figures_json_stack(json, report->symbols, hint->touch_stack, "used_by");
             if (hint->touch_block != TRACE_NONE)

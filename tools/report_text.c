@@ -191,6 +191,36 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
 }
 
+static void print_hint_written(const struct report *report, const struct load_hint *hint)
+{
+    const struct trace *trace = report->load.trace;
+    uint64_t count = hint->sums[FORMAT_HINT_LATE_WRITE].count;
+
+    printf("  %shint ", report->ink.red);
+    render_text(stdout, hint->id);
+    printf(": %" PRIu64 " block%s written after the release was due%s\n", count,
+            count == 1 ? " was" : "s were", report->ink.off);
+    if (hint->written_block == TRACE_NONE)
+        return;
+    const struct trace_block *block = &trace->blocks[hint->written_block];
+    printf("    first changed byte %" PRIu64 " of %s allocated by:\n", hint->written_at,
+            render_bytes(block->size).text);
+    figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
+}
+
+/* What was poisoned and not looked at: never freed, freed at once, or kept for others. */
+static void print_hint_unlooked(const struct load_hint *hint)
+{
+    uint64_t count = load_unlooked(hint);
+
+    if (count == 0)
+        return;
+    printf("  hint ");
+    render_text(stdout, hint->id);
+    printf(": %" PRIu64 " of %" PRIu64 " blocks were not checked for late writes\n", count,
+            hint->sums[FORMAT_HINT_DEAD].count);
+}
+
 static void print_hint_drift(const struct report *report, const struct load_hint *hint)
 {
     uint64_t count = load_drifts(hint);
@@ -228,7 +258,8 @@ static void print_hint_row(const struct load_hint *hint, const char *id, const c
     printf("    %-7s %8" PRIu64 " %11s %11s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", mode,
             sums[FORMAT_HINT_PLANNED].count, render_bytes(live ? marked : 0).text,
             render_bytes(sums[FORMAT_HINT_WOULD_RELEASE].bytes + (live ? 0 : marked)).text,
-            sums[FORMAT_HINT_SKIPPED].count, sums[FORMAT_HINT_REFUSED].count, load_touches(hint),
+            sums[FORMAT_HINT_SKIPPED].count, sums[FORMAT_HINT_REFUSED].count,
+            load_touches(hint) + sums[FORMAT_HINT_LATE_WRITE].count,
             (double)hint->limbo_max_ns / 1e6);
 }
 
@@ -272,6 +303,9 @@ static void print_hints(const struct report *report)
             print_hint_carried(&load->hints[i]);
         if (load_touches(&load->hints[i]))
             print_hint_touch(report, &load->hints[i]);
+        if (load->hints[i].sums[FORMAT_HINT_LATE_WRITE].count)
+            print_hint_written(report, &load->hints[i]);
+        print_hint_unlooked(&load->hints[i]);
     }
 }
 

@@ -190,12 +190,12 @@ static int check_options(
         const char *who, const struct spawn_options *options, enum launch_api *ret_api)
 {
     static const char *const modes[] = {"pool", "track", "off", NULL};
-    static const char *const hints_modes[] = {"off", "shadow", "trap", "live", NULL};
+    static const char *const hints_modes[] = {"off", "shadow", "poison", "trap", "live", NULL};
     static const char *const traces[] = {"ring", "full", "agg", "off", NULL};
 
     if (!is_word_of(who, "mode", options->mode, modes, "pool, track or off")
             || !is_word_of(who, "hints-mode", options->hints_mode, hints_modes,
-                    "off, shadow, trap or live")
+                    "off, shadow, poison, trap or live")
             || !is_word_of(who, "trace", options->trace, traces, "ring, full, agg or off"))
         return CMD_BAD;
     if (!launch_parse_api(options->api, ret_api)) {

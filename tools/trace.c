@@ -190,6 +190,16 @@ uint32_t trace_find_live(const struct trace *trace, uint64_t address)
     return found ? *found : TRACE_NONE;
 }
 
+uint32_t trace_find_last(const struct trace *trace, uint64_t address)
+{
+    for (size_t i = trace->block_count; i > 0; i--) {
+        const struct trace_block *block = &trace->blocks[i - 1];
+        if (address - block->address < block->size)
+            return (uint32_t)(i - 1);
+    }
+    return TRACE_NONE;
+}
+
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
 {
     uint32_t id = trace_find_live(trace, address);

@@ -208,4 +208,7 @@ bool trace_is_served(const struct trace_block *block, bool has_pool);
 /* The block that is live at `address` after the last event, TRACE_NONE if none is. */
 uint32_t trace_find_live(const struct trace *trace, uint64_t address);
 
+/* The youngest block that has this byte, freed or not; TRACE_NONE. Looks at one after the other. */
+uint32_t trace_find_last(const struct trace *trace, uint64_t address);
+
 #endif

@@ -387,13 +387,15 @@ enum format_hint_what {
     FORMAT_HINT_PLANNED,       /* a rule matched an allocation */
     FORMAT_HINT_WOULD_RELEASE, /* shadow: the edge came, storage would have gone */
     FORMAT_HINT_DEAD,          /* marked dead, in limbo */
-    FORMAT_HINT_UNMAPPED,      /* live: storage gone; trap: access gone */
-    FORMAT_HINT_LATE_TOUCH,    /* shadow: used after the edge */
-    FORMAT_HINT_VIOLATION,     /* trap, live: a call that touches it was stopped */
+    FORMAT_HINT_UNMAPPED,   /* live: storage gone; trap: access gone; poison: on its way into it */
+    FORMAT_HINT_LATE_TOUCH, /* shadow, poison: used after the edge */
+    FORMAT_HINT_VIOLATION,  /* trap, live: a call that touches it was stopped */
     FORMAT_HINT_SKIPPED, /* matched, not acted upon (small, pinned ...); without a rule: shared with somebody (R85) */
     FORMAT_HINT_REFUSED, /* kedge or the driver could not do it */
     FORMAT_HINT_DRIFT, /* the edge came, and the rule had matched something else than it expects; addr 0, size: all that it matched */
     FORMAT_HINT_CARRIED, /* a kernel was given the address after the edge, which is not wrong by itself */
+    FORMAT_HINT_CLEAN, /* poison, after the free: nothing was written since */
+    FORMAT_HINT_LATE_WRITE, /* poison, after the free: addr is the first byte that was, size from there to the end */
     FORMAT_HINT_COUNT,
 };
 

@@ -879,8 +879,8 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
     return 0;
 }
 
-#define MODE_WORDS \
-    .words = LIST("shadow", "trap", "live"), .later = LIST("poison"), .first = HINT_SHADOW
+/* In the order of enum hint_mode. */
+#define MODE_WORDS .words = LIST("shadow", "trap", "live", "poison"), .first = HINT_SHADOW
 /* Their only built word is the default. */
 #define WAIT_WORDS    .words = LIST("all-streams"), .later = LIST("touched", "event")
 #define TOUCH_WORDS   .words = LIST("fail"), .later = LIST("restore", "ignore")

@@ -74,7 +74,9 @@ static void put_comment(FILE *out, const char *indent, const char *text)
 
 static const char *mode_word(enum hint_mode mode)
 {
-    return mode == HINT_LIVE ? "live" : mode == HINT_TRAP ? "trap" : "shadow";
+    static const char *const words[HINT_MODE_COUNT] = {"off", "shadow", "trap", "live", "poison"};
+
+    return words[mode];
 }
 
 /* `before`: "text", where there is a text. */
@@ -375,7 +377,7 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
 
 static bool is_mode(enum hint_mode mode)
 {
-    return mode == HINT_SHADOW || mode == HINT_TRAP || mode == HINT_LIVE;
+    return mode > HINT_OFF && mode < HINT_MODE_COUNT;
 }
 
 /* Does each Python call site have its text? */

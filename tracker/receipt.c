@@ -30,9 +30,9 @@ int receipt_format(const struct receipt *receipt, char ret_text[static RECEIPT_T
         return -EINVAL;
     length = snprintf(ret_text, RECEIPT_TEXT_MAX,
             "kedge-receipt 1\nhints %016" PRIx64 "\nprogram %s\nshadow clean %" PRIu32
-            "\ntrap clean %" PRIu32 "%s%s\n",
-            receipt->hints_hash, receipt->program, receipt->shadow_clean, receipt->trap_clean,
-            receipt->date[0] ? " " : "", receipt->date);
+            "\npoison clean %" PRIu32 "\ntrap clean %" PRIu32 "%s%s\n",
+            receipt->hints_hash, receipt->program, receipt->shadow_clean, receipt->poison_clean,
+            receipt->trap_clean, receipt->date[0] ? " " : "", receipt->date);
     return length < 0 || length >= RECEIPT_TEXT_MAX ? -EINVAL : 0;
 }
 
@@ -69,20 +69,21 @@ bool receipt_keeps_meta(const struct receipt *receipt, const char *id)
 /* As receipt_format writes it, with or without a date. */
 static bool parse(const char *text, struct receipt *ret_receipt)
 {
-    char hash[17], shadow[10], trap[10];
+    char hash[17], shadow[10], poison[10], trap[10];
     int used = 0, date = 0;
 
     if (sscanf(text,
                 "kedge-receipt 1\nhints %16[0-9a-f]\nprogram %95[!-~]\nshadow clean %9[0-9]\n"
-                "trap clean %9[0-9]%n",
-                hash, ret_receipt->program, shadow, trap, &used)
-                    != 4
+                "poison clean %9[0-9]\ntrap clean %9[0-9]%n",
+                hash, ret_receipt->program, shadow, poison, trap, &used)
+                    != 5
             || strlen(hash) != 16)
         return false;
     if (text[used] == ' ' && sscanf(text + used, " %31[!-~]%n", ret_receipt->date, &date) != 1)
         return false;
     ret_receipt->hints_hash = strtoull(hash, NULL, 16);
     ret_receipt->shadow_clean = (uint32_t)strtoul(shadow, NULL, 10);
+    ret_receipt->poison_clean = (uint32_t)strtoul(poison, NULL, 10);
     ret_receipt->trap_clean = (uint32_t)strtoul(trap, NULL, 10);
     text += used + date;
     if (*text++ != '\n' || !are_keeps(text))
@@ -124,7 +125,9 @@ enum receipt_verdict receipt_check(
         return RECEIPT_OTHER_HINTS;
     if (strcmp(found.program, program) != 0)
         return RECEIPT_OTHER_PROGRAM;
-    return found.shadow_clean > 0 && found.trap_clean > 0 ? RECEIPT_GOOD : RECEIPT_NOT_CLEAN;
+    return found.shadow_clean > 0 && found.poison_clean > 0 && found.trap_clean > 0
+            ? RECEIPT_GOOD
+            : RECEIPT_NOT_CLEAN;
 }
 
 const char *receipt_verdict_text(enum receipt_verdict verdict)
@@ -134,7 +137,7 @@ const char *receipt_verdict_text(enum receipt_verdict verdict)
             [RECEIPT_NONE] = "no receipt",
             [RECEIPT_OTHER_HINTS] = "the hints were changed since they were verified",
             [RECEIPT_OTHER_PROGRAM] = "the receipt is for another program or build",
-            [RECEIPT_NOT_CLEAN] = "the receipt lacks a clean shadow or trap run",
+            [RECEIPT_NOT_CLEAN] = "the receipt lacks a clean shadow, poison or trap run",
             [RECEIPT_UNREADABLE] = "the receipt is damaged or not the owner's",
     };
 

@@ -2,14 +2,15 @@
 /*
  * receipt.h - the proof that a hint file was verified, kept beside it.
  *
- * `live` needs a receipt (R87): `kedge verify` runs the program in shadow, then in trap, and writes FILE.receipt. It
+ * `live` needs a receipt (R87): `kedge verify` runs the program in shadow, in poison and in trap, and writes FILE.receipt. It
  * names the hint file by the hash of its bytes and the program by its build-id, so that editing the file or rebuilding
- * the program voids it. Five lines of text, and one for each hint that keeps meta although the file says release (R86):
+ * the program voids it. Six lines of text, and one for each hint that keeps meta although the file says release (R86):
  *
  *     kedge-receipt 1
  *     hints 9b1f44d0e2a7c315
  *     program build-id:7f3c01aa92de...
  *     shadow clean 1
+ *     poison clean 1
  *     trap clean 1 2026-11-21T12:00:00Z
  *     keep-meta dy2st-unused-input
  *
@@ -26,6 +27,7 @@ struct receipt {
     uint64_t hints_hash;   /* struct hintfile.hash */
     char program[96];      /* where_program() of the run, read_capture.program in a tool */
     uint32_t shadow_clean; /* runs without a late use */
+    uint32_t poison_clean; /* runs without a late use or write */
     uint32_t trap_clean;   /* runs without a violation */
     char date[32];         /* ISO 8601, informative */
     char *keep_meta;       /* of receipt_check: its lines `keep-meta ID`, malloc'd; NULL = none */

@@ -200,6 +200,13 @@ static int stream_wait(void *self, uint64_t identity, uint64_t fence)
     return real.stream_wait_fence(self, identity, fence & ~(uint64_t)NOTES);
 }
 
+static int put_poison(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, uint64_t fence)
+{
+    fence = is_off[MUTANT_POISON] ? 0 : fence & ~(uint64_t)NOTES;
+    return real.poison(self, heap, owner, device, ptr, size, fence);
+}
+
 static void put(void *self, uint64_t fence)
 {
     if (fence & ~(uint64_t)NOTES)
@@ -226,6 +233,7 @@ int __wrap_pool_new(
     table.fence_wait = wait_for;
     table.stream_wait_fence = stream_wait;
     table.fence_put = put;
+    table.poison = put_poison;
     for (int i = 0; i < MUTANT_COUNT; i++)
         pool_mutations |= is_off[i] ? pool_bits[i] : 0;
     r = __real_pool_new(&table, opts, ret_pool);

@@ -148,6 +148,8 @@ PROGRAMS = {
                       "r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over"], ()),
     "drift": Program([str(UNIT / "hints_drift_dlsym_test"),
                       "r57_what_was_released_before_a_drift_stays_and_nothing_follows"], ()),
+    "poison": Program([str(UNIT / "hints_poison_dlsym_test"),
+                       "r57_a_write_before_the_edge_that_is_queued_still_is_not_late"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
@@ -185,6 +187,7 @@ MUTATIONS = {
     "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
     "expect": (RED, ["drift"]),
+    "poison": (RED, ["poison"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
     "default-stream": (RED, ["default_stream"]),

@@ -64,7 +64,7 @@ static inline void kit_write(const char *text)
     REQUIRE(setenv("KEDGE_HINTS", kit_hints, 1) == 0);
 }
 
-/* Before the first CUDA call. `mode`: off, shadow, trap or live; NULL: as the file says, which is nothing. */
+/* Before the first CUDA call. `mode`: off, shadow, poison, trap or live; NULL: as the file says, which is nothing. */
 static inline void kit_hint_to(const char *action, const char *tail, const char *mode)
 {
     char text[300];
@@ -142,7 +142,7 @@ static inline void kit_touch_nothing(void)
 /* Makes the receipt that `live` needs, from a run of a child, as `kedge verify` would; with these lines behind it. */
 static inline void kit_receive(uint32_t trap_clean, const char *lines)
 {
-    struct receipt receipt = {.shadow_clean = 1, .trap_clean = trap_clean};
+    struct receipt receipt = {.shadow_clean = 1, .poison_clean = 1, .trap_clean = trap_clean};
     struct read_capture *capture;
     struct hintfile_error error;
     struct hintfile *file;

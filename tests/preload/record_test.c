@@ -532,7 +532,7 @@ static void shadow_run(void)
 /* What `kedge verify` does at its end, with the program's name as a run of it left it. */
 static void write_receipt(void)
 {
-    struct receipt receipt = {.shadow_clean = 1, .trap_clean = 1};
+    struct receipt receipt = {.shadow_clean = 1, .poison_clean = 1, .trap_clean = 1};
     struct read_capture *capture = read_now();
     struct hintfile_error error;
     struct hintfile *file;

@@ -57,7 +57,7 @@ run)
     has err "no simulated device in /nowhere"
     expect 2 "$kedge" run --mode fast -- true
     expect 2 "$kedge" run --hints-mode foo -- true
-    has err "--hints-mode foo: off, shadow, trap or live"
+    has err "--hints-mode foo: off, shadow, poison, trap or live"
     expect 2 "$kedge" run --trace foo -- true
     has err "--trace foo: ring, full, agg or off"
     expect 0 "$kedge" run --trace full,uses=off --hints-mode shadow -- true
@@ -339,7 +339,7 @@ END
     [ "$(wc -l <err)" = 1 ] || fail "$(cat err)"
     (umask 0 && expect 0 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot" --form pir --graph small)
     has out "1 hint verified, 1 release, 3.38 MiB;"
-    [ -e kept/shadow.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
+    [ -e kept/shadow.kcap ] && [ -e kept/poison.kcap ] && [ -e kept/trap.kcap ] && [ -e h.yaml.receipt ] || fail "something was not kept"
     expect 77 "$kedge" verify --sim --hints h.yaml --keep kept -- "$sot"
     # A % in a folder is a % and begins no pattern, whoever named the folder.
     for folder in 100% %p %%; do

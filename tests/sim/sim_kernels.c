@@ -78,6 +78,20 @@ static void body_kedge_fill_view(const uint64_t *p)
     body_kedge_fill((const uint64_t[]){p[0], p[1], 0});
 }
 
+/* The address that stands in the device's memory. */
+static uint64_t address_at(uint64_t at)
+{
+    uint64_t address;
+
+    memcpy(&address, (const void *)(uintptr_t)at, sizeof(address));
+    return address;
+}
+
+static void body_kedge_fill_at(const uint64_t *p)
+{
+    body_kedge_fill((const uint64_t[]){address_at(p[0]), p[1], 0});
+}
+
 static void body_kedge_mix(const uint64_t *p)
 {
     for (struct sample s = {.bytes = p[2]}; next_sample(&s);)
@@ -94,6 +108,11 @@ static void body_kedge_sum(const uint64_t *p)
         for (uint64_t i = s.begin / 4; i < s.end / 4; i++)
             sum += (uint64_t)load(p[1], i) * (i + 1);
     memcpy((void *)(uintptr_t)p[0], &sum, sizeof(sum));
+}
+
+static void body_kedge_sum_at(const uint64_t *p)
+{
+    body_kedge_sum((const uint64_t[]){p[0], address_at(p[1]), p[2]});
 }
 
 static void body_kedge_copy_strided(const uint64_t *p)
@@ -238,6 +257,7 @@ static void range(struct sim_op *op, int device, bool write, uint64_t addr, uint
 }
 
 #define U(n)                           p[n]
+#define AT(n)                          address_at(p[n])
 #define PACKED(bytes)                  sample_bytes(bytes)
 #define WRITE(addr, size)              range(op, device, true, addr, size, 1, 0);
 #define BOTH(addr, size)               range(op, device, true, addr, size, 1, 0);

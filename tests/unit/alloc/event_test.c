@@ -352,6 +352,34 @@ TEST(r57_storage_waits_for_the_call_that_was_the_event_alone)
     bench_end(b);
 }
 
+/* What another stream has queued before is late then: it tells that the proof is wrong. */
+TEST(poison_waits_for_that_call_alone_too)
+{
+    static struct rule rule;
+    struct outcome told[8];
+    struct bench *b;
+    devptr_t a;
+    size_t count;
+
+    rule = sending(1);
+    rule.wait = RULE_WAIT_EVENT;
+    rule.mode = HINT_POISON;
+    b = events_bench(&rule, 1);
+    a = hinted(b, 4 * MiB);
+    use(b, a, &send);
+    fake_submit(b->fake, 2, a, 512);
+    CHECK_EQ(receive_on(b, COMMS), 1);
+    (void)pool_poll(b->pool, true, NULL, 0, &count);
+    CHECK_EQ(b->fake->poisons, 1);
+    while (fake_step(b->fake, 0))
+        ;
+    CHECK_EQ(bench_free(b, a), 0);
+    fake_drain(b->fake);
+    (void)pool_poll(b->pool, true, told, 8, &count);
+    CHECK_EQ(told[count - 1].kind, OUTCOME_WRITTEN);
+    bench_end(b);
+}
+
 TEST(events_on_two_streams_pass_in_any_order)
 {
     struct bench *b = waiting_bench();

@@ -57,7 +57,7 @@ static struct fake_piece *add_piece(struct fake_driver *fake, enum fake_piece_ki
         if (fake->pieces[i].kind == FAKE_NOTHING) {
             if (i >= fake->piece_top)
                 fake->piece_top = i + 1;
-            fake->pieces[i] = (struct fake_piece){kind, base, size, owner, false};
+            fake->pieces[i] = (struct fake_piece){kind, base, size, owner, .flag = false};
             return &fake->pieces[i];
         }
     }
@@ -423,6 +423,19 @@ static int fence_query(void *self, uint64_t fence)
 
 /* ── streams ── */
 
+/* The device does this work on a piece. */
+static void work_on(struct fake_piece *piece, const struct fake_item *item)
+{
+    uint64_t at = item->base > piece->base ? item->base - piece->base : 0;
+
+    if (item->poisons) {
+        piece->poisoned = true;
+        piece->intact = piece->size;
+    } else if (piece->poisoned && at < piece->intact) {
+        piece->intact = at;
+    }
+}
+
 static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
 {
     const struct fake_item *item = &stream->items[stream->done];
@@ -438,10 +451,11 @@ static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
     for (uint64_t at = item->base; at < item->base + item->size;) {
         ok = false;
         for (int i = 0; i < fake->piece_top && !ok; i++) {
-            const struct fake_piece *piece = &fake->pieces[i];
+            struct fake_piece *piece = &fake->pieces[i];
 
             if ((piece->kind == FAKE_PLAIN || (piece->kind == FAKE_MAPPING && piece->flag))
                     && at >= piece->base && at < piece->base + piece->size) {
+                work_on(piece, item);
                 at = piece->base + piece->size;
                 ok = true;
             }
@@ -516,6 +530,43 @@ static void fence_put(void *self, uint64_t fence)
     (void)leave(fake, 0);
 }
 
+/* ── poison ── */
+
+static int poison(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, uint64_t fence)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "poison"), fence);
+
+    (void)heap;
+    (void)device;
+    if (owner == 0 || size == 0)
+        misuse(fake, "poison for nobody or to nothing");
+    if (r != 0)
+        return leave(fake, r);
+    (void)submit_locked(fake, 0, (struct fake_item){.fence = fence});
+    (void)submit_locked(fake, 0, (struct fake_item){.base = ptr, .size = size, .poisons = true});
+    fake->poisons++;
+    return leave(fake, 0);
+}
+
+static int poison_read(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, uint64_t *ret_intact)
+{
+    struct fake_driver *fake = self;
+    int r = fence_guard(fake, enter(fake, "poison_read"), 0);
+    const struct fake_piece *piece = find_piece(fake, FAKE_MAPPING, ptr);
+
+    (void)heap;
+    (void)device;
+    if (owner == 0 || !piece || !piece->flag || !piece->poisoned)
+        misuse(fake, "poison is looked for where none has come to");
+    else if (r == 0)
+        *ret_intact = piece->intact < size ? piece->intact : size;
+    fake->poison_reads++;
+    return leave(fake, r);
+}
+
 /* ── readers ── */
 
 static uint64_t readers_snapshot(void *self)
@@ -576,6 +627,8 @@ struct fake_driver *fake_new(uint64_t bytes)
             .fence_wait = fence_wait,
             .stream_wait_fence = stream_wait_fence,
             .fence_put = fence_put,
+            .poison = poison,
+            .poison_read = poison_read,
             .readers_snapshot = readers_snapshot,
             .readers_passed = readers_passed,
     };

@@ -10,7 +10,8 @@
  *     program ─fake_submit(stream, range)─► queue ─fake_step─► done: the range must be accessible now, else a fault
  *     pool ─stream_record─► fence = positions of the queues ─► passed when all queues are past them
  *
- * Stream keys are 1 .. FAKE_STREAMS - 1. Threads: any.
+ * Stream keys are 1 .. FAKE_STREAMS - 1; poison goes through stream 0. Each use of a range that poison has come to changes its first byte
+ * there. Threads: any.
  */
 #ifndef KEDGE_TESTS_UNIT_FAKE_DRIVER_H
 #define KEDGE_TESTS_UNIT_FAKE_DRIVER_H
@@ -45,12 +46,16 @@ struct fake_piece {
     uint64_t size;
     uint64_t owner; /* PLAIN: context; MAPPING: handle */
     bool flag;      /* HANDLE: mapped; MAPPING: accessible */
+    /* MAPPING: poison has come, and so many bytes of it are as it left them */
+    bool poisoned;
+    uint64_t intact;
 };
 
 struct fake_item {
     devptr_t base;
     uint64_t size;
     uint64_t fence; /* not 0: a wait */
+    bool poisons;   /* is no use, but puts poison there */
 };
 
 struct fake_stream {
@@ -96,6 +101,7 @@ struct fake_driver {
     bool fired;                                   /* the failure has happened */
     uint64_t lost; /* calls that give something back and were made to fail: what they name stays */
     uint64_t waits, records, stream_records, stream_waits, creates, maps, unmaps;
+    uint64_t poisons, poison_reads;
 
     /* inside */
     struct fake_piece pieces[FAKE_PIECES];

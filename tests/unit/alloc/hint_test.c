@@ -380,7 +380,7 @@ TEST(what_a_pin_or_an_ignore_takes_no_later_hint_does)
     }
 }
 
-TEST(only_release_and_keep_meta_in_trap_and_live_act)
+TEST(only_release_and_keep_meta_in_poison_trap_and_live_act)
 {
     for (int mode = 0; mode < HINT_MODE_COUNT; mode++) {
         for (int action = 0; action < ACTION_COUNT; action++) {
@@ -392,7 +392,7 @@ TEST(only_release_and_keep_meta_in_trap_and_live_act)
 
             CHECK_EQ(hint_acts(&plan),
                     (action == ACTION_RELEASE || action == ACTION_KEEP_META)
-                            && (mode == HINT_TRAP || mode == HINT_LIVE));
+                            && (mode == HINT_POISON || mode == HINT_TRAP || mode == HINT_LIVE));
             plan.rule = -1;
             CHECK(!hint_acts(&plan));
         }

@@ -27,10 +27,10 @@ static struct outcome told_at_edge(struct bench *b)
 TEST(r80_a_pinned_block_is_not_released)
 {
     static const enum pool_pin kinds[] = {POOL_PIN_LIVE, POOL_PIN_GRAPH, POOL_PIN_SHOWN};
-    static const enum hint_mode modes[] = {HINT_SHADOW, HINT_TRAP, HINT_LIVE};
+    static const enum hint_mode modes[] = {HINT_SHADOW, HINT_TRAP, HINT_LIVE, HINT_POISON};
 
     for (size_t k = 0; k < 3; k++)
-        for (size_t m = 0; m < 3; m++) {
+        for (size_t m = 0; m < sizeof(modes) / sizeof(*modes); m++) {
             struct bench *b = hinted_bench(256 * MiB, modes[m]);
             devptr_t a = hinted(b, 4 * MiB);
             struct pool_pinned pinned = pin(b, a + 100, kinds[k]);

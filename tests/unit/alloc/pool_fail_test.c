@@ -238,6 +238,16 @@ TEST(no_error_of_the_driver_is_lost_or_leaks_in_trap)
     fail_each(HINT_TRAP, FAKE_FAILURE);
 }
 
+TEST(no_error_of_the_driver_is_lost_or_leaks_in_poison)
+{
+    fail_each(HINT_POISON, FAKE_FAILURE);
+}
+
+TEST(no_trouble_of_ours_is_lost_or_leaks_in_poison)
+{
+    fail_each(HINT_POISON, -EBUSY);
+}
+
 TEST(no_error_of_the_driver_is_lost_or_leaks_in_shadow)
 {
     fail_each(HINT_SHADOW, FAKE_FAILURE);
@@ -324,7 +334,7 @@ TEST(no_memory_of_ours_is_survived_while_storage_moves)
 
 TEST(no_memory_of_ours_is_survived)
 {
-    for (int mode = HINT_SHADOW; mode <= HINT_LIVE; mode++) {
+    for (int mode = HINT_SHADOW; mode < HINT_MODE_COUNT; mode++) {
         int calls = 0;
 
         FAIL_NTH(n, fired)

@@ -81,7 +81,7 @@ static const char *const paths[RULES] = {"a", "a/b", "step", "a*", "", "step"};
 static void make_rules(struct model *m)
 {
     static const enum hint_mode modes[RULES] = {
-            HINT_LIVE, HINT_TRAP, HINT_SHADOW, HINT_LIVE, HINT_SHADOW, HINT_LIVE};
+            HINT_LIVE, HINT_TRAP, HINT_SHADOW, HINT_LIVE, HINT_SHADOW, HINT_POISON};
 
     for (int i = 0; i < RULES; i++) {
         struct rule *rule = &m->rules[i];
@@ -414,6 +414,9 @@ static void step_poll(struct model *m)
     do {
         (void)pool_poll(m->b->pool, !m->b->fake->capturing, told, 4, &count);
         m->floors.husks += count;
+        for (size_t i = 0; i < count; i++)
+            if (told[i].kind == OUTCOME_WRITTEN)
+                broken(m, "what was written before its edge is told as a late write");
     } while (count == 4);
 }
 

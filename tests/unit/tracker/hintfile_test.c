@@ -227,10 +227,8 @@ static const struct {
                 "t.yaml:2:20: unknown call 'ncclRedv', known are ncclAllReduce, ncclReduceScatter, "
                 "ncclReduce, ncclBroadcast, ncclBcast, ncclAllGather, ncclAlltoAll, ncclGather, "
                 "ncclScatter, ncclSend, ncclRecv"},
-        {"kedge-hints: 1\ndefaults: {mode: poison}\n",
-                "t.yaml:2:18: mode: poison is not supported yet"},
         {"kedge-hints: 1\ndefaults: {mode: off}\n",
-                "t.yaml:2:18: mode must be shadow, trap or live"},
+                "t.yaml:2:18: mode must be shadow, trap, live or poison"},
         {"kedge-hints: 1\ndefaults: {wait: event}\n",
                 "t.yaml:2:18: wait: event is not supported yet"},
         {"kedge-hints: 1\ndefaults: {on-touch: restore}\n",
@@ -976,6 +974,7 @@ TEST(a_receipt_holds_for_its_file_and_program)
             .hints_hash = 0x1234,
             .program = "build-id:7f3c01aa92de",
             .shadow_clean = 1,
+            .poison_clean = 1,
             .trap_clean = 1,
             .date = "2026-11-21T12:00:00Z",
     };
@@ -996,6 +995,10 @@ TEST(a_receipt_holds_for_its_file_and_program)
     put_receipt(twin, &receipt);
     CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
     receipt.trap_clean = 1;
+    receipt.poison_clean = 0;
+    put_receipt(twin, &receipt);
+    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
+    receipt.poison_clean = 1;
     receipt.shadow_clean = 0;
     put_receipt(twin, &receipt);
     CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
@@ -1008,7 +1011,8 @@ TEST(a_receipt_holds_for_its_file_and_program)
 TEST(r86_a_receipt_says_which_hints_keep_meta)
 {
     static const char head[] =
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 0\n";
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\npoison clean 1\n"
+            "trap clean 0\n";
     static const char *const bad[] = {"keep-meta \n", "keep-meta a", "keep-meta a b\n",
             "keep-meta a\n\n", "keeps a\n", "keep-meta a\nx\n"};
     struct receipt found;
@@ -1039,16 +1043,15 @@ TEST(r86_a_receipt_says_which_hints_keep_meta)
 
 TEST(a_damaged_receipt_is_none)
 {
+#define HEAD  "kedge-receipt 1\nhints 0000000000001234\nprogram p\n"
+#define CLEAN "shadow clean 1\npoison clean 1\ntrap clean 1"
     static const char *const damaged[] = {
-            "",
-            "kedge-receipt 2\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1",
-            "kedge-receipt 1\nhints 1234\nprogram p\nshadow clean 1\ntrap clean 1\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean -1\ntrap clean 1\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p q\nshadow clean 1\ntrap clean 1\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1\nx\n",
-            ("kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 99999999999\n"
-             "trap clean 1\n"),
+            "", "kedge-receipt 2\n", HEAD CLEAN,
+            "kedge-receipt 1\nhints 1234\nprogram p\n" CLEAN "\n",
+            HEAD "shadow clean -1\npoison clean 1\ntrap clean 1\n",
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p q\n" CLEAN "\n", HEAD CLEAN "\nx\n",
+            HEAD "shadow clean 99999999999\npoison clean 1\ntrap clean 1\n",
+            HEAD "shadow clean 1\ntrap clean 1\n", /* of two steps */
     };
     char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
 
@@ -1058,10 +1061,10 @@ TEST(a_damaged_receipt_is_none)
         put_file(twin, damaged[i], 0644);
         CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_UNREADABLE);
     }
-    put_file(twin,
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\ntrap clean 1\n",
-            0644);
+    put_file(twin, HEAD CLEAN "\n", 0644);
     CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_GOOD);
+#undef CLEAN
+#undef HEAD
 }
 
 TEST(a_drift_is_told_with_what_was_expected_and_what_was_seen)
