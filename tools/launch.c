@@ -210,6 +210,7 @@ static bool has_key(const char *list, const char *key)
 #define PYTORCH_CONF     "PYTORCH_CUDA_ALLOC_CONF"
 #define PYTORCH_CONF_NEW "PYTORCH_ALLOC_CONF"
 #define PYTORCH_UNCACHED "PYTORCH_NO_CUDA_MEMORY_CACHING"
+#define PYTORCH_NCCL2    "TORCH_DIST_USE_NCCL2"
 
 /* True if the user stated where PyTorch's memory comes from; a line says that it is kept. */
 static bool is_backend_stated(struct launch *launch, const char *own_choice)
@@ -277,8 +278,15 @@ static void pytorch_stream(struct launch *launch, bool speak)
     if (speak)
         say(launch,
                 vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
-                         "history, snapshots and pool checkpoints (cudagraph trees); "
-                         "--api framework leaves it alone"));
+                         "history, snapshots and pool checkpoints (cudagraph trees), "
+                         "and " PYTORCH_NCCL2 "=0; --api framework leaves it alone"));
+    if (!stated(launch, PYTORCH_NCCL2))
+        put(launch, PYTORCH_NCCL2, "0");
+    else if (strcmp(stated(launch, PYTORCH_NCCL2), "0") != 0)
+        say(launch,
+                vec_format("%s=%s is kept as you set it; that process group of NCCL ends a program "
+                           "with backend:cudaMallocAsync, use --api sync",
+                        PYTORCH_NCCL2, stated(launch, PYTORCH_NCCL2)));
 }
 
 /* What frameworks are switched by, PyTorch's stream API aside: one variable each. */

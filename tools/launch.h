@@ -33,7 +33,9 @@
  * PyTorch 2.9 and later also have PYTORCH_ALLOC_CONF, which counts only if PYTORCH_CUDA_ALLOC_CONF is not set (seen in 2.15;
  * 2.5 does not know it). So whichever is set is merged, and the old name is set if neither is. 2.15 obeys
  * PYTORCH_NO_CUDA_MEMORY_CACHING only if it is 1; 2.5 obeys every value, 0 and empty included (seen). Here 0 and empty mean
- * no, and with the stream API's backend both versions behave the same. PaddlePaddle before 3 has no asynchronous allocator
+ * no, and with the stream API's backend both versions behave the same. The process group that 2.15 makes for NCCL asks its allocator
+ * for a snapshot in its destructor, and that backend throws (seen, without kedge, too): TORCH_DIST_USE_NCCL2=0 selects the one
+ * before it, which 2.5 has as well. PaddlePaddle before 3 has no asynchronous allocator
  * (2.6 has no such flag): there the system's allocator is used instead of the stream API.
  *
  * Does not start, read or write anything. Threads: none. Memory: vec.h.

@@ -230,6 +230,28 @@ TEST(the_stream_entrance_switches_all_frameworks)
     launch_done(&l);
 }
 
+/* PyTorch 2.15's newer process group of NCCL takes a snapshot at its end, which this backend answers with an exception. */
+TEST(r94_pytorch_gets_the_process_group_that_the_stream_entrance_can_have)
+{
+    char *newer[] = {(char[]){"TORCH_DIST_USE_NCCL2=1"}, NULL};
+    struct launch l = prepared(
+            (struct launch_request){.api = LAUNCH_STREAM, .frameworks = {.which = PYTORCH}},
+            no_env);
+    CHECK_STR_EQ(value(&l, "TORCH_DIST_USE_NCCL2"), "0");
+    CHECK(has_line(&l, "TORCH_DIST_USE_NCCL2=0"));
+    launch_done(&l);
+
+    l = prepared(
+            (struct launch_request){.api = LAUNCH_STREAM, .frameworks = {.which = PYTORCH}}, newer);
+    CHECK_STR_EQ(value(&l, "TORCH_DIST_USE_NCCL2"), "1");
+    CHECK(has_line(&l, "TORCH_DIST_USE_NCCL2=1 is kept as you set it"));
+    launch_done(&l);
+
+    l = prepared((struct launch_request){.api = LAUNCH_SYNC}, no_env);
+    CHECK_STR_EQ(value(&l, "TORCH_DIST_USE_NCCL2"), "(none)");
+    launch_done(&l);
+}
+
 TEST(a_plain_program_is_told_nothing_about_frameworks)
 {
     struct launch l = prepared((struct launch_request){.api = LAUNCH_STREAM}, no_env);
