@@ -241,6 +241,42 @@ TEST(an_event_that_finds_something_else_than_expected_ends_the_hint)
     bench_end(b);
 }
 
+TEST(an_event_is_judged_once_however_little_room_there_is)
+{
+    struct rule rule = counting(1);
+    struct bench *b;
+
+    rule.expect.count = (struct rule_range){3, 3};
+    b = events_bench(&rule, 1);
+    for (int i = 0; i < 3; i++)
+        CHECK_NE(hinted(b, 3 * MiB), 0);
+    CHECK_EQ(pass(b, &receive), 3);
+    CHECK_EQ(b->last.kind, OUTCOME_RELEASE);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_NOTHING);
+    bench_end(b);
+}
+
+TEST(an_else_is_counted_for_itself)
+{
+    struct rule rule = counting(3);
+    struct bench *b;
+    devptr_t a;
+
+    rule.otherwise = (struct rule_when){.kind = EDGE_CALL, .call = SEND, .count = 2};
+    b = events_bench(&rule, 1);
+    a = hinted(b, 3 * MiB);
+    CHECK_EQ(pass(b, &receive), 0);
+    CHECK_EQ(pass(b, &send), 0);
+    CHECK_EQ(pass(b, &receive), 0);
+    CHECK_EQ(state_of(b, a), HOLDER_LIVE);
+    CHECK_EQ(pass(b, &send), 1);
+    CHECK_NE(hinted(b, 3 * MiB), 0);
+    CHECK_EQ(pass(b, &send), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pass(b, &receive), i == 2 ? 1 : 0);
+    bench_end(b);
+}
+
 TEST(r84_r55_events_in_shadow_are_on_paper)
 {
     struct rule rule = sending(1);
