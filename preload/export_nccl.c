@@ -418,7 +418,7 @@ static void tell_event(
             return NCCL_SYSTEM_ERROR;                                                        \
         all.real = (const void *)real;                                                       \
         note_call(&all, #name);                                                              \
-        waits = source_event(EDGE_CALL, &event);                                             \
+        waits = sidecar_waits(EDGE_CALL) && source_event(EDGE_CALL, &event);                 \
         said = says();                                                                       \
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \

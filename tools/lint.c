@@ -106,16 +106,27 @@ static bool can_meet(const char *a, const char *b)
 
 /* ---- one hint ---- */
 
-static void look_at_live(const struct look *look)
+static void look_at_live(const struct look *look, const char *key, const struct rule_when *when)
 {
-    const struct rule *rule = look->rule;
-    const char *edge = rule->when.kind == EDGE_ENTER ? "enter" : "exit";
+    const char *edge = when->kind == EDGE_ENTER ? "enter" : "exit";
 
-    if (rule->mode == HINT_LIVE && is_any(rule->when.anchor))
-        (void)warn_at(look, place_of(look->item, "when", "anchor"),
+    if (look->rule->mode == HINT_LIVE && when->count == 0 && rule_is_set(when)
+            && is_any(when->anchor))
+        (void)warn_at(look, place_of(look->item, key, "anchor"),
                 vec_format("mode live releases at every anchor's %s: name the anchor after whose "
                            "%s nothing uses the memory",
                         edge, edge));
+}
+
+/* No order of anchors says why the memory is dead. */
+static void look_at_events(const struct look *look)
+{
+    const struct rule *rule = look->rule;
+
+    if (rule->when.count > 0 && !look->file->words[rule - look->file->rule].proof)
+        (void)warn_at(look, place_of(look->item, "when", NULL),
+                vec_text("is released by a count of events, which does not say by itself that "
+                         "nothing uses the memory: say in `proof` why that is so"));
 }
 
 static void look_at_sites(const struct look *look)
@@ -123,7 +134,7 @@ static void look_at_sites(const struct look *look)
     const struct rule_pick *pick = &look->rule->pick;
     const struct hinttree_node *place = place_of(look->item, "pick", NULL);
 
-    if (pick->site_count > 0)
+    if (pick->site_count > 0 || pick->use.call > 0)
         return;
     if (is_any(pick->inside))
         (void)warn_at(look, place,
@@ -174,7 +185,7 @@ static void look_at_anchors(const struct look *look)
     char within[RULE_GLOB_MAX + 2];
 
     (void)snprintf(within, sizeof(within), "%s/*", rule->when.anchor);
-    if (rule->when.kind != EDGE_EXIT || is_any(rule->pick.inside)
+    if (rule->when.count > 0 || rule->when.kind != EDGE_EXIT || is_any(rule->pick.inside)
             || look->file->words[rule - look->file->rule].proof
             || can_meet(rule->pick.inside, rule->when.anchor)
             || can_meet(rule->pick.inside, within))
@@ -347,7 +358,9 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
         look.rule = &file->rule[i];
         look_at_sites(&look);
         if (rule_waits(look.rule)) {
-            look_at_live(&look);
+            look_at_live(&look, "when", &look.rule->when);
+            look_at_live(&look, "else", &look.rule->otherwise);
+            look_at_events(&look);
             look_at_size(&look);
             look_at_expect(&look);
             look_at_anchors(&look);

@@ -103,6 +103,16 @@ anchors)
     quiet 's/anchor: "step", edge: exit/anchor: "optimizer", edge: enter/'
     quiet 's/anchor: "step",/anchor: "optimizer",/; 11s/$/\n    proof: receives are in order/'
     ;;
+events)
+    proof='h.yaml:10:11: warning: hint first: is released by a count of events, which does not say by itself that nothing uses the memory: say in `proof` why that is so'
+    says '10s/when.*/when: {event: {call: ncclRecv}}/' "$proof"
+    says '10s/when.*/when: {event: {mark: "*", edge: exit}, count: 2}/' "$proof"
+    quiet '10s/when.*/when: {event: {call: ncclRecv}}\n    proof: receives are in order/'
+    # An anchor beside it is one as any other, and a use is a pick.
+    says 's/mode: shadow/mode: live/; 10s/$/\n    else: {anchor: "*", edge: exit}/' \
+        "h.yaml:11:20: warning: hint first: mode live releases at every anchor's exit: name the anchor after whose exit nothing uses the memory"
+    quiet '9s/site: [^]]*\], //; 9s/nth: 0/used-by: {call: ncclSend, arg: sendbuff}/'
+    ;;
 order)
     covered() { echo "h.yaml:14:11: warning: hint second: matches nothing, since hint first on line 7 takes all that it picks: put it above that hint, or remove one of them"; }
     # second becomes what first covers; then each part of the pick that keeps them apart
