@@ -77,8 +77,9 @@ struct use {
 struct waits {
     const struct trace *trace;
     const struct hints *hints;
-    struct moments *of; /* per rule, listed when a block first asks */
-    struct use *uses;   /* by block, then in order */
+    const struct predict_match *matches; /* whose free is an event; NULL = nobody asks */
+    struct moments *of;                  /* per rule, listed when a block first asks */
+    struct use *uses;                    /* by block, then in order */
     size_t use_count, use_room;
 };
 
@@ -116,11 +117,24 @@ static void waits_end(struct waits *waits)
     free(waits->uses);
 }
 
-/* True if the event is one that hints are told of. */
-static bool edge_at(const struct trace *trace, uint32_t at, struct edge *ret_edge)
+/* The free of a block that a hint has taken. */
+static bool is_free_of(
+        const struct waits *waits, const struct trace_event *event, struct edge *ret_edge)
 {
+    const struct predict_match *match = &waits->matches[event->block];
+
+    *ret_edge = (struct edge){.kind = EDGE_FREE, .path = "", .rule = (int)match->rule};
+    return match->rule != TRACE_NONE && !match->small && !waits->trace->blocks[event->block].native;
+}
+
+/* True if the event is one that hints are told of. */
+static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edge)
+{
+    const struct trace *trace = waits->trace;
     const struct trace_event *event = &trace->events[at];
 
+    if (event->kind == TRACE_FREE)
+        return waits->matches && event->block != TRACE_NONE && is_free_of(waits, event, ret_edge);
     if (event->kind == TRACE_CALL)
         *ret_edge = make_call(trace, &trace->calls[event->value]);
     else if (is_edge(event))
@@ -137,7 +151,7 @@ static const struct moments *moments_of(struct waits *waits, int rule)
     struct edge edge;
 
     for (uint32_t i = 0; i < waits->trace->event_count && !moments->is_listed; i++)
-        if (edge_at(waits->trace, i, &edge)
+        if (edge_at(waits, i, &edge)
                 && hint_count_edge(hint_rule(waits->hints, rule), &edge, &counts))
             VEC_PUSH(moments->list, moments->count, moments->room) = (struct moment){i, counts};
     moments->is_listed = true;
@@ -213,7 +227,7 @@ static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t
             continue;
         }
         struct edge edge;
-        (void)edge_at(trace, moments->list[next].at, &edge);
+        (void)edge_at(waits, moments->list[next].at, &edge);
         now = moments->list[next].counts;
         if (hint_wait_is_due(rule, &wait, &now, &edge))
             return moments->list[next].at;
@@ -233,31 +247,53 @@ static uint32_t due_at(struct waits *waits, const struct plan *plan, uint32_t id
     return first_due(waits, plan, id);
 }
 
+/* What a hint says of a block; *ret_match: without the moment. */
+static void match_block(const struct hints *hints, const struct trace *trace,
+        const struct sitekey_named *named, uint32_t id, struct plan *ret_plan,
+        struct predict_match *ret_match)
+{
+    struct tag tag;
+
+    make_tag(trace, named, &trace->blocks[id], &tag);
+    hint_plan(hints, &tag, ret_plan);
+    *ret_match = (struct predict_match){.rule = TRACE_NONE, .at = TRACE_NEVER};
+    if (ret_plan->rule < 0)
+        return;
+    ret_match->rule = (uint32_t)ret_plan->rule;
+    ret_match->small = ret_plan->small;
+}
+
+static bool is_any_free(const struct rule *rules, size_t count)
+{
+    bool is_free = false;
+
+    for (size_t i = 0; i < count; i++)
+        is_free |= rules[i].when.kind == EDGE_FREE || rules[i].otherwise.kind == EDGE_FREE;
+    return is_free;
+}
+
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
         struct predict_match *ret_matches)
 {
     struct hints *hints;
+    struct plan plan;
     int r = hint_new(rules, count, &hints);
 
     if (r < 0)
         return r;
     struct waits waits = waits_begin(trace, hints);
     struct sitekey_named named = sitekey_name(trace, hints);
+    if (is_any_free(rules, count))
+        waits.matches = ret_matches;
+    for (uint32_t i = 0; waits.matches && i < trace->block_count; i++)
+        match_block(hints, trace, &named, i, &plan, &ret_matches[i]);
     for (uint32_t i = 0; i < trace->block_count; i++) {
-        const struct trace_block *block = &trace->blocks[i];
-        struct predict_match match = {.rule = TRACE_NONE, .at = TRACE_NEVER};
-        struct plan plan;
-        struct tag tag;
+        struct predict_match *match = &ret_matches[i];
 
-        make_tag(trace, &named, block, &tag);
-        hint_plan(hints, &tag, &plan);
-        if (plan.rule >= 0) {
-            match.rule = (uint32_t)plan.rule;
-            match.small = plan.small;
-            if (rule_waits(&rules[plan.rule]) && !plan.small && !block->native)
-                match.at = due_at(&waits, &plan, i);
-        }
-        ret_matches[i] = match;
+        match_block(hints, trace, &named, i, &plan, match);
+        if (plan.rule >= 0 && rule_waits(&rules[plan.rule]) && !plan.small
+                && !trace->blocks[i].native)
+            match->at = due_at(&waits, &plan, i);
     }
     waits_end(&waits);
     sitekey_named_done(&named);
@@ -287,6 +323,7 @@ struct replay {
     struct hints *hints;
     struct sitekey_named named;
     struct playback playback;
+    bool tells_frees; /* a hint waits for frees */
 };
 
 /* One stream for all: the prediction is of a device that is never late. */
@@ -309,14 +346,6 @@ static int replay_alloc(struct replay *replay, const struct trace_event *event)
     return playback_take(&replay->playback, event->block, &ask);
 }
 
-static int replay_free(struct replay *replay, const struct trace_event *event)
-{
-    if (event->block == TRACE_NONE)
-        return 0;
-    bool stream = replay->trace->blocks[event->block].stream;
-    return playback_give(&replay->playback, event->block, stream ? REPLAY_STREAM : 0);
-}
-
 static int replay_edge(struct replay *replay, struct edge edge)
 {
     struct outcome outcomes[64];
@@ -332,6 +361,24 @@ static int replay_edge(struct replay *replay, struct edge edge)
             r = pool_poll(replay->playback.pool, true, outcomes, 64, &count);
     } while (r == 0 && count == 64);
     return r;
+}
+
+static int replay_free(struct replay *replay, const struct trace_event *event)
+{
+    struct edge edge = {.kind = EDGE_FREE, .path = ""};
+    struct predict_match match;
+    struct plan plan;
+    int r;
+
+    if (event->block == TRACE_NONE)
+        return 0;
+    bool stream = replay->trace->blocks[event->block].stream;
+    r = playback_give(&replay->playback, event->block, stream ? REPLAY_STREAM : 0);
+    if (r != 0 || !replay->tells_frees)
+        return r;
+    match_block(replay->hints, replay->trace, &replay->named, event->block, &plan, &match);
+    edge.rule = (int)match.rule;
+    return match.rule == TRACE_NONE || match.small ? 0 : replay_edge(replay, edge);
 }
 
 static int replay_call(struct replay *replay, const struct trace_call *call)
@@ -368,7 +415,7 @@ static int replay_all(struct replay *replay)
 int predict_reserved(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
 {
-    struct replay replay = {.trace = trace};
+    struct replay replay = {.trace = trace, .tells_frees = is_any_free(rules, count)};
     struct rule *live = vec_new(count, sizeof(*live));
     struct counting counting;
     struct pool_opts opts;

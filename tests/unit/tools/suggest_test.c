@@ -943,6 +943,38 @@ TEST(held_bytes_are_predicted_by_the_pool_itself)
     story_end(&s);
 }
 
+/* Of hint 0 eight blocks of 8 MiB, each dead when the block of hint 1 that comes with it is freed. */
+TEST(frees_of_another_hints_blocks_are_foreseen)
+{
+    struct story s = story_begin();
+    struct rule rules[] = {rule_for(1), rule_for(2)};
+    struct predict_match matches[24];
+    uint64_t without = 0;
+    uint64_t with = 0;
+
+    rules[0].when = (struct rule_when){.kind = EDGE_FREE, .count = 1, .rule = 1};
+    for (int i = 0; i < 8; i++) {
+        (void)story_alloc(&s, 1, 8 * MB);
+        uint32_t other = story_alloc(&s, 3, 2 * MB); /* no hint's */
+        uint32_t signal = story_alloc(&s, 2, 2 * MB);
+        story_free(&s, other);
+        story_free(&s, signal);
+    }
+    REQUIRE_EQ(predict_matches(s.trace, rules, 2, matches), 0);
+    for (int i = 0; i < 8; i++) {
+        const struct trace_block *signal = &s.trace->blocks[3 * i + 2];
+
+        CHECK_EQ(matches[3 * i].at, signal->died);
+        CHECK_EQ(matches[3 * i + 1].rule, TRACE_NONE);
+        CHECK_EQ(matches[3 * i + 2].at, TRACE_NEVER);
+    }
+    REQUIRE_EQ(predict_reserved(s.trace, rules, 0, &without), 0);
+    REQUIRE_EQ(predict_reserved(s.trace, rules, 2, &with), 0);
+    CHECK_GE(without, 64 * MB);
+    CHECK_LT(with, 40 * MB);
+    story_end(&s);
+}
+
 /* Where the run could not count (its table was full), only a hint for all numbers can match. */
 TEST(blocks_without_a_number_are_not_picked_by_number)
 {
